@@ -1,0 +1,88 @@
+import { BITS, parseAddress, parseCidr } from '../../apis/address.ts';
+import type { AddressSet, CompiledRule, NodeState, PortRange } from '../../apis/compiled.ts';
+import type { FailsafeEntry } from '../../apis/config.ts';
+import { shortHash } from '../../apis/hash.ts';
+import { toMemberSet } from '../../apis/memberset.ts';
+import type { Direction } from '../../apis/objects.ts';
+import type { Scope } from './dispatch.ts';
+import { comment } from './name.ts';
+import { portCount, unionPorts } from './ports.ts';
+import { addressAlternatives } from './rulechain.ts';
+import type { NamedSet, NftRule, PortProtocol } from './ruleset.ts';
+
+/**
+ * The failsafe list: for its traffic, a Drop or Reject rule that names neither ports nor protocols is skipped.
+ * Its traffic goes to a second index, made without those rules.
+ */
+export function isSkippable({ action, services, traffic }: CompiledRule): boolean {
+  return action !== 'Allow' && services.length === 0 && traffic === 'Host';
+}
+
+/** Ports in one anonymous hash set up to this many; a wider range is compared, in a rule of its own: no interval set in a chain that changes in place. */
+const MAX_LISTED = 64;
+
+/** The rules that send failsafe traffic to `chain`: one for each protocol, list of peers and family. */
+export function failsafeRules(
+  entries: readonly FailsafeEntry[],
+  direction: Direction,
+  state: NodeState,
+  chain: string,
+): { rules: NftRule[]; sets: NamedSet[] } {
+  const rules: NftRule[] = [];
+  const sets: NamedSet[] = [];
+  const groups = Map.groupBy(entries, ({ protocol, peers }) => JSON.stringify([protocol, peers]));
+  for (const group of groups.values()) {
+    const [first] = group;
+    if (first === undefined) continue;
+    const addresses = addressAlternatives(
+      peerSet(first.peers, state),
+      direction === 'ingress' ? 'saddr' : 'daddr',
+    );
+    for (const { matches, set } of addresses) {
+      if (set !== null) sets.push(set);
+      for (const ranges of portLists(group.map((entry) => entry.ports))) {
+        rules.push({
+          matches: [{ match: 'port', protocol: first.protocol, field: 'dport', ranges }, ...matches],
+          counter: false,
+          statement: { kind: 'goto', chain },
+          comment: comment('failsafe'),
+        });
+      }
+    }
+  }
+  return { rules, sets };
+}
+
+function portLists(ports: readonly PortRange[]): PortRange[][] {
+  const ranges = unionPorts(ports);
+  const short = ranges.filter((range) => portCount([range]) <= MAX_LISTED);
+  const single = short.flatMap(([first, last]) =>
+    Array.from({ length: last - first + 1 }, (_, i): PortRange => [first + i, first + i]),
+  );
+  const wide = ranges.filter((range) => portCount([range]) > MAX_LISTED).map((range) => [range]);
+  return single.length > 0 ? [single, ...wide] : wide;
+}
+
+function peerSet(peers: FailsafeEntry['peers'], state: NodeState): AddressSet | null {
+  if (peers === 'any') return null;
+  if (peers === 'nodes') return state.addressSets.get(state.allNodes) ?? null;
+  const blocks = peers.flatMap((text) => {
+    const address = parseAddress(text);
+    const cidr = parseCidr(text)?.cidr ?? (address && { ...address, length: BITS[address.family] });
+    return cidr ? [{ cidr, except: [] }] : [];
+  });
+  const description = [...peers].sort().join('; ');
+  return {
+    id: shortHash(12, 'failsafe', description),
+    description,
+    dynamic: false,
+    members: toMemberSet(blocks, []),
+  };
+}
+
+export function failsafeScope(entries: readonly FailsafeEntry[]): Scope {
+  const scope = new Map<PortProtocol, readonly PortRange[]>();
+  for (const { protocol, ports } of entries)
+    scope.set(protocol, unionPorts([...(scope.get(protocol) ?? []), ports]));
+  return scope;
+}

@@ -1,0 +1,26 @@
+import type { Family } from '../../apis/address.ts';
+
+/**
+ * Names of chains and sets: `purpose-hash-words`. nft's identifiers are a letter, then letters, digits and `/ \ _ . -`,
+ * at most 255 characters (NFT_NAME_MAXLEN 256 with its NUL); the hash keeps two names apart whose words were cut.
+ * Comments hold at most 128 bytes (NFTNL_UDATA_COMMENT_MAXLEN): a longer one makes nft refuse the whole transaction.
+ */
+const MAX_NAME = 128;
+const MAX_COMMENT = 120;
+
+export function chainName(purpose: string, hash: string, words: string): string {
+  return `${purpose}-${hash}-${words.replaceAll(/[^A-Za-z0-9_.-]/g, '_')}`.slice(0, MAX_NAME);
+}
+
+export function setName(id: string, family: Family): string {
+  return `peers-${id}-v${family}`;
+}
+
+/** Cut to what a comment holds, at a character's boundary. */
+export function comment(words: string): string {
+  if (Buffer.byteLength(words) <= MAX_COMMENT) return words;
+  const cut = Buffer.from(words)
+    .subarray(0, MAX_COMMENT - 3)
+    .toString();
+  return `${cut.replace(/\uFFFD+$/, '')}...`;
+}

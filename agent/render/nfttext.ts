@@ -1,0 +1,161 @@
+import { formatCidr } from '../../apis/address.ts';
+import type { PortRange } from '../../apis/compiled.ts';
+import { formatFamily } from '../../apis/memberset.ts';
+import {
+  type Chain,
+  type ChainVerdict,
+  type Match,
+  type NamedSet,
+  type NftRule,
+  type PortMap,
+  type PortTuple,
+  type Ruleset,
+  type Statement,
+  TABLE,
+} from './ruleset.ts';
+
+/**
+ * The nft language (nft(8)), and the only place where text for nft is made: names are checked, comments quoted here.
+ */
+
+/** The table as `nft list table` would print it, save counters: loads with `nft -f`, in one transaction. */
+export function rulesetText(ruleset: Ruleset): string {
+  const blocks = [
+    ...[...ruleset.sets.values()].map((set) => block('set', set.name, setLines(set, true))),
+    ...[...ruleset.maps.values()].map((map) => block('map', map.name, mapLines(map))),
+    ...[...ruleset.chains.values()].map((chain) => block('chain', chain.name, chainLines(chain))),
+  ];
+  return `table ${TABLE.family} ${TABLE.name} {\n${blocks.join('\n')}}\n`;
+}
+
+function block(kind: string, name: string, lines: readonly string[]): string {
+  return `\t${kind} ${identifier(name)} {\n${lines.map((line) => `\t\t${line}\n`).join('')}\t}\n`;
+}
+
+/** Declaration of a set; its members only where asked for, because apply adds them by netlink. */
+export function setLines(set: NamedSet, withMembers: boolean): string[] {
+  const lines = [`type ${set.family === 4 ? 'ipv4_addr' : 'ipv6_addr'}`];
+  if (set.interval) lines.push('flags interval');
+  lines.push(`comment ${quote(set.comment)}`);
+  const members = withMembers ? formatFamily(set.members) : [];
+  if (members.length > 0) lines.push(`elements = { ${members.join(', ')} }`);
+  return lines;
+}
+
+export function mapLines(map: PortMap): string[] {
+  const lines = ['type inet_service : verdict'];
+  if (map.entries.size > 0) lines.push(`elements = { ${mapElements(map.entries)} }`);
+  return lines;
+}
+
+export function mapElements(entries: Iterable<readonly [number, ChainVerdict]>): string {
+  return [...entries].map(([port, verdict]) => `${port} : ${chainVerdict(verdict)}`).join(', ');
+}
+
+export function chainLines(chain: Chain): string[] {
+  return [...baseLines(chain), ...chain.rules.map(ruleText)];
+}
+
+/** The declaration of a base chain; nothing for another. */
+export function baseLines({ base }: Chain): string[] {
+  if (base === null) return [];
+  return [`type ${base.type} hook ${base.hook} priority ${base.priority}; policy accept;`];
+}
+
+export function ruleText({ matches, counter, statement, comment }: NftRule): string {
+  const parts = matches.map(matchText);
+  if (counter) parts.push('counter');
+  parts.push(statementText(statement));
+  if (comment !== null) parts.push(`comment ${quote(comment)}`);
+  return parts.join(' ');
+}
+
+function matchText(match: Match): string {
+  switch (match.match) {
+    case 'ctEstablished':
+      return 'ct state established,related';
+    case 'loopback':
+      return `${match.field} "lo"`;
+    case 'interfaceGroup':
+      return `${match.field} ${match.group}`;
+    case 'nfproto':
+      return `meta nfproto ipv${match.family}`;
+    case 'l4proto':
+      return `meta l4proto ${anonymous(match.protocols)}`;
+    case 'address':
+      return `${match.family === 4 ? 'ip' : 'ip6'} ${match.field} ${'set' in match.in ? `@${identifier(match.in.set)}` : formatCidr(match.in.cidr)}`;
+    case 'port':
+      return `${match.protocol} ${match.field} ${anonymous(match.ranges.map(rangeText))}`;
+    case 'portTuple':
+      return `meta l4proto . ${match.withSourcePort ? 'th sport . ' : ''}th dport ${set(match.tuples.map((tuple) => tupleText(tuple, match.withSourcePort)))}`;
+    case 'icmp':
+      return icmpText(match);
+    case 'igmp':
+      return `igmp type ${anonymous(match.types.map(String))}`;
+  }
+}
+
+function icmpText({ protocol, types }: Extract<Match, { match: 'icmp' }>): string {
+  if (types.every(({ code }) => code === null)) {
+    return `${protocol} type ${anonymous(types.map(({ type }) => String(type)))}`;
+  }
+  const [only] = types;
+  if (only !== undefined && types.length === 1) {
+    return `${protocol} type ${only.type} ${protocol} code ${only.code}`;
+  }
+  const pairs = types.map(({ type, code }) => `${type} . ${code === null ? '0-255' : code}`);
+  return `${protocol} type . ${protocol} code ${set(pairs)}`;
+}
+
+function tupleText({ protocol, sourcePorts, ports }: PortTuple, withSourcePort: boolean): string {
+  return `${protocol} . ${withSourcePort ? `${rangeText(sourcePorts)} . ` : ''}${rangeText(ports)}`;
+}
+
+function rangeText([first, last]: PortRange): string {
+  return first === last ? `${first}` : `${first}-${last}`;
+}
+
+/** One value stands alone, several are an anonymous set. */
+function anonymous(values: readonly string[]): string {
+  return values.length === 1 ? (values[0] ?? '') : set(values);
+}
+
+function set(values: readonly string[]): string {
+  return `{ ${values.join(', ')} }`;
+}
+
+function statementText(statement: Statement): string {
+  switch (statement.kind) {
+    case 'accept':
+    case 'drop':
+      return statement.kind;
+    case 'reject':
+      return statement.with === 'tcp reset' ? 'reject with tcp reset' : 'reject with icmpx admin-prohibited';
+    case 'jump':
+    case 'goto':
+      return chainVerdict(statement);
+    case 'protocolMap':
+      return `meta l4proto vmap ${set(statement.entries.map(([key, verdict]) => `${key} : ${chainVerdict(verdict)}`))}`;
+    case 'portMap':
+      return `${statement.protocol} dport vmap @${identifier(statement.map)}`;
+    case 'portRangeMap':
+      return `${statement.protocol} dport vmap ${set(statement.entries.map(([range, verdict]) => `${rangeText(range)} : ${chainVerdict(verdict)}`))}`;
+  }
+}
+
+function chainVerdict({ kind, chain }: ChainVerdict): string {
+  return `${kind} ${identifier(chain)}`;
+}
+
+/** Throws on what nft would read as something else: names come from name.ts and hold nothing else. */
+export function identifier(name: string): string {
+  if (!/^[A-Za-z][A-Za-z0-9_.-]{0,254}$/.test(name))
+    throw new Error(`${JSON.stringify(name)} is no nft identifier`);
+  return name;
+}
+
+/** nft's strings have no escapes: a quote, a backslash and control characters can't stand in one. */
+export function quote(text: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is replaced
+  return `"${text.replaceAll(/["\\\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, '_')}"`;
+}

@@ -1,0 +1,38 @@
+import type { PortRange } from '../../apis/compiled.ts';
+
+/** Interval arithmetic on inclusive port ranges. */
+
+export const ALL_PORTS: PortRange = [0, 65535];
+
+/** Sorted, disjoint, not adjacent. */
+export function unionPorts(ranges: readonly PortRange[]): PortRange[] {
+  const merged: PortRange[] = [];
+  for (const [first, last] of [...ranges].sort((a, b) => a[0] - b[0])) {
+    const previous = merged.at(-1);
+    if (previous === undefined || first > previous[1] + 1) merged.push([first, last]);
+    else if (last > previous[1]) merged[merged.length - 1] = [previous[0], last];
+  }
+  return merged;
+}
+
+export function intersectPorts(a: readonly PortRange[], b: readonly PortRange[]): PortRange[] {
+  return unionPorts(
+    a.flatMap(([first, last]) =>
+      b.flatMap(([otherFirst, otherLast]): PortRange[] => {
+        const range: PortRange = [Math.max(first, otherFirst), Math.min(last, otherLast)];
+        return range[0] <= range[1] ? [range] : [];
+      }),
+    ),
+  );
+}
+
+export function portCount(ranges: readonly PortRange[]): number {
+  return ranges.reduce((sum, [first, last]) => sum + last - first + 1, 0);
+}
+
+/** The points at which membership in any of the ranges changes, sorted: [first, last + 1, …]. */
+export function boundaries(ranges: readonly PortRange[]): number[] {
+  const points = new Set<number>();
+  for (const [first, last] of ranges) points.add(first).add(last + 1);
+  return [...points].sort((a, b) => a - b);
+}

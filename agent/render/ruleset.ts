@@ -1,0 +1,121 @@
+import type { Cidr, Family } from '../../apis/address.ts';
+import type { PortRange, RuleSource } from '../../apis/compiled.ts';
+import type { FamilyMembers } from '../../apis/memberset.ts';
+
+/**
+ * Stage 5's value: the table `inet nodewall` as objects, in nft's words. nfttext.ts prints it, apply diffs it,
+ * the tracer walks it.
+ */
+export interface Ruleset {
+  /** In the order they are printed: base chains, index chains, rule chains. Keyed by name. */
+  readonly chains: ReadonlyMap<string, Chain>;
+  readonly sets: ReadonlyMap<string, NamedSet>;
+  readonly maps: ReadonlyMap<string, PortMap>;
+}
+
+export interface Chain {
+  readonly name: string;
+  readonly base: BaseChain | null;
+  /**
+   * A fixed chain is named for its content and never changed in place: a changed rule is another chain. It may hold
+   * anonymous interval sets, which must be there one transaction before they are used (see apply/transaction.ts).
+   */
+  readonly fixed: boolean;
+  readonly rules: readonly NftRule[];
+  /** The policy rule that this chain is for; null for base and index chains. */
+  readonly source: RuleSource | null;
+}
+
+export interface BaseChain {
+  readonly type: 'filter';
+  readonly hook: 'input' | 'output';
+  /** Absolute, see nft(8); smaller is earlier. */
+  readonly priority: number;
+}
+
+export interface NftRule {
+  readonly matches: readonly Match[];
+  readonly counter: boolean;
+  readonly statement: Statement;
+  readonly comment: string | null;
+}
+
+export type L4Protocol = 'tcp' | 'udp' | 'sctp' | 'icmp' | 'ipv6-icmp' | 'igmp';
+export type PortProtocol = 'tcp' | 'udp' | 'sctp';
+
+export type Match =
+  /** ct state established,related */
+  | { readonly match: 'ctEstablished' }
+  /** iif "lo" or oif "lo" */
+  | { readonly match: 'loopback'; readonly field: 'iif' | 'oif' }
+  | { readonly match: 'interfaceGroup'; readonly field: 'iifgroup' | 'oifgroup'; readonly group: number }
+  | { readonly match: 'nfproto'; readonly family: Family }
+  | { readonly match: 'l4proto'; readonly protocols: readonly L4Protocol[] }
+  | {
+      readonly match: 'address';
+      readonly family: Family;
+      readonly field: 'saddr' | 'daddr';
+      readonly in: { readonly set: string } | { readonly cidr: Cidr };
+    }
+  | {
+      readonly match: 'port';
+      readonly protocol: PortProtocol;
+      readonly field: 'sport' | 'dport';
+      /** Sorted, disjoint. */
+      readonly ranges: readonly PortRange[];
+    }
+  /** A concatenation of protocol, source port and destination port; the tuples are disjoint. */
+  | { readonly match: 'portTuple'; readonly withSourcePort: boolean; readonly tuples: readonly PortTuple[] }
+  /** icmp implies IPv4, icmpv6 IPv6. `codes` null is every code. */
+  | {
+      readonly match: 'icmp';
+      readonly protocol: 'icmp' | 'icmpv6';
+      readonly types: readonly { readonly type: number; readonly code: number | null }[];
+    }
+  /** Implies IPv4. */
+  | { readonly match: 'igmp'; readonly types: readonly number[] };
+
+export interface PortTuple {
+  readonly protocol: PortProtocol;
+  readonly sourcePorts: PortRange;
+  readonly ports: PortRange;
+}
+
+export type Statement =
+  | { readonly kind: 'accept' }
+  | { readonly kind: 'drop' }
+  | { readonly kind: 'reject'; readonly with: 'tcp reset' | 'icmpx admin-prohibited' }
+  | { readonly kind: 'jump' | 'goto'; readonly chain: string }
+  /** Verdict map by layer 4 protocol, anonymous. */
+  | { readonly kind: 'protocolMap'; readonly entries: readonly (readonly [L4Protocol, ChainVerdict])[] }
+  /** Verdict map by destination port: a named hash map. */
+  | { readonly kind: 'portMap'; readonly protocol: PortProtocol; readonly map: string }
+  /** Verdict map by destination port range, anonymous: only in fixed chains. */
+  | {
+      readonly kind: 'portRangeMap';
+      readonly protocol: PortProtocol;
+      readonly entries: readonly (readonly [PortRange, ChainVerdict])[];
+    };
+
+export interface ChainVerdict {
+  readonly kind: 'jump' | 'goto';
+  readonly chain: string;
+}
+
+/** One family of an AddressSet. An interval set where it has prefixes, else a hash set. */
+export interface NamedSet {
+  readonly name: string;
+  readonly family: Family;
+  readonly interval: boolean;
+  readonly members: FamilyMembers;
+  readonly comment: string;
+}
+
+/** A named hash map from destination port to verdict. */
+export interface PortMap {
+  readonly name: string;
+  /** Sorted by port. */
+  readonly entries: ReadonlyMap<number, ChainVerdict>;
+}
+
+export const TABLE = { family: 'inet', name: 'nodewall' } as const;

@@ -1,0 +1,45 @@
+/** A connection that `explain` is asked about, and the answer. The shapes are those of the command line. */
+
+import type { Direction, RuleAction } from './objects.ts';
+
+/** One new connection; an absent field is unknown and matches only rules that don't ask about it. */
+export interface Flow {
+  readonly direction: Direction;
+  readonly src?: string;
+  readonly dst?: string;
+  readonly protocol?: 'tcp' | 'udp' | 'sctp' | 'icmp' | 'icmpv6' | 'igmp' | number;
+  readonly srcPort?: number;
+  readonly dstPort?: number;
+  readonly icmpType?: number;
+  readonly icmpCode?: number;
+  readonly igmpType?: number;
+  readonly interfaceGroup?: string | number;
+  readonly traffic?: 'Host' | 'NodePort';
+}
+
+export type Verdict = 'Allow' | 'Drop' | 'Reject';
+
+export interface Answer {
+  readonly verdict: Verdict;
+  readonly policy: string | null;
+  readonly rule: string | null;
+  readonly ruleIndex: number | null;
+  readonly tier: string | null;
+  readonly reason: 'rule' | 'default' | 'exempt' | 'failsafe';
+  /** The exemption that accepted the flow; only with reason `exempt`. */
+  readonly exemption?: string;
+  /** Rules that matched and were skipped by the failsafe list, in order. */
+  readonly skipped: readonly { readonly policy: string; readonly rule: string }[];
+}
+
+/** One rule that was looked at, in order, and how it went. */
+export interface Considered {
+  readonly policy: string;
+  readonly rule: string;
+  readonly ruleIndex: number;
+  readonly tier: string;
+  readonly action: RuleAction;
+  /** Why it didn't match; null where it did. */
+  readonly mismatch: string | null;
+  readonly skippedByFailsafe: boolean;
+}

@@ -1,0 +1,152 @@
+/**
+ * Stage 1: Kubernetes objects, validated and narrowed to the fields nodewall uses.
+ * Names and meanings are Kubernetes' and Antrea's.
+ */
+
+/** The API groups whose ClusterNetworkPolicy and Tier objects are read. */
+export const API_GROUPS = ['crd.antrea.io', 'nodewall.io'] as const;
+export type ApiGroup = (typeof API_GROUPS)[number];
+
+export type Labels = Readonly<Record<string, string>>;
+
+/** A Node: `addresses` are its InternalIP and ExternalIP addresses and those of the annotation `nodewall.io/addresses`. */
+export interface Node {
+  readonly kind: 'Node';
+  readonly name: string;
+  readonly labels: Labels;
+  readonly addresses: readonly string[];
+}
+
+export interface Namespace {
+  readonly kind: 'Namespace';
+  readonly name: string;
+  readonly labels: Labels;
+}
+
+/** A Pod that can be a peer: hostNetwork and finished pods are left out where the object is narrowed. */
+export interface Pod {
+  readonly kind: 'Pod';
+  readonly namespace: string;
+  readonly name: string;
+  readonly labels: Labels;
+  readonly serviceAccount: string;
+  readonly addresses: readonly string[];
+}
+
+export interface Tier {
+  readonly kind: 'Tier';
+  readonly apiGroup: ApiGroup;
+  readonly name: string;
+  /** 1 to 253; lower is evaluated first. */
+  readonly priority: number;
+}
+
+/** meta/v1 LabelSelector; every requirement must hold, an empty selector selects everything. */
+export interface LabelSelector {
+  readonly matchLabels?: Labels;
+  readonly matchExpressions?: readonly LabelSelectorRequirement[];
+}
+
+export interface LabelSelectorRequirement {
+  readonly key: string;
+  readonly operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist';
+  readonly values?: readonly string[];
+}
+
+export interface AppliedTo {
+  readonly nodeSelector: LabelSelector;
+}
+
+export interface IPBlock {
+  readonly cidr: string;
+  readonly except?: readonly string[];
+}
+
+/** One entry of `from` or `to`; exactly one kind, save that podSelector and namespaceSelector go together. */
+export interface NetworkPolicyPeer {
+  readonly ipBlock?: IPBlock;
+  readonly nodeSelector?: LabelSelector;
+  readonly podSelector?: LabelSelector;
+  readonly namespaceSelector?: LabelSelector;
+  readonly serviceAccount?: { readonly name: string; readonly namespace: string };
+}
+
+export interface NetworkPolicyPort {
+  readonly protocol?: 'TCP' | 'UDP' | 'SCTP';
+  readonly port?: number;
+  readonly endPort?: number;
+  readonly sourcePort?: number;
+  readonly sourceEndPort?: number;
+}
+
+/** One entry of `protocols`; exactly one of the three. */
+export interface NetworkPolicyProtocol {
+  readonly icmp?: { readonly icmpType?: number; readonly icmpCode?: number };
+  readonly icmpv6?: { readonly icmpType?: number; readonly icmpCode?: number };
+  readonly igmp?: { readonly igmpType?: number; readonly groupAddress?: string };
+}
+
+export type RuleAction = 'Allow' | 'Drop' | 'Reject';
+export type Direction = 'ingress' | 'egress';
+export type PolicyMode = 'Enforce';
+export type PolicyTraffic = 'Host';
+
+export interface Rule {
+  /** Unique in the policy; generated where the object has none (see rulename.ts). */
+  readonly name?: string;
+  readonly action: RuleAction;
+  readonly from?: readonly NetworkPolicyPeer[];
+  readonly to?: readonly NetworkPolicyPeer[];
+  readonly ports?: readonly NetworkPolicyPort[];
+  readonly protocols?: readonly NetworkPolicyProtocol[];
+  readonly appliedTo?: readonly AppliedTo[];
+}
+
+export interface ClusterNetworkPolicySpec {
+  readonly tier?: string;
+  readonly priority: number;
+  readonly appliedTo?: readonly AppliedTo[];
+  readonly ingress?: readonly Rule[];
+  readonly egress?: readonly Rule[];
+  readonly mode?: PolicyMode;
+  readonly traffic?: PolicyTraffic;
+}
+
+export interface ClusterNetworkPolicy {
+  readonly kind: 'ClusterNetworkPolicy';
+  readonly apiGroup: ApiGroup;
+  readonly name: string;
+  /** '' where the object has none (manifests). */
+  readonly uid: string;
+  /** 0 where the object has none (manifests). */
+  readonly generation: number;
+  readonly spec: ClusterNetworkPolicySpec;
+}
+
+/** What stage 1 hands to stage 2. Order does not matter; identities (kind, API group, namespace, name) are unique. */
+export interface ClusterObjects {
+  readonly nodes: readonly Node[];
+  readonly namespaces: readonly Namespace[];
+  readonly pods: readonly Pod[];
+  readonly tiers: readonly Tier[];
+  readonly policies: readonly ClusterNetworkPolicy[];
+}
+
+export type ClusterObject = Node | Namespace | Pod | Tier | ClusterNetworkPolicy;
+
+/** Something wrong, or worth saying, about one object. */
+export interface Problem {
+  /** error: the object is rejected; warning and notice: it is not. */
+  readonly severity: 'error' | 'warning' | 'notice';
+  /** Where the object came from: a file path, or '' for an API object. */
+  readonly file: string;
+  /** 1-based line in the file, 0 where there is none. */
+  readonly line: number;
+  /** '' where the problem is the file's, not an object's. */
+  readonly kind: string;
+  readonly name: string;
+  /** Field path as in `spec.ingress[0].ports[0].endPort`; '' where it is the whole object. */
+  readonly path: string;
+  /** What is wrong, the value, and what would be valid. */
+  readonly message: string;
+}

@@ -1,0 +1,29 @@
+import type { ApiGroup, Tier } from '../../apis/objects.ts';
+
+/** The built-in tiers and their priorities (Antrea's). */
+export const BUILT_IN_TIERS: Readonly<Record<string, number>> = {
+  emergency: 50,
+  securityops: 100,
+  networkops: 150,
+  platform: 200,
+  application: 250,
+  baseline: 253,
+};
+
+export const DEFAULT_TIER = 'application';
+
+/**
+ * The priority of the tier a policy names: built-in (any case of the Antrea names), else an object of the policy's own API group,
+ * else one of the other group. Null where there is none.
+ */
+export function tierPriority(tiers: readonly Tier[], apiGroup: ApiGroup, name: string): number | null {
+  const builtIn = BUILT_IN_TIERS[tierName(name)];
+  if (builtIn !== undefined) return builtIn;
+  const named = tiers.filter((tier) => tier.name === name);
+  return (named.find((tier) => tier.apiGroup === apiGroup) ?? named[0])?.priority ?? null;
+}
+
+/** Tier names in answers and records are lower case. */
+export function tierName(name: string | undefined): string {
+  return (name || DEFAULT_TIER).toLowerCase();
+}
