@@ -45,42 +45,45 @@ export function addressMatch(set: AddressSet, family: Family): AddressMatch {
  * The matches that say "`field` is in the set", one alternative for each family that can match; a set of every address
  * of both families is one alternative without a match.
  */
-export function addressAlternatives(
-  set: AddressSet | null,
-  field: 'saddr' | 'daddr',
-): { family: Family | null; matches: Match[]; set: NamedSet | null }[] {
-  if (set === null) return [{ family: null, matches: [], set: null }];
+export function addressAlternatives(set: AddressSet | null, field: 'saddr' | 'daddr'): AddressAlternative[] {
+  if (set === null) return [ANY_ADDRESS];
   const found = FAMILIES.map((family) => [family, addressMatch(set, family)] as const);
-  if (found.every(([, match]) => match.kind === 'all')) return [{ family: null, matches: [], set: null }];
-  return found.flatMap(([family, match]) => {
-    switch (match.kind) {
-      case 'none':
-        return [];
-      case 'all':
-        return [{ family, matches: [{ match: 'nfproto', family } as const], set: null }];
-      case 'cidr':
-        return [
-          {
-            family,
-            matches: [{ match: 'address', family, field, in: { cidr: match.cidr } } as const],
-            set: null,
-          },
-        ];
-      case 'set':
-        return [
-          {
-            family,
-            matches: [{ match: 'address', family, field, in: { set: match.set.name } } as const],
-            set: match.set,
-          },
-        ];
+  if (found.every(([, match]) => match.kind === 'all')) return [ANY_ADDRESS];
+  return found.flatMap(([family, match]) => alternative(family, match, field) ?? []);
+}
+
+export interface AddressAlternative {
+  /** Null is both. */
+  readonly family: Family | null;
+  readonly matches: readonly Match[];
+  /** The named set that the matches name. */
+  readonly set: NamedSet | null;
+}
+
+const ANY_ADDRESS: AddressAlternative = { family: null, matches: [], set: null };
+
+function alternative(
+  family: Family,
+  match: AddressMatch,
+  field: 'saddr' | 'daddr',
+): AddressAlternative | null {
+  switch (match.kind) {
+    case 'none':
+      return null;
+    case 'all':
+      return { family, matches: [{ match: 'nfproto', family }], set: null };
+    case 'cidr':
+      return { family, matches: [{ match: 'address', family, field, in: { cidr: match.cidr } }], set: null };
+    case 'set': {
+      const { set } = match;
+      return { family, matches: [{ match: 'address', family, field, in: { set: set.name } }], set };
     }
-  });
+  }
 }
 
 /** The chain that Reject rules go to: TCP gets a reset, everything else ICMP(v6) administratively prohibited. */
 export const REJECT_CHAIN: Chain = {
-  name: 'reject',
+  name: 'refuse',
   base: null,
   fixed: true,
   source: null,

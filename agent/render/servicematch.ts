@@ -3,7 +3,7 @@ import type { PortRange, Service } from '../../apis/compiled.ts';
 import { ALL_PORTS, boundaries, unionPorts } from './ports.ts';
 import type { L4Protocol, Match, PortProtocol, PortTuple } from './ruleset.ts';
 
-type PortService = Extract<Service, { ports?: PortRange }>;
+type PortService = Extract<Service, { readonly protocol: PortProtocol }>;
 type IcmpService = Extract<Service, { protocol: 'icmp' | 'icmpv6' }>;
 type IgmpService = Extract<Service, { protocol: 'igmp' }>;
 
@@ -17,9 +17,17 @@ export function serviceMatches(services: readonly Service[]): Match[][] {
   const icmp: IcmpService[] = [];
   const igmp: IgmpService[] = [];
   for (const service of services) {
-    if (service.protocol === 'icmp' || service.protocol === 'icmpv6') icmp.push(service);
-    else if (service.protocol === 'igmp') igmp.push(service);
-    else ports.push(service);
+    switch (service.protocol) {
+      case 'icmp':
+      case 'icmpv6':
+        icmp.push(service);
+        break;
+      case 'igmp':
+        igmp.push(service);
+        break;
+      default:
+        ports.push(service);
+    }
   }
   const wholeIcmp = icmp.filter((service) => service.type === undefined).map((service) => service.protocol);
   const wholeIgmp = igmp.some((service) => service.type === undefined && service.group === undefined);

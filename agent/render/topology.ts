@@ -56,7 +56,7 @@ const EXEMPTION_MATCHES: Readonly<
   localPods: (direction, { interfaceGroups }) =>
     direction === 'ingress'
       ? []
-      : [[{ match: 'interfaceGroup', field: 'oifgroup', group: interfaceGroups['pods'] ?? 0 }]],
+      : [[{ match: 'interfaceGroup', field: 'oifgroup', group: interfaceGroups.pods }]],
 };
 
 export function baseChain(direction: Direction, config: Config): Chain {
