@@ -39,7 +39,13 @@ export interface Considered {
   readonly ruleIndex: number;
   readonly tier: string;
   readonly action: RuleAction;
-  /** Why it didn't match; null where it did. */
-  readonly mismatch: string | null;
-  readonly skippedByFailsafe: boolean;
+  /** What of the rule the flow didn't meet; null where it matched. */
+  readonly mismatch: 'address' | 'service' | null;
+  /** decided: it gave the verdict; skipped: it matched, and the failsafe list skipped it. */
+  readonly outcome: 'no match' | 'skipped' | 'decided';
+}
+
+export interface Explanation extends Answer {
+  /** The rules that were tried, in order, up to the one that decided; only where asked for. */
+  readonly considered?: readonly Considered[];
 }

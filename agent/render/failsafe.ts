@@ -63,7 +63,8 @@ function portLists(ports: readonly PortRange[]): PortRange[][] {
   return single.length > 0 ? [single, ...wide] : wide;
 }
 
-function peerSet(peers: FailsafeEntry['peers'], state: NodeState): AddressSet | null {
+/** The addresses of an entry; null is any. */
+export function peerSet(peers: FailsafeEntry['peers'], state: NodeState): AddressSet | null {
   if (peers === 'any') return null;
   if (peers === 'nodes') return state.addressSets.get(state.allNodes) ?? null;
   const blocks = peers.flatMap((text) => {
