@@ -1,0 +1,94 @@
+/**
+ * Floods a port of the node while something happens, and counts what got past the firewall.
+ *
+ * Every packet opens a new connection (the source port changes), so the count is of packets that the rules let through,
+ * not of what follows on a connection that leaked once.
+ */
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import type { Namespace } from '../netns/namespace.ts';
+import type { Topology } from '../netns/topology.ts';
+import { probeProgram } from '../probe/probe.ts';
+import { counterTable, deleteTable, loadTable, readCounters } from './nwprobe.ts';
+
+export interface FloodTarget {
+  readonly protocol: 'tcp' | 'udp';
+  readonly port: number;
+  readonly family: 4 | 6;
+  /** Index of the client that sends; default 0. */
+  readonly client?: number;
+  /** Packets a second; default as fast as possible. */
+  readonly rate?: number;
+}
+
+export interface FloodCount {
+  /** Packets sent while the action ran. */
+  readonly sent: number;
+  /** Those that passed every chain of the node's firewall. */
+  readonly passed: number;
+}
+
+/** Floods a port that must be closed throughout: `leaked` must be 0. */
+export async function leakedDuring(
+  topology: Topology,
+  target: FloodTarget,
+  action: () => Promise<void>,
+): Promise<{ sent: number; leaked: number }> {
+  const [count] = await passedDuring(topology, [target], action);
+  return { sent: count?.sent ?? 0, leaked: count?.passed ?? 0 };
+}
+
+/** Floods several ports at once; the counts are in the order of the targets. */
+export async function passedDuring(
+  topology: Topology,
+  targets: readonly FloodTarget[],
+  action: () => Promise<void>,
+): Promise<FloodCount[]> {
+  const { node } = topology;
+  await loadTable(node, 'nwflood', counterTable(targets));
+  try {
+    const floods = await Promise.all(targets.map((target) => startFlood(topology, target)));
+    let sent: number[];
+    try {
+      await action();
+    } finally {
+      sent = await Promise.all(floods.map((flood) => flood.finish()));
+    }
+    const passed = await readCounters(node, 'nwflood');
+    return targets.map((_, i) => ({ sent: sent[i] ?? 0, passed: passed[i] ?? 0 }));
+  } finally {
+    await deleteTable(node, 'nwflood');
+  }
+}
+
+async function startFlood({ clients, plan }: Topology, target: FloodTarget) {
+  const index = target.client ?? 0;
+  const client = clients[index];
+  const from = plan.clientAddresses.find((address) => address.client === index);
+  const to = plan.nodeAddresses[0];
+  if (client === undefined || from === undefined || to === undefined) throw new Error(`no client ${index}`);
+  const [src, dst] = target.family === 4 ? [from.v4, to.v4] : [from.v6, to.v6];
+  const options = ['--src', src, '--dst', dst, '--protocol', target.protocol === 'tcp' ? '6' : '17'];
+  const argv = [await probeProgram(), 'flood', ...options, '--port', String(target.port)];
+  return flood(client, target.rate === undefined ? argv : [...argv, '--rate', String(target.rate)]);
+}
+
+async function flood(client: Namespace, argv: readonly string[]) {
+  const child = client.spawn(argv);
+  const lines = createInterface({ input: child.stdout });
+  let last = '';
+  lines.on('line', (line) => {
+    last = line;
+  });
+  const closed = once(child, 'close');
+  await Promise.race([once(lines, 'line'), closed]);
+  return {
+    async finish(): Promise<number> {
+      child.kill('SIGTERM');
+      await closed;
+      const report: { sent?: number } = JSON.parse(last);
+      if (report.sent === undefined) throw new Error(`the flood ended early: ${last}`);
+      return report.sent;
+    },
+  };
+}

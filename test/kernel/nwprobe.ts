@@ -1,0 +1,63 @@
+/**
+ * The observer's own nft table in the node namespace, `inet nwprobe`: later in the hooks than any firewall chain, it sees
+ * what the firewall accepted. `drop` is final at once, so a packet that gets here was let through by every earlier chain.
+ */
+import type { Namespace } from '../netns/namespace.ts';
+
+/** nodewall's chains are at filter (0) and below 100; 200 is after every one of them. */
+const AFTER_FIREWALL = 200;
+/** Before every filter chain, after connection tracking (-200) has attached answers to their connection. */
+const BEFORE_FIREWALL = -190;
+
+/** Logs to an NFLOG group what was accepted, and the answers that a reject makes, before the firewall judges them. */
+export function recorderTable(group: number): string {
+  const log = (prefix: string) => `log prefix "${prefix}" group ${group} snaplen 200`;
+  return `table inet nwprobe {
+  chain accepted_in { type filter hook input priority ${AFTER_FIREWALL}; ${log('in')}; }
+  chain accepted_out { type filter hook output priority ${AFTER_FIREWALL}; ${log('out')}; }
+  chain accepted_forward { type filter hook forward priority ${AFTER_FIREWALL}; ${log('forward')}; }
+  chain answers {
+    type filter hook output priority ${BEFORE_FIREWALL};
+    tcp flags & rst == rst ${log('answer')}
+    icmp type destination-unreachable ${log('answer')}
+    icmpv6 type destination-unreachable ${log('answer')}
+  }
+}
+`;
+}
+
+/** A port of the node in one family. */
+export interface CountedPort {
+  readonly protocol: 'tcp' | 'udp';
+  readonly port: number;
+  readonly family: 4 | 6;
+}
+
+/** Counts what opens a connection to each of the ports, one counter per port, in order. */
+export function counterTable(ports: readonly CountedPort[]): string {
+  const rules = ports.map(
+    ({ protocol, port, family }) =>
+      `    meta nfproto ipv${family} meta l4proto ${protocol} th dport ${port} ct direction original counter`,
+  );
+  return `table inet nwflood {
+  chain passed {
+    type filter hook input priority ${AFTER_FIREWALL};
+${rules.join('\n')}
+  }
+}
+`;
+}
+
+export async function loadTable(node: Namespace, name: string, text: string): Promise<void> {
+  await node.run(['nft', '-f', '-'], { stdin: `table inet ${name}\ndelete table inet ${name}\n${text}` });
+}
+
+export async function deleteTable(node: Namespace, name: string): Promise<void> {
+  await node.run(['nft', 'delete', 'table', 'inet', name]);
+}
+
+/** The packet counts of a table's rules, in order. */
+export async function readCounters(node: Namespace, table: string): Promise<number[]> {
+  const { stdout } = await node.run(['nft', 'list', 'table', 'inet', table]);
+  return [...stdout.matchAll(/counter packets (\d+)/g)].map((match) => Number(match[1]));
+}
