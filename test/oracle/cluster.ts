@@ -1,0 +1,76 @@
+import type { Address } from './address.ts';
+import { parseAddress } from './address.ts';
+import type { Labels, NodeManifest, PodManifest } from './manifest.ts';
+import { objectsOfKind } from './manifest.ts';
+
+/** A Node with the addresses that nodeSelector stands for. */
+export interface ClusterNode {
+  name: string;
+  labels: Labels;
+  addresses: Address[];
+}
+
+/** A pod that peers can select: neither hostNetwork nor finished. */
+export interface ClusterPod {
+  labels: Labels;
+  namespace: string;
+  namespaceLabels: Labels;
+  serviceAccount: string;
+  addresses: Address[];
+}
+
+/** What peers are resolved against. */
+export interface Cluster {
+  nodes: ClusterNode[];
+  pods: ClusterPod[];
+}
+
+/** Reads Nodes, Namespaces and Pods out of the objects. */
+export function toCluster(objects: readonly object[]): Cluster {
+  const namespaces = new Map<string, Labels>();
+  for (const namespace of objectsOfKind(objects, ['v1'], 'Namespace')) {
+    namespaces.set(namespace.metadata.name, namespace.metadata.labels ?? {});
+  }
+  const nodes = objectsOfKind(objects, ['v1'], 'Node') as NodeManifest[];
+  const pods = objectsOfKind(objects, ['v1'], 'Pod') as PodManifest[];
+  return {
+    nodes: nodes.map(toClusterNode),
+    pods: pods.filter(isPeer).map((pod) => toClusterPod(pod, namespaces)),
+  };
+}
+
+function toClusterNode(node: NodeManifest): ClusterNode {
+  const reported = (node.status?.addresses ?? [])
+    .filter(({ type }) => type === 'InternalIP' || type === 'ExternalIP')
+    .map(({ address }) => address);
+  const annotated = (node.metadata.annotations?.['nodewall.io/addresses'] ?? '')
+    .split(',')
+    .map((item) => item.trim());
+  return {
+    name: node.metadata.name,
+    labels: node.metadata.labels ?? {},
+    addresses: readable([...reported, ...annotated]),
+  };
+}
+
+function isPeer(pod: PodManifest): boolean {
+  const phase = pod.status?.phase;
+  return pod.spec?.hostNetwork !== true && phase !== 'Succeeded' && phase !== 'Failed';
+}
+
+function toClusterPod(pod: PodManifest, namespaces: Map<string, Labels>): ClusterPod {
+  const namespace = pod.metadata.namespace ?? 'default';
+  const listed = (pod.status?.podIPs ?? []).map(({ ip }) => ip);
+  const addresses = listed.length > 0 ? listed : [pod.status?.podIP ?? ''];
+  return {
+    labels: pod.metadata.labels ?? {},
+    namespace,
+    namespaceLabels: { ...namespaces.get(namespace), 'kubernetes.io/metadata.name': namespace },
+    serviceAccount: pod.spec?.serviceAccountName || 'default',
+    addresses: readable(addresses),
+  };
+}
+
+function readable(texts: string[]): Address[] {
+  return texts.map(parseAddress).filter((address) => address !== undefined);
+}

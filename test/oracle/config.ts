@@ -1,0 +1,20 @@
+/** One entry of a failsafe list. */
+export interface FailsafeEntry {
+  protocol?: string;
+  port?: number;
+  endPort?: number;
+  peers: 'nodes' | 'any' | string[];
+}
+
+/** The part of the agent's configuration that verdicts depend on. */
+export interface OracleConfig {
+  exemptions?: {
+    loopback?: boolean;
+    neighborDiscovery?: boolean;
+    multicastListener?: boolean;
+    dhcpClient?: boolean;
+    localPods?: boolean;
+  };
+  interfaceGroups?: Record<string, number | { group: number }>;
+  failsafe?: { ingress?: FailsafeEntry[]; egress?: FailsafeEntry[] };
+}

@@ -1,0 +1,87 @@
+import type { Address, Family } from './address.ts';
+import { parseAddress } from './address.ts';
+
+/** One new connection as SEMANTICS section 4 writes it; absent fields are unknown. */
+export interface Flow {
+  direction: 'ingress' | 'egress';
+  src?: string;
+  dst?: string;
+  protocol?: string | number;
+  srcPort?: number;
+  dstPort?: number;
+  icmpType?: number;
+  icmpCode?: number;
+  igmpType?: number;
+  interfaceGroup?: string | number;
+  traffic?: 'Host' | 'NodePort';
+}
+
+/** A Flow with addresses and protocol read; `remote` is the end that is not the Node. */
+export interface Packet {
+  direction: 'ingress' | 'egress';
+  src: Address | undefined;
+  dst: Address | undefined;
+  remote: Address | undefined;
+  /** IP version as far as the addresses tell it. */
+  family: Family | undefined;
+  /** IP protocol number. */
+  protocol: number | undefined;
+  srcPort: number | undefined;
+  dstPort: number | undefined;
+  icmpType: number | undefined;
+  icmpCode: number | undefined;
+  igmpType: number | undefined;
+  interfaceGroup: string | number | undefined;
+}
+
+/** IP protocol numbers (IANA) of the names a flow may use. */
+export const protocolNumbers: Readonly<Record<string, number>> = {
+  icmp: 1,
+  igmp: 2,
+  tcp: 6,
+  udp: 17,
+  icmpv6: 58,
+  sctp: 132,
+};
+
+/** Reads a flow. Throws on one that no packet can be: unknown protocol name, unreadable or mixed addresses. */
+export function toPacket(flow: Flow): Packet {
+  if (flow.traffic !== undefined && flow.traffic !== 'Host') {
+    throw new Error(`the oracle does not evaluate ${flow.traffic} traffic`);
+  }
+  if (flow.direction !== 'ingress' && flow.direction !== 'egress')
+    throw new Error('a flow without direction');
+  const src = readAddress(flow.src);
+  const dst = readAddress(flow.dst);
+  if (src !== undefined && dst !== undefined && src.family !== dst.family) {
+    throw new Error(`a flow from ${flow.src} to ${flow.dst} mixes IPv4 and IPv6`);
+  }
+  return {
+    direction: flow.direction,
+    src,
+    dst,
+    remote: flow.direction === 'ingress' ? src : dst,
+    family: src?.family ?? dst?.family,
+    protocol: readProtocol(flow.protocol),
+    srcPort: flow.srcPort,
+    dstPort: flow.dstPort,
+    icmpType: flow.icmpType,
+    icmpCode: flow.icmpCode,
+    igmpType: flow.igmpType,
+    interfaceGroup: flow.interfaceGroup,
+  };
+}
+
+function readAddress(text: string | undefined): Address | undefined {
+  if (text === undefined) return undefined;
+  const address = parseAddress(text);
+  if (address === undefined) throw new Error(`not an address: ${text}`);
+  return address;
+}
+
+function readProtocol(protocol: string | number | undefined): number | undefined {
+  if (typeof protocol !== 'string') return protocol;
+  const number = protocolNumbers[protocol];
+  if (number === undefined) throw new Error(`not a protocol: ${protocol}`);
+  return number;
+}
