@@ -4,7 +4,7 @@ import type { AppliedTo, ClusterNetworkPolicy, ClusterObjects, Direction, Rule }
 import { type ObjectIndex, objectIndex } from '../index/objectindex.ts';
 import { formatSelector } from '../index/selector.ts';
 import { type AddressSets, addressSets } from './addressset.ts';
-import { comparePlace } from './order.ts';
+import { comparePlace } from '../../apis/order.ts';
 import { ruleNames } from './rulename.ts';
 import { toServices } from './services.ts';
 import { tierName, tierPriority } from './tiers.ts';

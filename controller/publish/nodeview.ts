@@ -1,4 +1,5 @@
-import type { Compiled, CompiledRule, NodeState } from '../../apis/compiled.ts';
+import type { AddressSet, Compiled, CompiledRule, NodeState } from '../../apis/compiled.ts';
+import { inEvaluationOrder } from '../../apis/order.ts';
 
 /** What of everything compiled one node needs: the rules that apply to it, and the AddressSets those name. */
 export function nodeView(compiled: Compiled, node: string): NodeState {
@@ -6,19 +7,15 @@ export function nodeView(compiled: Compiled, node: string): NodeState {
   for (const policy of compiled.policies) {
     for (const [i, rule] of policy.rules.entries()) if (policy.spans[i]?.has(node)) rules.push(rule);
   }
-  // Policies come in evaluation order and rules in theirs, so a stable split by direction keeps it.
-  const ordered = [
-    ...rules.filter((rule) => rule.source.direction === 'ingress'),
-    ...rules.filter((rule) => rule.source.direction === 'egress'),
-  ];
-  const ids = new Set([compiled.allNodes, ...ordered.flatMap((rule) => rule.addressSets)]);
-  const addressSets = [...ids].sort().flatMap((id) => {
+  const ids = new Set([compiled.allNodes, ...rules.flatMap((rule) => rule.addressSets)]);
+  const addressSets = [...ids].sort().map((id): [string, AddressSet] => {
     const set = compiled.addressSets.get(id);
-    return set === undefined ? [] : [[id, set] as const];
+    if (set === undefined) throw new Error(`no AddressSet ${id}`);
+    return [id, set];
   });
   return {
     node,
-    rules: ordered,
+    rules: inEvaluationOrder(rules),
     addressSets: new Map(addressSets),
     allNodes: compiled.allNodes,
     nodeAddresses: compiled.nodeAddresses.get(node) ?? [],

@@ -1,0 +1,84 @@
+import { hash } from 'node:crypto';
+import { constants } from 'node:fs';
+import { mkdir, open, readFile, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+
+/**
+ * The file in the state directory that must survive a restart, a crash and a power cut. One header line with the length and SHA-256 of
+ * the rest; written beside, synced, renamed over the old one, directory synced: a reader sees the old or the new
+ * content, never a part. Mode 0600.
+ */
+export interface StateFile {
+  /** Null where there is none. Throws StateFileError where there is one that can't be trusted. */
+  read(): Promise<string | null>;
+  write(body: string): Promise<void>;
+}
+
+export class StateFileError extends Error {
+  override readonly name = 'StateFileError';
+}
+
+const FORMAT = 'nodewall-state/1';
+
+export function stateFile(directory: string, name: string): StateFile {
+  const path = join(directory, name);
+  return {
+    async read() {
+      let text: string;
+      try {
+        text = await readFile(path, 'utf8');
+      } catch (error) {
+        if (isCode(error, 'ENOENT')) return null;
+        throw new StateFileError(`${path}: cannot be read`, { cause: error });
+      }
+      return verified(path, text);
+    },
+    async write(body) {
+      await mkdir(directory, { recursive: true, mode: 0o700 });
+      const temporary = `${path}.${process.pid}.new`;
+      try {
+        await writeSynced(temporary, `${header(body)}\n${body}`);
+        await rename(temporary, path);
+        await syncDirectory(directory);
+      } catch (error) {
+        await rm(temporary, { force: true });
+        throw error;
+      }
+    },
+  };
+}
+
+function header(body: string): string {
+  return JSON.stringify({ format: FORMAT, bytes: Buffer.byteLength(body), sha256: hash('sha256', body) });
+}
+
+function verified(path: string, text: string): string {
+  const end = text.indexOf('\n');
+  const body = text.slice(end + 1);
+  if (end >= 0 && text.slice(0, end) === header(body)) return body;
+  throw new StateFileError(`${path}: damaged or of another version; remove it to start without a last good state`);
+}
+
+async function writeSynced(path: string, text: string): Promise<void> {
+  const file = await open(path, constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC, 0o600);
+  try {
+    await file.writeFile(text);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+/** The rename itself is only safe once the directory is on disk (fsync(2)). */
+async function syncDirectory(path: string): Promise<void> {
+  const directory = await open(path, constants.O_RDONLY);
+  try {
+    await directory.sync();
+  } finally {
+    await directory.close();
+  }
+}
+
+function isCode(error: unknown, code: string): boolean {
+  return error instanceof Error && 'code' in error && error.code === code;
+}

@@ -1,0 +1,13 @@
+import type { NodeState } from '../../apis/compiled.ts';
+import { formatMembers } from '../../apis/memberset.ts';
+import type { Message } from '../../apis/wire.ts';
+
+/** Stage 3: a node's view as messages, each AddressSet before the rules that name it. */
+export function* snapshot(state: NodeState): Iterable<Message> {
+  yield { type: 'node', node: state.node, addresses: state.nodeAddresses, allNodes: state.allNodes };
+  for (const { id, description, dynamic, members } of state.addressSets.values()) {
+    yield { type: 'addressSet', id, description, dynamic, members: formatMembers(members) };
+  }
+  for (const rule of state.rules) yield { type: 'rule', rule };
+  yield { type: 'bookmark', rules: state.rules.length, addressSets: state.addressSets.size };
+}
