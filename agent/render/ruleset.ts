@@ -102,6 +102,23 @@ export interface ChainVerdict {
   readonly chain: string;
 }
 
+/** The chains that a statement can lead to; a named map's are in the map. */
+export function targets(statement: Statement): readonly string[] {
+  switch (statement.kind) {
+    case 'jump':
+    case 'goto':
+      return [statement.chain];
+    case 'protocolMap':
+    case 'portRangeMap':
+      return statement.entries.map(([, { chain }]) => chain);
+    case 'accept':
+    case 'drop':
+    case 'reject':
+    case 'portMap':
+      return [];
+  }
+}
+
 /** One family of an AddressSet. An interval set where it has prefixes, else a hash set. */
 export interface NamedSet {
   readonly name: string;

@@ -1,0 +1,308 @@
+import { type Cidr, type Family, lastAddress, WIDTH } from '../../apis/address.ts';
+import type { RuleSource } from '../../apis/compiled.ts';
+import { diffSingles, packAddress } from '../../apis/memberset.ts';
+import {
+  baseLines,
+  identifier,
+  mapElements,
+  mapLines,
+  rulesetText,
+  ruleText,
+  setLines,
+} from '../render/nfttext.ts';
+import {
+  type Chain,
+  type ChainVerdict,
+  type NamedSet,
+  type Ruleset,
+  TABLE,
+  targets,
+} from '../render/ruleset.ts';
+import { type Held, type HeldChain, type HeldSet, heldChain, sameBase } from './held.ts';
+
+/**
+ * What brings the kernel from what it holds to a ruleset. Each part is one kernel transaction; they run in this order, and only
+ * `swap` changes what happens to packets:
+ *
+ * 1. rename: chains whose rules we can't vouch for are moved aside; they stay in force.
+ * 2. prepare: new sets and new fixed chains, not reachable from any hook yet. Anonymous interval sets and set members
+ *    must be there a transaction before they are used: measured, else packets leak in the moment after the commit.
+ * 3. members: elements of address sets, by netlink.
+ * 4. swap: the index chains and maps, and the end of what is not needed any more.
+ *
+ * A part that has nothing to do is empty. `rebuild` is set where what is held can't be changed in place (a set of our name and
+ * another type): the table is replaced in one transaction, and members follow.
+ */
+export interface Transaction {
+  readonly rename: readonly Command[];
+  readonly prepare: readonly Command[];
+  readonly members: readonly MemberChange[];
+  readonly swap: readonly Command[];
+}
+
+/** One line of nft text, and the policy rule it is for. */
+export interface Command {
+  readonly text: string;
+  readonly source: RuleSource | null;
+}
+
+/** Elements to add to and delete from one set; ranges are packed pairs of first and last address. */
+export interface MemberChange {
+  readonly set: string;
+  readonly family: Family;
+  readonly interval: boolean;
+  readonly addedSingles: Uint8Array;
+  readonly removedSingles: Uint8Array;
+  readonly addedRanges: Uint8Array;
+  readonly removedRanges: Uint8Array;
+}
+
+const table = `${TABLE.family} ${TABLE.name}`;
+
+export function transaction(held: Held, desired: Ruleset): Transaction {
+  if (needsRebuild(held, desired)) return rebuild(desired);
+  const renames = renamed(held, desired);
+  const now: Held = {
+    ...held,
+    chains: renameChains(held.chains, renames),
+    maps: renameTargets(held.maps, renames),
+  };
+  const newChains = [...desired.chains.values()].filter(
+    (chain) => chain.fixed && !now.chains.has(chain.name),
+  );
+  const newSets = [...desired.sets.values()].filter((set) => !now.sets.has(set.name));
+  return {
+    rename: [...renames].map(([from, to]) =>
+      command(`rename chain ${table} ${identifier(from)} ${identifier(to)}`),
+    ),
+    prepare: prepare(now, newSets, newChains),
+    members: [...desired.sets.values()].flatMap((set) => memberChange(now.sets.get(set.name), set) ?? []),
+    swap: swap(now, desired),
+  };
+}
+
+export function isEmpty({ rename, prepare, members, swap }: Transaction): boolean {
+  return rename.length + prepare.length + members.length + swap.length === 0;
+}
+
+function command(text: string, source: RuleSource | null = null): Command {
+  return { text, source };
+}
+
+/** A set can't change its type, and a base chain neither its hook nor its priority. */
+function needsRebuild(held: Held, desired: Ruleset): boolean {
+  for (const set of desired.sets.values()) {
+    const there = held.sets.get(set.name);
+    if (there !== undefined && (there.family !== set.family || there.interval !== set.interval)) return true;
+    if (held.maps.has(set.name)) return true;
+  }
+  for (const map of desired.maps.keys()) if (held.maps.get(map) === null || held.sets.has(map)) return true;
+  for (const chain of desired.chains.values()) {
+    const there = held.chains.get(chain.name);
+    if (there !== undefined && !sameBase(chain, there)) return true;
+  }
+  return false;
+}
+
+function rebuild(desired: Ruleset): Transaction {
+  const replace = `add table ${table}\ndelete table ${table}\n${rulesetText(desired)}`;
+  return { rename: [], prepare: [], members: [], swap: [command(replace)] };
+}
+
+/**
+ * Fixed chains whose rules aren't known to be the desired ones, and those that jump to one of them: a jump is to the chain itself,
+ * whatever its name becomes.
+ */
+function renamed(held: Held, desired: Ruleset): Map<string, string> {
+  const renames = new Map<string, string>();
+  const fixed = [...desired.chains.values()].filter((chain) => chain.fixed && held.chains.has(chain.name));
+  let number = 0;
+  for (let found = -1; found !== renames.size; ) {
+    found = renames.size;
+    for (const chain of fixed) {
+      const there = held.chains.get(chain.name);
+      if (there === undefined || renames.has(chain.name)) continue;
+      if (sameRules(chain, there) && !jumpsTo(chain, renames)) continue;
+      while (held.chains.has(`stale-${number}`)) number++;
+      renames.set(chain.name, `stale-${number++}`);
+    }
+  }
+  return renames;
+}
+
+function jumpsTo({ rules }: Pick<Chain, 'rules'>, chains: ReadonlyMap<string, string>): boolean {
+  return (
+    chains.size > 0 && rules.some(({ statement }) => targets(statement).some((name) => chains.has(name)))
+  );
+}
+
+function sameRules(chain: Chain, there: HeldChain): boolean {
+  return there.rules !== null && there.rules.join('\n') === (heldChain(chain).rules ?? []).join('\n');
+}
+
+/** What is held once the chains have been renamed: an index chain that jumps to one of them has to be written again. */
+function renameChains(
+  chains: Held['chains'],
+  desired: Ruleset,
+  renames: ReadonlyMap<string, string>,
+): Held['chains'] {
+  return new Map(
+    [...chains].map(([name, chain]) => {
+      const stale = jumpsTo(desired.chains.get(name) ?? { rules: [] }, renames);
+      return [renames.get(name) ?? name, stale ? { ...chain, rules: null } : chain];
+    }),
+  );
+}
+
+function renameTargets(maps: Held['maps'], renames: ReadonlyMap<string, string>): Held['maps'] {
+  if (renames.size === 0) return maps;
+  const renameEntries = (entries: ReadonlyMap<number, ChainVerdict>) =>
+    new Map(
+      [...entries].map(
+        ([port, { kind, chain }]) => [port, { kind, chain: renames.get(chain) ?? chain }] as const,
+      ),
+    );
+  return new Map([...maps].map(([name, entries]) => [name, entries && renameEntries(entries)]));
+}
+
+function prepare(held: Held, sets: readonly NamedSet[], chains: readonly Chain[]): Command[] {
+  const commands: Command[] = [];
+  if (!held.table) commands.push(command(`add table ${table}`));
+  for (const set of sets) {
+    commands.push(
+      command(`add set ${table} ${identifier(set.name)} { ${setLines(set, false).join('; ')}; }`),
+    );
+  }
+  for (const chain of chains) commands.push(addChain(chain));
+  for (const chain of chains) commands.push(...addRules(chain));
+  return commands;
+}
+
+function addChain(chain: Chain): Command {
+  const lines = baseLines(chain);
+  const block = lines.length > 0 ? ` { ${lines.join(' ')} }` : '';
+  return command(`add chain ${table} ${identifier(chain.name)}${block}`, chain.source);
+}
+
+function addRules(chain: Chain): Command[] {
+  return chain.rules.map((rule) =>
+    command(`add rule ${table} ${identifier(chain.name)} ${ruleText(rule)}`, chain.source),
+  );
+}
+
+function memberChange(held: HeldSet | undefined, set: NamedSet): MemberChange | null {
+  const { family, interval, members } = set;
+  const singles = diffSingles(family, held?.members.singles ?? new Uint8Array(), members.singles);
+  const before = held?.members.prefixes ?? [];
+  const has = (list: readonly Cidr[]) => {
+    const keys = new Set(list.map((cidr) => `${cidr.value}/${cidr.length}`));
+    return (cidr: Cidr) => keys.has(`${cidr.value}/${cidr.length}`);
+  };
+  const wasThere = has(before);
+  const isThere = has(members.prefixes);
+  const addedRanges = packRanges(members.prefixes.filter((cidr) => !wasThere(cidr)));
+  const removedRanges = packRanges(before.filter((cidr) => !isThere(cidr)));
+  const count = singles.added.length + singles.removed.length + addedRanges.length + removedRanges.length;
+  if (count === 0) return null;
+  return {
+    set: set.name,
+    family,
+    interval,
+    addedSingles: singles.added,
+    removedSingles: singles.removed,
+    addedRanges,
+    removedRanges,
+  };
+}
+
+function packRanges(cidrs: readonly Cidr[]): Uint8Array {
+  return Buffer.concat(
+    cidrs.flatMap((cidr) => [
+      packAddress(cidr),
+      packAddress({ family: cidr.family, value: lastAddress(cidr) }),
+    ]),
+  );
+}
+
+/** Flush first, so that nothing that is deleted is in use; add what is new; delete last. One kernel transaction. */
+function swap(held: Held, desired: Ruleset): Command[] {
+  const changed = [...desired.chains.values()].filter((chain) => {
+    const there = held.chains.get(chain.name);
+    return !chain.fixed && (there === undefined || !sameRules(chain, there));
+  });
+  const unwantedChains = [...held.chains.keys()].filter((name) => !desired.chains.has(name));
+  const unwantedMaps = [...held.maps.keys()].filter((name) => !desired.maps.has(name));
+  const unwantedSets = [...held.sets.keys()].filter((name) => !desired.sets.has(name));
+  const chains: Command[] = [];
+  if (!held.table) chains.push(command(`add table ${table}`));
+  chains.push(...changed.filter((chain) => !held.chains.has(chain.name)).map(addChain));
+  const flushed = [
+    ...unwantedChains,
+    ...changed.flatMap(({ name }) => (held.chains.has(name) ? [name] : [])),
+  ];
+  return [
+    ...chains,
+    ...flushed.map((name) => command(`flush chain ${table} ${identifier(name)}`)),
+    ...mapCommands(held, desired),
+    ...changed.flatMap(addRules),
+    ...unwantedMaps.map((name) => command(`delete map ${table} ${identifier(name)}`)),
+    ...unwantedChains.map((name) => command(`delete chain ${table} ${identifier(name)}`)),
+    ...unwantedSets.map((name) => command(`delete set ${table} ${identifier(name)}`)),
+  ];
+}
+
+function mapCommands(held: Held, desired: Ruleset): Command[] {
+  const commands: Command[] = [];
+  for (const map of desired.maps.values()) {
+    const before = held.maps.get(map.name);
+    const name = identifier(map.name);
+    if (before == null) {
+      commands.push(command(`add map ${table} ${name} { ${mapLines(map).join('; ')}; }`));
+      continue;
+    }
+    const differs = (
+      [port, verdict]: readonly [number, ChainVerdict],
+      other: ReadonlyMap<number, ChainVerdict>,
+    ) => other.get(port)?.chain !== verdict.chain || other.get(port)?.kind !== verdict.kind;
+    const removed = [...before].filter((entry) => differs(entry, map.entries));
+    const added = [...map.entries].filter((entry) => differs(entry, before));
+    if (removed.length > 0) {
+      commands.push(
+        command(`delete element ${table} ${name} { ${removed.map(([port]) => port).join(', ')} }`),
+      );
+    }
+    if (added.length > 0) commands.push(command(`add element ${table} ${name} { ${mapElements(added)} }`));
+  }
+  return commands;
+}
+
+/** As `dump transaction` prints it. */
+export function transactionText({ rename, prepare, members, swap }: Transaction): string {
+  const part = (title: string, lines: readonly string[]) =>
+    lines.length === 0 ? [] : [`# ${title}`, ...lines];
+  const count = (bytes: Uint8Array, width: number) => bytes.length / width;
+  return [
+    ...part(
+      'rename',
+      rename.map(({ text }) => text),
+    ),
+    ...part(
+      'prepare',
+      prepare.map(({ text }) => text),
+    ),
+    ...part(
+      'members',
+      members.map((change) => {
+        const width = WIDTH[change.family];
+        const added = count(change.addedSingles, width) + count(change.addedRanges, 2 * width);
+        const removed = count(change.removedSingles, width) + count(change.removedRanges, 2 * width);
+        return `# netlink: set ${change.set}: ${added} elements added, ${removed} deleted`;
+      }),
+    ),
+    ...part(
+      'swap',
+      swap.map(({ text }) => text),
+    ),
+    '',
+  ].join('\n');
+}
