@@ -1,0 +1,120 @@
+import type { L4Protocol, Match, NamedSet, Ruleset } from '../../agent/render/ruleset.ts';
+import { lastAddress } from '../../apis/address.ts';
+import { unpackAddress } from '../../apis/memberset.ts';
+import type { Packet } from './packet.ts';
+
+/**
+ * Whether a packet meets one match. Implied conditions are those that nft 1.0.6 puts in front (seen with `nft --debug=netlink`):
+ * `ip`, `icmp type` and `igmp type` ask for IPv4, `ip6` and `icmpv6 type` for IPv6, `tcp dport` for TCP.
+ */
+export function matches(match: Match, packet: Packet, ruleset: Ruleset): boolean {
+  switch (match.match) {
+    case 'ctEstablished':
+      return packet.established;
+    case 'loopback':
+      return hasInterface(match.field, packet) && packet.interface.name === 'lo';
+    case 'interfaceGroup':
+      return hasInterface(match.field, packet) && packet.interface.group === match.group;
+    case 'nfproto':
+      return packet.family === match.family;
+    case 'l4proto':
+      return match.protocols.some((protocol) => protocolNumber(protocol) === packet.protocol);
+    case 'address':
+      return packet.family === match.family && matchesAddress(match, packet, ruleset);
+    case 'port': {
+      const port = match.field === 'sport' ? packet.srcPort : packet.dstPort;
+      return packet.protocol === protocolNumber(match.protocol) && isInOne(match.ranges, port);
+    }
+    case 'portTuple':
+      return matchesTuple(match, packet);
+    case 'icmp': {
+      const [family, protocol] = match.protocol === 'icmp' ? [4, 1] : [6, 58];
+      return packet.family === family && packet.protocol === protocol && matchesType(match.types, packet);
+    }
+    case 'igmp':
+      return packet.family === 4 && packet.protocol === 2 && match.types.includes(packet.type ?? -1);
+    default:
+      throw new Error(`unknown match ${JSON.stringify(match satisfies never)}`);
+  }
+}
+
+const PROTOCOL_NUMBERS: Readonly<Record<L4Protocol, number>> = {
+  icmp: 1,
+  igmp: 2,
+  tcp: 6,
+  udp: 17,
+  'ipv6-icmp': 58,
+  sctp: 132,
+};
+
+export function protocolNumber(protocol: L4Protocol): number {
+  const number = PROTOCOL_NUMBERS[protocol];
+  if (number === undefined) throw new Error(`unknown protocol ${protocol}`);
+  return number;
+}
+
+/** The input hook has no output interface, and the other way round. */
+function hasInterface(field: 'iif' | 'iifgroup' | 'oif' | 'oifgroup', { direction }: Packet): boolean {
+  return field.startsWith(direction === 'ingress' ? 'iif' : 'oif');
+}
+
+function matchesAddress(
+  match: Extract<Match, { match: 'address' }>,
+  { src, dst }: Packet,
+  ruleset: Ruleset,
+): boolean {
+  const value = match.field === 'saddr' ? src : dst;
+  if ('cidr' in match.in) {
+    if (match.in.cidr.family !== match.family) throw new Error('an address of the other family');
+    return match.in.cidr.value <= value && value <= lastAddress(match.in.cidr);
+  }
+  const set = ruleset.sets.get(match.in.set);
+  if (set === undefined) throw new Error(`no set ${match.in.set}`);
+  if (set.family !== match.family) throw new Error(`set ${set.name} is of the other family`);
+  return setHas(set, value);
+}
+
+/** Plain search, on purpose another than hasMember's. */
+function setHas({ name, interval, members }: NamedSet, value: bigint): boolean {
+  const { family, singles, prefixes } = members;
+  if (!interval && prefixes.length > 0) throw new Error(`set ${name} is no interval set and has prefixes`);
+  for (let at = 0; at < singles.length; at += family === 4 ? 4 : 16) {
+    if (unpackAddress(family, singles, at).value === value) return true;
+  }
+  return prefixes.some((prefix) => prefix.value <= value && value <= lastAddress(prefix));
+}
+
+type Range = readonly [first: number, last: number];
+
+function isIn([first, last]: Range, port: number | undefined): boolean {
+  return port !== undefined && first <= port && port <= last;
+}
+
+/** Overlapping elements: the kernel refuses the set. */
+function isInOne(ranges: readonly Range[], port: number | undefined): boolean {
+  const found = ranges.filter((range) => isIn(range, port));
+  if (found.length > 1) throw new Error(`overlapping ranges ${JSON.stringify(found)}`);
+  return found.length > 0;
+}
+
+function matchesTuple(
+  { tuples, withSourcePort }: Extract<Match, { match: 'portTuple' }>,
+  { protocol, srcPort, dstPort }: Packet,
+): boolean {
+  const found = tuples.filter(
+    (tuple) =>
+      protocolNumber(tuple.protocol) === protocol &&
+      (!withSourcePort || isIn(tuple.sourcePorts, srcPort)) &&
+      isIn(tuple.ports, dstPort),
+  );
+  if (found.length > 1) throw new Error(`overlapping tuples ${JSON.stringify(found)}`);
+  return found.length > 0;
+}
+
+function matchesType(types: Extract<Match, { match: 'icmp' }>['types'], packet: Packet): boolean {
+  const found = types.filter(
+    ({ type, code }) => type === packet.type && (code === null || code === packet.code),
+  );
+  if (found.length > 1) throw new Error(`overlapping ICMP types ${JSON.stringify(found)}`);
+  return found.length > 0;
+}

@@ -1,0 +1,87 @@
+import { type Address, type Family, parseAddress } from '../../apis/address.ts';
+import type { Config } from '../../apis/config.ts';
+import type { Flow } from '../../apis/flow.ts';
+import type { Direction } from '../../apis/objects.ts';
+
+/**
+ * What the kernel knows of one packet when it reaches the hook of its direction. Fields that the packet's protocol
+ * doesn't have are absent, as they are on the wire.
+ */
+export interface Packet {
+  /** ingress is the input hook, egress the output hook. */
+  readonly direction: Direction;
+  readonly family: Family;
+  readonly src: bigint;
+  readonly dst: bigint;
+  /** IP protocol number. */
+  readonly protocol: number;
+  readonly srcPort?: number;
+  readonly dstPort?: number;
+  /** First byte of the ICMP, ICMPv6 or IGMP header. */
+  readonly type?: number;
+  /** Second byte of the ICMP or ICMPv6 header. */
+  readonly code?: number;
+  /** The interface it comes in by (ingress) or goes out by (egress). */
+  readonly interface: { readonly name: 'lo' | 'eth0'; readonly group: number };
+  /** ct state established or related. */
+  readonly established: boolean;
+}
+
+const PROTOCOLS = { icmp: 1, igmp: 2, tcp: 6, udp: 17, icmpv6: 58, sctp: 132 } as const;
+const PORT_PROTOCOLS: readonly number[] = [6, 17, 132];
+const TYPE_PROTOCOLS: readonly number[] = [1, 2, 58];
+
+/**
+ * The packet that opens the connection a flow speaks of; null where the flow leaves open what every packet has, or says
+ * what none can have.
+ * @param own the node's own addresses: what goes between two of them goes through lo
+ */
+export function toPacket(flow: Flow, own: readonly string[], config: Config): Packet | null {
+  const src = parseAddress(flow.src ?? '');
+  const dst = parseAddress(flow.dst ?? '');
+  const protocol = typeof flow.protocol === 'string' ? PROTOCOLS[flow.protocol] : flow.protocol;
+  if (src === null || dst === null || src.family !== dst.family || protocol === undefined) return null;
+  const ports = portsOf(flow, protocol);
+  const types = typesOf(flow, protocol);
+  if (ports === null || types === null) return null;
+  const local = [src, dst].every((address) => isLocal(address, own));
+  return {
+    direction: flow.direction,
+    family: src.family,
+    src: src.value,
+    dst: dst.value,
+    protocol,
+    ...ports,
+    ...types,
+    interface: { name: local ? 'lo' : 'eth0', group: toGroup(flow.interfaceGroup, config) },
+    established: false,
+  };
+}
+
+type Ports = Pick<Packet, 'srcPort' | 'dstPort'>;
+
+function portsOf({ srcPort, dstPort }: Flow, protocol: number): Ports | null {
+  if (!PORT_PROTOCOLS.includes(protocol)) return {};
+  return srcPort === undefined || dstPort === undefined ? null : { srcPort, dstPort };
+}
+
+type Types = Pick<Packet, 'type' | 'code'>;
+
+function typesOf({ icmpType, icmpCode, igmpType }: Flow, protocol: number): Types | null {
+  if (!TYPE_PROTOCOLS.includes(protocol)) return {};
+  if (protocol === PROTOCOLS.igmp) return igmpType === undefined ? null : { type: igmpType };
+  return icmpType === undefined || icmpCode === undefined ? null : { type: icmpType, code: icmpCode };
+}
+
+function isLocal({ family, value }: Address, own: readonly string[]): boolean {
+  if (family === 4 ? value >> 24n === 127n : value === 1n) return true;
+  return own.some((text) => {
+    const address = parseAddress(text);
+    return address?.family === family && address.value === value;
+  });
+}
+
+/** Interfaces are in group 0 (default) unless somebody puts them in another. */
+function toGroup(group: Flow['interfaceGroup'], { interfaceGroups }: Config): number {
+  return typeof group === 'string' ? (interfaceGroups[group] ?? 0) : (group ?? 0);
+}

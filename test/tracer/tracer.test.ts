@@ -1,0 +1,361 @@
+import assert from 'node:assert/strict';
+import type { Match, NamedSet, NftRule, Ruleset, Statement } from '../../agent/render/ruleset.ts';
+import { parseAddress, parseCidr } from '../../apis/address.ts';
+import { toMemberSet } from '../../apis/memberset.ts';
+import type { Packet } from './packet.ts';
+import { indexChain, inputChain, rule, ruleChain, ruleset } from './ruleset.ts';
+import { MAX_DEPTH, tracer } from './tracer.ts';
+
+const ACCEPT = { kind: 'accept' } as const;
+const DROP = { kind: 'drop' } as const;
+const jump = (chain: string): Statement => ({ kind: 'jump', chain });
+const goto = (chain: string): Statement => ({ kind: 'goto', chain });
+
+const PROTOCOLS = { tcp: 6, udp: 17, sctp: 132, icmp: 1, icmpv6: 58, igmp: 2 } as const;
+
+/** An ingress packet to TCP port 80, save for what is said. */
+function packet(changes: Partial<Packet> = {}): Packet {
+  return {
+    direction: 'ingress',
+    family: 4,
+    src: value('10.0.0.7'),
+    dst: value('192.0.2.1'),
+    protocol: PROTOCOLS.tcp,
+    srcPort: 40000,
+    dstPort: 80,
+    interface: { name: 'eth0', group: 0 },
+    established: false,
+    ...changes,
+  };
+}
+
+function value(text: string): bigint {
+  return parseAddress(text)?.value ?? assert.fail(text);
+}
+
+function cidr(text: string) {
+  return parseCidr(text)?.cidr ?? assert.fail(text);
+}
+
+function verdictOf(table: Ruleset, changes: Partial<Packet> = {}): string {
+  const { verdict, source, tried } = tracer(table)(packet(changes));
+  return `${verdict} by ${source?.rule ?? 'nothing'}, ${tried} tried`;
+}
+
+describe('tracer: chains', () => {
+  it('accepts at the end of a base chain', () => {
+    assert.equal(verdictOf(ruleset([inputChain()])), 'Allow by nothing, 0 tried');
+  });
+
+  it('goes on behind a jump when the chain has no verdict', () => {
+    const table = ruleset([
+      inputChain(rule(jump('a')), rule(jump('b'))),
+      ruleChain('a', rule(DROP, { match: 'nfproto', family: 6 })),
+      ruleChain('b', rule(DROP)),
+    ]);
+    assert.equal(verdictOf(table), 'Drop by b, 2 tried');
+    assert.equal(verdictOf(table, { family: 6 }), 'Drop by a, 1 tried');
+  });
+
+  it('does not come back from a goto', () => {
+    const table = ruleset([
+      inputChain(rule(jump('index'))),
+      indexChain('index', rule(goto('a')), rule(jump('b'))),
+      ruleChain('a'),
+      ruleChain('b', rule(DROP)),
+    ]);
+    assert.equal(verdictOf(table), 'Allow by nothing, 1 tried');
+  });
+
+  it('returns from behind a goto to the chain that jumped', () => {
+    const table = ruleset([
+      inputChain(rule(jump('index')), rule(jump('b'))),
+      indexChain('index', rule(goto('a')), rule(DROP)),
+      indexChain('a'),
+      ruleChain('b', rule(DROP)),
+    ]);
+    assert.equal(verdictOf(table), 'Drop by b, 1 tried');
+  });
+
+  it('names the rule that went to the reject chain', () => {
+    const table = ruleset([
+      inputChain(rule(jump('a'))),
+      ruleChain('a', rule(goto('refuse'))),
+      indexChain(
+        'refuse',
+        rule({ kind: 'reject', with: 'tcp reset' }),
+        rule({ kind: 'reject', with: 'icmpx admin-prohibited' }),
+      ),
+    ]);
+    assert.equal(verdictOf(table), 'Reject by a, 1 tried');
+    assert.equal(verdictOf(table, { protocol: PROTOCOLS.udp }), 'Reject by a, 1 tried');
+  });
+
+  it('resets nothing but TCP', () => {
+    const table = ruleset([inputChain(rule({ kind: 'reject', with: 'tcp reset' }))]);
+    assert.equal(verdictOf(table), 'Reject by nothing, 0 tried');
+    assert.equal(verdictOf(table, { protocol: PROTOCOLS.udp }), 'Allow by nothing, 0 tried');
+  });
+
+  it('goes on behind a map that has no entry for the packet', () => {
+    const maps = [{ name: 'ports', entries: new Map([[80, { kind: 'jump', chain: 'a' } as const]]) }];
+    const chains = (statement: Statement) => [
+      inputChain(rule(statement), rule(jump('b'))),
+      ruleChain('a', rule(DROP)),
+      ruleChain('b', rule(ACCEPT)),
+    ];
+    const entry = { kind: 'jump', chain: 'a' } as const;
+    const hash = ruleset(chains({ kind: 'portMap', protocol: 'tcp', map: 'ports' }), { maps });
+    const ranges = ruleset(chains({ kind: 'portRangeMap', protocol: 'tcp', entries: [[[70, 80], entry]] }));
+    const protocols = ruleset(chains({ kind: 'protocolMap', entries: [['tcp', entry]] }));
+    for (const table of [hash, ranges, protocols]) assert.equal(verdictOf(table), 'Drop by a, 1 tried');
+    for (const table of [hash, ranges]) {
+      assert.equal(verdictOf(table, { dstPort: 81 }), 'Allow by b, 1 tried');
+      assert.equal(verdictOf(table, { protocol: PROTOCOLS.udp }), 'Allow by b, 1 tried');
+    }
+    assert.equal(verdictOf(protocols, { protocol: 47 }), 'Allow by b, 1 tried');
+  });
+
+  it('gives another verdict for a table that is broken on purpose', () => {
+    const rules = [
+      rule(ACCEPT, { match: 'port', protocol: 'tcp', field: 'dport', ranges: [[80, 80]] }),
+      rule(DROP),
+    ];
+    assert.equal(verdictOf(ruleset([inputChain(...rules)])), 'Allow by nothing, 0 tried');
+    assert.equal(verdictOf(ruleset([inputChain(...rules.toReversed())])), 'Drop by nothing, 0 tried');
+    assert.equal(verdictOf(ruleset([inputChain(...rules.slice(1))])), 'Drop by nothing, 0 tried');
+  });
+});
+
+describe('tracer: what the kernel would refuse', () => {
+  const throws = (table: Ruleset, message: RegExp, changes: Partial<Packet> = {}): void => {
+    assert.throws(() => verdictOf(table, changes), message);
+  };
+  const input = (...rules: NftRule[]) => ruleset([inputChain(...rules)]);
+
+  it('a match it does not know', () => {
+    throws(input(rule(DROP, { match: 'mark', mark: 7 } as unknown as Match)), /unknown match .*mark/);
+  });
+  it('a statement it does not know', () => {
+    throws(input(rule({ kind: 'queue' } as unknown as Statement)), /unknown statement .*queue/);
+    const reject = { kind: 'reject', with: 'icmp net-unreachable' } as unknown as Statement;
+    throws(input(rule(reject)), /unknown reject .*net-unreachable/);
+  });
+  it('a protocol it does not know', () => {
+    throws(
+      input(rule(DROP, { match: 'l4proto', protocols: ['gre'] } as unknown as Match)),
+      /unknown protocol gre/,
+    );
+  });
+  it('a chain, set or map that is not there', () => {
+    throws(input(rule(jump('a'))), /input: no chain a/);
+    throws(input(rule({ kind: 'portMap', protocol: 'tcp', map: 'm' })), /no map m/);
+    throws(input(rule(DROP, { match: 'address', family: 4, field: 'saddr', in: { set: 's' } })), /no set s/);
+  });
+  it('a jump to a base chain, and no base chain at the hook', () => {
+    throws(input(rule(jump('input'))), /input is a base chain/);
+    throws(input(), /0 base chains at the hook output/, { direction: 'egress' });
+  });
+  it('prefixes in a set that is not for intervals, a set of the other family', () => {
+    const { v4: members } = toMemberSet([{ cidr: cidr('10.0.0.0/8'), except: [] }], []);
+    const set: NamedSet = { name: 's', family: 4, interval: false, members, comment: '' };
+    const use = (family: 4 | 6) => [
+      inputChain(rule(DROP, { match: 'address', family, field: 'saddr', in: { set: 's' } })),
+    ];
+    throws(ruleset(use(4), { sets: [set] }), /s is no interval set and has prefixes/);
+    throws(ruleset(use(6), { sets: [set] }), /set s is of the other family/, { family: 6 });
+  });
+  it('overlapping elements', () => {
+    const entry = { kind: 'jump', chain: 'input' } as const;
+    const ranges = [
+      [1, 80],
+      [80, 90],
+    ] as const;
+    const tuple = { protocol: 'tcp', sourcePorts: [0, 65535], ports: [80, 80] } as const;
+    const types = [
+      { type: 8, code: null },
+      { type: 8, code: 0 },
+    ];
+    const icmp = { protocol: PROTOCOLS.icmp, type: 8, code: 0 };
+    throws(
+      input(rule(DROP, { match: 'port', protocol: 'tcp', field: 'dport', ranges })),
+      /overlapping ranges/,
+    );
+    throws(
+      input(rule({ kind: 'portRangeMap', protocol: 'tcp', entries: ranges.map((range) => [range, entry]) })),
+      /overlapping keys/,
+    );
+    throws(
+      input(rule(DROP, { match: 'portTuple', withSourcePort: true, tuples: [tuple, tuple] })),
+      /overlapping tuples/,
+    );
+    throws(input(rule(DROP, { match: 'icmp', protocol: 'icmp', types })), /overlapping ICMP types/, icmp);
+  });
+  it(`chains that call each other more than ${MAX_DEPTH} deep, also by goto`, () => {
+    const chain = (depth: number, how: typeof jump) =>
+      ruleset([
+        inputChain(rule(how('c1'))),
+        ...Array.from({ length: depth }, (_, i) =>
+          indexChain(`c${i + 1}`, ...(i + 1 < depth ? [rule(how(`c${i + 2}`))] : [])),
+        ),
+      ]);
+    for (const how of [jump, goto]) {
+      assert.equal(verdictOf(chain(MAX_DEPTH - 1, how)), 'Allow by nothing, 0 tried');
+      throws(chain(MAX_DEPTH, how), /16 chains deep/);
+      throws(ruleset([inputChain(rule(how('a'))), indexChain('a', rule(how('a')))]), /16 chains deep/);
+    }
+  });
+});
+
+/** One row for each match: packets that meet it, packets that don't. */
+const MATCHES: readonly {
+  match: Match;
+  yes: readonly Partial<Packet>[];
+  no: readonly Partial<Packet>[];
+}[] = [
+  { match: { match: 'ctEstablished' }, yes: [{ established: true }], no: [{}] },
+  {
+    match: { match: 'loopback', field: 'iif' },
+    yes: [{ interface: { name: 'lo', group: 0 } }],
+    no: [{}],
+  },
+  { match: { match: 'loopback', field: 'oif' }, yes: [], no: [{ interface: { name: 'lo', group: 0 } }] },
+  {
+    match: { match: 'interfaceGroup', field: 'iifgroup', group: 8 },
+    yes: [{ interface: { name: 'eth0', group: 8 } }],
+    no: [{}],
+  },
+  {
+    match: { match: 'interfaceGroup', field: 'oifgroup', group: 8 },
+    yes: [],
+    no: [{ interface: { name: 'eth0', group: 8 } }],
+  },
+  { match: { match: 'nfproto', family: 6 }, yes: [{ family: 6 }], no: [{}] },
+  {
+    match: { match: 'l4proto', protocols: ['ipv6-icmp', 'igmp'] },
+    yes: [{ protocol: PROTOCOLS.icmpv6 }, { protocol: PROTOCOLS.igmp, family: 6 }],
+    no: [{}, { protocol: PROTOCOLS.icmp }],
+  },
+  {
+    match: { match: 'address', family: 4, field: 'saddr', in: { cidr: cidr('10.0.0.0/29') } },
+    yes: [{}, { src: value('10.0.0.0') }],
+    no: [{ src: value('10.0.0.8') }, { src: value('9.255.255.255') }, { family: 6 }],
+  },
+  {
+    match: { match: 'address', family: 4, field: 'daddr', in: { set: 'some' } },
+    yes: [{ dst: value('10.0.0.1') }, { dst: value('172.16.3.4') }],
+    no: [{ dst: value('10.0.0.2') }, { dst: value('172.17.0.0') }, { src: value('10.0.0.1') }],
+  },
+  {
+    match: { match: 'address', family: 6, field: 'saddr', in: { set: 'some6' } },
+    yes: [{ family: 6, src: value('2001:db8::1') }],
+    no: [
+      { family: 6, src: value('2001:db8::2') },
+      { family: 4, src: value('2001:db8::1') },
+    ],
+  },
+  {
+    match: {
+      match: 'port',
+      protocol: 'tcp',
+      field: 'dport',
+      ranges: [
+        [22, 22],
+        [79, 81],
+      ],
+    },
+    yes: [{}, { dstPort: 22 }, { dstPort: 79 }, { dstPort: 81 }],
+    no: [{ dstPort: 78 }, { dstPort: 82 }, { protocol: PROTOCOLS.udp }, { srcPort: 80, dstPort: 1 }],
+  },
+  {
+    match: { match: 'port', protocol: 'udp', field: 'sport', ranges: [[53, 53]] },
+    yes: [{ protocol: PROTOCOLS.udp, srcPort: 53 }],
+    no: [{ srcPort: 53 }, { protocol: PROTOCOLS.udp, dstPort: 53 }],
+  },
+  {
+    match: {
+      match: 'portTuple',
+      withSourcePort: true,
+      tuples: [{ protocol: 'sctp', sourcePorts: [1, 9], ports: [80, 89] }],
+    },
+    yes: [{ protocol: PROTOCOLS.sctp, srcPort: 9 }],
+    no: [
+      { srcPort: 9 },
+      { protocol: PROTOCOLS.sctp, srcPort: 10 },
+      { protocol: PROTOCOLS.sctp, srcPort: 9, dstPort: 90 },
+    ],
+  },
+  {
+    match: {
+      match: 'portTuple',
+      withSourcePort: false,
+      tuples: [{ protocol: 'tcp', sourcePorts: [0, 65535], ports: [80, 80] }],
+    },
+    yes: [{}],
+    no: [{ protocol: PROTOCOLS.udp }, { dstPort: 81 }],
+  },
+  {
+    match: {
+      match: 'icmp',
+      protocol: 'icmp',
+      types: [
+        { type: 3, code: null },
+        { type: 8, code: 0 },
+      ],
+    },
+    yes: [
+      { protocol: PROTOCOLS.icmp, type: 3, code: 4 },
+      { protocol: PROTOCOLS.icmp, type: 8, code: 0 },
+    ],
+    no: [
+      {},
+      { protocol: PROTOCOLS.icmp, type: 8, code: 1 },
+      { protocol: PROTOCOLS.icmp, type: 3, code: 4, family: 6 },
+      { protocol: PROTOCOLS.icmpv6, type: 3, code: 4, family: 6 },
+    ],
+  },
+  {
+    match: { match: 'icmp', protocol: 'icmpv6', types: [{ type: 128, code: null }] },
+    yes: [{ protocol: PROTOCOLS.icmpv6, family: 6, type: 128, code: 0 }],
+    no: [{ protocol: PROTOCOLS.icmpv6, family: 4, type: 128, code: 0 }],
+  },
+  {
+    match: { match: 'igmp', types: [17, 22] },
+    yes: [{ protocol: PROTOCOLS.igmp, type: 22 }],
+    no: [{ protocol: PROTOCOLS.igmp, type: 18 }, { protocol: PROTOCOLS.igmp, type: 22, family: 6 }, {}],
+  },
+];
+
+describe('tracer: matches', () => {
+  const members = toMemberSet([{ cidr: cidr('172.16.0.0/16'), except: [] }], ['10.0.0.1', '2001:db8::1']);
+  const sets: NamedSet[] = [
+    { name: 'some', family: 4, interval: true, members: members.v4, comment: '' },
+    { name: 'some6', family: 6, interval: false, members: members.v6, comment: '' },
+  ];
+  for (const { match, yes, no } of MATCHES) {
+    it(
+      JSON.stringify(match, (_, part: unknown) => (typeof part === 'bigint' ? `${part}` : part)),
+      () => {
+        const table = ruleset([inputChain(rule(DROP, match))], { sets });
+        for (const changes of yes) assert.equal(tracer(table)(packet(changes)).verdict, 'Drop');
+        for (const changes of no) assert.equal(tracer(table)(packet(changes)).verdict, 'Allow');
+      },
+    );
+  }
+  it('is tried with every kind of match', () => {
+    const kinds = new Set(MATCHES.map(({ match }) => match.match));
+    const all: Record<Match['match'], true> = {
+      ctEstablished: true,
+      loopback: true,
+      interfaceGroup: true,
+      nfproto: true,
+      l4proto: true,
+      address: true,
+      port: true,
+      portTuple: true,
+      icmp: true,
+      igmp: true,
+    };
+    assert.deepEqual([...kinds].sort(), Object.keys(all).sort());
+  });
+});

@@ -1,0 +1,135 @@
+import type { Chain, ChainVerdict, NftRule, Ruleset, Statement } from '../../agent/render/ruleset.ts';
+import type { RuleSource } from '../../apis/compiled.ts';
+import type { Verdict } from '../../apis/flow.ts';
+import { matches, protocolNumber } from './match.ts';
+import type { Packet } from './packet.ts';
+
+/**
+ * Walks a packet through a rendered Ruleset as the kernel would (nf_tables_core.c, nft_do_chain): rule by rule, with its
+ * jump stack. It knows nothing of policies, so what it finds is what the table says, whatever was meant. It throws on what
+ * it doesn't know and on what the kernel would refuse to load.
+ */
+export type Tracer = (packet: Packet) => Trace;
+
+export interface Trace {
+  readonly verdict: Verdict;
+  /** Of the chain that decided: the policy rule; null where an exemption or nothing did. */
+  readonly source: RuleSource | null;
+  /** Rule chains the packet went through, the deciding one among them. */
+  readonly tried: number;
+}
+
+/** NFT_JUMP_STACK_SIZE: the kernel refuses a table whose chains call each other deeper, by jump or goto (-EMLINK). */
+export const MAX_DEPTH = 16;
+
+export function tracer(ruleset: Ruleset): Tracer {
+  return (packet) => {
+    const hook = packet.direction === 'ingress' ? 'input' : 'output';
+    const bases = [...ruleset.chains.values()].filter(({ base }) => base?.hook === hook);
+    const [base, ...more] = bases;
+    if (base === undefined || more.length > 0)
+      throw new Error(`${bases.length} base chains at the hook ${hook}`);
+    return walk(ruleset, base, packet);
+  };
+}
+
+/** A chain that is being walked. */
+interface Frame {
+  readonly chain: Chain;
+  /** Index of the rule that comes next. */
+  next: number;
+  /** The policy rule this chain is for, or the one that sent the packet here. */
+  readonly source: RuleSource | null;
+  readonly depth: number;
+}
+
+function walk(ruleset: Ruleset, base: Chain, packet: Packet): Trace {
+  const stack: Frame[] = [{ chain: base, next: 0, source: base.source, depth: 1 }];
+  let tried = 0;
+  for (;;) {
+    const frame = stack.at(-1);
+    if (frame === undefined) return { verdict: 'Allow', source: null, tried };
+    const rule = frame.chain.rules[frame.next++];
+    if (rule === undefined) {
+      stack.pop();
+      continue;
+    }
+    const outcome = judge(rule, packet, ruleset);
+    if (outcome === null) continue;
+    if (typeof outcome === 'string') return { verdict: outcome, source: frame.source, tried };
+    // A goto leaves nothing to come back to: its chain's end returns to whoever called this one.
+    if (outcome.kind === 'goto') stack.pop();
+    const called = call(ruleset, outcome, frame);
+    if (called.chain.source !== null) tried++;
+    stack.push(called);
+  }
+}
+
+function call(ruleset: Ruleset, { chain: name }: ChainVerdict, from: Frame): Frame {
+  const chain = ruleset.chains.get(name);
+  if (chain === undefined) throw new Error(`${from.chain.name}: no chain ${name}`);
+  if (chain.base !== null) throw new Error(`${from.chain.name}: ${name} is a base chain`);
+  if (from.depth === MAX_DEPTH)
+    throw new Error(`${from.chain.name}: ${name} is called ${MAX_DEPTH} chains deep`);
+  return { chain, next: 0, source: chain.source ?? from.source, depth: from.depth + 1 };
+}
+
+/** What a rule does to a packet: end its walk, send it to another chain, or nothing. */
+type Outcome = Verdict | ChainVerdict | null;
+
+function judge(rule: NftRule, packet: Packet, ruleset: Ruleset): Outcome {
+  return rule.matches.every((match) => matches(match, packet, ruleset))
+    ? execute(rule.statement, packet, ruleset)
+    : null;
+}
+
+function execute(statement: Statement, packet: Packet, ruleset: Ruleset): Outcome {
+  switch (statement.kind) {
+    case 'accept':
+      return 'Allow';
+    case 'drop':
+      return 'Drop';
+    case 'reject':
+      return rejects(statement.with, packet) ? 'Reject' : null;
+    case 'jump':
+    case 'goto':
+      return statement;
+    case 'protocolMap': {
+      const found = statement.entries.filter(([protocol]) => protocolNumber(protocol) === packet.protocol);
+      return only(found, 'protocolMap')?.[1] ?? null;
+    }
+    case 'portMap': {
+      const map = ruleset.maps.get(statement.map);
+      if (map === undefined) throw new Error(`no map ${statement.map}`);
+      return packet.protocol === protocolNumber(statement.protocol)
+        ? (map.entries.get(packet.dstPort ?? -1) ?? null)
+        : null;
+    }
+    case 'portRangeMap': {
+      if (packet.protocol !== protocolNumber(statement.protocol)) return null;
+      const port = packet.dstPort ?? -1;
+      const found = statement.entries.filter(([[first, last]]) => first <= port && port <= last);
+      return only(found, 'portRangeMap')?.[1] ?? null;
+    }
+    default:
+      throw new Error(`unknown statement ${JSON.stringify(statement satisfies never)}`);
+  }
+}
+
+/** nft puts `meta l4proto tcp` in front of a reset; rejecting by ICMP is for any protocol. */
+function rejects(how: Extract<Statement, { kind: 'reject' }>['with'], packet: Packet): boolean {
+  switch (how) {
+    case 'tcp reset':
+      return packet.protocol === 6;
+    case 'icmpx admin-prohibited':
+      return true;
+    default:
+      throw new Error(`unknown reject ${JSON.stringify(how satisfies never)}`);
+  }
+}
+
+/** A key that is there twice: the kernel refuses the map (-EEXIST). */
+function only<T>(found: readonly T[], map: string): T | undefined {
+  if (found.length > 1) throw new Error(`${map}: overlapping keys ${JSON.stringify(found)}`);
+  return found[0];
+}
