@@ -46,6 +46,7 @@ kernelSuite('flood', () => {
     const open = { protocol: 'udp', port: 10, family: 4, rate: 2000 } as const;
     const [count] = await passedDuring(topology, [open], () => repeat(500, async () => {}));
     assert(count && count.sent > 500 && count.sent < 2000, `${count?.sent} packets`);
+    assert.equal(count.arrived, count.sent);
     assert.equal(count.passed, count.sent);
   });
 });

@@ -24,6 +24,8 @@ export interface FloodTarget {
 export interface FloodCount {
   /** Packets sent while the action ran. */
   readonly sent: number;
+  /** Those that reached the node's input hook. */
+  readonly arrived: number;
   /** Those that passed every chain of the node's firewall. */
   readonly passed: number;
 }
@@ -35,7 +37,8 @@ export async function leakedDuring(
   action: () => Promise<void>,
 ): Promise<{ sent: number; leaked: number }> {
   const [count] = await passedDuring(topology, [target], action);
-  return { sent: count?.sent ?? 0, leaked: count?.passed ?? 0 };
+  if (count === undefined) throw new Error('no flood');
+  return { sent: count.sent, leaked: count.passed };
 }
 
 /** Floods several ports at once; the counts are in the order of the targets. */
@@ -54,8 +57,13 @@ export async function passedDuring(
     } finally {
       sent = await Promise.all(floods.map((flood) => flood.finish()));
     }
-    const passed = await readCounters(node, 'nwflood');
-    return targets.map((_, i) => ({ sent: sent[i] ?? 0, passed: passed[i] ?? 0 }));
+    const counts = await readCounters(node, 'nwflood');
+    const at = (index: number) => counts[index] ?? Number.NaN;
+    return targets.map((_, i) => ({
+      sent: sent[i] ?? Number.NaN,
+      arrived: at(i),
+      passed: at(targets.length + i),
+    }));
   } finally {
     await deleteTable(node, 'nwflood');
   }

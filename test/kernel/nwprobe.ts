@@ -33,16 +33,26 @@ export interface CountedPort {
   readonly family: 4 | 6;
 }
 
-/** Counts what opens a connection to each of the ports, one counter per port, in order. */
+/**
+ * Counts what opens a connection to each of the ports, one counter per port, in order: first before any firewall chain,
+ * then after. Only packets of the first count that are missing from the second were dropped by a rule; a veth whose
+ * queue is full loses some on the way, too.
+ */
 export function counterTable(ports: readonly CountedPort[]): string {
-  const rules = ports.map(
-    ({ protocol, port, family }) =>
-      `    meta nfproto ipv${family} meta l4proto ${protocol} th dport ${port} ct direction original counter`,
-  );
+  const rules = ports
+    .map(
+      ({ protocol, port, family }) =>
+        `    meta nfproto ipv${family} meta l4proto ${protocol} th dport ${port} counter`,
+    )
+    .join('\n');
   return `table inet nwflood {
+  chain arrived {
+    type filter hook input priority ${BEFORE_FIREWALL};
+${rules}
+  }
   chain passed {
     type filter hook input priority ${AFTER_FIREWALL};
-${rules.join('\n')}
+${rules}
   }
 }
 `;

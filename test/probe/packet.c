@@ -130,6 +130,7 @@ static size_t build_igmp(const struct flow *flow, uint8_t *at)
 /* Four zero bytes first: that is a valid GRE header, and harmless elsewhere. */
 static size_t build_other(const struct flow *flow, uint8_t *at)
 {
+	at[0] = flow->protocol == IPPROTO_IGMP ? flow->type : 0; /* IGMP over IPv6, which nobody should send */
 	put_mark(at + 4, flow->id);
 	put16(at + 12, fold(sum(at, 16, flow->family == AF_INET6 ? pseudo_header(flow, 16) : 0)));
 	return 16;

@@ -1,0 +1,129 @@
+/**
+ * A node namespace with a manifests directory and `bin/nodewall` to enforce it: the product as a black box.
+ * SEMANTICS.md section 4 is the contract.
+ */
+import type { ChildProcess } from 'node:child_process';
+import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type AddressPlan, addressPlan } from '../netns/address-plan.ts';
+import { type RunResult, stop } from '../netns/namespace.ts';
+import { createTopology, type Topology } from '../netns/topology.ts';
+import { NODE_NAME, node } from './manifests.ts';
+import { toStableText } from './ruleset-text.ts';
+import { until } from './until.ts';
+
+const NODEWALL = join(import.meta.dirname, '../../bin/nodewall');
+
+export interface EnforcedNode {
+  readonly topology: Topology;
+  /** The manifests directory; it holds node.json from the start. */
+  readonly manifests: string;
+  readonly stateDir: string;
+  /** Writes a manifest file as an editor or a config tool does: beside, then renamed. */
+  write(name: string, content: readonly object[] | string): Promise<void>;
+  remove(name: string): Promise<void>;
+  /** `nodewall agent --once`. Rejects unless it ends with 0. */
+  once(...options: readonly string[]): Promise<RunResult>;
+  /** `nodewall agent`, running on. */
+  start(...options: readonly string[]): RunningAgent;
+  cleanup(): Promise<RunResult>;
+  /** Table `inet nodewall` without counters and handles, blocks sorted; '' when there is none. */
+  rules(): Promise<string>;
+  /** Waits until the table's text says something, a marker port for instance. */
+  untilEnforced(text: string, agent?: RunningAgent): Promise<void>;
+  nft(text: string): Promise<void>;
+  close(): Promise<void>;
+}
+
+export interface RunningAgent {
+  /** What it wrote to standard output and error so far. */
+  log(): string;
+  isRunning(): boolean;
+  /** Ends it, and what it started; waits until it is gone. */
+  end(signal: 'SIGTERM' | 'SIGKILL'): Promise<void>;
+}
+
+export async function createEnforcedNode(plan: AddressPlan = addressPlan()): Promise<EnforcedNode> {
+  const topology = await createTopology(plan);
+  const folder = await mkdtemp(join(tmpdir(), 'nodewall-kernel-'));
+  const manifests = join(folder, 'manifests');
+  const stateDir = join(folder, 'state');
+  await mkdir(manifests);
+  const agents = new Set<RunningAgent>();
+  const common = ['agent', '--manifests', manifests, '--node', NODE_NAME, '--state-dir', stateDir];
+
+  async function rules(): Promise<string> {
+    const argv = ['nft', '-s', 'list', 'table', 'inet', 'nodewall'];
+    const { status, stdout } = await topology.node.run(argv, { anyStatus: true });
+    return status === 0 ? toStableText(stdout) : '';
+  }
+
+  async function write(name: string, content: readonly object[] | string): Promise<void> {
+    const text =
+      typeof content === 'string'
+        ? content
+        : JSON.stringify({ apiVersion: 'v1', kind: 'List', items: content }, null, 1);
+    const fresh = join(folder, `${name}.fresh`);
+    await writeFile(fresh, text);
+    await rename(fresh, join(manifests, name));
+  }
+
+  await write('node.json', [node(plan)]);
+  return {
+    topology,
+    manifests,
+    stateDir,
+    write,
+    rules,
+    remove: (name) => rm(join(manifests, name)),
+    once: (...options) => topology.node.run([NODEWALL, ...common, '--once', ...options]),
+    start(...options) {
+      const agent = toRunningAgent(topology.node.spawn([NODEWALL, ...common, ...options]));
+      agents.add(agent);
+      return agent;
+    },
+    cleanup: () => topology.node.run([NODEWALL, 'cleanup', '--state-dir', stateDir]),
+    async untilEnforced(text, agent) {
+      await until(`the table says ${text}`, async () => new RegExp(`\\b${text}\\b`).test(await rules()), {
+        detail: () => agent?.log() ?? '',
+      });
+    },
+    nft: async (stdin) => void (await topology.node.run(['nft', '-f', '-'], { stdin })),
+    async close() {
+      await Promise.all([...agents].map((agent) => agent.end('SIGKILL')));
+      await topology.close();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+function toRunningAgent(child: ChildProcess): RunningAgent {
+  const parts: string[] = [];
+  child.stdout?.on('data', (part) => parts.push(String(part)));
+  child.stderr?.on('data', (part) => parts.push(String(part)));
+  const isRunning = () => child.exitCode === null && child.signalCode === null;
+  return {
+    log: () => parts.join(''),
+    isRunning,
+    async end(signal) {
+      if (!isRunning() || child.pid === undefined) return;
+      // bin/nodewall may start Node instead of becoming it: a kill -9 must reach the agent itself.
+      const pids = await descendants(child.pid);
+      if (signal === 'SIGKILL') for (const pid of pids) process.kill(pid, signal);
+      await stop(child, signal);
+      await until('the agent ends', async () => (await Promise.all(pids.map(isGone))).every(Boolean));
+    },
+  };
+}
+
+async function descendants(pid: number): Promise<number[]> {
+  const text = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8').catch(() => '');
+  const children = text.split(' ').filter(Boolean).map(Number);
+  return [...children, ...(await Promise.all(children.map(descendants))).flat()];
+}
+
+async function isGone(pid: number): Promise<boolean> {
+  const state = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => undefined);
+  return state === undefined || state.includes(') Z ');
+}

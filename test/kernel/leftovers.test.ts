@@ -1,0 +1,83 @@
+/** What an earlier run left is gone after the next, and cleanup leaves nothing. */
+import assert from 'node:assert/strict';
+import { createEnforcedNode, type EnforcedNode } from './enforced-node.ts';
+import { kernelSuite } from './kernel-suite.ts';
+import { cidr, policy, tcp } from './manifests.ts';
+
+const OTHER =
+  'table inet other { chain input { type filter hook input priority 5; tcp dport 1 counter drop; }; }\n';
+
+kernelSuite('leftovers', () => {
+  let node: EnforcedNode;
+  beforeEach(async () => {
+    node = await createEnforcedNode();
+  });
+  afterEach(() => node.close());
+
+  const listRuleset = async () => (await node.topology.node.run(['nft', 'list', 'ruleset'])).stdout;
+
+  it('cleanup removes everything of ours and nothing else', async () => {
+    await node.nft(OTHER);
+    const before = await listRuleset();
+    await node.write('policy.json', [sample(1, 10)]);
+    await node.once();
+    assert.notEqual(await listRuleset(), before);
+    await node.cleanup();
+    assert.equal(await listRuleset(), before);
+    await node.cleanup();
+    assert.equal(await listRuleset(), before);
+  });
+
+  it('members, chains and rules of an earlier run, and strangers, are gone after the first apply', async () => {
+    await node.write('policy.json', [sample(2, 5)]);
+    await node.once();
+    const fresh = await node.rules();
+    await node.cleanup();
+    await node.write('policy.json', [sample(1, 30), sample(3, 7)]);
+    await node.once();
+    await node.nft('add chain inet nodewall stale\nadd rule inet nodewall stale tcp dport 7 drop\n');
+    await node.nft('add set inet nodewall stale { type ipv6_addr; elements = { 2001:db8::1 }; }\n');
+    await node.write('policy.json', [sample(2, 5)]);
+    await node.once();
+    assert.equal(await node.rules(), fresh);
+  });
+
+  it('agent --once twice gives the same text', async () => {
+    await node.write('policy.json', [sample(1, 10), sample(2, 5)]);
+    await node.once();
+    const first = await node.rules();
+    await node.once();
+    assert.equal(await node.rules(), first);
+    assert.notEqual(first, '');
+  });
+
+  it('no policies: nothing is closed, and what was closed is open again', async () => {
+    await node.write('policy.json', [sample(1, 10)]);
+    await node.once();
+    assert((await node.rules()).includes('192.0.2.'));
+    await node.remove('policy.json');
+    await node.once();
+    assert(!(await node.rules()).includes('192.0.2.'));
+  });
+
+  it('the feature gate off removes the table', async () => {
+    await node.write('policy.json', [sample(1, 10)]);
+    await node.once();
+    await node.once('--feature-gates', 'NodeNetworkPolicy=false');
+    assert.equal(await listRuleset(), '');
+  });
+});
+
+/** A policy whose sets have `members` addresses and as many prefixes. */
+function sample(n: number, members: number): object {
+  const hosts = Array.from({ length: members }, (_, i) => cidr(`192.0.2.${n * 50 + i}/32`));
+  const nets = Array.from({ length: members }, (_, i) => cidr(`10.${n * 50 + i}.0.0/17`));
+  return policy(`sample-${n}`, {
+    priority: n,
+    ingress: [
+      { name: 'hosts', action: 'Allow', from: hosts, ports: [tcp(22)] },
+      { name: 'both', action: 'Reject', from: [...hosts, ...nets], ports: [tcp(100 * n, 100 * n + 50)] },
+    ],
+    egress: [{ name: 'nets', action: 'Drop', to: nets }],
+  });
+}
