@@ -173,13 +173,47 @@ function compareAt(a: Uint8Array, atA: number, b: Uint8Array, atB: number, width
   return 0;
 }
 
-/** Packed keys in `desired` but not in `current`, and the other way round; both sorted. One merge, n + m steps. */
+/**
+ * Packed keys in `desired` but not in `current`, and the other way round; both sorted. What is equal at both ends is compared as
+ * memory, the rest merged: one change among 100,000 keys costs microseconds.
+ */
 export function diffSingles(
   family: Family,
   current: Uint8Array,
   desired: Uint8Array,
 ): { readonly added: Uint8Array; readonly removed: Uint8Array } {
   const width = WIDTH[family];
+  const start = commonKeys(current, desired, width, 'start');
+  const rest = { current: current.subarray(start), desired: desired.subarray(start) };
+  const end = commonKeys(rest.current, rest.desired, width, 'end');
+  return mergeKeys(
+    rest.current.subarray(0, rest.current.length - end),
+    rest.desired.subarray(0, rest.desired.length - end),
+    width,
+  );
+}
+
+/** Bytes of whole keys that both have in common at one end: a binary search over memory comparisons. */
+function commonKeys(a: Uint8Array, b: Uint8Array, width: number, at: 'start' | 'end'): number {
+  const slice = (keys: Uint8Array, from: number, to: number): Uint8Array =>
+    at === 'start' ? keys.subarray(from, to) : keys.subarray(keys.length - to, keys.length - from);
+  let low = 0;
+  let high = Math.min(a.length, b.length) / width;
+  while (low < high) {
+    const middle = (low + high + 1) >>> 1;
+    const equal =
+      Buffer.compare(slice(a, low * width, middle * width), slice(b, low * width, middle * width)) === 0;
+    if (equal) low = middle;
+    else high = middle - 1;
+  }
+  return low * width;
+}
+
+function mergeKeys(
+  current: Uint8Array,
+  desired: Uint8Array,
+  width: number,
+): { readonly added: Uint8Array; readonly removed: Uint8Array } {
   const added: Uint8Array[] = [];
   const removed: Uint8Array[] = [];
   let c = 0;
@@ -208,7 +242,10 @@ export function formatFamily({ family, singles, prefixes }: FamilyMembers): stri
   return cidrs.sort((a, b) => (a.value < b.value ? -1 : 1)).map(formatCidr);
 }
 
-export function sameMembers(a: FamilyMembers, b: FamilyMembers): boolean {
+export function sameMembers(
+  a: Pick<FamilyMembers, 'singles' | 'prefixes'>,
+  b: Pick<FamilyMembers, 'singles' | 'prefixes'>,
+): boolean {
   return (
     Buffer.compare(a.singles, b.singles) === 0 &&
     a.prefixes.length === b.prefixes.length &&

@@ -1,6 +1,6 @@
 import type { Family } from '../../apis/address.ts';
 import type { FamilyMembers } from '../../apis/memberset.ts';
-import { baseLines, ruleText } from '../render/nfttext.ts';
+import { chainLines } from '../render/nfttext.ts';
 import type { BaseChain, Chain, ChainVerdict, Ruleset } from '../render/ruleset.ts';
 
 /**
@@ -18,8 +18,8 @@ export interface Held {
 
 export interface HeldChain {
   readonly base: BaseChain | null;
-  /** The rules as text; null where they are not known to be what we applied. */
-  readonly rules: readonly string[] | null;
+  /** The chain as we applied it; null where the kernel's rules are not known to be that. */
+  readonly known: Chain | null;
 }
 
 export interface HeldSet {
@@ -34,17 +34,19 @@ export const NOTHING_HELD: Held = { table: false, chains: new Map(), sets: new M
 export function heldAfter(ruleset: Ruleset): Held {
   return {
     table: true,
-    chains: new Map([...ruleset.chains].map(([name, chain]) => [name, heldChain(chain)])),
+    chains: new Map([...ruleset.chains].map(([name, chain]) => [name, { base: chain.base, known: chain }])),
     sets: ruleset.sets,
     maps: new Map([...ruleset.maps].map(([name, map]) => [name, map.entries])),
   };
 }
 
-export function heldChain(chain: Chain): HeldChain {
-  return { base: chain.base, rules: chain.rules.map(ruleText) };
+/** A fixed chain is named for its content, so a known one of that name is the same. */
+export function holdsChain({ known }: HeldChain, chain: Chain): boolean {
+  if (known === null) return false;
+  return known === chain || chain.fixed || chainLines(known).join('\n') === chainLines(chain).join('\n');
 }
 
-export function sameBase(a: Pick<Chain, 'base'>, b: Pick<HeldChain, 'base'>): boolean {
-  const none: Chain = { name: '', fixed: false, rules: [], source: null, base: null };
-  return baseLines({ ...none, base: a.base }).join() === baseLines({ ...none, base: b.base }).join();
+/** Hook and priority of a base chain can't be changed in place. */
+export function sameBase(a: BaseChain | null, b: BaseChain | null): boolean {
+  return a?.type === b?.type && a?.hook === b?.hook && a?.priority === b?.priority;
 }

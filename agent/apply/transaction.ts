@@ -18,7 +18,7 @@ import {
   TABLE,
   targets,
 } from '../render/ruleset.ts';
-import { type Held, type HeldChain, type HeldSet, heldChain, sameBase } from './held.ts';
+import { type Held, type HeldSet, holdsChain, sameBase } from './held.ts';
 
 /**
  * What brings the kernel from what it holds to a ruleset. Each part is one kernel transaction; they run in this order, and only
@@ -64,7 +64,7 @@ export function transaction(held: Held, desired: Ruleset): Transaction {
   const renames = renamed(held, desired);
   const now: Held = {
     ...held,
-    chains: renameChains(held.chains, renames),
+    chains: renameChains(held.chains, desired, renames),
     maps: renameTargets(held.maps, renames),
   };
   const newChains = [...desired.chains.values()].filter(
@@ -99,7 +99,7 @@ function needsRebuild(held: Held, desired: Ruleset): boolean {
   for (const map of desired.maps.keys()) if (held.maps.get(map) === null || held.sets.has(map)) return true;
   for (const chain of desired.chains.values()) {
     const there = held.chains.get(chain.name);
-    if (there !== undefined && !sameBase(chain, there)) return true;
+    if (there !== undefined && !sameBase(chain.base, there.base)) return true;
   }
   return false;
 }
@@ -122,7 +122,7 @@ function renamed(held: Held, desired: Ruleset): Map<string, string> {
     for (const chain of fixed) {
       const there = held.chains.get(chain.name);
       if (there === undefined || renames.has(chain.name)) continue;
-      if (sameRules(chain, there) && !jumpsTo(chain, renames)) continue;
+      if (holdsChain(there, chain) && !jumpsTo(chain, renames)) continue;
       while (held.chains.has(`stale-${number}`)) number++;
       renames.set(chain.name, `stale-${number++}`);
     }
@@ -136,10 +136,6 @@ function jumpsTo({ rules }: Pick<Chain, 'rules'>, chains: ReadonlyMap<string, st
   );
 }
 
-function sameRules(chain: Chain, there: HeldChain): boolean {
-  return there.rules !== null && there.rules.join('\n') === (heldChain(chain).rules ?? []).join('\n');
-}
-
 /** What is held once the chains have been renamed: an index chain that jumps to one of them has to be written again. */
 function renameChains(
   chains: Held['chains'],
@@ -149,7 +145,7 @@ function renameChains(
   return new Map(
     [...chains].map(([name, chain]) => {
       const stale = jumpsTo(desired.chains.get(name) ?? { rules: [] }, renames);
-      return [renames.get(name) ?? name, stale ? { ...chain, rules: null } : chain];
+      return [renames.get(name) ?? name, stale ? { ...chain, known: null } : chain];
     }),
   );
 }
@@ -228,7 +224,7 @@ function packRanges(cidrs: readonly Cidr[]): Uint8Array {
 function swap(held: Held, desired: Ruleset): Command[] {
   const changed = [...desired.chains.values()].filter((chain) => {
     const there = held.chains.get(chain.name);
-    return !chain.fixed && (there === undefined || !sameRules(chain, there));
+    return !chain.fixed && (there === undefined || !holdsChain(there, chain));
   });
   const unwantedChains = [...held.chains.keys()].filter((name) => !desired.chains.has(name));
   const unwantedMaps = [...held.maps.keys()].filter((name) => !desired.maps.has(name));

@@ -1,4 +1,4 @@
-import type { NodeState } from '../../apis/compiled.ts';
+import type { CompiledRule, NodeState, RuleSource } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import type { Direction } from '../../apis/objects.ts';
 import { type Dispatched, type Entry, indexedDispatch, linearDispatch } from './dispatch.ts';
@@ -6,6 +6,19 @@ import { failsafeRules, failsafeScope, isSkippable } from './failsafe.ts';
 import { REJECT_CHAIN, ruleChain } from './rulechain.ts';
 import type { Chain, NamedSet, PortMap, Ruleset } from './ruleset.ts';
 import { BASE_CHAINS, baseChain } from './topology.ts';
+
+/** A rule that can't be said in nft. */
+export class RenderError extends Error {
+  override readonly name = 'RenderError';
+  readonly source: RuleSource;
+
+  constructor(source: RuleSource, cause: unknown) {
+    super(`rule ${source.policy}/${source.rule}: ${cause instanceof Error ? cause.message : String(cause)}`, {
+      cause,
+    });
+    this.source = source;
+  }
+}
 
 /**
  * Stage 5: the table for what a node must enforce. A pure function; equal states give equal bytes.
@@ -42,8 +55,7 @@ function renderDirection(direction: Direction, state: NodeState, config: Config)
   const sets: NamedSet[] = [];
   for (const rule of state.rules) {
     if (rule.source.direction !== direction) continue;
-    const [id] = rule.addressSets;
-    const rendered = ruleChain(rule, id === undefined ? null : requireSet(state, id));
+    const rendered = renderRule(rule, state);
     // No rule in it: its peers are a list that resolves to nothing, for good.
     if (rendered.chain.rules.length === 0) continue;
     entries.push({ rule, chain: rendered.chain.name });
@@ -75,10 +87,15 @@ function withRulesFirst({ chains }: Dispatched, rules: Chain['rules']): Chain[] 
   return chains.map((chain, i) => (i === 0 ? { ...chain, rules: [...rules, ...chain.rules] } : chain));
 }
 
-function requireSet(state: NodeState, id: string) {
-  const set = state.addressSets.get(id);
-  if (set === undefined) throw new Error(`no AddressSet ${id} in the state of node ${state.node}`);
-  return set;
+function renderRule(rule: CompiledRule, state: NodeState): ReturnType<typeof ruleChain> {
+  const [id] = rule.addressSets;
+  const set = id === undefined ? null : state.addressSets.get(id);
+  try {
+    if (set === undefined) throw new Error(`no AddressSet ${id} in the state of node ${state.node}`);
+    return ruleChain(rule, set);
+  } catch (error) {
+    throw new RenderError(rule.source, error);
+  }
 }
 
 function sortedByName<T extends { readonly name: string }>(items: readonly T[]): Map<string, T> {

@@ -1,6 +1,6 @@
-import type { NodeState } from '../../apis/compiled.ts';
-import { formatMembers } from '../../apis/memberset.ts';
-import type { Message } from '../../apis/wire.ts';
+import type { NodeState } from './compiled.ts';
+import { formatMembers } from './memberset.ts';
+import type { Message } from './wire.ts';
 
 /** Stage 3: a node's view as messages, each AddressSet before the rules that name it. */
 export function* snapshot(state: NodeState): Iterable<Message> {

@@ -1,0 +1,179 @@
+import { NftError, type RunResult, type TableSnapshot } from 'nftables-napi';
+import type { RuleSource } from '../../apis/compiled.ts';
+import { sameMembers } from '../../apis/memberset.ts';
+import { type Chain, type Ruleset, TABLE } from '../render/ruleset.ts';
+import { type Held, type HeldChain, type HeldSet, heldAfter, NOTHING_HELD } from './held.ts';
+import { type Kernel, readPortMap, readSet, readTable, toSetOperations } from './kernel.ts';
+import { type Command, isEmpty, type Transaction, transaction } from './transaction.ts';
+
+/** The kernel refused a part of a transaction; what was in force still is. */
+export class ApplyError extends Error {
+  override readonly name = 'ApplyError';
+  readonly stage: keyof Transaction;
+  /** The policy rule that the refused line is for; null where that can't be told. */
+  readonly source: RuleSource | null;
+
+  constructor(stage: keyof Transaction, source: RuleSource | null, cause: unknown) {
+    const where = source === null ? '' : `rule ${source.policy}/${source.rule}: `;
+    super(
+      `${where}the kernel refused it (${stage}): ${cause instanceof Error ? cause.message : String(cause)}`,
+      { cause },
+    );
+    this.stage = stage;
+    this.source = source;
+  }
+}
+
+/**
+ * Stage 6: makes the kernel hold exactly a ruleset, and tells when it no longer does. One call at a time: the caller awaits each.
+ *
+ * What a chain holds is told by the digests of its rules, taken from the kernel right after they were applied: a chain with other digests
+ * has been changed by somebody else and is written again.
+ */
+export class NodeRuleReconciler {
+  readonly #kernel: Kernel;
+  /** Null: unknown, to be read from the kernel before the next change. */
+  #held: Held | null = null;
+  #digests: ReadonlyMap<string, string> = new Map();
+  #applied: Ruleset | null = null;
+  /** Generation of the nf_tables ruleset (see nft_generation) up to which `#digests` was taken. */
+  #digestGeneration = 0;
+  readonly #ownGenerations = new Set<number>();
+
+  constructor(kernel: Kernel) {
+    this.#kernel = kernel;
+  }
+
+  /** The transaction that `apply` would run now; changes nothing. */
+  async plan(desired: Ruleset): Promise<Transaction> {
+    this.#held ??= await this.#read();
+    return transaction(this.#held, desired);
+  }
+
+  /** Throws ApplyError; then the kernel enforces what it enforced before. */
+  async apply(desired: Ruleset): Promise<Transaction> {
+    const change = await this.plan(desired);
+    if (!isEmpty(change)) {
+      // Until it has gone through, nothing is known for sure.
+      this.#held = null;
+      await this.#run('rename', change.rename);
+      await this.#run('prepare', change.prepare);
+      await this.#changeMembers(change);
+      await this.#run('swap', change.swap);
+      const structure = change.rename.length + change.prepare.length + change.swap.length > 0;
+      if (structure) this.#takeDigests(desired, await readTable(this.#kernel));
+    }
+    this.#held = heldAfter(desired);
+    this.#applied = desired;
+    return change;
+  }
+
+  /**
+   * Compares the kernel with what was last applied. Returns what differs, in words, and is ready for `apply` to repair it;
+   * empty: nothing does.
+   */
+  async verify(): Promise<string[]> {
+    if (this.#applied === null) return [];
+    const now = await this.#read();
+    const differences = compare(heldAfter(this.#applied), now);
+    this.#held = now;
+    return differences;
+  }
+
+  /** Whether a change of this generation was ours alone. A foreign one older than the digests makes them worthless. */
+  isOwn(generation: number): boolean {
+    const own = this.#ownGenerations.has(generation);
+    if (!own && generation <= this.#digestGeneration) this.#digests = new Map();
+    return own;
+  }
+
+  async #run(stage: keyof Transaction, commands: readonly Command[]): Promise<void> {
+    if (commands.length === 0) return;
+    try {
+      const result = await this.#kernel.commands.run(`${commands.map(({ text }) => text).join('\n')}\n`);
+      this.#remember(result.generation);
+    } catch (error) {
+      const line = error instanceof NftError ? error.line : null;
+      throw new ApplyError(stage, line === null ? null : (commands[line - 1]?.source ?? null), error);
+    }
+  }
+
+  async #changeMembers({ members }: Transaction): Promise<void> {
+    if (members.length === 0) return;
+    try {
+      const result = await this.#kernel.netlink.batch(members.flatMap(toSetOperations));
+      this.#remember(result.generation);
+    } catch (error) {
+      throw new ApplyError('members', null, error);
+    }
+  }
+
+  /** Where somebody else committed at the same time the number isn't known to be ours: it is then looked at as foreign. */
+  #remember({ before, after }: RunResult['generation']): void {
+    if (after === before + 1) this.#ownGenerations.add(after);
+    const [oldest] = this.#ownGenerations;
+    if (this.#ownGenerations.size > 256 && oldest !== undefined) this.#ownGenerations.delete(oldest);
+  }
+
+  #takeDigests(desired: Ruleset, table: TableSnapshot | null): void {
+    const digests = chainDigests(table);
+    this.#digests = new Map([...digests].filter(([name]) => desired.chains.has(name)));
+    this.#digestGeneration = table?.generation ?? 0;
+  }
+
+  async #read(): Promise<Held> {
+    const table = await readTable(this.#kernel);
+    if (table === null) return NOTHING_HELD;
+    const digests = chainDigests(table);
+    const vouched = (name: string): Chain | null =>
+      this.#digests.get(name) === digests.get(name) ? (this.#applied?.chains.get(name) ?? null) : null;
+    const chains = table.chains.map(({ name, base }): [string, HeldChain] => [
+      name,
+      { base: base as HeldChain['base'], known: vouched(name) },
+    ]);
+    const named = table.sets.filter((set) => !set.isAnonymous);
+    const sets: [string, HeldSet][] = [];
+    const maps: [string, Awaited<ReturnType<typeof readPortMap>>][] = [];
+    for (const { name, isMap, isInterval } of named) {
+      if (isMap) maps.push([name, await readPortMap(this.#kernel, name)]);
+      else sets.push([name, await readSet(this.#kernel, name, isInterval)]);
+    }
+    return { table: true, chains: new Map(chains), sets: new Map(sets), maps: new Map(maps) };
+  }
+}
+
+function chainDigests(table: TableSnapshot | null): Map<string, string> {
+  return new Map(
+    (table?.chains ?? []).map(({ name, rules }) => [name, rules.map(({ digest }) => digest).join(' ')]),
+  );
+}
+
+function compare(wanted: Held, now: Held): string[] {
+  if (!now.table) return [`table ${TABLE.family} ${TABLE.name} is gone`];
+  const differences: string[] = [];
+  for (const [name, { base }] of wanted.chains) {
+    const there = now.chains.get(name);
+    if (there === undefined) differences.push(`chain ${name} is gone`);
+    else if (there.known === null) differences.push(`chain ${name} was changed`);
+    else if (there.base?.priority !== base?.priority) differences.push(`chain ${name} has another priority`);
+  }
+  for (const name of now.chains.keys())
+    if (!wanted.chains.has(name)) differences.push(`chain ${name} is foreign`);
+  for (const [name, set] of wanted.sets) {
+    const there = now.sets.get(name);
+    if (there === undefined) differences.push(`set ${name} is gone`);
+    else if (there.family !== set.family || !sameMembers(there.members, set.members)) {
+      differences.push(`set ${name} has other members`);
+    }
+  }
+  for (const name of now.sets.keys()) if (!wanted.sets.has(name)) differences.push(`set ${name} is foreign`);
+  for (const [name, entries] of wanted.maps) {
+    const there = now.maps.get(name);
+    if (there === undefined) differences.push(`map ${name} is gone`);
+    else if (JSON.stringify([...(there ?? [])]) !== JSON.stringify([...(entries ?? [])])) {
+      differences.push(`map ${name} has other elements`);
+    }
+  }
+  for (const name of now.maps.keys()) if (!wanted.maps.has(name)) differences.push(`map ${name} is foreign`);
+  return differences;
+}
