@@ -1,0 +1,57 @@
+import assert from 'node:assert/strict';
+import { filesBelow, foldersIn } from './sourcefile.ts';
+import { isWithin } from './zones.ts';
+
+/** Folders of the stages' parents whose own folders each have a README. */
+const STAGE_PARENTS = ['controller', 'agent'];
+/** Only what starts the program. */
+const WITHOUT_README = ['bin'];
+const CODE = /\.(ts|js|mjs|cjs|py|go|c|cc|h|pl|rb)$/;
+const VAGUE = /(^|[-_.])(utils?|helpers?|common|misc|managers?)([-_.]|$)/i;
+
+describe('files', () => {
+  const files = filesBelow('.');
+
+  it('have a README in every top-level folder and every stage', () => {
+    const folders = [
+      ...foldersIn('.'),
+      ...STAGE_PARENTS.flatMap((parent) => foldersIn(parent).map((name) => `${parent}/${name}`)),
+    ];
+    // git keeps no empty folders.
+    const wanted = folders.filter(
+      (folder) => !WITHOUT_README.includes(folder) && files.some((path) => isWithin(folder, path)),
+    );
+    assert.deepEqual(
+      wanted.filter((folder) => !files.includes(`${folder}/README.md`)),
+      [],
+    );
+  });
+
+  it('have names that say what is in them', () => {
+    assert.deepEqual(
+      files.filter((path) => path.split('/').some((part) => VAGUE.test(part))),
+      [],
+    );
+    for (const vague of ['utils.ts', 'test-helpers.ts', 'common', 'PolicyManager.ts', 'a_misc.c']) {
+      assert.ok(VAGUE.test(vague.replace(/(?<=[a-z])(?=[A-Z])/g, '-')), vague);
+    }
+  });
+
+  it('hold no code below deploy and docs', () => {
+    const found = files.filter((path) => ['deploy', 'docs'].some((folder) => isWithin(folder, path)));
+    assert.deepEqual(
+      found.filter((path) => CODE.test(path)),
+      [],
+    );
+  });
+
+  it('are each a source or its test, named for it', () => {
+    const tests = files.filter((path) => path.endsWith('.test.ts') && !isWithin('test', path));
+    const lone = tests.filter((path) => !files.includes(path.replace(/\.test\.ts$/, '.ts')));
+    // Of the addon's tests, some are of its life cycle as a whole.
+    assert.deepEqual(
+      lone.filter((path) => !isWithin('agent/nftables-napi/test', path)),
+      [],
+    );
+  });
+});

@@ -1,0 +1,135 @@
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { filesBelow, importsOf, ROOT, readSource, specifiers, withoutComments } from './sourcefile.ts';
+import { isWithin, refusal, WORKSPACES, ZONES } from './zones.ts';
+
+const SOURCES = filesBelow('.').filter((path) => path.endsWith('.ts'));
+
+/** Pure and synchronous: no clock, no environment, no logger, no I/O. What they import counts with them. */
+const PURE = ['controller/index', 'controller/compile', 'agent/render', 'agent/observe'];
+/** Builtin modules that only compute. */
+const PURE_BUILTINS = ['node:net', 'node:crypto'];
+const PURE_PACKAGES = ['ipaddr.js'];
+const IMPURE =
+  /\b(process|performance|setTimeout|setInterval|setImmediate|queueMicrotask|fetch)\b|\bDate\b|\bMath\.random\b|\bawait\b/;
+
+describe('imports', () => {
+  it('are found in every form', () => {
+    const text = [
+      "import a from 'a';",
+      "import type { B } from './b.ts';",
+      "import './side.ts';",
+      'import {\n  c,\n  d,\n} from "./cd.ts";',
+      "export { e } from './e.ts';",
+      "export * from './f.ts';",
+      "const g = await import('./zones.ts');",
+      "const h = require('h');",
+      'const i = await import(name);',
+      "// import j from 'j'",
+      "/* import k from 'k' */",
+      "const l = 'import m from';",
+      "export const url = 'http://n'; // import('o')",
+    ].join('\n');
+    const found = ['a', './b.ts', './side.ts', './cd.ts', './e.ts', './f.ts', './zones.ts', 'h', null];
+    assert.deepEqual(specifiers(text), found);
+  });
+
+  it('go only where DESIGN.md lets them', () => {
+    const wrong = SOURCES.flatMap((path) =>
+      ownImports(path).flatMap((target) => {
+        const why = refusal(path, target);
+        return why === null ? [] : [`${path} imports ${target}: ${why}`];
+      }),
+    );
+    assert.deepEqual(wrong, []);
+  });
+
+  it('are refused where DESIGN.md does not let them', () => {
+    const pairs = [
+      ['apis/a.ts', 'controller/compile/compile.ts'],
+      ['controller/a.ts', 'agent/render/render.ts'],
+      ['agent/a.ts', 'controller/compile/compile.ts'],
+      ['agent/a.ts', 'test/netns/namespace.ts'],
+      ['agent/nftables-napi/a.ts', 'apis/hash.ts'],
+      ['agent/nftables-napi/a.ts', 'agent/render/render.ts'],
+      ['cli/a.ts', 'test/netns/namespace.ts'],
+      ['cli/a.ts', 'perf/a.ts'],
+      ['cli/demo/a.ts', 'test/oracle/oracle.ts'],
+      ['test/oracle/a.ts', 'apis/address.ts'],
+      ['other/a.ts', 'apis/hash.ts'],
+    ] as const;
+    for (const [from, to] of pairs) assert.ok(refusal(from, to) !== null, `${from} to ${to}`);
+  });
+
+  it('can be told before anything runs', () => {
+    const wrong = SOURCES.filter(
+      (path) => !isWithin('test', path) && importsOf(path, readSource(path)).includes(null),
+    );
+    // The addon's own loader names the built file.
+    assert.deepEqual(
+      wrong.filter((path) => !isWithin('agent/nftables-napi', path)),
+      [],
+    );
+  });
+
+  it('name files that are there', () => {
+    const missing = SOURCES.flatMap((path) =>
+      ownImports(path).flatMap((target) =>
+        existsSync(join(ROOT, target)) || isWithin('agent/nftables-napi/build', target)
+          ? []
+          : [`${path}: ${target}`],
+      ),
+    );
+    assert.deepEqual(missing, []);
+  });
+
+  it('reach no clock, environment, timer or file from a pure folder', () => {
+    const wrong: string[] = [];
+    for (const path of reachable(
+      SOURCES.filter((source) => PURE.some((folder) => isWithin(folder, source))),
+    )) {
+      const text = readSource(path);
+      for (const target of importsOf(path, text)) {
+        const isFile = target !== null && existsSync(join(ROOT, target));
+        const known = target !== null && [...PURE_BUILTINS, ...PURE_PACKAGES].includes(target);
+        if (!isFile && !known) wrong.push(`${path} imports ${target}`);
+      }
+      const [use] = IMPURE.exec(withoutStrings(withoutComments(text))) ?? [];
+      if (use !== undefined) wrong.push(`${path} uses ${use}`);
+    }
+    assert.deepEqual(wrong, []);
+  });
+
+  it('have a rule for every folder with code', () => {
+    const folders = new Set(SOURCES.filter((path) => path.includes('/')).map((path) => path.split('/')[0]));
+    const known = ZONES.map(({ folder }) => folder);
+    assert.deepEqual(
+      [...folders].filter((folder) => !known.includes(folder ?? '')),
+      [],
+    );
+  });
+});
+
+/** Files of the repository that a file imports, workspaces by their folder. */
+function ownImports(path: string): string[] {
+  return importsOf(path, readSource(path)).flatMap((target) => {
+    if (target === null) return [];
+    const workspace = WORKSPACES[target];
+    if (workspace !== undefined) return isWithin(workspace, path) ? [] : [workspace];
+    return target.includes('/') && !/^(@|node:)/.test(target) ? [target] : [];
+  });
+}
+
+/** The files, and what they import, without tests. */
+function reachable(paths: readonly string[]): string[] {
+  const found = new Set(paths.filter((path) => !path.endsWith('.test.ts')));
+  for (const path of found) {
+    for (const target of ownImports(path)) if (target.endsWith('.ts')) found.add(target);
+  }
+  return [...found].sort();
+}
+
+function withoutStrings(text: string): string {
+  return text.replaceAll(/'[^'\n]*'|"[^"\n]*"|`[^`]*`/g, "''");
+}

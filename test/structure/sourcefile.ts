@@ -1,0 +1,60 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join, relative, resolve } from 'node:path';
+
+/** The repository's root. */
+export const ROOT = resolve(import.meta.dirname, '../..');
+
+/** What isn't ours, or is made by building. */
+const NOT_OURS = new Set(['node_modules', 'build', '.git']);
+
+/** Every file below a folder of the repository, as paths from its root, sorted. */
+export function filesBelow(folder: string): string[] {
+  const found: string[] = [];
+  for (const entry of readdirSync(join(ROOT, folder), { withFileTypes: true })) {
+    if (NOT_OURS.has(entry.name)) continue;
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) found.push(...filesBelow(path));
+    else found.push(path);
+  }
+  return found.sort();
+}
+
+/** Names of the folders in a folder of the repository. */
+export function foldersIn(folder: string): string[] {
+  return readdirSync(join(ROOT, folder), { withFileTypes: true })
+    .filter((entry) => entry.isDirectory() && !NOT_OURS.has(entry.name) && !entry.name.startsWith('.'))
+    .map((entry) => entry.name)
+    .sort();
+}
+
+export function readSource(path: string): string {
+  return readFileSync(join(ROOT, path), 'utf8');
+}
+
+/** What a file imports: a path from the root, `node:…`, a package's name, or null where it can't be told before it runs. */
+export function importsOf(path: string, text: string): (string | null)[] {
+  return specifiers(text).map((specifier) => {
+    if (specifier === null || !specifier.startsWith('.')) return packageName(specifier);
+    return relative(ROOT, resolve(ROOT, path, '..', specifier));
+  });
+}
+
+function packageName(specifier: string | null): string | null {
+  if (specifier === null || specifier.startsWith('node:')) return specifier;
+  const [scope = '', name] = specifier.split('/');
+  return scope.startsWith('@') ? `${scope}/${name}` : scope;
+}
+
+const STATIC = /^(?:import|export)\s(?:[^'";]*?\sfrom\s*)?['"]([^'"]+)['"]/gm;
+const DYNAMIC = /\b(?:import|require)\(\s*(?:['"]([^'"]+)['"]\s*[,)])?/g;
+
+/** What stands in import statements, re-exports and calls of import() and require(); null is a call without a plain string. */
+export function specifiers(text: string): (string | null)[] {
+  const code = withoutComments(text);
+  return [...code.matchAll(STATIC), ...code.matchAll(DYNAMIC)].map(([, name]) => name ?? null);
+}
+
+/** Comments that take whole lines, and what stands behind code on a line. */
+export function withoutComments(text: string): string {
+  return text.replaceAll(/\/\*[\s\S]*?\*\//g, '').replaceAll(/(^|\s)\/\/.*$/gm, '$1');
+}

@@ -1,0 +1,62 @@
+/**
+ * Who may import whom (DESIGN.md section 1). A zone is a folder; the longest that fits counts. Everybody may import from their own zone.
+ */
+export interface Zone {
+  readonly folder: string;
+  /** Other zones, by folder. */
+  readonly mayImport: readonly string[];
+  readonly reason: string;
+}
+
+const STAGES = ['apis', 'controller', 'agent', 'agent/nftables-napi'];
+
+export const ZONES: readonly Zone[] = [
+  { folder: 'apis', mayImport: [], reason: 'the values between the stages know none of them' },
+  { folder: 'controller', mayImport: ['apis'], reason: 'stages 1 to 3 run without an agent' },
+  {
+    folder: 'agent',
+    mayImport: ['apis', 'agent/nftables-napi'],
+    reason: 'stages 4 to 6 run without a controller',
+  },
+  { folder: 'agent/nftables-napi', mayImport: [], reason: 'a library that is useful to strangers' },
+  { folder: 'cli', mayImport: STAGES, reason: 'wiring of what is shipped; tests are not' },
+  // The demo shows the real thing between network namespaces, as the kernel tests do; nothing that is shipped imports it.
+  {
+    folder: 'cli/demo',
+    mayImport: [...STAGES, 'cli', 'test/netns', 'test/probe'],
+    reason: 'not shipped, and no test',
+  },
+  { folder: 'test', mayImport: [...STAGES, 'cli', 'perf'], reason: 'tests look at everything' },
+  { folder: 'test/oracle', mayImport: [], reason: 'shares no code with what it judges' },
+  { folder: 'test/netns', mayImport: [], reason: 'the demo and benchmarks use it' },
+  { folder: 'test/probe', mayImport: [], reason: 'the demo and benchmarks use it' },
+  { folder: 'perf', mayImport: [...STAGES, 'cli', 'test'], reason: 'benchmarks look at everything' },
+];
+
+export function isWithin(folder: string, path: string): boolean {
+  return path === folder || path.startsWith(`${folder}/`);
+}
+
+export function zoneOf(path: string): Zone | undefined {
+  return ZONES.filter(({ folder }) => isWithin(folder, path)).sort(
+    (a, b) => b.folder.length - a.folder.length,
+  )[0];
+}
+
+/** Packages that are workspaces of this repository, and where. */
+export const WORKSPACES: Readonly<Record<string, string>> = { 'nftables-napi': 'agent/nftables-napi' };
+
+/** Why a file may not import another file of the repository; null where it may. */
+export function refusal(from: string, to: string): string | null {
+  const zone = zoneOf(from);
+  if (zone === undefined) return `${from} is in no known folder`;
+  const target = zoneOf(to);
+  if (target === undefined) return `${to} is in no known folder`;
+  // A test that stands beside its file may use what tests use.
+  const allowed = from.endsWith('.test.ts')
+    ? [zone.folder, ...zone.mayImport, 'test']
+    : [zone.folder, ...zone.mayImport];
+  // Folders inside test are zones to keep them free of others, not to keep others out.
+  if (allowed.includes(target.folder) || (isWithin('test', to) && allowed.includes('test'))) return null;
+  return `${zone.folder} may import ${zone.mayImport.join(', ') || 'nothing of ours'}: ${zone.reason}`;
+}
