@@ -1,0 +1,130 @@
+import fc from 'fast-check';
+import type { Manifest, NodeManifest, PodManifest } from '../oracle/manifest.ts';
+import type { AddressPlan } from './address.ts';
+import { addressNear, toPool } from './address.ts';
+import { fields, maybe, oneOf, weighted, withoutUndefined } from './choice.ts';
+import { labelsFrom, namespaceLabels, nodeLabels, podLabels } from './selector.ts';
+
+/** The name of the Node that scenarios look from. */
+export const nodeUnderTest = 'node-0';
+
+/** Namespaces that pods live in; `lost` is never declared. */
+export const namespaceNames = ['shop', 'infra', 'default', 'lost'];
+
+/** Names of the service accounts that pods may have beside `default`. */
+export const serviceAccountNames = ['default', 'bot', 'operator'];
+
+/** The objects that peers resolve to. */
+export interface ClusterObjects {
+  nodes: NodeManifest[];
+  namespaces: Manifest[];
+  pods: PodManifest[];
+}
+
+/** Nodes, Namespaces and Pods; size is about the number of pods. */
+export function cluster(size: number, plan?: AddressPlan): fc.Arbitrary<ClusterObjects> {
+  const others = fc.array(node(plan), { minLength: 0, maxLength: Math.ceil(size / 3) });
+  const pods = fc.array(pod(plan), { minLength: Math.floor(size / 3), maxLength: size });
+  return fc.record({
+    nodes: fc
+      .tuple(plan === undefined ? node() : plannedNode(plan), others)
+      .map(([first, rest]) => [first, ...rest].map((item, index) => named(item, `node-${index}`))),
+    namespaces: fc.uniqueArray(namespace(), {
+      maxLength: 3,
+      selector: (item) => item.metadata.name,
+    }),
+    pods: pods.map((list) => list.map((item, index) => named(item, `pod-${index}`))),
+  });
+}
+
+function named<T extends Manifest>(item: T, name: string): T {
+  return { ...item, metadata: { ...item.metadata, name } };
+}
+
+function node(plan?: AddressPlan): fc.Arbitrary<NodeManifest> {
+  const pool = toPool(plan);
+  const family = fc.constantFrom<4 | 6>(4, 6);
+  const address = family.chain((version) => addressNear(pool, version));
+  const reported = fc.record({
+    type: fc.constantFrom('InternalIP', 'InternalIP', 'InternalIP', 'ExternalIP', 'ExternalDNS'),
+    address,
+  });
+  const noted = fc.array(weighted([6, address], [1, fc.constant('unreadable')]), {
+    minLength: 1,
+    maxLength: 2,
+  });
+  const annotation = fc
+    .tuple(noted, fc.constantFrom(',', ', ', ' , '))
+    .map(([list, comma]) => list.join(comma));
+  return fc
+    .record({
+      labels: labelsFrom(nodeLabels),
+      annotation: maybe(20, annotation),
+      addresses: fc.array(reported, { minLength: 1, maxLength: 3 }),
+    })
+    .map(({ labels, annotation: text, addresses }) => toNode(labels, text, addresses));
+}
+
+/** The node under test in a kernel test: its addresses are the plan's, the last one by annotation now and then. */
+function plannedNode(plan: AddressPlan): fc.Arbitrary<NodeManifest> {
+  const all = plan.nodeAddresses.flatMap(({ v4, v6 }) => [v4, v6]);
+  return fc.tuple(labelsFrom(nodeLabels), fc.boolean()).map(([labels, isAnnotated]) => {
+    const reported = isAnnotated ? all.slice(0, -1) : all;
+    const addresses = reported.map((address) => ({ type: 'InternalIP', address }));
+    return toNode(labels, isAnnotated ? all.at(-1) : undefined, addresses);
+  });
+}
+
+function toNode(labels: object, annotation: string | undefined, addresses: object[]): NodeManifest {
+  const annotations = annotation === undefined ? undefined : { 'nodewall.io/addresses': annotation };
+  const metadata = withoutUndefined({ name: '', labels, annotations });
+  return { apiVersion: 'v1', kind: 'Node', metadata, status: { addresses } } as NodeManifest;
+}
+
+function namespace(): fc.Arbitrary<Manifest> {
+  const declared = namespaceNames.filter((name) => name !== 'lost');
+  return fc
+    .tuple(oneOf(declared), labelsFrom(namespaceLabels), fc.boolean())
+    .map(([name, own, isLabelled]) => {
+      const labels = isLabelled ? { ...own, 'kubernetes.io/metadata.name': name } : own;
+      return { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } };
+    });
+}
+
+function pod(plan?: AddressPlan): fc.Arbitrary<PodManifest> {
+  const pool = toPool(plan);
+  const v4 = addressNear(pool, 4);
+  const v6 = addressNear(pool, 6);
+  const addresses = weighted<string[]>(
+    [4, fc.tuple(v4)],
+    [2, fc.tuple(v6)],
+    [4, fc.tuple(v4, v6)],
+    [1, fc.constant([])],
+  );
+  const status = fc
+    .record({
+      phase: weighted<string | undefined>(
+        [7, fc.constant('Running')],
+        [2, fc.constantFrom('Pending', 'Unknown', undefined)],
+        [2, fc.constantFrom('Succeeded', 'Failed')],
+      ),
+      addresses,
+      isListed: weighted([3, fc.constant(true)], [1, fc.constant(false)]),
+    })
+    .map((drawn) => {
+      const podIPs = drawn.isListed ? drawn.addresses.map((ip) => ({ ip })) : undefined;
+      return withoutUndefined({ phase: drawn.phase, podIP: drawn.addresses[0], podIPs });
+    });
+  const spec = fields<NonNullable<PodManifest['spec']>>({
+    hostNetwork: weighted<boolean | undefined>([6, fc.constant(undefined)], [1, fc.boolean()]),
+    serviceAccountName: maybe(50, oneOf(serviceAccountNames)),
+  });
+  return fc
+    .record({ namespace: oneOf(namespaceNames), labels: labelsFrom(podLabels), spec, status })
+    .map(({ namespace: name, labels, ...rest }) => ({
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { name: '', namespace: name, labels },
+      ...rest,
+    }));
+}

@@ -1,0 +1,48 @@
+import fc from 'fast-check';
+import type { Flow } from '../oracle/flow.ts';
+import { familyOf, randomAddress } from './address.ts';
+import { oneOf, weighted } from './choice.ts';
+
+const directions = fc.constantFrom<Flow['direction']>('ingress', 'egress');
+
+/** Traffic that exemptions are about, and its close neighbours: half of a pair wrong, a type beside. */
+export function exemptTraffic(own: string[]): fc.Arbitrary<Flow> {
+  const local = oneOf([...own, '127.0.0.1', '127.255.0.3', '::1']);
+  const peers = (text: string) =>
+    [...own, '127.0.0.1', '::1'].filter((one) => familyOf(one) === familyOf(text));
+  const loopback = fc
+    .record({ direction: directions, src: local, dstPort: fc.constantFrom(22, 6443, 80) })
+    .chain(
+      ({ src, ...rest }): fc.Arbitrary<Flow> =>
+        oneOf(peers(src)).map((dst) => ({ ...rest, src, dst, protocol: 'tcp' })),
+    );
+  const multicast = fc.record({
+    direction: directions,
+    src: randomAddress(6),
+    dst: fc.constantFrom('ff02:0:0:0:0:0:0:1', 'fd00:1:0:0:0:0:0:1'),
+    protocol: fc.constantFrom('icmpv6', 58),
+    icmpType: fc.constantFrom(129, 130, 131, 132, 133, 134, 135, 136, 137, 142, 143, 144),
+    icmpCode: fc.constant(0),
+  });
+  const localPods = fc.record({
+    direction: directions,
+    interfaceGroup: fc.constantFrom('pods', 8, 9, 20, 'clusternet'),
+    dst: randomAddress(4),
+    protocol: fc.constantFrom('tcp', 'udp', 'sctp'),
+    dstPort: fc.constantFrom(53, 80, 8080),
+  });
+  return weighted<Flow>([2, loopback], [2, multicast], [2, dhcp()], [2, localPods]);
+}
+
+function dhcp(): fc.Arbitrary<Flow> {
+  return fc.constantFrom<4 | 6>(4, 6).chain((family) =>
+    fc.record({
+      direction: directions,
+      src: randomAddress(family),
+      dst: randomAddress(family),
+      protocol: fc.constantFrom('udp', 'udp', 17, 'tcp'),
+      srcPort: fc.constantFrom(67, 68, 546, 547),
+      dstPort: fc.constantFrom(67, 68, 546, 547),
+    }),
+  );
+}

@@ -1,0 +1,33 @@
+import fc from 'fast-check';
+import type { TierManifest } from '../oracle/manifest.ts';
+import { policyApiVersions } from '../oracle/manifest.ts';
+import { oneOf } from './choice.ts';
+
+/** Names of custom tiers. */
+export const customTierNames = ['gold', 'silver', 'edge-first'];
+
+/** Names a policy may say without any Tier object; baseline is left for when Pass is in scope. */
+export const builtInTierNames = [
+  ...['emergency', 'securityops', 'networkops', 'platform', 'application'],
+  ...['Emergency', 'SecurityOps', 'NetworkOps', 'Platform', 'Application'],
+];
+
+/** Priorities of built-in tiers, which custom ones must not have. */
+const builtInPriorities = [50, 100, 150, 200, 250, 253];
+
+/** Custom tiers of both API groups: the same name may be in both, a priority is in one alone. */
+export function tiers(): fc.Arbitrary<TierManifest[]> {
+  const priority = fc.integer({ min: 1, max: 252 }).filter((number) => !builtInPriorities.includes(number));
+  const tier = fc
+    .record({ name: oneOf(customTierNames), apiVersion: oneOf(policyApiVersions), priority })
+    .map(({ name, apiVersion, priority: number }) => {
+      const spec = { priority: number };
+      return { apiVersion, kind: 'Tier', metadata: { name }, spec };
+    });
+  return fc.uniqueArray(tier, {
+    maxLength: 4,
+    comparator: (a, b) =>
+      a.spec.priority === b.spec.priority ||
+      (a.apiVersion === b.apiVersion && a.metadata.name === b.metadata.name),
+  });
+}
