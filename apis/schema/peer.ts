@@ -1,0 +1,68 @@
+import type { JsonSchema } from './jsonschema.ts';
+import { labelSelector } from './selector.ts';
+
+const any = 'x-kubernetes-preserve-unknown-fields';
+
+const namespacedName: JsonSchema = {
+  type: 'object',
+  required: ['name', 'namespace'],
+  properties: { name: { type: 'string' }, namespace: { type: 'string' } },
+};
+
+const ipBlock: JsonSchema = {
+  type: 'object',
+  description: 'A CIDR, IPv4 or IPv6, less the exceptions.',
+  required: ['cidr'],
+  properties: {
+    cidr: { type: 'string', description: 'As in 10.0.0.0/8 or 2001:db8::/32.' },
+    except: { type: 'array', description: 'CIDRs inside cidr that are left out.', items: { type: 'string' } },
+  },
+};
+
+/** Who is at the other end. Exactly one kind, save that podSelector and namespaceSelector go together. */
+export const PEER_SCHEMA: JsonSchema = {
+  type: 'object',
+  description: 'Exactly one kind of peer, save that podSelector and namespaceSelector go together.',
+  properties: {
+    ipBlock,
+    nodeSelector: labelSelector('The addresses of the Nodes selected.'),
+    podSelector: labelSelector('The addresses of the pods selected, hostNetwork and finished ones left out.'),
+    namespaceSelector: labelSelector('Pods in the namespaces selected.'),
+    serviceAccount: { ...namespacedName, description: 'Pods that run under this account.' },
+    group: { type: 'string', description: 'Name of a ClusterGroup.' },
+    fqdn: {
+      type: 'string',
+      description: 'Egress only: a host name; *.example.com stands for one or more labels.',
+    },
+    interfaceGroup: {
+      description: 'Interfaces of a link group: its number, or a name from the agent configuration.',
+      'x-kubernetes-int-or-string': true,
+    },
+    namespaces: { type: 'object', description: 'Not supported for Nodes.', [any]: true },
+    externalEntitySelector: { type: 'object', description: 'Not supported for Nodes.', [any]: true },
+    scope: {
+      type: 'string',
+      description: 'Cluster; ClusterSet is not supported for Nodes.',
+      enum: ['Cluster', 'ClusterSet'],
+    },
+  },
+};
+
+/** Which Nodes. Exactly one of nodeSelector and group. */
+export const APPLIED_TO_SCHEMA: JsonSchema = {
+  type: 'object',
+  description: 'Exactly one of nodeSelector and group.',
+  properties: {
+    nodeSelector: labelSelector('The Nodes selected.'),
+    group: { type: 'string', description: 'Name of a ClusterGroup that selects Nodes.' },
+  },
+};
+
+export const SERVICE_REFERENCE_SCHEMA: JsonSchema = {
+  ...namespacedName,
+  description: 'The cluster IPs and endpoints of a Service.',
+  properties: {
+    ...namespacedName.properties,
+    scope: { type: 'string', enum: ['Cluster', 'ClusterSet'] },
+  },
+};

@@ -1,0 +1,110 @@
+import type { JsonSchema } from './jsonschema.ts';
+import { APPLIED_TO_SCHEMA, PEER_SCHEMA, SERVICE_REFERENCE_SCHEMA } from './peer.ts';
+import { PORT_SCHEMA, PROTOCOL_SCHEMA } from './service.ts';
+
+const any = 'x-kubernetes-preserve-unknown-fields';
+
+/**
+ * The whole language of ClusterNetworkPolicy, also what is not built yet or can't be on a Node: so that these
+ * are told from a mistyped field. What a schema can't say is in apis/validate.
+ */
+const appliedTo: JsonSchema = {
+  type: 'array',
+  description: 'Which Nodes; items are OR-ed. Either the policy has it or every rule has it.',
+  items: APPLIED_TO_SCHEMA,
+};
+
+function ruleSchema(peers: Readonly<Record<string, JsonSchema>>): JsonSchema {
+  return {
+    type: 'object',
+    required: ['action'],
+    properties: {
+      name: {
+        type: 'string',
+        description: 'Unique in the policy; generated when absent.',
+        maxLength: 253,
+        pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$',
+      },
+      action: {
+        type: 'string',
+        description: 'What happens to a new connection that matches. Pass goes on with the baseline tier.',
+        enum: ['Allow', 'Drop', 'Reject', 'Pass'],
+      },
+      ...peers,
+      ports: { type: 'array', description: 'OR-ed, with protocols too.', items: PORT_SCHEMA },
+      protocols: { type: 'array', description: 'OR-ed, with ports too.', items: PROTOCOL_SCHEMA },
+      enableLogging: { type: 'boolean', description: 'Log each new connection the rule decides.' },
+      logLabel: {
+        type: 'string',
+        description: 'Part of the log record.',
+        maxLength: 63,
+        pattern: '^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$',
+      },
+      appliedTo,
+      l7Protocols: {
+        type: 'array',
+        description: 'Not supported for Nodes.',
+        items: { type: 'object', [any]: true },
+      },
+    },
+  };
+}
+
+const peers = (description: string): JsonSchema => ({ type: 'array', description, items: PEER_SCHEMA });
+
+const spec: JsonSchema = {
+  type: 'object',
+  required: ['priority'],
+  properties: {
+    tier: { type: 'string', description: 'Name of a Tier.', default: 'application' },
+    priority: {
+      type: 'number',
+      description: '1 to 10000; lower is evaluated first.',
+      minimum: 1,
+      maximum: 10000,
+    },
+    appliedTo,
+    ingress: {
+      type: 'array',
+      description: 'Rules for connections to the Nodes, in order.',
+      items: ruleSchema({ from: peers('Sources, OR-ed; absent or empty is any address.') }),
+    },
+    egress: {
+      type: 'array',
+      description: 'Rules for connections from the Nodes, in order.',
+      items: ruleSchema({
+        to: peers('Destinations, OR-ed; absent or empty is any address.'),
+        toServices: {
+          type: 'array',
+          description: 'Services; not together with to, ports and protocols.',
+          items: SERVICE_REFERENCE_SCHEMA,
+        },
+      }),
+    },
+    mode: {
+      type: 'string',
+      description: 'Audit: rules are matched, counted and logged, and decide nothing.',
+      enum: ['Enforce', 'Audit'],
+      default: 'Enforce',
+    },
+    traffic: {
+      type: 'string',
+      description: 'Host: connections of the Node itself. NodePort: those that NAT hands to a pod.',
+      enum: ['Host', 'NodePort'],
+      default: 'Host',
+    },
+  },
+};
+
+export const CLUSTER_NETWORK_POLICY_SCHEMA: JsonSchema = {
+  type: 'object',
+  description: 'Which connections the Nodes it is applied to accept and make.',
+  required: ['spec'],
+  properties: {
+    apiVersion: { type: 'string' },
+    kind: { type: 'string' },
+    metadata: { type: 'object' },
+    spec,
+    status: { type: 'object', [any]: true },
+  },
+};

@@ -1,0 +1,35 @@
+import type { JsonSchema } from './jsonschema.ts';
+
+/** A label key: optional DNS prefix and `/`, then a name. Checked where the whole key is at hand (apis/validate). */
+const labels: JsonSchema = {
+  type: 'object',
+  description: 'Labels that must be there with exactly these values.',
+  additionalProperties: { type: 'string' },
+};
+
+const requirement: JsonSchema = {
+  type: 'object',
+  description: 'One condition on one label.',
+  required: ['key', 'operator'],
+  properties: {
+    key: { type: 'string', description: 'The label.' },
+    operator: {
+      type: 'string',
+      description: 'In and NotIn compare with values; Exists and DoesNotExist take none.',
+      enum: ['In', 'NotIn', 'Exists', 'DoesNotExist'],
+    },
+    values: { type: 'array', description: 'For In and NotIn; at least one.', items: { type: 'string' } },
+  },
+};
+
+/** meta/v1 LabelSelector. */
+export function labelSelector(description: string): JsonSchema {
+  return {
+    type: 'object',
+    description: `${description} All conditions must hold; {} selects everything.`,
+    properties: {
+      matchLabels: labels,
+      matchExpressions: { type: 'array', description: 'Further conditions.', items: requirement },
+    },
+  };
+}

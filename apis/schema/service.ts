@@ -1,0 +1,52 @@
+import type { JsonSchema } from './jsonschema.ts';
+
+const port = (description: string): JsonSchema => ({
+  type: 'integer',
+  description,
+  minimum: 1,
+  maximum: 65535,
+});
+const byte = (description: string): JsonSchema => ({
+  type: 'integer',
+  description,
+  minimum: 0,
+  maximum: 255,
+});
+
+export const PORT_SCHEMA: JsonSchema = {
+  type: 'object',
+  description: 'A protocol with a range of ports; without port, every port.',
+  properties: {
+    protocol: { type: 'string', enum: ['TCP', 'UDP', 'SCTP'], default: 'TCP' },
+    port: port('Destination port, 1 to 65535. Names of ports mean nothing on a Node.'),
+    endPort: port('Last destination port of a range that starts with port.'),
+    sourcePort: port('Source port.'),
+    sourceEndPort: port('Last source port of a range that starts with sourcePort.'),
+  },
+};
+
+/** Exactly one of the three. */
+export const PROTOCOL_SCHEMA: JsonSchema = {
+  type: 'object',
+  description: 'Exactly one of icmp, icmpv6 and igmp.',
+  properties: {
+    icmp: {
+      type: 'object',
+      description: 'Without a type: all of ICMP and ICMPv6. With one: ICMP for IPv4 alone.',
+      properties: { icmpType: byte('ICMP type.'), icmpCode: byte('Only beside icmpType.') },
+    },
+    icmpv6: {
+      type: 'object',
+      description: 'ICMPv6.',
+      properties: { icmpType: byte('ICMPv6 type.'), icmpCode: byte('Only beside icmpType.') },
+    },
+    igmp: {
+      type: 'object',
+      description: 'IGMP.',
+      properties: {
+        igmpType: byte('IGMP type, for example 17 for a membership query.'),
+        groupAddress: { type: 'string', description: 'An IPv4 multicast address.' },
+      },
+    },
+  },
+};

@@ -1,0 +1,61 @@
+import { type Cidr, covers, formatAddress, parseAddress, parseCidr } from '../address.ts';
+import { subtract, toInterval, union } from '../interval.ts';
+import type { IPBlock } from '../objects.ts';
+import { asFields, asList } from '../schema/jsonschema.ts';
+import type { FieldPath, Findings } from './problem.ts';
+import { show } from './problem.ts';
+
+/** A CIDR with its host bits masked off, which is worth a warning. Null, and an error, where the text is none. */
+export function checkCidr(text: string, path: FieldPath, found: Findings): Cidr | null {
+  const parsed = parseCidr(text);
+  if (parsed === null) {
+    const address = parseAddress(text);
+    const hint =
+      address === null
+        ? 'as in 10.0.0.0/8 or 2001:db8::/32'
+        : `for this address alone write ${text}/${address.family === 4 ? 32 : 128}`;
+    found.error(path, `${show(text)} is no CIDR; ${hint}`);
+    return null;
+  }
+  if (parsed.hostBits) {
+    found.warning(path, `${text} has bits set after the prefix; it is read as ${cidrText(parsed.cidr)}`);
+  }
+  return parsed.cidr;
+}
+
+/** `address/length`, always with the length. */
+export function cidrText(cidr: Cidr): string {
+  return `${formatAddress(cidr)}/${cidr.length}`;
+}
+
+export function checkIpBlock(raw: unknown, path: FieldPath, found: Findings): void {
+  const { cidr: cidrRaw, except } = asFields(raw) ?? {};
+  const cidr = typeof cidrRaw === 'string' ? checkCidr(cidrRaw, [...path, 'cidr'], found) : null;
+  const holes: Cidr[] = [];
+  for (const [index, text] of asList(except).entries()) {
+    if (typeof text !== 'string') continue;
+    const at = [...path, 'except', index];
+    const hole = checkCidr(text, at, found);
+    if (hole === null || cidr === null) continue;
+    if (!covers(cidr, hole)) {
+      found.error(at, `${text} is not inside ${cidrText(cidr)}; an exception must be part of the cidr`);
+    } else if (cidr.length === hole.length) {
+      found.error(at, `${text} is the whole of the cidr; nothing would be left of this peer`);
+    } else holes.push(hole);
+  }
+  if (cidr === null || holes.length < 2) return;
+  if (subtract([toInterval(cidr)], union(holes.map(toInterval))).length === 0) {
+    found.warning([...path, 'except'], `together cover all of ${cidrText(cidr)}; this peer matches nothing`);
+  }
+}
+
+/** A block that passed its checks, in the one way to write it. */
+export function toIpBlock({ cidr, except = [] }: IPBlock): IPBlock {
+  if (except.length === 0) return { cidr: canonical(cidr) };
+  return { cidr: canonical(cidr), except: except.map(canonical) };
+}
+
+function canonical(text: string): string {
+  const parsed = parseCidr(text);
+  return parsed === null ? text : cidrText(parsed.cidr);
+}

@@ -1,0 +1,53 @@
+import { asFields, type FieldMap } from '../schema/jsonschema.ts';
+import { isSubdomain, SUBDOMAIN_FORM } from './names.ts';
+import { suggestion } from './nearest.ts';
+import type { Findings } from './problem.ts';
+import { show } from './problem.ts';
+
+/** The fields of meta/v1 ObjectMeta. */
+const FIELDS: readonly string[] = [
+  'name',
+  'labels',
+  'annotations',
+  'namespace',
+  'uid',
+  'generation',
+  'generateName',
+  'resourceVersion',
+  'creationTimestamp',
+  'deletionTimestamp',
+  'deletionGracePeriodSeconds',
+  'finalizers',
+  'managedFields',
+  'ownerReferences',
+  'selfLink',
+];
+
+/** metadata of a policy or a Tier. Nothing is said here where metadata is not an object: the name is missing then. */
+export function checkMetadata(raw: FieldMap, found: Findings): void {
+  const metadata = asFields(raw.metadata) ?? {};
+  const { name } = metadata;
+  if (name === undefined || name === null || name === '')
+    found.error(['metadata', 'name'], 'is missing; every object needs a name');
+  else if (typeof name !== 'string')
+    found.error(['metadata', 'name'], `must be text, not ${show(name)}; put it in quotes`);
+  else if (!isSubdomain(name))
+    found.error(['metadata', 'name'], `${show(name)} is no valid name: ${SUBDOMAIN_FORM}`);
+  for (const field of Object.keys(metadata)) {
+    if (FIELDS.includes(field)) continue;
+    found.error(['metadata', field], `unknown field${suggestion(field, FIELDS)}`);
+  }
+  if (metadata.namespace !== undefined && metadata.namespace !== null && metadata.namespace !== '') {
+    found.warning(['metadata', 'namespace'], 'means nothing here: the object is cluster-scoped');
+  }
+}
+
+/** Name, uid and generation of an object whose metadata passed. */
+export function toIdentity(raw: FieldMap): { name: string; uid: string; generation: number } {
+  const { name, uid, generation } = asFields(raw.metadata) ?? {};
+  return {
+    name: typeof name === 'string' ? name : '',
+    uid: typeof uid === 'string' ? uid : '',
+    generation: typeof generation === 'number' ? generation : 0,
+  };
+}

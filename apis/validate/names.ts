@@ -1,0 +1,49 @@
+import type { Findings } from './problem.ts';
+import { type FieldPath, show } from './problem.ts';
+
+const LABEL = '[a-z0-9]([-a-z0-9]*[a-z0-9])?';
+const SUBDOMAIN = new RegExp(`^${LABEL}(\\.${LABEL})*$`);
+const DNS_LABEL = new RegExp(`^${LABEL}$`);
+const LABEL_NAME = /^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$/;
+
+/** DNS-1123 subdomain: the names of most Kubernetes objects. */
+export function isSubdomain(name: string): boolean {
+  return name.length <= 253 && SUBDOMAIN.test(name);
+}
+
+/** DNS-1123 label: the name of a Namespace. */
+export function isDnsLabel(name: string): boolean {
+  return name.length <= 63 && DNS_LABEL.test(name);
+}
+
+export const SUBDOMAIN_FORM =
+  'lower-case letters, digits, "-" and ".", starting and ending with a letter or digit, at most 253 characters';
+
+/** `example.com/role` or `role`. */
+export function isLabelKey(key: string): boolean {
+  const slash = key.indexOf('/');
+  const name = key.slice(slash + 1);
+  return name.length <= 63 && LABEL_NAME.test(name) && (slash < 0 || isSubdomain(key.slice(0, slash)));
+}
+
+export function isLabelValue(value: string): boolean {
+  return value === '' || (value.length <= 63 && LABEL_NAME.test(value));
+}
+
+export function checkLabelKey(key: string, path: FieldPath, found: Findings): void {
+  if (isLabelKey(key)) return;
+  found.error(
+    path,
+    `${show(key)} is no label key: it is a name of letters, digits, "-", "_" and ".", at most 63 characters, ` +
+      'with or without a DNS name and "/" before it',
+  );
+}
+
+export function checkLabelValue(value: string, path: FieldPath, found: Findings): void {
+  if (isLabelValue(value)) return;
+  found.error(
+    path,
+    `${show(value)} is no label value: letters, digits, "-", "_" and ".", starting and ending with a letter or digit, ` +
+      'at most 63 characters',
+  );
+}

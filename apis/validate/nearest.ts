@@ -1,0 +1,35 @@
+/** The candidate a mistyped word most likely stands for, or null. Another case, a plural, or two edits are near. */
+export function nearest(word: string, candidates: readonly string[]): string | null {
+  if (word.length > 64) return null;
+  const lower = word.toLowerCase();
+  let best: string | null = null;
+  let least = Math.min(2, Math.floor(word.length / 3)) + 1;
+  for (const candidate of candidates) {
+    const distance = edits(lower, candidate.toLowerCase());
+    if (distance < least) {
+      least = distance;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+/** ` (did you mean X?)`, or nothing. */
+export function suggestion(word: string, candidates: readonly string[]): string {
+  const near = nearest(word, candidates);
+  return near === null || near === word ? '' : `; did you mean ${near}?`;
+}
+
+/** Insertions, deletions and replacements that turn one word into the other. */
+function edits(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const replace = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next.push(Math.min((row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1, replace));
+    }
+    row = next;
+  }
+  return row[b.length] ?? 0;
+}

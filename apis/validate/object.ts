@@ -1,0 +1,97 @@
+import { DEFAULT_CONFIG, type FailsafeEntry } from '../config.ts';
+import type { ApiGroup, ClusterObject } from '../objects.ts';
+import { asFields, type FieldMap } from '../schema/jsonschema.ts';
+import { nearest } from './nearest.ts';
+import { validateNamespace, validateNode, validatePod } from './node.ts';
+import { validatePolicy } from './policy.ts';
+import { type Findings, findings, type ObjectProblem, show } from './problem.ts';
+import { validateTier } from './tier.ts';
+
+export interface ValidatedObject {
+  /** Null where it is rejected, or is nothing that nodewall uses (then there is no error). */
+  readonly object: ClusterObject | null;
+  /** All of them, in the order of the checks. */
+  readonly problems: readonly ObjectProblem[];
+}
+
+export interface ValidateOptions {
+  /** The ingress failsafe list, for the warning about SSH. */
+  readonly failsafe?: readonly FailsafeEntry[];
+}
+
+/** The versions in which the kinds of SEMANTICS.md section 1 are read. */
+const VERSIONS: Readonly<Record<ApiGroup, string>> = {
+  'nodewall.io': 'v1alpha1',
+  'crd.antrea.io': 'v1beta1',
+};
+const KINDS: readonly string[] = ['ClusterNetworkPolicy', 'Tier', 'ClusterGroup'];
+
+/**
+ * One Kubernetes object as it came out of YAML, JSON or the API: checked against everything that can be told from
+ * the object alone, and narrowed. Never throws. Lists are the caller's to unwrap (lists.ts).
+ */
+export function validateObject(raw: unknown, options: ValidateOptions = {}): ValidatedObject {
+  const found = findings();
+  const fields = asFields(raw);
+  if (fields === null) {
+    found.error([], `is ${show(raw)}, not a Kubernetes object (apiVersion, kind, metadata, …)`);
+    return { object: null, problems: found.problems };
+  }
+  const object = validateFields(fields, options, found);
+  return { object, problems: found.problems };
+}
+
+function validateFields(raw: FieldMap, options: ValidateOptions, found: Findings): ClusterObject | null {
+  const { apiVersion, kind } = raw;
+  checkText(apiVersion, 'apiVersion', found);
+  checkText(kind, 'kind', found);
+  if (typeof apiVersion !== 'string' || typeof kind !== 'string') return null;
+  const [group = '', version = ''] = apiVersion.includes('/') ? apiVersion.split('/', 2) : ['', apiVersion];
+  if (group === '' && version === 'v1') {
+    if (kind === 'Node') return validateNode(raw, found);
+    if (kind === 'Pod') return validatePod(raw, found);
+    if (kind === 'Namespace') return validateNamespace(raw, found);
+  }
+  const own = Object.keys(VERSIONS).find((name) => name === group || name === apiVersion);
+  if (own !== undefined) return validateOwn(raw, own as ApiGroup, found, options);
+  noticeStranger(apiVersion, kind, found);
+  return null;
+}
+
+function validateOwn(
+  raw: FieldMap,
+  apiGroup: ApiGroup,
+  found: Findings,
+  { failsafe = DEFAULT_CONFIG.failsafe.ingress }: ValidateOptions,
+): ClusterObject | null {
+  const kind = String(raw.kind);
+  const known = KINDS.includes(kind);
+  if (!known && apiGroup === 'crd.antrea.io') return null;
+  const version = `${apiGroup}/${VERSIONS[apiGroup]}`;
+  if (raw.apiVersion !== version) {
+    found.error(['apiVersion'], `must be ${version}, not ${show(raw.apiVersion)}`);
+  }
+  if (!known) {
+    const near = nearest(kind, KINDS);
+    const hint = near === null ? `known in ${apiGroup}: ${KINDS.join(', ')}` : `did you mean ${near}?`;
+    found.error(['kind'], `unknown kind ${show(kind)}; ${hint}`);
+  }
+  if (kind === 'ClusterGroup') found.error(['kind'], 'ClusterGroup is not supported yet');
+  if (kind === 'ClusterNetworkPolicy') return validatePolicy(raw, apiGroup, failsafe, found);
+  if (kind === 'Tier') return validateTier(raw, apiGroup, found);
+  return null;
+}
+
+function checkText(value: unknown, field: string, found: Findings): void {
+  if (value === undefined || value === null || value === '') {
+    found.error([field], 'is missing; every Kubernetes object has apiVersion and kind');
+  } else if (typeof value !== 'string') found.error([field], `must be text, not ${show(value)}`);
+}
+
+/** Other kinds are walked past; one that looks like ours in a group that doesn't exist is worth a word. */
+function noticeStranger(apiVersion: string, kind: string, found: Findings): void {
+  if (kind !== 'ClusterNetworkPolicy' || apiVersion.startsWith('policy.networking.k8s.io/')) return;
+  const versions = Object.entries(VERSIONS).map(([group, version]) => `${group}/${version}`);
+  const message = `${show(apiVersion)} is not read by nodewall, so this policy is walked past; nodewall reads ${versions.join(' and ')}`;
+  found.warning(['apiVersion'], message);
+}

@@ -1,0 +1,53 @@
+import type { ClusterNetworkPolicy, Tier } from '../objects.ts';
+import { isBuiltInTier } from './builtintiers.ts';
+import { nearest } from './nearest.ts';
+import { type ObjectProblem, show } from './problem.ts';
+
+export interface CrossProblem<T> {
+  readonly object: T;
+  readonly problem: ObjectProblem;
+}
+
+/**
+ * Tiers that share their priority with another one. All of them are named, since none is more right than the others; a tier
+ * of the same name in the other API group is the same tier to the reader and may have the same priority.
+ */
+export function checkTiers(tiers: readonly Tier[]): CrossProblem<Tier>[] {
+  const byPriority = Map.groupBy(
+    tiers.filter(({ name }) => !isBuiltInTier(name)),
+    (tier) => tier.priority,
+  );
+  return tiers.flatMap((tier) => {
+    const sharing = byPriority.get(tier.priority) ?? [];
+    const other = sharing.find(({ name }) => name !== tier.name);
+    if (other === undefined || isBuiltInTier(tier.name)) return [];
+    const message = `${tier.priority} is the priority of Tier ${other.name} too; each tier needs its own`;
+    return [{ object: tier, problem: { severity: 'error', path: ['spec', 'priority'], message } }];
+  });
+}
+
+/** Policies whose tier is neither built in nor among these. */
+export function checkTierReferences(
+  policies: readonly ClusterNetworkPolicy[],
+  tiers: readonly Tier[],
+): CrossProblem<ClusterNetworkPolicy>[] {
+  const names = new Set(tiers.map(({ name }) => name));
+  return policies.flatMap((policy) => {
+    const { tier } = policy.spec;
+    if (tier === undefined || isBuiltInTier(tier) || names.has(tier)) return [];
+    const near = nearest(tier, [...BUILT_IN_NAMES, ...names]);
+    const hint = near === null ? `built in: ${BUILT_IN_NAMES.join(', ')}` : `did you mean ${near}?`;
+    const message = `there is no Tier ${show(tier)}; ${hint}`;
+    return [{ object: policy, problem: { severity: 'error', path: ['spec', 'tier'], message } }];
+  });
+}
+
+const BUILT_IN_NAMES = ['emergency', 'securityops', 'networkops', 'platform', 'application', 'baseline'];
+
+/** Everything that can be wrong between objects, save the same object twice, which only a reader of files can see. */
+export function checkObjects(objects: {
+  readonly tiers: readonly Tier[];
+  readonly policies: readonly ClusterNetworkPolicy[];
+}): CrossProblem<Tier | ClusterNetworkPolicy>[] {
+  return [...checkTiers(objects.tiers), ...checkTierReferences(objects.policies, objects.tiers)];
+}

@@ -1,0 +1,88 @@
+import type { FailsafeEntry } from '../config.ts';
+import type { ApiGroup, ClusterNetworkPolicy, ClusterNetworkPolicySpec, Direction } from '../objects.ts';
+import { asFields, asList, type FieldMap } from '../schema/jsonschema.ts';
+import { CLUSTER_NETWORK_POLICY_SCHEMA } from '../schema/policy.ts';
+import { checkAppliedTo, checkAppliedToPlaces, isForPodsOnly, toAppliedTo } from './appliedto.ts';
+import { checkMetadata, toIdentity } from './metadata.ts';
+import type { Findings } from './problem.ts';
+import { hasError, show } from './problem.ts';
+import { checkRule, toRule } from './rule.ts';
+import { reportSchema } from './schemaproblem.ts';
+import { checkSsh } from './ssh.ts';
+
+/** Null where it has an error, or is a policy for pods, which is not ours. */
+export function validatePolicy(
+  raw: FieldMap,
+  apiGroup: ApiGroup,
+  failsafe: readonly FailsafeEntry[],
+  found: Findings,
+): ClusterNetworkPolicy | null {
+  if (apiGroup === 'crd.antrea.io' && isForPodsOnly(raw.spec)) {
+    found.notice([], 'is applied to pods only, so it is not for nodewall; it is skipped');
+    return null;
+  }
+  checkMetadata(raw, found);
+  reportSchema(CLUSTER_NETWORK_POLICY_SCHEMA, raw, found);
+  checkSpec(asFields(raw.spec) ?? {}, apiGroup, found);
+  if (hasError(found.problems)) return null;
+  // The checks above hold it to the type.
+  const spec = toSpec(raw.spec as ClusterNetworkPolicySpec);
+  checkSsh(spec, failsafe, found);
+  return { kind: 'ClusterNetworkPolicy', apiGroup, ...toIdentity(raw), spec };
+}
+
+function checkSpec(spec: FieldMap, apiGroup: ApiGroup, found: Findings): void {
+  for (const field of ['mode', 'traffic']) {
+    if (field in spec && apiGroup !== 'nodewall.io') {
+      const message = `unknown field in ${apiGroup}; it belongs to nodewall.io/v1alpha1 policies`;
+      found.error(['spec', field], message);
+    }
+  }
+  if (spec.mode === 'Audit')
+    found.error(['spec', 'mode'], 'Audit is not supported yet; use Enforce or leave it out');
+  if (spec.traffic === 'NodePort') {
+    found.error(['spec', 'traffic'], 'NodePort is not supported yet; use Host or leave it out');
+  }
+  checkAppliedTo(spec.appliedTo, ['spec', 'appliedTo'], found);
+  checkAppliedToPlaces(spec, found);
+  const names = new Map<string, string>();
+  for (const direction of ['ingress', 'egress'] as const) {
+    for (const [index, rule] of asList(spec[direction]).entries()) {
+      const path = ['spec', direction, index];
+      checkRule(rule, path, { direction, apiGroup }, found);
+      checkRuleName(asFields(rule)?.name, { direction, index, names }, found);
+    }
+  }
+}
+
+function checkRuleName(
+  name: unknown,
+  rule: { readonly direction: Direction; readonly index: number; readonly names: Map<string, string> },
+  found: Findings,
+): void {
+  if (typeof name !== 'string' || name === '') return;
+  const place = `spec.${rule.direction}[${rule.index}]`;
+  const first = rule.names.get(name);
+  if (first === undefined) rule.names.set(name, place);
+  else {
+    const path = ['spec', rule.direction, rule.index, 'name'];
+    found.error(path, `${show(name)} is the name of ${first} already; rule names are unique in a policy`);
+  }
+}
+
+/** A spec that passed its checks, in the one way to write it: defaults and empty lists left out. */
+function toSpec({
+  tier,
+  priority,
+  appliedTo = [],
+  ingress,
+  egress,
+}: ClusterNetworkPolicySpec): ClusterNetworkPolicySpec {
+  return {
+    ...(tier === undefined || tier === '' ? {} : { tier }),
+    priority,
+    ...(appliedTo.length === 0 ? {} : { appliedTo: toAppliedTo(appliedTo) }),
+    ...(ingress === undefined ? {} : { ingress: ingress.map(toRule) }),
+    ...(egress === undefined ? {} : { egress: egress.map(toRule) }),
+  };
+}

@@ -1,0 +1,50 @@
+import type { FailsafeEntry } from '../config.ts';
+import type { ClusterNetworkPolicySpec, NetworkPolicyPeer, Rule } from '../objects.ts';
+import type { Findings } from './problem.ts';
+
+const SSH = 22;
+
+/**
+ * Warns where a policy's blanket Drop or Reject closes SSH for everybody: it names no ports or protocols and is for any
+ * address, no earlier rule of the policy lets SSH in for anybody, and the failsafe doesn't either.
+ */
+export function checkSsh(
+  spec: ClusterNetworkPolicySpec,
+  failsafe: readonly FailsafeEntry[],
+  found: Findings,
+): void {
+  if (
+    failsafe.some(({ protocol, ports: [first, last] }) => protocol === 'tcp' && first <= SSH && SSH <= last)
+  )
+    return;
+  for (const [index, rule] of (spec.ingress ?? []).entries()) {
+    if (allowsSsh(rule)) return;
+    if (!isBlanket(rule)) continue;
+    found.warning(
+      ['spec', 'ingress', index],
+      `closes SSH (TCP port 22) too; to keep it open add {protocol: TCP, port: 22, peers: [your CIDRs]} to failsafe.ingress ` +
+        'of the configuration, or allow it in a rule before this one',
+    );
+    return;
+  }
+}
+
+function isBlanket(rule: Rule): boolean {
+  return rule.action !== 'Allow' && namesNoService(rule) && (rule.from ?? [{}]).some(isAnybody);
+}
+
+function isAnybody({ ipBlock, ...others }: NetworkPolicyPeer): boolean {
+  return Object.keys(others).length === 0 && (ipBlock === undefined || ipBlock.cidr.endsWith('/0'));
+}
+
+function allowsSsh(rule: Rule): boolean {
+  if (rule.action !== 'Allow') return false;
+  if (namesNoService(rule)) return true;
+  return (rule.ports ?? []).some(({ protocol = 'TCP', port, endPort = port }) => {
+    return protocol === 'TCP' && (port ?? 1) <= SSH && SSH <= (endPort ?? 65535);
+  });
+}
+
+function namesNoService(rule: Rule): boolean {
+  return (rule.ports ?? []).length === 0 && (rule.protocols ?? []).length === 0;
+}

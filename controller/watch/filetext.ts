@@ -1,0 +1,59 @@
+import { isUtf8 } from 'node:buffer';
+import { readFile, stat } from 'node:fs/promises';
+
+/** Larger files are refused: they would not fit the memory of an agent. */
+export const MAX_FILE_BYTES = 64 * 1024 * 1024;
+
+export type FileBytes =
+  | { readonly bytes: Buffer }
+  | { readonly reason: string; readonly line: number; readonly unreadable: boolean };
+
+/** The bytes of a text file without its byte order mark, or why there are none. */
+export async function readFileBytes(path: string): Promise<FileBytes> {
+  let bytes: Buffer;
+  try {
+    const { size } = await stat(path);
+    if (size > MAX_FILE_BYTES) {
+      const reason = `has ${size} bytes, more than ${MAX_FILE_BYTES} (64 MiB); split it`;
+      return { reason, line: 0, unreadable: false };
+    }
+    bytes = await readFile(path);
+  } catch (error) {
+    return { reason: `can't be read: ${systemReason(error)}`, line: 0, unreadable: true };
+  }
+  if (!isUtf8(bytes)) return { reason: encodingReason(bytes), line: 0, unreadable: false };
+  const nul = bytes.indexOf(0);
+  if (nul >= 0) {
+    return { reason: 'has a NUL byte; it is no text file', line: lineAt(bytes, nul), unreadable: false };
+  }
+  const hasMark = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf;
+  return { bytes: hasMark ? bytes.subarray(3) : bytes };
+}
+
+function encodingReason(bytes: Buffer): string {
+  const isUtf16 = (bytes[0] === 0xff && bytes[1] === 0xfe) || (bytes[0] === 0xfe && bytes[1] === 0xff);
+  return isUtf16 ? 'is UTF-16; save it as UTF-8' : 'is not UTF-8; save it as UTF-8';
+}
+
+/** 1-based line of a byte. */
+export function lineAt(bytes: Uint8Array, offset: number): number {
+  let line = 1;
+  for (let at = bytes.indexOf(10); at >= 0 && at < offset; at = bytes.indexOf(10, at + 1)) line++;
+  return line;
+}
+
+/** What the operating system says, in words where it is common. */
+export function systemReason(error: unknown): string {
+  const { code, message } = error as NodeJS.ErrnoException;
+  switch (code) {
+    case 'ENOENT':
+      return 'there is no such file or directory';
+    case 'EACCES':
+    case 'EPERM':
+      return 'permission denied';
+    case 'ELOOP':
+      return 'its symbolic links go in a circle';
+    default:
+      return code ?? message;
+  }
+}

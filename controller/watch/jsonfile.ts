@@ -1,0 +1,117 @@
+import { asFields, type FieldPath } from '../../apis/schema/jsonschema.ts';
+import { unwrapList, withKind } from '../../apis/validate/lists.ts';
+import type { ValidateOptions } from '../../apis/validate/object.ts';
+import { addBroken, addObject, type FileContent } from './content.ts';
+import { lineAt } from './filetext.ts';
+import { jsonPositions } from './jsonposition.ts';
+import { type JsonDocument, type Span, splitJson } from './jsontext.ts';
+
+/** Reads the JSON values of a file one after the other, Lists item by item, so that large ones don't stay in memory. */
+export function readJson(bytes: Buffer, content: FileContent, options: ValidateOptions): void {
+  const documents = splitJson(bytes);
+  if (documents === null) {
+    addBroken(content, jsonReason(bytes.toString()));
+    return;
+  }
+  for (const document of documents) {
+    const header = parseHeader(bytes, document);
+    if ('reason' in header) {
+      addBroken(content, { ...header, line: document.line });
+      return;
+    }
+    if (document.items === null || !isListHeader(header.value)) {
+      if (!readSpan(bytes, document, (raw) => raw, content, options)) return;
+      continue;
+    }
+    const list = asFields(header.value) ?? {};
+    for (const item of document.items) {
+      if (!readSpan(bytes, item, (raw) => withKind(raw, list), content, options)) return;
+    }
+  }
+}
+
+/** The document without the items of its list. */
+function parseHeader(
+  bytes: Buffer,
+  { start, end, items }: JsonDocument,
+): { value: unknown } | { reason: string } {
+  const first = items?.[0];
+  const last = items?.at(-1);
+  if (first === undefined || last === undefined) return { value: null };
+  const text = bytes.toString('utf8', start, first.start) + bytes.toString('utf8', last.end, end);
+  try {
+    return { value: JSON.parse(text) as unknown };
+  } catch (error) {
+    return { reason: `is no JSON: ${(error as Error).message}` };
+  }
+}
+
+function isListHeader(value: unknown): boolean {
+  const { kind } = asFields(value) ?? {};
+  return typeof kind === 'string' && kind.endsWith('List');
+}
+
+/** False, with a problem, where the text is broken. */
+function readSpan(
+  bytes: Buffer,
+  span: Span,
+  complete: (raw: unknown) => unknown,
+  content: FileContent,
+  options: ValidateOptions,
+): boolean {
+  const text = bytes.toString('utf8', span.start, span.end);
+  let value: unknown;
+  try {
+    value = complete(JSON.parse(text));
+  } catch (error) {
+    const { reason, line } = jsonReason(text, error);
+    addBroken(content, { reason, line: span.line - 1 + line });
+    return false;
+  }
+  let positions: ReturnType<typeof jsonPositions> | null = null;
+  const locate = (): ReturnType<typeof jsonPositions> => {
+    positions ??= jsonPositions(bytes.subarray(span.start, span.end), span.line);
+    return positions;
+  };
+  for (const { raw, path } of unwrapList(value)) {
+    if (isOurs(raw) && locate().duplicate !== null) {
+      const duplicate = locate().duplicate ?? [];
+      const reason = `is no JSON that can be trusted: the field ${duplicate.at(-1)} is there twice`;
+      addBroken(content, { reason, line: locate().lineOf(duplicate) });
+      return false;
+    }
+    const lineOf = (at: FieldPath): number =>
+      at.length === 0 && path.length === 0 ? span.line : locate().lineOf([...path, ...at]);
+    addObject(content, raw, lineOf, options);
+  }
+  return true;
+}
+
+/** Whether a person wrote it as a rule: a hidden duplicate would change its meaning. */
+function isOurs(raw: unknown): boolean {
+  const { apiVersion } = asFields(raw) ?? {};
+  return typeof apiVersion === 'string' && /^(nodewall\.io|crd\.antrea\.io)\//.test(apiVersion);
+}
+
+/** What JSON.parse says, and the line it means. */
+function jsonReason(text: string, error: unknown = parseError(text)): { reason: string; line: number } {
+  const message = error instanceof Error ? error.message : 'its brackets do not match';
+  const offset = /at position (\d+)/.exec(message)?.[1];
+  const line =
+    offset === undefined
+      ? text.split('\n').length
+      : lineAt(Buffer.from(text.slice(0, Number(offset) + 1)), Infinity);
+  return {
+    reason: `is no JSON: ${message.replace(/\s+\(line \d+ column \d+\)/, '').replace(/ at position \d+/, '')}`,
+    line,
+  };
+}
+
+function parseError(text: string): unknown {
+  try {
+    JSON.parse(text);
+    return null;
+  } catch (error) {
+    return error;
+  }
+}

@@ -1,0 +1,37 @@
+import type { ValidateOptions } from '../../apis/validate/object.ts';
+import { assemble, compareProblems } from './assemble.ts';
+import { type FileList, listFiles } from './filelist.ts';
+import { NO_MEMORY } from './memory.ts';
+import { NO_CACHE, readManifest } from './readfile.ts';
+import type { Loaded, LoadProblem } from './source.ts';
+
+/**
+ * Reads manifests once. A path is a directory, read with all below it, or a file. Never throws for what it reads: what is
+ * invalid, unreadable or no YAML is left out and named in `problems`.
+ */
+export async function loadManifests(
+  paths: readonly string[],
+  options: ValidateOptions = {},
+): Promise<Loaded> {
+  const list = await listFiles(paths);
+  const contents = [];
+  for (const file of list.files) contents.push((await readManifest(file, NO_CACHE, options)).content);
+  const assembled = assemble({ contents, memory: NO_MEMORY, unreadable: [], lastValid: () => undefined });
+  const problems = [...unreadableProblems(list), ...assembled.problems].sort(compareProblems);
+  return { objects: assembled.objects, problems, files: list.files.length };
+}
+
+export function unreadableProblems({ unreadable }: FileList): LoadProblem[] {
+  return unreadable.map(({ path, reason }) => {
+    return {
+      severity: 'error',
+      file: path,
+      line: 0,
+      kind: '',
+      name: '',
+      path: '',
+      message: reason,
+      unreadable: true,
+    };
+  });
+}

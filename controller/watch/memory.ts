@@ -1,0 +1,34 @@
+import type { ClusterNetworkPolicy, Tier } from '../../apis/objects.ts';
+import { identityOf } from '../../apis/validate/identity.ts';
+
+/** The policies and tiers that were last in force, by identity, and the file each came from. */
+export type Memory = ReadonlyMap<string, Remembered>;
+
+export interface Remembered {
+  readonly file: string;
+  readonly object: Tier | ClusterNetworkPolicy;
+}
+
+export const NO_MEMORY: Memory = new Map();
+
+/** Whether a file is one of these paths, or below one. */
+export function isUnder(file: string, paths: readonly string[]): boolean {
+  return paths.some((path) => file === path || file.startsWith(path.endsWith('/') ? path : `${path}/`));
+}
+
+/** What an agent writes down, so that a restart beside an invalid file keeps what was in force. */
+export interface MemoryJson {
+  readonly version: 1;
+  readonly remembered: readonly Remembered[];
+}
+
+export function toMemoryJson(memory: Memory): MemoryJson {
+  return { version: 1, remembered: [...memory.values()] };
+}
+
+/** Nothing is remembered where the value is not one that toMemoryJson made. */
+export function fromMemoryJson(value: unknown): Memory {
+  const { version, remembered } = (value ?? {}) as Partial<MemoryJson>;
+  if (version !== 1 || !Array.isArray(remembered)) return NO_MEMORY;
+  return new Map((remembered as Remembered[]).map((item) => [identityOf(item.object), item]));
+}

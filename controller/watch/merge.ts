@@ -1,0 +1,75 @@
+import type { ClusterObject } from '../../apis/objects.ts';
+import { identityOf } from '../../apis/validate/identity.ts';
+import type { FileContent, Listed } from './content.ts';
+import type { LoadProblem } from './source.ts';
+
+/** An object and where it stands. */
+export interface Placed<T extends ClusterObject> {
+  readonly object: T;
+  readonly file: string;
+  readonly line: number;
+  /** Of the field that other objects can make wrong; 0 where its kind has none. */
+  readonly fieldLine: number;
+}
+
+export interface Merged<T extends ClusterObject> {
+  /** Each identity once, sorted. */
+  readonly placed: readonly Placed<T>[];
+  /** Identities that are there more than once, none of which is in `placed`. */
+  readonly duplicates: readonly string[];
+  readonly problems: readonly LoadProblem[];
+}
+
+/** The objects of one kind of all files. The same object twice is an error at each place, naming the other. */
+export function mergeFiles<T extends ClusterObject>(
+  contents: readonly FileContent[],
+  listOf: (content: FileContent) => Listed<T>,
+): Merged<T> {
+  const first = new Map<string, Placed<T>>();
+  const more = new Map<string, Placed<T>[]>();
+  for (const content of contents) {
+    const { objects, lines, fieldLines } = listOf(content);
+    for (const [index, object] of objects.entries()) {
+      const placed = {
+        object,
+        file: content.file,
+        line: lines[index] ?? 0,
+        fieldLine: fieldLines[index] ?? 0,
+      };
+      const identity = identityOf(object);
+      const other = first.get(identity);
+      if (other === undefined) first.set(identity, placed);
+      else more.set(identity, [...(more.get(identity) ?? [other]), placed]);
+    }
+  }
+  const problems = [...more.values()].flatMap((places) =>
+    places.map((place) => duplicateProblem(place, places)),
+  );
+  for (const identity of more.keys()) first.delete(identity);
+  const placed = [...first.values()].sort((a, b) => compareObjects(a.object, b.object));
+  return { placed, duplicates: [...more.keys()], problems };
+}
+
+function duplicateProblem<T extends ClusterObject>(
+  { object, file, line }: Placed<T>,
+  places: readonly Placed<T>[],
+): LoadProblem {
+  const other = places.find((place) => place.file !== file || place.line !== line) ?? places[0];
+  const message = `is there twice: also in ${other?.file}:${other?.line}; remove one of them`;
+  return { severity: 'error', file, line, kind: object.kind, name: displayName(object), path: '', message };
+}
+
+export function displayName(object: ClusterObject): string {
+  return 'namespace' in object ? `${object.namespace}/${object.name}` : object.name;
+}
+
+/** By namespace, name, API group: the order of every list that leaves stage 1. */
+export function compareObjects(a: ClusterObject, b: ClusterObject): number {
+  const namespaceA = 'namespace' in a ? a.namespace : '';
+  const namespaceB = 'namespace' in b ? b.namespace : '';
+  if (namespaceA !== namespaceB) return namespaceA < namespaceB ? -1 : 1;
+  if (a.name !== b.name) return a.name < b.name ? -1 : 1;
+  const groupA = 'apiGroup' in a ? a.apiGroup : '';
+  const groupB = 'apiGroup' in b ? b.apiGroup : '';
+  return groupA < groupB ? -1 : groupA > groupB ? 1 : 0;
+}

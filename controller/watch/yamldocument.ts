@@ -1,0 +1,85 @@
+import { type Document, isMap, isNode, isPair, isSeq, LineCounter, type Node, parseDocument } from 'yaml';
+import type { FieldPath } from '../../apis/schema/jsonschema.ts';
+
+/** Reading takes about 300 times the text in memory: more would not fit an agent. */
+export const MAX_DOCUMENT_BYTES = 4 * 1024 * 1024;
+
+export type YamlResult =
+  | { readonly value: unknown; readonly lineOf: (path: FieldPath) => number }
+  | { readonly reason: string; readonly line: number };
+
+/**
+ * One document of YAML 1.2 (with merge keys) as a plain value, and where in it each field stands (1-based lines).
+ * Duplicate keys, unknown tags and aliases that grow are errors.
+ */
+export function parseYaml(text: string): YamlResult {
+  if (text.length > MAX_DOCUMENT_BYTES) {
+    const reason = `is a document of ${text.length} characters, more than ${MAX_DOCUMENT_BYTES} (4 MiB); split it with "---", or save it as JSON`;
+    return { reason, line: 1 };
+  }
+  const strange = findStrange(text);
+  if (strange !== null) return strange;
+  const counter = new LineCounter();
+  try {
+    const document = parseDocument(text, { prettyErrors: false, merge: true, lineCounter: counter });
+    const error = document.errors[0] ?? document.warnings[0];
+    if (error !== undefined) {
+      return { reason: `is no YAML: ${firstLine(error.message)}`, line: counter.linePos(error.pos[0]).line };
+    }
+    const value: unknown = document.toJS({ maxAliasCount: 100 });
+    return { value, lineOf: (path) => counter.linePos(offsetOf(document, path)).line };
+  } catch (error) {
+    return { reason: failure(error), line: 1 };
+  }
+}
+
+function failure(error: unknown): string {
+  if (error instanceof RangeError) return 'is nested too deeply';
+  const { message } = error as Error;
+  return `is no YAML: ${firstLine(message)}`;
+}
+
+function firstLine(text: string): string {
+  const line = text.split('\n', 1)[0] ?? '';
+  return line.length > 200 ? `${line.slice(0, 199)}…` : line;
+}
+
+/** Nesting within one line, which costs the parser the square of its depth or overflows its stack. */
+const STRANGE: readonly (readonly [RegExp, string])[] = [
+  [/(?:[-?:][ \t]+){40}|(?:[[{][ \t]*){100}/, 'is nested too deeply'],
+  [/(?:[&!][^\s,[\]{}]{0,64}[ \t\r\n]{1,64}){8}/, 'has too many anchors or tags on one value'],
+];
+
+function findStrange(text: string): { reason: string; line: number } | null {
+  for (const [pattern, reason] of STRANGE) {
+    const match = pattern.exec(text);
+    if (match !== null) return { reason, line: text.slice(0, match.index).split('\n').length };
+  }
+  return null;
+}
+
+/** Where the field stands, or the innermost part of the path that is there. */
+function offsetOf(document: Document, path: FieldPath): number {
+  let node: unknown = document.contents;
+  let offset = startOf(node) ?? 0;
+  for (const step of path) {
+    if (isMap(node)) {
+      const pair = node.items.find((item) => isPair(item) && String(keyText(item.key)) === String(step));
+      if (pair === undefined) break;
+      offset = startOf(pair.key) ?? offset;
+      node = pair.value;
+    } else if (isSeq(node) && typeof step === 'number') {
+      node = node.items[step];
+      offset = startOf(node) ?? offset;
+    } else break;
+  }
+  return offset;
+}
+
+function keyText(key: unknown): unknown {
+  return isNode(key) ? (key as { value?: unknown }).value : key;
+}
+
+function startOf(node: unknown): number | undefined {
+  return isNode(node) ? ((node as Node).range?.[0] ?? undefined) : undefined;
+}
