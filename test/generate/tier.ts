@@ -31,3 +31,8 @@ export function tiers(): fc.Arbitrary<TierManifest[]> {
       (a.apiVersion === b.apiVersion && a.metadata.name === b.metadata.name),
   });
 }
+
+/** True for a tier that needs no object: a built-in name, or none, which means application. */
+export function isBuiltIn(name: string | undefined): boolean {
+  return name === undefined || builtInTierNames.includes(name);
+}

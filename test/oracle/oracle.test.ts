@@ -63,6 +63,7 @@ const cluster = [
   pod('host', 'shop', { labels: { app: 'web' }, spec: { hostNetwork: true }, status: { podIP: '10.1.0.4' } }),
   pod('done', 'shop', { labels: { app: 'web' }, status: { phase: 'Succeeded', podIP: '10.1.0.5' } }),
   pod('dead', 'shop', { labels: { app: 'web' }, status: { phase: 'Failed', podIP: '10.1.0.6' } }),
+  { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'bare' }, status: { podIP: '10.1.0.7' } },
   pod('new', 'shop', { labels: { app: 'web' }, status: { phase: 'Pending' } }),
 ];
 
@@ -205,6 +206,12 @@ const peerRows: Row[] = [
     own,
     hit,
   ],
+  [
+    'a pod without namespace is in default',
+    from({ serviceAccount: { name: 'default', namespace: 'default' } }),
+    src('10.1.0.7'),
+    hit,
+  ],
   ['egress rules leave ingress alone', [policy('p', { egress: [{ action: 'Drop' }] })], tcp80, miss],
 ];
 
@@ -314,6 +321,12 @@ const serviceRows: Row[] = [
     protocols({ icmpv6: { icmpType: 128 } }),
     { protocol: 'icmpv6', icmpType: 128, icmpCode: 0 },
     hit,
+  ],
+  [
+    'icmpv6 with a type is IPv6 alone',
+    protocols({ icmpv6: { icmpType: 128 } }),
+    { ...tcp80, protocol: 58, icmpType: 128 },
+    miss,
   ],
   ['igmp', protocols({ igmp: {} }), { protocol: 2 }, hit],
   ['igmp type', protocols({ igmp: { igmpType: 17 } }), { protocol: 'igmp', igmpType: 22 }, miss],
@@ -426,6 +439,7 @@ const exemptionRows: Row[] = [
   ...[129, 137, 142, 144].map(
     (icmpType): Row => [`${icmpType} is neither`, dropAll, { protocol: 58, icmpType }, denied],
   ),
+  ['58 over IPv4 is no ND', dropAll, { ...tcp80, protocol: 58, icmpType: 135 }, denied],
   ['ND off', dropAll, { protocol: 'icmpv6', icmpType: 135 }, denied, off('neighborDiscovery')],
   ['MLD off', dropAll, { protocol: 'icmpv6', icmpType: 143 }, denied, off('multicastListener')],
   ['ND type unknown', dropAll, { protocol: 'icmpv6' }, denied],
