@@ -1,6 +1,6 @@
 /** Makes a flow complete and its addresses the topology's, so that a packet says all that rules may ask about. */
 import type { AddressPlan, ClientAddress } from '../netns/address-plan.ts';
-import { type Flow, isMulticast, isV6, protocolNumber, unsendable } from './flow.ts';
+import { type Flow, isV6, protocolNumber, unsendable } from './flow.ts';
 
 /** A flow as it may be drawn: anything but the direction may be absent. */
 export interface PartialFlow {
@@ -37,8 +37,8 @@ export function toCompleteFlow(flow: PartialFlow, plan: AddressPlan, index: numb
     ...ends,
     protocol,
     ...services(flow, protocolNumber(protocol), index),
-    // Multicast leaves by, and comes in from, the first client's interface or the sender's; all of one group here.
-    interfaceGroup: isMulticast(ends.dst) && !isIngress ? 0 : client.group,
+    // Multicast leaves by the first client's interface, whoever it was meant for.
+    interfaceGroup: (isIngress || group === undefined ? client : pick(plan.clientAddresses, 0)).group,
     ...(flow.traffic === undefined ? {} : { traffic: flow.traffic }),
   };
   return unsendable(complete) === undefined ? complete : undefined;

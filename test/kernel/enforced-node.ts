@@ -13,7 +13,8 @@ import { NODE_NAME, node } from './manifests.ts';
 import { toStableText } from './ruleset-text.ts';
 import { until } from './until.ts';
 
-const NODEWALL = join(import.meta.dirname, '../../bin/nodewall');
+/** NODEWALL_BIN tests another program than this checkout's: an installed one, or an older one. */
+const NODEWALL = process.env.NODEWALL_BIN ?? join(import.meta.dirname, '../../bin/nodewall');
 
 export interface EnforcedNode {
   readonly topology: Topology;
@@ -23,6 +24,8 @@ export interface EnforcedNode {
   /** Writes a manifest file as an editor or a config tool does: beside, then renamed. */
   write(name: string, content: readonly object[] | string): Promise<void>;
   remove(name: string): Promise<void>;
+  /** Writes an agent configuration outside the manifests directory, and gives the options that name it. */
+  configure(config: object): Promise<string[]>;
   /** `nodewall agent --once`. Rejects unless it ends with 0. */
   once(...options: readonly string[]): Promise<RunResult>;
   /** `nodewall agent`, running on. */
@@ -76,6 +79,11 @@ export async function createEnforcedNode(plan: AddressPlan = addressPlan()): Pro
     stateDir,
     write,
     rules,
+    async configure(config) {
+      const path = join(folder, 'config.yaml');
+      await writeFile(path, JSON.stringify(config)); // JSON is YAML
+      return ['--config', path];
+    },
     remove: (name) => rm(join(manifests, name)),
     once: (...options) => topology.node.run([NODEWALL, ...common, '--once', ...options]),
     start(...options) {

@@ -2,7 +2,7 @@
 import type { AddressPlan } from '../netns/address-plan.ts';
 
 /** The Node that the namespace plays. */
-export const NODE_NAME = 'node-1';
+export const NODE_NAME = 'node-0';
 
 export interface Rule {
   readonly name?: string;

@@ -51,11 +51,19 @@ export async function observeDetails(
   flows: readonly Flow[],
   options: ObserveOptions = {},
 ): Promise<Observation[]> {
-  const numbered = flows.map((flow, id) => toPacket(topology, flow, id));
+  const packets = new Map<string, Packet>();
+  const asked = flows.map((flow, id) => {
+    const packet = toPacket(topology, flow, id);
+    const key = JSON.stringify({ ...packet, id: 0, sender: '', flow: { ...flow, srcPort: packet.srcPort } });
+    // The same flow twice is one packet: the second would be part of an established connection.
+    const first = packets.get(key) ?? packet;
+    packets.set(key, first);
+    return first.id;
+  });
   const results = new Map<number, Observation>();
   await loadTable(topology.node, 'nwprobe', recorderTable(NFLOG_GROUP));
   try {
-    for (const round of toRounds(numbered)) {
+    for (const round of toRounds([...packets.values()])) {
       for (const [id, observation] of await runRound(topology, round, options.wait ?? 150)) {
         results.set(id, observation);
       }
@@ -63,10 +71,10 @@ export async function observeDetails(
   } finally {
     await deleteTable(topology.node, 'nwprobe');
   }
-  return numbered.map(({ flow, id }) => {
-    const result = results.get(id);
+  return flows.map((flow, i) => {
+    const result = results.get(asked[i] ?? Number.NaN);
     if (result === undefined) throw new Error(`no result for ${JSON.stringify(flow)}`);
-    return result;
+    return { ...result, flow };
   });
 }
 
