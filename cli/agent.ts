@@ -1,0 +1,78 @@
+import type { Config } from '../apis/config.ts';
+import { agentLock } from './agentlock.ts';
+import { CommandError, EXIT, type ExitStatus } from './exit.ts';
+import { loadAddon, withKernel } from './kernel.ts';
+import { loadConfig } from './load.ts';
+import { createLog, type Log, type LogOptions } from './log.ts';
+
+export interface AgentOptions extends LogOptions {
+  readonly manifests?: readonly string[];
+  readonly node: string;
+  readonly config?: string;
+  readonly stateDir: string;
+  readonly once: boolean;
+  readonly strict: boolean;
+  readonly featureGates?: string;
+  readonly controller?: string;
+}
+
+/** Checks the options, takes the lock, and runs the agent until it is told to stop. Rules stay. */
+export async function agentCommand(options: AgentOptions): Promise<ExitStatus> {
+  if (options.controller !== undefined) {
+    throw new CommandError(EXIT.usage, '--controller is not supported yet; use --manifests DIR');
+  }
+  const { manifests } = options;
+  if (manifests === undefined) throw new CommandError(EXIT.usage, 'give --manifests DIR');
+  const config = await loadConfig(options.config);
+  const enabled = isEnabled(options.featureGates, config);
+  const log = createLog(options);
+  await loadAddon();
+  const release = await agentLock(options.stateDir).take();
+  try {
+    log.info('starting', { node: options.node, manifests, stateDir: options.stateDir, enabled, config });
+    if (!enabled) return await disabled(options, log);
+    const { runStandalone } = await import('./standalone.ts');
+    return await withKernel((kernel) => runStandalone({ options, manifests, config, log, kernel }));
+  } finally {
+    release();
+  }
+}
+
+/** The feature gate: the command line, else the configuration, else on, because manifests were given. */
+function isEnabled(gates: string | undefined, config: Config): boolean {
+  if (gates === undefined) return config.featureGates.NodeNetworkPolicy ?? true;
+  let enabled = true;
+  for (const gate of gates.split(',')) {
+    const match = /^NodeNetworkPolicy=(true|false)$/.exec(gate.trim());
+    if (match === null) {
+      throw new CommandError(
+        EXIT.usage,
+        `--feature-gates: ${JSON.stringify(gate)}: must be NodeNetworkPolicy=true or NodeNetworkPolicy=false`,
+      );
+    }
+    enabled = match[1] === 'true';
+  }
+  return enabled;
+}
+
+/** Gate off: nothing is enforced and the table goes. The process stays, as a service manager expects of it. */
+async function disabled(options: AgentOptions, log: Log): Promise<ExitStatus> {
+  const { removeTable } = await import('../agent/apply/remove.ts');
+  const removed = await withKernel(removeTable);
+  log.info('disabled', { node: options.node, removed, gate: 'NodeNetworkPolicy=false' });
+  if (!options.once) await untilStopped();
+  return EXIT.done;
+}
+
+/** Settles on SIGTERM or SIGINT. */
+export function untilStopped(): Promise<NodeJS.Signals> {
+  return new Promise((resolve) => {
+    const keepAlive = setInterval(() => {}, 2 ** 30);
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+      process.once(signal, () => {
+        clearInterval(keepAlive);
+        resolve(signal);
+      });
+    }
+  });
+}

@@ -1,0 +1,59 @@
+import { readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { CommandError, EXIT } from './exit.ts';
+
+/**
+ * One agent a network namespace and state directory: two would undo each other's rules. The file names the process with its start time
+ * (proc(5), /proc/pid/stat field 22), so that one left behind by kill -9 is told from a living agent.
+ */
+export interface AgentLock {
+  /** Process id of the living agent that holds it, else null. */
+  holder(): Promise<number | null>;
+  /** Throws where another agent holds it. Returns what gives it back. */
+  take(): Promise<() => void>;
+}
+
+export function agentLock(stateDir: string): AgentLock {
+  const path = join(stateDir, 'agent.json');
+  const holder = async (): Promise<number | null> => {
+    try {
+      const { pid, started, namespace } = JSON.parse(await readFile(path, 'utf8'));
+      const same = pid !== process.pid && startTime(pid) === started && namespace === networkNamespace();
+      return same ? pid : null;
+    } catch {
+      // No file, a damaged one, or a process that is gone: nobody holds it.
+      return null;
+    }
+  };
+  return {
+    holder,
+    async take() {
+      const pid = await holder();
+      if (pid !== null) {
+        throw new CommandError(
+          EXIT.refused,
+          `another agent (process ${pid}) uses ${stateDir}; stop it, or give another --state-dir`,
+        );
+      }
+      const own = { pid: process.pid, started: startTime(process.pid), namespace: networkNamespace() };
+      try {
+        await mkdir(stateDir, { recursive: true, mode: 0o700 });
+        writeFileSync(path, JSON.stringify(own), { mode: 0o600 });
+      } catch (error) {
+        throw new CommandError(EXIT.refused, `--state-dir: ${(error as Error).message}`, { cause: error });
+      }
+      return () => rmSync(path, { force: true });
+    },
+  };
+}
+
+function networkNamespace(): string {
+  return readlinkSync('/proc/self/ns/net');
+}
+
+/** In clock ticks since boot. The command name before it is in parentheses and may hold anything. */
+function startTime(pid: number): string | undefined {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+  return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19];
+}

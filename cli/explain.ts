@@ -1,0 +1,105 @@
+import { readFile } from 'node:fs/promises';
+import { explain } from '../agent/observe/explain.ts';
+import type { Explanation, Flow } from '../apis/flow.ts';
+import { parseFlow } from '../apis/parseflow.ts';
+import { CommandError, EXIT, type ExitStatus } from './exit.ts';
+import { loadNode, type NodeOptions } from './load.ts';
+import { json, print, styled, table } from './output.ts';
+
+type ExplainOptions = NodeOptions & {
+  readonly flow?: string;
+  readonly flows?: string;
+  readonly output: 'text' | 'json';
+};
+
+export async function explainCommand(options: ExplainOptions): Promise<ExitStatus> {
+  if (options.flow === undefined && options.flows === undefined) {
+    throw new CommandError(EXIT.usage, `give --flow '{"direction":"ingress",…}' or --flows FILE`);
+  }
+  const flow = options.flow === undefined ? null : readFlow(options.flow, '--flow');
+  const { state, config, invalid } = await loadNode(options);
+  const explainer = explain(state, config);
+  let wrongLines = 0;
+  if (flow !== null) {
+    const answer = explainer(flow, { considered: true });
+    await print(options.output === 'json' ? json(answer) : explanationText(flow, answer, options.node));
+  } else {
+    const path = options.flows ?? '';
+    const lines = (await readFlows(path)).split('\n');
+    const answers: string[] = [];
+    for (const [i, line] of lines.entries()) {
+      if (line.trim() === '') continue;
+      try {
+        const answer = explainer(readFlow(line, `${path}:${i + 1}`));
+        answers.push(options.output === 'json' ? JSON.stringify(answer) : `${verdictText(answer)}`);
+      } catch (error) {
+        wrongLines++;
+        answers.push(JSON.stringify({ error: (error as Error).message }));
+        process.stderr.write(`${(error as Error).message}\n`);
+      }
+    }
+    if (answers.length > 0) await print(`${answers.join('\n')}\n`);
+  }
+  return wrongLines > 0 || (invalid && options.strict) ? EXIT.invalid : EXIT.done;
+}
+
+async function readFlows(path: string): Promise<string> {
+  try {
+    return await readFile(path === '-' ? '/dev/stdin' : path, 'utf8');
+  } catch (error) {
+    throw new CommandError(EXIT.invalid, `--flows: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+function readFlow(text: string, where: string): Flow {
+  try {
+    return parseFlow(JSON.parse(text));
+  } catch (error) {
+    throw new CommandError(EXIT.invalid, `${where}: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+function explanationText(flow: Flow, answer: Explanation, node: string): string {
+  const considered = answer.considered ?? [];
+  const rows = considered.map(({ policy, rule, ruleIndex, tier, action, mismatch, outcome }, i) => [
+    String(i + 1),
+    tier,
+    `${policy}/${rule}`,
+    `${flow.direction}[${ruleIndex}]`,
+    action,
+    mismatch === null
+      ? outcome === 'skipped'
+        ? 'skipped by the failsafe list'
+        : 'decided'
+      : `no match: ${mismatch}`,
+  ]);
+  const rules =
+    rows.length === 0 ? '' : `${table(['#', 'tier', 'policy/rule', 'index', 'action', 'outcome'], rows)}\n`;
+  return `${flowText(flow, node)}\n\n${rules}${verdictText(answer)}\n`;
+}
+
+function flowText(flow: Flow, node: string): string {
+  const end = (address: string | undefined, port: number | undefined): string =>
+    `${address ?? 'any address'}${port === undefined ? '' : ` port ${port}`}`;
+  return `${flow.direction} ${flow.protocol ?? 'any protocol'} on ${node}: ${end(flow.src, flow.srcPort)} to ${end(flow.dst, flow.dstPort)}`;
+}
+
+const COLOURS = { Allow: 'green', Drop: 'red', Reject: 'red' } as const;
+
+function verdictText(answer: Explanation): string {
+  const verdict = styled(COLOURS[answer.verdict], answer.verdict);
+  const by =
+    answer.policy === null ? 'no rule matched' : `rule ${answer.policy}/${answer.rule} (tier ${answer.tier})`;
+  switch (answer.reason) {
+    case 'exempt':
+      return `${verdict}: exempt (${answer.exemption})`;
+    case 'default':
+      return `${verdict}: no rule matched`;
+    case 'rule':
+      return `${verdict}: ${by}`;
+    case 'failsafe': {
+      const skipped = answer.skipped.map(({ policy, rule }) => `${policy}/${rule}`).join(', ');
+      return `${verdict}: ${by}, because the failsafe list skipped ${skipped}`;
+    }
+  }
+}

@@ -1,0 +1,36 @@
+import type { Kernel } from '../agent/apply/kernel.ts';
+import { CommandError, EXIT } from './exit.ts';
+
+/** Opens the kernel for one piece of work, and closes it after. What the system refuses ends the command with status 3. */
+export async function withKernel<T>(work: (kernel: Kernel) => Promise<T>): Promise<T> {
+  const { Netlink, NftError, Nftables } = await loadAddon();
+  const commands = new Nftables();
+  const netlink = new Netlink();
+  try {
+    return await work({ commands, netlink });
+  } catch (error) {
+    const cause = error instanceof Error && error.cause instanceof NftError ? error.cause : error;
+    if (cause instanceof NftError && cause.code === 'EPERM') {
+      throw new CommandError(
+        EXIT.refused,
+        'the kernel refused: this needs root, or CAP_NET_ADMIN in this network namespace',
+        {
+          cause: error,
+        },
+      );
+    }
+    throw new CommandError(EXIT.refused, error instanceof Error ? error.message : String(error), {
+      cause: error,
+    });
+  } finally {
+    await Promise.all([commands.close(), netlink.close()]);
+  }
+}
+
+export async function loadAddon(): Promise<typeof import('nftables-napi')> {
+  try {
+    return await import('nftables-napi');
+  } catch (error) {
+    throw new CommandError(EXIT.refused, (error as Error).message, { cause: error });
+  }
+}

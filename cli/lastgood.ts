@@ -1,0 +1,97 @@
+import type { JsonValue } from 'nftables-napi';
+import { receive } from '../agent/receive/receive.ts';
+import { type StateFile, stateFile } from '../agent/receive/statefile.ts';
+import type { NodeState } from '../apis/compiled.ts';
+import { snapshot } from '../apis/snapshot.ts';
+import type { Message } from '../apis/wire.ts';
+import type { Log } from './log.ts';
+
+/** Writes wait this long for a newer value, so that a burst of changes is one write. */
+const WRITE_DELAY = 500;
+
+/**
+ * What survives a restart: the last state that was enforced, and the last valid version of what each manifest held. A disk that
+ * can't be read or written is logged and never stops enforcement.
+ */
+export function lastGood(stateDir: string, node: string, log: Log) {
+  const state = saver<NodeState>(stateFile(stateDir, 'node-state.jsonl'), stateText, log);
+  const manifests = saver<JsonValue>(
+    stateFile(stateDir, 'manifests.json'),
+    (value) => JSON.stringify(value),
+    log,
+  );
+  return {
+    state: state.save,
+    manifests: manifests.save,
+    async readState(): Promise<NodeState | null> {
+      const found = await state.read((text) => receive(parseLines(text)));
+      if (found !== null && found.node !== node) {
+        log.warn('the last good state is of another node and is not used', { node, other: found.node });
+        return null;
+      }
+      return found;
+    },
+    readManifests: (): Promise<JsonValue | null> => manifests.read((text) => JSON.parse(text)),
+    async flush(): Promise<void> {
+      await Promise.all([state.flush(), manifests.flush()]);
+    },
+  };
+}
+
+function stateText(state: NodeState): string {
+  return [...snapshot(state)].map((message) => `${JSON.stringify(message)}\n`).join('');
+}
+
+function* parseLines(text: string): Iterable<Message> {
+  for (const line of text.split('\n')) if (line !== '') yield JSON.parse(line);
+}
+
+interface Saver<T> {
+  save(value: T): void;
+  read<R>(parse: (text: string) => R): Promise<R | null>;
+  flush(): Promise<void>;
+}
+
+function saver<T>(file: StateFile, toText: (value: T) => string, log: Log): Saver<T> {
+  let waiting: T | null = null;
+  let written: string | null = null;
+  let timer: NodeJS.Timeout | null = null;
+  let writing: Promise<void> = Promise.resolve();
+
+  async function write(): Promise<void> {
+    if (waiting === null) return;
+    const text = toText(waiting);
+    waiting = null;
+    if (text === written) return;
+    try {
+      await file.write(text);
+      written = text;
+    } catch (error) {
+      log.error('cannot save what must survive a restart; enforcement goes on', {
+        error: (error as Error).message,
+      });
+    }
+  }
+  function flush(): Promise<void> {
+    if (timer !== null) clearTimeout(timer);
+    timer = null;
+    writing = writing.then(write);
+    return writing;
+  }
+  return {
+    save(value) {
+      waiting = value;
+      timer ??= setTimeout(() => void flush(), WRITE_DELAY);
+    },
+    async read(parse) {
+      try {
+        const text = await file.read();
+        return text === null ? null : parse(text);
+      } catch (error) {
+        log.error('cannot use what was saved; starting without it', { error: (error as Error).message });
+        return null;
+      }
+    },
+    flush,
+  };
+}

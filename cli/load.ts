@@ -1,0 +1,77 @@
+import { readFile } from 'node:fs/promises';
+import type { Compiled, NodeState } from '../apis/compiled.ts';
+import { type Config, DEFAULT_CONFIG } from '../apis/config.ts';
+import { parseConfig } from '../apis/config-file.ts';
+import type { Problem } from '../apis/objects.ts';
+import { formatProblem } from '../apis/validate/problem.ts';
+import { compile } from '../controller/compile/compile.ts';
+import { nodeView } from '../controller/publish/nodeview.ts';
+import { loadManifests } from '../controller/watch/manifests.ts';
+import type { Loaded } from '../controller/watch/source.ts';
+import { CommandError, EXIT } from './exit.ts';
+
+/** Options that more than one command has. */
+export interface InputOptions {
+  readonly manifests: readonly string[];
+  readonly config?: string;
+}
+
+export interface NodeOptions extends InputOptions {
+  readonly node: string;
+  readonly names?: string;
+  readonly strict?: boolean;
+}
+
+/** The configuration file, or the defaults. Every problem in it at once. */
+export async function loadConfig(path: string | undefined): Promise<Config> {
+  if (path === undefined) return DEFAULT_CONFIG;
+  let text: string;
+  try {
+    text = await readFile(path, 'utf8');
+  } catch (error) {
+    throw new CommandError(EXIT.invalid, `--config: ${(error as Error).message}`, { cause: error });
+  }
+  const { config, problems } = parseConfig(text, path);
+  const lines = problems.map(formatProblem).join('\n');
+  if (config === null) throw new CommandError(EXIT.invalid, `the configuration is not valid:\n${lines}`);
+  if (lines !== '') process.stderr.write(`${lines}\n`);
+  return config;
+}
+
+/** Loads manifests and names what is wrong with them on standard error; what is invalid is left out. */
+export async function load({ manifests }: InputOptions): Promise<Loaded> {
+  const loaded = await loadManifests(manifests);
+  printProblems(loaded.problems);
+  return loaded;
+}
+
+export function printProblems(problems: readonly Problem[]): void {
+  for (const problem of problems) process.stderr.write(`${formatProblem(problem)}\n`);
+}
+
+export function hasErrors(problems: readonly Problem[]): boolean {
+  return problems.some((problem) => problem.severity === 'error');
+}
+
+/** What one node must enforce. Throws where no manifest declares the node. */
+export function viewOf(compiled: Compiled, node: string): NodeState {
+  if (compiled.nodeAddresses.has(node)) return nodeView(compiled, node);
+  const known = [...compiled.nodeAddresses.keys()].sort().slice(0, 10).join(', ');
+  throw new CommandError(
+    EXIT.invalid,
+    `no manifest declares Node ${node}; ${known === '' ? 'there is none: add one of kind Node' : `declared: ${known}`}`,
+  );
+}
+
+/** Stages 1 to 4 for a command that looks at one node. */
+export async function loadNode(
+  options: NodeOptions,
+): Promise<{ state: NodeState; config: Config; invalid: boolean }> {
+  if (options.names !== undefined) {
+    throw new CommandError(EXIT.usage, '--names: fqdn peers are not supported yet');
+  }
+  const config = await loadConfig(options.config);
+  const { objects, problems } = await load(options);
+  const state = viewOf(compile(objects), options.node);
+  return { state, config, invalid: hasErrors(problems) };
+}

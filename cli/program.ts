@@ -1,0 +1,208 @@
+import { Command, CommanderError, Option } from 'commander';
+import { CommandError, EXIT, type ExitStatus } from './exit.ts';
+import { errorText } from './output.ts';
+
+/** The one `nodewall` command: arguments in, exit status out. Each action loads its code when it runs, so `--help` stays quick. */
+export async function run(argv: readonly string[]): Promise<ExitStatus> {
+  let status: ExitStatus = EXIT.done;
+  const program = build((result) => {
+    status = result;
+  });
+  try {
+    await program.parseAsync([...argv]);
+    return status;
+  } catch (error) {
+    // commander has printed its own message; its help and version are no errors.
+    if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;
+    if (error instanceof CommandError) {
+      process.stderr.write(errorText(error.message));
+      return error.status;
+    }
+    throw error;
+  }
+}
+
+type Done = (status: ExitStatus) => void;
+
+function build(done: Done): Command {
+  const program = new Command('nodewall')
+    .description('A host firewall for Kubernetes nodes: one nftables rule per policy rule.')
+    .version('0.1.0')
+    .showHelpAfterError("(try 'nodewall --help')")
+    .exitOverride()
+    .configureHelp({ showGlobalOptions: true })
+    .addHelpText(
+      'after',
+      example(
+        'nodewall explain --manifests deploy/examples/flagship --node cp-1 \\\n      --flow \'{"direction":"ingress","src":"10.0.0.7","protocol":"tcp","dstPort":6443}\'',
+      ),
+    );
+  addValidate(program, done);
+  addCompile(program, done);
+  addExplain(program, done);
+  addAgent(program, done);
+  addCleanup(program, done);
+  addDump(program, done);
+  addController(program);
+  return program;
+}
+
+function example(...lines: readonly string[]): string {
+  return `\nExample:\n${lines.map((line) => `  ${line}`).join('\n')}\n`;
+}
+
+const collect = (value: string, previous: readonly string[] = []): string[] => [...previous, value];
+
+function manifests(required: boolean): Option {
+  return new Option('--manifests <dir>', 'directory (recursive) or file of manifests; may be repeated')
+    .argParser(collect)
+    .makeOptionMandatory(required);
+}
+const node = (): Option => new Option('--node <name>', 'name of the Node').makeOptionMandatory();
+const config = (): Option => new Option('--config <file>', "the agent's configuration (YAML)");
+const output = (...formats: readonly string[]): Option =>
+  new Option('-o, --output <format>', 'how to print the result').choices(formats).default(formats[0]);
+const strict = (): Option =>
+  new Option('--strict', 'end with 1 where a policy is invalid and left out').default(false);
+const names = (): Option =>
+  new Option('--names <file>', 'what fqdn peers resolve to (YAML, name: [addresses])');
+const stateDir = (): Option =>
+  new Option('--state-dir <dir>', 'holds what must survive a restart').default('/var/lib/nodewall');
+
+function addValidate(program: Command, done: Done): void {
+  program
+    .command('validate')
+    .description('Report every problem in every manifest; ends with 1 if there is any.')
+    .addOption(manifests(true))
+    .addOption(config())
+    .addOption(output('text', 'json'))
+    .addHelpText('after', example('nodewall validate --manifests /etc/nodewall/manifests'))
+    .action(async (options) => done(await (await import('./validate.ts')).validate(options)));
+}
+
+function addCompile(program: Command, done: Done): void {
+  program
+    .command('compile')
+    .description("Print a Node's rules in evaluation order; nft prints the text the agent would load.")
+    .addOption(manifests(true))
+    .addOption(node())
+    .addOption(config())
+    .addOption(names())
+    .addOption(strict())
+    .addOption(output('table', 'json', 'nft'))
+    .addHelpText('after', example('nodewall compile --manifests /etc/nodewall/manifests --node cp-1 -o nft'))
+    .action(async (options) => done(await (await import('./compile.ts')).compileCommand(options)));
+}
+
+function addExplain(program: Command, done: Done): void {
+  program
+    .command('explain')
+    .description('The verdict for connections, and the rules that were considered.')
+    .addOption(manifests(true))
+    .addOption(node())
+    .addOption(new Option('--flow <json>', 'one connection').conflicts('flows'))
+    .addOption(
+      new Option('--flows <file>', 'connections, one JSON object a line; answers come in the same order'),
+    )
+    .addOption(config())
+    .addOption(names())
+    .addOption(strict())
+    .addOption(output('text', 'json'))
+    .addHelpText(
+      'after',
+      example(
+        'nodewall explain --manifests /etc/nodewall/manifests --node cp-1 \\',
+        '    --flow \'{"direction":"ingress","src":"10.0.0.7","dst":"192.168.0.11","protocol":"tcp","dstPort":6443}\'',
+      ),
+    )
+    .action(async (options) => done(await (await import('./explain.ts')).explainCommand(options)));
+}
+
+function addAgent(program: Command, done: Done): void {
+  program
+    .command('agent')
+    .description("Make the kernel of this machine hold exactly the Node's rules, and keep it so.")
+    .addOption(manifests(false))
+    .addOption(node())
+    .addOption(config())
+    .addOption(stateDir())
+    .addOption(new Option('--once', 'apply and exit; the rules stay').default(false))
+    .addOption(strict())
+    .addOption(new Option('--feature-gates <gates>', 'NodeNetworkPolicy=true|false'))
+    .addOption(
+      new Option('--log-format <format>', 'default: text on a terminal, else json').choices(['json', 'text']),
+    )
+    .addOption(
+      new Option('--log-level <level>', 'debug shows every nft text')
+        .choices(['error', 'warn', 'info', 'debug'])
+        .default('info'),
+    )
+    .addOption(new Option('--controller <url>', 'the controller of a cluster (not supported yet)'))
+    .addOption(new Option('--token-file <file>', 'with --controller').hideHelp())
+    .addOption(new Option('--ca-file <file>', 'with --controller').hideHelp())
+    .addHelpText('after', example('nodewall agent --manifests /etc/nodewall/manifests --node cp-1'))
+    .action(async (options) => done(await (await import('./agent.ts')).agentCommand(options)));
+}
+
+function addCleanup(program: Command, done: Done): void {
+  program
+    .command('cleanup')
+    .description('Remove everything nodewall put into the kernel; nothing else.')
+    .addOption(config())
+    .addOption(stateDir())
+    .addOption(output('text', 'json'))
+    .addHelpText('after', example('nodewall cleanup'))
+    .action(async (options) => done(await (await import('./cleanup.ts')).cleanup(options)));
+}
+
+function addDump(program: Command, done: Done): void {
+  const dump = program
+    .command('dump')
+    .description('Print the value of one stage: objects, wire, state or transaction.')
+    .addHelpText('after', example('nodewall dump wire --manifests /etc/nodewall/manifests --node cp-1'));
+  const stages = [
+    ['objects', 'stage 1: the objects, validated and narrowed (JSON)'],
+    ['wire', 'stage 3: what the node is told (JSON lines)'],
+    ['state', 'stage 4: everything the node must enforce (JSON)'],
+    ['transaction', 'stage 6: what would bring this kernel to it, part by part'],
+  ] as const;
+  for (const [stage, description] of stages) {
+    const command = dump
+      .command(stage)
+      .description(description)
+      .addOption(manifests(true))
+      .addOption(config());
+    if (stage !== 'objects') command.addOption(node());
+    if (stage === 'transaction') {
+      command.addOption(
+        new Option('--from-empty', 'as if the kernel held nothing; needs no permissions').default(false),
+      );
+    }
+    command
+      .addHelpText(
+        'after',
+        example(
+          `nodewall dump ${stage} --manifests /etc/nodewall/manifests${stage === 'objects' ? '' : ' --node cp-1'}`,
+        ),
+      )
+      .action(async (options) => done(await (await import('./dump.ts')).dump(stage, options)));
+  }
+}
+
+function addController(program: Command): void {
+  program
+    .command('controller')
+    .description('The controller of a cluster (not supported yet).')
+    .allowUnknownOption()
+    .allowExcessArguments()
+    .addHelpText(
+      'after',
+      example('nodewall agent --manifests DIR --node NAME    # until then: the stand-alone agent'),
+    )
+    .action(() => {
+      throw new CommandError(
+        EXIT.usage,
+        'the controller is not supported yet; run the stand-alone agent: nodewall agent --manifests DIR --node NAME',
+      );
+    });
+}

@@ -1,0 +1,21 @@
+import { formatProblem } from '../apis/validate/problem.ts';
+import { loadManifests } from '../controller/watch/manifests.ts';
+import { EXIT, type ExitStatus } from './exit.ts';
+import { hasErrors, type InputOptions, loadConfig } from './load.ts';
+import { json, print } from './output.ts';
+
+export async function validate(options: InputOptions & { output: 'text' | 'json' }): Promise<ExitStatus> {
+  await loadConfig(options.config);
+  const { objects, problems, files } = await loadManifests(options.manifests);
+  const invalid = hasErrors(problems);
+  if (options.output === 'json') {
+    await print(json({ valid: !invalid, files, policies: objects.policies.length, problems }));
+  } else {
+    await print(problems.map((problem) => `${formatProblem(problem)}\n`).join(''));
+    const errors = problems.filter((problem) => problem.severity === 'error').length;
+    process.stderr.write(
+      `${files} files, ${objects.policies.length} valid policies, ${errors} errors, ${problems.length - errors} warnings\n`,
+    );
+  }
+  return invalid ? EXIT.invalid : EXIT.done;
+}
