@@ -1,0 +1,78 @@
+import { render } from '../../agent/render/render.ts';
+import type { Ruleset } from '../../agent/render/ruleset.ts';
+import type { NodeState } from '../../apis/compiled.ts';
+import { type Config, DEFAULT_CONFIG, type Dispatch, type FailsafeEntry } from '../../apis/config.ts';
+import type { ClusterObject, ClusterObjects } from '../../apis/objects.ts';
+import { validateObject } from '../../apis/validate/object.ts';
+import { compile } from '../../controller/compile/compile.ts';
+import { nodeView } from '../../controller/publish/nodeview.ts';
+import type { OracleConfig } from '../oracle/config.ts';
+
+/** The stages between manifests and ruleset, for scenarios: their objects are all valid, so any error is a failure. */
+
+export function toClusterObjects(raw: readonly object[]): ClusterObjects {
+  const objects = raw.flatMap((one) => {
+    const { object, problems } = validateObject(one);
+    const errors = problems.filter(({ severity }) => severity === 'error');
+    if (errors.length > 0) {
+      throw new Error(`rejected: ${JSON.stringify(errors)}\n${JSON.stringify(one)}`);
+    }
+    return object ?? [];
+  });
+  const ofKind = <K extends ClusterObject['kind']>(kind: K) =>
+    objects.filter((object): object is Extract<ClusterObject, { kind: K }> => object.kind === kind);
+  return {
+    nodes: ofKind('Node'),
+    namespaces: ofKind('Namespace'),
+    pods: ofKind('Pod'),
+    tiers: ofKind('Tier'),
+    policies: ofKind('ClusterNetworkPolicy'),
+  };
+}
+
+/** The oracle reads the configuration as it is written, nodewall as it is parsed. */
+export function toConfig(written: OracleConfig, dispatch: Dispatch = 'indexed'): Config {
+  const groups = Object.entries(written.interfaceGroups ?? {}).map(([name, group]) => [
+    name,
+    typeof group === 'number' ? group : group.group,
+  ]);
+  const { ingress, egress } = written.failsafe ?? {};
+  return {
+    ...DEFAULT_CONFIG,
+    exemptions: { ...DEFAULT_CONFIG.exemptions, ...written.exemptions },
+    interfaceGroups: { ...DEFAULT_CONFIG.interfaceGroups, ...Object.fromEntries(groups) },
+    failsafe: {
+      ingress: ingress?.map(toFailsafeEntry) ?? DEFAULT_CONFIG.failsafe.ingress,
+      egress: egress?.map(toFailsafeEntry) ?? DEFAULT_CONFIG.failsafe.egress,
+    },
+    dispatch,
+  };
+}
+
+type WrittenEntry = NonNullable<NonNullable<OracleConfig['failsafe']>['ingress']>[number];
+
+function toFailsafeEntry({ protocol = 'TCP', port, endPort, peers }: WrittenEntry): FailsafeEntry {
+  return {
+    protocol: protocol.toLowerCase() as FailsafeEntry['protocol'],
+    ports: port === undefined ? [1, 65535] : [port, endPort ?? port],
+    peers,
+  };
+}
+
+/** The scenario's objects without the fields that are rejected as "not supported yet": none of them changes a verdict. */
+export function supported(objects: readonly object[]): object[] {
+  return JSON.parse(JSON.stringify(objects), (key: string, value: unknown) =>
+    key === 'enableLogging' || key === 'logLabel' ? undefined : value,
+  ) as object[];
+}
+
+export function toState(objects: readonly object[], node: string): NodeState {
+  return nodeView(compile(toClusterObjects(objects)), node);
+}
+
+export function renderBoth(state: NodeState, config: Config): Record<Dispatch, Ruleset> {
+  return {
+    indexed: render(state, { ...config, dispatch: 'indexed' }),
+    linear: render(state, { ...config, dispatch: 'linear' }),
+  };
+}

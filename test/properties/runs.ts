@@ -1,0 +1,44 @@
+import { relative } from 'node:path';
+import fc from 'fast-check';
+
+/** How many random cases a property gets: so many by default, NODEWALL_RUNS times as many where that is set. */
+export function runs(count: number): number {
+  return Math.max(1, Math.round(count * Number(process.env.NODEWALL_RUNS ?? 1)));
+}
+
+/**
+ * Checks a property with a fresh seed, or the one given by hand. A failure says what was found and the command that finds it again.
+ */
+export function check<T>(
+  test: Mocha.Context,
+  count: number,
+  arbitrary: fc.Arbitrary<T>,
+  property: (value: T) => void,
+): void {
+  const { NODEWALL_SEED: seed, NODEWALL_PATH: path } = process.env;
+  const details = fc.check(fc.property(arbitrary, property), {
+    numRuns: runs(count),
+    ...(seed === undefined ? {} : { seed: Number(seed) }),
+    ...(path === undefined ? {} : { path }),
+    // Shrinking a whole cluster can take longer than anybody waits; what it has by then is shown.
+    interruptAfterTimeLimit: 60_000 * Math.max(1, Number(process.env.NODEWALL_RUNS ?? 1)),
+  });
+  if (!details.failed) return;
+  throw new Error(`${reason(details.errorInstance)}\n\n${rerun(test, details)}`, {
+    cause: details.errorInstance,
+  });
+}
+
+function reason(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}
+
+type Found = Pick<fc.RunDetails<unknown>, 'seed' | 'counterexamplePath'>;
+
+function rerun(test: Mocha.Context, { seed, counterexamplePath }: Found): string {
+  const file = relative('.', test.test?.file ?? '');
+  const title = JSON.stringify(test.test?.title ?? '');
+  const path = counterexamplePath === null ? '' : ` NODEWALL_PATH=${counterexamplePath}`;
+  const node = relative('.', process.execPath);
+  return `again: NODEWALL_SEED=${seed}${path} ${node} node_modules/mocha/bin/mocha.js ${file} -g ${title}`;
+}
