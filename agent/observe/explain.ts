@@ -100,8 +100,8 @@ const EXEMPT: Readonly<Record<Exemption, (flow: KnownFlow, config: Config) => bo
       flow.direction === 'egress' ? [flow.srcPort, flow.dstPort] : [flow.dstPort, flow.srcPort];
     if (flow.protocol !== PROTOCOL_NUMBERS.udp) return false;
     return (
-      (client === 68 && server === 67 && flow.family !== 6) ||
-      (client === 546 && server === 547 && flow.family !== 4)
+      (client === 68 && server === 67 && flow.family === 4) ||
+      (client === 546 && server === 547 && flow.family === 6)
     );
   },
   localPods: (flow, { interfaceGroups }) =>

@@ -1,0 +1,62 @@
+import { spawnSync } from 'node:child_process';
+import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+/**
+ * `npm test`: types, lint, then every test, slowest and most privileged last. The last line is `N passed, N failed, N skipped`.
+ * Arguments pick suites by name (`npm test -- unit kernel`).
+ */
+const SUITES = {
+  unit: [
+    'apis/**/*.test.ts',
+    'controller/**/*.test.ts',
+    'agent/{receive,render,apply,observe}/**/*.test.ts',
+    'cli/**/*.test.ts',
+    'test/{structure,oracle,generate,tracer,cases,invalid,netns,probe}/**/*.test.ts',
+  ],
+  fuzz: ['test/fuzz/**/*.test.ts'],
+  properties: ['test/properties/**/*.test.ts'],
+  addon: ['agent/nftables-napi/test/**/*.test.ts'],
+  cli: ['test/cli/**/*.test.ts'],
+  kernel: ['test/kernel/**/*.test.ts'],
+} as const;
+const CHECKS = { tsc: ['--pretty'], biome: ['check', '--error-on-warnings', '.'] } as const;
+
+const counts = { passed: 0, failed: 0, skipped: 0 };
+const bin = join(import.meta.dirname, '..', 'node_modules', '.bin');
+const scratch = mkdtempSync(join(tmpdir(), 'nodewall-test-'));
+const wanted = process.argv.slice(2);
+const isWanted = (name: string): boolean => wanted.length === 0 || wanted.includes(name);
+
+for (const [name, args] of Object.entries(CHECKS)) {
+  if (!isWanted(name)) continue;
+  const { status } = spawnSync(join(bin, name), args, { stdio: 'inherit' });
+  counts[status === 0 ? 'passed' : 'failed']++;
+}
+for (const [name, patterns] of Object.entries(SUITES)) {
+  const files = patterns.flatMap((pattern) => globSync(pattern, { exclude: ['**/node_modules/**'] })).sort();
+  if (isWanted(name) && files.length > 0) runSuite(name, files);
+}
+rmSync(scratch, { recursive: true });
+process.stdout.write(`${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped\n`);
+process.exitCode = counts.failed > 0 || counts.passed === 0 ? 1 : 0;
+
+function runSuite(name: string, files: readonly string[]): void {
+  const started = performance.now();
+  process.stdout.write(`\n# ${name}\n`);
+  const report = join(scratch, `${name}.json`);
+  const args = ['--reporter-option', `counts=${report}`, ...files];
+  const { status } = spawnSync(join(bin, 'mocha'), args, { stdio: 'inherit' });
+  process.stdout.write(`${name}: ${((performance.now() - started) / 1000).toFixed(1)} s\n`);
+  try {
+    const { passed, failed, skipped } = JSON.parse(readFileSync(report, 'utf8'));
+    counts.passed += passed;
+    counts.failed += failed;
+    counts.skipped += skipped;
+    if (status !== 0 && failed === 0) counts.failed++;
+  } catch {
+    // mocha died before its end: that is a failure, whatever it printed.
+    counts.failed++;
+  }
+}
