@@ -127,6 +127,8 @@ export function ruleChain(rule: CompiledRule, set: AddressSet | null): { chain: 
       });
     }
   }
+  // ICMP of one family leaves the other family's addresses unused.
+  const named = new Set(rules.flatMap(({ matches }) => matches.flatMap(setOf)));
   const name = chainName(
     source.direction,
     shortHash(10, rule.id, rules.map(hashable)),
@@ -134,8 +136,12 @@ export function ruleChain(rule: CompiledRule, set: AddressSet | null): { chain: 
   );
   return {
     chain: { name, base: null, fixed: true, rules, source },
-    sets: addresses.flatMap((alternative) => alternative.set ?? []),
+    sets: addresses.flatMap(({ set }) => (set !== null && named.has(set.name) ? [set] : [])),
   };
+}
+
+function setOf(match: Match): string[] {
+  return match.match === 'address' && 'set' in match.in ? [match.in.set] : [];
 }
 
 function requiredFamily(matches: readonly Match[]): Family | null {
