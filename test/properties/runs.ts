@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 import { relative } from 'node:path';
 import fc from 'fast-check';
 
@@ -24,13 +25,15 @@ export function check<T>(
     interruptAfterTimeLimit: 60_000 * Math.max(1, Number(process.env.NODEWALL_RUNS ?? 1)),
   });
   if (!details.failed) return;
-  throw new Error(`${reason(details.errorInstance)}\n\n${rerun(test, details)}`, {
-    cause: details.errorInstance,
-  });
+  throw new Error(`${reason(details.errorInstance)}\n\n${rerun(test, details)}`);
 }
 
 function reason(error: unknown): string {
-  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+  return error instanceof assert.AssertionError
+    ? error.message
+    : error instanceof Error
+      ? (error.stack ?? error.message)
+      : String(error);
 }
 
 type Found = Pick<fc.RunDetails<unknown>, 'seed' | 'counterexamplePath'>;

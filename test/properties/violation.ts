@@ -1,0 +1,173 @@
+import { type Chain, type Match, type NftRule, type Ruleset, targets } from '../../agent/render/ruleset.ts';
+import type { CompiledRule } from '../../apis/compiled.ts';
+import { MAX_DEPTH } from '../tracer/tracer.ts';
+
+/**
+ * What must hold of every ruleset, whatever the policies. Each finding is a line; none is right.
+ * @param rules those that the ruleset was rendered from
+ */
+export function violations(ruleset: Ruleset, rules: readonly CompiledRule[]): string[] {
+  return [
+    ...references(ruleset),
+    ...names(ruleset),
+    ...elements(ruleset),
+    ...ruleChains(ruleset, rules),
+    ...depth(ruleset),
+  ];
+}
+
+/** Always there, so that the first Reject rule is no change of structure. */
+const UNUSED = ['refuse'];
+
+/** What a rule refers to exists; what exists is referred to. */
+function references({ chains, sets, maps }: Ruleset): string[] {
+  const used = { chain: new Set<string>(UNUSED), set: new Set<string>(), map: new Set<string>() };
+  for (const { rules, base, name } of chains.values()) {
+    if (base !== null) used.chain.add(name);
+    for (const { matches, statement } of rules) {
+      for (const target of targets(statement)) used.chain.add(target);
+      if (statement.kind === 'portMap') used.map.add(statement.map);
+      for (const match of matches) {
+        if (match.match === 'address' && 'set' in match.in) used.set.add(match.in.set);
+      }
+    }
+  }
+  for (const { entries } of maps.values()) for (const { chain } of entries.values()) used.chain.add(chain);
+  const there = { chain: chains, set: sets, map: maps };
+  return (['chain', 'set', 'map'] as const).flatMap((kind) => [
+    ...[...used[kind]].filter((name) => !there[kind].has(name)).map((name) => `${kind} ${name} is missing`),
+    ...[...there[kind].keys()]
+      .filter((name) => !used[kind].has(name))
+      .map((name) => `${kind} ${name} is unused`),
+  ]);
+}
+
+function names({ chains, sets, maps }: Ruleset): string[] {
+  const found: string[] = [];
+  const all = [...chains.keys(), ...sets.keys(), ...maps.keys()];
+  for (const name of all) {
+    if (!/^[A-Za-z][A-Za-z0-9_.-]{0,254}$/.test(name)) found.push(`${name} is no name for nft`);
+  }
+  // The kernel keeps sets and maps in one list of names.
+  for (const name of sets.keys()) if (maps.has(name)) found.push(`${name} is a set and a map`);
+  const comments = [
+    ...[...sets.values()].map(({ comment }) => comment),
+    ...[...chains.values()].flatMap(({ rules }) => rules.map(({ comment }) => comment ?? '')),
+  ];
+  for (const comment of comments) {
+    if (Buffer.byteLength(comment) > 128) found.push(`comment of more than 128 bytes: ${comment}`);
+  }
+  return found;
+}
+
+/** Sets and maps as the kernel takes them: no overlaps, intervals only where they are declared, or in chains that stay. */
+function elements({ chains, sets, maps }: Ruleset): string[] {
+  const found: string[] = [];
+  for (const { name, interval, members } of sets.values()) {
+    if (interval !== members.prefixes.length > 0) found.push(`set ${name}: flag and members don't fit`);
+  }
+  for (const { name, entries } of maps.values()) {
+    const ports = [...entries.keys()];
+    if (ports.some((port, i) => port < 0 || port > 65535 || port <= (ports[i - 1] ?? -1))) {
+      found.push(`map ${name}: ports are not sorted`);
+    }
+    if (ports.length === 0) found.push(`map ${name} is empty`);
+  }
+  for (const { name, fixed, rules } of chains.values()) {
+    if (!fixed && rules.some(hasAnonymousInterval)) {
+      found.push(`chain ${name} changes in place and holds an anonymous interval set`);
+    }
+  }
+  return found;
+}
+
+/** A range that stands alone is a comparison, not a set. */
+function hasAnonymousInterval({ matches, statement }: NftRule): boolean {
+  return statement.kind === 'portRangeMap' || matches.some(isAnonymousInterval);
+}
+
+function isAnonymousInterval(match: Match): boolean {
+  switch (match.match) {
+    case 'port':
+      return match.ranges.length > 1 && match.ranges.some(([first, last]) => first !== last);
+    case 'portTuple':
+      return match.tuples.some(
+        ({ sourcePorts, ports }) =>
+          ports[0] !== ports[1] || (match.withSourcePort && sourcePorts[0] !== sourcePorts[1]),
+      );
+    case 'icmp':
+      return match.types.length > 1 && new Set(match.types.map(({ code }) => code === null)).size > 1;
+    default:
+      return false;
+  }
+}
+
+/** One nft rule for each family, and one more for each kind of service that nft can't say in the same match. */
+function ruleChains({ chains }: Ruleset, rules: readonly CompiledRule[]): string[] {
+  const found: string[] = [];
+  const own = [...chains.values()].filter(({ source }) => source !== null);
+  const wanted = new Map(rules.map((rule) => [JSON.stringify(rule.source), rule]));
+  const seen = new Set<string>();
+  for (const chain of own) {
+    const key = JSON.stringify(chain.source);
+    const rule = wanted.get(key);
+    if (rule === undefined) found.push(`chain ${chain.name} is for no rule`);
+    else found.push(...ruleChain(chain, rule));
+    if (seen.has(key)) found.push(`chain ${chain.name} is the second for its rule`);
+    seen.add(key);
+  }
+  return found;
+}
+
+function ruleChain({ name, fixed, rules }: Chain, rule: CompiledRule): string[] {
+  const found: string[] = [];
+  if (!fixed) found.push(`chain ${name} is for a rule and not fixed`);
+  if (rules.length === 0) found.push(`chain ${name} is empty`);
+  if (rules.some(({ counter }) => !counter)) found.push(`chain ${name} does not count`);
+  const texts = rules.map(({ matches }) => JSON.stringify(matches, bigintText));
+  if (new Set(texts).size < texts.length) found.push(`chain ${name} says the same twice`);
+  const most = 2 * Math.max(1, new Set(rule.services.map(kindOf)).size);
+  if (rules.length > most) found.push(`chain ${name} has ${rules.length} rules, more than ${most}`);
+  return found;
+}
+
+/** Services of one kind fit into one match. */
+function kindOf(service: CompiledRule['services'][number]): string {
+  switch (service.protocol) {
+    case 'tcp':
+    case 'udp':
+    case 'sctp':
+      return 'ports';
+    case 'icmp':
+    case 'icmpv6':
+      return service.type === undefined ? 'whole protocols' : service.protocol;
+    case 'igmp':
+      return service.type === undefined && service.group === undefined
+        ? 'whole protocols'
+        : `igmp to ${service.group}`;
+  }
+}
+
+function bigintText(_: string, value: unknown): unknown {
+  return typeof value === 'bigint' ? `${value}` : value;
+}
+
+/** Chains call each other less deep than the kernel allows, so none calls itself. */
+function depth({ chains, maps }: Ruleset): string[] {
+  const callees = new Map(
+    [...chains.values()].map(({ name, rules }) => [
+      name,
+      rules.flatMap(({ statement }) =>
+        statement.kind === 'portMap'
+          ? [...(maps.get(statement.map)?.entries.values() ?? [])].map(({ chain }) => chain)
+          : targets(statement),
+      ),
+    ]),
+  );
+  let level = [...chains.values()].filter(({ base }) => base !== null).map(({ name }) => name);
+  for (let deep = 1; deep <= MAX_DEPTH; deep++) {
+    level = [...new Set(level.flatMap((name) => callees.get(name) ?? []))];
+    if (level.length === 0) return [];
+  }
+  return [`chains are called ${MAX_DEPTH} deep: ${level.join(', ')}`];
+}
