@@ -1,7 +1,9 @@
+import { stringify } from 'yaml';
 import { render } from '../../agent/render/render.ts';
 import type { Ruleset } from '../../agent/render/ruleset.ts';
 import type { NodeState } from '../../apis/compiled.ts';
-import { type Config, DEFAULT_CONFIG, type Dispatch, type FailsafeEntry } from '../../apis/config.ts';
+import type { Config, Dispatch } from '../../apis/config.ts';
+import { parseConfig } from '../../apis/config-file.ts';
 import type { ClusterObject, ClusterObjects } from '../../apis/objects.ts';
 import { validateObject } from '../../apis/validate/object.ts';
 import { compile } from '../../controller/compile/compile.ts';
@@ -31,32 +33,10 @@ export function toClusterObjects(raw: readonly object[]): ClusterObjects {
 }
 
 /** The oracle reads the configuration as it is written, nodewall as it is parsed. */
-export function toConfig(written: OracleConfig, dispatch: Dispatch = 'indexed'): Config {
-  const groups = Object.entries(written.interfaceGroups ?? {}).map(([name, group]) => [
-    name,
-    typeof group === 'number' ? group : group.group,
-  ]);
-  const { ingress, egress } = written.failsafe ?? {};
-  return {
-    ...DEFAULT_CONFIG,
-    exemptions: { ...DEFAULT_CONFIG.exemptions, ...written.exemptions },
-    interfaceGroups: { ...DEFAULT_CONFIG.interfaceGroups, ...Object.fromEntries(groups) },
-    failsafe: {
-      ingress: ingress?.map(toFailsafeEntry) ?? DEFAULT_CONFIG.failsafe.ingress,
-      egress: egress?.map(toFailsafeEntry) ?? DEFAULT_CONFIG.failsafe.egress,
-    },
-    dispatch,
-  };
-}
-
-type WrittenEntry = NonNullable<NonNullable<OracleConfig['failsafe']>['ingress']>[number];
-
-function toFailsafeEntry({ protocol = 'TCP', port, endPort, peers }: WrittenEntry): FailsafeEntry {
-  return {
-    protocol: protocol.toLowerCase() as FailsafeEntry['protocol'],
-    ports: port === undefined ? [1, 65535] : [port, endPort ?? port],
-    peers,
-  };
+export function toConfig(written: OracleConfig): Config {
+  const { config, problems } = parseConfig(stringify(written), 'config.yaml');
+  if (config === null) throw new Error(`rejected: ${JSON.stringify(problems)}\n${JSON.stringify(written)}`);
+  return config;
 }
 
 /** The scenario's objects without the fields that are rejected as "not supported yet": none of them changes a verdict. */
