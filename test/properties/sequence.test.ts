@@ -126,5 +126,5 @@ function read(file: string, objects: readonly object[], before: ReadFile | undef
   const text = file.endsWith('.json')
     ? JSON.stringify({ apiVersion: 'v1', kind: 'List', items: objects })
     : objectsToYaml(objects);
-  return parseManifest(file, Buffer.from(text), before?.cache ?? NO_CACHE, {});
+  return parseManifest(file, { bytes: Buffer.from(text) }, before?.cache ?? NO_CACHE, {});
 }
