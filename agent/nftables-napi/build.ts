@@ -1,0 +1,30 @@
+// Builds build/Release/nftables_napi.node with cmake-js, or does nothing when it is newer than everything it is made of.
+// Nothing is downloaded: package.json's `binary.napi_versions` makes cmake-js take its headers from node-api-headers.
+import { spawnSync } from 'node:child_process';
+import { globSync, statSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import path from 'node:path';
+
+const here = import.meta.dirname;
+const target = path.join(here, 'build/Release/nftables_napi.node');
+
+function modified(file: string): number {
+  return statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+}
+
+const sources = ['src/**/*.{cc,h}', 'CMakeLists.txt', 'package.json', 'build.ts'].flatMap((pattern) =>
+  globSync(pattern, { cwd: here }).map((name) => path.join(here, name)),
+);
+const built = modified(target);
+if (!sources.every((source) => modified(source) <= built)) {
+  const cmakeJs = path.join(
+    path.dirname(createRequire(import.meta.url).resolve('cmake-js/package.json')),
+    'bin/cmake-js',
+  );
+  const { status, error } = spawnSync(process.execPath, [cmakeJs, 'compile', '--parallel', '2'], {
+    cwd: here,
+    stdio: 'inherit',
+  });
+  if (error) throw error;
+  process.exitCode = status ?? 1;
+}

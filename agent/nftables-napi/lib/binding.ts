@@ -1,0 +1,143 @@
+import { createRequire } from 'node:module';
+import path from 'node:path';
+import type { Family } from './family.ts';
+
+/** What Context.run() answers: libnftables' exit state, both of its buffers, the generations around it. */
+export interface NativeRun {
+  succeeded: boolean;
+  output: string;
+  errors: string;
+  before: number;
+  after: number;
+}
+
+/** A libnftables context. */
+export interface NativeContext {
+  run(text: string, outputFlags: number, dryRun: boolean): Promise<NativeRun>;
+  close(): Promise<void>;
+}
+
+/** One change of one set as the addon takes it; see src/core/batch.h. */
+export interface NativeOperation {
+  /** 0 add, 1 delete, 2 flush. */
+  change: number;
+  /** 0 keys, 1 ranges, 2 concatenated ranges. */
+  shape: number;
+  family: number;
+  table: string;
+  set: string;
+  keyLength: number;
+  data: Uint8Array;
+  verdictOf: Uint32Array | null;
+  verdictCodes: Int32Array;
+  verdictChains: string[];
+}
+
+/** What Socket.batch() answers; times in microseconds. */
+export interface NativeBatch {
+  before: number;
+  after: number;
+  build: number;
+  kernel: number;
+}
+
+/** What Socket.elements() answers. */
+export interface NativeElements {
+  keyLength: number;
+  flags: number;
+  keys: Uint8Array;
+  ranges: Uint8Array;
+  catchAll: boolean;
+  isVerdictMap: boolean;
+  verdictOf: Uint32Array;
+  verdictCodes: Int32Array;
+  verdictChains: string[];
+}
+
+/** A netlink socket. */
+export interface NativeSocket {
+  batch(operations: NativeOperation[]): Promise<NativeBatch>;
+  elements(family: number, table: string, set: string): Promise<NativeElements | null>;
+  /** JSON text; lib/snapshot.ts has its type. */
+  snapshot(family: number, table: string): Promise<string>;
+  generation(): Promise<number>;
+  close(): Promise<void>;
+}
+
+/** What the listener of an EventMonitor gets. `kind`: 0 change, 1 overrun, 2 error. */
+export interface NativeEvent {
+  kind: number;
+  errno: number;
+  generation: number;
+  touches: number;
+  pid: number | null;
+  processName: string | null;
+  objects: Record<string, number>;
+}
+
+/** A thread that listens to the multicast group. */
+export interface NativeMonitor {
+  close(): Promise<void>;
+  ref(): void;
+  unref(): void;
+}
+
+/** Everything the addon exports. The constants come from the system's headers. */
+export interface Binding {
+  Context: new () => NativeContext;
+  Socket: new () => NativeSocket;
+  EventMonitor: new (
+    family: number,
+    table: string,
+    receiveBuffer: number,
+    listener: (event: NativeEvent) => void,
+  ) => NativeMonitor;
+  families: Record<Family, number>;
+  outputFlags: Record<'json' | 'echo' | 'handle' | 'stateless' | 'terse' | 'numeric', number>;
+  verdicts: Record<'accept' | 'drop' | 'continue' | 'return' | 'jump' | 'goto', number>;
+  setFlags: Record<
+    'anonymous' | 'constant' | 'interval' | 'map' | 'timeout' | 'eval' | 'object' | 'concat',
+    number
+  >;
+  /** errno, name and message of every error of this C library. */
+  errors: [errno: number, name: string, message: string][];
+}
+
+const root = path.join(import.meta.dirname, '..');
+
+/** Where the addon is looked for, best first. */
+export const addonPaths: readonly string[] = ['Release', 'Debug'].map((kind) =>
+  path.join(root, 'build', kind, 'nftables_napi.node'),
+);
+
+/**
+ * Loads the addon. Throws an Error that says which paths were tried and what to install; its `cause` is the loader's own
+ * error of the last path, unchanged.
+ */
+export function loadBinding(paths: readonly string[] = addonPaths): Binding {
+  const require = createRequire(import.meta.url);
+  const failures: Error[] = [];
+  for (const file of paths) {
+    try {
+      return require(file);
+    } catch (error) {
+      failures.push(error instanceof Error ? error : new Error(String(error)));
+    }
+  }
+  // A file that is there but does not load (a missing library, another machine) says more than one that is not there.
+  const cause = failures.find((failure) => !isNotFound(failure)) ?? failures[0];
+  const tried = paths.map((file, index) => `  ${file}: ${failures[index]?.message.split('\n')[0]}`);
+  throw new Error(
+    [
+      'nftables-napi: the addon could not be loaded. Tried:',
+      ...tried,
+      'Build it with `npm run build -w nftables-napi`. On Debian and Ubuntu that needs',
+      '`apt-get install g++ cmake ninja-build pkg-config libnftables-dev libnftnl-dev libmnl-dev`.',
+    ].join('\n'),
+    { cause },
+  );
+}
+
+function isNotFound(error: Error): boolean {
+  return 'code' in error && error.code === 'MODULE_NOT_FOUND';
+}

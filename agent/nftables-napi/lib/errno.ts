@@ -1,0 +1,70 @@
+import type { Binding } from './binding.ts';
+import { NftError, type NftErrorDetail, plainDetail } from './errors.ts';
+
+/** The errors the C library knows: by number, and by the message strerror() gives. */
+export interface ErrnoTable {
+  nameOf(errno: number): string;
+  messageOf(errno: number): string;
+  /** The errno with exactly this message, null if there is none. */
+  errnoOf(message: string): number | null;
+}
+
+/** Builds the table from what the addon reads out of the C library. */
+export function toErrnoTable(errors: Binding['errors']): ErrnoTable {
+  const byNumber = new Map(errors.map((row) => [row[0], row]));
+  // Two numbers never share a message, but for aliases (EAGAIN, EWOULDBLOCK) that are one number.
+  const byMessage = new Map(errors.map((row) => [row[2], row[0]]));
+  return {
+    nameOf: (errno) => byNumber.get(errno)?.[1] ?? 'UNKNOWN',
+    messageOf: (errno) => byNumber.get(errno)?.[2] ?? `error ${errno}`,
+    errnoOf: (message) => byMessage.get(message) ?? null,
+  };
+}
+
+interface NativeDetail {
+  errno: number;
+  operation: number;
+  element: Uint8Array;
+  text: string;
+}
+
+interface NativeFailure extends Error {
+  errno: number;
+  details: NativeDetail[];
+}
+
+function isNativeFailure(error: unknown): error is NativeFailure {
+  return error instanceof Error && 'errno' in error && 'details' in error;
+}
+
+/**
+ * An NftError of what the addon threw. `describe` says what operation an index of the batch is about. Anything that is not
+ * the addon's own error is given back unchanged.
+ */
+export function toNftError(
+  error: unknown,
+  table: ErrnoTable,
+  describe: (operation: number) => { text: string; set: string } | null = () => null,
+): unknown {
+  if (!isNativeFailure(error)) return error;
+  const toDetail = (native: NativeDetail): NftErrorDetail => {
+    const operation = describe(native.operation);
+    const element = native.element.length > 0 ? native.element : null;
+    const message = [
+      operation?.text,
+      element && `element 0x${Buffer.from(element).toString('hex')}`,
+      table.messageOf(native.errno),
+      native.text,
+    ];
+    return {
+      ...plainDetail(table.nameOf(native.errno), message.filter((part) => part).join(': ')),
+      errno: native.errno,
+      operation: operation && native.operation,
+      set: operation?.set ?? null,
+      element,
+    };
+  };
+  const [first, ...rest] = error.details.map(toDetail);
+  const whole = { ...plainDetail(table.nameOf(error.errno), error.message), errno: error.errno };
+  return new NftError([first ?? whole, ...rest], '', { cause: error });
+}

@@ -1,0 +1,104 @@
+/** The codes of an NftError: an errno's name, or one of ours. See NftError. */
+export type NftErrorCode =
+  | 'ENOENT'
+  | 'EEXIST'
+  | 'EPERM'
+  | 'EACCES'
+  | 'EINVAL'
+  | 'EBUSY'
+  | 'EINTR'
+  | 'ENOMEM'
+  | 'ENOBUFS'
+  | 'EMSGSIZE'
+  | 'ENAMETOOLONG'
+  | 'EOPNOTSUPP'
+  | 'ELOOP'
+  | 'SYNTAX'
+  | 'CLOSED'
+  | 'UNKNOWN'
+  // Every other errno has its C name too; listing them here would not make them likelier.
+  | (string & {});
+
+/** One of the errors of a failed call: what NftError says of the first of them. */
+export interface NftErrorDetail {
+  code: NftErrorCode;
+  message: string;
+  errno: number | null;
+  line: number | null;
+  column: number | null;
+  command: string | null;
+  refersTo: string | null;
+  operation: number | null;
+  set: string | null;
+  element: Uint8Array | null;
+}
+
+/**
+ * A refused command, batch or dump.
+ *
+ * `code` is an errno's name (ENOENT, EEXIST, EPERM, EBUSY ...), or
+ * - SYNTAX: libnftables refused the text itself, its grammar or its meaning, before the kernel saw it;
+ * - CLOSED: the object was closed before the call;
+ * - UNKNOWN: a message that could not be classified; read `stderr`.
+ */
+export class NftError extends Error implements NftErrorDetail {
+  override readonly name = 'NftError';
+  readonly code: NftErrorCode;
+  /** The errno, null where there is none (SYNTAX, CLOSED, UNKNOWN). */
+  readonly errno: number | null;
+  /** The line in the text that was run, from 1. Null for errors of a batch or a socket. */
+  readonly line: number | null;
+  /** The column in that line, from 1. */
+  readonly column: number | null;
+  /** That line of the text. */
+  readonly command: string | null;
+  /** The part of it that libnftables underlines. */
+  readonly refersTo: string | null;
+  /** The index of the refused operation of a batch. */
+  readonly operation: number | null;
+  /** The set of that operation. */
+  readonly set: string | null;
+  /** The key of the refused element (of a range: its first key), where the kernel names it. */
+  readonly element: Uint8Array | null;
+  /** Everything libnftables wrote to its error output, empty for a batch or a socket. */
+  readonly stderr: string;
+  /** All errors of this call, the first being this one. */
+  readonly all: readonly NftErrorDetail[];
+
+  constructor(details: readonly [NftErrorDetail, ...NftErrorDetail[]], stderr: string, options?: ErrorOptions) {
+    const [first] = details;
+    super(first.message, options);
+    this.code = first.code;
+    this.errno = first.errno;
+    this.line = first.line;
+    this.column = first.column;
+    this.command = first.command;
+    this.refersTo = first.refersTo;
+    this.operation = first.operation;
+    this.set = first.set;
+    this.element = first.element;
+    this.stderr = stderr;
+    this.all = details;
+  }
+}
+
+/** A detail with everything unknown but code and message. */
+export function plainDetail(code: NftErrorCode, message: string): NftErrorDetail {
+  return {
+    code,
+    message,
+    errno: null,
+    line: null,
+    column: null,
+    command: null,
+    refersTo: null,
+    operation: null,
+    set: null,
+    element: null,
+  };
+}
+
+/** The error of every call after close(). */
+export function closedError(owner: string): NftError {
+  return new NftError([plainDetail('CLOSED', `${owner} is closed`)], '');
+}

@@ -1,0 +1,30 @@
+import { closedError } from './errors.ts';
+
+/**
+ * Runs tasks one after another, in the order they came; a failed task doesn't stop those behind it. After close() every
+ * further task is refused with code CLOSED.
+ */
+export class Lane {
+  readonly #owner: string;
+  #tail: Promise<unknown> = Promise.resolve();
+  #closing: Promise<void> | null = null;
+
+  /** `owner` names the object in the message of the CLOSED error. */
+  constructor(owner: string) {
+    this.#owner = owner;
+  }
+
+  /** Runs the task when those before it are done. Never throws synchronously. */
+  run<Result>(task: () => Promise<Result>): Promise<Result> {
+    if (this.#closing) return Promise.reject(closedError(this.#owner));
+    const result = this.#tail.then(task);
+    this.#tail = result.catch(() => {}); // the caller has the error; the lane only waits
+    return result;
+  }
+
+  /** Waits for all tasks, then runs `release`, once however often close() is called. */
+  close(release: () => Promise<void>): Promise<void> {
+    this.#closing ??= this.#tail.then(release);
+    return this.#closing;
+  }
+}

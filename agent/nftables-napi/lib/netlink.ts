@@ -1,0 +1,123 @@
+import { type Binding, loadBinding, type NativeSocket } from './binding.ts';
+import { type Elements, toElements } from './elements.ts';
+import { type ErrnoTable, toErrnoTable, toNftError } from './errno.ts';
+import type { Family } from './family.ts';
+import { Lane } from './lane.ts';
+import { requireName, type SetName, type SetOperation, toFamilyNumber, toNativeOperation } from './operation.ts';
+import { type TableSnapshot, toSnapshot } from './snapshot.ts';
+
+/** The nf_tables generation: a number that grows by one with every commit in the network namespace, anybody's. */
+export interface Generation {
+  /** Read directly before the transaction. */
+  before: number;
+  /** Read directly after it: `before + 1` if it committed and nobody else did. */
+  after: number;
+}
+
+/** What a batch did. */
+export interface BatchResult {
+  /** Equal numbers if there was nothing to send. */
+  generation: Generation;
+  /** Wall-clock microseconds on the worker thread: building the messages, and sending them with the kernel's work. */
+  microseconds: { build: number; kernel: number };
+}
+
+/**
+ * A NETLINK_NETFILTER socket for nf_tables, bound to the network namespace the process is in when it is made.
+ *
+ * Calls run on libuv's thread pool, one after another in the order they were made. All methods return promises and never
+ * throw synchronously: wrong arguments are TypeError or RangeError, refusals of the kernel are NftError, calls after close()
+ * have code CLOSED. The constructor throws NftError when no socket can be had.
+ */
+export class Netlink {
+  readonly #binding: Binding;
+  readonly #errnos: ErrnoTable;
+  readonly #socket: NativeSocket;
+  readonly #lane = new Lane('Netlink');
+
+  /** `binding` is only given by tests. */
+  constructor(binding: Binding = loadBinding()) {
+    this.#binding = binding;
+    this.#errnos = toErrnoTable(binding.errors);
+    try {
+      this.#socket = new binding.Socket();
+    } catch (error) {
+      throw toNftError(error, this.#errnos);
+    }
+  }
+
+  /**
+   * Does all operations in order, in one transaction: all of them or none. Buffers are copied before this returns.
+   * NftError: `operation` is the index of the first one refused, `set` and `element` say what it is about.
+   * Needs CAP_NET_ADMIN (else EPERM).
+   */
+  batch(operations: readonly SetOperation[]): Promise<BatchResult> {
+    return this.#attempt(() => {
+      if (!Array.isArray(operations)) throw new TypeError('operations must be an array');
+      const native = operations.map((operation) => {
+        const given = toNativeOperation(operation, this.#binding);
+        return { ...given, data: given.data.slice() };
+      });
+      const describe = (index: number) => {
+        const operation = operations[index];
+        if (!operation) return null;
+        const { op, family, table, set } = operation;
+        return { text: `operation ${index} (${op} ${family} ${table} ${set})`, set };
+      };
+      return this.#run(async () => {
+        const { before, after, build, kernel } = await this.#socket.batch(native);
+        return { generation: { before, after }, microseconds: { build, kernel } };
+      }, describe);
+    });
+  }
+
+  /** The elements of a set, null if the set or its table does not exist. EINTR if commits kept falling into the dump. */
+  elements(name: SetName): Promise<Elements | null> {
+    return this.#attempt(() => {
+      const family = toFamilyNumber(name.family, this.#binding);
+      const { table, set } = name;
+      requireName(table, 'table');
+      requireName(set, 'set');
+      return this.#run(async () => {
+        const found = await this.#socket.elements(family, table, set);
+        return found && toElements(found, this.#binding);
+      });
+    });
+  }
+
+  /** Chains, rules and sets of a table as of one generation, null if it does not exist. EINTR as with elements(). */
+  snapshot(family: Family, table: string): Promise<TableSnapshot | null> {
+    return this.#attempt(() => {
+      const number = toFamilyNumber(family, this.#binding);
+      requireName(table, 'table');
+      return this.#run(async () => toSnapshot(await this.#socket.snapshot(number, table), family, this.#binding));
+    });
+  }
+
+  /** The generation now. */
+  generation(): Promise<number> {
+    return this.#run(() => this.#socket.generation());
+  }
+
+  /** Waits for the calls under way, then closes the socket. Idempotent. */
+  close(): Promise<void> {
+    return this.#lane.close(() => this.#socket.close());
+  }
+
+  async #attempt<Result>(call: () => Promise<Result>): Promise<Result> {
+    return call();
+  }
+
+  #run<Result>(
+    call: () => Promise<Result>,
+    describe?: (operation: number) => { text: string; set: string } | null,
+  ): Promise<Result> {
+    return this.#lane.run(async () => {
+      try {
+        return await call();
+      } catch (error) {
+        throw toNftError(error, this.#errnos, describe);
+      }
+    });
+  }
+}

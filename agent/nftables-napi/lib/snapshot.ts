@@ -1,0 +1,115 @@
+import type { Binding } from './binding.ts';
+import type { Family } from './family.ts';
+
+/** The netfilter hooks a base chain can be at. */
+export type Hook = 'prerouting' | 'input' | 'forward' | 'output' | 'postrouting' | 'ingress' | 'egress';
+
+/** What makes a chain a base chain. */
+export interface BaseChain {
+  /** filter, nat or route. */
+  type: string;
+  hook: Hook;
+  priority: number;
+  policy: 'accept' | 'drop';
+}
+
+/** One rule. */
+export interface RuleSnapshot {
+  handle: number;
+  comment: string | null;
+  /**
+   * 16 hex digits over everything the rule does, without what its counters say and without its comment. The same for equal
+   * rules, wherever they stand: the members of anonymous sets are part of it, their names are not.
+   */
+  digest: string;
+  /** Of the rule's first anonymous counter; null without one. */
+  packets: bigint | null;
+  bytes: bigint | null;
+}
+
+/** One chain with its rules in order. */
+export interface ChainSnapshot {
+  name: string;
+  handle: number;
+  base: BaseChain | null;
+  rules: RuleSnapshot[];
+}
+
+/** One set or map. */
+export interface SetSnapshot {
+  name: string;
+  handle: number;
+  /** Bytes of one key. */
+  keyLength: number;
+  /** NFT_SET_* of linux/netfilter/nf_tables.h. */
+  flags: number;
+  isMap: boolean;
+  isInterval: boolean;
+  isAnonymous: boolean;
+  /** Elements as the kernel counts them; null on kernels before 6.15, which don't say. */
+  elementCount: number | null;
+}
+
+/** A table as of one generation. */
+export interface TableSnapshot {
+  generation: number;
+  chains: ChainSnapshot[];
+  sets: SetSnapshot[];
+}
+
+interface NativeSnapshot {
+  generation: number;
+  chains: {
+    name: string;
+    handle: number;
+    base: { type: string; hook: number; priority: number; policy: number } | null;
+    rules: { handle: number; comment: string | null; digest: string; packets: string | null; bytes: string | null }[];
+  }[];
+  sets: { name: string; handle: number; keyLength: number; flags: number; elementCount: number | null }[];
+}
+
+// By hook number: linux/netfilter.h (nf_inet_hooks, nf_dev_hooks), linux/netfilter_arp.h.
+const inetHooks: readonly Hook[] = ['prerouting', 'input', 'forward', 'output', 'postrouting', 'ingress'];
+const hooks: Record<Family, readonly Hook[]> = {
+  inet: inetHooks,
+  ip: inetHooks,
+  ip6: inetHooks,
+  bridge: inetHooks,
+  arp: ['input', 'output', 'forward'],
+  netdev: ['ingress', 'egress'],
+};
+
+/** The addon's JSON in the API's words; null if the table does not exist. */
+export function toSnapshot(json: string, family: Family, binding: Binding): TableSnapshot | null {
+  const native: NativeSnapshot | null = JSON.parse(json);
+  if (!native) return null;
+  const { anonymous, interval, map, object } = binding.setFlags;
+  return {
+    generation: native.generation,
+    chains: native.chains.map((chain) => ({
+      ...chain,
+      base: chain.base && {
+        ...chain.base,
+        hook: toHook(family, chain.base.hook),
+        policy: chain.base.policy === binding.verdicts.accept ? 'accept' : 'drop',
+      },
+      rules: chain.rules.map((rule) => ({
+        ...rule,
+        packets: rule.packets === null ? null : BigInt(rule.packets),
+        bytes: rule.bytes === null ? null : BigInt(rule.bytes),
+      })),
+    })),
+    sets: native.sets.map((set) => ({
+      ...set,
+      isMap: (set.flags & (map | object)) !== 0,
+      isInterval: (set.flags & interval) !== 0,
+      isAnonymous: (set.flags & anonymous) !== 0,
+    })),
+  };
+}
+
+function toHook(family: Family, hook: number): Hook {
+  const name = hooks[family][hook];
+  if (!name) throw new Error(`unknown hook ${hook} in family ${family}`);
+  return name;
+}

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "core/netlink_socket.h"
+
+namespace nft {
+
+// The kinds of object a commit touches, in the order of MonitorEvent::objects.
+enum class ObjectKind { table, chain, rule, set, element, object, flowtable };
+constexpr size_t object_kinds = 7;
+
+struct MonitorEvent {
+  enum class Kind { change = 0, overrun = 1, error = 2 };
+
+  Kind kind = Kind::change;
+  uint32_t generation = 0;
+  std::optional<uint32_t> pid;
+  std::optional<std::string> process_name;
+  uint32_t touches = 0;
+  std::array<uint32_t, object_kinds> objects{};
+  int err = 0;  // of Kind::error
+};
+
+// Counts the messages of one table until the NEWGEN that ends a commit.
+class CommitCounter {
+ public:
+  CommitCounter(uint8_t family, std::string table) : family_(family), table_(std::move(table)) {}
+
+  // The event, if this message ends a commit that touched the table.
+  std::optional<MonitorEvent> take(const nlmsghdr* message);
+  void reset() { pending_ = MonitorEvent{}; }
+
+ private:
+  uint8_t family_;
+  std::string table_;
+  MonitorEvent pending_;
+};
+
+// Listens to the nf_tables multicast group on a thread of its own, and calls on_event on that thread until stop(). After an
+// event of Kind::error nothing more comes.
+class Monitor {
+ public:
+  using OnEvent = std::function<void(const MonitorEvent&)>;
+
+  Monitor(uint8_t family, std::string table, int receive_buffer);
+  ~Monitor();
+  Monitor(const Monitor&) = delete;
+  Monitor& operator=(const Monitor&) = delete;
+
+  // on_end is called last, on the thread.
+  void start(OnEvent on_event, std::function<void()> on_end);
+  // Waits for the thread's end: at most for one call of on_event. Idempotent.
+  void stop();
+
+ private:
+  void listen(const OnEvent& on_event);
+  // One datagram; false if the socket is of no more use.
+  bool receive(const OnEvent& on_event);
+
+  NetlinkSocket socket_;
+  CommitCounter counter_;
+  int wake_;
+  std::vector<char> buffer_;
+  std::thread thread_;
+};
+
+}  // namespace nft

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/netlink_socket.h"
+
+struct nft_ctx;
+
+namespace nft {
+
+struct RunResult {
+  bool succeeded = false;
+  std::string output;
+  std::string errors;
+  uint32_t before = 0;
+  uint32_t after = 0;
+};
+
+// One libnftables context and a socket to read the generation with. Bound to the network namespace of the creating thread.
+// Not thread-safe: one command at a time.
+class NftContext {
+ public:
+  NftContext();
+  ~NftContext();
+  NftContext(const NftContext&) = delete;
+  NftContext& operator=(const NftContext&) = delete;
+
+  // Runs text as one transaction, or only checks it. output_flags: NFT_CTX_OUTPUT_*.
+  RunResult run(const std::string& text, unsigned int output_flags, bool dry_run);
+
+ private:
+  NetlinkSocket socket_;
+  nft_ctx* context_ = nullptr;
+};
+
+}  // namespace nft

@@ -1,0 +1,146 @@
+#include "netlink.h"
+
+#include "core/batch.h"
+#include "core/elements.h"
+#include "core/snapshot.h"
+#include "promise_worker.h"
+#include "snapshot_json.h"
+
+namespace binding {
+
+namespace {
+
+std::vector<nft::Verdict> to_verdicts(const Napi::Object& from) {
+  const auto codes = argument<Napi::Int32Array>(from.Get("verdictCodes"), &Napi::Value::IsTypedArray, "verdictCodes");
+  const auto chains = argument<Napi::Array>(from.Get("verdictChains"), &Napi::Value::IsArray, "verdictChains");
+  std::vector<nft::Verdict> verdicts(codes.ElementLength());
+  for (size_t i = 0; i < verdicts.size(); i++) {
+    verdicts[i] = {codes[i], text_argument(chains.Get(static_cast<uint32_t>(i)), "verdictChains")};
+  }
+  return verdicts;
+}
+
+// Copies the keys: JavaScript may change or transfer its buffer while the worker builds the messages.
+nft::SetOperation to_operation(const Napi::Object& from) {
+  nft::SetOperation operation;
+  operation.change = static_cast<nft::Change>(number_argument(from.Get("change"), "change"));
+  operation.shape = static_cast<nft::Shape>(number_argument(from.Get("shape"), "shape"));
+  operation.family = static_cast<uint8_t>(number_argument(from.Get("family"), "family"));
+  operation.table = text_argument(from.Get("table"), "table");
+  operation.set = text_argument(from.Get("set"), "set");
+  operation.key_length = number_argument(from.Get("keyLength"), "keyLength");
+  const auto data = argument<Napi::TypedArray>(from.Get("data"), &Napi::Value::IsTypedArray, "data");
+  const auto* bytes = static_cast<const uint8_t*>(data.ArrayBuffer().Data()) + data.ByteOffset();
+  operation.data.assign(bytes, bytes + data.ByteLength());
+  const Napi::Value verdict_of = from.Get("verdictOf");
+  if (verdict_of.IsNull()) return operation;
+  const auto indices = argument<Napi::Uint32Array>(verdict_of, &Napi::Value::IsTypedArray, "verdictOf");
+  operation.verdict_of.assign(indices.Data(), indices.Data() + indices.ElementLength());
+  operation.verdicts = to_verdicts(from);
+  return operation;
+}
+
+Napi::Value from_batch(Napi::Env env, const nft::BatchResult& result) {
+  Napi::Object object = Napi::Object::New(env);
+  object.Set("before", Napi::Number::New(env, result.before));
+  object.Set("after", Napi::Number::New(env, result.after));
+  object.Set("build", Napi::Number::New(env, result.build_microseconds));
+  object.Set("kernel", Napi::Number::New(env, result.kernel_microseconds));
+  return object;
+}
+
+Napi::Value from_elements(Napi::Env env, const std::optional<nft::Elements>& found) {
+  if (!found) return env.Null();
+  Napi::Object object = Napi::Object::New(env);
+  object.Set("keyLength", Napi::Number::New(env, found->set.key_length));
+  object.Set("flags", Napi::Number::New(env, found->set.flags));
+  object.Set("keys", to_bytes(env, found->keys.data(), found->keys.size()));
+  object.Set("ranges", to_bytes(env, found->ranges.data(), found->ranges.size()));
+  object.Set("catchAll", Napi::Boolean::New(env, found->catch_all));
+  object.Set("isVerdictMap", Napi::Boolean::New(env, found->set.is_verdict_map()));
+  Napi::Uint32Array indices = Napi::Uint32Array::New(env, found->verdict_of.size());
+  std::copy(found->verdict_of.begin(), found->verdict_of.end(), indices.Data());
+  object.Set("verdictOf", indices);
+  Napi::Int32Array codes = Napi::Int32Array::New(env, found->verdicts.size());
+  Napi::Array chains = Napi::Array::New(env, found->verdicts.size());
+  for (size_t i = 0; i < found->verdicts.size(); i++) {
+    codes[i] = found->verdicts[i].code;
+    chains.Set(static_cast<uint32_t>(i), Napi::String::New(env, found->verdicts[i].chain));
+  }
+  object.Set("verdictCodes", codes);
+  object.Set("verdictChains", chains);
+  return object;
+}
+
+}  // namespace
+
+Napi::Function Socket::define(Napi::Env env) {
+  return DefineClass(env, "Socket",
+                     {InstanceMethod<&Socket::batch>("batch"), InstanceMethod<&Socket::elements>("elements"),
+                      InstanceMethod<&Socket::snapshot>("snapshot"), InstanceMethod<&Socket::generation>("generation"),
+                      InstanceMethod<&Socket::close>("close")});
+}
+
+Socket::Socket(const Napi::CallbackInfo& info) : Napi::ObjectWrap<Socket>(info) {
+  try {
+    socket_ = std::make_shared<Exclusive<nft::NetlinkSocket>>();
+  } catch (const nft::Failure& failure) {
+    throw to_error(info.Env(), failure);
+  }
+}
+
+Napi::Value Socket::batch(const Napi::CallbackInfo& info) {
+  const auto list = argument<Napi::Array>(info[0], &Napi::Value::IsArray, "operations");
+  auto operations = std::make_shared<std::vector<nft::SetOperation>>();
+  for (uint32_t i = 0; i < list.Length(); i++) {
+    operations->push_back(to_operation(argument<Napi::Object>(list.Get(i), &Napi::Value::IsObject, "operation")));
+  }
+  return PromiseWorker<nft::BatchResult>::run(
+      info.Env(),
+      [socket = socket_, operations] {
+        return socket->use([&](nft::NetlinkSocket& it) { return nft::send_batch(it, *operations); });
+      },
+      from_batch);
+}
+
+Napi::Value Socket::elements(const Napi::CallbackInfo& info) {
+  const nft::SetName name{static_cast<uint8_t>(number_argument(info[0], "family")), text_argument(info[1], "table"),
+                          text_argument(info[2], "set")};
+  return PromiseWorker<std::optional<nft::Elements>>::run(
+      info.Env(),
+      [socket = socket_, name] {
+        return socket->use([&](nft::NetlinkSocket& it) { return nft::dump_elements(it, name); });
+      },
+      from_elements);
+}
+
+// The snapshot crosses as JSON text: one call into JavaScript's engine instead of ten a rule.
+Napi::Value Socket::snapshot(const Napi::CallbackInfo& info) {
+  const auto family = static_cast<uint8_t>(number_argument(info[0], "family"));
+  const std::string table = text_argument(info[1], "table");
+  return PromiseWorker<std::string>::run(
+      info.Env(),
+      [socket = socket_, family, table] {
+        return socket->use([&](nft::NetlinkSocket& it) { return to_json(nft::take_snapshot(it, family, table)); });
+      },
+      [](Napi::Env env, const std::string& json) { return Napi::String::New(env, json); });
+}
+
+Napi::Value Socket::generation(const Napi::CallbackInfo& info) {
+  return PromiseWorker<uint32_t>::run(
+      info.Env(),
+      [socket = socket_] { return socket->use([](nft::NetlinkSocket& it) { return it.generation(); }); },
+      [](Napi::Env env, const uint32_t& generation) { return Napi::Number::New(env, generation); });
+}
+
+Napi::Value Socket::close(const Napi::CallbackInfo& info) {
+  return PromiseWorker<bool>::run(
+      info.Env(),
+      [socket = socket_] {
+        socket->close();
+        return true;
+      },
+      [](Napi::Env env, const bool&) { return env.Undefined(); });
+}
+
+}  // namespace binding

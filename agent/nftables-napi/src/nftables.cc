@@ -1,0 +1,50 @@
+#include "nftables.h"
+
+#include "promise_worker.h"
+
+namespace binding {
+
+Napi::Function Context::define(Napi::Env env) {
+  return DefineClass(env, "Context",
+                     {InstanceMethod<&Context::run>("run"), InstanceMethod<&Context::close>("close")});
+}
+
+Context::Context(const Napi::CallbackInfo& info) : Napi::ObjectWrap<Context>(info) {
+  try {
+    context_ = std::make_shared<Exclusive<nft::NftContext>>();
+  } catch (const nft::Failure& failure) {
+    throw to_error(info.Env(), failure);
+  }
+}
+
+Napi::Value Context::run(const Napi::CallbackInfo& info) {
+  const std::string text = text_argument(info[0], "text");
+  const uint32_t flags = number_argument(info[1], "outputFlags");
+  const bool dry_run = info[2].ToBoolean();
+  return PromiseWorker<nft::RunResult>::run(
+      info.Env(),
+      [context = context_, text, flags, dry_run] {
+        return context->use([&](nft::NftContext& it) { return it.run(text, flags, dry_run); });
+      },
+      [](Napi::Env env, const nft::RunResult& result) -> Napi::Value {
+        Napi::Object object = Napi::Object::New(env);
+        object.Set("succeeded", Napi::Boolean::New(env, result.succeeded));
+        object.Set("output", Napi::String::New(env, result.output));
+        object.Set("errors", Napi::String::New(env, result.errors));
+        object.Set("before", Napi::Number::New(env, result.before));
+        object.Set("after", Napi::Number::New(env, result.after));
+        return object;
+      });
+}
+
+Napi::Value Context::close(const Napi::CallbackInfo& info) {
+  return PromiseWorker<bool>::run(
+      info.Env(),
+      [context = context_] {
+        context->close();
+        return true;
+      },
+      [](Napi::Env env, const bool&) { return env.Undefined(); });
+}
+
+}  // namespace binding
