@@ -93,9 +93,13 @@ export async function createEnforcedNode(plan: AddressPlan = addressPlan()): Pro
     },
     cleanup: () => topology.node.run([NODEWALL, 'cleanup', '--state-dir', stateDir]),
     async untilEnforced(text, agent) {
-      await until(`the table says ${text}`, async () => new RegExp(`\\b${text}\\b`).test(await rules()), {
-        detail: () => agent?.log() ?? '',
-      });
+      const word = new RegExp(`\\b${text}\\b`);
+      const detail = () => agent?.log().slice(-3000) ?? '';
+      const isThere = async () => {
+        if (agent?.isRunning() === false) throw new Error(`the agent ended:\n${detail()}`);
+        return word.test(await rules());
+      };
+      await until(`the table says ${text}`, isThere, { detail });
     },
     nft: async (stdin) => void (await topology.node.run(['nft', '-f', '-'], { stdin })),
     async close() {
