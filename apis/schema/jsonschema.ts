@@ -3,7 +3,7 @@
  * An object with `properties` has these fields only (what `kubectl --validate=strict` does).
  */
 export interface JsonSchema {
-  /** Absent only beside x-kubernetes-int-or-string. */
+  /** Absent beside x-kubernetes-int-or-string, and where anything may stand. */
   readonly type?: 'object' | 'array' | 'string' | 'integer' | 'number' | 'boolean';
   readonly 'x-kubernetes-int-or-string'?: true;
   readonly description?: string;
@@ -54,7 +54,7 @@ export function* checkSchema(
   value: unknown,
   path: FieldPath = [],
 ): Generator<SchemaProblem> {
-  if (!hasType(schema.type, value)) {
+  if (!hasType(schema, value)) {
     yield { keyword: 'type', path, schema, value };
     return;
   }
@@ -70,13 +70,15 @@ export function* checkSchema(
   }
 }
 
-function hasType(type: JsonSchema['type'], value: unknown): boolean {
+function hasType(schema: JsonSchema, value: unknown): boolean {
+  const { type } = schema;
   switch (type) {
     case 'array':
       return Array.isArray(value);
     case 'object':
       return asFields(value) !== null;
     case undefined:
+      if (schema['x-kubernetes-int-or-string'] !== true) return true;
       return Number.isInteger(value) || typeof value === 'string';
     case 'integer':
       return Number.isInteger(value);
@@ -85,6 +87,8 @@ function hasType(type: JsonSchema['type'], value: unknown): boolean {
     case 'string':
     case 'boolean':
       return typeof value === type;
+    default:
+      return type satisfies never;
   }
 }
 

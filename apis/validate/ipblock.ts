@@ -51,11 +51,12 @@ export function checkIpBlock(raw: unknown, path: FieldPath, found: Findings): vo
 
 /** A block that passed its checks, in the one way to write it. */
 export function toIpBlock({ cidr, except = [] }: IPBlock): IPBlock {
-  if (except.length === 0) return { cidr: canonical(cidr) };
-  return { cidr: canonical(cidr), except: except.map(canonical) };
+  if (except.length === 0) return { cidr: canonicalCidr(cidr) };
+  return { cidr: canonicalCidr(cidr), except: except.map(canonicalCidr) };
 }
 
-function canonical(text: string): string {
+/** A CIDR that passed checkCidr, masked and in the one way to write it. */
+export function canonicalCidr(text: string): string {
   const parsed = parseCidr(text);
   return parsed === null ? text : cidrText(parsed.cidr);
 }

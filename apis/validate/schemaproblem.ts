@@ -54,7 +54,7 @@ function describeType({ type, minimum, maximum, ...schema }: JsonSchema): string
     case 'string':
       return schema.enum === undefined ? 'text' : oneOf(schema.enum);
     case undefined:
-      return 'a whole number or text';
+      return schema.description ?? 'a whole number or text';
     default:
       return type satisfies never;
   }

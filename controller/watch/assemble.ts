@@ -5,7 +5,7 @@ import { type CrossProblem, checkTierReferences, checkTiers } from '../../apis/v
 import { formatPath } from '../../apis/validate/problem.ts';
 import type { FileContent, Listed } from './content.ts';
 import { isUnder, type Memory, type Remembered } from './memory.ts';
-import { compareObjects, mergeFiles, type Placed } from './merge.ts';
+import { compareObjects, mergeFiles, mergeUnique, type Placed } from './merge.ts';
 import type { LoadProblem } from './source.ts';
 
 export interface AssembleInput {
@@ -16,7 +16,14 @@ export interface AssembleInput {
   readonly unreadable: readonly string[];
   /** The last valid version of a Node, Namespace or Pod. */
   readonly lastValid: (identity: string) => ClusterObject | undefined;
+  /** The merged lists of the last time, so that files with 100,000 pods cost nothing while they don't change. */
+  readonly merged?: MergeCache;
 }
+
+export type MergeCache = Map<
+  ClusterObject['kind'],
+  { readonly lists: readonly (readonly ClusterObject[])[]; readonly objects: readonly ClusterObject[] }
+>;
 
 export interface Assembled {
   readonly objects: ClusterObjects;
@@ -117,24 +124,27 @@ function objectsOf<T extends Tier | ClusterNetworkPolicy>(inForce: InForce): T[]
 }
 
 function mergeOthers<T extends ClusterObject>(
-  { contents, problems, lastValid }: Settling,
+  { contents, problems, lastValid, merged: cache }: Settling,
   kind: T['kind'],
   listOf: (content: FileContent) => Listed<T>,
 ): readonly T[] {
-  const merged = mergeFiles(contents, listOf);
-  problems.push(...merged.problems);
-  const objects = merged.placed.map(({ object }) => object);
-  const doubtful = new Set(merged.duplicates);
+  const lists = contents.map((content) => listOf(content).objects).filter((list) => list.length > 0);
+  const known = cache?.get(kind);
+  const same = known?.lists.length === lists.length && lists.every((list, i) => list === known.lists[i]);
+  const unique = same ? (known.objects as readonly T[]) : mergeUnique(lists);
+  if (unique === null) cache?.delete(kind);
+  else cache?.set(kind, { lists, objects: unique });
+  const merged = unique === null ? mergeFiles(contents, listOf) : null;
+  problems.push(...(merged?.problems ?? []));
+  const objects = unique ?? merged?.placed.map(({ object }) => object) ?? [];
+  const doubtful = new Set(merged?.duplicates);
   for (const { rejected } of contents) {
     for (const identity of rejected) if (identity.startsWith(`${kind}|`)) doubtful.add(identity);
   }
   if (doubtful.size === 0) return objects;
   const valid = new Set(objects.map(identityOf));
-  for (const identity of doubtful) {
-    const last = valid.has(identity) ? undefined : lastValid(identity);
-    if (last !== undefined) objects.push(last as T);
-  }
-  return objects.sort(compareObjects);
+  const kept = [...doubtful].flatMap((identity) => (valid.has(identity) ? [] : (lastValid(identity) ?? [])));
+  return [...objects, ...(kept as T[])].sort(compareObjects);
 }
 
 /** By place, then by what is said: the same content gives the same list. */

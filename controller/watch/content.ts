@@ -2,6 +2,7 @@ import type {
   ClusterNetworkPolicy,
   ClusterObject,
   ClusterObjects,
+  Labels,
   Namespace,
   Node,
   Pod,
@@ -50,6 +51,23 @@ export const LISTS = {
   ClusterNetworkPolicy: 'policies',
 } as const satisfies Record<ClusterObject['kind'], keyof ClusterObjects>;
 
+/** Equal labels as one object, and equal words as one string: pods of one deployment differ in little else. */
+export type Interned = Map<string, Labels | string>;
+
+function internPod(pod: Pod, interned: Interned): Pod {
+  const labels = intern(interned, `l${JSON.stringify(pod.labels)}`, pod.labels);
+  const namespace = intern(interned, `n${pod.namespace}`, pod.namespace);
+  const serviceAccount = intern(interned, `n${pod.serviceAccount}`, pod.serviceAccount);
+  return { ...pod, namespace, labels, serviceAccount };
+}
+
+function intern<T extends Labels | string>(interned: Interned, key: string, value: T): T {
+  const known = interned.get(key);
+  if (known !== undefined) return known as T;
+  interned.set(key, value);
+  return value;
+}
+
 export function emptyContent(file: string): FileContent {
   const list = <T extends ClusterObject>(): Listed<T> => ({ objects: [], lines: [], fieldLines: [] });
   return {
@@ -65,15 +83,22 @@ export function emptyContent(file: string): FileContent {
   };
 }
 
+/** A file while it is read. */
+export interface Reading {
+  readonly content: FileContent;
+  readonly options: ValidateOptions;
+  readonly interned: Interned;
+}
+
 /** Adds what one raw object is; `lineOf` is asked only where it is needed. */
 export function addObject(
-  content: FileContent,
+  { content, options, interned }: Reading,
   raw: unknown,
   lineOf: (path: FieldPath) => number,
-  options: ValidateOptions,
 ): void {
   const { object, problems } = validateObject(raw, options);
-  if (object !== null) addTo(content, object, lineOf);
+  if (object?.kind === 'Pod') addTo(content, internPod(object, interned), lineOf);
+  else if (object !== null) addTo(content, object, lineOf);
   if (problems.length === 0) return;
   const { identity, kind, name } = claimedIdentity(raw);
   if (object === null && hasError(problems)) content.rejected.add(identity);

@@ -21,6 +21,11 @@ export async function readFileBytes(path: string): Promise<FileBytes> {
   } catch (error) {
     return { reason: `can't be read: ${systemReason(error)}`, line: 0, unreadable: true };
   }
+  return checkBytes(bytes);
+}
+
+/** The text of bytes that are UTF-8 without NUL. */
+export function checkBytes(bytes: Buffer): FileBytes {
   if (!isUtf8(bytes)) return { reason: encodingReason(bytes), line: 0, unreadable: false };
   const nul = bytes.indexOf(0);
   if (nul >= 0) {

@@ -1,13 +1,13 @@
 import { asFields, type FieldPath } from '../../apis/schema/jsonschema.ts';
 import { unwrapList, withKind } from '../../apis/validate/lists.ts';
-import type { ValidateOptions } from '../../apis/validate/object.ts';
-import { addBroken, addObject, type FileContent } from './content.ts';
+import { addBroken, addObject, type Reading } from './content.ts';
 import { lineAt } from './filetext.ts';
 import { jsonPositions } from './jsonposition.ts';
 import { type JsonDocument, type Span, splitJson } from './jsontext.ts';
 
 /** Reads the JSON values of a file one after the other, Lists item by item, so that large ones don't stay in memory. */
-export function readJson(bytes: Buffer, content: FileContent, options: ValidateOptions): void {
+export function readJson(bytes: Buffer, reading: Reading): void {
+  const { content } = reading;
   const documents = splitJson(bytes);
   if (documents === null) {
     addBroken(content, jsonReason(bytes.toString()));
@@ -20,12 +20,12 @@ export function readJson(bytes: Buffer, content: FileContent, options: ValidateO
       return;
     }
     if (document.items === null || !isListHeader(header.value)) {
-      if (!readSpan(bytes, document, (raw) => raw, content, options)) return;
+      if (!readSpan(bytes, document, (raw) => raw, reading)) return;
       continue;
     }
     const list = asFields(header.value) ?? {};
     for (const item of document.items) {
-      if (!readSpan(bytes, item, (raw) => withKind(raw, list), content, options)) return;
+      if (!readSpan(bytes, item, (raw) => withKind(raw, list), reading)) return;
     }
   }
 }
@@ -52,13 +52,8 @@ function isListHeader(value: unknown): boolean {
 }
 
 /** False, with a problem, where the text is broken. */
-function readSpan(
-  bytes: Buffer,
-  span: Span,
-  complete: (raw: unknown) => unknown,
-  content: FileContent,
-  options: ValidateOptions,
-): boolean {
+function readSpan(bytes: Buffer, span: Span, complete: (raw: unknown) => unknown, reading: Reading): boolean {
+  const { content } = reading;
   const text = bytes.toString('utf8', span.start, span.end);
   let value: unknown;
   try {
@@ -82,7 +77,7 @@ function readSpan(
     }
     const lineOf = (at: FieldPath): number =>
       at.length === 0 && path.length === 0 ? span.line : locate().lineOf([...path, ...at]);
-    addObject(content, raw, lineOf, options);
+    addObject(reading, raw, lineOf);
   }
   return true;
 }

@@ -2,7 +2,7 @@ import type { ValidateOptions } from '../../apis/validate/object.ts';
 import { assemble, compareProblems } from './assemble.ts';
 import { type FileList, listFiles } from './filelist.ts';
 import { NO_MEMORY } from './memory.ts';
-import { NO_CACHE, readManifest } from './readfile.ts';
+import { readManifest } from './readfile.ts';
 import type { Loaded, LoadProblem } from './source.ts';
 
 /**
@@ -15,7 +15,7 @@ export async function loadManifests(
 ): Promise<Loaded> {
   const list = await listFiles(paths);
   const contents = [];
-  for (const file of list.files) contents.push((await readManifest(file, NO_CACHE, options)).content);
+  for (const file of list.files) contents.push(await readManifest(file, options));
   const assembled = assemble({ contents, memory: NO_MEMORY, unreadable: [], lastValid: () => undefined });
   const problems = [...unreadableProblems(list), ...assembled.problems].sort(compareProblems);
   return { objects: assembled.objects, problems, files: list.files.length };

@@ -1,6 +1,6 @@
 import type { ValidateOptions } from '../../apis/validate/object.ts';
-import { addBroken, emptyContent, type FileContent } from './content.ts';
-import { readFileBytes } from './filetext.ts';
+import { addBroken, emptyContent, type FileContent, type Reading } from './content.ts';
+import { type FileBytes, readFileBytes } from './filetext.ts';
 import { readJson } from './jsonfile.ts';
 import { type DocumentCache, readYaml } from './yamlfile.ts';
 
@@ -13,29 +13,26 @@ export interface ReadFile {
 export const NO_CACHE: DocumentCache = new Map();
 
 /** One manifest file; never throws. */
-export async function readManifest(
-  path: string,
-  cache: DocumentCache,
-  options: ValidateOptions,
-): Promise<ReadFile> {
-  const read = await readFileBytes(path);
-  if ('bytes' in read) return parseManifest(path, read.bytes, cache, options);
-  const content = emptyContent(path);
-  addBroken(content, read);
-  return { content, cache: NO_CACHE };
+export async function readManifest(path: string, options: ValidateOptions): Promise<FileContent> {
+  return parseManifest(path, await readFileBytes(path), NO_CACHE, options).content;
 }
 
-/** The same for text that is at hand; the file's name says whether it is JSON. */
+/** What is in the bytes of a file, or why there are none; the file's name says whether it is JSON. */
 export function parseManifest(
   path: string,
-  bytes: Buffer,
+  read: FileBytes,
   cache: DocumentCache,
   options: ValidateOptions,
 ): ReadFile {
   const content = emptyContent(path);
-  if (/\.json$/i.test(path)) {
-    readJson(bytes, content, options);
+  if (!('bytes' in read)) {
+    addBroken(content, read);
     return { content, cache: NO_CACHE };
   }
-  return { content, cache: readYaml(bytes.toString('utf8'), content, cache, options) };
+  const reading: Reading = { content, options, interned: new Map() };
+  if (/\.json$/i.test(path)) {
+    readJson(read.bytes, reading);
+    return { content, cache: NO_CACHE };
+  }
+  return { content, cache: readYaml(read.bytes.toString('utf8'), reading, cache) };
 }

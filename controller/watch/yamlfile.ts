@@ -1,9 +1,16 @@
 import type { ClusterObject } from '../../apis/objects.ts';
 import type { FieldPath } from '../../apis/schema/jsonschema.ts';
 import { unwrapList } from '../../apis/validate/lists.ts';
-import type { ValidateOptions } from '../../apis/validate/object.ts';
-import { addBroken, addObject, emptyContent, type FileContent, LISTS, type Listed } from './content.ts';
-import { parseYaml } from './yamldocument.ts';
+import { parseYaml } from '../../apis/validate/yamldocument.ts';
+import {
+  addBroken,
+  addObject,
+  emptyContent,
+  type FileContent,
+  LISTS,
+  type Listed,
+  type Reading,
+} from './content.ts';
 import { splitDocuments } from './yamltext.ts';
 
 /**
@@ -13,24 +20,18 @@ import { splitDocuments } from './yamltext.ts';
 export type DocumentCache = ReadonlyMap<string, FileContent>;
 
 /** Reads the documents of a YAML file; returns the cache for the next reading. */
-export function readYaml(
-  text: string,
-  content: FileContent,
-  cache: DocumentCache,
-  options: ValidateOptions,
-): DocumentCache {
+export function readYaml(text: string, reading: Reading, cache: DocumentCache): DocumentCache {
   const next = new Map<string, FileContent>();
   for (const { text: documentText, line } of splitDocuments(text)) {
-    const part =
-      next.get(documentText) ?? cache.get(documentText) ?? readDocument(documentText, content.file, options);
+    const part = next.get(documentText) ?? cache.get(documentText) ?? readDocument(documentText, reading);
     next.set(documentText, part);
-    append(content, part, line - 1);
+    append(reading.content, part, line - 1);
   }
   return next;
 }
 
-function readDocument(text: string, file: string, options: ValidateOptions): FileContent {
-  const content = emptyContent(file);
+function readDocument(text: string, reading: Reading): FileContent {
+  const content = emptyContent(reading.content.file);
   const parsed = parseYaml(text);
   if ('reason' in parsed) {
     addBroken(content, parsed);
@@ -40,7 +41,7 @@ function readDocument(text: string, file: string, options: ValidateOptions): Fil
   if (parsed.value === null || parsed.value === undefined) return content;
   for (const { raw, path } of unwrapList(parsed.value)) {
     const lineOf = (at: FieldPath): number => parsed.lineOf([...path, ...at]);
-    addObject(content, raw, lineOf, options);
+    addObject({ ...reading, content }, raw, lineOf);
   }
   return content;
 }

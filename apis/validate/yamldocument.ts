@@ -1,5 +1,5 @@
 import { type Document, isMap, isNode, isPair, isSeq, LineCounter, type Node, parseDocument } from 'yaml';
-import type { FieldPath } from '../../apis/schema/jsonschema.ts';
+import type { FieldPath } from '../schema/jsonschema.ts';
 
 /** Reading takes about 300 times the text in memory: more would not fit an agent. */
 export const MAX_DOCUMENT_BYTES = 4 * 1024 * 1024;

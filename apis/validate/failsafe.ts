@@ -1,0 +1,39 @@
+import type { FailsafeEntry } from '../config.ts';
+import { asFields } from '../schema/jsonschema.ts';
+import { canonicalCidr, checkCidr } from './ipblock.ts';
+import { type FieldPath, type Findings, show } from './problem.ts';
+import { checkPort } from './service.ts';
+
+/** An entry of the failsafe list as it is written. */
+export interface RawFailsafe {
+  readonly protocol?: 'TCP' | 'UDP' | 'SCTP';
+  readonly port?: number;
+  readonly endPort?: number;
+  readonly peers: 'nodes' | 'any' | readonly string[];
+}
+
+/** What the schema can't say of an entry. */
+export function checkFailsafe(raw: unknown, path: FieldPath, found: Findings): void {
+  checkPort(raw, path, found);
+  const { peers } = asFields(raw) ?? {};
+  const at = [...path, 'peers'];
+  if (peers === undefined || peers === 'nodes' || peers === 'any') return;
+  if (!Array.isArray(peers)) {
+    found.error(at, `must be nodes, any or a list of CIDRs, not ${show(peers)}`);
+    return;
+  }
+  if (peers.length === 0) found.error(at, 'is empty; it must be nodes, any or a list of CIDRs');
+  for (const [index, peer] of peers.entries()) {
+    if (typeof peer === 'string') checkCidr(peer, [...at, index], found);
+    else found.error([...at, index], `must be a CIDR, not ${show(peer)}`);
+  }
+}
+
+/** An entry that passed its checks. */
+export function toFailsafe({ protocol = 'TCP', port, endPort, peers }: RawFailsafe): FailsafeEntry {
+  return {
+    protocol: ({ TCP: 'tcp', UDP: 'udp', SCTP: 'sctp' } as const)[protocol],
+    ports: port === undefined ? [1, 65535] : [port, endPort ?? port],
+    peers: typeof peers === 'string' ? peers : peers.map(canonicalCidr),
+  };
+}

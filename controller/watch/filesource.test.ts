@@ -1,0 +1,246 @@
+import assert from 'node:assert/strict';
+import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { formatProblem } from '../../apis/validate/problem.ts';
+import { type FileSource, type FileSourceOptions, fileSource } from './filesource.ts';
+import { loadManifests } from './manifests.ts';
+import type { Snapshot } from './source.ts';
+
+const policy = (name: string, priority: unknown = 5, more = ''): string => `apiVersion: nodewall.io/v1alpha1
+kind: ClusterNetworkPolicy
+metadata: {name: ${name}}
+spec:
+  priority: ${priority}
+  appliedTo: [{nodeSelector: {}}]${more}
+---
+`;
+const tier = (name: string, priority: number): string =>
+  `{apiVersion: nodewall.io/v1alpha1, kind: Tier, metadata: {name: ${name}}, spec: {priority: ${priority}}}\n---\n`;
+const node = (name: string, labels = '{}'): string =>
+  `{apiVersion: v1, kind: Node, metadata: {name: ${name}, labels: ${labels}}}\n---\n`;
+
+/** Policies as name=priority, so that versions can be told. */
+function summary({ objects, complete }: Snapshot): string {
+  const { policies, tiers, nodes } = objects;
+  const parts = [...policies, ...tiers].map((object) => {
+    return `${object.name}=${object.kind === 'Tier' ? object.priority : object.spec.priority}`;
+  });
+  return [...parts, ...nodes.map(({ name }) => name), ...(complete ? [] : ['incomplete'])].join(' ');
+}
+
+describe('fileSource', () => {
+  let dir: string;
+  let source: FileSource | null = null;
+  let latest: Snapshot | null = null;
+  let count = 0;
+
+  beforeEach(async () => {
+    dir = await mkdtemp(join(tmpdir(), 'nodewall-watch-'));
+    await mkdir(join(dir, 'm'));
+  });
+  afterEach(async () => {
+    await source?.close();
+    source = null;
+    await rm(dir, { recursive: true });
+  });
+
+  const file = (name: string): string => join(dir, 'm', name);
+  const start = async (options: FileSourceOptions = {}, paths = [join(dir, 'm')]): Promise<FileSource> => {
+    await source?.close();
+    count = 0;
+    source = fileSource(paths, options);
+    await source.start((snapshot) => {
+      latest = snapshot;
+      count++;
+    });
+    return source;
+  };
+  const now = (): string => (latest === null ? 'nothing' : summary(latest));
+  const until = async (expected: string): Promise<void> => {
+    for (let tries = 0; tries < 300 && now() !== expected; tries++) await sleep(10);
+    assert.equal(now(), expected);
+  };
+  const messages = (): string[] =>
+    (latest?.problems ?? []).map((problem) =>
+      formatProblem({ ...problem, file: problem.file.slice(dir.length + 1) }),
+    );
+
+  it('delivers what is there, and what changes', async () => {
+    await writeFile(file('a.yaml'), policy('a') + policy('b'));
+    await start();
+    await until('a=5 b=5');
+    await writeFile(file('a.yaml'), policy('a', 6));
+    await until('a=6');
+    await writeFile(
+      file('c.json'),
+      JSON.stringify({ apiVersion: 'v1', kind: 'Node', metadata: { name: 'n' } }),
+    );
+    await until('a=6 n');
+    await rm(file('a.yaml'));
+    await until('n');
+  });
+
+  it('takes an empty directory for "no policies"', async () => {
+    await start();
+    assert.equal(now(), '');
+    assert.equal(latest?.complete, true);
+  });
+
+  it('keeps the last valid version of an invalid object, and of that alone', async () => {
+    await writeFile(file('a.yaml'), policy('a') + policy('b'));
+    await start();
+    await writeFile(file('a.yaml'), policy('a', 0) + policy('b', 7) + policy('c', 0));
+    await until('a=5 b=7');
+    assert.deepEqual(messages(), [
+      'm/a.yaml:5: ClusterNetworkPolicy/a: spec.priority: must be a number from 1 to 10000, not 0',
+      'm/a.yaml:19: ClusterNetworkPolicy/c: spec.priority: must be a number from 1 to 10000, not 0',
+    ]);
+    await writeFile(file('a.yaml'), policy('b', 7));
+    await until('b=7');
+  });
+
+  it('keeps everything a file held while it is no YAML', async () => {
+    await writeFile(file('a.yaml'), policy('a') + policy('b') + node('n'));
+    await start();
+    await writeFile(file('a.yaml'), `${policy('a', 9)}spec: [`);
+    await sleep(150);
+    assert.equal(now(), 'a=5 b=5 n');
+    assert.equal(latest?.problems.length, 1);
+    await writeFile(file('a.yaml'), policy('a', 9));
+    await until('a=9');
+  });
+
+  it('remembers policies and tiers over a restart beside an invalid file', async () => {
+    const tiered = policy('a', 5, '\n  tier: mine') + tier('mine', 10);
+    await writeFile(file('a.yaml'), tiered);
+    const remembered = JSON.parse(JSON.stringify((await start()).remember()));
+    for (const broken of [
+      'spec: [',
+      `${policy('z')}spec: [`,
+      policy('a', 0),
+      policy('a', 6, '\n  tier: mine'),
+    ]) {
+      await writeFile(file('a.yaml'), broken);
+      await start({ remembered });
+      assert.equal(now(), 'a=5 mine=10', broken);
+    }
+    await writeFile(file('a.yaml'), policy('b'));
+    await start({ remembered });
+    assert.equal(now(), 'b=5');
+  });
+
+  it('waits for a directory that is missing at start, with what is remembered in force', async () => {
+    await writeFile(file('a.yaml'), policy('a'));
+    const remembered = (await start()).remember();
+    await rename(join(dir, 'm'), join(dir, 'away'));
+    await start({ remembered });
+    assert.equal(now(), 'a=5 incomplete');
+    assert.deepEqual(messages(), ["m: can't be read: there is no such file or directory"]);
+    assert.equal(latest?.problems[0]?.unreadable, true);
+    await mkdir(join(dir, 'm'));
+    await writeFile(file('b.yaml'), policy('b'));
+    await until('b=5');
+    await writeFile(file('b.yaml'), policy('b', 6));
+    await until('b=6');
+  });
+
+  it('keeps the last state when the directory goes away, and goes on when it is back', async () => {
+    await writeFile(file('a.yaml'), policy('a') + node('n'));
+    await start();
+    await rm(join(dir, 'm'), { recursive: true });
+    for (let tries = 0; tries < 200 && latest?.problems.length === 0; tries++) await sleep(10);
+    assert.equal(now(), 'a=5 n');
+    assert.equal(latest?.problems.at(-1)?.unreadable, true);
+    await mkdir(join(dir, 'm'));
+    await until('');
+    await writeFile(file('a.yaml'), policy('c'));
+    await until('c=5');
+  });
+
+  it('leaves an object that is there twice as it last was', async () => {
+    await writeFile(file('a.yaml'), policy('a') + node('n', '{v: "1"}'));
+    await start();
+    await writeFile(file('b.yaml'), policy('a', 8) + policy('b') + node('n', '{v: "2"}'));
+    await until('a=5 b=5 n');
+    assert.equal(latest?.objects.nodes[0]?.labels.v, '1');
+    assert.deepEqual(messages(), [
+      `m/a.yaml:1: ClusterNetworkPolicy/a: is there twice: also in ${file('b.yaml')}:1; remove one of them`,
+      `m/a.yaml:8: Node/n: is there twice: also in ${file('b.yaml')}:15; remove one of them`,
+      `m/b.yaml:1: ClusterNetworkPolicy/a: is there twice: also in ${file('a.yaml')}:1; remove one of them`,
+      `m/b.yaml:15: Node/n: is there twice: also in ${file('a.yaml')}:8; remove one of them`,
+    ]);
+    await rm(file('a.yaml'));
+    await until('a=8 b=5 n');
+    assert.equal(latest?.objects.nodes[0]?.labels.v, '2');
+  });
+
+  it('takes a file that is renamed into place, and no temporary ones', async () => {
+    await writeFile(file('a.yaml'), policy('a'));
+    await start();
+    await writeFile(file('.a.yaml.tmp'), policy('x'));
+    await writeFile(file('.#a.yaml'), policy('y'));
+    await symlink('nobody@host.123', file('.#b.yaml'));
+    await writeFile(file('a.yaml~'), policy('z'));
+    await rename(file('.a.yaml.tmp'), file('a.yaml'));
+    await until('x=5');
+    assert.deepEqual(messages(), []);
+  });
+
+  it('follows the swap of a ConfigMap mount', async () => {
+    const version = async (name: string, text: string): Promise<void> => {
+      await mkdir(file(name));
+      await writeFile(join(file(name), 'a.yaml'), text);
+      await symlink(name, file('..data_tmp'));
+      await rename(file('..data_tmp'), file('..data'));
+    };
+    await version('..2024_1', policy('a'));
+    await symlink('..data/a.yaml', file('a.yaml'));
+    await start();
+    assert.equal(now(), 'a=5');
+    for (const [index, priority] of [6, 7, 8].entries()) {
+      await version(`..2024_${index + 2}`, policy('a', priority));
+      await rm(file(`..2024_${index + 1}`), { recursive: true });
+      await until(`a=${priority}`);
+    }
+    assert.deepEqual(messages(), []);
+  });
+
+  it('reads a file once that several paths reach', async () => {
+    await writeFile(file('a.yaml'), policy('a'));
+    await symlink('.', file('loop'));
+    await symlink('a.yaml', file('b.yaml'));
+    await start({}, [join(dir, 'm'), file('a.yaml'), join(dir, 'm')]);
+    assert.equal(now(), 'a=5');
+    assert.deepEqual(messages(), []);
+  });
+
+  it('says nothing where nothing changed, and keeps lists that did not', async () => {
+    await writeFile(
+      file('n.json'),
+      JSON.stringify({ apiVersion: 'v1', kind: 'Node', metadata: { name: 'n' } }),
+    );
+    await writeFile(file('a.yaml'), policy('a'));
+    await start({ poll: 20 });
+    const nodes = latest?.objects.nodes;
+    await sleep(300);
+    assert.equal(count, 1);
+    await writeFile(file('a.yaml'), policy('a', 6));
+    await until('a=6 n');
+    assert.equal(latest?.objects.nodes, nodes);
+  });
+
+  it('comes to the same state as a fresh reading, whatever happened before', async () => {
+    await start();
+    const texts = [policy('a'), policy('b') + tier('t', 7), policy('c', 3, '\n  tier: t'), node('n')];
+    for (const [index, text] of [...texts, ...texts.toReversed(), ...texts].entries()) {
+      await writeFile(file(`${index % 5}.yaml`), text);
+      await sleep(3);
+    }
+    for (let index = 0; index < 5; index++) await rm(file(`${index}.yaml`), { force: true });
+    for (const [index, text] of texts.entries()) await writeFile(file(`f${index}.yaml`), text);
+    await until('a=5 b=5 c=3 t=7 n');
+    assert.deepEqual(latest?.objects, (await loadManifests([join(dir, 'm')])).objects);
+  });
+});
