@@ -1,4 +1,3 @@
-import type { JsonValue } from 'nftables-napi';
 import { receive } from '../agent/receive/receive.ts';
 import { type StateFile, stateFile } from '../agent/receive/statefile.ts';
 import type { NodeState } from '../apis/compiled.ts';
@@ -15,7 +14,7 @@ const WRITE_DELAY = 500;
  */
 export function lastGood(stateDir: string, node: string, log: Log) {
   const state = saver<NodeState>(stateFile(stateDir, 'node-state.jsonl'), stateText, log);
-  const manifests = saver<JsonValue>(
+  const manifests = saver<object>(
     stateFile(stateDir, 'manifests.json'),
     (value) => JSON.stringify(value),
     log,
@@ -31,7 +30,7 @@ export function lastGood(stateDir: string, node: string, log: Log) {
       }
       return found;
     },
-    readManifests: (): Promise<JsonValue | null> => manifests.read((text) => JSON.parse(text)),
+    readManifests: (): Promise<unknown> => manifests.read((text) => JSON.parse(text)),
     async flush(): Promise<void> {
       await Promise.all([state.flush(), manifests.flush()]);
     },

@@ -7,7 +7,7 @@ import type { NodeState } from '../apis/compiled.ts';
 import type { Config } from '../apis/config.ts';
 import { compile } from '../controller/compile/compile.ts';
 import { nodeView } from '../controller/publish/nodeview.ts';
-import { FileSource } from '../controller/watch/filesource.ts';
+import { fileSource } from '../controller/watch/filesource.ts';
 import type { Snapshot } from '../controller/watch/source.ts';
 import { type AgentOptions, untilStopped } from './agent.ts';
 import { CommandError, EXIT, type ExitStatus } from './exit.ts';
@@ -47,7 +47,7 @@ export async function runStandalone({ options, manifests, config, log, kernel }:
   };
   const reconciler = new NodeRuleReconciler(kernel);
   const enforcer = new Enforcer({ reconciler, config, events, clock: systemClock });
-  const source = new FileSource({ paths: manifests, remembered: await saved.readManifests() });
+  const source = fileSource(manifests, { remembered: await saved.readManifests() });
   const target = new Target(enforcer, { node, log, reports });
   let latest: Snapshot | null = null;
   await source.start((snapshot) => {

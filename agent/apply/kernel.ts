@@ -3,7 +3,7 @@ import { BITS, type Cidr, type Family, WIDTH } from '../../apis/address.ts';
 import { unpackAddress } from '../../apis/memberset.ts';
 import { type ChainVerdict, TABLE } from '../render/ruleset.ts';
 import type { HeldSet } from './held.ts';
-import type { MemberChange } from './transaction.ts';
+import type { MapChange, MemberChange } from './transaction.ts';
 
 /** The part of nftables-napi that the reconciler uses; tests put a fake in its place. */
 export type NftCommands = Pick<Nftables, 'run' | 'check'>;
@@ -34,6 +34,67 @@ export function toSetOperations(change: MemberChange): SetOperation[] {
     } else if (singles.length > 0) operations.push({ ...where, op, keys: singles });
   }
   return operations;
+}
+
+/** The change of one port map; keys are ports in network byte order. */
+export function toMapOperations({ map, removed, added }: MapChange): SetOperation[] {
+  const where = { ...TABLE_OF, set: map, keyLength: 2 };
+  const operations: SetOperation[] = [];
+  if (removed.length > 0) operations.push({ ...where, op: 'delete', keys: packPorts(removed) });
+  if (added.length > 0) {
+    const verdicts = added.map(([, verdict]) => verdict);
+    operations.push({ ...where, op: 'add', keys: packPorts(added.map(([port]) => port)), verdicts });
+  }
+  return operations;
+}
+
+/**
+ * At most this many elements in one kernel transaction. A hash set grows by a deferred work of the kernel (lib/rhashtable.c): filled by one
+ * transaction it stays small for long and its chains long. Measured: 100,000 addresses 0.2 to 1.4 s in one batch, 0.12 s in these.
+ */
+const BATCH_ELEMENTS = 8192;
+
+/** The operations in order, as few batches as hold them: a small change is one, and atomic. */
+export function toBatches(operations: readonly SetOperation[]): SetOperation[][] {
+  const batches: SetOperation[][] = [];
+  let room = 0;
+  for (const operation of operations.flatMap(splitOperation)) {
+    const count = elementCount(operation);
+    if (count > room) {
+      batches.push([]);
+      room = BATCH_ELEMENTS;
+    }
+    batches.at(-1)?.push(operation);
+    room -= count;
+  }
+  return batches;
+}
+
+function elementCount(operation: SetOperation): number {
+  if (operation.op === 'flush') return 1;
+  return 'keys' in operation
+    ? operation.keys.length / operation.keyLength
+    : operation.ranges.length / (2 * operation.keyLength);
+}
+
+function splitOperation(operation: SetOperation): SetOperation[] {
+  const count = elementCount(operation);
+  if (operation.op === 'flush' || count <= BATCH_ELEMENTS) return [operation];
+  return Array.from({ length: Math.ceil(count / BATCH_ELEMENTS) }, (_, i) => {
+    const from = i * BATCH_ELEMENTS;
+    const to = Math.min(count, from + BATCH_ELEMENTS);
+    const bytes = (packed: Uint8Array, width: number) => packed.subarray(from * width, to * width);
+    const verdicts = operation.verdicts && { verdicts: operation.verdicts.slice(from, to) };
+    return 'keys' in operation
+      ? { ...operation, keys: bytes(operation.keys, operation.keyLength), ...verdicts }
+      : { ...operation, ranges: bytes(operation.ranges, 2 * operation.keyLength), ...verdicts };
+  });
+}
+
+function packPorts(ports: readonly number[]): Uint8Array {
+  const packed = Buffer.alloc(2 * ports.length);
+  for (const [i, port] of ports.entries()) packed.writeUInt16BE(port, 2 * i);
+  return packed;
 }
 
 /** A single address in an interval set is a range with one address. */

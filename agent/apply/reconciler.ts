@@ -3,7 +3,15 @@ import type { RuleSource } from '../../apis/compiled.ts';
 import { sameMembers } from '../../apis/memberset.ts';
 import { type Chain, type Ruleset, TABLE } from '../render/ruleset.ts';
 import { type Held, type HeldChain, type HeldSet, heldAfter, NOTHING_HELD } from './held.ts';
-import { type Kernel, readPortMap, readSet, readTable, toSetOperations } from './kernel.ts';
+import {
+  type Kernel,
+  readPortMap,
+  readSet,
+  readTable,
+  toBatches,
+  toMapOperations,
+  toSetOperations,
+} from './kernel.ts';
 import { type Command, isEmpty, type Transaction, transaction } from './transaction.ts';
 
 /** The kernel refused a part of a transaction; what was in force still is. */
@@ -58,7 +66,7 @@ export class NodeRuleReconciler {
       this.#held = null;
       await this.#run('rename', change.rename);
       await this.#run('prepare', change.prepare);
-      await this.#changeMembers(change);
+      await this.#changeElements(change);
       await this.#run('swap', change.swap);
       const structure = change.rename.length + change.prepare.length + change.swap.length > 0;
       if (structure) this.#takeDigests(desired, await readTable(this.#kernel));
@@ -98,11 +106,12 @@ export class NodeRuleReconciler {
     }
   }
 
-  async #changeMembers({ members }: Transaction): Promise<void> {
-    if (members.length === 0) return;
+  async #changeElements({ members, maps }: Transaction): Promise<void> {
+    const operations = [...members.flatMap(toSetOperations), ...maps.flatMap(toMapOperations)];
     try {
-      const result = await this.#kernel.netlink.batch(members.flatMap(toSetOperations));
-      this.#remember(result.generation);
+      for (const batch of toBatches(operations)) {
+        this.#remember((await this.#kernel.netlink.batch(batch)).generation);
+      }
     } catch (error) {
       throw new ApplyError('members', null, error);
     }

@@ -1,19 +1,12 @@
 import { type Cidr, type Family, lastAddress, WIDTH } from '../../apis/address.ts';
 import type { RuleSource } from '../../apis/compiled.ts';
 import { diffSingles, packAddress } from '../../apis/memberset.ts';
-import {
-  baseLines,
-  identifier,
-  mapElements,
-  mapLines,
-  rulesetText,
-  ruleText,
-  setLines,
-} from '../render/nfttext.ts';
+import { baseLines, identifier, mapLines, rulesetText, ruleText, setLines } from '../render/nfttext.ts';
 import {
   type Chain,
   type ChainVerdict,
   type NamedSet,
+  type PortMap,
   type Ruleset,
   TABLE,
   targets,
@@ -27,7 +20,7 @@ import { type Held, type HeldSet, holdsChain, sameBase } from './held.ts';
  * 1. rename: chains whose rules we can't vouch for are moved aside; they stay in force.
  * 2. prepare: new sets and new fixed chains, not reachable from any hook yet. Anonymous interval sets and set members
  *    must be there a transaction before they are used: measured, else packets leak in the moment after the commit.
- * 3. members: elements of address sets, by netlink.
+ * 3. members, maps: elements of address sets and of the index's port maps, by netlink, in one batch.
  * 4. swap: the index chains and maps, and the end of what is not needed any more.
  *
  * A part that has nothing to do is empty. `rebuild` is set where what is held can't be changed in place (a set of our name and
@@ -37,6 +30,7 @@ export interface Transaction {
   readonly rename: readonly Command[];
   readonly prepare: readonly Command[];
   readonly members: readonly MemberChange[];
+  readonly maps: readonly MapChange[];
   readonly swap: readonly Command[];
 }
 
@@ -57,6 +51,13 @@ export interface MemberChange {
   readonly removedRanges: Uint8Array;
 }
 
+/** Elements to delete from and to add to one port map; a port in both is replaced. */
+export interface MapChange {
+  readonly map: string;
+  readonly removed: readonly number[];
+  readonly added: readonly (readonly [number, ChainVerdict])[];
+}
+
 const table = `${TABLE.family} ${TABLE.name}`;
 
 export function transaction(held: Held, desired: Ruleset): Transaction {
@@ -67,22 +68,19 @@ export function transaction(held: Held, desired: Ruleset): Transaction {
     chains: renameChains(held.chains, desired, renames),
     maps: renameTargets(held.maps, renames),
   };
-  const newChains = [...desired.chains.values()].filter(
-    (chain) => chain.fixed && !now.chains.has(chain.name),
-  );
-  const newSets = [...desired.sets.values()].filter((set) => !now.sets.has(set.name));
   return {
     rename: [...renames].map(([from, to]) =>
       command(`rename chain ${table} ${identifier(from)} ${identifier(to)}`),
     ),
-    prepare: prepare(now, newSets, newChains),
+    prepare: prepare(now, desired),
     members: [...desired.sets.values()].flatMap((set) => memberChange(now.sets.get(set.name), set) ?? []),
+    maps: [...desired.maps.values()].flatMap((map) => mapChange(now.maps, map) ?? []),
     swap: swap(now, desired),
   };
 }
 
-export function isEmpty({ rename, prepare, members, swap }: Transaction): boolean {
-  return rename.length + prepare.length + members.length + swap.length === 0;
+export function isEmpty({ rename, prepare, members, maps, swap }: Transaction): boolean {
+  return rename.length + prepare.length + members.length + maps.length + swap.length === 0;
 }
 
 function command(text: string, source: RuleSource | null = null): Command {
@@ -106,7 +104,7 @@ function needsRebuild(held: Held, desired: Ruleset): boolean {
 
 function rebuild(desired: Ruleset): Transaction {
   const replace = `add table ${table}\ndelete table ${table}\n${rulesetText(desired)}`;
-  return { rename: [], prepare: [], members: [], swap: [command(replace)] };
+  return { rename: [], prepare: [], members: [], maps: [], swap: [command(replace)] };
 }
 
 /**
@@ -161,14 +159,22 @@ function renameTargets(maps: Held['maps'], renames: ReadonlyMap<string, string>)
   return new Map([...maps].map(([name, entries]) => [name, entries && renameEntries(entries)]));
 }
 
-function prepare(held: Held, sets: readonly NamedSet[], chains: readonly Chain[]): Command[] {
+function prepare(held: Held, desired: Ruleset): Command[] {
   const commands: Command[] = [];
   if (!held.table) commands.push(command(`add table ${table}`));
-  for (const set of sets) {
+  for (const set of desired.sets.values()) {
+    if (held.sets.has(set.name)) continue;
     commands.push(
       command(`add set ${table} ${identifier(set.name)} { ${setLines(set, false).join('; ')}; }`),
     );
   }
+  for (const map of desired.maps.values()) {
+    if (held.maps.has(map.name)) continue;
+    commands.push(
+      command(`add map ${table} ${identifier(map.name)} { ${mapLines(map, false).join('; ')}; }`),
+    );
+  }
+  const chains = [...desired.chains.values()].filter((chain) => chain.fixed && !held.chains.has(chain.name));
   for (const chain of chains) commands.push(addChain(chain));
   for (const chain of chains) commands.push(...addRules(chain));
   return commands;
@@ -239,7 +245,6 @@ function swap(held: Held, desired: Ruleset): Command[] {
   return [
     ...chains,
     ...flushed.map((name) => command(`flush chain ${table} ${identifier(name)}`)),
-    ...mapCommands(held, desired),
     ...changed.flatMap(addRules),
     ...unwantedMaps.map((name) => command(`delete map ${table} ${identifier(name)}`)),
     ...unwantedChains.map((name) => command(`delete chain ${table} ${identifier(name)}`)),
@@ -247,33 +252,23 @@ function swap(held: Held, desired: Ruleset): Command[] {
   ];
 }
 
-function mapCommands(held: Held, desired: Ruleset): Command[] {
-  const commands: Command[] = [];
-  for (const map of desired.maps.values()) {
-    const before = held.maps.get(map.name);
-    const name = identifier(map.name);
-    if (before == null) {
-      commands.push(command(`add map ${table} ${name} { ${mapLines(map).join('; ')}; }`));
-      continue;
-    }
-    const differs = (
-      [port, verdict]: readonly [number, ChainVerdict],
-      other: ReadonlyMap<number, ChainVerdict>,
-    ) => other.get(port)?.chain !== verdict.chain || other.get(port)?.kind !== verdict.kind;
-    const removed = [...before].filter((entry) => differs(entry, map.entries));
-    const added = [...map.entries].filter((entry) => differs(entry, before));
-    if (removed.length > 0) {
-      commands.push(
-        command(`delete element ${table} ${name} { ${removed.map(([port]) => port).join(', ')} }`),
-      );
-    }
-    if (added.length > 0) commands.push(command(`add element ${table} ${name} { ${mapElements(added)} }`));
-  }
-  return commands;
+/**
+ * A map that is there under its name has the same content; it differs only where chains it leads to were moved aside (or somebody changed
+ * it), so setting it right in place, before the swap, changes no verdict.
+ */
+function mapChange(held: Held['maps'], map: PortMap): MapChange | null {
+  const before = held.get(map.name) ?? new Map<number, ChainVerdict>();
+  const differs = (
+    [port, verdict]: readonly [number, ChainVerdict],
+    other: ReadonlyMap<number, ChainVerdict>,
+  ) => other.get(port)?.chain !== verdict.chain || other.get(port)?.kind !== verdict.kind;
+  const removed = [...before].filter((entry) => differs(entry, map.entries)).map(([port]) => port);
+  const added = [...map.entries].filter((entry) => differs(entry, before));
+  return removed.length + added.length === 0 ? null : { map: map.name, removed, added };
 }
 
 /** As `dump transaction` prints it. */
-export function transactionText({ rename, prepare, members, swap }: Transaction): string {
+export function transactionText({ rename, prepare, members, maps, swap }: Transaction): string {
   const part = (title: string, lines: readonly string[]) =>
     lines.length === 0 ? [] : [`# ${title}`, ...lines];
   const count = (bytes: Uint8Array, width: number) => bytes.length / width;
@@ -294,6 +289,13 @@ export function transactionText({ rename, prepare, members, swap }: Transaction)
         const removed = count(change.removedSingles, width) + count(change.removedRanges, 2 * width);
         return `# netlink: set ${change.set}: ${added} elements added, ${removed} deleted`;
       }),
+    ),
+    ...part(
+      'maps',
+      maps.map(
+        ({ map, added, removed }) =>
+          `# netlink: map ${map}: ${added.length} elements added, ${removed.length} deleted`,
+      ),
     ),
     ...part(
       'swap',

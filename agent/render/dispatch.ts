@@ -102,7 +102,7 @@ function portDispatch(name: string, protocol: PortProtocol, entries: readonly Po
     const { ports, ranges, lists } = segmentMaps(name, segment.members);
     chains.push(...lists);
     if (ports.size > 0) {
-      const map = { name: `${name}-ports-${maps.length}`, entries: ports };
+      const map = { name: `${name}-ports-${shortHash(10, [...ports])}`, entries: ports };
       maps.push(map);
       rules.push(plain({ kind: 'portMap', protocol, map: map.name }));
     }

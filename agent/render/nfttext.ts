@@ -22,7 +22,7 @@ import {
 export function rulesetText(ruleset: Ruleset): string {
   const blocks = [
     ...[...ruleset.sets.values()].map((set) => block('set', set.name, setLines(set, true))),
-    ...[...ruleset.maps.values()].map((map) => block('map', map.name, mapLines(map))),
+    ...[...ruleset.maps.values()].map((map) => block('map', map.name, mapLines(map, true))),
     ...[...ruleset.chains.values()].map((chain) => block('chain', chain.name, chainLines(chain))),
   ];
   return `table ${TABLE.family} ${TABLE.name} {\n${blocks.join('\n')}}\n`;
@@ -42,14 +42,13 @@ export function setLines(set: NamedSet, withMembers: boolean): string[] {
   return lines;
 }
 
-export function mapLines(map: PortMap): string[] {
+export function mapLines(map: PortMap, withElements: boolean): string[] {
   const lines = ['type inet_service : verdict'];
-  if (map.entries.size > 0) lines.push(`elements = { ${mapElements(map.entries)} }`);
+  const elements = withElements
+    ? [...map.entries].map(([port, verdict]) => `${port} : ${chainVerdict(verdict)}`)
+    : [];
+  if (elements.length > 0) lines.push(`elements = { ${elements.join(', ')} }`);
   return lines;
-}
-
-export function mapElements(entries: Iterable<readonly [number, ChainVerdict]>): string {
-  return [...entries].map(([port, verdict]) => `${port} : ${chainVerdict(verdict)}`).join(', ');
 }
 
 export function chainLines(chain: Chain): string[] {

@@ -128,7 +128,10 @@ export interface NamedSet {
   readonly comment: string;
 }
 
-/** A named hash map from destination port to verdict. */
+/**
+ * A named hash map from destination port to verdict, named for its content like a fixed chain. Filled by netlink before it is used:
+ * libnftables 1.0.6 reads every interval set of the table back from the kernel before it adds one element (0.4 s at 100,000 members).
+ */
 export interface PortMap {
   readonly name: string;
   /** Sorted by port. */
