@@ -18,6 +18,6 @@ export function claimedIdentity(raw: unknown): { identity: string; kind: string;
   return {
     identity: `${text(kind)}|${group}|${inNamespace}|${text(name)}`,
     kind: text(kind),
-    name: inNamespace === '' ? text(name) : `${inNamespace}/${text(name)}`,
+    name: inNamespace === '' || text(name) === '' ? text(name) : `${inNamespace}/${text(name)}`,
   };
 }

@@ -22,7 +22,9 @@ export function checkPeer(
   const peer = asFields(raw);
   if (peer === null) return;
   const kinds = Object.keys(peer).filter((field) => KINDS.includes(field));
-  checkOneKind(kinds, path, found);
+  // Of an unknown field the schema says enough.
+  const unknown = Object.keys(peer).filter((field) => field !== 'scope' && !KINDS.includes(field));
+  if (kinds.length > 0 || unknown.length === 0) checkOneKind(kinds, path, found);
   if (peer.scope === 'ClusterSet') found.error([...path, 'scope'], 'ClusterSet is not supported for Nodes');
   for (const kind of NOT_FOR_NODES) {
     if (kind in peer) found.error([...path, kind], 'is not supported for Nodes');

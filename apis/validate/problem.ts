@@ -63,7 +63,7 @@ export function formatPath(path: FieldPath): string {
 export function formatProblem(problem: Problem): string {
   const { severity, file, line, kind, name, path, message } = problem;
   const place = line === 0 ? file : `${file}:${line}`.replace(/^:/, '');
-  const object = name === '' ? kind : `${kind}/${name}`;
+  const object = [kind, name].filter((part) => part !== '').join('/');
   const text = severity === 'error' ? message : `${severity}: ${message}`;
   const parts = [plain(place), plain(object), path, text];
   return parts.filter((part) => part !== '').join(': ');

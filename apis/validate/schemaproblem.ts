@@ -65,6 +65,7 @@ function oneOf(words: readonly string[]): string {
 }
 
 function typeHint(path: FieldPath, { type }: JsonSchema, value: unknown): string {
+  if (value === null && typeof path.at(-1) === 'number') return '; remove the item or write it out';
   if (value === null) {
     const empty = { array: '[]', object: '{}', string: '""' }[String(type)];
     return empty === undefined ? '; leave the field out' : `; write ${empty} or leave the field out`;

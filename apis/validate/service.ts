@@ -33,7 +33,7 @@ export function checkProtocol(raw: unknown, path: FieldPath, apiGroup: ApiGroup,
   const protocol = asFields(raw);
   if (protocol === null) return;
   const names = Object.keys(protocol).filter((name) => ['icmp', 'icmpv6', 'igmp'].includes(name));
-  if (names.length === 0)
+  if (Object.keys(protocol).length === 0)
     found.error(path, 'is empty; it needs one of icmp, icmpv6, igmp (icmp: {} is all of it)');
   if (names.length > 1) {
     found.error(path, `has ${names.join(' and ')} in one item; write one item for each (items are OR-ed)`);

@@ -27,9 +27,12 @@ export function parseYaml(text: string): YamlResult {
       return { reason: `is no YAML: ${firstLine(error.message)}`, line: counter.linePos(error.pos[0]).line };
     }
     const value: unknown = document.toJS({ maxAliasCount: 100 });
+    if (text.includes('*') && isCyclic(value, new Set(), new Set())) {
+      return { reason: 'is no YAML: an alias stands within what it is an alias of', line: 1 };
+    }
     return { value, lineOf: (path) => counter.linePos(offsetOf(document, path)).line };
   } catch (error) {
-    return { reason: failure(error), line: 1 };
+    return { reason: failure(error), line: aliasLine(text, error) };
   }
 }
 
@@ -37,6 +40,24 @@ function failure(error: unknown): string {
   if (error instanceof RangeError) return 'is nested too deeply';
   const { message } = error as Error;
   return `is no YAML: ${firstLine(message)}`;
+}
+
+/** The line of an alias that points nowhere, which the parser tells by name alone. */
+function aliasLine(text: string, error: unknown): number {
+  const name = /^Unresolved alias .*: (\S+)$/.exec((error as Error).message)?.[1];
+  const offset = name === undefined ? -1 : text.indexOf(`*${name}`);
+  return text.slice(0, Math.max(0, offset)).split('\n').length;
+}
+
+/** Whether the value contains itself; each part is looked at once. Too deep a value overflows the stack, as in the parser. */
+function isCyclic(value: unknown, around: Set<unknown>, done: Set<unknown>): boolean {
+  if (typeof value !== 'object' || value === null || done.has(value)) return false;
+  if (around.has(value)) return true;
+  around.add(value);
+  for (const part of Object.values(value)) if (isCyclic(part, around, done)) return true;
+  around.delete(value);
+  done.add(value);
+  return false;
 }
 
 function firstLine(text: string): string {
