@@ -4,9 +4,12 @@
 #include <libnftnl/common.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <memory>
+#include <numeric>
 #include <span>
 
 #include "core/failure.h"
@@ -45,6 +48,22 @@ bool increment(std::span<uint8_t> key) {
     if (++key[i] != 0) return true;
   }
   return false;
+}
+
+// The order to send elements in: as given, but ranges from the highest down. The kernel's tree looks for overlaps around each
+// new element, and ascending ranges make that ten times as slow (6.18: 100,000 ranges in 3.5 s, descending in 0.4 s).
+std::vector<uint32_t> sending_order(const SetOperation& operation) {
+  std::vector<uint32_t> order(count_of(operation));
+  std::iota(order.begin(), order.end(), 0u);
+  if (operation.shape != Shape::ranges) return order;
+  std::reverse(order.begin(), order.end());
+  const auto higher = [&](uint32_t a, uint32_t b) {
+    const uint8_t* data = operation.data.data();
+    return std::memcmp(data + a * width_of(operation), data + b * width_of(operation), operation.key_length) > 0;
+  };
+  // Callers mostly have them sorted ascending, which is descending by now.
+  if (!std::is_sorted(order.begin(), order.end(), higher)) std::sort(order.begin(), order.end(), higher);
+  return order;
 }
 
 // The netlink messages of one batch in one buffer, and which operation each belongs to.
@@ -137,12 +156,13 @@ class Batch {
   uint32_t put_elements(const SetOperation& operation, size_t index, uint32_t sequence) {
     const size_t count = count_of(operation);
     const size_t room = element_room(operation);
+    const std::vector<uint32_t> order = sending_order(operation);
     for (size_t done = 0; done < count;) {
       nlmsghdr* message = start(operation, index, sequence++);
       nlattr* elements = mnl_attr_nest_start(message, NFTA_SET_ELEM_LIST_ELEMENTS);
       const size_t begin = message->nlmsg_len;
       while (done < count && message->nlmsg_len - begin + room <= elements_limit) {
-        put_element(message, operation, done++);
+        put_element(message, operation, order[done++]);
       }
       mnl_attr_nest_end(message, elements);
       finish(message);
@@ -158,15 +178,18 @@ class Batch {
     if (operation.shape == Shape::concatenated_ranges) put_key(message, NFTA_SET_ELEM_KEY_END, first + length, length);
     if (!operation.verdict_of.empty()) put_verdict(message, operation.verdicts[operation.verdict_of[index]]);
     mnl_attr_nest_end(message, element);
-    if (operation.shape != Shape::ranges) return;
+    // After its start: the kernel refuses an end that ends nothing (EEXIST).
+    if (operation.shape == Shape::ranges) put_range_end(message, first + length, length);
+  }
 
-    end_.assign(first + length, first + 2 * length);
-    // A range that ends at the highest key has no end element: it is open to the right.
+  // A range that ends at the highest key has no end element: it is open to the right.
+  void put_range_end(nlmsghdr* message, const uint8_t* last, size_t length) {
+    end_.assign(last, last + length);
     if (!increment(end_)) return;
-    nlattr* end = mnl_attr_nest_start(message, NFTA_LIST_ELEM);
+    nlattr* element = mnl_attr_nest_start(message, NFTA_LIST_ELEM);
     put_key(message, NFTA_SET_ELEM_KEY, end_.data(), length);
     mnl_attr_put_u32(message, NFTA_SET_ELEM_FLAGS, htonl(NFT_SET_ELEM_INTERVAL_END));
-    mnl_attr_nest_end(message, end);
+    mnl_attr_nest_end(message, element);
   }
 
   static void put_key(nlmsghdr* message, uint16_t attribute, const uint8_t* key, size_t length) {

@@ -101,6 +101,7 @@ void Monitor::start(OnEvent on_event, std::function<void()> on_end) {
 }
 
 void Monitor::stop() {
+  const std::lock_guard lock(stopping_);
   if (!thread_.joinable()) return;
   eventfd_write(wake_, 1);
   thread_.join();

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -55,7 +56,7 @@ class Monitor {
 
   // on_end is called last, on the thread.
   void start(OnEvent on_event, std::function<void()> on_end);
-  // Waits for the thread's end: at most for one call of on_event. Idempotent.
+  // Waits for the thread's end: at most for one call of on_event. Idempotent, from any thread but the monitor's own.
   void stop();
 
  private:
@@ -67,6 +68,7 @@ class Monitor {
   CommitCounter counter_;
   int wake_;
   std::vector<char> buffer_;
+  std::mutex stopping_;
   std::thread thread_;
 };
 
