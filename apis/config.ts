@@ -23,7 +23,10 @@ export interface FailsafeEntry {
 export interface Config {
   readonly exemptions: Readonly<Record<Exemption, boolean>>;
   /** Group name to link group number; `pods` and `clusternet` are always there. */
-  readonly interfaceGroups: Readonly<Record<string, number>>;
+  readonly interfaceGroups: Readonly<Record<string, number>> & {
+    readonly pods: number;
+    readonly clusternet: number;
+  };
   readonly failsafe: {
     readonly ingress: readonly FailsafeEntry[];
     readonly egress: readonly FailsafeEntry[];

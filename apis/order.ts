@@ -26,7 +26,10 @@ function compareCodePoints(a: string, b: string): number {
 
 /** Evaluation order of rules: ingress first, then by their policies' places, then by index. */
 export function inEvaluationOrder(rules: readonly CompiledRule[]): CompiledRule[] {
-  const placed = rules.map((rule) => ({ rule, place: { ...rule, ...rule.source, name: rule.source.policy } }));
+  const placed = rules.map((rule) => ({
+    rule,
+    place: { ...rule, ...rule.source, name: rule.source.policy },
+  }));
   placed.sort(
     ({ place: a }, { place: b }) =>
       Number(a.direction === 'egress') - Number(b.direction === 'egress') ||

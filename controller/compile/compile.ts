@@ -1,10 +1,10 @@
 import type { Compiled, CompiledPolicy, CompiledRule, RuleSource } from '../../apis/compiled.ts';
 import { shortHash } from '../../apis/hash.ts';
 import type { AppliedTo, ClusterNetworkPolicy, ClusterObjects, Direction, Rule } from '../../apis/objects.ts';
+import { comparePlace } from '../../apis/order.ts';
 import { type ObjectIndex, objectIndex } from '../index/objectindex.ts';
 import { formatSelector } from '../index/selector.ts';
 import { type AddressSets, addressSets } from './addressset.ts';
-import { comparePlace } from '../../apis/order.ts';
 import { ruleNames } from './rulename.ts';
 import { toServices } from './services.ts';
 import { tierName, tierPriority } from './tiers.ts';
