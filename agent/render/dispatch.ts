@@ -80,13 +80,13 @@ interface PortEntry {
 function portEntry({ rule, chain }: Entry, protocol: PortProtocol, scope: readonly PortRange[]): PortEntry[] {
   if (scope.length === 0) return [];
   if (rule.services.length === 0) return [{ chain, ranges: null }];
-  const ranges = rule.services.flatMap((service) =>
-    service.protocol === protocol ? [service.ports ?? ALL_PORTS] : [],
-  );
-  const inside = intersectPorts(unionPorts(ranges), scope);
-  if (inside.length === 0) return [];
-  const every = portCount(inside) === portCount(scope);
-  return [{ chain, ranges: every ? null : inside }];
+  const named: PortRange[] = [];
+  for (const service of rule.services)
+    if (service.protocol === protocol) named.push(service.ports ?? ALL_PORTS);
+  if (named.length === 0) return [];
+  const ranges = intersectPorts(unionPorts(named), scope);
+  if (ranges.length === 0) return [];
+  return [{ chain, ranges: portCount(ranges) === portCount(scope) ? null : ranges }];
 }
 
 /** Chain `name`: the segments and the rules for every port, in order. */
@@ -151,6 +151,9 @@ function segments(entries: readonly PortEntry[]): Segment[] {
  */
 function wideRules(entries: readonly PortEntry[]): Set<string> {
   const wide = new Set<string>();
+  const lists = entries.flatMap(({ ranges }) => (ranges === null ? [] : [ranges]));
+  // A single port is one interval, whatever the others are.
+  if (lists.every((ranges) => ranges.every(([first, last]) => first === last))) return wide;
   for (;;) {
     const left = entries.flatMap(({ chain, ranges }) =>
       ranges === null || wide.has(chain) ? [] : [{ chain, ranges }],
@@ -218,9 +221,10 @@ function target(
   active: ReadonlySet<number>,
   lists: Map<string, Chain>,
 ): string {
+  const [first] = active;
+  const only = active.size === 1 ? members[first ?? 0]?.chain : undefined;
+  if (only !== undefined) return only;
   const chains = [...active].sort((a, b) => a - b).flatMap((i) => members[i]?.chain ?? []);
-  const [only] = chains;
-  if (only !== undefined && chains.length === 1) return only;
   const listName = `${name}-list-${shortHash(10, chains)}`;
   if (!lists.has(listName)) {
     const rules = chains.map((chain) => plain({ kind: 'jump', chain }));

@@ -5,7 +5,8 @@ import type { PortRange } from '../../apis/compiled.ts';
 export const ALL_PORTS: PortRange = [0, 65535];
 
 /** Sorted, disjoint, not adjacent. */
-export function unionPorts(ranges: readonly PortRange[]): PortRange[] {
+export function unionPorts(ranges: readonly PortRange[]): readonly PortRange[] {
+  if (ranges.length < 2) return ranges;
   const merged: PortRange[] = [];
   for (const [first, last] of [...ranges].sort((a, b) => a[0] - b[0])) {
     const previous = merged.at(-1);
@@ -15,15 +16,16 @@ export function unionPorts(ranges: readonly PortRange[]): PortRange[] {
   return merged;
 }
 
-export function intersectPorts(a: readonly PortRange[], b: readonly PortRange[]): PortRange[] {
-  return unionPorts(
-    a.flatMap(([first, last]) =>
-      b.flatMap(([otherFirst, otherLast]): PortRange[] => {
-        const range: PortRange = [Math.max(first, otherFirst), Math.min(last, otherLast)];
-        return range[0] <= range[1] ? [range] : [];
-      }),
-    ),
-  );
+/** Of two unions; again one. */
+export function intersectPorts(a: readonly PortRange[], b: readonly PortRange[]): readonly PortRange[] {
+  const common: PortRange[] = [];
+  for (const [first, last] of a) {
+    for (const [otherFirst, otherLast] of b) {
+      const range: PortRange = [Math.max(first, otherFirst), Math.min(last, otherLast)];
+      if (range[0] <= range[1]) common.push(range);
+    }
+  }
+  return common;
 }
 
 export function portCount(ranges: readonly PortRange[]): number {

@@ -3,6 +3,7 @@ import type { AddressSet, CompiledRule } from '../../apis/compiled.ts';
 import { shortHash } from '../../apis/hash.ts';
 import { coversFamily, type FamilyMembers, memberCount, unpackAddress } from '../../apis/memberset.ts';
 import { chainName, comment, setName } from './name.ts';
+import { ruleText } from './nfttext.ts';
 import type { Chain, Match, NamedSet, NftRule, Statement } from './ruleset.ts';
 import { serviceMatches } from './servicematch.ts';
 
@@ -131,7 +132,7 @@ export function ruleChain(rule: CompiledRule, set: AddressSet | null): { chain: 
   const named = new Set(rules.flatMap(({ matches }) => matches.flatMap(setOf)));
   const name = chainName(
     source.direction,
-    shortHash(10, rule.id, rules.map(hashable)),
+    shortHash(10, rule.id, rules.map(ruleText)),
     `${source.policy}-${source.rule}`,
   );
   return {
@@ -150,9 +151,4 @@ function requiredFamily(matches: readonly Match[]): Family | null {
     if (match.match === 'igmp' || match.match === 'address') return 4;
   }
   return null;
-}
-
-/** JSON has no bigint. */
-function hashable(rule: NftRule): string {
-  return JSON.stringify(rule, (_, value: unknown) => (typeof value === 'bigint' ? `${value}` : value));
 }
