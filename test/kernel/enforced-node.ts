@@ -123,8 +123,16 @@ function toRunningAgent(child: ChildProcess): RunningAgent {
       // bin/nodewall may start Node instead of becoming it: a kill -9 must reach the agent itself.
       const pids = await descendants(child.pid);
       if (signal === 'SIGKILL') for (const pid of pids) process.kill(pid, signal);
-      await stop(child, signal);
-      await until('the agent ends', async () => (await Promise.all(pids.map(isGone))).every(Boolean));
+      child.kill(signal);
+      const detail = () => parts.join('').slice(-3000);
+      try {
+        await until(`the agent ends on ${signal}`, async () => !isRunning(), { detail });
+        await until('what the agent started ends', async () =>
+          (await Promise.all(pids.map(isGone))).every(Boolean),
+        );
+      } finally {
+        await stop(child);
+      }
     },
   };
 }

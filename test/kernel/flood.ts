@@ -45,7 +45,8 @@ export async function leakedDuring(
 export async function passedDuring(
   topology: Topology,
   targets: readonly FloodTarget[],
-  action: () => Promise<void>,
+  /** Is given a function that reads how many packets have passed so far, per target. */
+  action: (passed: () => Promise<number[]>) => Promise<void>,
 ): Promise<FloodCount[]> {
   const { node } = topology;
   await loadTable(node, 'nwflood', counterTable(targets));
@@ -53,7 +54,7 @@ export async function passedDuring(
     const floods = await Promise.all(targets.map((target) => startFlood(topology, target)));
     let sent: number[];
     try {
-      await action();
+      await action(async () => (await readCounters(node, 'nwflood')).slice(targets.length));
     } finally {
       sent = await Promise.all(floods.map((flood) => flood.finish()));
     }
