@@ -1,0 +1,133 @@
+import { NOTHING_HELD } from '../../agent/apply/held.ts';
+import { transaction, transactionText } from '../../agent/apply/transaction.ts';
+import { explain } from '../../agent/observe/explain.ts';
+import { receive } from '../../agent/receive/receive.ts';
+import { rulesetText } from '../../agent/render/nfttext.ts';
+import { render } from '../../agent/render/render.ts';
+import type { Chain, Ruleset } from '../../agent/render/ruleset.ts';
+import type { NodeState, Service } from '../../apis/compiled.ts';
+import { formatMembers } from '../../apis/memberset.ts';
+import { snapshot } from '../../apis/snapshot.ts';
+import { compile } from '../../controller/compile/compile.ts';
+import { nodeView } from '../../controller/publish/nodeview.ts';
+import type { Expectation, NftPart } from './case.ts';
+import { formatAnswer, parseFlowLine } from './flowline.ts';
+import type { Inputs } from './inputs.ts';
+
+/** What a fence ought to say: the value of one stage, in the words of that stage. */
+export function outcome({ output, node, parts, fence }: Expectation, inputs: Inputs): string {
+  if (output === 'problems') return lines(inputs.problems.map(problemText));
+  if (output === 'objects')
+    return lines(
+      Object.values(inputs.objects)
+        .flat()
+        .map((one) => JSON.stringify(one)),
+    );
+  const state = toState(inputs, node);
+  switch (output) {
+    case 'compiled':
+      return compiledText(state);
+    case 'wire':
+      return lines([...snapshot(state)].map((message) => JSON.stringify(message)));
+    case 'state':
+      return stateText(receive(snapshot(state)));
+    case 'nft':
+      return rulesetText(selectParts(render(state, inputs.config), parts));
+    case 'transaction':
+      return transactionText(transaction(NOTHING_HELD, render(state, inputs.config)));
+    case 'flows':
+      return answered(fence.text, state, inputs);
+  }
+}
+
+export function toState({ objects, firstNode }: Inputs, node: string | null): NodeState {
+  const compiled = compile(objects);
+  const name = node ?? firstNode;
+  if (!compiled.nodeAddresses.has(name)) throw new Error(`no manifest declares Node ${name}`);
+  return nodeView(compiled, name);
+}
+
+function lines(list: readonly string[]): string {
+  return list.map((line) => `${line}\n`).join('');
+}
+
+function problemText({ severity, line, kind, name, path, message }: Inputs['problems'][number]): string {
+  return `${severity} in line ${line}: ${[`${kind}/${name}`, path, message].filter((part) => part !== '').join(': ')}`;
+}
+
+/** One line for each rule in evaluation order, then one for each AddressSet. */
+function compiledText({ rules, addressSets }: NodeState): string {
+  const used = new Set(rules.flatMap((rule) => rule.addressSets));
+  return lines([
+    ...rules.map(({ source, tier, tierPriority, priority, action, services, addressSets: [peers] }) =>
+      [
+        `${source.direction}[${source.ruleIndex}]`,
+        `${tier} ${tierPriority}, ${priority}:`,
+        `${source.policy}/${source.rule}`,
+        action,
+        services.length === 0 ? 'all traffic' : services.map(serviceText).join(', '),
+        source.direction === 'ingress' ? 'from' : 'to',
+        peers ?? 'any',
+      ].join(' '),
+    ),
+    ...[...addressSets.values()]
+      .filter(({ id }) => used.has(id))
+      .map(
+        ({ id, description, members }) => `${id} = ${description} = { ${formatMembers(members).join(', ')} }`,
+      ),
+  ]);
+}
+
+function serviceText(service: Service): string {
+  const words: (string | number)[] = [service.protocol];
+  if ('ports' in service && service.ports !== undefined) words.push(rangeText(service.ports));
+  if ('sourcePorts' in service && service.sourcePorts !== undefined)
+    words.push('from port', rangeText(service.sourcePorts));
+  if ('type' in service && service.type !== undefined) words.push('type', service.type);
+  if ('code' in service && service.code !== undefined) words.push('code', service.code);
+  if ('group' in service && service.group !== undefined) words.push('to', service.group);
+  return words.join(' ');
+}
+
+function rangeText([first, last]: readonly [number, number]): string {
+  return first === last ? `${first}` : `${first}-${last}`;
+}
+
+function stateText(state: NodeState): string {
+  const all = state.addressSets.get(state.allNodes);
+  return lines([
+    `node ${state.node} = { ${state.nodeAddresses.join(', ')} }`,
+    `all nodes = ${state.allNodes} = { ${all === undefined ? '' : formatMembers(all.members).join(', ')} }`,
+  ]).concat(compiledText(state));
+}
+
+/** Parts of a table; all of it where none is named. */
+function selectParts(ruleset: Ruleset, parts: readonly NftPart[]): Ruleset {
+  if (parts.length === 0) return ruleset;
+  const chains = [...ruleset.chains].filter(([, chain]) => parts.includes(partOf(chain)));
+  return {
+    chains: new Map(chains),
+    sets: parts.includes('sets') ? ruleset.sets : new Map(),
+    maps: parts.includes('index') ? ruleset.maps : new Map(),
+  };
+}
+
+function partOf({ name, base, source }: Chain): NftPart {
+  if (base !== null) return 'base';
+  if (source !== null) return 'rules';
+  return name === 'refuse' ? 'refuse' : 'index';
+}
+
+/** The flows as they are written, each with its answer; comments and empty lines stay. */
+function answered(text: string, state: NodeState, { config }: Inputs): string {
+  const explainer = explain(state, config);
+  return text
+    .replace(/\n$/, '')
+    .split('\n')
+    .map((line) => {
+      if (line.trim() === '' || line.startsWith('#')) return `${line}\n`;
+      const { flow, words } = parseFlowLine(line);
+      return `${words}${formatAnswer(explainer(flow))}\n`;
+    })
+    .join('');
+}
