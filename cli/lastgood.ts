@@ -5,8 +5,8 @@ import { snapshot } from '../apis/snapshot.ts';
 import type { Message } from '../apis/wire.ts';
 import type { Log } from './log.ts';
 
-/** Writes wait this long for a newer value, so that a burst of changes is one write. */
-const WRITE_DELAY = 500;
+/** The least time between two writes (milliseconds): the first is made at once, a burst after it is one write. */
+const WRITE_INTERVAL = 500;
 
 /**
  * What survives a restart: the last state that was enforced, and the last valid version of what each manifest held. A disk that
@@ -56,9 +56,11 @@ function saver<T>(file: StateFile, toText: (value: T) => string, log: Log): Save
   let written: string | null = null;
   let timer: NodeJS.Timeout | null = null;
   let writing: Promise<void> = Promise.resolve();
+  let lastWrite = Number.NEGATIVE_INFINITY;
 
   async function write(): Promise<void> {
     if (waiting === null) return;
+    lastWrite = performance.now();
     const text = toText(waiting);
     waiting = null;
     if (text === written) return;
@@ -80,7 +82,8 @@ function saver<T>(file: StateFile, toText: (value: T) => string, log: Log): Save
   return {
     save(value) {
       waiting = value;
-      timer ??= setTimeout(() => void flush(), WRITE_DELAY);
+      const wait = Math.max(0, lastWrite + WRITE_INTERVAL - performance.now());
+      timer ??= setTimeout(() => void flush(), wait);
     },
     async read(parse) {
       try {

@@ -39,8 +39,8 @@ export async function loadConfig(path: string | undefined): Promise<Config> {
 }
 
 /** Loads manifests and names what is wrong with them on standard error; what is invalid is left out. */
-export async function load({ manifests }: InputOptions): Promise<Loaded> {
-  const loaded = await loadManifests(manifests);
+export async function load({ manifests }: InputOptions, config: Config): Promise<Loaded> {
+  const loaded = await loadManifests(manifests, { failsafe: config.failsafe.ingress });
   printProblems(loaded.problems);
   return loaded;
 }
@@ -71,7 +71,7 @@ export async function loadNode(
     throw new CommandError(EXIT.usage, '--names: fqdn peers are not supported yet');
   }
   const config = await loadConfig(options.config);
-  const { objects, problems } = await load(options);
+  const { objects, problems } = await load(options, config);
   const state = viewOf(compile(objects), options.node);
   return { state, config, invalid: hasErrors(problems) };
 }

@@ -58,7 +58,8 @@ export function progress(node: string, log: Log) {
         });
       }
       enforcedPolicies = new Set(policies.keys());
-      log.info('enforced', {
+      const changed = !isEmpty(transaction);
+      log.log(changed ? 'info' : 'debug', changed ? 'enforced' : 'nothing to change', {
         node,
         revision,
         stage: 'apply',
@@ -66,7 +67,6 @@ export function progress(node: string, log: Log) {
         rules: state.rules.length,
         addressSets: state.addressSets.size,
         milliseconds: Math.round(milliseconds * 10) / 10,
-        changed: !isEmpty(transaction),
       });
       if (log.isDebugEnabled())
         log.debug('transaction', { node, revision, text: transactionText(transaction) });

@@ -47,7 +47,10 @@ export async function runStandalone({ options, manifests, config, log, kernel }:
   };
   const reconciler = new NodeRuleReconciler(kernel);
   const enforcer = new Enforcer({ reconciler, config, events, clock: systemClock });
-  const source = fileSource(manifests, { remembered: await saved.readManifests() });
+  const source = fileSource(manifests, {
+    remembered: await saved.readManifests(),
+    failsafe: config.failsafe.ingress,
+  });
   const target = new Target(enforcer, { node, log, reports });
   let latest: Snapshot | null = null;
   await source.start((snapshot) => {

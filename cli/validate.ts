@@ -5,8 +5,10 @@ import { hasErrors, type InputOptions, loadConfig } from './load.ts';
 import { json, print } from './output.ts';
 
 export async function validate(options: InputOptions & { output: 'text' | 'json' }): Promise<ExitStatus> {
-  await loadConfig(options.config);
-  const { objects, problems, files } = await loadManifests(options.manifests);
+  const config = await loadConfig(options.config);
+  const { objects, problems, files } = await loadManifests(options.manifests, {
+    failsafe: config.failsafe.ingress,
+  });
   const invalid = hasErrors(problems);
   if (options.output === 'json') {
     await print(json({ valid: !invalid, files, policies: objects.policies.length, problems }));
