@@ -16,7 +16,7 @@ kernelSuite('policy changes under a flood', () => {
   before(async () => {
     node = await createEnforcedNode();
   });
-  after(() => node.close());
+  after(() => node?.close());
 
   for (const { family, dispatch } of [
     { family: 4, dispatch: 'indexed' },

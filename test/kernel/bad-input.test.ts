@@ -12,7 +12,7 @@ kernelSuite('bad input', () => {
   beforeEach(async () => {
     node = await createEnforcedNode();
   });
-  afterEach(() => node.close());
+  afterEach(() => node?.close());
 
   const closing = (name: string, port: number) =>
     policy(name, { ingress: [{ name: 'close', action: 'Drop', ports: [tcp(port)] }] });

@@ -29,8 +29,10 @@ kernelSuite('drift', () => {
     await pause(500);
     rules = await node.rules();
   });
-  after(() => node.close());
-  afterEach(async () => assert.equal(await listOthers(), others, 'another table was touched'));
+  after(() => node?.close());
+  afterEach(async () => {
+    assert.equal(await listOthers(), others, 'another table was touched');
+  });
 
   async function listOthers(): Promise<string> {
     const lists = ['inet other', 'ip nodewall'].map((table) =>

@@ -14,7 +14,7 @@ kernelSuite('flood', () => {
     topology = await createTopology();
     await nft(TABLE + FILL);
   });
-  after(() => topology.close());
+  after(() => topology?.close());
 
   async function nft(stdin: string): Promise<void> {
     await topology.node.run(['nft', '-f', '-'], { stdin });

@@ -12,7 +12,7 @@ kernelSuite('leftovers', () => {
   beforeEach(async () => {
     node = await createEnforcedNode();
   });
-  afterEach(() => node.close());
+  afterEach(() => node?.close());
 
   const listRuleset = async () => (await node.topology.node.run(['nft', 'list', 'ruleset'])).stdout;
 

@@ -17,14 +17,14 @@ kernelSuite('the agent ends and starts under a flood', () => {
   before(async () => {
     node = await createEnforcedNode();
   });
-  after(() => node.close());
+  after(() => node?.close());
 
   beforeEach(async () => {
     await writeNext();
     agent = node.start();
     await node.untilEnforced(String(MARKER + generation), agent);
   });
-  afterEach(() => agent.end('SIGKILL'));
+  afterEach(() => agent?.end('SIGKILL'));
 
   /** A change that shows in the table when an agent has read it. */
   async function writeNext(): Promise<void> {

@@ -45,7 +45,7 @@ kernelSuite('verdict observation', () => {
   before(async () => {
     topology = await createTopology(addressPlan({ clients: 2, multicastGroups: ['239.1.1.1'] }));
   });
-  after(() => topology.close());
+  after(() => topology?.close());
 
   for (const { name, tcp, rest, tcpVerdict, verdict } of VERDICTS) {
     it(name, async () => {
