@@ -56,7 +56,8 @@ function number(text: string | undefined): string | number | undefined {
 
 /** `10.0.0.7`, `10.0.0.7:53`, `[fd00::7]`, `[fd00::7]:53` or `any`. */
 function readEnd(text: string): { address?: string; port?: number } {
-  const [, v6, v4, port] = /^(?:\[(.*)\]|([^:]*))(?::(\d+))?$/.exec(text) ?? [];
+  const [whole, v6, v4, port] = /^(?:\[(.*)\]|([^:]*))(?::(\d+))?$/.exec(text) ?? [];
+  if (whole === undefined) throw new Error(`not a flow: ${text}; write IPv6 as [2001:db8::1]:80`);
   const address = v6 ?? v4;
   return {
     ...(address === undefined || address === 'any' ? {} : { address }),

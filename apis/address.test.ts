@@ -1,0 +1,102 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import { covers, formatAddress, formatCidr, lastAddress, parseAddress, parseCidr } from './address.ts';
+
+const V4 = fc.bigInt({ min: 0n, max: 2n ** 32n - 1n }).map((value) => ({ family: 4, value }) as const);
+const V6 = fc.bigInt({ min: 0n, max: 2n ** 128n - 1n }).map((value) => ({ family: 6, value }) as const);
+
+describe('address', () => {
+  it('is read strictly: what others read in several ways is none', () => {
+    const bad = [
+      '',
+      '1.2.3',
+      '1.2.3.4.5',
+      '01.2.3.4',
+      '256.1.1.1',
+      '1.2.3.4 ',
+      '0x1.2.3.4',
+      '10',
+      'fe80::1%eth0',
+      ':::',
+      'a::b::c',
+      'host',
+    ];
+    for (const text of bad) assert.equal(parseAddress(text), null, text);
+  });
+
+  it('is its number', () => {
+    assert.deepEqual(parseAddress('255.255.255.255'), { family: 4, value: 0xffffffffn });
+    assert.deepEqual(parseAddress('128.0.0.1'), { family: 4, value: 0x80000001n });
+    assert.deepEqual(parseAddress('::ffff:10.0.0.1'), { family: 6, value: 0xffff0a000001n });
+    assert.deepEqual(parseAddress('2001:DB8::1'), { family: 6, value: (0x20010db8n << 96n) | 1n });
+  });
+
+  it('is written as RFC 5952 has it', () => {
+    const written = [
+      '::',
+      '::1',
+      '2001:db8::1',
+      '2001:db8:0:1:1:1:1:1',
+      '2001:0:0:1::1',
+      '1.2.3.4',
+      '0.0.0.0',
+    ];
+    for (const text of written) assert.equal(formatAddress(parseAddress(text) ?? assert.fail(text)), text);
+  });
+
+  it('comes back from its text', () => {
+    fc.assert(
+      fc.property(fc.oneof(V4, V6), (address) => {
+        assert.deepEqual(parseAddress(formatAddress(address)), address);
+      }),
+    );
+  });
+});
+
+describe('cidr', () => {
+  const cidr = (text: string) => parseCidr(text)?.cidr ?? assert.fail(text);
+
+  it('needs a length in the address', () => {
+    for (const text of [
+      '10.0.0.0',
+      '10.0.0.0/',
+      '10.0.0.0/33',
+      '10.0.0.0/08',
+      '10.0.0.0/-1',
+      '::/129',
+      '/8',
+      'x/8',
+      '10.0.0.0/8/8',
+    ]) {
+      assert.equal(parseCidr(text), null, text);
+    }
+  });
+
+  it('loses its host bits, and says so', () => {
+    assert.deepEqual(parseCidr('10.0.0.77/24'), {
+      cidr: { family: 4, value: 0x0a000000n, length: 24 },
+      hostBits: true,
+    });
+    assert.equal(parseCidr('10.0.0.0/24')?.hostBits, false);
+    assert.equal(parseCidr('2001:db8::1/32')?.hostBits, true);
+  });
+
+  it('ends at its last address', () => {
+    assert.equal(lastAddress(cidr('10.0.0.0/8')), 0x0affffffn);
+    assert.equal(lastAddress(cidr('0.0.0.0/0')), 0xffffffffn);
+    assert.equal(lastAddress(cidr('::/0')), 2n ** 128n - 1n);
+  });
+
+  it('covers what is inside, of its own family', () => {
+    assert.ok(covers(cidr('10.0.0.0/8'), cidr('10.255.0.0/16')));
+    assert.ok(covers(cidr('10.0.0.0/8'), cidr('10.0.0.0/8')));
+    assert.ok(!covers(cidr('10.255.0.0/16'), cidr('10.0.0.0/8')));
+    assert.ok(!covers(cidr('0.0.0.0/0'), cidr('::/0')));
+  });
+
+  it('of one address is written without a length', () => {
+    assert.equal(formatCidr(cidr('10.0.0.7/32')), '10.0.0.7');
+    assert.equal(formatCidr(cidr('10.0.0.0/31')), '10.0.0.0/31');
+    assert.equal(formatCidr(cidr('::1/128')), '::1');
+  });
+});
