@@ -15,9 +15,17 @@ export async function validate(options: InputOptions & { output: 'text' | 'json'
   } else {
     await print(problems.map((problem) => `${formatProblem(problem)}\n`).join(''));
     const errors = problems.filter((problem) => problem.severity === 'error').length;
-    process.stderr.write(
-      `${files} files, ${objects.policies.length} valid policies, ${errors} errors, ${problems.length - errors} warnings\n`,
-    );
+    const counts = [
+      count(files, 'file'),
+      count(objects.policies.length, 'valid policy', 'valid policies'),
+      count(errors, 'error'),
+      count(problems.length - errors, 'warning'),
+    ];
+    process.stderr.write(`${counts.join(', ')}\n`);
   }
   return invalid ? EXIT.invalid : EXIT.done;
+}
+
+function count(number: number, one: string, many = `${one}s`): string {
+  return `${number} ${number === 1 ? one : many}`;
 }

@@ -13,7 +13,7 @@ const SUITES = {
     'controller/**/*.test.ts',
     'agent/{receive,render,apply,observe}/**/*.test.ts',
     'cli/**/*.test.ts',
-    'test/{structure,oracle,generate,tracer,cases,invalid,netns,probe}/**/*.test.ts',
+    'test/{docs,structure,oracle,generate,tracer,cases,invalid,netns,probe}/**/*.test.ts',
   ],
   fuzz: ['test/fuzz/**/*.test.ts'],
   properties: ['test/properties/**/*.test.ts'],

@@ -1,7 +1,6 @@
 import { asFields, type FieldPath } from '../../apis/schema/jsonschema.ts';
 import { unwrapList, withKind } from '../../apis/validate/lists.ts';
 import { addBroken, addObject, type Reading } from './content.ts';
-import { lineAt } from './filetext.ts';
 import { jsonPositions } from './jsonposition.ts';
 import { type JsonDocument, type Span, splitJson } from './jsontext.ts';
 
@@ -10,7 +9,7 @@ export function readJson(bytes: Buffer, reading: Reading): void {
   const { content } = reading;
   const documents = splitJson(bytes);
   if (documents === null) {
-    addBroken(content, jsonReason(bytes.toString()));
+    addBroken(content, jsonReason(bytes, 1));
     return;
   }
   for (const document of documents) {
@@ -58,9 +57,8 @@ function readSpan(bytes: Buffer, span: Span, complete: (raw: unknown) => unknown
   let value: unknown;
   try {
     value = complete(JSON.parse(text));
-  } catch (error) {
-    const { reason, line } = jsonReason(text, error);
-    addBroken(content, { reason, line: span.line - 1 + line });
+  } catch {
+    addBroken(content, jsonReason(bytes.subarray(span.start, span.end), span.line));
     return false;
   }
   let positions: ReturnType<typeof jsonPositions> | null = null;
@@ -88,25 +86,14 @@ function isOurs(raw: unknown): boolean {
   return typeof apiVersion === 'string' && /^(nodewall\.io|crd\.antrea\.io)\//.test(apiVersion);
 }
 
-/** What JSON.parse says, and the line it means. */
-function jsonReason(text: string, error: unknown = parseError(text)): { reason: string; line: number } {
-  const message = error instanceof Error ? error.message : 'its brackets do not match';
-  const offset = /at position (\d+)/.exec(message)?.[1];
-  const line =
-    offset === undefined
-      ? text.split('\n').length
-      : lineAt(Buffer.from(text.slice(0, Number(offset) + 1)), Infinity);
-  return {
-    reason: `is no JSON: ${message.replace(/\s+\(line \d+ column \d+\)/, '').replace(/ at position \d+/, '')}`,
-    line,
-  };
-}
-
-function parseError(text: string): unknown {
+/** What JSON.parse says of a broken text, without what it quotes of it; and the line where it breaks. */
+function jsonReason(bytes: Buffer, firstLine: number): { reason: string; line: number } {
+  const line = jsonPositions(bytes, firstLine).brokenLine ?? firstLine;
   try {
-    JSON.parse(text);
-    return null;
+    JSON.parse(bytes.toString());
+    return { reason: 'is no JSON', line };
   } catch (error) {
-    return error;
+    const said = /^.*?(?=, "|, \.\.\."| in JSON| at position|$)/s.exec((error as Error).message)?.[0];
+    return { reason: `is no JSON: ${said}`, line };
   }
 }

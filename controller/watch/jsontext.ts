@@ -112,6 +112,18 @@ export class Cursor {
     }
   }
 
+  /** Past a value, if it is JSON. */
+  takeValid(): boolean {
+    const start = this.at;
+    if (!this.skipValue()) return false;
+    try {
+      JSON.parse(Buffer.from(this.#bytes.buffer, this.#bytes.byteOffset + start, this.at - start).toString());
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
   /** To the end of the value, by its brackets alone. */
   skipValue(): boolean {
     const bytes = this.#bytes;

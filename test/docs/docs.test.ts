@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { existsSync, globSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join, normalize } from 'node:path';
+import { DEFAULT_CONFIG } from '../../apis/config.ts';
+import { parseConfig } from '../../apis/config-file.ts';
+import { consoleCommands } from './console.ts';
+
+const root = join(import.meta.dirname, '..', '..');
+const documents = [
+  'README.md',
+  ...globSync('{docs,perf,deploy,apis,controller,agent,cli,test}/**/*.md', {
+    cwd: root,
+    exclude: ['**/node_modules/**'],
+  }),
+].sort();
+const update = process.env.NODEWALL_UPDATE_GOLDENS === '1';
+
+describe('documents', () => {
+  for (const path of documents) {
+    const text = readFileSync(join(root, path), 'utf8');
+    const commands = consoleCommands(text);
+    for (const { line, args, shown } of update ? [] : commands) {
+      it(`${path}:${line} shows what ${args.slice(0, 2).join(' ')} prints`, () => {
+        assert.equal(shown, output(args), `${path}:${line}; NODEWALL_UPDATE_GOLDENS=1 rewrites it`);
+      });
+    }
+    if (update && commands.length > 0)
+      it(`${path} is rewritten`, () => writeFileSync(join(root, path), rewritten(text)));
+
+    it(`${path} links to files that are there`, () => {
+      const links = [...text.matchAll(/\]\(([^)#:]+)(?:#[^)]*)?\)/g)].map(([, link]) => link ?? '');
+      const missing = links.filter((link) => !existsSync(join(root, normalize(join(dirname(path), link)))));
+      assert.deepEqual(missing, []);
+    });
+  }
+});
+
+describe('docs/configuration.md', () => {
+  it('shows the defaults', () => {
+    const text = readFileSync(join(root, 'docs', 'configuration.md'), 'utf8');
+    const yaml = /```yaml\n([\s\S]*?)```/.exec(text)?.[1] ?? '';
+    const { config, problems } = parseConfig(yaml, 'docs/configuration.md');
+    assert.deepEqual(problems, []);
+    assert.deepEqual(config, { ...DEFAULT_CONFIG, featureGates: { NodeNetworkPolicy: true } });
+  });
+});
+
+function output([program, ...args]: readonly string[]): string {
+  assert.equal(program, 'nodewall', 'a document shows nodewall commands only');
+  const { stdout, stderr } = spawnSync(join(root, 'bin', 'nodewall'), args, { cwd: root, encoding: 'utf8' });
+  return stdout + stderr;
+}
+
+function rewritten(text: string): string {
+  const lines = text.split('\n');
+  for (const { args, span } of consoleCommands(text).reverse()) {
+    const fresh = output(args).split('\n').slice(0, -1);
+    lines.splice(span[0], span[1] - span[0], ...fresh);
+  }
+  return lines.join('\n');
+}
