@@ -1,4 +1,4 @@
-import { NftError, type RunResult, type TableSnapshot } from 'nftables-napi';
+import { type Generation, NftError, type TableSnapshot } from 'nftables-napi';
 import type { RuleSource } from '../../apis/compiled.ts';
 import { sameMembers } from '../../apis/memberset.ts';
 import { type Chain, type Ruleset, TABLE } from '../render/ruleset.ts';
@@ -32,6 +32,8 @@ export class ApplyError extends Error {
   }
 }
 
+const MAX_UNSEEN = 255;
+
 /**
  * Stage 6: makes the kernel hold exactly a ruleset, and tells when it no longer does. One call at a time: the caller awaits each.
  *
@@ -46,7 +48,8 @@ export class NodeRuleReconciler {
   #applied: Ruleset | null = null;
   /** Generation of the nf_tables ruleset (see nft_generation) up to which `#digests` was taken. */
   #digestGeneration = 0;
-  readonly #ownGenerations = new Set<number>();
+  /** Commits of ours that no event has told of yet: each is one generation in (before, after]. */
+  #unseen: Generation[] = [];
 
   constructor(kernel: Kernel) {
     this.#kernel = kernel;
@@ -88,11 +91,16 @@ export class NodeRuleReconciler {
     return differences;
   }
 
-  /** Whether a change of this generation was ours alone. A foreign one older than the digests makes them worthless. */
+  /**
+   * Whether an event of this generation, which touched our table, is of a commit of ours. Where somebody else committed between the numbers
+   * read before and after ours, the first event in that range is taken for it: if it was the other's, ours is looked at as foreign, and
+   * the comparison that follows finds what there is to find. A foreign change older than the digests makes them worthless.
+   */
   isOwn(generation: number): boolean {
-    const own = this.#ownGenerations.has(generation);
-    if (!own && generation <= this.#digestGeneration) this.#digests = new Map();
-    return own;
+    const at = this.#unseen.findIndex(({ before, after }) => before < generation && generation <= after);
+    if (at >= 0) this.#unseen.splice(at, 1);
+    else if (generation <= this.#digestGeneration) this.#digests = new Map();
+    return at >= 0;
   }
 
   async #run(stage: keyof Transaction, commands: readonly Command[]): Promise<void> {
@@ -117,11 +125,9 @@ export class NodeRuleReconciler {
     }
   }
 
-  /** Where somebody else committed at the same time the number isn't known to be ours: it is then looked at as foreign. */
-  #remember({ before, after }: RunResult['generation']): void {
-    if (after === before + 1) this.#ownGenerations.add(after);
-    const [oldest] = this.#ownGenerations;
-    if (this.#ownGenerations.size > 256 && oldest !== undefined) this.#ownGenerations.delete(oldest);
+  #remember(generation: Generation): void {
+    // Without a monitor (`agent --once`) nothing is ever seen.
+    this.#unseen = [...this.#unseen.slice(-MAX_UNSEEN), generation];
   }
 
   #takeDigests(desired: Ruleset, table: TableSnapshot | null): void {
