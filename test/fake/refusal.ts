@@ -1,0 +1,35 @@
+import { NftError } from 'nftables-napi';
+
+/** A command that the fake refuses; fakekernel.ts says which one it was. */
+export class Refusal extends Error {
+  override readonly name = 'Refusal';
+  readonly code: string;
+
+  constructor(code: string, message: string) {
+    super(message);
+    this.code = code;
+  }
+}
+
+/** Where a refused call failed: a line of the text, or an operation of a batch. Both null: the kernel didn't say. */
+export interface Place {
+  readonly line?: number;
+  readonly operation?: number;
+}
+
+/** The error of the real binding. */
+export function toNftError(code: string, message: string, { line, operation }: Place = {}): NftError {
+  const detail = {
+    code,
+    message,
+    errno: null,
+    line: line ?? null,
+    column: null,
+    command: null,
+    refersTo: null,
+    operation: operation ?? null,
+    set: null,
+    element: null,
+  };
+  return new NftError([detail], '');
+}
