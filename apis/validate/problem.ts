@@ -65,13 +65,17 @@ export function formatProblem(problem: Problem): string {
   const place = line === 0 ? file : `${file}:${line}`.replace(/^:/, '');
   const object = [kind, name].filter((part) => part !== '').join('/');
   const text = severity === 'error' ? message : `${severity}: ${message}`;
-  const parts = [plain(place), plain(object), path, text];
-  return parts.filter((part) => part !== '').join(': ');
+  return [place, object, path, text]
+    .map(plain)
+    .filter((part) => part !== '')
+    .join(': ');
 }
 
-/** File names and rejected names are anything; a line of output stays one line. */
+const MOST_CHARACTERS = 600;
+
+/** File names, rejected names and what a parser quotes are anything; a line of output stays one line. */
 function plain(text: string): string {
-  const short = text.length > 600 ? `${text.slice(0, 599)}…` : text;
+  const short = text.length > MOST_CHARACTERS ? `${text.slice(0, MOST_CHARACTERS - 1)}…` : text;
   return short.toWellFormed().replace(/[\p{Cc}\p{Zl}\p{Zp}]/gu, '\ufffd');
 }
 

@@ -1,5 +1,16 @@
-import { type Document, isMap, isNode, isPair, isSeq, LineCounter, type Node, parseDocument } from 'yaml';
+import {
+  type Document,
+  isMap,
+  isNode,
+  isPair,
+  isSeq,
+  LineCounter,
+  type Node,
+  parseDocument,
+  visit,
+} from 'yaml';
 import type { FieldPath } from '../schema/jsonschema.ts';
+import { showText } from './problem.ts';
 
 /** Reading takes about 300 times the text in memory: more would not fit an agent. */
 export const MAX_DOCUMENT_BYTES = 4 * 1024 * 1024;
@@ -21,10 +32,21 @@ export function parseYaml(text: string): YamlResult {
   if (strange !== null) return strange;
   const counter = new LineCounter();
   try {
-    const document = parseDocument(text, { prettyErrors: false, merge: true, lineCounter: counter });
+    const document = parseDocument(text, {
+      prettyErrors: false,
+      merge: true,
+      // The parser compares every key with every other; checkNodes takes one look at each.
+      uniqueKeys: false,
+      lineCounter: counter,
+      logLevel: 'error',
+    });
     const error = document.errors[0] ?? document.warnings[0];
     if (error !== undefined) {
-      return { reason: `is no YAML: ${firstLine(error.message)}`, line: counter.linePos(error.pos[0]).line };
+      return { reason: yamlReason(error), line: counter.linePos(error.pos[0]).line };
+    }
+    const unsound = checkNodes(document);
+    if (unsound !== null) {
+      return { reason: `is no YAML: ${unsound.reason}`, line: counter.linePos(unsound.offset).line };
     }
     const value: unknown = document.toJS({ maxAliasCount: 100 });
     if (text.includes('*') && isCyclic(value, new Set(), new Set())) {
@@ -32,14 +54,42 @@ export function parseYaml(text: string): YamlResult {
     }
     return { value, lineOf: (path) => counter.linePos(offsetOf(document, path)).line };
   } catch (error) {
-    return { reason: failure(error), line: aliasLine(text, error) };
+    return { reason: yamlReason(error as Error), line: aliasLine(text, error) };
   }
 }
 
-function failure(error: unknown): string {
-  if (error instanceof RangeError) return 'is nested too deeply';
-  const { message } = error as Error;
-  return `is no YAML: ${firstLine(message)}`;
+/** More aliases than anybody writes cost the parser the square of their number. */
+const MOST_ALIASES = 1000;
+
+/** Duplicate keys and too many aliases. */
+function checkNodes(document: Document): { reason: string; offset: number } | null {
+  let found: { reason: string; offset: number } | null = null;
+  let aliases = 0;
+  visit(document, {
+    Alias(_, node) {
+      aliases++;
+      if (aliases <= MOST_ALIASES) return undefined;
+      found = { reason: `there are more than ${MOST_ALIASES} aliases`, offset: startOf(node) ?? 0 };
+      return visit.BREAK;
+    },
+    Map(_, { items }) {
+      const keys = new Set<string>();
+      for (const { key } of items) {
+        const text = String(keyText(key));
+        if (keys.has(text) && text !== '<<') {
+          found = { reason: `the field ${showText(text)} is there twice`, offset: startOf(key) ?? 0 };
+          return visit.BREAK;
+        }
+        keys.add(text);
+      }
+      return undefined;
+    },
+  });
+  return found;
+}
+
+function yamlReason({ message }: Error): string {
+  return /call stack/.test(message) ? 'is nested too deeply' : `is no YAML: ${firstLine(message)}`;
 }
 
 /** The line of an alias that points nowhere, which the parser tells by name alone. */
@@ -67,7 +117,8 @@ function firstLine(text: string): string {
 
 /** Nesting within one line, which costs the parser the square of its depth or overflows its stack. */
 const STRANGE: readonly (readonly [RegExp, string])[] = [
-  [/(?:[-?:][ \t]+){40}|(?:[[{][ \t]*){100}/, 'is nested too deeply'],
+  [/(?:(?:[-?:]|[&!*][^\s,[\]{}]{0,64})[ \t]{1,64}|[[{][ \t]{0,64}){24}/, 'is nested too deeply'],
+  [/(?:[^\n,[\]{}"'#:]{1,64}:[ \t]{1,64}){24}/, 'is nested too deeply'],
   [/(?:[&!][^\s,[\]{}]{0,64}[ \t\r\n]{1,64}){8}/, 'has too many anchors or tags on one value'],
 ];
 

@@ -1,5 +1,6 @@
 import { asFields, type FieldPath } from '../../apis/schema/jsonschema.ts';
 import { unwrapList, withKind } from '../../apis/validate/lists.ts';
+import { showText } from '../../apis/validate/problem.ts';
 import { addBroken, addObject, type Reading } from './content.ts';
 import { jsonPositions } from './jsonposition.ts';
 import { type JsonDocument, type Span, splitJson } from './jsontext.ts';
@@ -69,7 +70,7 @@ function readSpan(bytes: Buffer, span: Span, complete: (raw: unknown) => unknown
   for (const { raw, path } of unwrapList(value)) {
     if (isOurs(raw) && locate().duplicate !== null) {
       const duplicate = locate().duplicate ?? [];
-      const reason = `is no JSON that can be trusted: the field ${duplicate.at(-1)} is there twice`;
+      const reason = `is no JSON: the field ${showText(String(duplicate.at(-1)))} is there twice`;
       addBroken(content, { reason, line: locate().lineOf(duplicate) });
       return false;
     }

@@ -1,0 +1,195 @@
+import assert from 'node:assert/strict';
+import { isList, unwrapList } from './lists.ts';
+import { validateObject } from './object.ts';
+import { formatPath } from './problem.ts';
+
+const policy = (spec: object, apiVersion = 'nodewall.io/v1alpha1'): object => {
+  return { apiVersion, kind: 'ClusterNetworkPolicy', metadata: { name: 'p', uid: 'u', generation: 2 }, spec };
+};
+const pod = (spec: object, status: object): unknown => {
+  const { object, problems } = validateObject({
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { name: 'p' },
+    spec,
+    status,
+  });
+  assert.deepEqual(problems, []);
+  return object;
+};
+
+describe('validateObject', () => {
+  it('leaves out of a policy what is as if absent', () => {
+    const appliedTo = [{ nodeSelector: { matchExpressions: [] } }];
+    const raw = policy({
+      priority: 5,
+      tier: '',
+      mode: 'Enforce',
+      traffic: 'Host',
+      appliedTo,
+      ingress: [
+        {
+          action: 'Allow',
+          name: '',
+          from: [],
+          ports: [],
+          protocols: [],
+          appliedTo: [],
+          enableLogging: false,
+        },
+      ],
+      egress: [{ action: 'Drop', to: [{ podSelector: {}, scope: 'Cluster' }], toServices: [], logLabel: '' }],
+    });
+    const { object, problems } = validateObject(raw);
+    assert.deepEqual(problems, []);
+    assert.deepEqual(object, {
+      kind: 'ClusterNetworkPolicy',
+      apiGroup: 'nodewall.io',
+      name: 'p',
+      uid: 'u',
+      generation: 2,
+      spec: {
+        priority: 5,
+        appliedTo: [{ nodeSelector: {} }],
+        ingress: [{ action: 'Allow' }],
+        egress: [{ action: 'Drop', to: [{ podSelector: {} }] }],
+      },
+    });
+  });
+
+  it('writes CIDRs in one way', () => {
+    const from = [{ ipBlock: { cidr: '2001:DB8:0::1/32', except: ['2001:db8:1::/48'] } }];
+    const raw = policy({
+      priority: 1,
+      appliedTo: [{ nodeSelector: {} }],
+      ingress: [{ action: 'Allow', from }],
+    });
+    const { object, problems } = validateObject(raw);
+    assert.deepEqual(
+      problems.map(({ severity }) => severity),
+      ['warning'],
+    );
+    assert.ok(object?.kind === 'ClusterNetworkPolicy');
+    assert.deepEqual(object.spec.ingress?.[0]?.from, [
+      { ipBlock: { cidr: '2001:db8::/32', except: ['2001:db8:1::/48'] } },
+    ]);
+  });
+
+  it('takes a policy of crd.antrea.io for Nodes', () => {
+    const raw = policy({ priority: 1, appliedTo: [{ nodeSelector: {} }] }, 'crd.antrea.io/v1beta1');
+    const { object, problems } = validateObject(raw);
+    assert.deepEqual(problems, []);
+    assert.ok(object?.kind === 'ClusterNetworkPolicy' && object.apiGroup === 'crd.antrea.io');
+  });
+
+  it('warns of SSH only where nothing lets it in', () => {
+    const warns = (ingress: object[], failsafe = undefined as never): number => {
+      const raw = policy({ priority: 1, appliedTo: [{ nodeSelector: {} }], ingress });
+      return validateObject(raw, failsafe === undefined ? {} : { failsafe }).problems.length;
+    };
+    assert.equal(warns([{ action: 'Drop' }]), 1);
+    assert.equal(warns([{ action: 'Reject', from: [{ ipBlock: { cidr: '0.0.0.0/0' } }] }]), 1);
+    assert.equal(warns([{ action: 'Drop', from: [{ ipBlock: { cidr: '10.0.0.0/8' } }] }]), 0);
+    assert.equal(warns([{ action: 'Drop', ports: [{}] }]), 0);
+    assert.equal(warns([{ action: 'Allow', ports: [{ port: 22 }] }, { action: 'Drop' }]), 0);
+    assert.equal(warns([{ action: 'Allow', ports: [{ port: 20, endPort: 30 }] }, { action: 'Drop' }]), 0);
+    assert.equal(warns([{ action: 'Allow', ports: [{ protocol: 'UDP' }] }, { action: 'Drop' }]), 1);
+    assert.equal(
+      warns([{ action: 'Drop' }], [{ protocol: 'tcp', ports: [22, 22], peers: ['10.0.0.0/8'] }] as never),
+      0,
+    );
+  });
+
+  it('takes a built-in tier as an object', () => {
+    for (const [name, priority] of [
+      ['emergency', 50],
+      ['baseline', 253],
+      ['mine', 252],
+    ] as const) {
+      const raw = {
+        apiVersion: 'nodewall.io/v1alpha1',
+        kind: 'Tier',
+        metadata: { name },
+        spec: { priority },
+      };
+      assert.deepEqual(validateObject(raw), {
+        object: { kind: 'Tier', apiGroup: 'nodewall.io', name, priority },
+        problems: [],
+      });
+    }
+  });
+
+  it('reads the addresses of a Node', () => {
+    const { object, problems } = validateObject({
+      apiVersion: 'v1',
+      kind: 'Node',
+      metadata: { name: 'n', annotations: { 'nodewall.io/addresses': ' 10.0.0.9 ,2001:DB8::1,,10.0.0.1' } },
+      status: {
+        addresses: [
+          { type: 'InternalIP', address: '10.0.0.1' },
+          { type: 'ExternalIP', address: '192.0.2.1' },
+          { type: 'Hostname', address: 'n' },
+          { type: 'InternalDNS', address: '10.9.9.9' },
+        ],
+      },
+    });
+    assert.deepEqual(problems, []);
+    assert.deepEqual(object, {
+      kind: 'Node',
+      name: 'n',
+      labels: {},
+      addresses: ['10.0.0.1', '192.0.2.1', '10.0.0.9', '2001:db8::1'],
+    });
+  });
+
+  it('narrows Pods, and leaves out those that can be no peer', () => {
+    const base = { kind: 'Pod', namespace: 'default', name: 'p', labels: {} };
+    assert.deepEqual(
+      pod({ serviceAccountName: 's' }, { podIPs: [{ ip: '10.0.0.1' }, { ip: '::1' }], podIP: '10.0.0.1' }),
+      {
+        ...base,
+        serviceAccount: 's',
+        addresses: ['10.0.0.1', '::1'],
+      },
+    );
+    assert.deepEqual(pod({}, { podIP: '10.0.0.1' }), {
+      ...base,
+      serviceAccount: 'default',
+      addresses: ['10.0.0.1'],
+    });
+    assert.equal(pod({ hostNetwork: true }, { podIP: '10.0.0.1' }), null);
+    assert.equal(pod({}, { phase: 'Succeeded', podIP: '10.0.0.1' }), null);
+    assert.equal(pod({}, { phase: 'Failed', podIP: '10.0.0.1' }), null);
+  });
+
+  it('walks past other kinds', () => {
+    for (const [apiVersion, kind] of [
+      ['apps/v1', 'Deployment'],
+      ['v1', 'Service'],
+      ['discovery.k8s.io/v1', 'EndpointSlice'],
+      ['crd.antrea.io/v1beta1', 'NetworkPolicy'],
+      ['policy.networking.k8s.io/v1alpha2', 'ClusterNetworkPolicy'],
+      ['metrics.k8s.io/v1beta1', 'Node'],
+    ]) {
+      assert.deepEqual(validateObject({ apiVersion, kind, spec: 5 }), { object: null, problems: [] });
+    }
+  });
+});
+
+describe('unwrapList', () => {
+  it('unwraps lists in lists and fills in the kind of typed ones', () => {
+    const raw = {
+      apiVersion: 'v1',
+      kind: 'List',
+      items: [{ kind: 'X' }, { apiVersion: 'v1', kind: 'PodList', items: [{ a: 1 }] }],
+    };
+    assert.ok(isList(raw));
+    assert.deepEqual(
+      [...unwrapList(raw)].map((item) => [formatPath(item.path), item.raw]),
+      [
+        ['items[0]', { kind: 'X' }],
+        ['items[1].items[0]', { a: 1, apiVersion: 'v1', kind: 'Pod' }],
+      ],
+    );
+  });
+});

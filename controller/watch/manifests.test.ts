@@ -1,0 +1,58 @@
+import assert from 'node:assert/strict';
+import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { formatProblem } from '../../apis/validate/problem.ts';
+import { loadManifests } from './manifests.ts';
+
+const node = (name: string): string => `{apiVersion: v1, kind: Node, metadata: {name: ${name}}}\n`;
+
+describe('loadManifests', () => {
+  let dir: string;
+  beforeEach(async () => {
+    dir = await mkdtemp(join(tmpdir(), 'nodewall-manifests-'));
+  });
+  afterEach(() => rm(dir, { recursive: true }));
+  const names = async (...paths: string[]): Promise<string[]> => {
+    const { objects, problems } = await loadManifests(paths.map((path) => join(dir, path)));
+    assert.deepEqual(problems, []);
+    return objects.nodes.map(({ name }) => name);
+  };
+
+  it('reads directories with all below them, and single files of any name', async () => {
+    await mkdir(join(dir, 'a/b'), { recursive: true });
+    await writeFile(join(dir, 'a/1.yaml'), `${node('n3')}---\n${node('n1')}`);
+    await writeFile(join(dir, 'a/b/2.yml'), node('n2'));
+    await writeFile(
+      join(dir, 'a/b/3.JSON'),
+      '{"apiVersion":"v1","kind":"Node","metadata":{"name":"n4"}}\n{"kind":"List","apiVersion":"v1","items":[]}',
+    );
+    await writeFile(join(dir, 'a/notes.txt'), 'not a manifest');
+    await writeFile(join(dir, 'a/.hidden.yaml'), 'a: [');
+    assert.deepEqual(await names('a'), ['n1', 'n2', 'n3', 'n4']);
+    await writeFile(join(dir, 'single'), node('n5'));
+    assert.deepEqual(await names('single', 'a/b'), ['n2', 'n4', 'n5']);
+  });
+
+  it('takes an empty directory and files without objects', async () => {
+    await writeFile(join(dir, 'a.yaml'), '# nothing\n---\n---\n\n...\n');
+    await writeFile(join(dir, 'b.json'), '\n');
+    assert.deepEqual(await names('.'), []);
+  });
+
+  it('says what it could not read, and reads the rest', async () => {
+    await writeFile(join(dir, 'a.yaml'), node('n'));
+    await symlink('nowhere', join(dir, 'b.yaml'));
+    await writeFile(join(dir, 'c.yaml'), Buffer.from([0xff, 0xfe, 0x61, 0]));
+    const { objects, problems } = await loadManifests([dir, join(dir, 'missing')]);
+    assert.equal(objects.nodes.length, 1);
+    assert.deepEqual(
+      problems.map((problem) => [formatProblem(problem).slice(dir.length + 1), problem.unreadable === true]),
+      [
+        ["b.yaml: can't be read: there is no such file or directory", true],
+        ['c.yaml: is UTF-16; save it as UTF-8', false],
+        ["missing: can't be read: there is no such file or directory", true],
+      ],
+    );
+  });
+});
