@@ -65,7 +65,11 @@ export class NftError extends Error implements NftErrorDetail {
   /** All errors of this call, the first being this one. */
   readonly all: readonly NftErrorDetail[];
 
-  constructor(details: readonly [NftErrorDetail, ...NftErrorDetail[]], stderr: string, options?: ErrorOptions) {
+  constructor(
+    details: readonly [NftErrorDetail, ...NftErrorDetail[]],
+    stderr: string,
+    options?: ErrorOptions,
+  ) {
     const [first] = details;
     super(first.message, options);
     this.code = first.code;

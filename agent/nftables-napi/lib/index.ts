@@ -4,7 +4,13 @@ export { NftError, type NftErrorCode, type NftErrorDetail } from './errors.ts';
 export type { Family } from './family.ts';
 export { Monitor, type MonitorEvent, type MonitorOptions, type ObjectKind } from './monitor.ts';
 export { type BatchResult, type Generation, Netlink } from './netlink.ts';
-export { type JsonObject, type JsonValue, Nftables, type NftablesOptions, type RunResult } from './nftables.ts';
+export {
+  type JsonObject,
+  type JsonValue,
+  Nftables,
+  type NftablesOptions,
+  type RunResult,
+} from './nftables.ts';
 export type { FlushOperation, KeysOperation, RangesOperation, SetName, SetOperation } from './operation.ts';
 export type { BaseChain, ChainSnapshot, Hook, RuleSnapshot, SetSnapshot, TableSnapshot } from './snapshot.ts';
 export type { Verdict } from './verdict.ts';

@@ -51,7 +51,11 @@ export class Monitor {
   #closing: Promise<void> | null = null;
 
   /** `binding` is only given by tests. */
-  constructor(options: MonitorOptions, listener: (event: MonitorEvent) => void, binding: Binding = loadBinding()) {
+  constructor(
+    options: MonitorOptions,
+    listener: (event: MonitorEvent) => void,
+    binding: Binding = loadBinding(),
+  ) {
     const { family, table, receiveBuffer = defaultReceiveBuffer } = options;
     const number = toFamilyNumber(family, binding);
     requireName(table, 'table');

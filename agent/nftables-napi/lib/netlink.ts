@@ -3,7 +3,13 @@ import { type Elements, toElements } from './elements.ts';
 import { type ErrnoTable, toErrnoTable, toNftError } from './errno.ts';
 import type { Family } from './family.ts';
 import { Lane } from './lane.ts';
-import { requireName, type SetName, type SetOperation, toFamilyNumber, toNativeOperation } from './operation.ts';
+import {
+  requireName,
+  type SetName,
+  type SetOperation,
+  toFamilyNumber,
+  toNativeOperation,
+} from './operation.ts';
 import { type TableSnapshot, toSnapshot } from './snapshot.ts';
 
 /** The nf_tables generation: a number that grows by one with every commit in the network namespace, anybody's. */
@@ -90,7 +96,9 @@ export class Netlink {
     return this.#attempt(() => {
       const number = toFamilyNumber(family, this.#binding);
       requireName(table, 'table');
-      return this.#run(async () => toSnapshot(await this.#socket.snapshot(number, table), family, this.#binding));
+      return this.#run(async () =>
+        toSnapshot(await this.#socket.snapshot(number, table), family, this.#binding),
+      );
     });
   }
 

@@ -52,7 +52,8 @@ export class Nftables {
     const flags = binding.outputFlags;
     this.#flags = flags;
     this.#errnos = toErrnoTable(binding.errors);
-    const shared = (options.numeric === false ? 0 : flags.numeric) | (options.stateless ? flags.stateless : 0);
+    const shared =
+      (options.numeric === false ? 0 : flags.numeric) | (options.stateless ? flags.stateless : 0);
     this.#jsonFlags = shared | flags.json;
     this.#textFlags = shared | (options.handles ? flags.handle : 0) | (options.echo ? flags.echo : 0);
     try {

@@ -54,7 +54,14 @@ export function toNativeOperation(operation: SetOperation, binding: Binding): Na
   requireName(set, 'set');
   const common = { family: familyNumber, table, set };
   if (op === 'flush') {
-    return { ...common, ...noVerdicts, change: changes.flush, shape: 0, keyLength: 0, data: new Uint8Array() };
+    return {
+      ...common,
+      ...noVerdicts,
+      change: changes.flush,
+      shape: 0,
+      keyLength: 0,
+      data: new Uint8Array(),
+    };
   }
   if (!Object.hasOwn(changes, op)) throw new TypeError(`op must be add, delete or flush, not ${String(op)}`);
   const { keyLength } = operation;
@@ -66,7 +73,9 @@ export function toNativeOperation(operation: SetOperation, binding: Binding): Na
   if (!(data instanceof Uint8Array)) throw new TypeError('keys or ranges must be a Uint8Array');
   const width = keyLength * (isRanges ? 2 : 1);
   if (data.length % width !== 0) {
-    throw new RangeError(`${data.length} bytes are no multiple of ${width}, the length of one ${isRanges ? 'range' : 'key'}`);
+    throw new RangeError(
+      `${data.length} bytes are no multiple of ${width}, the length of one ${isRanges ? 'range' : 'key'}`,
+    );
   }
   const count = data.length / width;
   if (operation.verdicts && operation.verdicts.length !== count) {

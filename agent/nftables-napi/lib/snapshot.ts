@@ -63,7 +63,13 @@ interface NativeSnapshot {
     name: string;
     handle: number;
     base: { type: string; hook: number; priority: number; policy: number } | null;
-    rules: { handle: number; comment: string | null; digest: string; packets: string | null; bytes: string | null }[];
+    rules: {
+      handle: number;
+      comment: string | null;
+      digest: string;
+      packets: string | null;
+      bytes: string | null;
+    }[];
   }[];
   sets: { name: string; handle: number; keyLength: number; flags: number; elementCount: number | null }[];
 }

@@ -33,7 +33,8 @@ export function toVerdictTable(verdicts: readonly Verdict[], binding: Binding): 
 }
 
 function toCode(verdict: Verdict, chain: unknown, binding: Binding): number {
-  if (!Object.hasOwn(binding.verdicts, verdict.kind)) throw new TypeError(`unknown verdict ${String(verdict.kind)}`);
+  if (!Object.hasOwn(binding.verdicts, verdict.kind))
+    throw new TypeError(`unknown verdict ${String(verdict.kind)}`);
   const jumps = verdict.kind === 'jump' || verdict.kind === 'goto';
   if (jumps !== (typeof chain === 'string' && chain !== '')) {
     throw new TypeError(`verdict ${verdict.kind} ${jumps ? 'needs a chain' : 'has no chain'}`);

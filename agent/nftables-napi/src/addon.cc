@@ -1,11 +1,8 @@
+#include <linux/netfilter.h>
 #include <napi.h>
 #include <nftables/libnftables.h>
 
 #include <cstring>
-
-#include <netinet/in.h>
-
-#include <linux/netfilter.h>
 
 #include "core/elements.h"
 #include "monitor.h"

@@ -1,0 +1,14 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import path from 'node:path';
+import { inNamespace } from './netns.ts';
+
+inNamespace(import.meta.filename, () => {
+  describe('memory', () => {
+    it('is neither lost nor misused by the core, says valgrind', () => {
+      const script = path.join(import.meta.dirname, '../leak-check.ts');
+      const { status, stdout, stderr } = spawnSync(process.execPath, [script], { encoding: 'utf8' });
+      assert.equal(status, 0, `${stdout}\n${stderr}`);
+    }).timeout(120_000);
+  });
+});

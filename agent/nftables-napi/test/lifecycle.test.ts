@@ -1,0 +1,250 @@
+import assert from 'node:assert/strict';
+import { readdirSync, readlinkSync } from 'node:fs';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Worker } from 'node:worker_threads';
+import { Monitor, Netlink, Nftables } from '../lib/index.ts';
+import { inNamespace, nft } from './netns.ts';
+
+const library = path.join(import.meta.dirname, '../lib/index.ts');
+const set = { family: 'inet', table: 't', set: 's', keyLength: 4 } as const;
+const keys = Uint8Array.of(10, 0, 0, 1);
+
+interface Method {
+  name: string;
+  make: () => { close(): Promise<void> };
+  call: (made: never) => Promise<unknown>;
+  wrong: (made: never) => Promise<unknown>;
+}
+
+function method<Made extends { close(): Promise<void> }>(
+  name: string,
+  make: () => Made,
+  call: (made: Made) => Promise<unknown>,
+  wrong: (made: Made) => Promise<unknown> = () => Promise.reject(new TypeError('takes no arguments')),
+): Method {
+  return { name, make, call, wrong };
+}
+
+const nothing = undefined as never;
+const methods: Method[] = [
+  method(
+    'Nftables.run',
+    () => new Nftables(),
+    (it) => it.run('add table inet t'),
+    (it) => it.run(nothing),
+  ),
+  method(
+    'Nftables.check',
+    () => new Nftables(),
+    (it) => it.check('add table inet t'),
+    (it) => it.check(nothing),
+  ),
+  method(
+    'Nftables.list',
+    () => new Nftables(),
+    (it) => it.list('tables'),
+    (it) => it.list(nothing),
+  ),
+  method(
+    'Netlink.batch',
+    () => new Netlink(),
+    (it) => it.batch([{ op: 'add', ...set, keys }]),
+    (it) => it.batch(nothing),
+  ),
+  method(
+    'Netlink.elements',
+    () => new Netlink(),
+    (it) => it.elements(set),
+    (it) => it.elements(nothing),
+  ),
+  method(
+    'Netlink.snapshot',
+    () => new Netlink(),
+    (it) => it.snapshot('inet', 't'),
+    (it) => it.snapshot(nothing, 't'),
+  ),
+  method(
+    'Netlink.generation',
+    () => new Netlink(),
+    (it) => it.generation(),
+  ),
+];
+
+/** The open netlink and other sockets of this process. */
+function sockets(): number {
+  const targets = readdirSync('/proc/self/fd').map((fd) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${fd}`);
+    } catch {
+      return ''; // the directory's own descriptor, gone by now
+    }
+  });
+  return targets.filter((target) => target.startsWith('socket:')).length;
+}
+
+/** Runs a module's text in a worker thread, and gives its exit code. */
+function inWorker(text: string, terminateAfter?: number): Promise<number> {
+  const worker = new Worker(
+    `import('${library}').then(async ({ Nftables, Netlink, Monitor }) => { ${text} })`,
+    { eval: true },
+  );
+  return new Promise((resolve, reject) => {
+    worker.on('error', reject);
+    worker.on('exit', resolve);
+    if (terminateAfter !== undefined)
+      worker.once('message', () => setTimeout(() => worker.terminate(), terminateAfter));
+  });
+}
+
+inNamespace(import.meta.filename, () => {
+  describe('lifecycle', () => {
+    beforeEach(() => {
+      nft('add table inet t; add set inet t s { type ipv4_addr; }');
+    });
+    afterEach(() => {
+      nft('flush', 'ruleset');
+    });
+
+    for (const { name, make, call, wrong } of methods) {
+      describe(name, () => {
+        it('works, also while others of the same object run', async () => {
+          const made = make();
+          await call(made as never);
+          await Promise.all([call(made as never), call(made as never), call(made as never)]);
+          await made.close();
+        });
+
+        it('finishes what was called before close, refuses what comes after', async () => {
+          const made = make();
+          const before = call(made as never);
+          const closing = made.close();
+          const after = call(made as never);
+          await assert.rejects(after, { code: 'CLOSED', errno: null });
+          await before;
+          await closing;
+          await made.close();
+          await assert.rejects(call(made as never), { code: 'CLOSED' });
+        });
+
+        it('rejects a wrong type, and goes on', async () => {
+          const made = make();
+          let result: Promise<unknown> | undefined;
+          assert.doesNotThrow(() => {
+            result = wrong(made as never);
+          });
+          await assert.rejects(result ?? Promise.resolve(), TypeError);
+          await call(made as never);
+          await made.close();
+        });
+
+        it('works in two objects at once', async () => {
+          const made = [make(), make(), make(), make(), make(), make()];
+          await Promise.all(made.flatMap((it) => [call(it as never), call(it as never)]));
+          await Promise.all(made.map((it) => it.close()));
+        });
+      });
+    }
+
+    it('runs commands in the order they were given', async () => {
+      const context = new Nftables();
+      const done: number[] = [];
+      const texts = [
+        'add chain inet t a',
+        'add rule inet t a accept',
+        'wrong',
+        'flush chain inet t a',
+        'delete chain inet t a',
+      ];
+      await Promise.allSettled(texts.map((text, i) => context.run(text).finally(() => done.push(i))));
+      assert.deepEqual(done, [0, 1, 2, 3, 4]);
+      assert.doesNotMatch(nft('list', 'ruleset'), /chain/);
+      await context.close();
+    });
+
+    it('does not hold up the event loop', async () => {
+      const context = new Nftables();
+      const lines = Array.from(
+        { length: 5_000 },
+        (_, i) => `add rule inet t c ip saddr 10.${i >> 8}.${i & 255}.1 accept`,
+      );
+      let longest = 0;
+      let last = performance.now();
+      const timer = setInterval(() => {
+        longest = Math.max(longest, performance.now() - last);
+        last = performance.now();
+      }, 1);
+      const began = performance.now();
+      await context.run(`add chain inet t c\n${lines.join('\n')}`);
+      const took = performance.now() - began;
+      clearInterval(timer);
+      assert.ok(longest < took / 2, `${longest} ms of ${took} ms`);
+      await context.close();
+    });
+
+    it('frees contexts and sockets nobody closed', async () => {
+      const before = sockets();
+      await (async () => {
+        for (let i = 0; i < 40; i++) {
+          await new Nftables().list('tables');
+          await new Netlink().generation();
+        }
+      })();
+      assert.ok(sockets() >= before + 40, 'the objects have sockets');
+      for (let i = 0; i < 50 && sockets() > before; i++) {
+        globalThis.gc?.();
+        await sleep(10);
+      }
+      assert.equal(sockets(), before);
+    });
+
+    it('frees what was closed at once, and only once', async () => {
+      const before = sockets();
+      const made = [new Nftables(), new Netlink(), new Monitor({ family: 'inet', table: 't' }, () => {})];
+      await Promise.all(made.flatMap((it) => [it.close(), it.close()]));
+      assert.equal(sockets(), before);
+      globalThis.gc?.();
+      await sleep(10);
+      assert.equal(sockets(), before);
+    });
+
+    it('does not collect a context with work under way', async () => {
+      const results = Array.from({ length: 20 }, () => new Nftables().list('tables'));
+      for (let i = 0; i < 5; i++) {
+        globalThis.gc?.();
+        await sleep(1);
+      }
+      for (const result of await Promise.all(results)) assert.ok(result.length >= 2);
+    });
+
+    it('works in worker threads, beside the main one', async () => {
+      const text = `const context = new Nftables(), netlink = new Netlink();
+        for (let i = 0; i < 20; i++) await Promise.all([context.list('tables'), netlink.snapshot('inet', 't')]);
+        await context.close(); await netlink.close();`;
+      const own = new Nftables();
+      const codes = await Promise.all([
+        inWorker(text),
+        inWorker(text),
+        inWorker(text),
+        own.list('tables').then(() => 0),
+      ]);
+      assert.deepEqual(codes, [0, 0, 0, 0]);
+      await own.close();
+    });
+
+    it('survives worker threads that end without closing, or are terminated amid work', async () => {
+      const before = sockets();
+      const forgets = `new Nftables().list('tables'); new Netlink().generation();
+        new Monitor({ family: 'inet', table: 't' }, () => {}).unref();`;
+      assert.equal(await inWorker(forgets), 0);
+      const busy = `const { parentPort } = await import('node:worker_threads');
+        const context = new Nftables(), netlink = new Netlink();
+        new Monitor({ family: 'inet', table: 't' }, () => {});
+        parentPort.postMessage('go');
+        for (;;) await Promise.all([context.run('add chain inet t c; delete chain inet t c'), netlink.generation()]);`;
+      for (let i = 0; i < 10; i++) await inWorker(busy, i * 3);
+      for (let i = 0; i < 50 && sockets() > before; i++) await sleep(10);
+      assert.equal(sockets(), before);
+    }).timeout(60_000);
+  });
+});
