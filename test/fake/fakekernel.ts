@@ -213,9 +213,12 @@ function runBatch(table: FakeTable | null, operations: readonly SetOperation[]):
 
 function runOperation(table: FakeTable, operation: SetOperation): void {
   const set = setOf(table, operation.set);
-  if (operation.op === 'flush') return set.elements.clear();
+  if (operation.op === 'flush') {
+    set.elements.clear();
+    return;
+  }
   const isRanges = 'ranges' in operation;
-  if (operation.keyLength !== set.keyLength || isRanges !== set.interval || operation.op === undefined) {
+  if (operation.keyLength !== set.keyLength || isRanges !== set.interval) {
     throw new Refusal('EINVAL', 'Invalid argument');
   }
   const hex = Buffer.from(isRanges ? operation.ranges : operation.keys).toString('hex');
