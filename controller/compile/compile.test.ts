@@ -1,0 +1,125 @@
+import assert from 'node:assert/strict';
+import type {
+  ClusterNetworkPolicy,
+  ClusterNetworkPolicySpec,
+  ClusterObjects,
+  Node,
+  Rule,
+} from '../../apis/objects.ts';
+import { compile } from './compile.ts';
+
+const drop: Rule = { name: 'r', action: 'Drop' };
+const everywhere = [{ nodeSelector: {} }];
+const node = (name: string): Node => ({ kind: 'Node', name, labels: { name }, addresses: [] });
+
+function policy(
+  name: string,
+  spec: Partial<ClusterNetworkPolicySpec> = {},
+  apiGroup: ClusterNetworkPolicy['apiGroup'] = 'nodewall.io',
+): ClusterNetworkPolicy {
+  const whole = { priority: 5, appliedTo: everywhere, ingress: [drop], ...spec };
+  return { kind: 'ClusterNetworkPolicy', apiGroup, name, uid: 'u', generation: 7, spec: whole };
+}
+
+function objects(...policies: ClusterNetworkPolicy[]): ClusterObjects {
+  return { nodes: [node('one'), node('two')], namespaces: [], pods: [], tiers: [], policies };
+}
+
+describe('compile', () => {
+  it('puts policies in evaluation order, whatever order they come in', () => {
+    const policies = [
+      policy('b', { tier: 'emergency', priority: 9 }),
+      policy('a', { tier: 'Platform', priority: 1 }),
+      policy('Z', { priority: 1.5 }),
+      policy('a-b', { priority: 5 }),
+      policy('a.b', { priority: 5 }, 'crd.antrea.io'),
+      policy('a.b', { priority: 5 }, 'nodewall.io'),
+      policy('a0', { priority: 5 }),
+    ];
+    const wanted = ['b', 'a', 'Z', 'a-b', 'a.b', 'a.b', 'a0'];
+    for (const order of [policies, policies.toReversed()]) {
+      const { policies: found } = compile(objects(...order));
+      assert.deepEqual(
+        found.map(({ name }) => name),
+        wanted,
+      );
+      assert.deepEqual([found[4]?.apiGroup, found[5]?.apiGroup], ['crd.antrea.io', 'nodewall.io']);
+    }
+  });
+
+  it('carries the source of every rule', () => {
+    const { policies } = compile(
+      objects(policy('p', { ingress: [drop], egress: [drop, { action: 'Allow' }] })),
+    );
+    assert.deepEqual(
+      policies[0]?.rules.map(({ source }) => [
+        source.direction,
+        source.ruleIndex,
+        source.policy,
+        source.uid,
+        source.generation,
+      ]),
+      [
+        ['ingress', 0, 'p', 'u', 7],
+        ['egress', 0, 'p', 'u', 7],
+        ['egress', 1, 'p', 'u', 7],
+      ],
+    );
+  });
+
+  it('gives every rule an id that stays when another rule comes before it', () => {
+    const id = (...rules: Rule[]) =>
+      compile(objects(policy('p', { ingress: rules }))).policies[0]?.rules.find(
+        ({ source }) => source.rule === 'r',
+      )?.id;
+    assert.equal(id({ name: 'new', action: 'Allow' }, drop), id(drop));
+    const ids = compile(
+      objects(policy('p', { egress: [drop] }), policy('p', {}, 'crd.antrea.io'), policy('q')),
+    )
+      .policies.flatMap(({ rules }) => rules)
+      .map((rule) => rule.id);
+    assert.equal(new Set(ids).size, 4, 'of API group, policy, direction and name');
+  });
+
+  it('spans the nodes of the policy, or of each rule', () => {
+    const two = [{ nodeSelector: { matchLabels: { name: 'two' } } }];
+    const rules = [
+      { ...drop, name: 'a', appliedTo: two },
+      { ...drop, name: 'b', appliedTo: everywhere },
+    ];
+    const { policies } = compile(
+      objects(policy('p', { appliedTo: [], ingress: rules }), policy('q', { appliedTo: two })),
+    );
+    assert.deepEqual(
+      policies.map(({ spans }) => spans.map((span) => [...span])),
+      [[['two'], ['one', 'two']], [['two']]],
+    );
+    assert.equal(policies[0]?.spans[0], policies[1]?.spans[0], 'equal spans are one object');
+  });
+
+  it('has no AddressSet for any address, and one for a list', () => {
+    const rules = [
+      drop,
+      { ...drop, name: 'e', from: [] },
+      { ...drop, name: 'n', from: [{ nodeSelector: {} }] },
+    ];
+    const compiled = compile(objects(policy('p', { ingress: rules })));
+    assert.deepEqual(
+      compiled.policies[0]?.rules.map((rule) => rule.addressSets),
+      [[], [], [compiled.allNodes]],
+    );
+  });
+
+  it('asks egress for `to`, never for `from`', () => {
+    const rule: Rule = { ...drop, from: [{ nodeSelector: {} }] };
+    const { policies } = compile(objects(policy('p', { ingress: [], egress: [rule] })));
+    assert.deepEqual(policies[0]?.rules[0]?.addressSets, []);
+  });
+
+  it('throws on a tier that is not there: validation should have seen it', () => {
+    assert.throws(
+      () => compile(objects(policy('p', { tier: 'none' }))),
+      /ClusterNetworkPolicy\/p: no tier none/,
+    );
+  });
+});

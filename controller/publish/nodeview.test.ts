@@ -1,0 +1,57 @@
+import assert from 'node:assert/strict';
+import type { ClusterObjects, Rule } from '../../apis/objects.ts';
+import { compile } from '../compile/compile.ts';
+import { nodeView } from './nodeview.ts';
+
+const at = (name: string) => [{ nodeSelector: { matchLabels: { name } } }];
+const rule = (name: string, appliedTo: Rule['appliedTo'] = []): Rule => ({
+  name,
+  action: 'Drop',
+  appliedTo,
+  from: [{ ipBlock: { cidr: `10.${name.length}.0.0/16` } }],
+});
+
+function policy(name: string, ingress: Rule[], egress: Rule[]): ClusterObjects['policies'][number] {
+  const spec = { priority: 5, ingress, egress };
+  return { kind: 'ClusterNetworkPolicy', apiGroup: 'nodewall.io', name, uid: '', generation: 0, spec };
+}
+
+const compiled = compile({
+  nodes: ['one', 'two'].map((name, i) => ({
+    kind: 'Node',
+    name,
+    labels: { name },
+    addresses: [`192.0.2.${i}`],
+  })),
+  namespaces: [],
+  pods: [],
+  tiers: [],
+  policies: [
+    policy('b', [rule('i', at('one')), rule('ii', at('two'))], [rule('e', at('one'))]),
+    policy('a', [rule('iii', at('one'))], []),
+  ],
+});
+
+describe('nodeview', () => {
+  it('has the rules that apply to the node, in evaluation order, ingress first', () => {
+    const { rules, nodeAddresses } = nodeView(compiled, 'one');
+    assert.deepEqual(
+      rules.map(({ source }) => source.rule),
+      ['iii', 'i', 'e'],
+    );
+    assert.deepEqual(nodeAddresses, ['192.0.2.0']);
+  });
+
+  it('has the AddressSets that its rules and the failsafe list name, and no others', () => {
+    const { rules, addressSets, allNodes } = nodeView(compiled, 'two');
+    assert.deepEqual(
+      new Set(addressSets.keys()),
+      new Set([allNodes, ...rules.flatMap((one) => one.addressSets)]),
+    );
+    assert.equal(addressSets.size, 2);
+  });
+
+  it('is empty for a node that no policy selects', () => {
+    assert.deepEqual(nodeView(compiled, 'three').rules, []);
+  });
+});
