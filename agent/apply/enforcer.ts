@@ -130,6 +130,8 @@ export class Enforcer {
         const transaction = await this.#reconciler.apply(render(state, this.#config));
         return { state, failed, transaction };
       } catch (error) {
+        // All that was wanted is in force; what was left over is swept by the retry.
+        if (error instanceof ApplyError && error.stage === 'sweep') throw error;
         const source = error instanceof ApplyError || error instanceof RenderError ? error.source : null;
         const key = source === null ? null : `${source.apiGroup}/${source.policy}`;
         if (key === null) return await this.#applyOneByOne(wanted, toError(error));

@@ -71,7 +71,9 @@ export class NodeRuleReconciler {
       await this.#run('prepare', change.prepare);
       await this.#changeElements(change);
       await this.#run('swap', change.swap);
-      const structure = change.rename.length + change.prepare.length + change.swap.length > 0;
+      await this.#run('sweep', change.sweep);
+      const structure =
+        change.rename.length + change.prepare.length + change.swap.length + change.sweep.length > 0;
       if (structure) this.#takeDigests(desired, await readTable(this.#kernel));
     }
     this.#held = heldAfter(desired);

@@ -21,7 +21,9 @@ import { type Held, type HeldSet, holdsChain, sameBase } from './held.ts';
  * 2. prepare: new sets and new fixed chains, not reachable from any hook yet. Anonymous interval sets and set members
  *    must be there a transaction before they are used: measured, else packets leak in the moment after the commit.
  * 3. members, maps: elements of address sets and of the index's port maps, by netlink, in one batch.
- * 4. swap: the index chains and maps, and the end of what is not needed any more.
+ * 4. swap: the rules of base and index chains.
+ * 5. sweep: the end of what nothing leads to any more. Not with the swap: the elements of a verdict map that is deleted are gone at once, also for
+ *    packets that are still on their way through the old rules (measured: 10 leaked in 189 swaps; 0 in 212 a transaction later).
  *
  * A part that has nothing to do is empty. `rebuild` is set where what is held can't be changed in place (a set of our name and
  * another type): the table is replaced in one transaction, and members follow.
@@ -32,6 +34,7 @@ export interface Transaction {
   readonly members: readonly MemberChange[];
   readonly maps: readonly MapChange[];
   readonly swap: readonly Command[];
+  readonly sweep: readonly Command[];
 }
 
 /** One line of nft text, and the policy rule it is for. */
@@ -76,19 +79,26 @@ export function transaction(held: Held, desired: Ruleset): Transaction {
     members: [...desired.sets.values()].flatMap((set) => memberChange(now.sets.get(set.name), set) ?? []),
     maps: [...desired.maps.values()].flatMap((map) => mapChange(now.maps, map) ?? []),
     swap: swap(now, desired),
+    sweep: sweep(now, desired),
   };
 }
 
-export function isEmpty({ rename, prepare, members, maps, swap }: Transaction): boolean {
-  return rename.length + prepare.length + members.length + maps.length + swap.length === 0;
+export function isEmpty(change: Transaction): boolean {
+  return Object.values(change).every((part) => part.length === 0);
 }
 
 function command(text: string, source: RuleSource | null = null): Command {
   return { text, source };
 }
 
-/** A set can't change its type, and a base chain neither its hook nor its priority. */
+/**
+ * A set can't change its type, and a base chain neither its hook nor its priority; and a foreign name that nft's language can't say
+ * can't be swept by name.
+ */
 function needsRebuild(held: Held, desired: Ruleset): boolean {
+  for (const names of [held.chains, held.sets, held.maps]) {
+    for (const name of names.keys()) if (!isIdentifier(name)) return true;
+  }
   for (const set of desired.sets.values()) {
     const there = held.sets.get(set.name);
     if (there !== undefined && (there.family !== set.family || there.interval !== set.interval)) return true;
@@ -104,7 +114,7 @@ function needsRebuild(held: Held, desired: Ruleset): boolean {
 
 function rebuild(desired: Ruleset): Transaction {
   const replace = `add table ${table}\ndelete table ${table}\n${rulesetText(desired)}`;
-  return { rename: [], prepare: [], members: [], maps: [], swap: [command(replace)] };
+  return { rename: [], prepare: [], members: [], maps: [], swap: [command(replace)], sweep: [] };
 }
 
 /**
@@ -226,29 +236,30 @@ function packRanges(cidrs: readonly Cidr[]): Uint8Array {
   );
 }
 
-/** Flush first, so that nothing that is deleted is in use; add what is new; delete last. One kernel transaction. */
+/** What packets go through changes here, and nothing else: chains that are new, or whose rules differ, are filled. */
 function swap(held: Held, desired: Ruleset): Command[] {
   const changed = [...desired.chains.values()].filter((chain) => {
     const there = held.chains.get(chain.name);
     return !chain.fixed && (there === undefined || !holdsChain(there, chain));
   });
-  const unwantedChains = [...held.chains.keys()].filter((name) => !desired.chains.has(name));
-  const unwantedMaps = [...held.maps.keys()].filter((name) => !desired.maps.has(name));
-  const unwantedSets = [...held.sets.keys()].filter((name) => !desired.sets.has(name));
-  const chains: Command[] = [];
-  if (!held.table) chains.push(command(`add table ${table}`));
-  chains.push(...changed.filter((chain) => !held.chains.has(chain.name)).map(addChain));
-  const flushed = [
-    ...unwantedChains,
-    ...changed.flatMap(({ name }) => (held.chains.has(name) ? [name] : [])),
-  ];
+  const known = ({ name }: Chain): boolean => held.chains.has(name);
   return [
-    ...chains,
-    ...flushed.map((name) => command(`flush chain ${table} ${identifier(name)}`)),
+    ...changed.filter((chain) => !known(chain)).map(addChain),
+    ...changed.filter(known).map(({ name }) => command(`flush chain ${table} ${identifier(name)}`)),
     ...changed.flatMap(addRules),
-    ...unwantedMaps.map((name) => command(`delete map ${table} ${identifier(name)}`)),
-    ...unwantedChains.map((name) => command(`delete chain ${table} ${identifier(name)}`)),
-    ...unwantedSets.map((name) => command(`delete set ${table} ${identifier(name)}`)),
+  ];
+}
+
+/** Flush first, so that nothing that is deleted is in use by another that is. */
+function sweep(held: Held, desired: Ruleset): Command[] {
+  const unwanted = (there: ReadonlyMap<string, unknown>, wanted: ReadonlyMap<string, unknown>): string[] =>
+    [...there.keys()].filter((name) => !wanted.has(name)).map((name) => `${table} ${identifier(name)}`);
+  const chains = unwanted(held.chains, desired.chains);
+  return [
+    ...chains.map((name) => command(`flush chain ${name}`)),
+    ...unwanted(held.maps, desired.maps).map((name) => command(`delete map ${name}`)),
+    ...chains.map((name) => command(`delete chain ${name}`)),
+    ...unwanted(held.sets, desired.sets).map((name) => command(`delete set ${name}`)),
   ];
 }
 
@@ -268,7 +279,7 @@ function mapChange(held: Held['maps'], map: PortMap): MapChange | null {
 }
 
 /** As `dump transaction` prints it. */
-export function transactionText({ rename, prepare, members, maps, swap }: Transaction): string {
+export function transactionText({ rename, prepare, members, maps, swap, sweep }: Transaction): string {
   const part = (title: string, lines: readonly string[]) =>
     lines.length === 0 ? [] : [`# ${title}`, ...lines];
   const count = (bytes: Uint8Array, width: number) => bytes.length / width;
@@ -300,6 +311,10 @@ export function transactionText({ rename, prepare, members, maps, swap }: Transa
     ...part(
       'swap',
       swap.map(({ text }) => text),
+    ),
+    ...part(
+      'sweep',
+      sweep.map(({ text }) => text),
     ),
     '',
   ].join('\n');

@@ -40,7 +40,12 @@ export function linearDispatch(name: string, entries: readonly Entry[]): Dispatc
 export function indexedDispatch(name: string, entries: readonly Entry[], scope: Scope = null): Dispatched {
   const chains: Chain[] = [];
   const maps: PortMap[] = [];
-  const byProtocol: [L4Protocol, ChainVerdict][] = [];
+  const rules: NftRule[] = [];
+  // A packet of the protocol goes there for good; plain rules, because a verdict map here would leak (ADR 2).
+  const toProtocol = (protocol: L4Protocol): NftRule => ({
+    ...plain({ kind: 'goto', chain: `${name}-${protocol}` }),
+    matches: [{ match: 'l4proto', protocols: [protocol] }],
+  });
   for (const protocol of PORT_PROTOCOLS) {
     const ports = scope === null ? [ALL_PORTS] : (scope.get(protocol) ?? []);
     const own = entries.flatMap((entry) => portEntry(entry, protocol, ports));
@@ -48,7 +53,7 @@ export function indexedDispatch(name: string, entries: readonly Entry[], scope: 
     if (own.length === 0) continue;
     chains.push(...part.chains);
     maps.push(...part.maps);
-    byProtocol.push([protocol, { kind: 'goto', chain: `${name}-${protocol}` }]);
+    rules.push(toProtocol(protocol));
   }
   const rest = scope === null ? OTHER_PROTOCOLS : [];
   for (const protocol of rest) {
@@ -57,10 +62,8 @@ export function indexedDispatch(name: string, entries: readonly Entry[], scope: 
     );
     if (own.every(({ rule }) => rule.services.length === 0)) continue;
     chains.push(indexChain(`${name}-${protocol}`, own.map(jump)));
-    byProtocol.push([protocol, { kind: 'goto', chain: `${name}-${protocol}` }]);
+    rules.push(toProtocol(protocol));
   }
-  const rules: NftRule[] = [];
-  if (byProtocol.length > 0) rules.push(plain({ kind: 'protocolMap', entries: byProtocol }));
   // Only rules that name neither ports nor protocols are left for a protocol that has no chain of its own.
   if (scope === null) rules.push(...entries.filter(({ rule }) => rule.services.length === 0).map(jump));
   return { chains: [indexChain(name, rules), ...chains], maps };

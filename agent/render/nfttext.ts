@@ -133,8 +133,6 @@ function statementText(statement: Statement): string {
     case 'jump':
     case 'goto':
       return chainVerdict(statement);
-    case 'protocolMap':
-      return `meta l4proto vmap ${set(statement.entries.map(([key, verdict]) => `${key} : ${chainVerdict(verdict)}`))}`;
     case 'portMap':
       return `${statement.protocol} dport vmap @${identifier(statement.map)}`;
     case 'portRangeMap':
@@ -146,11 +144,15 @@ function chainVerdict({ kind, chain }: ChainVerdict): string {
   return `${kind} ${identifier(chain)}`;
 }
 
-/** Throws on what nft would read as something else: names come from name.ts and hold nothing else. */
+/** Throws on what nft would read as something else. */
 export function identifier(name: string): string {
-  if (!/^[A-Za-z][A-Za-z0-9_.-]{0,254}$/.test(name))
-    throw new Error(`${JSON.stringify(name)} is no nft identifier`);
+  if (!isIdentifier(name)) throw new Error(`${JSON.stringify(name)} is no nft identifier`);
   return name;
+}
+
+/** A letter, then letters, digits and `/ \ _ . -`, at most 255 (NFT_NAME_MAXLEN less its NUL): scanner.l of nft. */
+export function isIdentifier(name: string): boolean {
+  return /^[A-Za-z][A-Za-z0-9/\\_.-]{0,254}$/.test(name);
 }
 
 /** nft's strings have no escapes: a quote, a backslash and control characters can't stand in one. */

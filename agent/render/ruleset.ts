@@ -86,8 +86,6 @@ export type Statement =
   | { readonly kind: 'drop' }
   | { readonly kind: 'reject'; readonly with: 'tcp reset' | 'icmpx admin-prohibited' }
   | { readonly kind: 'jump' | 'goto'; readonly chain: string }
-  /** Verdict map by layer 4 protocol, anonymous. */
-  | { readonly kind: 'protocolMap'; readonly entries: readonly (readonly [L4Protocol, ChainVerdict])[] }
   /** Verdict map by destination port: a named hash map. */
   | { readonly kind: 'portMap'; readonly protocol: PortProtocol; readonly map: string }
   /** Verdict map by destination port range, anonymous: only in fixed chains. */
@@ -108,7 +106,6 @@ export function targets(statement: Statement): readonly string[] {
     case 'jump':
     case 'goto':
       return [statement.chain];
-    case 'protocolMap':
     case 'portRangeMap':
       return statement.entries.map(([, { chain }]) => chain);
     case 'accept':

@@ -5,7 +5,7 @@ import { type Scenario, scenario } from '../generate/scenario.ts';
 import { type Answer, oracle, sameAnswer } from '../oracle/oracle.ts';
 import { toPacket } from '../tracer/packet.ts';
 import { type Trace, tracer } from '../tracer/tracer.ts';
-import { renderBoth, supported, toConfig, toState } from './pipeline.ts';
+import { renderBoth, toConfig, toState } from './pipeline.ts';
 import { check } from './runs.ts';
 
 /** What was seen over all cases: a property that never met a Reject says nothing of Rejects. */
@@ -35,7 +35,7 @@ const EXPECTED = [
 ];
 
 function agree({ objects: drawn, node, config: written, flows }: Scenario, seen: Seen): void {
-  const objects = supported(drawn);
+  const objects = drawn;
   const judge = oracle({ objects, node, config: written });
   const state = toState(objects, node);
   const config = toConfig(written);

@@ -6,7 +6,7 @@ import { memberCount } from '../../apis/memberset.ts';
 import { scenario } from '../generate/scenario.ts';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { createNamespace, type Namespace } from '../netns/namespace.ts';
-import { renderBoth, supported, toConfig, toState } from './pipeline.ts';
+import { renderBoth, toConfig, toState } from './pipeline.ts';
 import { runs } from './runs.ts';
 
 /** Numbers of what a table holds: by chain its rules, by set and map their elements. */
@@ -27,7 +27,7 @@ kernelSuite('random rulesets on the kernel', function () {
       { numRuns: runs(20), seed },
     );
     for (const { objects, node, config } of drawn) {
-      const state = toState(supported(objects), node);
+      const state = toState(objects, node);
       for (const table of Object.values(renderBoth(state, toConfig(config)))) {
         const text = rulesetText(table);
         const again = `again: NODEWALL_SEED=${seed}\n${text}`;

@@ -39,13 +39,6 @@ export function toConfig(written: OracleConfig): Config {
   return config;
 }
 
-/** The scenario's objects without the fields that are rejected as "not supported yet": none of them changes a verdict. */
-export function supported(objects: readonly object[]): object[] {
-  return JSON.parse(JSON.stringify(objects), (key: string, value: unknown) =>
-    key === 'enableLogging' || key === 'logLabel' ? undefined : value,
-  ) as object[];
-}
-
 export function toState(objects: readonly object[], node: string): NodeState {
   return nodeView(compile(toClusterObjects(objects)), node);
 }

@@ -5,7 +5,7 @@ import type { Chain, NftRule, Ruleset } from '../../agent/render/ruleset.ts';
 import { scenario } from '../generate/scenario.ts';
 import { indexChain, inputChain, rule, ruleChain, ruleset } from '../tracer/ruleset.ts';
 import { indexSize, largestIndex } from './indexsize.ts';
-import { renderBoth, supported, toConfig, toState } from './pipeline.ts';
+import { renderBoth, toConfig, toState } from './pipeline.ts';
 import { check } from './runs.ts';
 import { violations } from './violation.ts';
 
@@ -16,7 +16,7 @@ describe('every ruleset', function () {
 
   it('holds together', function () {
     check(this, 200, SCENARIOS, ({ objects, node, config }) => {
-      const state = toState(supported(objects), node);
+      const state = toState(objects, node);
       for (const [dispatch, table] of Object.entries(renderBoth(state, toConfig(config)))) {
         assert.deepEqual(violations(table, state.rules), [], dispatch);
         rulesetText(table);
@@ -26,7 +26,7 @@ describe('every ruleset', function () {
 
   it('has an index that grows with the port ranges, not with their overlaps', function () {
     check(this, 100, SCENARIOS, ({ objects, node, config: written }) => {
-      const state = toState(supported(objects), node);
+      const state = toState(objects, node);
       const config = toConfig(written);
       const size = indexSize(renderBoth(state, config).indexed);
       const most = largestIndex(state, config);

@@ -15,7 +15,7 @@ import type { FileContent } from '../../controller/watch/content.ts';
 import { type Memory, NO_MEMORY } from '../../controller/watch/memory.ts';
 import { NO_CACHE, parseManifest, type ReadFile } from '../../controller/watch/readfile.ts';
 import { objectsToYaml, scenario } from '../generate/scenario.ts';
-import { renderBoth, supported, toConfig, toState } from './pipeline.ts';
+import { renderBoth, toConfig, toState } from './pipeline.ts';
 import { check } from './runs.ts';
 
 /** One thing that happens to the manifests directory: a file is written, or removed (null). */
@@ -36,7 +36,7 @@ describe('the same objects', function () {
     );
     check(this, 100, shuffled, ([{ objects, node, config: written }, other]) => {
       const config = toConfig(written);
-      const [first, second] = [objects, other].map((list) => toState(supported(list), node));
+      const [first, second] = [objects, other].map((list) => toState(list, node));
       assert.ok(first !== undefined && second !== undefined);
       assert.deepEqual(compiledText(second), compiledText(first));
       assert.equal(bytes(second, config), bytes(first, config));
@@ -45,20 +45,20 @@ describe('the same objects', function () {
 
   it('give the same bytes after any history of file events', function () {
     const histories = SCENARIOS.chain((drawn) =>
-      fc.record({ drawn: fc.constant(drawn), events: events(supported(drawn.objects)) }),
+      fc.record({ drawn: fc.constant(drawn), events: events(drawn.objects) }),
     );
     check(this, 60, histories, ({ drawn: { objects, node, config: written }, events: happened }) => {
       const config = toConfig(written);
       const found = replay(happened);
       const state = nodeView(compile(found), node);
-      assert.equal(bytes(state, config), bytes(toState(supported(objects), node), config));
+      assert.equal(bytes(state, config), bytes(toState(objects, node), config));
     });
   });
 
   it('give the same bytes after the way over the wire', function () {
     check(this, 60, SCENARIOS, ({ objects, node, config: written }) => {
       const config = toConfig(written);
-      const state = toState(supported(objects), node);
+      const state = toState(objects, node);
       const lines = [...snapshot(state)].map((message) => JSON.stringify(message));
       const received = receive(lines.map((line) => JSON.parse(line) as Message));
       assert.equal(bytes(received, config), bytes(state, config));

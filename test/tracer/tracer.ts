@@ -94,10 +94,6 @@ function execute(statement: Statement, packet: Packet, ruleset: Ruleset): Outcom
     case 'jump':
     case 'goto':
       return statement;
-    case 'protocolMap': {
-      const found = statement.entries.filter(([protocol]) => protocolNumber(protocol) === packet.protocol);
-      return only(found, 'protocolMap')?.[1] ?? null;
-    }
     case 'portMap': {
       const map = ruleset.maps.get(statement.map);
       if (map === undefined) throw new Error(`no map ${statement.map}`);

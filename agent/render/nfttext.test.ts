@@ -1,0 +1,79 @@
+import assert from 'node:assert/strict';
+import { parseCidr } from '../../apis/address.ts';
+import { toMemberSet } from '../../apis/memberset.ts';
+import { identifier, mapLines, quote, rulesetText, ruleText, setLines } from './nfttext.ts';
+import type { NamedSet, Statement } from './ruleset.ts';
+
+const cidr = parseCidr('10.0.0.0/8')?.cidr ?? assert.fail();
+const set = (members = toMemberSet([{ cidr, except: [] }], ['192.0.2.1'])): NamedSet => ({
+  name: 's',
+  family: 4,
+  interval: members.v4.prefixes.length > 0,
+  members: members.v4,
+  comment: 'c',
+});
+
+describe('nfttext', () => {
+  it('refuses names that nft would read as something else', () => {
+    for (const name of ['', '1a', '-a', 'a b', 'a;b', 'a"', 'a\n', 'é', 'a'.repeat(256)]) {
+      assert.throws(() => identifier(name), /is no nft identifier/);
+    }
+    assert.equal(identifier('a'.repeat(255)).length, 255);
+    assert.equal(identifier('ingress-0a_B.c'), 'ingress-0a_B.c');
+  });
+
+  it('keeps quotes, backslashes and line ends out of strings', () => {
+    assert.equal(quote('a"b\\c\nd\u0000\u2028e é'), '"a_b_c_d__e é"');
+  });
+
+  it('writes a rule as matches, counter, statement, comment', () => {
+    const rule = {
+      matches: [
+        { match: 'address', family: 4, field: 'saddr', in: { cidr } },
+        { match: 'port', protocol: 'tcp', field: 'dport', ranges: [[1, 2]] },
+      ],
+      counter: true,
+      statement: { kind: 'drop' },
+      comment: 'p/r',
+    } as const;
+    assert.equal(ruleText(rule), 'ip saddr 10.0.0.0/8 tcp dport 1-2 counter drop comment "p/r"');
+  });
+
+  it('writes every statement', () => {
+    const verdict = { kind: 'goto', chain: 'c' } as const;
+    const statements: readonly [Statement, string][] = [
+      [{ kind: 'accept' }, 'accept'],
+      [{ kind: 'drop' }, 'drop'],
+      [{ kind: 'jump', chain: 'c' }, 'jump c'],
+      [verdict, 'goto c'],
+      [{ kind: 'reject', with: 'tcp reset' }, 'reject with tcp reset'],
+      [{ kind: 'reject', with: 'icmpx admin-prohibited' }, 'reject with icmpx admin-prohibited'],
+      [{ kind: 'protocolMap', entries: [['tcp', verdict]] }, 'meta l4proto vmap { tcp : goto c }'],
+      [{ kind: 'portMap', protocol: 'udp', map: 'm' }, 'udp dport vmap @m'],
+      [
+        { kind: 'portRangeMap', protocol: 'tcp', entries: [[[1, 9], verdict]] },
+        'tcp dport vmap { 1-9 : goto c }',
+      ],
+    ];
+    for (const [statement, text] of statements) {
+      assert.equal(ruleText({ matches: [], counter: false, statement, comment: null }), text);
+    }
+    const kinds = ['accept', 'drop', 'jump', 'goto', 'reject', 'protocolMap', 'portMap', 'portRangeMap'];
+    assert.deepEqual(new Set(statements.map(([{ kind }]) => kind)), new Set(kinds));
+  });
+
+  it('declares a set with or without its members', () => {
+    const head = ['type ipv4_addr', 'flags interval', 'comment "c"'];
+    assert.deepEqual(setLines(set(), false), head);
+    assert.deepEqual(setLines(set(), true), [...head, 'elements = { 10.0.0.0/8, 192.0.2.1 }']);
+    assert.deepEqual(setLines(set(toMemberSet([], [])), true), ['type ipv4_addr', 'comment "c"']);
+    assert.deepEqual(mapLines({ name: 'm', entries: new Map() }), ['type inet_service : verdict']);
+  });
+
+  it('throws on a chain whose name is no identifier, wherever it is named', () => {
+    const statement = { kind: 'jump', chain: 'a b' } as const;
+    assert.throws(() => ruleText({ matches: [], counter: false, statement, comment: null }));
+    const chain = { name: 'a;b', base: null, fixed: true, rules: [], source: null };
+    assert.throws(() => rulesetText({ chains: new Map([['a', chain]]), sets: new Map(), maps: new Map() }));
+  });
+});

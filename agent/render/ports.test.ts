@@ -1,0 +1,49 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import type { PortRange } from '../../apis/compiled.ts';
+import { boundaries, intersectPorts, portCount, unionPorts } from './ports.ts';
+
+const PORT = fc.integer({ min: 0, max: 40 });
+const LIST = fc.array(
+  fc.tuple(PORT, PORT).map(([a, b]): PortRange => [Math.min(a, b), Math.max(a, b)]),
+  { maxLength: 6 },
+);
+const PORTS = Array.from({ length: 42 }, (_, port) => port);
+const has = (ranges: readonly PortRange[], port: number) =>
+  ranges.some(([first, last]) => first <= port && port <= last);
+const listed = (ranges: readonly PortRange[]) => PORTS.filter((port) => has(ranges, port));
+
+describe('ports', () => {
+  it('union holds the same ports, sorted and apart', () => {
+    fc.assert(
+      fc.property(LIST, (list) => {
+        const merged = unionPorts(list);
+        assert.deepEqual(listed(merged), listed(list));
+        assert.equal(portCount(merged), listed(list).length);
+        for (const [i, [first]] of merged.entries()) assert.ok(first > (merged[i - 1]?.[1] ?? -2) + 1);
+      }),
+    );
+  });
+
+  it('intersection holds the ports of both', () => {
+    fc.assert(
+      fc.property(LIST, LIST, (a, b) => {
+        assert.deepEqual(
+          listed(intersectPorts(a, b)),
+          PORTS.filter((port) => has(a, port) && has(b, port)),
+        );
+      }),
+    );
+  });
+
+  it('boundaries are where membership changes', () => {
+    assert.deepEqual(
+      boundaries([
+        [5, 9],
+        [7, 7],
+        [10, 12],
+      ]),
+      [5, 7, 8, 10, 13],
+    );
+  });
+});

@@ -1,0 +1,121 @@
+import assert from 'node:assert/strict';
+import type { AddressSet, CompiledRule, NodeState } from '../../apis/compiled.ts';
+import { type Config, DEFAULT_CONFIG } from '../../apis/config.ts';
+import { toMemberSet } from '../../apis/memberset.ts';
+import { chainLines } from './nfttext.ts';
+import { render } from './render.ts';
+
+const nodes: AddressSet = {
+  id: 'nodes',
+  description: 'nodes {}',
+  dynamic: true,
+  members: toMemberSet([], ['192.0.2.1']),
+};
+
+function rule(name: string, changes: Partial<CompiledRule> = {}): CompiledRule {
+  const direction = 'ingress';
+  return {
+    id: name,
+    source: {
+      apiGroup: 'nodewall.io',
+      policy: 'p',
+      uid: '',
+      generation: 0,
+      direction,
+      ruleIndex: 0,
+      rule: name,
+    },
+    tier: 'application',
+    tierPriority: 250,
+    priority: 5,
+    action: 'Drop',
+    mode: 'Enforce',
+    traffic: 'Host',
+    addressSets: [],
+    services: [],
+    ...changes,
+  };
+}
+
+function state(...rules: CompiledRule[]): NodeState {
+  return {
+    node: 'n',
+    rules,
+    addressSets: new Map([[nodes.id, nodes]]),
+    allNodes: nodes.id,
+    nodeAddresses: [],
+  };
+}
+
+/** Lines of one chain, hashes cut. */
+function lines(given: NodeState, chain: string, config: Config = DEFAULT_CONFIG): string[] | undefined {
+  const found = render(given, config).chains.get(chain);
+  return found && chainLines(found).map((line) => line.replaceAll(/-[0-9a-f]{10}(?=[-\s]|$)/g, ''));
+}
+
+const web = rule('web', { services: [{ protocol: 'tcp', ports: [80, 80] }] });
+
+describe('render', () => {
+  it('of nothing is the skeleton', () => {
+    const { chains, sets, maps } = render(state(), DEFAULT_CONFIG);
+    assert.deepEqual([...chains.keys()], ['input', 'output', 'ingress', 'egress', 'refuse']);
+    assert.equal(sets.size + maps.size, 0);
+  });
+
+  it('has base chains that accept what no policy judges, then ask the index', () => {
+    const input = lines(state(), 'input') ?? [];
+    assert.equal(input[0], 'type filter hook input priority 0; policy accept;');
+    assert.equal(input[1], 'ct state established,related accept');
+    assert.equal(input.at(-1), 'jump ingress');
+    assert.ok(lines(state(), 'output')?.includes('oifgroup 8 accept comment "exemption localPods"'));
+    assert.ok(!input.some((line) => line.includes('localPods')), 'ingress from pods is judged');
+  });
+
+  it('has a failsafe index only where a rule could be skipped', () => {
+    assert.equal(lines(state(web), 'ingress-failsafe'), undefined);
+    assert.equal(lines(state(rule('open', { action: 'Allow' })), 'ingress-failsafe'), undefined);
+    assert.deepEqual(lines(state(web, rule('all')), 'ingress-failsafe'), []);
+    const off: Config = { ...DEFAULT_CONFIG, failsafe: { ingress: [], egress: [] } };
+    assert.equal(lines(state(rule('all')), 'ingress-failsafe', off), undefined);
+  });
+
+  it('has the failsafe of each direction on its own', () => {
+    const given = state(rule('all'));
+    assert.ok(lines(given, 'ingress')?.[0]?.endsWith('goto ingress-failsafe comment "failsafe"'));
+    assert.deepEqual(lines(given, 'egress'), []);
+  });
+
+  it('keeps what names its ports in the failsafe index', () => {
+    const kubelet = rule('kubelet', { services: [{ protocol: 'tcp', ports: [10250, 10250] }] });
+    assert.deepEqual(lines(state(rule('all'), kubelet), 'ingress-failsafe-tcp'), [
+      'tcp dport vmap @ingress-failsafe-tcp-ports',
+    ]);
+  });
+
+  it('writes wide failsafe ranges as comparisons, narrow ones as single ports: no interval set in a chain that changes', () => {
+    const entry = (first: number, last: number) =>
+      ({ protocol: 'udp', ports: [first, last], peers: 'any' }) as const;
+    const config: Config = {
+      ...DEFAULT_CONFIG,
+      failsafe: { ingress: [entry(1, 3), entry(3, 4), entry(7000, 7999)], egress: [] },
+    };
+    assert.deepEqual(lines(state(rule('all')), 'ingress', config)?.slice(0, 2), [
+      'udp dport { 1, 2, 3, 4 } goto ingress-failsafe comment "failsafe"',
+      'udp dport 7000-7999 goto ingress-failsafe comment "failsafe"',
+    ]);
+  });
+
+  it('leaves out a rule whose peers are nothing for good', () => {
+    const none: AddressSet = { id: 'none', description: '', dynamic: false, members: toMemberSet([], []) };
+    const given = state(rule('never', { addressSets: ['none'] }));
+    const { chains } = render({ ...given, addressSets: new Map([['none', none]]) }, DEFAULT_CONFIG);
+    assert.ok(![...chains.values()].some(({ source }) => source !== null));
+  });
+
+  it('throws on an AddressSet that is not in the state', () => {
+    assert.throws(
+      () => render(state(rule('r', { addressSets: ['gone'] })), DEFAULT_CONFIG),
+      /no AddressSet gone/,
+    );
+  });
+});
