@@ -1,7 +1,15 @@
 import { type Cidr, type Family, lastAddress, WIDTH } from '../../apis/address.ts';
 import type { RuleSource } from '../../apis/compiled.ts';
 import { diffSingles, packAddress } from '../../apis/memberset.ts';
-import { baseLines, identifier, mapLines, rulesetText, ruleText, setLines } from '../render/nfttext.ts';
+import {
+  baseLines,
+  identifier,
+  isIdentifier,
+  mapLines,
+  rulesetText,
+  ruleText,
+  setLines,
+} from '../render/nfttext.ts';
 import {
   type Chain,
   type ChainVerdict,
