@@ -1,0 +1,119 @@
+/**
+ * `npm run demo`. Ends with 0 where all is as expected, 1 where something isn't, 2 for wrong usage, 3 where it can't
+ * run here, 130 when interrupted.
+ */
+import { parseArgs } from 'node:util';
+import { NODE, PLACES } from './connections.ts';
+import { missingRequirement } from './requirements.ts';
+import { createScreen, styled } from './screen.ts';
+import { createStage } from './stage.ts';
+import { type Telling, tellStory } from './story.ts';
+
+const HELP = `Usage: npm run demo [-- --full]
+
+Shows nodewall at work, with real connections between network namespaces of this machine:
+a node, ${NODE}, with a worker node, an office machine and an outsider, IPv4 and IPv6.
+The real agent enforces a copy of deploy/examples/flagship; then the policy is changed.
+Each connection's end is compared with the policy's sentence, with nodewall explain, and
+with the kernel's counters. Needs root; takes about 4 s. The machine's own network is not
+touched, and all that it made is removed, also when it is interrupted.
+
+Options:
+  --full      show every nft line that the change of the policy changed
+  -h, --help  show this
+
+Ends with 0 where everything is as expected, 1 where something is not, 2 for wrong usage,
+3 where it cannot run here (it says what is missing), 130 when interrupted.
+
+Example:
+  npm run demo -- --full
+`;
+
+async function main(args: readonly string[]): Promise<number> {
+  let full: boolean;
+  try {
+    const { values } = parseArgs({
+      args: [...args],
+      options: { full: { type: 'boolean' }, help: { type: 'boolean', short: 'h' } },
+    });
+    if (values.help) {
+      process.stdout.write(HELP);
+      return 0;
+    }
+    full = values.full ?? false;
+  } catch (error) {
+    process.stderr.write(`demo: ${(error as Error).message}; npm run demo -- --help says more\n`);
+    return 2;
+  }
+  const missing = await missingRequirement(process.env.PATH ?? '');
+  if (missing !== null) {
+    process.stderr.write(`demo: ${missing}\n`);
+    return 3;
+  }
+  return await show(full);
+}
+
+async function show(full: boolean): Promise<number> {
+  const interrupt = new AbortController();
+  const interrupted = new Promise<never>((_, reject) => {
+    const stop = (why: string): void => {
+      interrupt.abort(new Interrupted(why));
+      reject(interrupt.signal.reason);
+    };
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => stop(signal));
+    // Nobody reads on (npm run demo | head).
+    process.stdout.on('error', () => stop('EPIPE'));
+  });
+  interrupted.catch(() => {});
+  const undo = new AsyncDisposableStack();
+  try {
+    const surprises = await Promise.race([perform(full, undo, interrupt.signal), interrupted]);
+    await undo.disposeAsync();
+    return conclude(surprises);
+  } catch (error) {
+    if (error instanceof Interrupted) {
+      process.stderr.write(`\ndemo: interrupted (${error.message}); removing what it made\n`);
+      return 130;
+    }
+    process.stderr.write(`\ndemo: ${(error as Error).message}\n`);
+    return 1;
+  } finally {
+    await undo.disposeAsync();
+  }
+}
+
+class Interrupted extends Error {}
+
+async function perform(full: boolean, undo: AsyncDisposableStack, stopped: AbortSignal): Promise<string[]> {
+  const screen = createScreen(stopped);
+  screen.line(styled('bold', 'nodewall demo: one node, real connections, nothing of this machine touched'));
+  screen.line(`\n  Machines, as network namespaces (each also has the IPv6 address):`);
+  for (const [name, { v4, v6 }] of Object.entries(PLACES)) {
+    screen.line(`  ${name.padEnd(8)}  ${v4.padEnd(13)}  ${v6.padEnd(11)}  ${ROLES[name] ?? ''}`.trimEnd());
+  }
+  const telling: Telling = { stage: await createStage(undo), screen, full, surprises: [] };
+  await tellStory(telling);
+  return telling.surprises;
+}
+
+const ROLES: Readonly<Record<string, string>> = {
+  'cp-1': 'Node, control plane: listens, and is protected by nodewall',
+  'worker-1': 'Node',
+  office: 'a machine of 10.0.0.0/24',
+  outsider: 'anybody else',
+};
+
+function conclude(surprises: readonly string[]): number {
+  if (surprises.length === 0) {
+    process.stdout.write(
+      `\n${styled('green', 'Everything was as expected.')} All that the demo made is removed.\n`,
+    );
+    return 0;
+  }
+  const list = surprises.map((surprise) => `  ${surprise}\n`).join('');
+  process.stdout.write(`\n${styled('red', 'Not as expected:')}\n${list}All that the demo made is removed.\n`);
+  return 1;
+}
+
+// At the end: what the functions above use is there by now.
+process.exitCode = await main(process.argv.slice(2));

@@ -1,0 +1,53 @@
+/** The table of connections: a line as soon as its result is known. */
+import { addressOf, type Connection } from './connections.ts';
+import { type Cell, columnWidths, type Screen } from './screen.ts';
+import { OUTCOMES, type Result, type Trial } from './trial.ts';
+
+const HEADER = ['from', 'to', 'port', 'expected', 'happened', 'rule', 'packets'];
+
+/** Prints the results in order, and gives those that are not as expected. */
+export async function printResults(
+  screen: Screen,
+  trials: readonly Trial[],
+  results: readonly Promise<Result>[],
+  expectedText: (connection: Connection) => string,
+): Promise<Result[]> {
+  const fixed = trials.map((trial) => fixedCells(trial, expectedText));
+  const widths = columnWidths([HEADER, ...fixed]);
+  screen.row(
+    HEADER.map((text) => ({ text, style: 'bold' })),
+    widths,
+  );
+  const wrong: Result[] = [];
+  for (const [i, pending] of results.entries()) {
+    const result = await pending;
+    const [from = '', to = '', port = '', expected = '', , rule = ''] = fixed[i] ?? [];
+    const texts = [from, to, port, expected].map((text): Cell => ({ text }));
+    screen.row([...texts, happened(result), { text: rule }, { text: `${result.packets ?? '-'}` }], widths);
+    for (const surprise of result.surprises) screen.row([{ text: `  ! ${surprise}`, style: 'red' }], []);
+    if (result.surprises.length > 0) wrong.push(result);
+  }
+  return wrong;
+}
+
+/** What is known before the connection is made; the widest text stands for what happens. */
+function fixedCells(
+  { connection, explanation }: Trial,
+  expectedText: (connection: Connection) => string,
+): string[] {
+  const { from, to, family, protocol, port } = connection;
+  const rule = { rule: explanation.rule ?? '', failsafe: 'failsafe', default: 'none', exempt: 'exempt' };
+  return [
+    `${from.padEnd(8)} ${addressOf(from, family)}`,
+    to,
+    `${protocol.toUpperCase()} ${port}`,
+    expectedText(connection),
+    `✓ ${OUTCOMES.Allow}`,
+    rule[explanation.reason],
+  ];
+}
+
+function happened({ outcome, surprises }: Result): Cell {
+  if (surprises.length > 0) return { text: `✗ ${outcome}`, style: 'red' };
+  return { text: `✓ ${outcome}`, style: outcome === 'answered' ? 'green' : 'yellow' };
+}

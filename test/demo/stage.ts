@@ -1,0 +1,144 @@
+/** The set: machines as network namespaces, their listeners and callers, and the real agent on the node. */
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { cp, readFile, rename, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import type { Explanation } from '../../apis/flow.ts';
+import { type Namespace, stop } from '../netns/namespace.ts';
+import { createTopology } from '../netns/topology.ts';
+import { probeProgram } from '../probe/probe.ts';
+import { type CallAnswer, now, type Outcome } from './caller.ts';
+import { createClient } from './client.ts';
+import {
+  addressOf,
+  CLIENTS,
+  type Connection,
+  listenersOf,
+  NODE,
+  type PlaceName,
+  plan,
+  toFlow,
+} from './connections.ts';
+
+const ROOT = join(import.meta.dirname, '../..');
+const NODEWALL = join(ROOT, 'bin/nodewall');
+export const FLAGSHIP = 'deploy/examples/flagship';
+const POLICY = 'protect-api.yaml';
+
+/** Below the second after which Linux sends a SYN again: a connection that is dropped counts one packet. */
+const PATIENCE = 600;
+const AGENT_STOPS_WITHIN = 3000;
+
+export interface Stage {
+  readonly node: Namespace;
+  /** One real connection. */
+  call(connection: Connection): Promise<CallAnswer>;
+  /** Tries every 2 ms until one ends so; 'silence' after 5 s. */
+  callUntil(connection: Connection, outcome: Outcome): Promise<CallAnswer>;
+  /** What `nodewall explain` says of the policy directory as it is now. */
+  explain(connections: readonly Connection[]): Promise<Explanation[]>;
+  policy(): Promise<string>;
+  /** Saves as an editor does: written beside, renamed. Gives the time at which saving began. */
+  savePolicy(text: string): Promise<number>;
+  startAgent(): Agent;
+  /** `nodewall cleanup` in the node. */
+  cleanup(): Promise<void>;
+}
+
+export interface Agent {
+  isRunning(): boolean;
+  log(): string;
+  /** SIGTERM, as a service manager does. */
+  stop(): Promise<void>;
+}
+
+/** Everything made here goes with `undo`; what is still being made when this process dies goes with the process. */
+export async function createStage(undo: AsyncDisposableStack): Promise<Stage> {
+  const probe = await probeProgram();
+  const folder = mkdtempSync(join(tmpdir(), 'nodewall-demo-'));
+  undo.defer(() => rmSync(folder, { recursive: true, force: true }));
+  const manifests = join(folder, 'manifests');
+  const stateDir = join(folder, 'state');
+  const policyFile = join(manifests, POLICY);
+  const topology = await createTopology(plan());
+  undo.defer(() => topology.close());
+  await cp(join(ROOT, FLAGSHIP), manifests, { recursive: true });
+
+  const namespaces = new Map<PlaceName, Namespace>([[NODE, topology.node]]);
+  for (const [i, name] of CLIENTS.entries()) {
+    const namespace = topology.clients[i];
+    if (namespace !== undefined) namespaces.set(name, namespace);
+  }
+  const places = [...namespaces];
+  await Promise.all(places.map(([name, namespace]) => listen(namespace, probe, listenersOf(name))));
+  const clients = new Map(places.map(([name, namespace]) => [name, createClient(namespace)]));
+
+  async function call(connection: Connection, patience: number, until?: Outcome): Promise<CallAnswer> {
+    const { from, to, family, protocol, port } = connection;
+    const client = clients.get(from);
+    if (client === undefined) throw new Error(`no machine ${from}`);
+    const ends = { src: addressOf(from, family), dst: addressOf(to, family) };
+    return client.call({ protocol, family, ...ends, port, patience, ...(until && { until }) });
+  }
+
+  return {
+    node: topology.node,
+    call: (connection) => call(connection, PATIENCE),
+    callUntil: (connection, outcome) => call(connection, 5000, outcome),
+    async explain(connections) {
+      const flows = join(folder, 'flows.jsonl');
+      await writeFile(flows, connections.map((one) => `${JSON.stringify(toFlow(one))}\n`).join(''));
+      const options = ['--manifests', manifests, '--node', NODE, '--flows', flows, '-o', 'json'];
+      // It needs no namespace; so it ends with the rest when the demo is interrupted.
+      const { stdout } = await topology.node.run([NODEWALL, 'explain', ...options]);
+      return stdout
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line));
+    },
+    policy: () => readFile(policyFile, 'utf8'),
+    async savePolicy(text) {
+      const fresh = join(folder, 'fresh.yaml');
+      const start = now();
+      await writeFile(fresh, text);
+      await rename(fresh, policyFile);
+      return start;
+    },
+    startAgent() {
+      const options = ['--manifests', manifests, '--node', NODE, '--state-dir', stateDir];
+      const child = topology.node.spawn([NODEWALL, 'agent', ...options, '--log-format', 'text']);
+      const log: string[] = [];
+      child.stdout.on('data', (part) => log.push(String(part)));
+      child.stderr.on('data', (part) => log.push(String(part)));
+      return {
+        isRunning: () => child.exitCode === null && child.signalCode === null,
+        log: () => log.join(''),
+        stop: () => stopWithin(child, AGENT_STOPS_WITHIN),
+      };
+    },
+    cleanup: async () => void (await topology.node.run([NODEWALL, 'cleanup', '--state-dir', stateDir])),
+  };
+}
+
+/** Waits until it listens. */
+async function listen(namespace: Namespace, probe: string, listeners: readonly string[]): Promise<void> {
+  if (listeners.length === 0) return;
+  const child = namespace.spawn([probe, 'listen', ...listeners]);
+  const lines = createInterface({ input: child.stdout });
+  const ended = once(child, 'exit').then(() => {
+    throw new Error(`cannot listen on ${listeners.join(' ')}: ${String(child.stderr.read() ?? '')}`);
+  });
+  // Its end is an error only until it is ready.
+  ended.catch(() => {});
+  await Promise.race([once(lines, 'line'), ended]);
+}
+
+async function stopWithin(child: ChildProcess, milliseconds: number): Promise<void> {
+  const timer = setTimeout(() => child.kill('SIGKILL'), milliseconds);
+  await stop(child, 'SIGTERM');
+  clearTimeout(timer);
+  if (child.signalCode === 'SIGKILL') throw new Error(`the agent did not stop within ${milliseconds} ms`);
+}

@@ -1,0 +1,84 @@
+/** Makes connections and compares three accounts of each: the policy's sentence, `nodewall explain`, and the kernel. */
+import type { Explanation } from '../../apis/flow.ts';
+import type { CallAnswer, Outcome } from './caller.ts';
+import type { Connection, Verdict } from './connections.ts';
+import { type Counters, countedSince, readCounters } from './ruletable.ts';
+import type { Stage } from './stage.ts';
+
+/** What a caller sees of each verdict. */
+export const OUTCOMES: Readonly<Record<Verdict, Outcome>> = {
+  Allow: 'answered',
+  Drop: 'silence',
+  Reject: 'refused',
+};
+
+export interface Trial {
+  readonly connection: Connection;
+  readonly expected: Verdict;
+  /** What `nodewall explain` says. */
+  readonly explanation: Explanation;
+}
+
+export interface Result extends Trial {
+  readonly outcome: Outcome;
+  /** Packets that the counter of the deciding rule's chain counted; null where no rule decides. */
+  readonly packets: number | null;
+  /** What isn't as expected; empty where all is well. */
+  readonly surprises: readonly string[];
+}
+
+/**
+ * Results in order. The connections start one after the other, each once the kernel has counted the one before, so every
+ * packet counted belongs to one of them; the waits for an answer overlap.
+ */
+export function attempt(stage: Stage, trials: readonly Trial[]): Promise<Result>[] {
+  let turn = readCounters(stage.node);
+  const results = trials.map((trial) => {
+    const started = turn.then((before) => start(stage, trial.connection, before));
+    turn = started.then(({ after }) => after);
+    return started.then(async ({ pending, counted }) => toResult(trial, (await pending).outcome, counted));
+  });
+  // A failure is told where the result is awaited, which may be later or, after an interruption, never.
+  for (const result of [turn, ...results]) result.catch(() => {});
+  return results;
+}
+
+type Counted = ReturnType<typeof countedSince>;
+
+interface Started {
+  readonly pending: Promise<CallAnswer>;
+  readonly counted: Counted;
+  readonly after: Counters;
+}
+
+/** Reads the counters until one has changed, or once more after the connection has ended. */
+async function start(stage: Stage, connection: Connection, before: Counters): Promise<Started> {
+  const pending = stage.call(connection);
+  let hasEnded = false;
+  void pending.then(() => {
+    hasEnded = true;
+  });
+  for (;;) {
+    const isLast = hasEnded;
+    const after = await readCounters(stage.node);
+    const counted = countedSince(before, after);
+    if (counted.length > 0 || isLast) return { pending, counted, after };
+  }
+}
+
+export function ruleOf({ policy, rule }: Explanation): string | null {
+  return policy === null ? null : `${policy}/${rule}`;
+}
+
+function toResult(trial: Trial, outcome: Outcome, counted: Counted): Result {
+  const { expected, explanation } = trial;
+  const rule = ruleOf(explanation);
+  const packets = counted.find((one) => one.rule === rule)?.packets ?? 0;
+  const surprises: string[] = [];
+  if (outcome !== OUTCOMES[expected]) surprises.push(`${outcome}, not ${OUTCOMES[expected]}`);
+  if (explanation.verdict !== expected) surprises.push(`nodewall explain says ${explanation.verdict}`);
+  if (rule !== null && packets === 0) surprises.push(`no packet was counted by ${rule}`);
+  const others = counted.filter((one) => one.rule !== rule);
+  for (const one of others) surprises.push(`${one.packets} packets were counted by ${one.rule}`);
+  return { ...trial, outcome, packets: rule === null ? null : packets, surprises };
+}
