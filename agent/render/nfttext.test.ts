@@ -41,14 +41,13 @@ describe('nfttext', () => {
 
   it('writes every statement', () => {
     const verdict = { kind: 'goto', chain: 'c' } as const;
-    const statements: readonly [Statement, string][] = [
+    const statements: readonly (readonly [Statement, string])[] = [
       [{ kind: 'accept' }, 'accept'],
       [{ kind: 'drop' }, 'drop'],
       [{ kind: 'jump', chain: 'c' }, 'jump c'],
       [verdict, 'goto c'],
       [{ kind: 'reject', with: 'tcp reset' }, 'reject with tcp reset'],
       [{ kind: 'reject', with: 'icmpx admin-prohibited' }, 'reject with icmpx admin-prohibited'],
-      [{ kind: 'protocolMap', entries: [['tcp', verdict]] }, 'meta l4proto vmap { tcp : goto c }'],
       [{ kind: 'portMap', protocol: 'udp', map: 'm' }, 'udp dport vmap @m'],
       [
         { kind: 'portRangeMap', protocol: 'tcp', entries: [[[1, 9], verdict]] },
@@ -58,7 +57,7 @@ describe('nfttext', () => {
     for (const [statement, text] of statements) {
       assert.equal(ruleText({ matches: [], counter: false, statement, comment: null }), text);
     }
-    const kinds = ['accept', 'drop', 'jump', 'goto', 'reject', 'protocolMap', 'portMap', 'portRangeMap'];
+    const kinds = ['accept', 'drop', 'jump', 'goto', 'reject', 'portMap', 'portRangeMap'];
     assert.deepEqual(new Set(statements.map(([{ kind }]) => kind)), new Set(kinds));
   });
 
@@ -67,7 +66,9 @@ describe('nfttext', () => {
     assert.deepEqual(setLines(set(), false), head);
     assert.deepEqual(setLines(set(), true), [...head, 'elements = { 10.0.0.0/8, 192.0.2.1 }']);
     assert.deepEqual(setLines(set(toMemberSet([], [])), true), ['type ipv4_addr', 'comment "c"']);
-    assert.deepEqual(mapLines({ name: 'm', entries: new Map() }), ['type inet_service : verdict']);
+    const map = { name: 'm', entries: new Map([[80, { kind: 'jump', chain: 'c' } as const]]) };
+    assert.deepEqual(mapLines(map, false), ['type inet_service : verdict']);
+    assert.deepEqual(mapLines(map, true), ['type inet_service : verdict', 'elements = { 80 : jump c }']);
   });
 
   it('throws on a chain whose name is no identifier, wherever it is named', () => {

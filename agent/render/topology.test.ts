@@ -25,11 +25,11 @@ describe('topology', () => {
       chainLines(baseChain(direction, DEFAULT_CONFIG)).filter((line) => line.includes('dhcp'));
     assert.match(
       dhcp('ingress').join('\n'),
-      /ipv4 udp sport 67 udp dport 68[^]*ipv6 udp sport 547 udp dport 546/,
+      /ipv4 udp sport 67 udp dport 68 .*\n.*ipv6 udp sport 547 udp dport 546/,
     );
     assert.match(
       dhcp('egress').join('\n'),
-      /ipv4 udp dport 67 udp sport 68[^]*ipv6 udp dport 547 udp sport 546/,
+      /ipv4 udp dport 67 udp sport 68 .*\n.*ipv6 udp dport 547 udp sport 546/,
     );
   });
 
