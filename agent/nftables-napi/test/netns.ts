@@ -28,14 +28,14 @@ export function inNamespace(file: string, suite: () => void): void {
     const probe = spawnSync('unshare', ['-n', 'nft', 'add table ip probe'], { encoding: 'utf8' });
     if (probe.status !== 0) {
       const why = `needs root (CAP_SYS_ADMIN, CAP_NET_ADMIN), unshare and nft: ${probe.stderr ?? probe.error}`;
-      if (process.env['NODEWALL_ALLOW_SKIP'] !== '1') throw new Error(why);
+      if (process.env.NODEWALL_ALLOW_SKIP !== '1') throw new Error(why);
       process.stdout.write(`skipped, ${why}\n`);
       this.skip();
     }
     const mocha = createRequire(import.meta.url).resolve('mocha/bin/mocha.js');
     const { status } = spawnSync(
       'unshare',
-      ['-n', process.execPath, '--expose-gc', mocha, '--no-config', file],
+      ['-n', process.execPath, '--expose-gc', mocha, '--no-config', '--timeout', '20000', file],
       {
         stdio: ['ignore', 'inherit', 'inherit'],
         env: { ...process.env, [outerNamespace]: currentNamespace() },

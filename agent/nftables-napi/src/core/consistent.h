@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cerrno>
+#include <chrono>
+#include <thread>
 
 #include "core/failure.h"
 #include "core/netlink_socket.h"
@@ -16,6 +18,8 @@ Answer consistently(NetlinkSocket& socket, uint32_t& generation, Read read) {
     generation = socket.generation();
     const Answer answer = read();
     if (answer != Answer::interrupted && socket.generation() == generation) return answer;
+    // Somebody commits in a row, or a hash table is growing: longer pauses give them time to finish (0.6 s in all).
+    std::this_thread::sleep_for(std::chrono::milliseconds(2 * attempt));
   }
   throw Failure(EINTR, "the rules kept changing during the dump");
 }

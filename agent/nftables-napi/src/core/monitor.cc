@@ -83,7 +83,7 @@ std::optional<MonitorEvent> CommitCounter::take(const nlmsghdr* message) {
 }
 
 Monitor::Monitor(uint8_t family, std::string table, int receive_buffer)
-    : socket_(nftables_group, receive_buffer), counter_(family, std::move(table)), buffer_(1 << 17) {
+    : socket_(std::in_place, nftables_group, receive_buffer), counter_(family, std::move(table)), buffer_(1 << 17) {
   wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (wake_ < 0) throw Failure(errno, "eventfd");
 }
@@ -105,10 +105,11 @@ void Monitor::stop() {
   if (!thread_.joinable()) return;
   eventfd_write(wake_, 1);
   thread_.join();
+  socket_.reset();
 }
 
 void Monitor::listen(const OnEvent& on_event) {
-  pollfd watched[] = {{.fd = socket_.fd(), .events = POLLIN, .revents = 0}, {.fd = wake_, .events = POLLIN, .revents = 0}};
+  pollfd watched[] = {{.fd = socket_->fd(), .events = POLLIN, .revents = 0}, {.fd = wake_, .events = POLLIN, .revents = 0}};
   for (;;) {
     if (poll(watched, 2, -1) < 0 && errno != EINTR) {
       return on_event(failed(MonitorEvent::Kind::error, errno));
@@ -119,7 +120,7 @@ void Monitor::listen(const OnEvent& on_event) {
 }
 
 bool Monitor::receive(const OnEvent& on_event) {
-  const ssize_t got = recv(socket_.fd(), buffer_.data(), buffer_.size(), MSG_DONTWAIT);
+  const ssize_t got = recv(socket_->fd(), buffer_.data(), buffer_.size(), MSG_DONTWAIT);
   if (got < 0) {
     if (errno == EINTR || errno == EAGAIN) return true;
     const bool overrun = errno == ENOBUFS;

@@ -56,7 +56,7 @@ class Monitor {
 
   // on_end is called last, on the thread.
   void start(OnEvent on_event, std::function<void()> on_end);
-  // Waits for the thread's end: at most for one call of on_event. Idempotent, from any thread but the monitor's own.
+  // Waits for the thread's end, then closes the socket: at most for one call of on_event. Idempotent, from any thread but the monitor's own.
   void stop();
 
  private:
@@ -64,7 +64,7 @@ class Monitor {
   // One datagram; false if the socket is of no more use.
   bool receive(const OnEvent& on_event);
 
-  NetlinkSocket socket_;
+  std::optional<NetlinkSocket> socket_;  // empty once stopped
   CommitCounter counter_;
   int wake_;
   std::vector<char> buffer_;
