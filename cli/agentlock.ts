@@ -29,19 +29,19 @@ export function agentLock(stateDir: string): AgentLock {
   return {
     holder,
     async take() {
-      const pid = await holder();
-      if (pid !== null) {
-        throw new CommandError(
-          EXIT.refused,
-          `another agent (process ${pid}) uses ${stateDir}; stop it, or give another --state-dir`,
-        );
-      }
       const own = { pid: process.pid, started: startTime(process.pid), namespace: networkNamespace() };
+      const create = (): void => writeFileSync(path, JSON.stringify(own), { mode: 0o600, flag: 'wx' });
       try {
         await mkdir(stateDir, { recursive: true, mode: 0o700 });
-        writeFileSync(path, JSON.stringify(own), { mode: 0o600 });
+        if ((await holder()) === null) rmSync(path, { force: true });
+        create();
       } catch (error) {
-        throw new CommandError(EXIT.refused, `--state-dir: ${(error as Error).message}`, { cause: error });
+        const pid = await holder();
+        const reason =
+          pid === null
+            ? (error as Error).message
+            : `another agent (process ${pid}) uses ${stateDir}; stop it, or give another`;
+        throw new CommandError(EXIT.refused, `--state-dir: ${reason}`, { cause: error });
       }
       return () => rmSync(path, { force: true });
     },

@@ -12,8 +12,7 @@ export interface Held {
   readonly table: boolean;
   readonly chains: ReadonlyMap<string, HeldChain>;
   readonly sets: ReadonlyMap<string, HeldSet>;
-  /** Null entries: a map that isn't a port map, or can't be read. */
-  readonly maps: ReadonlyMap<string, ReadonlyMap<number, ChainVerdict> | null>;
+  readonly maps: ReadonlyMap<string, HeldMap>;
 }
 
 export interface HeldChain {
@@ -23,9 +22,17 @@ export interface HeldChain {
 }
 
 export interface HeldSet {
+  /** Null: keys of another kind than addresses. */
   readonly family: Family | null;
   readonly interval: boolean;
-  readonly members: Pick<FamilyMembers, 'singles' | 'prefixes'>;
+  /** Null: elements that no set of ours has, so all are taken out and put in again. */
+  readonly members: Pick<FamilyMembers, 'singles' | 'prefixes'> | null;
+}
+
+export interface HeldMap {
+  readonly isPortMap: boolean;
+  /** Null: elements that no map of ours has, so all are taken out and put in again. */
+  readonly entries: ReadonlyMap<number, ChainVerdict> | null;
 }
 
 export const NOTHING_HELD: Held = { table: false, chains: new Map(), sets: new Map(), maps: new Map() };
@@ -36,7 +43,7 @@ export function heldAfter(ruleset: Ruleset): Held {
     table: true,
     chains: new Map([...ruleset.chains].map(([name, chain]) => [name, { base: chain.base, known: chain }])),
     sets: ruleset.sets,
-    maps: new Map([...ruleset.maps].map(([name, map]) => [name, map.entries])),
+    maps: new Map([...ruleset.maps].map(([name, { entries }]) => [name, { isPortMap: true, entries }])),
   };
 }
 
@@ -46,7 +53,12 @@ export function holdsChain({ known }: HeldChain, chain: Chain): boolean {
   return known === chain || chain.fixed || chainLines(known).join('\n') === chainLines(chain).join('\n');
 }
 
-/** Hook and priority of a base chain can't be changed in place. */
-export function sameBase(a: BaseChain | null, b: BaseChain | null): boolean {
+/** What of a base chain can't be changed in place. */
+export function sameHook(a: BaseChain | null, b: BaseChain | null): boolean {
   return a?.type === b?.type && a?.hook === b?.hook && a?.priority === b?.priority;
+}
+
+/** What of it can: `add chain` sets the policy of one that is there. */
+export function samePolicy(a: BaseChain | null, b: BaseChain | null): boolean {
+  return a?.policy === b?.policy;
 }

@@ -2,16 +2,17 @@ import { type Generation, NftError, type TableSnapshot } from 'nftables-napi';
 import type { RuleSource } from '../../apis/compiled.ts';
 import { sameMembers } from '../../apis/memberset.ts';
 import { type Chain, type Ruleset, TABLE } from '../render/ruleset.ts';
-import { type Held, type HeldChain, type HeldSet, heldAfter, NOTHING_HELD } from './held.ts';
 import {
-  type Kernel,
-  readPortMap,
-  readSet,
-  readTable,
-  toBatches,
-  toMapOperations,
-  toSetOperations,
-} from './kernel.ts';
+  type Held,
+  type HeldChain,
+  type HeldMap,
+  type HeldSet,
+  heldAfter,
+  NOTHING_HELD,
+  sameHook,
+  samePolicy,
+} from './held.ts';
+import { type Kernel, readMap, readSet, readTable, toBatches } from './kernel.ts';
 import { type Command, isEmpty, type Transaction, transaction } from './transaction.ts';
 
 /** The kernel refused a part of a transaction; what was in force still is. */
@@ -116,10 +117,9 @@ export class NodeRuleReconciler {
     }
   }
 
-  async #changeElements({ members, maps }: Transaction): Promise<void> {
-    const operations = [...members.flatMap(toSetOperations), ...maps.flatMap(toMapOperations)];
+  async #changeElements(change: Transaction): Promise<void> {
     try {
-      for (const batch of toBatches(operations)) {
+      for (const batch of toBatches(change)) {
         this.#remember((await this.#kernel.netlink.batch(batch)).generation);
       }
     } catch (error) {
@@ -144,15 +144,17 @@ export class NodeRuleReconciler {
     const digests = chainDigests(table);
     const vouched = (name: string): Chain | null =>
       this.#digests.get(name) === digests.get(name) ? (this.#applied?.chains.get(name) ?? null) : null;
-    const chains = table.chains.map(({ name, base }): [string, HeldChain] => [
+    // A chain that is bound to a rule (`jump { … }`) comes and goes with that rule.
+    const own = table.chains.filter(({ name }) => !name.startsWith('__chain'));
+    const chains = own.map(({ name, base }): [string, HeldChain] => [
       name,
       { base: base as HeldChain['base'], known: vouched(name) },
     ]);
     const named = table.sets.filter((set) => !set.isAnonymous);
     const sets: [string, HeldSet][] = [];
-    const maps: [string, Awaited<ReturnType<typeof readPortMap>>][] = [];
+    const maps: [string, HeldMap][] = [];
     for (const { name, isMap, isInterval } of named) {
-      if (isMap) maps.push([name, await readPortMap(this.#kernel, name)]);
+      if (isMap) maps.push([name, await readMap(this.#kernel, name)]);
       else sets.push([name, await readSet(this.#kernel, name, isInterval)]);
     }
     return { table: true, chains: new Map(chains), sets: new Map(sets), maps: new Map(maps) };
@@ -172,22 +174,32 @@ function compare(wanted: Held, now: Held): string[] {
     const there = now.chains.get(name);
     if (there === undefined) differences.push(`chain ${name} is gone`);
     else if (there.known === null) differences.push(`chain ${name} was changed`);
-    else if (there.base?.priority !== base?.priority) differences.push(`chain ${name} has another priority`);
+    else if (!sameHook(there.base, base) || !samePolicy(there.base, base)) {
+      differences.push(`chain ${name} has another hook, priority or policy`);
+    }
   }
   for (const name of now.chains.keys())
     if (!wanted.chains.has(name)) differences.push(`chain ${name} is foreign`);
   for (const [name, set] of wanted.sets) {
     const there = now.sets.get(name);
     if (there === undefined) differences.push(`set ${name} is gone`);
-    else if (there.family !== set.family || !sameMembers(there.members, set.members)) {
+    else if (
+      there.family !== set.family ||
+      !there.members ||
+      !set.members ||
+      !sameMembers(there.members, set.members)
+    ) {
       differences.push(`set ${name} has other members`);
     }
   }
   for (const name of now.sets.keys()) if (!wanted.sets.has(name)) differences.push(`set ${name} is foreign`);
-  for (const [name, entries] of wanted.maps) {
+  for (const [name, { entries }] of wanted.maps) {
     const there = now.maps.get(name);
     if (there === undefined) differences.push(`map ${name} is gone`);
-    else if (JSON.stringify([...(there ?? [])]) !== JSON.stringify([...(entries ?? [])])) {
+    else if (
+      there.entries === null ||
+      JSON.stringify([...there.entries]) !== JSON.stringify([...(entries ?? [])])
+    ) {
       differences.push(`map ${name} has other elements`);
     }
   }

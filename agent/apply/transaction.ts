@@ -19,7 +19,7 @@ import {
   TABLE,
   targets,
 } from '../render/ruleset.ts';
-import { type Held, type HeldSet, holdsChain, sameBase } from './held.ts';
+import { type Held, type HeldMap, type HeldSet, holdsChain, sameHook, samePolicy } from './held.ts';
 
 /**
  * What brings the kernel from what it holds to a ruleset. Each part is one kernel transaction; they run in this order, and only
@@ -54,6 +54,8 @@ export interface Command {
 /** Elements to add to and delete from one set; ranges are packed pairs of first and last address. */
 export interface MemberChange {
   readonly set: string;
+  /** All elements go before any is added. */
+  readonly flush: boolean;
   readonly family: Family;
   readonly interval: boolean;
   readonly addedSingles: Uint8Array;
@@ -65,6 +67,8 @@ export interface MemberChange {
 /** Elements to delete from and to add to one port map; a port in both is replaced. */
 export interface MapChange {
   readonly map: string;
+  /** All elements go before any is added. */
+  readonly flush: boolean;
   readonly removed: readonly number[];
   readonly added: readonly (readonly [number, ChainVerdict])[];
 }
@@ -85,7 +89,7 @@ export function transaction(held: Held, desired: Ruleset): Transaction {
     ),
     prepare: prepare(now, desired),
     members: [...desired.sets.values()].flatMap((set) => memberChange(now.sets.get(set.name), set) ?? []),
-    maps: [...desired.maps.values()].flatMap((map) => mapChange(now.maps, map) ?? []),
+    maps: [...desired.maps.values()].flatMap((map) => mapChange(now.maps.get(map.name), map) ?? []),
     swap: swap(now, desired),
     sweep: sweep(now, desired),
   };
@@ -112,10 +116,12 @@ function needsRebuild(held: Held, desired: Ruleset): boolean {
     if (there !== undefined && (there.family !== set.family || there.interval !== set.interval)) return true;
     if (held.maps.has(set.name)) return true;
   }
-  for (const map of desired.maps.keys()) if (held.maps.get(map) === null || held.sets.has(map)) return true;
+  for (const map of desired.maps.keys()) {
+    if (held.maps.get(map)?.isPortMap === false || held.sets.has(map)) return true;
+  }
   for (const chain of desired.chains.values()) {
     const there = held.chains.get(chain.name);
-    if (there !== undefined && !sameBase(chain.base, there.base)) return true;
+    if (there !== undefined && !sameHook(chain.base, there.base)) return true;
   }
   return false;
 }
@@ -174,7 +180,9 @@ function renameTargets(maps: Held['maps'], renames: ReadonlyMap<string, string>)
         ([port, { kind, chain }]) => [port, { kind, chain: renames.get(chain) ?? chain }] as const,
       ),
     );
-  return new Map([...maps].map(([name, entries]) => [name, entries && renameEntries(entries)]));
+  return new Map(
+    [...maps].map(([name, map]) => [name, { ...map, entries: map.entries && renameEntries(map.entries) }]),
+  );
 }
 
 function prepare(held: Held, desired: Ruleset): Command[] {
@@ -212,8 +220,9 @@ function addRules(chain: Chain): Command[] {
 
 function memberChange(held: HeldSet | undefined, set: NamedSet): MemberChange | null {
   const { family, interval, members } = set;
-  const singles = diffSingles(family, held?.members.singles ?? new Uint8Array(), members.singles);
-  const before = held?.members.prefixes ?? [];
+  const flush = held?.members === null;
+  const singles = diffSingles(family, held?.members?.singles ?? new Uint8Array(), members.singles);
+  const before = held?.members?.prefixes ?? [];
   const has = (list: readonly Cidr[]) => {
     const keys = new Set(list.map((cidr) => `${cidr.value}/${cidr.length}`));
     return (cidr: Cidr) => keys.has(`${cidr.value}/${cidr.length}`);
@@ -223,9 +232,10 @@ function memberChange(held: HeldSet | undefined, set: NamedSet): MemberChange | 
   const addedRanges = packRanges(members.prefixes.filter((cidr) => !wasThere(cidr)));
   const removedRanges = packRanges(before.filter((cidr) => !isThere(cidr)));
   const count = singles.added.length + singles.removed.length + addedRanges.length + removedRanges.length;
-  if (count === 0) return null;
+  if (count === 0 && !flush) return null;
   return {
     set: set.name,
+    flush,
     family,
     interval,
     addedSingles: singles.added,
@@ -250,8 +260,11 @@ function swap(held: Held, desired: Ruleset): Command[] {
     const there = held.chains.get(chain.name);
     return !chain.fixed && (there === undefined || !holdsChain(there, chain));
   });
-  const known = ({ name }: Chain): boolean => held.chains.has(name);
+  const known = ({ name }: Pick<Chain, 'name'>): boolean => held.chains.has(name);
+  const repoliced = ({ name, base }: Chain): boolean =>
+    known({ name }) && !samePolicy(base, held.chains.get(name)?.base ?? null);
   return [
+    ...[...desired.chains.values()].filter(repoliced).map(addChain),
     ...changed.filter((chain) => !known(chain)).map(addChain),
     ...changed.filter(known).map(({ name }) => command(`flush chain ${table} ${identifier(name)}`)),
     ...changed.flatMap(addRules),
@@ -275,15 +288,16 @@ function sweep(held: Held, desired: Ruleset): Command[] {
  * A map that is there under its name has the same content; it differs only where chains it leads to were moved aside (or somebody changed
  * it), so setting it right in place, before the swap, changes no verdict.
  */
-function mapChange(held: Held['maps'], map: PortMap): MapChange | null {
-  const before = held.get(map.name) ?? new Map<number, ChainVerdict>();
+function mapChange(held: HeldMap | undefined, map: PortMap): MapChange | null {
+  const flush = held?.entries === null;
+  const before = held?.entries ?? new Map<number, ChainVerdict>();
   const differs = (
     [port, verdict]: readonly [number, ChainVerdict],
     other: ReadonlyMap<number, ChainVerdict>,
   ) => other.get(port)?.chain !== verdict.chain || other.get(port)?.kind !== verdict.kind;
   const removed = [...before].filter((entry) => differs(entry, map.entries)).map(([port]) => port);
   const added = [...map.entries].filter((entry) => differs(entry, before));
-  return removed.length + added.length === 0 ? null : { map: map.name, removed, added };
+  return removed.length + added.length === 0 && !flush ? null : { map: map.name, flush, removed, added };
 }
 
 /** As `dump transaction` prints it. */

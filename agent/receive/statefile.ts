@@ -35,7 +35,8 @@ export function stateFile(directory: string, name: string): StateFile {
     },
     async write(body) {
       await mkdir(directory, { recursive: true, mode: 0o700 });
-      const temporary = `${path}.${process.pid}.new`;
+      // One name: what a crash left behind is written over. The agent's lock makes us the only writer.
+      const temporary = `${path}.new`;
       try {
         await writeSynced(temporary, `${header(body)}\n${body}`);
         await rename(temporary, path);

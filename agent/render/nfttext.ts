@@ -58,7 +58,7 @@ export function chainLines(chain: Chain): string[] {
 /** The declaration of a base chain; nothing for another. */
 export function baseLines({ base }: Chain): string[] {
   if (base === null) return [];
-  return [`type ${base.type} hook ${base.hook} priority ${base.priority}; policy accept;`];
+  return [`type ${base.type} hook ${base.hook} priority ${base.priority}; policy ${base.policy};`];
 }
 
 export function ruleText({ matches, counter, statement, comment }: NftRule): string {

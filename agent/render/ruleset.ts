@@ -29,6 +29,7 @@ export interface Chain {
 export interface BaseChain {
   readonly type: 'filter';
   readonly hook: 'input' | 'output';
+  readonly policy: 'accept';
   /** Absolute, see nft(8); smaller is earlier. */
   readonly priority: number;
 }

@@ -18,8 +18,16 @@ interface BaseRow {
 // Priority 0 (filter): after destination NAT (-100), so that the address is the one that is really reached;
 // before firewalld (+10), whose drops still hold: an accept ends this base chain only.
 export const BASE_CHAINS: Readonly<Record<Direction, BaseRow>> = {
-  ingress: { chain: 'input', base: { type: 'filter', hook: 'input', priority: 0 }, index: 'ingress' },
-  egress: { chain: 'output', base: { type: 'filter', hook: 'output', priority: 0 }, index: 'egress' },
+  ingress: {
+    chain: 'input',
+    base: { type: 'filter', hook: 'input', priority: 0, policy: 'accept' },
+    index: 'ingress',
+  },
+  egress: {
+    chain: 'output',
+    base: { type: 'filter', hook: 'output', priority: 0, policy: 'accept' },
+    index: 'egress',
+  },
 };
 
 const port = (field: 'sport' | 'dport', number: number): Match => ({

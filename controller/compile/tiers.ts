@@ -1,14 +1,5 @@
 import type { ApiGroup, Tier } from '../../apis/objects.ts';
-
-/** The built-in tiers and their priorities (Antrea's). */
-export const BUILT_IN_TIERS: Readonly<Record<string, number>> = {
-  emergency: 50,
-  securityops: 100,
-  networkops: 150,
-  platform: 200,
-  application: 250,
-  baseline: 253,
-};
+import { BUILT_IN_TIERS } from '../../apis/validate/builtintiers.ts';
 
 export const DEFAULT_TIER = 'application';
 
