@@ -18,7 +18,7 @@ export function rule(statement: Statement, ...matches: NftRule['matches']): NftR
 }
 
 export function inputChain(...rules: readonly NftRule[]): Chain {
-  const base = { type: 'filter', hook: 'input', priority: 0 } as const;
+  const base = { type: 'filter', hook: 'input', priority: 0, policy: 'accept' } as const;
   return { name: 'input', base, fixed: false, rules, source: null };
 }
 
