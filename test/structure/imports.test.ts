@@ -55,7 +55,6 @@ describe('imports', () => {
       ['agent/nftables-napi/a.ts', 'agent/render/render.ts'],
       ['cli/a.ts', 'test/netns/namespace.ts'],
       ['cli/a.ts', 'perf/a.ts'],
-      ['cli/demo/a.ts', 'test/oracle/oracle.ts'],
       ['test/oracle/a.ts', 'apis/address.ts'],
       ['other/a.ts', 'apis/hash.ts'],
     ] as const;

@@ -20,16 +20,10 @@ export const ZONES: readonly Zone[] = [
   },
   { folder: 'agent/nftables-napi', mayImport: [], reason: 'a library that is useful to strangers' },
   { folder: 'cli', mayImport: STAGES, reason: 'wiring of what is shipped; tests are not' },
-  // The demo shows the real thing between network namespaces, as the kernel tests do; nothing that is shipped imports it.
-  {
-    folder: 'cli/demo',
-    mayImport: [...STAGES, 'cli', 'test/netns', 'test/probe'],
-    reason: 'not shipped, and no test',
-  },
   { folder: 'test', mayImport: [...STAGES, 'cli', 'perf'], reason: 'tests look at everything' },
   { folder: 'test/oracle', mayImport: [], reason: 'shares no code with what it judges' },
-  { folder: 'test/netns', mayImport: [], reason: 'the demo and benchmarks use it' },
-  { folder: 'test/probe', mayImport: [], reason: 'the demo and benchmarks use it' },
+  { folder: 'test/netns', mayImport: [], reason: 'benchmarks use it too' },
+  { folder: 'test/probe', mayImport: [], reason: 'benchmarks use it too' },
   { folder: 'perf', mayImport: [...STAGES, 'cli', 'test'], reason: 'benchmarks look at everything' },
 ];
 
