@@ -85,8 +85,10 @@ inNamespace(import.meta.filename, () => {
       const first = await digests(...texts);
       assert.equal(new Set(first).size, texts.length);
       for (const digest of first) assert.match(digest, /^[0-9a-f]{16}$/);
-      // Other anonymous sets have been made meanwhile, so their names are others.
       assert.deepEqual(await digests(...texts), first);
+      // Each has an anonymous set of its own, under a name of its own.
+      const [one, two] = await digests('tcp dport { 80, 443 } accept', 'tcp dport { 443, 80 } accept');
+      assert.equal(one, two);
     });
 
     it('leaves counters and comments out of the digest', async () => {
