@@ -46,11 +46,9 @@ const ROWS: readonly Row[] = [
   ['outsider', 4, 'cp-1', 'tcp', 6443, 'Drop', 'Drop'],
   ['outsider', 6, 'cp-1', 'tcp', 6443, 'Drop', 'Drop'],
   ['outsider', 4, 'cp-1', 'tcp', 10250, 'Drop', 'Drop'],
-  ['outsider', 6, 'cp-1', 'udp', 123, 'Drop', 'Drop'],
   ['outsider', 4, 'cp-1', 'tcp', 22, 'Drop', 'Allow'],
   ['outsider', 6, 'cp-1', 'tcp', 22, 'Drop', 'Allow'],
   // The policy has no egress rules.
-  ['cp-1', 4, 'worker-1', 'tcp', 10250, 'Allow', 'Allow'],
   ['cp-1', 6, 'worker-1', 'udp', 53, 'Allow', 'Allow'],
 ];
 

@@ -2,6 +2,7 @@
  * `npm run demo`. Ends with 0 where all is as expected, 1 where something isn't, 2 for wrong usage, 3 where it can't
  * run here, 130 when interrupted.
  */
+import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { NODE, PLACES } from './connections.ts';
 import { missingRequirement } from './requirements.ts';
@@ -84,20 +85,23 @@ async function show(full: boolean): Promise<number> {
 
 class Interrupted extends Error {}
 
+/** NODEWALL_BIN shows another program than this checkout's. */
+const nodewall = process.env.NODEWALL_BIN ?? join(import.meta.dirname, '../../bin/nodewall');
+
 async function perform(full: boolean, undo: AsyncDisposableStack, stopped: AbortSignal): Promise<string[]> {
   const screen = createScreen(stopped);
-  screen.line(styled('bold', 'nodewall demo: one node, real connections, nothing of this machine touched'));
-  screen.line(`\n  Machines, as network namespaces (each also has the IPv6 address):`);
+  screen.line(styled('bold', 'nodewall demo: a node and its callers, as network namespaces of this machine'));
+  screen.line();
   for (const [name, { v4, v6 }] of Object.entries(PLACES)) {
     screen.line(`  ${name.padEnd(8)}  ${v4.padEnd(13)}  ${v6.padEnd(11)}  ${ROLES[name] ?? ''}`.trimEnd());
   }
-  const telling: Telling = { stage: await createStage(undo), screen, full, surprises: [] };
+  const telling: Telling = { stage: await createStage(nodewall, undo), screen, full, surprises: [] };
   await tellStory(telling);
   return telling.surprises;
 }
 
 const ROLES: Readonly<Record<string, string>> = {
-  'cp-1': 'Node, control plane: listens, and is protected by nodewall',
+  'cp-1': 'Node, control plane: nodewall protects this one',
   'worker-1': 'Node',
   office: 'a machine of 10.0.0.0/24',
   outsider: 'anybody else',
@@ -116,4 +120,5 @@ function conclude(surprises: readonly string[]): number {
 }
 
 // At the end: what the functions above use is there by now.
-process.exitCode = await main(process.argv.slice(2));
+// What was still being made when it was interrupted ends with this process.
+process.exit(await main(process.argv.slice(2)));

@@ -5,15 +5,11 @@ const LAST_RULE = `    - name: drop-rest\n`;
 
 const NEW_RULES = `    - name: allow-ssh
       action: Allow
-      from:
-        - ipBlock: {cidr: 203.0.113.0/24}
-        - ipBlock: {cidr: "2001:db8::/32"}
-      ports:
-        - {protocol: TCP, port: 22}
+      from: [{ipBlock: {cidr: 203.0.113.0/24}}, {ipBlock: {cidr: "2001:db8::/32"}}]
+      ports: [{protocol: TCP, port: 22}]
     - name: reject-office
       action: Reject
-      from:
-        - ipBlock: {cidr: 10.0.0.0/24}
+      from: [{ipBlock: {cidr: 10.0.0.0/24}}]
 `;
 
 /** The changed policy. Throws where the example no longer has the lines that it changes. */

@@ -5,7 +5,7 @@ import { type Block, toBlocks } from './ruletable.ts';
 export interface RuleChanges {
   /** The chains that policy rules have for their own, line by line. */
   readonly ruleLines: readonly LineChange[];
-  /** What else changed, a phrase for each kind: `2 address sets removed`. */
+  /** What else was added, changed or removed, a phrase for each kind: `2 address sets`. */
   readonly others: readonly string[];
   /** Every changed line, each block under its name. */
   readonly allLines: readonly LineChange[];
@@ -22,12 +22,9 @@ export function ruleChanges(before: string, after: string): RuleChanges {
     if (lines.length === 0) continue;
     allLines.push(...lines);
     if (isRuleChain(name)) ruleLines.push(...lines.map(withoutComment));
-    else {
-      const what = `${nounOf(name)} ${!old.has(name) ? 'added' : fresh.has(name) ? 'changed' : 'removed'}`;
-      counts.set(what, (counts.get(what) ?? 0) + 1);
-    }
+    else counts.set(nounOf(name), (counts.get(nounOf(name)) ?? 0) + 1);
   }
-  const others = [...counts].map(([what, count]) => `${count} ${count === 1 ? what : plural(what)}`);
+  const others = [...counts].map(([noun, count]) => `${count} ${noun}${count === 1 ? '' : 's'}`);
   return { ruleLines, others, allLines };
 }
 
@@ -52,9 +49,4 @@ function withoutComment({ sign, line }: LineChange): LineChange {
 function nounOf(name: string): string {
   if (name.startsWith('set ')) return 'address set';
   return name.startsWith('map ') ? 'port map' : 'dispatch chain';
-}
-
-/** `port map removed` → `port maps removed`. */
-function plural(what: string): string {
-  return what.replace(/ (\w+)$/, 's $1');
 }

@@ -1,8 +1,8 @@
 /** The set: machines as network namespaces, their listeners and callers, and the real agent on the node. */
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { cp, readFile, rename, writeFile } from 'node:fs/promises';
+import { cpSync, mkdtempSync, rmSync } from 'node:fs';
+import { readFile, rename, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -24,12 +24,11 @@ import {
 } from './connections.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
-const NODEWALL = join(ROOT, 'bin/nodewall');
 export const FLAGSHIP = 'deploy/examples/flagship';
 const POLICY = 'protect-api.yaml';
 
 /** Below the second after which Linux sends a SYN again: a connection that is dropped counts one packet. */
-const PATIENCE = 600;
+const PATIENCE = 700;
 const AGENT_STOPS_WITHIN = 3000;
 
 export interface Stage {
@@ -55,17 +54,20 @@ export interface Agent {
   stop(): Promise<void>;
 }
 
-/** Everything made here goes with `undo`; what is still being made when this process dies goes with the process. */
-export async function createStage(undo: AsyncDisposableStack): Promise<Stage> {
+/**
+ * Everything made here goes with `undo`; what is still being made when this process ends goes with the process.
+ * `nodewall` is the program that is shown.
+ */
+export async function createStage(nodewall: string, undo: AsyncDisposableStack): Promise<Stage> {
   const probe = await probeProgram();
   const folder = mkdtempSync(join(tmpdir(), 'nodewall-demo-'));
   undo.defer(() => rmSync(folder, { recursive: true, force: true }));
   const manifests = join(folder, 'manifests');
   const stateDir = join(folder, 'state');
   const policyFile = join(manifests, POLICY);
+  cpSync(join(ROOT, FLAGSHIP), manifests, { recursive: true });
   const topology = await createTopology(plan());
   undo.defer(() => topology.close());
-  await cp(join(ROOT, FLAGSHIP), manifests, { recursive: true });
 
   const namespaces = new Map<PlaceName, Namespace>([[NODE, topology.node]]);
   for (const [i, name] of CLIENTS.entries()) {
@@ -93,7 +95,7 @@ export async function createStage(undo: AsyncDisposableStack): Promise<Stage> {
       await writeFile(flows, connections.map((one) => `${JSON.stringify(toFlow(one))}\n`).join(''));
       const options = ['--manifests', manifests, '--node', NODE, '--flows', flows, '-o', 'json'];
       // It needs no namespace; so it ends with the rest when the demo is interrupted.
-      const { stdout } = await topology.node.run([NODEWALL, 'explain', ...options]);
+      const { stdout } = await topology.node.run([nodewall, 'explain', ...options]);
       return stdout
         .trim()
         .split('\n')
@@ -109,7 +111,7 @@ export async function createStage(undo: AsyncDisposableStack): Promise<Stage> {
     },
     startAgent() {
       const options = ['--manifests', manifests, '--node', NODE, '--state-dir', stateDir];
-      const child = topology.node.spawn([NODEWALL, 'agent', ...options, '--log-format', 'text']);
+      const child = topology.node.spawn([nodewall, 'agent', ...options, '--log-format', 'text']);
       const log: string[] = [];
       child.stdout.on('data', (part) => log.push(String(part)));
       child.stderr.on('data', (part) => log.push(String(part)));
@@ -119,7 +121,7 @@ export async function createStage(undo: AsyncDisposableStack): Promise<Stage> {
         stop: () => stopWithin(child, AGENT_STOPS_WITHIN),
       };
     },
-    cleanup: async () => void (await topology.node.run([NODEWALL, 'cleanup', '--state-dir', stateDir])),
+    cleanup: async () => void (await topology.node.run([nodewall, 'cleanup', '--state-dir', stateDir])),
   };
 }
 

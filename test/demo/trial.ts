@@ -77,8 +77,8 @@ function toResult(trial: Trial, outcome: Outcome, counted: Counted): Result {
   const surprises: string[] = [];
   if (outcome !== OUTCOMES[expected]) surprises.push(`${outcome}, not ${OUTCOMES[expected]}`);
   if (explanation.verdict !== expected) surprises.push(`nodewall explain says ${explanation.verdict}`);
-  if (rule !== null && packets === 0) surprises.push(`no packet was counted by ${rule}`);
+  if (rule !== null && packets === 0) surprises.push(`${rule} did not count it`);
   const others = counted.filter((one) => one.rule !== rule);
-  for (const one of others) surprises.push(`${one.packets} packets were counted by ${one.rule}`);
+  for (const one of others) surprises.push(`${one.rule} counted it`);
   return { ...trial, outcome, packets: rule === null ? null : packets, surprises };
 }

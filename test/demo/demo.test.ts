@@ -1,0 +1,188 @@
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { kernelSuite } from '../kernel/kernel-suite.ts';
+import { until } from '../kernel/until.ts';
+import { CONNECTIONS } from './connections.ts';
+
+const MAIN = join(import.meta.dirname, 'main.ts');
+const NODEWALL = join(import.meta.dirname, '../../bin/nodewall');
+/** Whatever the demo starts inherits it. */
+const MARK = 'NODEWALL_DEMO_TEST';
+
+kernelSuite('demo', function () {
+  this.timeout(60_000);
+  let folder = '';
+  let links: string[] = [];
+  let mark = '';
+  const children = new Set<ChildProcess>();
+
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'nodewall-demo-test-'));
+    links = readdirSync('/sys/class/net');
+    mark = randomUUID();
+  });
+
+  afterEach(() => {
+    for (const child of children) if (child.exitCode === null) child.kill('SIGKILL');
+    children.clear();
+    rmSync(folder, { recursive: true });
+  });
+
+  /** Its temporary files go to the folder; in a process group of its own, as in a terminal. */
+  function start(args: readonly string[] = [], env: NodeJS.ProcessEnv = {}) {
+    const child = spawn(process.execPath, [MAIN, ...args], {
+      detached: true,
+      env: { ...process.env, TMPDIR: folder, [MARK]: mark, ...env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    children.add(child);
+    let output = '';
+    const append = (part: unknown): void => {
+      output += String(part);
+    };
+    child.stdout.on('data', append);
+    child.stderr.on('data', append);
+    const ended = once(child, 'close').then(([status]) => ({ status, output }));
+    return { child, ended, output: () => output };
+  }
+
+  async function assertNothingLeft({ files = [] }: { files?: readonly string[] } = {}): Promise<void> {
+    // What the kernel kills with its parent takes a moment.
+    const detail = () => `left: ${processesWith(mark).join('\n')}`;
+    await until('its processes are gone', async () => processesWith(mark).length === 0, {
+      limit: 2000,
+      detail,
+    });
+    const newLinks = readdirSync('/sys/class/net').filter((name) => !links.includes(name));
+    assert.deepEqual({ files: readdirSync(folder), newLinks }, { files, newLinks: [] });
+  }
+
+  it('shows every connection to end as the policy says, and leaves nothing behind', async () => {
+    const { ended, child } = start();
+    const root = await rootTables();
+    await until('it runs', async () => processesWith(mark).length > 8, { limit: 5000 });
+    const { status, output } = await ended;
+    assert.equal(status, 0, output);
+    assert.equal(child.signalCode, null);
+    const changed = CONNECTIONS.filter(({ first, second }) => first !== second).length;
+    const rows = output.split('\n').filter((line) => /^ {2}\S+ +[\d.a-f:]+ {2}.* (TCP|UDP) \d+ /.test(line));
+    assert.equal(rows.length, CONNECTIONS.length + changed, output);
+    for (const row of rows) assert.match(row, / ✓ (answered|silence|refused) .* [1-9-]$/, row);
+    assert.match(output, new RegExp(`The ${CONNECTIONS.length - changed} others: .* as before`));
+    assert.match(output, /^ {2}\d+ ms: the outsider's SSH is answered/m);
+    assert.match(output, /^ {2}\+ chain ingress-\w{10}-protect-api-allow-ssh$/m);
+    assert.match(output, /Everything was as expected/);
+    for (const unwanted of ['✗', '\u001b']) assert.ok(!output.includes(unwanted), output);
+    for (const line of output.split('\n')) assert.ok(line.length <= 90, line);
+    assert.equal(await rootTables(), root, "the machine's own tables");
+    await assertNothingLeft();
+  });
+
+  it('ends with 1 and says what is wrong when the firewall does otherwise', async () => {
+    // The real program, but its failsafe list is empty: the node is cut off from its cluster.
+    const config = join(folder, 'config.yaml');
+    const program = join(folder, 'nodewall');
+    writeFileSync(config, 'failsafe: {ingress: [], egress: []}\n');
+    const script = `#!/bin/sh\ncase $1 in agent) exec ${NODEWALL} "$@" --config ${config} ;; *) exec ${NODEWALL} "$@" ;; esac\n`;
+    writeFileSync(program, script, { mode: 0o755 });
+    const { status, output } = await start([], { NODEWALL_BIN: program }).ended;
+    assert.equal(status, 1, output);
+    assert.match(output, /worker-1 192\.168\.10\.21 +cp-1 +TCP 10250 +Allow +✗ silence +failsafe/);
+    assert.match(output, /! silence, not answered\n +! protect-api\/drop-rest counted it/);
+    assert.match(output, /Not as expected:/);
+    await assertNothingLeft({ files: ['config.yaml', 'nodewall'] });
+  });
+
+  it('ends with 1 and the log when the agent does not start', async () => {
+    const { status, output } = await start([], { NODEWALL_BIN: '/bin/false' }).ended;
+    assert.equal(status, 1, output);
+    assert.match(output, /nodewall agent ended/);
+    await assertNothingLeft();
+  });
+
+  const MOMENTS = [
+    ['at the start', /cp-1/],
+    ['while the agent starts', /1 {2}nodewall agent/],
+    ['in the middle of the table', /office .*TCP 6443/],
+    ['while the policy changes', /2 {2}Somebody edits/],
+    ['after the change', /Saved to enforced/],
+    ['when the agent stops', /3 {2}The agent stops/],
+  ] as const;
+  for (const [when, said] of MOMENTS) {
+    it(`leaves nothing behind after Ctrl-C ${when}`, async () => {
+      const { child, ended, output } = start();
+      await until(`it says ${said}`, async () => said.test(output()), { detail: output });
+      // A terminal sends it to the whole group.
+      process.kill(-Number(child.pid), 'SIGINT');
+      const { status } = await ended;
+      assert.equal(status, 130, output());
+      assert.match(output(), /demo: interrupted \(SIGINT\); removing what it made\n$/);
+      await assertNothingLeft();
+    });
+  }
+
+  it('leaves nothing behind when only itself is told to end, or nobody reads on', async () => {
+    const told = start();
+    await until('it tries', async () => /office .*TCP 6443/.test(told.output()), { detail: told.output });
+    told.child.kill('SIGTERM');
+    assert.equal((await told.ended).status, 130);
+    await assertNothingLeft();
+
+    const unread = start();
+    await until('it tries', async () => unread.output().includes('cp-1'), { detail: unread.output });
+    unread.child.stdout.destroy();
+    assert.equal((await unread.ended).status, 130);
+    await assertNothingLeft();
+  });
+
+  it('leaves no process behind after kill -9', async () => {
+    const { child, ended, output } = start();
+    await until('it tries', async () => /office .*TCP 6443/.test(output()), { detail: output });
+    child.kill('SIGKILL');
+    await ended;
+    const [left = ''] = readdirSync(folder);
+    await assertNothingLeft({ files: [left] });
+  });
+
+  it('explains itself, refuses unknown options, and says what is missing without root', async () => {
+    const help = await start(['--help']).ended;
+    assert.equal(help.status, 0);
+    assert.match(help.output, /^Usage: npm run demo.*Example:\n {2}npm run demo -- --full\n$/s);
+    const wrong = await start(['--fast']).ended;
+    assert.equal(wrong.status, 2);
+    assert.match(wrong.output, /^demo: .*'--fast'.*--help/);
+    const noTools = await start([], { PATH: '/nowhere' }).ended;
+    assert.equal(noTools.status, 3);
+    assert.match(noTools.output, /^demo: needs nft, ip, .*: run apt-get install nftables iproute2 /);
+  });
+});
+
+/** Command lines of the living processes that inherited the mark. */
+function processesWith(mark: string): string[] {
+  return readdirSync('/proc').flatMap((pid) => {
+    if (!/^\d+$/.test(pid)) return [];
+    try {
+      if (!readFileSync(`/proc/${pid}/environ`, 'utf8').includes(`${MARK}=${mark}`)) return [];
+      return [`${pid} ${readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ')}`];
+    } catch {
+      // It ended meanwhile.
+      return [];
+    }
+  });
+}
+
+/** Names of the nft tables in the machine's own namespace. */
+async function rootTables(): Promise<string> {
+  const child = spawn('nft', ['list', 'tables'], { stdio: ['ignore', 'pipe', 'ignore'] });
+  let output = '';
+  child.stdout.on('data', (part) => {
+    output += String(part);
+  });
+  await once(child, 'close');
+  return output;
+}
