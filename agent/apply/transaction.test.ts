@@ -99,6 +99,7 @@ describe('a transaction', () => {
       {
         family: 4,
         interval: false,
+        flush: false,
         addedSingles: [10, 1, 0, 3],
         removedSingles: [10, 1, 0, 2],
         addedRanges: Buffer.alloc(0),
@@ -151,6 +152,7 @@ describe('a transaction', () => {
   });
 });
 
+const INPUT = { type: 'filter', hook: 'input', priority: 0, policy: 'accept' } as const;
 const ORDER = ['flush chain', 'delete map', 'delete chain', 'delete set'];
 
 describe('a transaction from what is not known', () => {
@@ -206,7 +208,7 @@ describe('a transaction removes what is not ours', () => {
     ['chain', { chains: new Map([['x', { base: null, known: null }]]) }, /^delete chain inet nodewall x$/m],
     [
       'base chain',
-      { chains: new Map([['x', { base: { type: 'filter', hook: 'input', priority: 5 }, known: null }]]) },
+      { chains: new Map([['x', { base: { ...INPUT, priority: 5 }, known: null }]]) },
       /^flush chain inet nodewall x\ndelete chain inet nodewall x$/m,
     ],
     [
@@ -218,7 +220,7 @@ describe('a transaction removes what is not ours', () => {
       },
       /^delete set inet nodewall x$/m,
     ],
-    ['map', { maps: new Map([['x', null]]) }, /^delete map inet nodewall x$/m],
+    ['map', { maps: new Map([['x', { isPortMap: false, entries: null }]]) }, /^delete map inet nodewall x$/m],
   ];
   for (const [kind, extra, expected] of foreign) {
     it(`a ${kind}`, () => {
@@ -257,11 +259,17 @@ describe('a transaction replaces the table', () => {
       'where a set has intervals, or has none',
       { ...held, sets: new Map([...held.sets, [set.name, { ...set, interval: !set.interval }]]) },
     ],
-    ['where a map has a name of a set', { ...held, maps: new Map([...held.maps, [set.name, null]]) }],
+    [
+      'where a map has a name of a set',
+      { ...held, maps: new Map([...held.maps, [set.name, { isPortMap: true, entries: new Map() }]]) },
+    ],
     ['where a set has a name of a map', { ...held, sets: new Map([...held.sets, [map, set]]) }],
-    ['where a port map is another map', { ...held, maps: new Map([...held.maps, [map, null]]) }],
+    [
+      'where a port map is another map',
+      { ...held, maps: new Map([...held.maps, [map, { isPortMap: false, entries: null }]]) },
+    ],
     ...(['hook', 'priority', 'type'] as const).map((field): [string, Held] => {
-      const base = { type: 'filter', hook: 'input', priority: 0 } as const;
+      const base = INPUT;
       const other = {
         ...base,
         ...{ hook: { hook: 'output' }, priority: { priority: 1 }, type: { type: 'nat' } }[field],

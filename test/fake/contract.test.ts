@@ -72,6 +72,18 @@ const CASES: readonly Case[] = [
   },
   { name: 'a base chain', step: [...TABLE, BASE], holds: ['chain input filter input 0 accept'] },
   {
+    name: 'a policy set back',
+    given: [[...TABLE, BASE]],
+    step: [BASE],
+    holds: ['chain input filter input 0 accept'],
+  },
+  {
+    name: 'a base chain at another priority',
+    given: [[...TABLE, BASE]],
+    step: [BASE.replace('priority 0', 'priority 1')],
+    refused: ['EOPNOTSUPP', 1],
+  },
+  {
     name: 'a name of 255 characters',
     step: [...TABLE, `add chain ${t} ${'n'.repeat(255)}`],
     holds: [`chain ${'n'.repeat(255)}`],

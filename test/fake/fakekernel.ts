@@ -215,6 +215,7 @@ function runOperation(table: FakeTable, operation: SetOperation): void {
   const set = setOf(table, operation.set);
   if (operation.op === 'flush') {
     set.elements.clear();
+    set.catchAll = false;
     return;
   }
   const isRanges = 'ranges' in operation;
@@ -245,7 +246,7 @@ function elementsOf(table: FakeTable | null, name: string): Elements | null {
     ranges: bytes(set.interval ? sorted.map(([first, { last }]) => first + last) : []),
     isInterval: set.interval,
     isMap: set.keyLength === 2,
-    hasCatchAll: false,
+    hasCatchAll: set.catchAll,
     ...(set.keyLength === 2
       ? {
           verdicts: sorted.flatMap(([, { verdict }]) =>

@@ -53,12 +53,12 @@ const FORMS: readonly (readonly [RegExp, (found: readonly string[]) => NftComman
   form('delete map', ([name = '']) => ({ kind: 'deleteMap', name }), ` ${NAME}`),
   form(
     'add set',
-    ([name = '', block = '']) => declaration(name, block.split('; ')),
+    ([name = '', block = '']) => declaration(name, statements(block)),
     ` ${NAME} \\{ (.+); \\}`,
   ),
   form(
     'add map',
-    ([name = '', block = '']) => declaration(name, block.split('; ')),
+    ([name = '', block = '']) => declaration(name, statements(block)),
     ` ${NAME} \\{ (.+); \\}`,
   ),
 ];
@@ -74,7 +74,7 @@ function form(
 /** Every line is one command, or the table is one block (the text of `rulesetText`), alone or after commands. */
 export function parseCommands(text: string, fail: (line: number, error: unknown) => never): Line[] {
   if (!text.endsWith('\n')) throw new Refusal('SYNTAX', 'the last line does not end');
-  const lines = text.split('\n').slice(0, -1);
+  const lines = text.trimEnd().split('\n');
   const commands: Line[] = [];
   for (let number = 1; number <= lines.length; number++) {
     const line = lines[number - 1] ?? '';
@@ -118,14 +118,19 @@ function parseBase(text: string | undefined): BaseChain | null {
   return { type: 'filter', hook, priority: Number(found[3]), policy: 'accept' };
 }
 
+/** Comments may hold what separates statements. */
+function statements(block: string): string[] {
+  return block.match(/(?:"[^"]*"|[^";])+/g)?.map((text) => text.trim()) ?? [];
+}
+
 const KEY_LENGTHS: Readonly<Record<string, 2 | 4 | 16>> = {
   'type ipv4_addr': 4,
   'type ipv6_addr': 16,
   'type inet_service : verdict': 2,
 };
 
-function declaration(name: string, statements: readonly string[]): NftCommand {
-  const [type = '', ...rest] = statements;
+function declaration(name: string, lines: readonly string[]): NftCommand {
+  const [type = '', ...rest] = lines;
   const keyLength = KEY_LENGTHS[type];
   if (keyLength === undefined) throw new Refusal('SYNTAX', `not a set that nodewall writes: ${type}`);
   let interval = false;
@@ -148,6 +153,7 @@ function parseTable(lines: readonly string[], first: number): Line[] {
   const chains: Line[] = [];
   const rules: Line[] = [];
   for (let i = 0; i < lines.length; i++) {
+    if (lines[i] === '') continue;
     const [, kind, name = ''] = /^\t(set|map|chain) (\S+) \{$/.exec(lines[i] ?? '') ?? [];
     const end = lines.indexOf('\t}', i);
     if (kind === undefined || end < 0) throw new Refusal('SYNTAX', `not in a table: ${lines[i]}`);

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { BaseChain, Verdict } from 'nftables-napi';
 import type { SetDeclaration } from './nftcommand.ts';
 import { type ParsedRule, splitTargets } from './nftrule.ts';
@@ -17,12 +18,14 @@ export interface FakeTable {
 export interface FakeChain {
   readonly handle: number;
   name: string;
-  readonly base: BaseChain | null;
+  base: BaseChain | null;
   readonly rules: FakeRule[];
 }
 
 export interface FakeRule {
   readonly handle: number;
+  /** As it was added, without its comment. */
+  readonly text: string;
   /** Text and handles of the chains it leads to, in turn. */
   readonly parts: readonly (string | number)[];
   readonly sets: readonly number[];
@@ -33,6 +36,8 @@ export interface FakeSet extends Omit<SetDeclaration, 'elements'> {
   readonly handle: number;
   /** By first key, hex. A key of a hash set is its own last. */
   readonly elements: Map<string, FakeElement>;
+  /** An element `*`: only strangers add it. */
+  catchAll: boolean;
 }
 
 export interface FakeElement {
@@ -48,8 +53,15 @@ export function newTable(): FakeTable {
   return { chains: new Map(), sets: new Map(), nextHandle: 1 };
 }
 
+/** Of a base chain that is there it sets the policy. */
 export function addChain(table: FakeTable, name: string, base: BaseChain | null): void {
-  if (table.chains.has(name)) throw new Refusal('EEXIST', `chain ${name}: File exists`);
+  const there = table.chains.get(name);
+  if (there?.base && base && isDeepStrictEqual({ ...there.base, policy: base.policy }, base)) {
+    there.base = base;
+    return;
+  }
+  if (there?.base && base) throw new Refusal('EOPNOTSUPP', `chain ${name}: Operation not supported`);
+  if (there !== undefined) throw new Refusal('EEXIST', `chain ${name}: File exists`);
   table.chains.set(name, { handle: table.nextHandle++, name, base, rules: [] });
 }
 
@@ -82,12 +94,12 @@ export function addRule(table: FakeTable, chain: string, { text, comment, sets }
   const { rules } = chainOf(table, chain);
   const parts = splitTargets(text).map((part, i) => (i % 2 === 0 ? part : targetOf(table, part)));
   const named = sets.map((name) => setOf(table, name).handle);
-  rules.push({ handle: table.nextHandle++, parts, sets: named, comment });
+  rules.push({ handle: table.nextHandle++, text, parts, sets: named, comment });
 }
 
 export function addSet(table: FakeTable, { elements: _, ...declared }: SetDeclaration): FakeSet {
   if (table.sets.has(declared.name)) throw new Refusal('EEXIST', `set ${declared.name}: File exists`);
-  const set: FakeSet = { ...declared, handle: table.nextHandle++, elements: new Map() };
+  const set: FakeSet = { ...declared, handle: table.nextHandle++, elements: new Map(), catchAll: false };
   table.sets.set(declared.name, set);
   return set;
 }
