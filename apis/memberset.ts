@@ -246,6 +246,7 @@ export function sameMembers(
   a: Pick<FamilyMembers, 'singles' | 'prefixes'>,
   b: Pick<FamilyMembers, 'singles' | 'prefixes'>,
 ): boolean {
+  if (a.singles === b.singles && a.prefixes === b.prefixes) return true;
   return (
     Buffer.compare(a.singles, b.singles) === 0 &&
     a.prefixes.length === b.prefixes.length &&

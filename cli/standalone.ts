@@ -5,7 +5,7 @@ import { NodeRuleReconciler } from '../agent/apply/reconciler.ts';
 import { TABLE } from '../agent/render/ruleset.ts';
 import type { NodeState } from '../apis/compiled.ts';
 import type { Config } from '../apis/config.ts';
-import { compile } from '../controller/compile/compile.ts';
+import { compiler } from '../controller/compile/compile.ts';
 import { nodeView } from '../controller/publish/nodeview.ts';
 import { fileSource } from '../controller/watch/filesource.ts';
 import type { Snapshot } from '../controller/watch/source.ts';
@@ -90,6 +90,7 @@ export async function runStandalone({ options, manifests, config, log, kernel }:
 class Target {
   readonly #enforcer: Enforcer;
   readonly #node: string;
+  readonly #compile = compiler();
   readonly #reports: ReturnType<typeof progress>;
   /** The node's name while no manifest declares it. */
   undeclared: string | null = null;
@@ -104,7 +105,7 @@ class Target {
   }
 
   submit({ objects }: Snapshot): void {
-    const compiled = compile(objects);
+    const compiled = this.#compile(objects);
     if (!compiled.nodeAddresses.has(this.#node)) {
       this.undeclared = this.#node;
       this.#reports.undeclared();

@@ -1,6 +1,7 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
-import { RenderError, render } from '../render/render.ts';
+import { RenderError, renderer } from '../render/render.ts';
+import type { Ruleset } from '../render/ruleset.ts';
 import { ApplyError, type NodeRuleReconciler } from './reconciler.ts';
 import { changedPolicies, policyKey, substitute } from './substitute.ts';
 import type { Transaction } from './transaction.ts';
@@ -39,7 +40,7 @@ const LAST_RETRY = 60_000;
  */
 export class Enforcer {
   readonly #reconciler: NodeRuleReconciler;
-  readonly #config: Config;
+  readonly #render: (state: NodeState) => Ruleset;
   readonly #events: EnforcerEvents;
   readonly #clock: Clock;
   #wanted: NodeState | null = null;
@@ -56,7 +57,7 @@ export class Enforcer {
     clock: Clock;
   }) {
     this.#reconciler = parts.reconciler;
-    this.#config = parts.config;
+    this.#render = renderer(parts.config);
     this.#events = parts.events;
     this.#clock = parts.clock;
   }
@@ -127,7 +128,7 @@ export class Enforcer {
     let state = wanted;
     for (;;) {
       try {
-        const transaction = await this.#reconciler.apply(render(state, this.#config));
+        const transaction = await this.#reconciler.apply(this.#render(state));
         return { state, failed, transaction };
       } catch (error) {
         // All that was wanted is in force; what was left over is swept by the retry.
@@ -150,11 +151,11 @@ export class Enforcer {
     if (suspects.length === 0) throw first;
     const failed = new Map<string, Error>();
     let state = suspects.reduce((rest, key) => substitute(rest, key, this.#good), wanted);
-    let transaction = await this.#reconciler.apply(render(state, this.#config));
+    let transaction = await this.#reconciler.apply(this.#render(state));
     for (const key of suspects) {
       const next = substitute(state, key, wanted);
       try {
-        transaction = await this.#reconciler.apply(render(next, this.#config));
+        transaction = await this.#reconciler.apply(this.#render(next));
         state = next;
       } catch (error) {
         failed.set(key, toError(error));

@@ -10,6 +10,8 @@ import type { BaseChain, Chain, ChainVerdict, Ruleset } from '../render/ruleset.
 export interface Held {
   /** Whether the table is there at all. */
   readonly table: boolean;
+  /** The table is switched off (nft's flag `dormant`). */
+  readonly dormant?: boolean;
   readonly chains: ReadonlyMap<string, HeldChain>;
   readonly sets: ReadonlyMap<string, HeldSet>;
   readonly maps: ReadonlyMap<string, HeldMap>;

@@ -157,7 +157,13 @@ export class NodeRuleReconciler {
       if (isMap) maps.push([name, await readMap(this.#kernel, name)]);
       else sets.push([name, await readSet(this.#kernel, name, isInterval)]);
     }
-    return { table: true, chains: new Map(chains), sets: new Map(sets), maps: new Map(maps) };
+    return {
+      table: true,
+      dormant: table.isDormant,
+      chains: new Map(chains),
+      sets: new Map(sets),
+      maps: new Map(maps),
+    };
   }
 }
 
@@ -169,7 +175,7 @@ function chainDigests(table: TableSnapshot | null): Map<string, string> {
 
 function compare(wanted: Held, now: Held): string[] {
   if (!now.table) return [`table ${TABLE.family} ${TABLE.name} is gone`];
-  const differences: string[] = [];
+  const differences: string[] = now.dormant ? [`table ${TABLE.family} ${TABLE.name} was switched off`] : [];
   for (const [name, { base }] of wanted.chains) {
     const there = now.chains.get(name);
     if (there === undefined) differences.push(`chain ${name} is gone`);

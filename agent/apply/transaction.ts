@@ -1,6 +1,6 @@
 import { type Cidr, type Family, lastAddress, WIDTH } from '../../apis/address.ts';
 import type { RuleSource } from '../../apis/compiled.ts';
-import { diffSingles, packAddress } from '../../apis/memberset.ts';
+import { diffSingles, packAddress, sameMembers } from '../../apis/memberset.ts';
 import {
   baseLines,
   identifier,
@@ -220,6 +220,7 @@ function addRules(chain: Chain): Command[] {
 
 function memberChange(held: HeldSet | undefined, set: NamedSet): MemberChange | null {
   const { family, interval, members } = set;
+  if (held?.members && sameMembers(held.members, members)) return null;
   const flush = held?.members === null;
   const singles = diffSingles(family, held?.members?.singles ?? new Uint8Array(), members.singles);
   const before = held?.members?.prefixes ?? [];
@@ -264,6 +265,8 @@ function swap(held: Held, desired: Ruleset): Command[] {
   const repoliced = ({ name, base }: Chain): boolean =>
     known({ name }) && !samePolicy(base, held.chains.get(name)?.base ?? null);
   return [
+    // Without its flag the table is switched on again.
+    ...(held.dormant ? [command(`add table ${table}`)] : []),
     ...[...desired.chains.values()].filter(repoliced).map(addChain),
     ...changed.filter((chain) => !known(chain)).map(addChain),
     ...changed.filter(known).map(({ name }) => command(`flush chain ${table} ${identifier(name)}`)),
@@ -289,6 +292,7 @@ function sweep(held: Held, desired: Ruleset): Command[] {
  * it), so setting it right in place, before the swap, changes no verdict.
  */
 function mapChange(held: HeldMap | undefined, map: PortMap): MapChange | null {
+  if (held?.entries === map.entries) return null;
   const flush = held?.entries === null;
   const before = held?.entries ?? new Map<number, ChainVerdict>();
   const differs = (

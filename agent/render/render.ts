@@ -1,4 +1,4 @@
-import type { CompiledRule, NodeState, RuleSource } from '../../apis/compiled.ts';
+import type { AddressSet, CompiledRule, NodeState, RuleSource } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import type { Direction } from '../../apis/objects.ts';
 import { type Dispatched, type Entry, indexedDispatch, linearDispatch } from './dispatch.ts';
@@ -25,8 +25,23 @@ export class RenderError extends Error {
  * Cost: rules × log rules, plus the index (see dispatch.ts). An error names the rule it could not render.
  */
 export function render(state: NodeState, config: Config): Ruleset {
+  return renderer(config)(state);
+}
+
+/** `render` for one state after another: gives the same, and takes over the chains of rules whose CompiledRule and AddressSet are the same objects. */
+export function renderer(config: Config): (state: NodeState) => Ruleset {
+  const chainOf = ruleRenderer();
+  return (state) => renderWith(state, { config, chainOf });
+}
+
+interface Means {
+  readonly config: Config;
+  readonly chainOf: (rule: CompiledRule, state: NodeState) => RenderedRule;
+}
+
+function renderWith(state: NodeState, means: Means): Ruleset {
   const rendered = (['ingress', 'egress'] as const).map((direction) =>
-    renderDirection(direction, state, config),
+    renderDirection(direction, state, means),
   );
   const chains = [
     ...rendered.map(({ base }) => base),
@@ -49,13 +64,17 @@ interface RenderedDirection {
   readonly maps: readonly PortMap[];
 }
 
-function renderDirection(direction: Direction, state: NodeState, config: Config): RenderedDirection {
+function renderDirection(
+  direction: Direction,
+  state: NodeState,
+  { config, chainOf }: Means,
+): RenderedDirection {
   const entries: Entry[] = [];
   const rules: Chain[] = [];
   const sets: NamedSet[] = [];
   for (const rule of state.rules) {
     if (rule.source.direction !== direction) continue;
-    const rendered = renderRule(rule, state);
+    const rendered = chainOf(rule, state);
     // No rule in it: its peers are a list that resolves to nothing, for good.
     if (rendered.chain.rules.length === 0) continue;
     entries.push({ rule, chain: rendered.chain.name });
@@ -87,15 +106,24 @@ function withRulesFirst({ chains }: Dispatched, rules: Chain['rules']): Chain[] 
   return chains.map((chain, i) => (i === 0 ? { ...chain, rules: [...rules, ...chain.rules] } : chain));
 }
 
-function renderRule(rule: CompiledRule, state: NodeState): ReturnType<typeof ruleChain> {
-  const [id] = rule.addressSets;
-  const set = id === undefined ? null : state.addressSets.get(id);
-  try {
-    if (set === undefined) throw new Error(`no AddressSet ${id} in the state of node ${state.node}`);
-    return ruleChain(rule, set);
-  } catch (error) {
-    throw new RenderError(rule.source, error);
-  }
+type RenderedRule = ReturnType<typeof ruleChain>;
+
+function ruleRenderer(): Means['chainOf'] {
+  const known = new WeakMap<CompiledRule, { set: AddressSet | null; rendered: RenderedRule }>();
+  return (rule, state) => {
+    const [id] = rule.addressSets;
+    const set = id === undefined ? null : state.addressSets.get(id);
+    const before = known.get(rule);
+    if (before !== undefined && before.set === set) return before.rendered;
+    try {
+      if (set === undefined) throw new Error(`no AddressSet ${id} in the state of node ${state.node}`);
+      const rendered = ruleChain(rule, set);
+      known.set(rule, { set, rendered });
+      return rendered;
+    } catch (error) {
+      throw new RenderError(rule.source, error);
+    }
+  };
 }
 
 function sortedByName<T extends { readonly name: string }>(items: readonly T[]): Map<string, T> {

@@ -1,4 +1,4 @@
-import { BITS, type Cidr, parseAddress, parseCidr } from '../../apis/address.ts';
+import { type Cidr, parseCidr } from '../../apis/address.ts';
 import type { AddressSet } from '../../apis/compiled.ts';
 import { shortHash } from '../../apis/hash.ts';
 import { type Block, formatMembers, toMemberSet } from '../../apis/memberset.ts';
@@ -7,100 +7,79 @@ import type { ObjectIndex } from '../index/objectindex.ts';
 import { formatSelector } from '../index/selector.ts';
 
 /** A rule's peers with everything that is written differently but means the same made equal. */
-interface CanonicalPeers {
+export interface CanonicalPeers {
+  /** A hash of what the peers say, never of what they resolve to: members change, the id stays. */
+  readonly id: string;
+  /** The selectors in words, sorted, and the static addresses. */
+  readonly description: string;
   readonly blocks: readonly Block[];
-  /** One line for each selector, sorted, and how to find its addresses. */
-  readonly selectors: ReadonlyMap<string, () => Iterable<string>>;
+  /** How to find each selector's addresses. */
+  readonly selectors: readonly Selector[];
 }
 
-/** Makes each AddressSet once, however many rules name it. */
-export interface AddressSets {
-  /** Returns the id. */
-  add(peers: readonly NetworkPolicyPeer[]): string;
-  readonly byId: ReadonlyMap<string, AddressSet>;
+interface Selector {
+  readonly words: string;
+  readonly select: (index: ObjectIndex) => readonly { readonly addresses: readonly string[] }[];
 }
 
-export function addressSets(index: ObjectIndex): AddressSets {
-  const byId = new Map<string, AddressSet>();
-  const bySpelling = new Map<string, string>();
-  return {
-    byId,
-    add(peers) {
-      const spelling = JSON.stringify(peers);
-      let id = bySpelling.get(spelling);
-      if (id === undefined) {
-        const set = toAddressSet(canonicalPeers(peers, index), byId);
-        byId.set(set.id, set);
-        id = set.id;
-        bySpelling.set(spelling, id);
-      }
-      return id;
-    },
-  };
-}
-
-/** The id is a hash of what the peers say, never of what they resolve to: members change, the id stays. */
-function toAddressSet(
-  { blocks, selectors }: CanonicalPeers,
-  known: ReadonlyMap<string, AddressSet>,
-): AddressSet {
-  const fixed = formatMembers(toMemberSet(blocks, []));
-  const words = [...selectors.keys()].sort();
-  const id = shortHash(12, words, fixed);
-  const same = known.get(id);
-  if (same !== undefined) return same;
-  return {
-    id,
-    description: [...words, ...fixed].join('; '),
-    dynamic: words.length > 0,
-    members: toMemberSet(blocks, resolve(selectors)),
-  };
-}
-
-function* resolve(selectors: CanonicalPeers['selectors']): Iterable<string> {
-  for (const addresses of selectors.values()) yield* addresses();
-}
-
-function canonicalPeers(peers: readonly NetworkPolicyPeer[], index: ObjectIndex): CanonicalPeers {
+export function canonicalPeers(peers: readonly NetworkPolicyPeer[]): CanonicalPeers {
   const blocks: Block[] = [];
-  const selectors = new Map<string, () => Iterable<string>>();
-  for (const peer of peers) {
-    const { ipBlock, nodeSelector, podSelector, namespaceSelector, serviceAccount } = peer;
-    if (ipBlock !== undefined) {
-      blocks.push({ cidr: toCidr(ipBlock.cidr), except: (ipBlock.except ?? []).map(toCidr) });
-    } else if (nodeSelector !== undefined) {
-      selectors.set(`nodes ${formatSelector(nodeSelector)}`, () =>
-        index.selectNodes(nodeSelector).flatMap((node) => node.addresses),
-      );
-    } else if (serviceAccount !== undefined) {
-      const { namespace, name } = serviceAccount;
-      selectors.set(`serviceAccount ${namespace}/${name}`, () =>
-        index.serviceAccountPods(namespace, name).flatMap((pod) => pod.addresses),
-      );
+  const bySelector = new Map<string, Selector>();
+  for (const { ipBlock, ...selector } of peers) {
+    if (ipBlock === undefined) {
+      const found = toSelector(selector);
+      bySelector.set(found.words, found);
     } else {
-      selectors.set(formatPodSelector(podSelector, namespaceSelector), () =>
-        index.selectPods(peer).flatMap((pod) => pod.addresses),
-      );
+      blocks.push({ cidr: toCidr(ipBlock.cidr), except: (ipBlock.except ?? []).map(toCidr) });
     }
   }
-  return { blocks, selectors };
+  const words = [...bySelector.keys()].sort();
+  const fixed = blocks.length === 0 ? [] : formatMembers(toMemberSet(blocks, []));
+  return {
+    id: shortHash(12, words, fixed),
+    description: [...words, ...fixed].join('; '),
+    blocks,
+    selectors: words.flatMap((word) => bySelector.get(word) ?? []),
+  };
 }
 
-function formatPodSelector(
-  podSelector: NetworkPolicyPeer['podSelector'],
-  namespaceSelector: NetworkPolicyPeer['namespaceSelector'],
-): string {
+function toSelector(peer: Omit<NetworkPolicyPeer, 'ipBlock'>): Selector {
+  const { nodeSelector, podSelector, namespaceSelector, serviceAccount } = peer;
+  if (nodeSelector !== undefined) {
+    return {
+      words: `nodes ${formatSelector(nodeSelector)}`,
+      select: (index) => index.selectNodes(nodeSelector),
+    };
+  }
+  if (serviceAccount !== undefined) {
+    const { namespace, name } = serviceAccount;
+    return {
+      words: `serviceAccount ${namespace}/${name}`,
+      select: (index) => index.serviceAccountPods(namespace, name),
+    };
+  }
   const pods = `pods ${formatSelector(podSelector ?? {})}`;
-  return namespaceSelector === undefined
-    ? pods
-    : `${pods} in namespaces ${formatSelector(namespaceSelector)}`;
+  const inNamespaces = namespaceSelector && ` in namespaces ${formatSelector(namespaceSelector)}`;
+  return { words: `${pods}${inNamespaces ?? ''}`, select: (index) => index.selectPods(peer) };
 }
 
-/** Validation passed, so the text is a CIDR or an address; host bits are masked. */
+/** Looks the members up. */
+export function resolve(peers: CanonicalPeers, index: ObjectIndex): AddressSet {
+  return {
+    id: peers.id,
+    description: peers.description,
+    dynamic: peers.selectors.length > 0,
+    members: toMemberSet(peers.blocks, addresses(peers, index)),
+  };
+}
+
+function* addresses({ selectors }: CanonicalPeers, index: ObjectIndex): Iterable<string> {
+  for (const { select } of selectors) for (const { addresses: found } of select(index)) yield* found;
+}
+
+/** Validation made it a CIDR. */
 function toCidr(text: string): Cidr {
   const parsed = parseCidr(text);
-  if (parsed !== null) return parsed.cidr;
-  const address = parseAddress(text);
-  if (address === null) throw new TypeError(`${text} is no CIDR`);
-  return { ...address, length: BITS[address.family] };
+  if (parsed === null) throw new TypeError(`${text} is no CIDR`);
+  return parsed.cidr;
 }

@@ -53,12 +53,15 @@ export interface SetSnapshot {
 /** A table as of one generation. */
 export interface TableSnapshot {
   generation: number;
+  /** The table's chains are switched off (flag `dormant`, nft(8)). */
+  isDormant: boolean;
   chains: ChainSnapshot[];
   sets: SetSnapshot[];
 }
 
 interface NativeSnapshot {
   generation: number;
+  dormant: number;
   chains: {
     name: string;
     handle: number;
@@ -92,6 +95,7 @@ export function toSnapshot(json: string, family: Family, binding: Binding): Tabl
   const { anonymous, interval, map, object } = binding.setFlags;
   return {
     generation: native.generation,
+    isDormant: native.dormant !== 0,
     chains: native.chains.map((chain) => ({
       ...chain,
       base: chain.base && {

@@ -147,6 +147,8 @@ std::string to_json(const std::optional<nft::TableSnapshot>& snapshot) {
   json.open('{');
   json.key("generation");
   json.number(snapshot->generation);
+  json.key("dormant");
+  json.number(snapshot->dormant);
   json.key("chains");
   json.open('[');
   for (const nft::ChainInfo& chain : snapshot->chains) write_chain(json, chain);

@@ -47,7 +47,10 @@ class Reader {
 
   Answer read() {
     Request table(NFT_MSG_GETTABLE, family_, 0);
-    Answer answer = socket_.ask(table.text(NFTA_TABLE_NAME, table_), [](const nlmsghdr*) {});
+    Answer answer = socket_.ask(table.text(NFTA_TABLE_NAME, table_), [&](const nlmsghdr* message) {
+      const auto attributes = Attributes<NFTA_TABLE_MAX + 1>::of(message);
+      if (attributes[NFTA_TABLE_FLAGS]) into_.dormant = u32_of(attributes[NFTA_TABLE_FLAGS]) & NFT_TABLE_F_DORMANT;
+    });
     if (answer == Answer::complete) answer = read_sets();
     if (answer == Answer::complete) answer = read_chains();
     if (answer == Answer::complete) answer = digest_anonymous_sets();

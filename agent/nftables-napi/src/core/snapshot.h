@@ -31,6 +31,7 @@ struct ChainInfo {
 // A table as of one moment. Chains, rules and sets are in the kernel's order.
 struct TableSnapshot {
   uint32_t generation = 0;
+  bool dormant = false;
   std::vector<ChainInfo> chains;
   std::vector<SetInfo> sets;
 };
