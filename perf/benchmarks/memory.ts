@@ -1,0 +1,76 @@
+import { rename, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { addressPlan } from '../../test/netns/address-plan.ts';
+import { createTopology } from '../../test/netns/topology.ts';
+import { policy, THOUSAND_RULES } from '../generate/cluster.ts';
+import { policyFile, writeManifests, yamlText } from '../generate/manifests.ts';
+import { startAgent } from '../measure/agent.ts';
+import { atMost, type Benchmark, type Figure, figure, trials } from '../measure/figure.ts';
+import { column, pause } from '../measure/process.ts';
+
+/** After the last thing that happened: by then the last good state is on disk. */
+const QUIET = 8_000;
+const CHANGES = 5;
+const SIZE = { ...THOUSAND_RULES, extraPods: 100_000 };
+
+export const memory: Benchmark = {
+  name: 'memory',
+  title: 'memory of the agent',
+  how: `Resident memory of \`bin/nodewall agent\` (VmRSS, VmHWM of /proc/PID/status) ${QUIET / 1000} s after it enforced 1,000 rules and a set of 100,000 pods, then again after ${CHANGES} saved changes.`,
+  async run(settings) {
+    const figures: Figure[] = [];
+    for (const format of ['json', 'yaml'] as const) {
+      const manifests = join(settings.folder, format);
+      await writeManifests(manifests, SIZE, { podFormat: format });
+      const rows: Record<string, number>[] = [];
+      const wanted = format === 'json' ? trials(settings, 5) : trials(settings, 3);
+      for (let i = 0; i < wanted; i++)
+        rows.push(await trial(manifests, join(settings.folder, `${format}-state-${i}`)));
+      const from = format === 'json' ? 'pods in one JSON List' : 'pods in one YAML file';
+      const target = format === 'json' ? atMost(200) : null;
+      figures.push(
+        figure(
+          `agent memory with 1,000 rules and 100,000 addresses, ${from}, steady`,
+          'MB',
+          column(rows, 'steady'),
+          { target },
+        ),
+        figure(`… after ${CHANGES} changes`, 'MB', column(rows, 'changed'), { target }),
+        figure('… peak', 'MB', column(rows, 'peak'), { target }),
+        figure('… from the start of the agent to enforced', 's', column(rows, 'start')),
+      );
+    }
+    return figures;
+  },
+};
+
+async function trial(manifests: string, stateDir: string): Promise<Record<string, number>> {
+  const topology = await createTopology(addressPlan({ clients: 0 }));
+  await saveFirstPolicy(manifests, 'Reject');
+  const start = performance.now();
+  const agent = startAgent({ namespace: topology.node, manifests, stateDir });
+  try {
+    await agent.untilEnforced(1);
+    const seconds = (performance.now() - start) / 1000;
+    await pause(QUIET);
+    const steady = await agent.memory();
+    for (let i = 0; i < CHANGES; i++) {
+      const enforced = agent.enforced().length;
+      await saveFirstPolicy(manifests, i % 2 === 0 ? 'Drop' : 'Allow');
+      await agent.untilEnforced(enforced + 1);
+      await pause(1500);
+    }
+    await pause(QUIET);
+    const changed = await agent.memory();
+    return { steady: steady.now, changed: changed.now, peak: changed.peak, start: seconds };
+  } finally {
+    await agent.stop();
+    await topology.close();
+  }
+}
+
+async function saveFirstPolicy(manifests: string, action: 'Allow' | 'Drop' | 'Reject'): Promise<void> {
+  const temporary = `${manifests}.saved`;
+  await writeFile(temporary, yamlText([policy(SIZE, 0, { actions: new Map([[5, action]]) })]));
+  await rename(temporary, join(manifests, policyFile(0)));
+}

@@ -1,0 +1,67 @@
+import type { ChildProcessWithoutNullStreams } from 'node:child_process';
+import { type Namespace, stop } from '../../test/netns/namespace.ts';
+import { NODE_NAME } from '../generate/cluster.ts';
+import { memoryOf, NODEWALL, pause } from './process.ts';
+
+/** One line of the agent's log; fields as cli/progress.ts writes them. */
+interface LogLine {
+  readonly message: string;
+  readonly timestamp: string;
+  readonly milliseconds?: number;
+  readonly rules?: number;
+}
+
+export interface MeasuredAgent {
+  /** The `enforced` lines so far. */
+  enforced(): readonly LogLine[];
+  untilEnforced(count: number): Promise<void>;
+  memory(): ReturnType<typeof memoryOf>;
+  stop(): Promise<void>;
+}
+
+export interface AgentPlace {
+  readonly namespace: Namespace;
+  readonly manifests: string;
+  readonly stateDir: string;
+  readonly options?: readonly string[];
+  readonly env?: NodeJS.ProcessEnv;
+}
+
+export function agentCommand({ manifests, stateDir, options = [] }: Omit<AgentPlace, 'namespace'>): string[] {
+  const paths = ['--manifests', manifests, '--state-dir', stateDir];
+  return [NODEWALL, 'agent', ...paths, '--node', NODE_NAME, '--log-format', 'json', ...options];
+}
+
+/** `bin/nodewall agent` in a namespace, running on until it is stopped. */
+export function startAgent(place: AgentPlace): MeasuredAgent {
+  const env = { ...process.env, ...place.env };
+  const child: ChildProcessWithoutNullStreams = place.namespace.spawn(agentCommand(place), { env });
+  let text = '';
+  child.stderr.on('data', (part) => {
+    text += String(part);
+  });
+  child.stdout.resume();
+  const enforced = () => logLines(text).filter(({ message }) => message === 'enforced');
+  return {
+    enforced,
+    async untilEnforced(count) {
+      const end = performance.now() + 60_000;
+      while (enforced().length < count) {
+        if (child.exitCode !== null || performance.now() > end)
+          throw new Error(`not enforced:\n${text.slice(-3000)}`);
+        await pause(20);
+      }
+    },
+    memory: () => memoryOf(child.pid ?? 0),
+    stop: () => stop(child, 'SIGTERM'),
+  };
+}
+
+/** Complete lines of JSON alone. */
+export function logLines(text: string): LogLine[] {
+  return text
+    .slice(0, text.lastIndexOf('\n') + 1)
+    .split('\n')
+    .filter((line) => line.startsWith('{'))
+    .map((line) => JSON.parse(line) as LogLine);
+}

@@ -1,0 +1,83 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Namespace } from '../../test/netns/namespace.ts';
+
+const ROOT = join(import.meta.dirname, '..', '..');
+export const NODEWALL = join(ROOT, 'bin', 'nodewall');
+
+export interface Run {
+  /** From starting the process until it is gone. */
+  readonly milliseconds: number;
+  /** Peak resident memory, megabytes (10^6 bytes). */
+  readonly peak: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Runs a command to its end; throws unless it ends with 0. */
+export async function measuredRun(argv: readonly string[]): Promise<Run> {
+  const [command = '', ...rest] = argv;
+  const start = performance.now();
+  const child = spawn(command, rest, { stdio: ['ignore', 'pipe', 'pipe'] });
+  const ended = once(child, 'exit').then(() => performance.now());
+  const output = Promise.all([textOf(child.stdout), textOf(child.stderr)]);
+  const peak = await watchPeak(child);
+  const milliseconds = (await ended) - start;
+  const [stdout, stderr] = await output;
+  if (child.exitCode !== 0) throw new Error(`${argv.join(' ')}: status ${child.exitCode}\n${stderr}`);
+  return { milliseconds, peak, stdout, stderr };
+}
+
+/** The kernel keeps the highest value; the last look before the end is at most 10 ms old. */
+async function watchPeak(child: ChildProcess): Promise<number> {
+  let peak = 0;
+  while (child.exitCode === null && child.signalCode === null) {
+    peak = Math.max(peak, (await memoryOf(child.pid ?? 0)).peak);
+    await pause(10);
+  }
+  return peak;
+}
+
+export interface Memory {
+  /** Resident now and at most so far, megabytes. */
+  readonly now: number;
+  readonly peak: number;
+}
+
+/** proc(5): VmRSS and VmHWM; zeros where the process is gone. */
+export async function memoryOf(pid: number): Promise<Memory> {
+  const text = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '');
+  const megabytes = (name: string) =>
+    (Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(text)?.[1] ?? 0) * 1024) / 1e6;
+  return { now: megabytes('VmRSS'), peak: megabytes('VmHWM') };
+}
+
+/** One trial in a process of its own: perf/trials/NAME.ts. Inside the namespace where one is given. */
+export async function runTrial(
+  name: string,
+  input: object,
+  namespace?: Pick<Namespace, 'command'>,
+): Promise<Record<string, number>> {
+  const argv = [process.execPath, join(ROOT, 'perf', 'trials', `${name}.ts`), JSON.stringify(input)];
+  const { stdout, peak } = await measuredRun(namespace === undefined ? argv : namespace.command(argv));
+  return { ...(JSON.parse(stdout) as Record<string, number>), peak };
+}
+
+export function pause(milliseconds: number): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, milliseconds);
+  });
+}
+
+async function textOf(stream: NodeJS.ReadableStream): Promise<string> {
+  const parts: Buffer[] = [];
+  for await (const part of stream) parts.push(Buffer.from(part));
+  return Buffer.concat(parts).toString();
+}
+
+/** The values of one name over several trials. */
+export function column(rows: readonly Readonly<Record<string, number>>[], name: string): number[] {
+  return rows.map((row) => row[name] ?? Number.NaN);
+}
