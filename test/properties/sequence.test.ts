@@ -68,6 +68,14 @@ describe('the same objects', function () {
       );
     });
   });
+
+  it('are refused where a line of the wire is missing', function () {
+    const cut = SCENARIOS.chain((drawn) => fc.tuple(fc.constant(drawn), fc.nat()));
+    check(this, 60, cut, ([{ objects, node }, place]) => {
+      const messages = [...snapshot(toState(objects, node))];
+      assert.throws(() => receive(messages.toSpliced(place % messages.length, 1)));
+    });
+  });
 });
 
 function bytes(state: NodeState, config: Config): string {
