@@ -265,6 +265,7 @@ function snapshotOf(table: FakeTable | null, generation: number): TableSnapshot 
   const byHandle = (a: { handle: number }, b: { handle: number }) => a.handle - b.handle;
   return {
     generation,
+    isDormant: false,
     chains: [...table.chains.values()].sort(byHandle).map(({ name, handle, base, rules }) => ({
       name,
       handle,

@@ -1,0 +1,298 @@
+import assert from 'node:assert/strict';
+import type { NodeState } from '../../apis/compiled.ts';
+import { DEFAULT_CONFIG } from '../../apis/config.ts';
+import { fakeClock } from '../../test/fake/fakeclock.ts';
+import { type Call, fakeKernel } from '../../test/fake/fakekernel.ts';
+import { closing, nodeState } from '../../test/fake/nodestate.ts';
+import { toNftError } from '../../test/fake/refusal.ts';
+import { tamper } from '../../test/fake/stranger.ts';
+import { type Enforced, Enforcer } from './enforcer.ts';
+import { NodeRuleReconciler } from './reconciler.ts';
+
+/** An enforcer over the fake kernel, and all it said. */
+function setUp() {
+  const kernel = fakeKernel();
+  const clock = fakeClock();
+  const said: string[] = [];
+  const results: Enforced[] = [];
+  const reconciler = new NodeRuleReconciler(kernel);
+  const enforcer = new Enforcer({
+    reconciler,
+    config: DEFAULT_CONFIG,
+    clock,
+    events: {
+      enforced(result) {
+        results.push(result);
+        const failed = [...result.failed.keys()].map((key) => ` without ${key}`).join('');
+        said.push(`enforced ${policies(result.state).join(' ')}${failed}`);
+      },
+      failed: (_, retryIn) => void said.push(`failed, again in ${retryIn}`),
+      drifted: (differences) => void said.push(`drifted: ${differences.length}`),
+    },
+  });
+  return {
+    kernel,
+    clock,
+    said,
+    results,
+    enforcer,
+    reconciler,
+    /** What is in force: for each policy its port. */
+    inForce: () =>
+      [...(kernel.table()?.chains.values() ?? [])]
+        .flatMap(({ name, rules }) => {
+          const policy = /^ingress-\w+-(\w+)-close$/.exec(name)?.[1];
+          const port = /dport (\d+)/.exec(rules[0]?.text ?? '')?.[1];
+          return policy === undefined || port === undefined ? [] : `${policy}:${port}`;
+        })
+        .sort(),
+    async submit(state: NodeState): Promise<void> {
+      enforcer.submit(state);
+      await enforcer.idle();
+    },
+    async pass(milliseconds: number): Promise<void> {
+      clock.pass(milliseconds);
+      await enforcer.idle();
+    },
+  };
+}
+
+function policies({ rules }: NodeState): string[] {
+  return [...new Set(rules.map(({ source }) => source.policy))].sort();
+}
+
+/** Policies by name, each closing a port. */
+function state(ports: Readonly<Record<string, number>>): NodeState {
+  return nodeState(...Object.entries(ports).map(([name, port]) => closing(name, port)));
+}
+
+/** The kernel refuses every rule about this port; it says which line, or not. */
+function refusing(port: number, { silently = false } = {}) {
+  return ({ lines }: Call) => {
+    const line =
+      lines.findIndex((text) => text.startsWith('add rule ') && text.includes(`dport ${port} `)) + 1;
+    if (line > 0) throw toNftError('EINVAL', 'Invalid argument', silently ? {} : { line });
+  };
+}
+
+describe('the enforcer', () => {
+  it('enforces what is submitted', async () => {
+    const { submit, inForce, said, clock, results } = setUp();
+    await submit(state({ a: 1, b: 2 }));
+    assert.deepEqual(inForce(), ['a:1', 'b:2']);
+    await submit(state({ b: 3 }));
+    assert.deepEqual(inForce(), ['b:3']);
+    assert.deepEqual(said, ['enforced a b', 'enforced b']);
+    assert.deepEqual(clock.waiting(), []);
+    assert.deepEqual(
+      results.map(({ failed }) => failed.size),
+      [0, 0],
+    );
+  });
+
+  it('makes at most three applies of a burst, and the newest wins', async () => {
+    const { enforcer, results, inForce } = setUp();
+    for (let port = 1; port <= 1000; port++) {
+      enforcer.submit(state({ a: port }));
+      // Some come while an apply runs.
+      if (port === 500) await Promise.resolve();
+    }
+    await enforcer.idle();
+    assert.ok(results.length <= 3, `${results.length} applies`);
+    assert.deepEqual(inForce(), ['a:1000']);
+  });
+
+  it('runs one apply at a time', async () => {
+    const { enforcer, kernel } = setUp();
+    let running = 0;
+    kernel.intercept(async () => {
+      assert.equal(++running, 1);
+      await new Promise((resolve) => setImmediate(resolve));
+      running--;
+    });
+    for (let port = 1; port <= 5; port++) {
+      enforcer.submit(state({ a: port }));
+      enforcer.verify();
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    await enforcer.idle();
+  });
+
+  it('does nothing before anything is submitted', async () => {
+    const { enforcer, kernel, said } = setUp();
+    enforcer.verify();
+    await enforcer.idle();
+    assert.deepEqual([kernel.calls, said], [[], []]);
+  });
+
+  it('starts nothing after it is closed, and leaves the rules', async () => {
+    const { enforcer, kernel, inForce, submit, clock } = setUp();
+    await submit(state({ a: 1 }));
+    kernel.intercept(refusing(2));
+    await submit(state({ a: 2 }));
+    assert.equal(clock.waiting().length, 1);
+    await enforcer.close();
+    assert.deepEqual(clock.waiting(), []);
+    assert.deepEqual(inForce(), ['a:1']);
+  });
+});
+
+for (const silently of [false, true]) {
+  describe(`a policy that the kernel refuses${silently ? ', without a word which' : ''}`, () => {
+    it('is left out, and never blocks another', async () => {
+      const { kernel, submit, inForce, said } = setUp();
+      kernel.intercept(refusing(66, { silently }));
+      await submit(state({ a: 1, bad: 66, c: 3 }));
+      assert.deepEqual(inForce(), ['a:1', 'c:3']);
+      assert.deepEqual(said, ['enforced a c without nodewall.io/bad']);
+      await submit(state({ a: 1, bad: 66, c: 4, d: 5 }));
+      assert.deepEqual(inForce(), ['a:1', 'c:4', 'd:5']);
+    });
+
+    it('stays in its last good version', async () => {
+      const { kernel, submit, inForce, results } = setUp();
+      await submit(state({ a: 1, bad: 2 }));
+      kernel.intercept(refusing(66, { silently }));
+      await submit(state({ a: 9, bad: 66 }));
+      assert.deepEqual(inForce(), ['a:9', 'bad:2']);
+      // What is reported as in force is what is in force.
+      assert.deepEqual(policies(results.at(-1)?.state ?? state({})), ['a', 'bad']);
+      await submit(state({ a: 8, bad: 66 }));
+      assert.deepEqual(inForce(), ['a:8', 'bad:2']);
+    });
+
+    it('goes when it is deleted', async () => {
+      const { kernel, submit, inForce, clock } = setUp();
+      await submit(state({ a: 1, bad: 2 }));
+      kernel.intercept(refusing(66, { silently }));
+      await submit(state({ a: 1, bad: 66 }));
+      await submit(state({ a: 1 }));
+      assert.deepEqual(inForce(), ['a:1']);
+      assert.deepEqual(clock.waiting(), []);
+    });
+
+    it('is tried again by itself, ever later, and enforced when the kernel takes it', async () => {
+      const { kernel, submit, inForce, clock, pass, said } = setUp();
+      kernel.intercept(refusing(66, { silently }));
+      await submit(state({ a: 1, bad: 66 }));
+      const waits: number[] = [];
+      for (let i = 0; i < 9; i++) {
+        const [wait = 0, ...more] = clock.waiting();
+        assert.deepEqual(more, [], 'one retry at a time');
+        waits.push(wait);
+        await pass(wait);
+      }
+      assert.deepEqual(
+        waits,
+        [1, 2, 4, 8, 16, 32, 60, 60, 60].map((seconds) => 1000 * seconds),
+      );
+      kernel.intercept(() => undefined);
+      await pass(60_000);
+      assert.deepEqual(inForce(), ['a:1', 'bad:66']);
+      assert.equal(said.at(-1), 'enforced a bad');
+      assert.deepEqual(clock.waiting(), []);
+      // The next failure starts from the first wait again.
+      kernel.intercept(refusing(77, { silently }));
+      await submit(state({ a: 1, bad: 77 }));
+      assert.deepEqual(clock.waiting(), [1000]);
+    });
+
+    it('and another: both stay out, the rest is enforced', async () => {
+      const { kernel, submit, inForce, results } = setUp();
+      const hooks = [refusing(66, { silently }), refusing(77, { silently })];
+      kernel.intercept((call) => {
+        for (const hook of hooks) hook(call);
+      });
+      await submit(state({ a: 1, bad: 66, worse: 77, z: 9 }));
+      assert.deepEqual(inForce(), ['a:1', 'z:9']);
+      assert.deepEqual([...(results.at(-1)?.failed.keys() ?? [])].sort(), [
+        'nodewall.io/bad',
+        'nodewall.io/worse',
+      ]);
+    });
+  });
+}
+
+describe('a policy whose last good version is refused now', () => {
+  it('is left out, so that the others are enforced', async () => {
+    const { kernel, submit, inForce } = setUp();
+    await submit(state({ a: 1, bad: 66 }));
+    await kernel.commands.run('delete table inet nodewall\n');
+    kernel.intercept(refusing(66));
+    // The first finds the table gone; from then on it is known.
+    await submit(state({ a: 2, bad: 66 }));
+    await submit(state({ a: 3, bad: 66 }));
+    assert.deepEqual(inForce(), ['a:3']);
+  });
+});
+
+describe('a kernel that refuses everything', () => {
+  it('keeps what was enforced, and is tried again ever later', async () => {
+    const { kernel, submit, inForce, said, pass, clock } = setUp();
+    await submit(state({ a: 1 }));
+    kernel.intercept(() => {
+      throw toNftError('ENOMEM', 'Cannot allocate memory');
+    });
+    await submit(state({ a: 2, b: 3 }));
+    assert.deepEqual(inForce(), ['a:1']);
+    await pass(1000);
+    await pass(2000);
+    assert.deepEqual(inForce(), ['a:1']);
+    // Said of the whole or of each policy: a retry comes, later and later.
+    for (const line of said.slice(1)) assert.match(line, /failed|enforced a without nodewall.io\/a/);
+    assert.deepEqual(clock.waiting(), [4000]);
+    kernel.intercept(() => undefined);
+    await pass(clock.waiting()[0] ?? 0);
+    assert.deepEqual(inForce(), ['a:2', 'b:3']);
+    assert.deepEqual(clock.waiting(), []);
+  });
+
+  it('is tried at once when there is something new', async () => {
+    const { kernel, submit, inForce, clock } = setUp();
+    kernel.intercept(() => {
+      throw toNftError('ENOMEM', 'Cannot allocate memory');
+    });
+    await submit(state({ a: 1 }));
+    kernel.intercept(() => undefined);
+    await submit(state({ a: 2 }));
+    assert.deepEqual(inForce(), ['a:2']);
+    assert.deepEqual(clock.waiting(), []);
+  });
+});
+
+describe('drift', () => {
+  it('is repaired, and said with what differed', async () => {
+    const { kernel, submit, enforcer, inForce, said } = setUp();
+    await submit(state({ a: 1, b: 2 }));
+    for (const what of ['addsRule', 'renamesChain', 'addsChain', 'deletesElements'] as const) {
+      tamper(kernel, { what, pick: 7 });
+      enforcer.verify();
+      await enforcer.idle();
+      assert.match(said.at(-2) ?? '', /^drifted: [1-9]/, what);
+      assert.equal(said.at(-1), 'enforced a b');
+      assert.deepEqual(inForce(), ['a:1', 'b:2']);
+    }
+  });
+
+  it('is not seen where there is none', async () => {
+    const { submit, enforcer, said, kernel } = setUp();
+    await submit(state({ a: 1 }));
+    const calls = kernel.calls.length;
+    enforcer.verify();
+    await enforcer.idle();
+    assert.deepEqual(said, ['enforced a']);
+    assert.equal(kernel.calls.length, calls);
+  });
+
+  it('does not blame a policy for a change that met a table of strangers', async () => {
+    const { kernel, submit, said, inForce, pass } = setUp();
+    await submit(state({ a: 1 }));
+    await kernel.commands.run('delete table inet nodewall\n');
+    // No event has told of it yet.
+    await submit(state({ a: 1, b: 2 }));
+    await pass(1000);
+    assert.deepEqual(inForce(), ['a:1', 'b:2']);
+    assert.equal(said.at(-1), 'enforced a b');
+    assert.ok(!said.some((line) => line.includes('without')), said.join('\n'));
+  });
+});
