@@ -8,7 +8,7 @@ import { ruleChanges } from './rulechanges.ts';
 import { readCounters, readRules } from './ruletable.ts';
 import { type Screen, styled } from './screen.ts';
 import { type Agent, FLAGSHIP, type Stage } from './stage.ts';
-import { attempt, OUTCOMES, type Trial } from './trial.ts';
+import { attempt, OUTCOMES, surprisesOf, type Trial } from './trial.ts';
 
 export interface Telling {
   readonly stage: Stage;
@@ -109,7 +109,7 @@ async function underChange(telling: Telling): Promise<void> {
   if (wrong.length > 0) {
     const pending = wrong.map((result) => Promise.resolve(result));
     await printResults(screen, wrong, pending, second);
-    telling.surprises.push(...wrong.flatMap((result) => result.surprises));
+    telling.surprises.push(...wrong.flatMap(surprisesOf));
   }
   screen.line(`  The ${same.length} others: ${same.length - wrong.length} as before, tried again.`);
 }
@@ -155,7 +155,7 @@ async function tryConnections(
   expectedText: (connection: Connection) => string,
 ): Promise<void> {
   const wrong = await printResults(screen, trials, attempt(stage, trials), expectedText);
-  surprises.push(...wrong.flatMap((result) => result.surprises));
+  surprises.push(...wrong.flatMap(surprisesOf));
 }
 
 function find(from: Connection['from'], port: number): Connection {

@@ -70,6 +70,13 @@ export function ruleOf({ policy, rule }: Explanation): string | null {
   return policy === null ? null : `${policy}/${rule}`;
 }
 
+/** Each surprise with the connection that gave it. */
+export function surprisesOf({ connection, surprises }: Result): string[] {
+  const { from, to, family, protocol, port } = connection;
+  const who = `${from} (IPv${family}) to ${to} ${protocol.toUpperCase()} ${port}`;
+  return surprises.map((surprise) => `${who}: ${surprise}`);
+}
+
 function toResult(trial: Trial, outcome: Outcome, counted: Counted): Result {
   const { expected, explanation } = trial;
   const rule = ruleOf(explanation);
