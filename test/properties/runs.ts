@@ -43,5 +43,6 @@ function rerun(test: Mocha.Context, { seed, counterexamplePath }: Found): string
   const title = JSON.stringify(test.test?.title ?? '');
   const path = counterexamplePath === null ? '' : ` NODEWALL_PATH=${counterexamplePath}`;
   const node = relative('.', process.execPath);
-  return `again: NODEWALL_SEED=${seed}${path} ${node} node_modules/mocha/bin/mocha.js ${file} -g ${title}`;
+  // Not node_modules/mocha/…: mocha takes lines with that out of what it prints.
+  return `again: NODEWALL_SEED=${seed}${path} ${node} node_modules/.bin/mocha ${file} -g ${title}`;
 }
