@@ -33,6 +33,8 @@ export interface HeldSet {
 
 export interface HeldMap {
   readonly isPortMap: boolean;
+  /** As we filled it: its name says its content. */
+  readonly known?: boolean;
   /** Null: elements that no map of ours has, so all are taken out and put in again. */
   readonly entries: ReadonlyMap<number, ChainVerdict> | null;
 }
@@ -45,7 +47,9 @@ export function heldAfter(ruleset: Ruleset): Held {
     table: true,
     chains: new Map([...ruleset.chains].map(([name, chain]) => [name, { base: chain.base, known: chain }])),
     sets: ruleset.sets,
-    maps: new Map([...ruleset.maps].map(([name, { entries }]) => [name, { isPortMap: true, entries }])),
+    maps: new Map(
+      [...ruleset.maps].map(([name, { entries }]) => [name, { isPortMap: true, known: true, entries }]),
+    ),
   };
 }
 

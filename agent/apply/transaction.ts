@@ -181,7 +181,10 @@ function renameTargets(maps: Held['maps'], renames: ReadonlyMap<string, string>)
       ),
     );
   return new Map(
-    [...maps].map(([name, map]) => [name, { ...map, entries: map.entries && renameEntries(map.entries) }]),
+    [...maps].map(([name, map]) => [
+      name,
+      { ...map, known: false, entries: map.entries && renameEntries(map.entries) },
+    ]),
   );
 }
 
@@ -292,7 +295,7 @@ function sweep(held: Held, desired: Ruleset): Command[] {
  * it), so setting it right in place, before the swap, changes no verdict.
  */
 function mapChange(held: HeldMap | undefined, map: PortMap): MapChange | null {
-  if (held?.entries === map.entries) return null;
+  if (held?.known) return null;
   const flush = held?.entries === null;
   const before = held?.entries ?? new Map<number, ChainVerdict>();
   const differs = (
