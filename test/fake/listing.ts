@@ -10,6 +10,7 @@ export async function listing({ netlink }: Pick<Kernel, 'netlink'>): Promise<Lis
     `chain ${name}${base === null ? '' : ` ${base.type} ${base.hook} ${base.priority} ${base.policy}`}`,
     rules.map(({ digest, comment }) => `${digest}${comment === null ? '' : ` ${comment}`}`),
   ]);
+  if (table.isDormant) lines.push(['dormant', []]);
   for (const { name, isAnonymous, isMap, isInterval, keyLength } of table.sets) {
     if (isAnonymous) continue;
     const found = await netlink.elements({ family: 'inet', table: 'nodewall', set: name });

@@ -1,0 +1,115 @@
+import assert from 'node:assert/strict';
+import type { AddressSet, CompiledRule, NodeState } from '../../apis/compiled.ts';
+import { formatMembers, toMemberSet } from '../../apis/memberset.ts';
+import { inEvaluationOrder } from '../../apis/order.ts';
+import { snapshot } from '../../apis/snapshot.ts';
+import type { Message } from '../../apis/wire.ts';
+import { closing, fromPods, ingress, nodeState, pod } from '../../test/fake/nodestate.ts';
+import { scenario } from '../../test/generate/scenario.ts';
+import { cidr, policy, tcp } from '../../test/kernel/manifests.ts';
+import { toState } from '../../test/properties/pipeline.ts';
+import { check } from '../../test/properties/runs.ts';
+import { receive } from './receive.ts';
+
+const STATE = nodeState(
+  closing('ssh', 22),
+  ingress('pods', { name: 'in', action: 'Allow', from: [fromPods('a')], ports: [tcp(5432)] }),
+  policy('out', { egress: [{ name: 'r', action: 'Reject', to: [cidr('10.0.0.0/8'), cidr('fd00::/8')] }] }),
+  pod('a', '10.1.0.1', 'fd00::1'),
+);
+const MESSAGES = [...snapshot(STATE)];
+
+/** By way of a file, or of a connection. */
+function overTheWire(messages: readonly Message[]): Message[] {
+  return messages.map((message) => JSON.parse(JSON.stringify(message)) as Message);
+}
+
+function comparable(state: NodeState) {
+  return {
+    ...state,
+    addressSets: [...state.addressSets].map(([id, set]) => [
+      id,
+      { ...set, members: formatMembers(set.members) },
+    ]),
+  };
+}
+
+describe('receive', function () {
+  this.timeout(20_000);
+
+  it('gives the state that a snapshot was made of', () => {
+    assert.deepEqual(receive(overTheWire(MESSAGES)), STATE);
+  });
+
+  it('does so for any state', function () {
+    check(this, 40, scenario({ size: 8, flows: 0 }), ({ objects, node }) => {
+      const state = toState(objects, node);
+      assert.deepEqual(comparable(receive(overTheWire([...snapshot(state)]))), comparable(state));
+    });
+  });
+
+  it('puts rules in their order, whatever the order they came in', () => {
+    const rules = MESSAGES.filter(({ type }) => type === 'rule');
+    const others = MESSAGES.filter(({ type }) => type !== 'rule');
+    const [last] = others.splice(-1);
+    assert.ok(rules.length > 2 && last !== undefined);
+    assert.deepEqual(receive([...others, ...rules.reverse(), last]), STATE);
+  });
+
+  it('refuses every snapshot that ends too early', () => {
+    for (let length = 0; length < MESSAGES.length; length++) {
+      assert.throws(() => receive(MESSAGES.slice(0, length)), /not complete/, `${length} messages`);
+    }
+  });
+
+  it('refuses a snapshot that lacks any of its messages', () => {
+    for (let i = 0; i < MESSAGES.length; i++) {
+      assert.throws(() => receive(MESSAGES.toSpliced(i, 1)), Error, `without message ${i}`);
+    }
+  });
+
+  it('refuses what comes after the bookmark', () => {
+    const rule = MESSAGES.find(({ type }) => type === 'rule');
+    assert.ok(rule !== undefined);
+    assert.throws(() => receive([...MESSAGES, rule]), /not complete/);
+  });
+
+  it('refuses a rule or a node that names a set it does not hold', () => {
+    const renamed = (id: string) =>
+      MESSAGES.map((message) =>
+        message.type === 'addressSet' && message.id === id ? { ...message, id: 'x' } : message,
+      );
+    for (const id of STATE.addressSets.keys()) {
+      assert.throws(() => receive(renamed(id)), new RegExp(`names AddressSet ${id} and does not hold it`));
+    }
+  });
+
+  it('refuses members that are none', () => {
+    const broken = MESSAGES.map((message) =>
+      message.type === 'addressSet' ? { ...message, members: ['10.0.0.256'] } : message,
+    );
+    assert.throws(() => receive(broken), /10\.0\.0\.256/);
+    const blocks = MESSAGES.map((message) =>
+      message.type === 'addressSet' ? { ...message, members: ['10.0.0.0/33'] } : message,
+    );
+    assert.throws(() => receive(blocks), /10\.0\.0\.0\/33/);
+  });
+
+  it('takes prefixes that are single addresses, and families that are empty', () => {
+    const set: AddressSet = {
+      id: 'set',
+      description: 'x',
+      dynamic: true,
+      members: toMemberSet([], ['10.0.0.1', '::1', '255.255.255.255']),
+    };
+    const rules: readonly CompiledRule[] = inEvaluationOrder([]);
+    const state: NodeState = {
+      node: 'n',
+      rules,
+      addressSets: new Map([['set', set]]),
+      allNodes: 'set',
+      nodeAddresses: [],
+    };
+    assert.deepEqual(receive(overTheWire([...snapshot(state)])), state);
+  });
+});
