@@ -14,6 +14,8 @@ export function receive(messages: Iterable<Message>): NodeState {
   const addressSets = new Map<string, AddressSet>();
   const rules: CompiledRule[] = [];
   for (const message of messages) {
+    // What comes after a bookmark waits for the next.
+    complete = false;
     switch (message.type) {
       case 'node':
         node = message;
@@ -44,8 +46,10 @@ export function receive(messages: Iterable<Message>): NodeState {
 
 function toAddressSet({ id, description, dynamic, members }: AddressSetMessage): AddressSet {
   const blocks = members.flatMap((text) => {
-    const cidr = text.includes('/') ? parseCidr(text)?.cidr : undefined;
-    return cidr === undefined ? [] : [{ cidr, except: [] }];
+    if (!text.includes('/')) return [];
+    const parsed = parseCidr(text);
+    if (parsed === null) throw new TypeError(`AddressSet ${id}: ${text} is no CIDR`);
+    return [{ cidr: parsed.cidr, except: [] }];
   });
   const addresses = members.filter((text) => !text.includes('/'));
   return { id, description, dynamic, members: toMemberSet(blocks, addresses) };
