@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict';
+import { type Ended, nodewall } from './command.ts';
+
+const COMMANDS = [
+  [],
+  ['validate'],
+  ['compile'],
+  ['explain'],
+  ['agent'],
+  ['controller'],
+  ['cleanup'],
+  ['dump'],
+  ...['objects', 'wire', 'state', 'transaction'].map((stage) => ['dump', stage]),
+];
+
+describe('nodewall --help', function () {
+  this.timeout(20_000);
+
+  for (const command of COMMANDS) {
+    it(`of ${['nodewall', ...command].join(' ')} has an example`, async () => {
+      const { status, stdout, stderr } = await nodewall(...command, '--help');
+      assert.equal(status, 0);
+      assert.equal(stderr, '');
+      assert.match(stdout, /^Usage: nodewall/);
+      assert.match(stdout, /\nExample:\n {2}nodewall \S+/);
+    });
+  }
+
+  it('lists every command', async () => {
+    const { stdout } = await nodewall('--help');
+    for (const [name, ...more] of COMMANDS)
+      if (name !== undefined && more.length === 0) assert.match(stdout, new RegExp(`^ {2}${name} `, 'm'));
+  });
+
+  it('of the agent says where its state is kept', async () => {
+    assert.match((await nodewall('agent', '--help')).stdout, /--state-dir <dir>.*\n?.*\/var\/lib\/nodewall/);
+  });
+
+  it('has a version', async () => {
+    const { status, stdout } = await nodewall('--version');
+    assert.equal(status, 0);
+    assert.match(stdout, /^\d+\.\d+\.\d+\n$/);
+  });
+});
+
+const FLAGSHIP = ['--manifests', 'deploy/examples/flagship'];
+const FLOW = '{"direction":"ingress"}';
+
+/** Each is wrong usage: nothing is read or done. */
+const WRONG: readonly (readonly [args: readonly string[], message: RegExp])[] = [
+  [['no-such-command'], /unknown command/],
+  [['validate'], /--manifests/],
+  [['validate', ...FLAGSHIP, '--no-such-option'], /unknown option/],
+  [['validate', ...FLAGSHIP, 'extra'], /too many arguments/],
+  [['validate', '--manifests'], /argument missing/],
+  [['validate', ...FLAGSHIP, '-o', 'xml'], /Allowed choices are text, json/],
+  [['compile', ...FLAGSHIP], /--node/],
+  [['compile', '--node', 'cp-1'], /--manifests/],
+  [['compile', ...FLAGSHIP, '--node', 'cp-1', '-o', 'text'], /Allowed choices/],
+  [['compile', ...FLAGSHIP, '--node', 'cp-1', '--names', 'x'], /not supported yet/],
+  [['explain', ...FLAGSHIP, '--node', 'cp-1'], /give --flow/],
+  [['explain', ...FLAGSHIP, '--node', 'cp-1', '--flow', FLOW, '--flows', 'x'], /cannot be used with/],
+  [['agent', '--node', 'cp-1'], /give --manifests/],
+  [['agent', ...FLAGSHIP], /--node/],
+  [['agent', ...FLAGSHIP, '--node', 'cp-1', '--log-level', 'loud'], /Allowed choices/],
+  [
+    ['agent', ...FLAGSHIP, '--node', 'cp-1', '--feature-gates', 'Other=true'],
+    /must be NodeNetworkPolicy=true or/,
+  ],
+  [
+    ['agent', ...FLAGSHIP, '--node', 'cp-1', '--feature-gates', 'NodeNetworkPolicy'],
+    /must be NodeNetworkPolicy=true or/,
+  ],
+  [
+    ['agent', '--controller', 'https://c:1', '--node', 'n', '--token-file', 't', '--ca-file', 'c'],
+    /--controller is not supported yet/,
+  ],
+  [['controller'], /the controller is not supported yet/],
+  [['controller', '--kubeconfig', 'x', '--listen', ':1', '--webhook-listen', ':2'], /not supported yet/],
+  [['dump', 'nothing'], /unknown command/],
+  [['dump', 'wire', ...FLAGSHIP], /--node/],
+];
+
+describe('wrong usage', function () {
+  this.timeout(20_000);
+  for (const [args, message] of WRONG) {
+    it(`${args.join(' ')} ends with 2 and says why`, async () => {
+      const { status, stdout, stderr }: Ended = await nodewall(...args);
+      assert.match(stderr, message);
+      assert.equal(status, 2, stderr);
+      assert.equal(stdout, '');
+      assert.doesNotMatch(stderr, /\n +at /);
+    });
+  }
+
+  it('without any command shows the help and ends with 2', async () => {
+    const { status, stdout, stderr } = await nodewall();
+    assert.match(stdout + stderr, /Usage: nodewall/);
+    assert.equal(status, 2);
+  });
+});

@@ -1,0 +1,239 @@
+import assert from 'node:assert/strict';
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { nodewall } from './command.ts';
+import { closing, createFolder, type Folder, INVALID, NODE, POLICIES } from './folder.ts';
+
+let folder: Folder;
+beforeEach(async () => {
+  folder = await createFolder();
+});
+afterEach(() => folder.close());
+
+const at = (...args: readonly string[]) => [...args, '--manifests', folder.manifests];
+
+describe('nodewall validate', function () {
+  this.timeout(20_000);
+
+  it('finds nothing wrong: no output, 0', async () => {
+    await folder.write('node.yaml', [NODE]);
+    await folder.write('a.json', [closing('a', 80)]);
+    const { status, stdout, stderr } = await nodewall(...at('validate'));
+    assert.deepEqual([status, stdout], [0, '']);
+    assert.match(stderr, /2 files, 1 valid policy, 0 errors, 0 warnings/);
+  });
+
+  it('an empty directory is a valid "no policies"', async () => {
+    const { status, stdout } = await nodewall(...at('validate', '-o', 'json'));
+    assert.equal(status, 0);
+    assert.deepEqual(JSON.parse(stdout), { valid: true, files: 0, policies: 0, problems: [] });
+  });
+
+  it('gives every problem of every file as a result, and ends with 1', async () => {
+    const text =
+      'apiVersion: nodewall.io/v1alpha1\nkind: ClusterNetworkPolicy\nmetadata: {name: two}\nspec:\n  priority: 5\n  appliedTo: [{nodeSelector: {}}]\n  ingress:\n    - {name: r, action: Drop, ports: [{protocol: TCP, port: 80, endPort: 79}]}\n';
+    const two = await folder.write('two.yaml', text);
+    const one = await folder.write('sub/one.json', [INVALID]);
+    const half = await folder.write('half.yml', 'kind: [');
+    const { status, stdout } = await nodewall(...at('validate'));
+    assert.equal(status, 1);
+    const lines = stdout.trimEnd().split('\n');
+    assert.ok(
+      lines.some((line) =>
+        line.startsWith(`${two}:8: ClusterNetworkPolicy/two: spec.ingress[0].ports[0].endPort: `),
+      ),
+      stdout,
+    );
+    assert.ok(
+      lines.some((line) => line.startsWith(`${one}:1: ClusterNetworkPolicy/broken: spec.priority: `)),
+      stdout,
+    );
+    assert.ok(
+      lines.some((line) => line.startsWith(`${half}:`)),
+      stdout,
+    );
+    for (const line of lines) assert.match(line, /^\/\S+:\d+: /);
+    const parsed = JSON.parse((await nodewall(...at('validate', '-o', 'json'))).stdout);
+    assert.equal(parsed.valid, false);
+    assert.equal(parsed.problems.length, lines.length);
+    for (const problem of parsed.problems) {
+      assert.deepEqual(
+        ['severity', 'file', 'line', 'kind', 'name', 'path', 'message'].filter((key) => !(key in problem)),
+        [],
+      );
+    }
+  });
+
+  it('a warning alone is no failure', async () => {
+    await folder.write('a.json', [
+      {
+        apiVersion: 'nodewall.io/v1alpha1',
+        kind: 'ClusterNetworkPolicy',
+        metadata: { name: 'a' },
+        spec: {
+          priority: 5,
+          appliedTo: [{ nodeSelector: {} }],
+          ingress: [
+            {
+              name: 'r',
+              action: 'Drop',
+              from: [{ ipBlock: { cidr: '10.0.0.5/8' } }],
+              ports: [{ protocol: 'TCP', port: 1 }],
+            },
+          ],
+        },
+      },
+    ]);
+    const { status, stdout } = await nodewall(...at('validate'));
+    assert.equal(status, 0);
+    assert.match(stdout, /10\.0\.0\.5\/8/);
+  });
+
+  it('takes files and directories, and more than one', async () => {
+    const file = await folder.write('a.json', [closing('a', 80)]);
+    const other = join(folder.path, 'other');
+    await mkdir(other);
+    const { status, stdout } = await nodewall(
+      'validate',
+      '--manifests',
+      file,
+      '--manifests',
+      other,
+      '-o',
+      'json',
+    );
+    assert.deepEqual([status, JSON.parse(stdout).files], [0, 1]);
+  });
+
+  for (const command of [
+    ['validate'],
+    ['compile', '--node', 'cp-1'],
+    ['explain', '--node', 'cp-1', '--flow', '{"direction":"ingress"}'],
+  ]) {
+    it(`${command[0]}: a directory that is not there ends with 1 and names it`, async () => {
+      const { status, stdout, stderr } = await nodewall(...command, '--manifests', '/no/such/directory');
+      assert.equal(status, 1);
+      assert.match(stdout + stderr, /\/no\/such\/directory/);
+      assert.doesNotMatch(stderr, /\n +at /);
+    });
+  }
+});
+
+describe('nodewall compile', function () {
+  this.timeout(20_000);
+  beforeEach(async () => {
+    await folder.write('objects.json', [NODE, ...POLICIES]);
+  });
+
+  it('shows the rules in order as a table', async () => {
+    const { status, stdout } = await nodewall(...at('compile', '--node', 'cp-1'));
+    assert.equal(status, 0);
+    const [header, ...rows] = stdout.trimEnd().split('\n');
+    assert.match(header ?? '', /direction +tier +priority +policy\/rule +action/);
+    assert.deepEqual(
+      rows.map((row) => /\S+\/\S+/.exec(row)?.[0]),
+      ['allow-api/from-office', 'allow-api/no-ssh', 'deny/all', 'deny/smtp'],
+    );
+    for (const row of rows) assert.equal(row, row.trimEnd());
+  });
+
+  it('gives one JSON document with the fields that others rely on', async () => {
+    const { status, stdout } = await nodewall(...at('compile', '--node', 'cp-1', '-o', 'json'));
+    assert.equal(status, 0);
+    const { node, rules, addressSets } = JSON.parse(stdout);
+    assert.equal(node, 'cp-1');
+    assert.deepEqual(
+      rules.map(
+        ({
+          direction,
+          tier,
+          tierPriority,
+          priority,
+          policy,
+          rule,
+          ruleIndex,
+          action,
+          mode,
+          traffic,
+        }: Record<string, unknown>) =>
+          [direction, tier, tierPriority, priority, policy, rule, ruleIndex, action, mode, traffic].join(' '),
+      ),
+      [
+        'ingress securityops 100 10 allow-api from-office 0 Allow Enforce Host',
+        'ingress securityops 100 10 allow-api no-ssh 1 Reject Enforce Host',
+        'ingress application 250 5 deny all 0 Drop Enforce Host',
+        'egress application 250 5 deny smtp 0 Drop Enforce Host',
+      ],
+    );
+    assert.equal(new Set(rules.map(({ id }: { id: string }) => id)).size, 4);
+    const [set] = rules[0].addressSets;
+    assert.deepEqual(addressSets[set].members, ['10.0.0.0/24']);
+    assert.deepEqual(Object.keys(addressSets), [set]);
+    assert.deepEqual(rules[0].services, [{ protocol: 'tcp', ports: [6443, 6443] }]);
+    assert.deepEqual(rules[2].services, []);
+  });
+
+  it('prints the nft text that the agent would load, the same for any order of files', async () => {
+    const { status, stdout } = await nodewall(...at('compile', '--node', 'cp-1', '-o', 'nft'));
+    assert.equal(status, 0);
+    assert.match(stdout, /^table inet nodewall \{\n[\s\S]*comment "allow-api\/from-office"[\s\S]*\n\}\n$/);
+    await folder.write('objects.json', [...POLICIES].reverse());
+    await folder.write('z/node.json', [NODE]);
+    assert.equal((await nodewall(...at('compile', '--node', 'cp-1', '-o', 'nft'))).stdout, stdout);
+  });
+
+  it('names the nodes it knows where one is unknown, and ends with 1', async () => {
+    const { status, stdout, stderr } = await nodewall(...at('compile', '--node', 'cp-2'));
+    assert.deepEqual([status, stdout], [1, '']);
+    assert.match(stderr, /no manifest declares Node cp-2; declared: cp-1/);
+  });
+
+  it('leaves an invalid policy out and names it; --strict ends with 1', async () => {
+    await folder.write('bad.json', [INVALID]);
+    for (const [args, expected] of [
+      [[], 0],
+      [['--strict'], 1],
+    ] as const) {
+      const { status, stdout, stderr } = await nodewall(
+        ...at('compile', '--node', 'cp-1', '-o', 'json', ...args),
+      );
+      assert.equal(status, expected);
+      assert.equal(JSON.parse(stdout).rules.length, 4);
+      assert.match(stderr, /bad\.json:1: ClusterNetworkPolicy\/broken: spec\.priority: /);
+    }
+  });
+
+  it('refuses a configuration that is not valid, with every problem', async () => {
+    const config = await folder.writeBeside('config.yaml', 'dispatch: fast\nnonsense: 1\n');
+    const { status, stdout, stderr } = await nodewall(...at('compile', '--node', 'cp-1', '--config', config));
+    assert.deepEqual([status, stdout], [1, '']);
+    assert.match(stderr, /dispatch/);
+    assert.match(stderr, /nonsense/);
+    const missing = await nodewall(...at('compile', '--node', 'cp-1', '--config', '/no/such/file'));
+    assert.equal(missing.status, 1);
+    assert.match(missing.stderr, /\/no\/such\/file/);
+  });
+});
+
+describe('nodewall dump', function () {
+  this.timeout(20_000);
+  beforeEach(async () => {
+    await folder.write('objects.json', [NODE, ...POLICIES]);
+  });
+
+  it('prints the value of each stage', async () => {
+    const objects = JSON.parse((await nodewall(...at('dump', 'objects'))).stdout);
+    assert.deepEqual(
+      objects.policies.map(({ name }: { name: string }) => name),
+      ['allow-api', 'deny'],
+    );
+    const wire = (await nodewall(...at('dump', 'wire', '--node', 'cp-1'))).stdout.trimEnd().split('\n');
+    const types = wire.map((line) => JSON.parse(line).type);
+    assert.equal(types[0], 'node');
+    assert.equal(types.at(-1), 'bookmark');
+    const state = JSON.parse((await nodewall(...at('dump', 'state', '--node', 'cp-1'))).stdout);
+    assert.equal(state.rules.length, 4);
+    const text = (await nodewall(...at('dump', 'transaction', '--node', 'cp-1', '--from-empty'))).stdout;
+    assert.match(text, /^# prepare\nadd table inet nodewall\n[\s\S]*# swap\n/);
+  });
+});

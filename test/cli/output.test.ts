@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict';
+import { NODEWALL, run } from './command.ts';
+import { closing, createFolder, type Folder, INVALID, NODE } from './folder.ts';
+
+const ESCAPE = '\u001b[';
+
+describe('output', function () {
+  this.timeout(30_000);
+  let folder: Folder;
+  before(async () => {
+    folder = await createFolder();
+    await folder.write('objects.json', [
+      NODE,
+      INVALID,
+      ...Array.from({ length: 3000 }, (_, i) => closing(`policy-${i}`, i + 1)),
+    ]);
+    await folder.writeBeside(
+      'flows.jsonl',
+      '{"direction":"ingress","protocol":"tcp","dstPort":5}\n'.repeat(20_000),
+    );
+  });
+  after(() => folder.close());
+
+  const command = (...args: readonly string[]) => [NODEWALL, ...args, '--manifests', folder.manifests];
+  const compile = () => command('compile', '--node', 'cp-1');
+
+  it('has colours on a terminal, not in a pipe, and none where NO_COLOR says so', async () => {
+    const quoted = compile().join(' ');
+    const terminal = ['script', '--quiet', '--return', '--command', quoted, '/dev/null'];
+    const env = {
+      TERM: 'xterm-256color',
+      NO_COLOR: undefined,
+      FORCE_COLOR: undefined,
+      NODE_DISABLE_COLORS: undefined,
+    };
+    assert.ok((await run(terminal, { env })).stdout.includes(ESCAPE));
+    assert.ok(!(await run(terminal, { env: { ...env, NO_COLOR: '1' } })).stdout.includes(ESCAPE));
+    const piped = await run(compile(), { env });
+    assert.ok(!piped.stdout.includes(ESCAPE) && !piped.stderr.includes(ESCAPE));
+  });
+
+  it('keeps results and errors apart: JSON is one document, whatever else is said', async () => {
+    for (const args of [
+      command('validate', '-o', 'json'),
+      command('compile', '--node', 'cp-1', '-o', 'json'),
+      command('explain', '--node', 'cp-1', '--flow', '{"direction":"ingress"}', '-o', 'json'),
+      command('dump', 'objects'),
+      command('dump', 'state', '--node', 'cp-1'),
+    ]) {
+      const { stdout } = await run(args);
+      assert.doesNotThrow(() => JSON.parse(stdout), args.join(' '));
+      assert.ok(stdout.endsWith('}\n'));
+    }
+  });
+
+  for (const [what, args] of [
+    ['compile', ['compile', '--node', 'cp-1']],
+    ['compile -o json', ['compile', '--node', 'cp-1', '-o', 'json']],
+    ['compile -o nft', ['compile', '--node', 'cp-1', '-o', 'nft']],
+    ['dump wire', ['dump', 'wire', '--node', 'cp-1']],
+    ['dump objects', ['dump', 'objects']],
+  ] as const) {
+    it(`${what} | head -1 ends quietly`, async () => {
+      const line = `"$@" | head -1; echo "status \${PIPESTATUS[0]}"`;
+      const { stdout, stderr } = await run(['bash', '-c', line, 'bash', ...command(...args)]);
+      const [, status] = /status (\d+)\n$/.exec(stdout) ?? [];
+      assert.doesNotMatch(stderr, /EPIPE|\n +at |Unhandled/);
+      assert.ok(['0', '141'].includes(status ?? ''), `status ${status}: ${stderr.slice(-500)}`);
+    });
+  }
+
+  it('explain --flows | head -1 ends quietly', async () => {
+    const line = `"$@" | head -1; echo "status \${PIPESTATUS[0]}"`;
+    const args = command('explain', '--node', 'cp-1', '--flows', `${folder.path}/flows.jsonl`, '-o', 'json');
+    const { stdout, stderr } = await run(['bash', '-c', line, 'bash', ...args]);
+    assert.doesNotMatch(stderr, /EPIPE|\n +at |Unhandled/);
+    assert.match(stdout, /status (0|141)\n$/);
+  });
+
+  it('is whole however slowly it is read', async () => {
+    const whole = await run(command('compile', '--node', 'cp-1', '-o', 'nft'));
+    const line = `"$@" | (sleep 1; cat)`;
+    const slow = await run([
+      'bash',
+      '-c',
+      line,
+      'bash',
+      ...command('compile', '--node', 'cp-1', '-o', 'nft'),
+    ]);
+    assert.equal(slow.stdout.length, whole.stdout.length);
+    assert.ok(whole.stdout.length > 200_000);
+  });
+
+  it('on a full disk is an error', async () => {
+    const line = `"$@" > /dev/full; echo "status $?"`;
+    const { stdout, stderr } = await run(['bash', '-c', line, 'bash', ...compile()]);
+    assert.match(stdout, /status [13]\n$/);
+    assert.match(stderr, /ENOSPC|no space/i);
+    assert.doesNotMatch(stderr, /\n +at /);
+  });
+});
