@@ -9,6 +9,8 @@ export async function withKernel<T>(work: (kernel: Kernel) => Promise<T>): Promi
   try {
     return await work({ commands, netlink });
   } catch (error) {
+    // Not the system's: the work says itself what it is.
+    if (error instanceof CommandError) throw error;
     const cause = error instanceof Error && error.cause instanceof NftError ? error.cause : error;
     if (cause instanceof NftError && cause.code === 'EPERM') {
       throw new CommandError(
