@@ -1,0 +1,350 @@
+import assert from 'node:assert/strict';
+import type { ChildProcessWithoutNullStreams } from 'node:child_process';
+import { once } from 'node:events';
+import { chmod, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { kernelSuite } from '../kernel/kernel-suite.ts';
+import { until } from '../kernel/until.ts';
+import { createNamespace, type Namespace } from '../netns/namespace.ts';
+import { NODEWALL, run } from './command.ts';
+import { closing, createFolder, type Folder, INVALID, NODE } from './folder.ts';
+
+kernelSuite('nodewall agent', function () {
+  this.timeout(30_000);
+  let namespace: Namespace;
+  let folder: Folder;
+  beforeEach(async () => {
+    [namespace, folder] = await Promise.all([createNamespace('cli'), createFolder()]);
+    await folder.write('node.json', [NODE]);
+  });
+  afterEach(() => Promise.all([namespace.close(), folder.close()]));
+
+  const common = () => ['--node', 'cp-1', '--state-dir', folder.stateDir];
+  const manifests = () => ['--manifests', folder.manifests];
+  const nodewall = (...args: readonly string[]) => namespace.run([NODEWALL, ...args], { anyStatus: true });
+  const agentOnce = (...args: readonly string[]) =>
+    nodewall('agent', '--once', ...common(), ...manifests(), ...args);
+
+  /** Ports that the table drops; null where there is no table. */
+  async function closed(): Promise<number[] | null> {
+    const listed = await namespace.run(['nft', '-s', 'list', 'table', 'inet', 'nodewall'], {
+      anyStatus: true,
+    });
+    if (listed.status !== 0) return null;
+    return [...listed.stdout.matchAll(/tcp dport (\d+) counter drop/g)]
+      .map(([, port]) => Number(port))
+      .sort((a, b) => a - b);
+  }
+
+  interface Agent {
+    readonly child: ChildProcessWithoutNullStreams;
+    log(): string;
+    untilClosed(...ports: readonly number[]): Promise<void>;
+    end(signal: NodeJS.Signals): Promise<number | null>;
+  }
+
+  function start(...args: readonly string[]): Agent {
+    const child = namespace.spawn([NODEWALL, 'agent', ...common(), ...args]);
+    let text = '';
+    for (const stream of [child.stdout, child.stderr])
+      stream.on('data', (part) => {
+        text += part;
+      });
+    const log = () => text;
+    return {
+      child,
+      log,
+      untilClosed: async (...ports) =>
+        void (await until(
+          `closed: ${ports}`,
+          async () => JSON.stringify(await closed()) === JSON.stringify(ports),
+          { detail: log },
+        )),
+      async end(signal) {
+        const ended = child.exitCode === null ? once(child, 'exit') : null;
+        child.kill(signal);
+        await ended;
+        return child.exitCode;
+      },
+    };
+  }
+
+  it('--once applies, says what it enforces and what it leaves out, and ends with 0', async () => {
+    await folder.write('a.json', [closing('good', 80), INVALID]);
+    const { status, stdout, stderr } = await agentOnce();
+    assert.deepEqual([status, stdout], [0, '']);
+    assert.deepEqual(await closed(), [80]);
+    const lines = stderr
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    assert.ok(
+      lines.some(({ message, policy }) => message === 'policy enforced' && policy === 'nodewall.io/good'),
+      stderr,
+    );
+    assert.ok(
+      lines.some(({ level, policy, leftOut }) => level === 'error' && policy === 'broken' && leftOut),
+      stderr,
+    );
+    for (const line of lines)
+      assert.ok(
+        ['level', 'message', 'timestamp', 'node'].every((key) => key in line),
+        JSON.stringify(line),
+      );
+  });
+
+  it('--once --strict ends with 1 beside an invalid policy, and enforces the rest', async () => {
+    await folder.write('a.json', [closing('good', 80), INVALID]);
+    assert.equal((await agentOnce('--strict')).status, 1);
+    assert.deepEqual(await closed(), [80]);
+  });
+
+  it('--once with nothing but a node makes an empty table', async () => {
+    assert.equal((await agentOnce()).status, 0);
+    assert.deepEqual(await closed(), []);
+  });
+
+  it('--once for a node that no file declares ends with 1 and changes nothing', async () => {
+    const { status, stderr } = await nodewall(
+      'agent',
+      '--once',
+      '--node',
+      'cp-9',
+      '--state-dir',
+      folder.stateDir,
+      ...manifests(),
+    );
+    assert.equal(status, 1);
+    assert.match(stderr, /no manifest declares Node cp-9/);
+    assert.equal(await closed(), null);
+  });
+
+  it('--once without its directory ends with 1, with the last good state in force', async () => {
+    await folder.write('a.json', [closing('a', 80)]);
+    await agentOnce();
+    await namespace.run(['nft', 'delete', 'table', 'inet', 'nodewall']);
+    await rm(folder.manifests, { recursive: true });
+    const { status, stderr } = await agentOnce();
+    assert.equal(status, 1, stderr);
+    assert.deepEqual(await closed(), [80]);
+  });
+
+  it('waits for a directory that is not there, and enforces it when it is', async () => {
+    const away = join(folder.path, 'away');
+    await folder.write('a.json', [closing('a', 80)]);
+    await rename(folder.manifests, away);
+    const agent = start(...manifests());
+    await until('it waits', async () => agent.log().includes('waiting for manifests'), { detail: agent.log });
+    assert.equal(await closed(), null);
+    await rename(away, folder.manifests);
+    await agent.untilClosed(80);
+    assert.equal(await agent.end('SIGTERM'), 0);
+  });
+
+  it('leaves its rules on SIGTERM and SIGINT, ends with 0, and starts again from there', async () => {
+    await folder.write('a.json', [closing('a', 80)]);
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+      const agent = start(...manifests());
+      await agent.untilClosed(80);
+      await until(
+        'it is ready',
+        async () =>
+          agent.log().includes('"enforced"') ||
+          agent.log().includes('nothing to change') ||
+          agent.log().includes('policy enforced'),
+        { detail: agent.log },
+      );
+      assert.equal(await agent.end(signal), 0, agent.log());
+      assert.deepEqual(await closed(), [80]);
+    }
+  });
+
+  it('says what it does not enforce, and goes on with the last valid version', async () => {
+    await folder.write('a.json', [closing('a', 80)]);
+    const agent = start(...manifests());
+    await agent.untilClosed(80);
+    await folder.write('a.json', '{"kind": "List", "items": [');
+    await until('it says so', async () => agent.log().includes('a.json'), { detail: agent.log });
+    await folder.write('b.json', [closing('b', 81)]);
+    await agent.untilClosed(80, 81);
+    assert.equal(agent.child.exitCode, null);
+    await agent.end('SIGTERM');
+  });
+
+  it('keeps what it enforces when its node is declared no longer', async () => {
+    await folder.write('a.json', [closing('a', 80)]);
+    const agent = start(...manifests());
+    await agent.untilClosed(80);
+    await folder.write('node.json', [{ ...NODE, metadata: { name: 'cp-2' } }]);
+    await until('it says so', async () => agent.log().includes('no manifest declares Node cp-1'), {
+      detail: agent.log,
+    });
+    assert.deepEqual(await closed(), [80]);
+    assert.equal(agent.child.exitCode, null);
+    await agent.end('SIGTERM');
+  });
+
+  it('ends with 1 at start where no file declares its node', async () => {
+    const { status, stderr } = await nodewall(
+      'agent',
+      '--node',
+      'cp-9',
+      '--state-dir',
+      folder.stateDir,
+      ...manifests(),
+    );
+    assert.equal(status, 1);
+    assert.match(stderr, /no manifest declares Node cp-9/);
+  });
+
+  it('does not share its state directory with another; one that was killed is no other', async () => {
+    await folder.write('a.json', [closing('a', 80)]);
+    const agent = start(...manifests());
+    await agent.untilClosed(80);
+    for (const args of [
+      ['agent', '--once', ...common(), ...manifests()],
+      ['cleanup', '--state-dir', folder.stateDir],
+    ]) {
+      const { status, stderr } = await nodewall(...args);
+      assert.equal(status, 3, stderr);
+      assert.match(stderr, /agent.*process \d+/);
+    }
+    assert.deepEqual(await closed(), [80]);
+    await agent.end('SIGKILL');
+    assert.equal((await agentOnce()).status, 0);
+  });
+
+  it('with its feature gate off enforces nothing and removes its table, no other', async () => {
+    await folder.write('a.json', [closing('a', 80)]);
+    await namespace.run(['nft', 'add', 'table', 'inet', 'other']);
+    await agentOnce();
+    const { status, stderr } = await agentOnce('--feature-gates', 'NodeNetworkPolicy=false');
+    assert.equal(status, 0, stderr);
+    assert.equal((await namespace.run(['nft', 'list', 'tables'])).stdout, 'table inet other\n');
+    const config = await folder.writeBeside('config.yaml', 'featureGates: {NodeNetworkPolicy: false}\n');
+    assert.equal((await agentOnce('--config', config)).status, 0);
+    assert.equal(await closed(), null);
+    // The command line wins.
+    await agentOnce('--config', config, '--feature-gates', 'NodeNetworkPolicy=true');
+    assert.deepEqual(await closed(), [80]);
+    // It stays, as a service manager expects.
+    const agent = start(...manifests(), '--feature-gates', 'NodeNetworkPolicy=false');
+    await until('the table is gone', async () => (await closed()) === null, { detail: agent.log });
+    assert.equal(await agent.end('SIGTERM'), 0);
+  });
+
+  it('enforces though its state cannot be read or written, and says so', async () => {
+    await folder.write('a.json', [closing('a', 80)]);
+    await mkdir(folder.stateDir);
+    for (const name of ['node-state.jsonl', 'manifests.json'])
+      await writeFile(join(folder.stateDir, name), '{"damaged');
+    const { status, stderr } = await agentOnce();
+    assert.equal(status, 0);
+    assert.match(stderr, /damaged or of another version/);
+    assert.deepEqual(await closed(), [80]);
+    // What it saved is good again, and for nobody else to read.
+    assert.match(
+      await readFile(join(folder.stateDir, 'node-state.jsonl'), 'utf8'),
+      /^\{"format":"nodewall-state\/1"/,
+    );
+  });
+
+  it('takes no last good state of another node', async () => {
+    await folder.write('node.json', [NODE, { ...NODE, metadata: { name: 'cp-2' } }]);
+    await folder.write('a.json', [closing('a', 80)]);
+    await agentOnce();
+    await namespace.run(['nft', 'delete', 'table', 'inet', 'nodewall']);
+    await rm(folder.manifests, { recursive: true });
+    const { stderr } = await nodewall(
+      'agent',
+      '--once',
+      '--node',
+      'cp-2',
+      '--state-dir',
+      folder.stateDir,
+      ...manifests(),
+    );
+    assert.match(stderr, /of another node/);
+    assert.equal(await closed(), null);
+  });
+
+  it('cleanup removes the table, and says when there is none', async () => {
+    await agentOnce();
+    const first = await nodewall('cleanup', '--state-dir', folder.stateDir);
+    assert.deepEqual([first.status, first.stdout], [0, 'Removed table inet nodewall.\n']);
+    const second = await nodewall('cleanup', '--state-dir', folder.stateDir, '-o', 'json');
+    assert.deepEqual([second.status, JSON.parse(second.stdout)], [0, { removed: [] }]);
+  });
+
+  it('dump transaction shows what would change here, and changes nothing', async () => {
+    await folder.write('a.json', [closing('a', 80)]);
+    const args = ['dump', 'transaction', '--node', 'cp-1', ...manifests()];
+    const { stdout } = await nodewall(...args);
+    assert.match(stdout, /add table inet nodewall/);
+    assert.equal(await closed(), null);
+  });
+
+  describe('refused by the system', () => {
+    const UNPRIVILEGED = ['setpriv', '--bounding-set=-net_admin', '--inh-caps=-net_admin', '--'];
+
+    it('ends with 3 and says what it needs, without CAP_NET_ADMIN', async () => {
+      await folder.write('a.json', [closing('a', 80)]);
+      for (const args of [
+        ['agent', '--once', ...common(), ...manifests()],
+        ['cleanup', '--state-dir', folder.stateDir],
+        ['dump', 'transaction', '--node', 'cp-1', ...manifests()],
+      ]) {
+        const { status, stdout, stderr } = await namespace.run([...UNPRIVILEGED, NODEWALL, ...args], {
+          anyStatus: true,
+        });
+        assert.equal(status, 3, `${args[0]}: ${stderr}`);
+        assert.match(stderr, /needs root, or CAP_NET_ADMIN/);
+        assert.equal(stdout, '');
+        assert.doesNotMatch(stderr, /\n +at /);
+      }
+    });
+
+    it('what only reads files needs nothing', async () => {
+      await folder.write('a.json', [closing('a', 80)]);
+      for (const args of [
+        ['validate', ...manifests()],
+        ['compile', '--node', 'cp-1', ...manifests()],
+        ['explain', '--node', 'cp-1', ...manifests(), '--flow', '{"direction":"ingress"}'],
+        ['dump', 'transaction', '--from-empty', '--node', 'cp-1', ...manifests()],
+      ]) {
+        const { status, stderr } = await namespace.run([...UNPRIVILEGED, NODEWALL, ...args], {
+          anyStatus: true,
+        });
+        assert.equal(status, 0, stderr);
+      }
+    });
+
+    it('ends with 3 where the state directory cannot be made', async () => {
+      const file = await folder.writeBeside('file', '');
+      const { status, stderr } = await nodewall(
+        'agent',
+        '--once',
+        '--node',
+        'cp-1',
+        '--state-dir',
+        join(file, 'x'),
+        ...manifests(),
+      );
+      assert.equal(status, 3);
+      assert.match(stderr, /--state-dir: /);
+    });
+  });
+});
+
+describe('nodewall that is not set up', function () {
+  this.timeout(10_000);
+  it('ends with 3 and names the command', async () => {
+    const folder = await createFolder();
+    const program = await folder.writeBeside('bin/nodewall', await readFile(NODEWALL, 'utf8'));
+    await chmod(program, 0o755);
+    const { status, stderr } = await run([program, 'validate']);
+    assert.equal(status, 3);
+    assert.match(stderr, /not set up yet: run 'npm run setup'/);
+    await folder.close();
+  });
+});
