@@ -14,7 +14,7 @@ export type Dispatch = 'indexed' | 'linear';
 /** Traffic that a blanket Drop or Reject never closes. */
 export interface FailsafeEntry {
   readonly protocol: 'tcp' | 'udp' | 'sctp';
-  /** Inclusive; [1, 65535] where the entry names no port. */
+  /** Inclusive; [0, 65535] where the entry names no port: every port. */
   readonly ports: readonly [first: number, last: number];
   /** `nodes`: the addresses that `nodeSelector: {}` stands for. Else CIDRs. */
   readonly peers: 'nodes' | 'any' | readonly string[];

@@ -4,6 +4,7 @@ import {
   BITS,
   type Cidr,
   type Family,
+  formatAddress,
   formatCidr,
   ipv4Number,
   lastAddress,
@@ -234,12 +235,24 @@ export function formatMembers(set: MemberSet): string[] {
   return [...formatFamily(set.v4), ...formatFamily(set.v6)];
 }
 
+/** One merge of the sorted parts. */
 export function formatFamily({ family, singles, prefixes }: FamilyMembers): string[] {
-  const cidrs: Cidr[] = [...prefixes];
-  for (let at = 0; at < singles.length; at += WIDTH[family]) {
-    cidrs.push({ ...unpackAddress(family, singles, at), length: BITS[family] });
+  const width = WIDTH[family];
+  const words: string[] = [];
+  let next = 0;
+  for (let at = 0; at < singles.length; at += width) {
+    for (let prefix = prefixes[next]; prefix !== undefined; prefix = prefixes[++next]) {
+      if (prefix.value > unpackAddress(family, singles, at).value) break;
+      words.push(formatCidr(prefix));
+    }
+    words.push(formatSingle(family, singles, at));
   }
-  return cidrs.sort((a, b) => (a.value < b.value ? -1 : 1)).map(formatCidr);
+  return [...words, ...prefixes.slice(next).map(formatCidr)];
+}
+
+function formatSingle(family: Family, packed: Uint8Array, at: number): string {
+  if (family === 4) return `${packed[at]}.${packed[at + 1]}.${packed[at + 2]}.${packed[at + 3]}`;
+  return formatAddress(unpackAddress(family, packed, at));
 }
 
 export function sameMembers(

@@ -17,8 +17,8 @@ export async function dump(
   options: DumpOptions,
 ): Promise<ExitStatus> {
   if (stage === 'objects') {
-    const config = await loadConfig(options.config);
-    await print(json((await load(options, config)).objects));
+    await loadConfig(options.config);
+    await print(json((await load(options)).objects));
     return EXIT.done;
   }
   const { state, config } = await loadNode(options);

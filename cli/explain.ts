@@ -99,7 +99,7 @@ function verdictText(answer: Explanation): string {
       return `${verdict}: ${by}`;
     case 'failsafe': {
       const skipped = answer.skipped.map(({ policy, rule }) => `${policy}/${rule}`).join(', ');
-      return `${verdict}: ${by}, because the failsafe list skipped ${skipped}`;
+      return `${verdict}: the failsafe list skipped ${skipped}; ${answer.policy === null ? 'no other rule matched' : by}`;
     }
   }
 }

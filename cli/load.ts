@@ -38,9 +38,12 @@ export async function loadConfig(path: string | undefined): Promise<Config> {
   return config;
 }
 
-/** Loads manifests and names what is wrong with them on standard error; what is invalid is left out. */
-export async function load({ manifests }: InputOptions, config: Config): Promise<Loaded> {
-  const loaded = await loadManifests(manifests, { failsafe: config.failsafe.ingress });
+/**
+ * Loads manifests and names what is wrong with them on standard error; what is invalid is left out. That a policy closes SSH is for
+ * `validate` to say.
+ */
+export async function load({ manifests }: InputOptions): Promise<Loaded> {
+  const loaded = await loadManifests(manifests, { failsafe: null });
   printProblems(loaded.problems);
   return loaded;
 }
@@ -71,7 +74,10 @@ export async function loadNode(
     throw new CommandError(EXIT.usage, '--names: fqdn peers are not supported yet');
   }
   const config = await loadConfig(options.config);
-  const { objects, problems } = await load(options, config);
+  const { objects, problems } = await load(options);
+  if (problems.some(({ unreadable }) => unreadable)) {
+    throw new CommandError(EXIT.invalid, 'the manifests cannot be read; see above');
+  }
   const state = viewOf(compile(objects), options.node);
   return { state, config, invalid: hasErrors(problems) };
 }

@@ -1,28 +1,35 @@
 import type { Enforced } from '../agent/apply/enforcer.ts';
+import { ApplyError } from '../agent/apply/reconciler.ts';
 import { policyKey } from '../agent/apply/substitute.ts';
 import { isEmpty, transactionText } from '../agent/apply/transaction.ts';
+import { RenderError } from '../agent/render/render.ts';
+import type { CompiledRule } from '../apis/compiled.ts';
 import type { Problem } from '../apis/objects.ts';
 import { formatProblem } from '../apis/validate/problem.ts';
+import type { Loaded } from '../controller/watch/source.ts';
 import type { Log } from './log.ts';
 
-/** What the agent says: each policy it enforces or leaves out, once, when that changes. */
+const LEVELS = { error: 'error', warning: 'warn', notice: 'info' } as const;
+/** So many differences of a drift are named. */
+const SHOWN = 20;
+
+/** What the agent says: each policy it enforces, changes or leaves out, once, when that happens. */
 export function progress(node: string, log: Log) {
-  let enforcedPolicies = new Set<string>();
-  let knownProblems = new Set<string>();
+  let known = new Map<string, Problem>();
+  let enforced = new Map<string, readonly CompiledRule[]>();
   let revision = 0;
   return {
-    problems(problems: readonly Problem[]): void {
-      const lines = new Map(problems.map((problem) => [formatProblem(problem), problem]));
-      for (const [line, { severity, kind, name, file }] of lines) {
-        if (knownProblems.has(line)) continue;
-        const level = severity === 'error' ? 'error' : severity === 'warning' ? 'warn' : 'info';
-        const what =
-          kind === 'ClusterNetworkPolicy' && severity === 'error' ? { policy: name, leftOut: true } : {};
-        log.log(level, line, { node, stage: 'watch', file, ...what });
+    problems({ problems, objects }: Loaded): void {
+      const now = new Map(problems.map((problem) => [formatProblem(problem), problem]));
+      const valid = new Set(objects.policies.map(({ name }) => name));
+      for (const [line, problem] of now) {
+        if (!known.has(line))
+          log.log(LEVELS[problem.severity], problemText(problem), problemFields(problem, valid));
       }
-      for (const line of knownProblems)
-        if (!lines.has(line)) log.info(`solved: ${line}`, { node, stage: 'watch' });
-      knownProblems = new Set(lines.keys());
+      for (const [line, problem] of known) {
+        if (!now.has(line)) log.info('solved', problemFields(problem, valid));
+      }
+      known = now;
     },
     waiting(manifests: readonly string[], haveLastGood: boolean): void {
       const meanwhile = haveLastGood ? 'the last good state is enforced' : 'nothing is changed';
@@ -37,54 +44,83 @@ export function progress(node: string, log: Log) {
     },
     enforced({ state, failed, transaction, milliseconds }: Enforced): void {
       revision++;
-      const policies = new Map<string, number>();
-      for (const rule of state.rules) policies.set(policyKey(rule), (policies.get(policyKey(rule)) ?? 0) + 1);
+      const where = { node, revision, stage: 'apply' };
+      const policies = Map.groupBy(state.rules, policyKey);
       for (const [policy, rules] of policies) {
-        if (!enforcedPolicies.has(policy))
-          log.info('policy enforced', { node, policy, rules, revision, stage: 'apply' });
+        const before = enforced.get(policy);
+        if (before === undefined) log.info('policy enforced', { ...where, policy, rules: rules.length });
+        else if (!sameRules(before, rules)) {
+          log.info('policy changed', { ...where, policy, rules: rules.length, rulesBefore: before.length });
+        }
       }
-      for (const policy of enforcedPolicies) {
-        if (!policies.has(policy))
-          log.info('policy no longer enforced', { node, policy, revision, stage: 'apply' });
+      for (const policy of enforced.keys()) {
+        if (!policies.has(policy)) log.info('policy no longer enforced', { ...where, policy });
       }
       for (const [policy, error] of failed) {
         const kept = policies.has(policy) ? 'its last good version stays' : 'it is left out';
-        log.error(`policy cannot be applied; ${kept}`, {
-          node,
-          policy,
-          revision,
-          stage: 'apply',
-          error: error.message,
-        });
+        log.error(`policy cannot be applied; ${kept}`, { ...where, policy, ...errorFields(error) });
       }
-      enforcedPolicies = new Set(policies.keys());
+      enforced = policies;
       const changed = !isEmpty(transaction);
       log.log(changed ? 'info' : 'debug', changed ? 'enforced' : 'nothing to change', {
-        node,
-        revision,
-        stage: 'apply',
+        ...where,
         policies: policies.size,
         rules: state.rules.length,
         addressSets: state.addressSets.size,
         milliseconds: Math.round(milliseconds * 10) / 10,
       });
-      if (log.isDebugEnabled())
-        log.debug('transaction', { node, revision, text: transactionText(transaction) });
+      if (log.isDebugEnabled()) log.debug('transaction', { ...where, text: transactionText(transaction) });
     },
     failed(error: Error, retryIn: number): void {
       log.error(`cannot apply; what was enforced stays enforced, next try in ${retryIn / 1000} s`, {
         node,
         stage: 'apply',
-        error: error.message,
+        ...errorFields(error),
+      });
+    },
+    /** A mistake of ours in a stage before: the next change of the objects is the next try. */
+    internalError(error: unknown): void {
+      log.error('internal error; what was enforced stays enforced. Please report it', {
+        node,
+        ...errorFields(error),
       });
     },
     drifted(differences: readonly string[]): void {
       log.warn('the table was changed by somebody else; repairing it', {
         node,
         stage: 'apply',
-        differences: differences.slice(0, 20),
+        differences: differences.slice(0, SHOWN),
         count: differences.length,
       });
     },
   };
+}
+
+function problemText({ kind, name, path, message }: Problem): string {
+  const object = kind === '' ? '' : `${kind}/${name}: `;
+  return `${object}${path === '' ? '' : `${path}: `}${message}`;
+}
+
+function problemFields(
+  { severity, kind, name, file, line, path }: Problem,
+  valid: ReadonlySet<string>,
+): object {
+  const where = { stage: 'watch', file, line, path: path === '' ? undefined : path };
+  if (kind !== 'ClusterNetworkPolicy' || severity !== 'error') return where;
+  return { ...where, policy: name, inForce: valid.has(name) ? 'its last valid version' : 'nothing of it' };
+}
+
+/** Rules of a policy that wasn't edited are the same objects. */
+function sameRules(a: readonly CompiledRule[], b: readonly CompiledRule[]): boolean {
+  return (
+    a.length === b.length &&
+    a.every((rule, i) => rule === b[i] || JSON.stringify(rule) === JSON.stringify(b[i]))
+  );
+}
+
+/** What the kernel or nft refused says itself; anything else is a mistake of ours, and its place is needed. */
+function errorFields(error: unknown): object {
+  if (!(error instanceof Error)) return { error: String(error) };
+  if (error instanceof ApplyError || error instanceof RenderError) return { error: error.message };
+  return { error: `internal error: ${error.message}`, stack: error.stack };
 }

@@ -55,10 +55,13 @@ export async function runStandalone({ options, manifests, config, log, kernel }:
   let latest: Snapshot | null = null;
   await source.start((snapshot) => {
     latest = snapshot;
-    reports.problems(snapshot.problems);
-    if (snapshot.complete) {
+    reports.problems(snapshot);
+    if (!snapshot.complete) return;
+    try {
       target.submit(snapshot);
       saved.manifests(source.remember());
+    } catch (error) {
+      reports.internalError(error);
     }
   });
   const first = latest as Snapshot | null;

@@ -13,13 +13,13 @@ const SUITES = {
     'controller/**/*.test.ts',
     'agent/{receive,render,apply,observe}/**/*.test.ts',
     'cli/**/*.test.ts',
-    'test/{docs,structure,oracle,generate,tracer,cases,invalid,netns,probe}/**/*.test.ts',
+    'test/{docs,fake,structure,oracle,generate,tracer,cases,invalid,netns,probe}/**/*.test.ts',
   ],
   fuzz: ['test/fuzz/**/*.test.ts'],
   properties: ['test/properties/**/*.test.ts'],
   addon: ['agent/nftables-napi/test/**/*.test.ts'],
   cli: ['test/cli/**/*.test.ts'],
-  kernel: ['test/kernel/**/*.test.ts'],
+  kernel: ['test/kernel/**/*.test.ts', 'test/demo/**/*.test.ts'],
 } as const;
 const CHECKS = { tsc: ['--pretty'], biome: ['check', '--error-on-warnings', '.'] } as const;
 

@@ -124,7 +124,7 @@ function exemptionOf(flow: KnownFlow, config: Config): Exemption | null {
 
 function failsafeMatch(entry: FailsafeEntry, state: NodeState): (flow: KnownFlow) => boolean {
   const [first, last] = entry.ports;
-  const everyPort = first <= 1 && last === 65535;
+  const everyPort = first === 0 && last === 65535;
   const peers = peerSet(entry.peers, state);
   return ({ protocol, dstPort, peer }) =>
     protocol === PROTOCOL_NUMBERS[entry.protocol] &&

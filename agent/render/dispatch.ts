@@ -41,6 +41,8 @@ export function indexedDispatch(name: string, entries: readonly Entry[], scope: 
   const chains: Chain[] = [];
   const maps: PortMap[] = [];
   const rules: NftRule[] = [];
+  // What names neither ports nor protocols is tried for every packet; a protocol that has nothing else needs no chain.
+  const everywhere = entries.filter(({ rule }) => rule.services.length === 0);
   // A packet of the protocol goes there for good; plain rules, because a verdict map here would leak (ADR 2).
   const toProtocol = (protocol: L4Protocol): NftRule => ({
     ...plain({ kind: 'goto', chain: `${name}-${protocol}` }),
@@ -49,8 +51,8 @@ export function indexedDispatch(name: string, entries: readonly Entry[], scope: 
   for (const protocol of PORT_PROTOCOLS) {
     const ports = scope === null ? [ALL_PORTS] : (scope.get(protocol) ?? []);
     const own = entries.flatMap((entry) => portEntry(entry, protocol, ports));
+    if (own.length === (scope === null ? everywhere.length : 0)) continue;
     const part = portDispatch(`${name}-${protocol}`, protocol, own);
-    if (own.length === 0) continue;
     chains.push(...part.chains);
     maps.push(...part.maps);
     rules.push(toProtocol(protocol));
@@ -60,12 +62,11 @@ export function indexedDispatch(name: string, entries: readonly Entry[], scope: 
     const own = entries.filter(
       ({ rule }) => rule.services.length === 0 || rule.services.some(names(protocol)),
     );
-    if (own.every(({ rule }) => rule.services.length === 0)) continue;
+    if (own.length === everywhere.length) continue;
     chains.push(indexChain(`${name}-${protocol}`, own.map(jump)));
     rules.push(toProtocol(protocol));
   }
-  // Only rules that name neither ports nor protocols are left for a protocol that has no chain of its own.
-  if (scope === null) rules.push(...entries.filter(({ rule }) => rule.services.length === 0).map(jump));
+  if (scope === null) rules.push(...everywhere.map(jump));
   return { chains: [indexChain(name, rules), ...chains], maps };
 }
 

@@ -6,9 +6,9 @@ import { toMemberSet } from '../../apis/memberset.ts';
 import type { Direction } from '../../apis/objects.ts';
 import type { Scope } from './dispatch.ts';
 import { comment } from './name.ts';
-import { portCount, unionPorts } from './ports.ts';
+import { ALL_PORTS, portCount, unionPorts } from './ports.ts';
 import { addressAlternatives } from './rulechain.ts';
-import type { NamedSet, NftRule, PortProtocol } from './ruleset.ts';
+import type { Match, NamedSet, NftRule, PortProtocol } from './ruleset.ts';
 
 /**
  * The failsafe list: for its traffic, a Drop or Reject rule that names neither ports nor protocols is skipped.
@@ -42,8 +42,8 @@ export function failsafeRules(
       if (set !== null) sets.push(set);
       for (const ranges of portLists(group.map((entry) => entry.ports))) {
         rules.push({
-          matches: [{ match: 'port', protocol: first.protocol, field: 'dport', ranges }, ...matches],
-          counter: false,
+          matches: [portMatch(first.protocol, ranges), ...matches],
+          counter: true,
           statement: { kind: 'goto', chain },
           comment: comment('failsafe'),
         });
@@ -51,6 +51,11 @@ export function failsafeRules(
     }
   }
   return { rules, sets };
+}
+
+function portMatch(protocol: PortProtocol, ranges: readonly PortRange[]): Match {
+  if (portCount(ranges) === portCount([ALL_PORTS])) return { match: 'l4proto', protocols: [protocol] };
+  return { match: 'port', protocol, field: 'dport', ranges };
 }
 
 function portLists(ports: readonly PortRange[]): PortRange[][] {

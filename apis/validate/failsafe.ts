@@ -33,7 +33,7 @@ export function checkFailsafe(raw: unknown, path: FieldPath, found: Findings): v
 export function toFailsafe({ protocol = 'TCP', port, endPort, peers }: RawFailsafe): FailsafeEntry {
   return {
     protocol: ({ TCP: 'tcp', UDP: 'udp', SCTP: 'sctp' } as const)[protocol],
-    ports: port === undefined ? [1, 65535] : [port, endPort ?? port],
+    ports: port === undefined ? [0, 65535] : [port, endPort ?? port],
     peers: typeof peers === 'string' ? peers : peers.map(canonicalCidr),
   };
 }

@@ -15,8 +15,8 @@ export interface ValidatedObject {
 }
 
 export interface ValidateOptions {
-  /** The ingress failsafe list, for the warning about SSH. */
-  readonly failsafe?: readonly FailsafeEntry[];
+  /** The ingress failsafe list, for the warning about SSH; null where nobody asked for that warning. */
+  readonly failsafe?: readonly FailsafeEntry[] | null;
 }
 
 /** The versions in which the kinds of SEMANTICS.md section 1 are read. */

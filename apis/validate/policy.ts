@@ -14,7 +14,7 @@ import { checkSsh } from './ssh.ts';
 export function validatePolicy(
   raw: FieldMap,
   apiGroup: ApiGroup,
-  failsafe: readonly FailsafeEntry[],
+  failsafe: readonly FailsafeEntry[] | null,
   found: Findings,
 ): ClusterNetworkPolicy | null {
   if (apiGroup === 'crd.antrea.io' && isForPodsOnly(raw.spec)) {
@@ -27,7 +27,7 @@ export function validatePolicy(
   if (hasError(found.problems)) return null;
   // The checks above hold it to the type.
   const spec = toSpec(raw.spec as ClusterNetworkPolicySpec);
-  checkSsh(spec, failsafe, found);
+  if (failsafe !== null) checkSsh(spec, failsafe, found);
   return { kind: 'ClusterNetworkPolicy', apiGroup, ...toIdentity(raw), spec };
 }
 

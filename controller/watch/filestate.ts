@@ -3,7 +3,7 @@ import { stat } from 'node:fs/promises';
 import type { ValidateOptions } from '../../apis/validate/object.ts';
 import type { FileContent } from './content.ts';
 import type { FileList } from './filelist.ts';
-import { readFileBytes } from './filetext.ts';
+import { readFileBytes, release } from './filetext.ts';
 import { isUnder } from './memory.ts';
 import { NO_CACHE, parseManifest } from './readfile.ts';
 import type { DocumentCache } from './yamlfile.ts';
@@ -47,10 +47,12 @@ export async function readChanged(
     const read = await readFileBytes(file);
     const digest = 'bytes' in read ? hash('sha1', read.bytes) : read.reason;
     if (known?.digest === digest) {
+      release(read);
       states.set(file, { ...known, stamp });
       continue;
     }
     const { content, cache } = parseManifest(file, read, known?.cache ?? NO_CACHE, options);
+    release(read);
     const good = content.broken ? (known?.good ?? null) : content;
     const held =
       content.broken && good !== null ? { ...good, problems: content.problems, broken: true } : content;

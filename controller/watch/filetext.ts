@@ -24,6 +24,16 @@ export async function readFileBytes(path: string): Promise<FileBytes> {
   return checkBytes(bytes);
 }
 
+/**
+ * Gives the memory of a file back at once, where it isn't shared: a collector that counts its heap only lets 25 MB of pods lie for seconds.
+ * The bytes must not be used again.
+ */
+export function release(read: FileBytes): void {
+  if (!('bytes' in read)) return;
+  const { buffer, byteLength } = read.bytes;
+  if (buffer instanceof ArrayBuffer && buffer.byteLength <= byteLength + 3) buffer.transfer(0);
+}
+
 /** The text of bytes that are UTF-8 without NUL. */
 export function checkBytes(bytes: Buffer): FileBytes {
   if (!isUtf8(bytes)) return { reason: encodingReason(bytes), line: 0, unreadable: false };

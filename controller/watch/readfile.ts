@@ -1,6 +1,6 @@
 import type { ValidateOptions } from '../../apis/validate/object.ts';
 import { addBroken, emptyContent, type FileContent, type Reading } from './content.ts';
-import { type FileBytes, readFileBytes } from './filetext.ts';
+import { type FileBytes, readFileBytes, release } from './filetext.ts';
 import { readJson } from './jsonfile.ts';
 import { type DocumentCache, readYaml } from './yamlfile.ts';
 
@@ -14,7 +14,10 @@ export const NO_CACHE: DocumentCache = new Map();
 
 /** One manifest file; never throws. */
 export async function readManifest(path: string, options: ValidateOptions): Promise<FileContent> {
-  return parseManifest(path, await readFileBytes(path), NO_CACHE, options).content;
+  const read = await readFileBytes(path);
+  const { content } = parseManifest(path, read, NO_CACHE, options);
+  release(read);
+  return content;
 }
 
 /** What is in the bytes of a file, or why there are none; the file's name says whether it is JSON. */
