@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises';
+import { text } from 'node:stream/consumers';
 import { explain } from '../agent/observe/explain.ts';
 import type { Explanation, Flow } from '../apis/flow.ts';
 import { parseFlow } from '../apis/parseflow.ts';
@@ -45,7 +46,7 @@ export async function explainCommand(options: ExplainOptions): Promise<ExitStatu
 
 async function readFlows(path: string): Promise<string> {
   try {
-    return await readFile(path === '-' ? '/dev/stdin' : path, 'utf8');
+    return path === '-' ? await text(process.stdin) : await readFile(path, 'utf8');
   } catch (error) {
     throw new CommandError(EXIT.invalid, `--flows: ${(error as Error).message}`, { cause: error });
   }

@@ -150,9 +150,9 @@ export function identifier(name: string): string {
   return name;
 }
 
-/** A letter, then letters, digits and `/ \ _ . -`, at most 255 (NFT_NAME_MAXLEN less its NUL): scanner.l of nft. */
+/** A letter, then letters, digits and `/ _ . -`, at most 255 (NFT_NAME_MAXLEN less its NUL): scanner.l of nft. */
 export function isIdentifier(name: string): boolean {
-  return /^[A-Za-z][A-Za-z0-9/\\_.-]{0,254}$/.test(name);
+  return /^[A-Za-z][A-Za-z0-9/_.-]{0,254}$/.test(name);
 }
 
 /** nft's strings have no escapes: a quote, a backslash and control characters can't stand in one. */
