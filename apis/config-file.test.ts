@@ -35,7 +35,7 @@ dispatch: linear
         ingress: [
           { protocol: 'tcp', ports: [22, 22], peers: ['192.0.2.0/24', '2001:db8::/32'] },
           { protocol: 'udp', ports: [100, 200], peers: 'any' },
-          { protocol: 'tcp', ports: [1, 65535], peers: 'nodes' },
+          { protocol: 'tcp', ports: [0, 65535], peers: 'nodes' },
         ],
         egress: DEFAULT_CONFIG.failsafe.egress,
       },

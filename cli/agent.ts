@@ -1,20 +1,11 @@
 import type { Config } from '../apis/config.ts';
 import { agentLock } from './agentlock.ts';
+import type { AgentOptions } from './agentoptions.ts';
 import { CommandError, EXIT, type ExitStatus } from './exit.ts';
 import { loadAddon, withKernel } from './kernel.ts';
 import { loadConfig } from './load.ts';
-import { createLog, type Log, type LogOptions } from './log.ts';
-
-export interface AgentOptions extends LogOptions {
-  readonly manifests?: readonly string[];
-  readonly node: string;
-  readonly config?: string;
-  readonly stateDir: string;
-  readonly once: boolean;
-  readonly strict: boolean;
-  readonly featureGates?: string;
-  readonly controller?: string;
-}
+import { createLog, type Log } from './log.ts';
+import { untilStopped } from './stopped.ts';
 
 /** Checks the options, takes the lock, and runs the agent until it is told to stop. Rules stay. */
 export async function agentCommand(options: AgentOptions): Promise<ExitStatus> {
@@ -62,17 +53,4 @@ async function disabled(options: AgentOptions, log: Log): Promise<ExitStatus> {
   log.info('disabled', { node: options.node, removed, gate: 'NodeNetworkPolicy=false' });
   if (!options.once) await untilStopped();
   return EXIT.done;
-}
-
-/** Settles on SIGTERM or SIGINT. */
-export function untilStopped(): Promise<NodeJS.Signals> {
-  return new Promise((resolve) => {
-    const keepAlive = setInterval(() => {}, 2 ** 30);
-    for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-      process.once(signal, () => {
-        clearInterval(keepAlive);
-        resolve(signal);
-      });
-    }
-  });
 }

@@ -1,5 +1,6 @@
 import { NOTHING_HELD } from '../agent/apply/held.ts';
-import { transaction, transactionText } from '../agent/apply/transaction.ts';
+import { transaction } from '../agent/apply/transaction.ts';
+import { transactionText } from '../agent/apply/transactiontext.ts';
 import { receive } from '../agent/receive/receive.ts';
 import { render } from '../agent/render/render.ts';
 import type { NodeState } from '../apis/compiled.ts';

@@ -1,7 +1,8 @@
 import type { Enforced } from '../agent/apply/enforcer.ts';
 import { ApplyError } from '../agent/apply/reconciler.ts';
 import { policyKey } from '../agent/apply/substitute.ts';
-import { isEmpty, transactionText } from '../agent/apply/transaction.ts';
+import { isEmpty } from '../agent/apply/transaction.ts';
+import { transactionText } from '../agent/apply/transactiontext.ts';
 import { RenderError } from '../agent/render/render.ts';
 import type { CompiledRule } from '../apis/compiled.ts';
 import type { Problem } from '../apis/objects.ts';

@@ -9,12 +9,13 @@ import { compiler } from '../controller/compile/compile.ts';
 import { nodeView } from '../controller/publish/nodeview.ts';
 import { fileSource } from '../controller/watch/filesource.ts';
 import type { Snapshot } from '../controller/watch/source.ts';
-import { type AgentOptions, untilStopped } from './agent.ts';
+import type { AgentOptions } from './agentoptions.ts';
 import { CommandError, EXIT, type ExitStatus } from './exit.ts';
 import { lastGood } from './lastgood.ts';
 import { hasErrors } from './load.ts';
 import type { Log } from './log.ts';
 import { progress } from './progress.ts';
+import { untilStopped } from './stopped.ts';
 
 /** A full comparison with the kernel, besides what the monitor tells at once. */
 const VERIFY_INTERVAL = 60_000;

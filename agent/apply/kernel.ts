@@ -3,8 +3,9 @@ import { BITS, type Cidr, type Family, WIDTH } from '../../apis/address.ts';
 import { toCidrs } from '../../apis/interval.ts';
 import { unpackAddress } from '../../apis/memberset.ts';
 import { type ChainVerdict, TABLE } from '../render/ruleset.ts';
+import type { MapChange, MemberChange } from './elementchange.ts';
 import type { HeldMap, HeldSet } from './held.ts';
-import type { MapChange, MemberChange, Transaction } from './transaction.ts';
+import type { Transaction } from './transaction.ts';
 
 /** The part of nftables-napi that the reconciler uses; tests put a fake in its place. */
 export type NftCommands = Pick<Nftables, 'run' | 'check'>;

@@ -7,7 +7,8 @@ import { rulesetText } from '../render/nfttext.ts';
 import type { Ruleset } from '../render/ruleset.ts';
 import { type Held, type HeldChain, heldAfter, NOTHING_HELD } from './held.ts';
 import { NodeRuleReconciler } from './reconciler.ts';
-import { isEmpty, type Transaction, transaction, transactionText } from './transaction.ts';
+import { isEmpty, type Transaction, transaction } from './transaction.ts';
+import { transactionText } from './transactiontext.ts';
 
 const SSH = closing('ssh', 22);
 const WEB = closing('web', 80, 443);

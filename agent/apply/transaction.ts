@@ -1,6 +1,4 @@
-import { type Cidr, type Family, lastAddress, WIDTH } from '../../apis/address.ts';
 import type { RuleSource } from '../../apis/compiled.ts';
-import { diffSingles, packAddress, sameMembers } from '../../apis/memberset.ts';
 import {
   baseLines,
   identifier,
@@ -10,16 +8,9 @@ import {
   ruleText,
   setLines,
 } from '../render/nfttext.ts';
-import {
-  type Chain,
-  type ChainVerdict,
-  type NamedSet,
-  type PortMap,
-  type Ruleset,
-  TABLE,
-  targets,
-} from '../render/ruleset.ts';
-import { type Held, type HeldMap, type HeldSet, holdsChain, sameHook, samePolicy } from './held.ts';
+import { type Chain, type ChainVerdict, type Ruleset, TABLE, targets } from '../render/ruleset.ts';
+import { type MapChange, type MemberChange, mapChange, memberChange } from './elementchange.ts';
+import { type Held, holdsChain, sameHook, samePolicy } from './held.ts';
 
 /**
  * What brings the kernel from what it holds to a ruleset. Each part is one kernel transaction; they run in this order, and only
@@ -49,28 +40,6 @@ export interface Transaction {
 export interface Command {
   readonly text: string;
   readonly source: RuleSource | null;
-}
-
-/** Elements to add to and delete from one set; ranges are packed pairs of first and last address. */
-export interface MemberChange {
-  readonly set: string;
-  /** All elements go before any is added. */
-  readonly flush: boolean;
-  readonly family: Family;
-  readonly interval: boolean;
-  readonly addedSingles: Uint8Array;
-  readonly removedSingles: Uint8Array;
-  readonly addedRanges: Uint8Array;
-  readonly removedRanges: Uint8Array;
-}
-
-/** Elements to delete from and to add to one port map; a port in both is replaced. */
-export interface MapChange {
-  readonly map: string;
-  /** All elements go before any is added. */
-  readonly flush: boolean;
-  readonly removed: readonly number[];
-  readonly added: readonly (readonly [number, ChainVerdict])[];
 }
 
 const table = `${TABLE.family} ${TABLE.name}`;
@@ -221,43 +190,6 @@ function addRules(chain: Chain): Command[] {
   );
 }
 
-function memberChange(held: HeldSet | undefined, set: NamedSet): MemberChange | null {
-  const { family, interval, members } = set;
-  if (held?.members && sameMembers(held.members, members)) return null;
-  const flush = held?.members === null;
-  const singles = diffSingles(family, held?.members?.singles ?? new Uint8Array(), members.singles);
-  const before = held?.members?.prefixes ?? [];
-  const has = (list: readonly Cidr[]) => {
-    const keys = new Set(list.map((cidr) => `${cidr.value}/${cidr.length}`));
-    return (cidr: Cidr) => keys.has(`${cidr.value}/${cidr.length}`);
-  };
-  const wasThere = has(before);
-  const isThere = has(members.prefixes);
-  const addedRanges = packRanges(members.prefixes.filter((cidr) => !wasThere(cidr)));
-  const removedRanges = packRanges(before.filter((cidr) => !isThere(cidr)));
-  const count = singles.added.length + singles.removed.length + addedRanges.length + removedRanges.length;
-  if (count === 0 && !flush) return null;
-  return {
-    set: set.name,
-    flush,
-    family,
-    interval,
-    addedSingles: singles.added,
-    removedSingles: singles.removed,
-    addedRanges,
-    removedRanges,
-  };
-}
-
-function packRanges(cidrs: readonly Cidr[]): Uint8Array {
-  return Buffer.concat(
-    cidrs.flatMap((cidr) => [
-      packAddress(cidr),
-      packAddress({ family: cidr.family, value: lastAddress(cidr) }),
-    ]),
-  );
-}
-
 /** What packets go through changes here, and nothing else: chains that are new, or whose rules differ, are filled. */
 function swap(held: Held, desired: Ruleset): Command[] {
   const changed = [...desired.chains.values()].filter((chain) => {
@@ -288,63 +220,4 @@ function sweep(held: Held, desired: Ruleset): Command[] {
     ...chains.map((name) => command(`delete chain ${name}`)),
     ...unwanted(held.sets, desired.sets).map((name) => command(`delete set ${name}`)),
   ];
-}
-
-/**
- * A map that is there under its name has the same content; it differs only where chains it leads to were moved aside (or somebody changed
- * it), so setting it right in place, before the swap, changes no verdict.
- */
-function mapChange(held: HeldMap | undefined, map: PortMap): MapChange | null {
-  if (held?.known) return null;
-  const flush = held?.entries === null;
-  const before = held?.entries ?? new Map<number, ChainVerdict>();
-  const differs = (
-    [port, verdict]: readonly [number, ChainVerdict],
-    other: ReadonlyMap<number, ChainVerdict>,
-  ) => other.get(port)?.chain !== verdict.chain || other.get(port)?.kind !== verdict.kind;
-  const removed = [...before].filter((entry) => differs(entry, map.entries)).map(([port]) => port);
-  const added = [...map.entries].filter((entry) => differs(entry, before));
-  return removed.length + added.length === 0 && !flush ? null : { map: map.name, flush, removed, added };
-}
-
-/** As `dump transaction` prints it. */
-export function transactionText({ rename, prepare, members, maps, swap, sweep }: Transaction): string {
-  const part = (title: string, lines: readonly string[]) =>
-    lines.length === 0 ? [] : [`# ${title}`, ...lines];
-  const count = (bytes: Uint8Array, width: number) => bytes.length / width;
-  return [
-    ...part(
-      'rename',
-      rename.map(({ text }) => text),
-    ),
-    ...part(
-      'prepare',
-      prepare.map(({ text }) => text),
-    ),
-    ...part(
-      'members',
-      members.map((change) => {
-        const width = WIDTH[change.family];
-        const added = count(change.addedSingles, width) + count(change.addedRanges, 2 * width);
-        const removed = count(change.removedSingles, width) + count(change.removedRanges, 2 * width);
-        return `# netlink: set ${change.set}: ${added} elements added, ${removed} deleted`;
-      }),
-    ),
-    ...part(
-      'maps',
-      maps.map(
-        ({ map, added, removed }) =>
-          `# netlink: map ${map}: ${added.length} elements added, ${removed.length} deleted`,
-      ),
-    ),
-    ...part(
-      'swap',
-      swap.map(({ text }) => text),
-    ),
-    ...part(
-      'sweep',
-      sweep.map(({ text }) => text),
-    ),
-    '',
-  ].join('\n');
 }

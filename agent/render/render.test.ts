@@ -100,8 +100,8 @@ describe('render', () => {
       failsafe: { ingress: [entry(1, 3), entry(3, 4), entry(7000, 7999)], egress: [] },
     };
     assert.deepEqual(lines(state(rule('all')), 'ingress', config)?.slice(0, 2), [
-      'udp dport { 1, 2, 3, 4 } goto ingress-failsafe comment "failsafe"',
-      'udp dport 7000-7999 goto ingress-failsafe comment "failsafe"',
+      'udp dport { 1, 2, 3, 4 } counter goto ingress-failsafe comment "failsafe"',
+      'udp dport 7000-7999 counter goto ingress-failsafe comment "failsafe"',
     ]);
   });
 

@@ -1,5 +1,6 @@
 import { NOTHING_HELD } from '../../agent/apply/held.ts';
-import { transaction, transactionText } from '../../agent/apply/transaction.ts';
+import { transaction } from '../../agent/apply/transaction.ts';
+import { transactionText } from '../../agent/apply/transactiontext.ts';
 import { explain } from '../../agent/observe/explain.ts';
 import { receive } from '../../agent/receive/receive.ts';
 import { rulesetText } from '../../agent/render/nfttext.ts';
