@@ -83,14 +83,17 @@ kernelSuite('nodewall agent', function () {
       stderr,
     );
     assert.ok(
-      lines.some(({ level, policy, leftOut }) => level === 'error' && policy === 'broken' && leftOut),
+      lines.some(
+        ({ level, policy, inForce }) =>
+          level === 'error' && policy === 'broken' && inForce === 'nothing of it',
+      ),
       stderr,
     );
-    for (const line of lines)
-      assert.ok(
-        ['level', 'message', 'timestamp', 'node'].every((key) => key in line),
-        JSON.stringify(line),
-      );
+    for (const line of lines) {
+      const keys = line.stage === 'apply' ? ['node', 'revision'] : [];
+      const missing = ['level', 'message', 'timestamp', ...keys].filter((key) => !(key in line));
+      assert.deepEqual(missing, [], JSON.stringify(line));
+    }
   });
 
   it('--once --strict ends with 1 beside an invalid policy, and enforces the rest', async () => {
@@ -229,7 +232,8 @@ kernelSuite('nodewall agent', function () {
     assert.deepEqual(await closed(), [80]);
     // It stays, as a service manager expects.
     const agent = start(...manifests(), '--feature-gates', 'NodeNetworkPolicy=false');
-    await until('the table is gone', async () => (await closed()) === null, { detail: agent.log });
+    await until('it says so', async () => agent.log().includes('"disabled"'), { detail: agent.log });
+    assert.equal(await closed(), null);
     assert.equal(await agent.end('SIGTERM'), 0);
   });
 
