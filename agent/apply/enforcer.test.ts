@@ -226,6 +226,37 @@ describe('a policy whose last good version is refused now', () => {
   });
 });
 
+describe('two policies that the kernel refuses, one of them without a word', () => {
+  it('are both left out', async () => {
+    const { kernel, submit, inForce } = setUp();
+    const hooks = [refusing(66), refusing(77, { silently: true })];
+    kernel.intercept((call) => {
+      for (const hook of hooks) hook(call);
+    });
+    await submit(state({ a: 1, bad: 66, worse: 77, z: 9 }));
+    assert.deepEqual(inForce(), ['a:1', 'z:9']);
+    await submit(state({ a: 2, bad: 66, worse: 77, z: 9 }));
+    assert.deepEqual(inForce(), ['a:2', 'z:9']);
+  });
+});
+
+describe('a sweep that the kernel refuses', () => {
+  it('leaves what was wanted in force, and comes later', async () => {
+    const { kernel, submit, inForce, pass, clock, said } = setUp();
+    await submit(state({ a: 1 }));
+    kernel.intercept(({ lines }) => {
+      if (lines.some((line) => line.startsWith('delete chain ')))
+        throw toNftError('EBUSY', 'busy', { line: 1 });
+    });
+    await submit(state({ a: 2 }));
+    assert.deepEqual(inForce(), ['a:1', 'a:2'], 'the old chain is still there');
+    assert.ok(!said.some((line) => line.includes('without')), said.join('; '));
+    kernel.intercept(() => undefined);
+    await pass(clock.waiting()[0] ?? 0);
+    assert.deepEqual(inForce(), ['a:2']);
+  });
+});
+
 describe('a kernel that refuses everything', () => {
   it('keeps what was enforced, and is tried again ever later', async () => {
     const { kernel, submit, inForce, said, pass, clock } = setUp();
