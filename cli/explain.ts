@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { text } from 'node:stream/consumers';
 import { explain } from '../agent/observe/explain.ts';
+import type { Config } from '../apis/config.ts';
 import type { Explanation, Flow } from '../apis/flow.ts';
 import { parseFlow } from '../apis/parseflow.ts';
 import { CommandError, EXIT, type ExitStatus } from './exit.ts';
@@ -17,8 +18,8 @@ export async function explainCommand(options: ExplainOptions): Promise<ExitStatu
   if (options.flow === undefined && options.flows === undefined) {
     throw new CommandError(EXIT.usage, `give --flow '{"direction":"ingress",…}' or --flows FILE`);
   }
-  const flow = options.flow === undefined ? null : readFlow(options.flow, '--flow');
   const { state, config, invalid } = await loadNode(options);
+  const flow = options.flow === undefined ? null : readFlow(options.flow, '--flow', config);
   const explainer = explain(state, config);
   let wrongLines = 0;
   if (flow !== null) {
@@ -31,7 +32,7 @@ export async function explainCommand(options: ExplainOptions): Promise<ExitStatu
     for (const [i, line] of lines.entries()) {
       if (line.trim() === '') continue;
       try {
-        const answer = explainer(readFlow(line, `${path}:${i + 1}`));
+        const answer = explainer(readFlow(line, `${path}:${i + 1}`, config));
         answers.push(options.output === 'json' ? JSON.stringify(answer) : `${verdictText(answer)}`);
       } catch (error) {
         wrongLines++;
@@ -52,9 +53,15 @@ async function readFlows(path: string): Promise<string> {
   }
 }
 
-function readFlow(text: string, where: string): Flow {
+function readFlow(text: string, where: string, { interfaceGroups }: Config): Flow {
   try {
-    return parseFlow(JSON.parse(text));
+    const flow = parseFlow(JSON.parse(text));
+    const { interfaceGroup: group } = flow;
+    if (typeof group === 'string' && !Object.hasOwn(interfaceGroups, group)) {
+      const known = Object.keys(interfaceGroups).join(', ');
+      throw new TypeError(`interfaceGroup: no group ${JSON.stringify(group)}; known: ${known}`);
+    }
+    return flow;
   } catch (error) {
     throw new CommandError(EXIT.invalid, `${where}: ${(error as Error).message}`, { cause: error });
   }

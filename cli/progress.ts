@@ -25,10 +25,10 @@ export function progress(node: string, log: Log) {
       const valid = new Set(objects.policies.map(({ name }) => name));
       for (const [line, problem] of now) {
         if (!known.has(line))
-          log.log(LEVELS[problem.severity], problemText(problem), problemFields(problem, valid));
+          log.log(LEVELS[problem.severity], problemText(problem), { node, ...problemFields(problem, valid) });
       }
       for (const [line, problem] of known) {
-        if (!now.has(line)) log.info('solved', problemFields(problem, valid));
+        if (!now.has(line)) log.info('solved', { node, ...problemFields(problem, valid) });
       }
       known = now;
     },

@@ -12,6 +12,9 @@ export const OUTCOMES: Readonly<Record<Verdict, Outcome>> = {
   Reject: 'refused',
 };
 
+/** The comment of the rules that send traffic of the failsafe list to its index. */
+const FAILSAFE = 'failsafe';
+
 export interface Trial {
   readonly connection: Connection;
   readonly expected: Verdict;
@@ -21,7 +24,7 @@ export interface Trial {
 
 export interface Result extends Trial {
   readonly outcome: Outcome;
-  /** Packets that the counter of the deciding rule's chain counted; null where no rule decides. */
+  /** Packets that the counter of the deciding rule, or of the failsafe list, counted; null where neither decides. */
   readonly packets: number | null;
   /** What isn't as expected; empty where all is well. */
   readonly surprises: readonly string[];
@@ -79,13 +82,15 @@ export function surprisesOf({ connection, surprises }: Result): string[] {
 
 function toResult(trial: Trial, outcome: Outcome, counted: Counted): Result {
   const { expected, explanation } = trial;
-  const rule = ruleOf(explanation);
+  // Where the failsafe list made the difference, its own counter tells of it.
+  const rule = explanation.reason === 'failsafe' ? FAILSAFE : ruleOf(explanation);
   const packets = counted.find((one) => one.rule === rule)?.packets ?? 0;
   const surprises: string[] = [];
   if (outcome !== OUTCOMES[expected]) surprises.push(`${outcome}, not ${OUTCOMES[expected]}`);
   if (explanation.verdict !== expected) surprises.push(`nodewall explain says ${explanation.verdict}`);
   if (rule !== null && packets === 0) surprises.push(`${rule} did not count it`);
-  const others = counted.filter((one) => one.rule !== rule);
+  // Failsafe traffic is counted on its way to the rules that are tried for it, whichever decides.
+  const others = counted.filter((one) => one.rule !== rule && one.rule !== FAILSAFE);
   for (const one of others) surprises.push(`${one.rule} counted it`);
   return { ...trial, outcome, packets: rule === null ? null : packets, surprises };
 }
