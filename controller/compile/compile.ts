@@ -1,7 +1,14 @@
 import type { AddressSet, Compiled, CompiledPolicy, CompiledRule, RuleSource } from '../../apis/compiled.ts';
 import { shortHash } from '../../apis/hash.ts';
 import { sameMembers } from '../../apis/memberset.ts';
-import type { AppliedTo, ClusterNetworkPolicy, ClusterObjects, Direction, Rule } from '../../apis/objects.ts';
+import type {
+  AppliedTo,
+  ClusterNetworkPolicy,
+  ClusterObjects,
+  Direction,
+  NetworkPolicyPeer,
+  Rule,
+} from '../../apis/objects.ts';
 import { comparePlace } from '../../apis/order.ts';
 import { type ObjectIndex, objectIndex } from '../index/objectindex.ts';
 import { formatSelector } from '../index/selector.ts';
@@ -28,8 +35,9 @@ export function compiler(): (objects: ClusterObjects) => Compiled {
   const allNodes = canonicalPeers([{ nodeSelector: {} }]);
   let last: Resolved | null = null;
   return (objects) => {
+    const peersOf = memoizedPeers();
     const placed = objects.policies.map((policy) => {
-      const compiled = rulesOf(policy, requireTier(objects, policy));
+      const compiled = rulesOf(policy, requireTier(objects, policy), peersOf);
       const { name, apiGroup, spec } = policy;
       return {
         policy,
@@ -93,19 +101,39 @@ interface PolicyRules {
   readonly peers: ReadonlyMap<string, CanonicalPeers>;
 }
 
-function policyCompiler(): (policy: ClusterNetworkPolicy, tierPriority: number) => PolicyRules {
+type PeersOf = (peers: readonly NetworkPolicyPeer[]) => CanonicalPeers;
+
+/** Many rules spell their peers alike. */
+function memoizedPeers(): PeersOf {
+  const known = new Map<string, CanonicalPeers>();
+  return (peers) => {
+    const spelling = JSON.stringify(peers);
+    let canonical = known.get(spelling);
+    if (canonical === undefined) {
+      canonical = canonicalPeers(peers);
+      known.set(spelling, canonical);
+    }
+    return canonical;
+  };
+}
+
+function policyCompiler(): (
+  policy: ClusterNetworkPolicy,
+  tierPriority: number,
+  peersOf: PeersOf,
+) => PolicyRules {
   const known = new WeakMap<ClusterNetworkPolicy, PolicyRules>();
-  return (policy, priority) => {
+  return (policy, priority, peersOf) => {
     let rules = known.get(policy);
     if (rules?.tierPriority !== priority) {
-      rules = policyRules(policy, priority);
+      rules = policyRules(policy, priority, peersOf);
       known.set(policy, rules);
     }
     return rules;
   };
 }
 
-function policyRules(policy: ClusterNetworkPolicy, tierPriority: number): PolicyRules {
+function policyRules(policy: ClusterNetworkPolicy, tierPriority: number, peersOf: PeersOf): PolicyRules {
   const { spec } = policy;
   const names = ruleNames(spec);
   const rules: CompiledRule[] = [];
@@ -122,7 +150,7 @@ function policyRules(policy: ClusterNetworkPolicy, tierPriority: number): Policy
     };
     const listed = (direction === 'ingress' ? rule.from : rule.to) ?? [];
     // An absent or empty list of peers is any address: no AddressSet.
-    const canonical = listed.length === 0 ? null : canonicalPeers(listed);
+    const canonical = listed.length === 0 ? null : peersOf(listed);
     if (canonical !== null) peers.set(canonical.id, canonical);
     rules.push({
       id: ruleId(source),

@@ -79,6 +79,7 @@ kernelSuite('demo', function () {
     assert.match(output, /Everything was as expected/);
     for (const unwanted of ['✗', '\u001b']) assert.ok(!output.includes(unwanted), output);
     for (const line of output.split('\n')) assert.ok(line.length <= 90, line);
+    assert.equal(withoutTimes(shownInReadme()), withoutTimes(output), 'README.md: What the demo prints');
     assert.equal(await rootTables(), root, "the machine's own tables");
     await assertNothingLeft();
   });
@@ -93,7 +94,7 @@ kernelSuite('demo', function () {
     const { status, output } = await start([], { NODEWALL_BIN: program }).ended;
     assert.equal(status, 1, output);
     assert.match(output, /worker-1 192\.168\.10\.21 +cp-1 +TCP 10250 +Allow +✗ silence +failsafe/);
-    assert.match(output, /! silence, not answered\n +! protect-api\/drop-rest counted it/);
+    assert.match(output, /! silence, not answered\n +! failsafe did not count it\n +! protect-api\/drop-rest counted it/);
     assert.match(
       output,
       /Not as expected:\n {2}worker-1 \(IPv4\) to cp-1 TCP 10250: silence, not answered\n/,
@@ -188,4 +189,13 @@ async function rootTables(): Promise<string> {
   });
   await once(child, 'close');
   return output;
+}
+
+function shownInReadme(): string {
+  const readme = readFileSync(join(import.meta.dirname, '../../README.md'), 'utf8');
+  return /## What the demo prints\n\n```text\n([\s\S]*?)```/.exec(readme)?.[1] ?? '';
+}
+
+function withoutTimes(text: string): string {
+  return text.replaceAll(/\d+(\.\d+)? (ms|s)\b|try \d+/g, 'TIME').trim();
 }
