@@ -33,11 +33,11 @@ export const save: Benchmark = {
       each: { saved: [], logged: [] },
       one: { saved: [], logged: [] },
     };
-    const rounds = settings.quick ? 1 : 3;
+    const rounds = settings.quick ? 1 : 2;
     for (let round = 0; round < rounds; round++) {
       for (const layout of ['each', 'one'] as const) {
         const folder = join(settings.folder, `${layout}-${round}`);
-        const result = await measure(folder, layout, trials(settings, 20) * (settings.quick ? 2 : 1));
+        const result = await measure(folder, layout, trials(settings, 12) * (settings.quick ? 2 : 1));
         measured[layout].saved.push(...result.saved);
         measured[layout].logged.push(...result.logged);
       }
