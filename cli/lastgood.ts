@@ -1,3 +1,4 @@
+import { resolve } from 'node:path';
 import { receive } from '../agent/receive/receive.ts';
 import { type StateFile, stateFile } from '../agent/receive/statefile.ts';
 import type { NodeState } from '../apis/compiled.ts';
@@ -8,11 +9,19 @@ import type { Log } from './log.ts';
 /** The least time between two writes (milliseconds): the first is made at once, a burst after it is one write. */
 const WRITE_INTERVAL = 500;
 
+interface LastGoodOptions {
+  readonly stateDir: string;
+  readonly node: string;
+  readonly manifests: readonly string[];
+  readonly log: Log;
+}
+
 /**
  * What survives a restart: the last state that was enforced, and the last valid version of what each manifest held. A disk that
  * can't be read or written is logged and never stops enforcement.
  */
-export function lastGood(stateDir: string, node: string, log: Log) {
+export function lastGood({ stateDir, node, manifests: paths, log }: LastGoodOptions) {
+  const origin = JSON.stringify(paths.map((path) => resolve(path)));
   const state = saver<NodeState>(stateFile(stateDir, 'node-state.jsonl'), stateText, log);
   const manifests = saver<object>(
     stateFile(stateDir, 'manifests.json'),
@@ -21,7 +30,7 @@ export function lastGood(stateDir: string, node: string, log: Log) {
   );
   return {
     state: state.save,
-    manifests: manifests.save,
+    manifests: (memory: object): void => manifests.save({ origin, memory }),
     async readState(): Promise<NodeState | null> {
       const found = await state.read((text) => receive(parseLines(text)));
       if (found !== null && found.node !== node) {
@@ -30,7 +39,11 @@ export function lastGood(stateDir: string, node: string, log: Log) {
       }
       return found;
     },
-    readManifests: (): Promise<unknown> => manifests.read((text) => JSON.parse(text)),
+    /** Only of the same directories: what another one held is no earlier version of what this one holds. */
+    async readManifests(): Promise<unknown> {
+      const found = await manifests.read((text) => JSON.parse(text));
+      return found?.origin === origin ? found.memory : null;
+    },
     async flush(): Promise<void> {
       await Promise.all([state.flush(), manifests.flush()]);
     },

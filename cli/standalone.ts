@@ -31,7 +31,7 @@ interface Parts {
 /** The stand-alone agent: stages 1, 2 and 4 to 6 in one process, from a directory of manifests. */
 export async function runStandalone({ options, manifests, config, log, kernel }: Parts): Promise<ExitStatus> {
   const { node, once } = options;
-  const saved = lastGood(options.stateDir, node, log);
+  const saved = lastGood({ stateDir: options.stateDir, node, manifests, log });
   const reports = progress(node, log);
   let failure: Error | null = null;
   const events: EnforcerEvents = {
