@@ -1,5 +1,7 @@
+import { execFile } from 'node:child_process';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { type Benchmark, type Figure, isReached } from './figure.ts';
 import type { Machine } from './machine.ts';
 
@@ -17,6 +19,7 @@ export interface Results {
 }
 
 const RESULTS = join(import.meta.dirname, '..', 'results');
+const BIOME = join(import.meta.dirname, '..', '..', 'node_modules', '.bin', 'biome');
 
 /** JSON and Markdown; beside each other under `build/` unless the run was complete. Returns the paths. */
 export async function writeResults(results: Results, complete: boolean): Promise<string[]> {
@@ -25,6 +28,8 @@ export async function writeResults(results: Results, complete: boolean): Promise
   const paths = [join(folder, 'results.json'), join(folder, 'README.md')] as const;
   await writeFile(paths[0], `${JSON.stringify(toJson(results), null, 1)}\n`);
   await writeFile(paths[1], markdown(results));
+  // So that `npm run check` has nothing to say about it.
+  if (complete) await promisify(execFile)(BIOME, ['format', '--write', paths[0]]);
   return [...paths];
 }
 
