@@ -68,8 +68,11 @@ export async function runStandalone({ options, manifests, config, log, kernel }:
   const first = latest as Snapshot | null;
   if (first === null || !first.complete) {
     const state = await saved.readState();
-    if (state !== null) target.submitLastGood(state);
-    reports.waiting(manifests, state !== null);
+    // The directory may have come meanwhile: what it holds is newer.
+    if (!(latest as Snapshot | null)?.complete) {
+      if (state !== null) target.submitLastGood(state);
+      reports.waiting(manifests, state !== null);
+    }
   }
   try {
     if (once) {

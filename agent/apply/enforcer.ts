@@ -47,6 +47,7 @@ export class Enforcer {
   #good: NodeState | null = null;
   #pending: 'nothing' | 'verify' | 'apply' = 'nothing';
   #running: Promise<void> | null = null;
+  #closed = false;
   #retry = FIRST_RETRY;
   #cancelRetry: () => void = () => {};
 
@@ -80,12 +81,14 @@ export class Enforcer {
 
   /** Lets a running apply end, and starts no other. Rules stay. */
   async close(): Promise<void> {
-    this.#cancelRetry();
+    this.#closed = true;
     this.#pending = 'nothing';
     await this.idle();
+    this.#cancelRetry();
   }
 
   #request(what: 'verify' | 'apply'): void {
+    if (this.#closed) return;
     if (this.#pending !== 'apply') this.#pending = what;
     this.#running ??= this.#run().finally(() => {
       this.#running = null;
@@ -96,9 +99,10 @@ export class Enforcer {
     while (this.#pending !== 'nothing') {
       const what = this.#pending;
       this.#pending = 'nothing';
-      this.#cancelRetry();
       try {
-        if (what === 'apply' || (await this.#differs())) await this.#enforce();
+        if (what === 'verify' && !(await this.#differs())) continue;
+        this.#cancelRetry();
+        await this.#enforce();
       } catch (error) {
         this.#scheduleRetry((retryIn) => this.#events.failed(toError(error), retryIn));
       }
@@ -165,6 +169,7 @@ export class Enforcer {
   }
 
   #scheduleRetry(announce: (retryIn: number) => void): void {
+    this.#cancelRetry();
     const retryIn = this.#retry;
     this.#retry = Math.min(2 * retryIn, LAST_RETRY);
     this.#cancelRetry = this.#clock.after(retryIn, () => this.#request('apply'));

@@ -64,6 +64,17 @@ export class NodeRuleReconciler {
 
   /** Throws ApplyError; then the kernel enforces what it enforced before. */
   async apply(desired: Ruleset): Promise<Transaction> {
+    const isRead = this.#held === null;
+    try {
+      return await this.#applyOnce(desired);
+    } catch (error) {
+      // Somebody else may have changed the table since: no policy is to blame before it has been looked at.
+      if (isRead || !(error instanceof ApplyError)) throw error;
+      return await this.#applyOnce(desired);
+    }
+  }
+
+  async #applyOnce(desired: Ruleset): Promise<Transaction> {
     const change = await this.plan(desired);
     if (!isEmpty(change)) {
       // Until it has gone through, nothing is known for sure.
@@ -73,9 +84,7 @@ export class NodeRuleReconciler {
       await this.#changeElements(change);
       await this.#run('swap', change.swap);
       await this.#run('sweep', change.sweep);
-      const structure =
-        change.rename.length + change.prepare.length + change.swap.length + change.sweep.length > 0;
-      if (structure) this.#takeDigests(desired, await readTable(this.#kernel));
+      if (changesStructure(change)) await this.#takeDigests(desired);
     }
     this.#held = heldAfter(desired);
     this.#applied = desired;
@@ -88,6 +97,8 @@ export class NodeRuleReconciler {
    */
   async verify(): Promise<string[]> {
     if (this.#applied === null) return [];
+    // Should the reading fail, the next apply starts with one.
+    this.#held = null;
     const now = await this.#read();
     const differences = compare(heldAfter(this.#applied), now);
     this.#held = now;
@@ -132,10 +143,16 @@ export class NodeRuleReconciler {
     this.#unseen = [...this.#unseen.slice(-MAX_UNSEEN), generation];
   }
 
-  #takeDigests(desired: Ruleset, table: TableSnapshot | null): void {
-    const digests = chainDigests(table);
-    this.#digests = new Map([...digests].filter(([name]) => desired.chains.has(name)));
-    this.#digestGeneration = table?.generation ?? 0;
+  async #takeDigests(desired: Ruleset): Promise<void> {
+    try {
+      const table = await readTable(this.#kernel);
+      const digests = chainDigests(table);
+      this.#digests = new Map([...digests].filter(([name]) => desired.chains.has(name)));
+      this.#digestGeneration = table?.generation ?? 0;
+    } catch {
+      // The rules are in force all the same; without digests the next comparison writes every chain again.
+      this.#digests = new Map();
+    }
   }
 
   async #read(): Promise<Held> {
@@ -165,6 +182,10 @@ export class NodeRuleReconciler {
       maps: new Map(maps),
     };
   }
+}
+
+function changesStructure({ rename, prepare, swap, sweep }: Transaction): boolean {
+  return rename.length + prepare.length + swap.length + sweep.length > 0;
 }
 
 function chainDigests(table: TableSnapshot | null): Map<string, string> {
