@@ -291,6 +291,43 @@ describe('a kernel that refuses everything', () => {
   });
 });
 
+describe('a retry that waits', () => {
+  it('is not ended by a comparison that finds nothing', async () => {
+    const { kernel, submit, enforcer, inForce, clock, pass } = setUp();
+    await submit(state({ a: 1 }));
+    kernel.intercept(() => {
+      throw toNftError('ENOMEM', 'Cannot allocate memory');
+    });
+    await submit(state({ a: 2 }));
+    kernel.intercept(() => undefined);
+    enforcer.verify();
+    await enforcer.idle();
+    await pass(clock.waiting()[0] ?? 0);
+    assert.deepEqual(inForce(), ['a:2']);
+  });
+
+  it('does not outlive the enforcer', async () => {
+    const { kernel, enforcer, clock } = setUp();
+    kernel.intercept(() => {
+      throw toNftError('ENOMEM', 'Cannot allocate memory');
+    });
+    enforcer.submit(state({ a: 1 }));
+    await enforcer.close();
+    assert.deepEqual(clock.waiting(), []);
+  });
+});
+
+describe('a table that somebody changed since', () => {
+  it('is looked at again before a policy is blamed', async () => {
+    const { kernel, submit, inForce, said } = setUp();
+    await submit(state({ a: 1, b: 2 }));
+    await kernel.commands.run('delete table inet nodewall\n');
+    await submit(state({ a: 1, b: 3 }));
+    assert.deepEqual(inForce(), ['a:1', 'b:3']);
+    assert.equal(said.at(-1), 'enforced a b');
+  });
+});
+
 describe('drift', () => {
   it('is repaired, and said with what differed', async () => {
     const { kernel, submit, enforcer, inForce, said } = setUp();

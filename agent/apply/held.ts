@@ -53,8 +53,24 @@ export function heldAfter(ruleset: Ruleset): Held {
   };
 }
 
+/** Whether two rulesets differ in nothing but the members of their sets. */
+export function sameStructure(a: Ruleset, b: Ruleset): boolean {
+  return (
+    sameNames(a.chains, b.chains) &&
+    sameNames(a.sets, b.sets) &&
+    sameNames(a.maps, b.maps) &&
+    [...b.chains].every(([name, chain]) => holdsChain({ known: a.chains.get(name) ?? null }, chain))
+  );
+}
+
+function sameNames(a: ReadonlyMap<string, unknown>, b: ReadonlyMap<string, unknown>): boolean {
+  if (a.size !== b.size) return false;
+  for (const name of b.keys()) if (!a.has(name)) return false;
+  return true;
+}
+
 /** A fixed chain is named for its content, so a known one of that name is the same. */
-export function holdsChain({ known }: HeldChain, chain: Chain): boolean {
+export function holdsChain({ known }: Pick<HeldChain, 'known'>, chain: Chain): boolean {
   if (known === null) return false;
   return known === chain || chain.fixed || chainLines(known).join('\n') === chainLines(chain).join('\n');
 }

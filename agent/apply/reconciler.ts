@@ -13,7 +13,7 @@ import {
   samePolicy,
 } from './held.ts';
 import { type Kernel, readMap, readSet, readTable, toBatches } from './kernel.ts';
-import { type Command, isEmpty, type Transaction, transaction } from './transaction.ts';
+import { type Command, type Transaction, transaction, transactionBetween } from './transaction.ts';
 
 /** The kernel refused a part of a transaction; what was in force still is. */
 export class ApplyError extends Error {
@@ -43,8 +43,10 @@ const MAX_UNSEEN = 255;
  */
 export class NodeRuleReconciler {
   readonly #kernel: Kernel;
-  /** Null: unknown, to be read from the kernel before the next change. */
-  #held: Held | null = null;
+  /** What the kernel holds, exactly; null where that isn't known. */
+  #exact: Ruleset | null = null;
+  /** Else what was last found there; null: to be read before the next change. */
+  #found: Held | null = null;
   #digests: ReadonlyMap<string, string> = new Map();
   #applied: Ruleset | null = null;
   /** Generation of the nf_tables ruleset (see nft_generation) up to which `#digests` was taken. */
@@ -58,36 +60,36 @@ export class NodeRuleReconciler {
 
   /** The transaction that `apply` would run now; changes nothing. */
   async plan(desired: Ruleset): Promise<Transaction> {
-    this.#held ??= await this.#read();
-    return transaction(this.#held, desired);
+    if (this.#exact !== null) return transactionBetween(this.#exact, desired);
+    this.#found ??= await this.#read();
+    return transaction(this.#found, desired);
   }
 
   /** Throws ApplyError; then the kernel enforces what it enforced before. */
   async apply(desired: Ruleset): Promise<Transaction> {
-    const isRead = this.#held === null;
+    const wasRead = this.#exact === null && this.#found === null;
     try {
       return await this.#applyOnce(desired);
     } catch (error) {
       // Somebody else may have changed the table since: no policy is to blame before it has been looked at.
-      if (isRead || !(error instanceof ApplyError)) throw error;
+      if (wasRead || !(error instanceof ApplyError)) throw error;
       return await this.#applyOnce(desired);
     }
   }
 
   async #applyOnce(desired: Ruleset): Promise<Transaction> {
     const change = await this.plan(desired);
-    if (!isEmpty(change)) {
-      // Until it has gone through, nothing is known for sure.
-      this.#held = null;
-      await this.#run('rename', change.rename);
-      await this.#run('prepare', change.prepare);
-      await this.#changeElements(change);
-      await this.#run('swap', change.swap);
-      await this.#run('sweep', change.sweep);
-      if (changesStructure(change)) await this.#takeDigests(desired);
-    }
-    this.#held = heldAfter(desired);
+    // Until it has gone through, nothing is known for sure.
+    this.#exact = null;
+    this.#found = null;
+    await this.#run('rename', change.rename);
+    await this.#run('prepare', change.prepare);
+    await this.#changeElements(change);
+    await this.#run('swap', change.swap);
+    await this.#run('sweep', change.sweep);
     this.#applied = desired;
+    if (changesStructure(change)) await this.#takeDigests(desired);
+    this.#exact = desired;
     return change;
   }
 
@@ -98,10 +100,10 @@ export class NodeRuleReconciler {
   async verify(): Promise<string[]> {
     if (this.#applied === null) return [];
     // Should the reading fail, the next apply starts with one.
-    this.#held = null;
-    const now = await this.#read();
-    const differences = compare(heldAfter(this.#applied), now);
-    this.#held = now;
+    this.#exact = null;
+    this.#found = await this.#read();
+    const differences = compare(heldAfter(this.#applied), this.#found);
+    if (differences.length === 0) this.#exact = this.#applied;
     return differences;
   }
 

@@ -10,7 +10,7 @@ import {
 } from '../render/nfttext.ts';
 import { type Chain, type ChainVerdict, type Ruleset, TABLE, targets } from '../render/ruleset.ts';
 import { type MapChange, type MemberChange, mapChange, memberChange } from './elementchange.ts';
-import { type Held, holdsChain, sameHook, samePolicy } from './held.ts';
+import { type Held, heldAfter, holdsChain, sameHook, samePolicy, sameStructure } from './held.ts';
 
 /**
  * What brings the kernel from what it holds to a ruleset. Each part is one kernel transaction; they run in this order, and only
@@ -57,11 +57,26 @@ export function transaction(held: Held, desired: Ruleset): Transaction {
       command(`rename chain ${table} ${identifier(from)} ${identifier(to)}`),
     ),
     prepare: prepare(now, desired),
-    members: [...desired.sets.values()].flatMap((set) => memberChange(now.sets.get(set.name), set) ?? []),
+    members: memberChanges(now.sets, desired),
     maps: [...desired.maps.values()].flatMap((map) => mapChange(now.maps.get(map.name), map) ?? []),
     swap: swap(now, desired),
     sweep: sweep(now, desired),
   };
+}
+
+/**
+ * From one ruleset, known to be held exactly, to another. Where they differ in members alone only the sets are looked at: one address more
+ * costs what it costs, not what 1,000 chains cost.
+ */
+export function transactionBetween(held: Ruleset, desired: Ruleset): Transaction {
+  if (!sameStructure(held, desired)) return transaction(heldAfter(held), desired);
+  return { ...NO_CHANGE, members: memberChanges(held.sets, desired) };
+}
+
+const NO_CHANGE: Transaction = { rename: [], prepare: [], members: [], maps: [], swap: [], sweep: [] };
+
+function memberChanges(held: Held['sets'], { sets }: Ruleset): MemberChange[] {
+  return [...sets.values()].flatMap((set) => memberChange(held.get(set.name), set) ?? []);
 }
 
 export function isEmpty(change: Transaction): boolean {
@@ -97,7 +112,7 @@ function needsRebuild(held: Held, desired: Ruleset): boolean {
 
 function rebuild(desired: Ruleset): Transaction {
   const replace = `add table ${table}\ndelete table ${table}\n${rulesetText(desired)}`;
-  return { rename: [], prepare: [], members: [], maps: [], swap: [command(replace)], sweep: [] };
+  return { ...NO_CHANGE, swap: [command(replace)] };
 }
 
 /**
