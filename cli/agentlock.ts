@@ -1,10 +1,10 @@
-import { readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
+import { linkSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
 import { mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CommandError, EXIT } from './exit.ts';
 
 /**
- * One agent a network namespace and state directory: two would undo each other's rules. The file names the process with its start time
+ * One agent for each network namespace and state directory: two would undo each other's rules. The file names the process with its start time
  * (proc(5), /proc/pid/stat field 22), so that one left behind by kill -9 is told from a living agent.
  */
 export interface AgentLock {
@@ -30,11 +30,17 @@ export function agentLock(stateDir: string): AgentLock {
     holder,
     async take() {
       const own = { pid: process.pid, started: startTime(process.pid), namespace: networkNamespace() };
-      const create = (): void => writeFileSync(path, JSON.stringify(own), { mode: 0o600, flag: 'wx' });
+      const draft = `${path}.${process.pid}`;
       try {
         await mkdir(stateDir, { recursive: true, mode: 0o700 });
         if ((await holder()) === null) rmSync(path, { force: true });
-        create();
+        // link(2) is all or nothing, and what it makes is complete: nobody reads half a lock.
+        writeFileSync(draft, JSON.stringify(own), { mode: 0o600 });
+        try {
+          linkSync(draft, path);
+        } finally {
+          rmSync(draft);
+        }
       } catch (error) {
         const pid = await holder();
         const reason =

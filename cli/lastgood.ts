@@ -8,6 +8,8 @@ import type { Log } from './log.ts';
 
 /** The least time between two writes (milliseconds): the first is made at once, a burst after it is one write. */
 const WRITE_INTERVAL = 500;
+/** A write that failed is tried again after this long (milliseconds). */
+const WRITE_RETRY = 10_000;
 
 interface LastGoodOptions {
   readonly stateDir: string;
@@ -73,17 +75,20 @@ function saver<T>(file: StateFile, toText: (value: T) => string, log: Log): Save
 
   async function write(): Promise<void> {
     if (waiting === null) return;
-    lastWrite = performance.now();
-    const text = toText(waiting);
+    const value = waiting;
     waiting = null;
-    if (text === written) return;
+    lastWrite = performance.now();
     try {
+      const text = toText(value);
+      if (text === written) return;
       await file.write(text);
       written = text;
     } catch (error) {
-      log.error('cannot save what must survive a restart; enforcement goes on', {
+      log.error('cannot save what must survive a restart; enforcement goes on, trying again', {
         error: (error as Error).message,
       });
+      waiting ??= value;
+      timer ??= setTimeout(() => void flush(), WRITE_RETRY).unref();
     }
   }
   function flush(): Promise<void> {

@@ -43,7 +43,7 @@ export function progress(node: string, log: Log) {
     undeclared(): void {
       log.error(`no manifest declares Node ${node}; what is enforced stays`, { node, stage: 'compile' });
     },
-    enforced({ state, failed, transaction, milliseconds }: Enforced): void {
+    enforced({ state, failed, unswept, transaction, milliseconds }: Enforced): void {
       revision++;
       const where = { node, revision, stage: 'apply' };
       const policies = Map.groupBy(state.rules, policyKey);
@@ -60,6 +60,12 @@ export function progress(node: string, log: Log) {
       for (const [policy, error] of failed) {
         const kept = policies.has(policy) ? 'its last good version stays' : 'it is left out';
         log.error(`policy cannot be applied; ${kept}`, { ...where, policy, ...errorFields(error) });
+      }
+      if (unswept !== null) {
+        log.warn('all is enforced, but what is left over could not be removed; trying again', {
+          ...where,
+          error: unswept.message,
+        });
       }
       enforced = policies;
       const changed = !isEmpty(transaction);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { NodeState } from '../../apis/compiled.ts';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import { fakeClock } from '../../test/fake/fakeclock.ts';
-import { type Call, fakeKernel } from '../../test/fake/fakekernel.ts';
+import { type Call, type FakeKernel, fakeKernel } from '../../test/fake/fakekernel.ts';
 import { closing, nodeState } from '../../test/fake/nodestate.ts';
 import { toNftError } from '../../test/fake/refusal.ts';
 import { tamper } from '../../test/fake/stranger.ts';
@@ -10,8 +10,13 @@ import { type Enforced, Enforcer } from './enforcer.ts';
 import { NodeRuleReconciler } from './reconciler.ts';
 
 /** An enforcer over the fake kernel, and all it said. */
-function setUp() {
-  const kernel = fakeKernel();
+function setUp({
+  kernel = fakeKernel(),
+  lastGood = null,
+}: {
+  kernel?: FakeKernel;
+  lastGood?: NodeState | null;
+} = {}) {
   const clock = fakeClock();
   const said: string[] = [];
   const results: Enforced[] = [];
@@ -20,6 +25,7 @@ function setUp() {
     reconciler,
     config: DEFAULT_CONFIG,
     clock,
+    lastGood: async () => lastGood,
     events: {
       enforced(result) {
         results.push(result);
@@ -314,6 +320,83 @@ describe('a retry that waits', () => {
     enforcer.submit(state({ a: 1 }));
     await enforcer.close();
     assert.deepEqual(clock.waiting(), []);
+  });
+});
+
+describe('a restart over a table that is in force', () => {
+  const before = state({ a: 1, b: 2 });
+
+  /** What an earlier run left in the kernel. */
+  async function inUse(): Promise<FakeKernel> {
+    const { kernel, submit } = setUp();
+    await submit(before);
+    return kernel;
+  }
+
+  /** The fewest rules that the index had at any moment. */
+  function watchIndex(kernel: FakeKernel): () => number {
+    let fewest = Number.POSITIVE_INFINITY;
+    kernel.intercept(() => {
+      fewest = Math.min(fewest, kernel.table()?.chains.get('ingress')?.rules.length ?? 0);
+    });
+    return () => fewest;
+  }
+
+  it('keeps a refused policy in the version of the last run', async () => {
+    const { kernel, submit, inForce } = setUp({ kernel: await inUse(), lastGood: before });
+    kernel.intercept(refusing(66));
+    await submit(state({ a: 1, b: 66 }));
+    assert.deepEqual(inForce(), ['a:1', 'b:2']);
+  });
+
+  it('keeps it too where the kernel does not say which it refused', async () => {
+    const { kernel, submit, inForce } = setUp({ kernel: await inUse(), lastGood: before });
+    kernel.intercept(refusing(66, { silently: true }));
+    await submit(state({ a: 3, b: 66 }));
+    assert.deepEqual(inForce(), ['a:3', 'b:2']);
+  });
+
+  it('touches nothing where no good version is known', async () => {
+    const { kernel, submit, inForce, said } = setUp({ kernel: await inUse() });
+    kernel.intercept(refusing(66, { silently: true }));
+    await submit(state({ a: 3, b: 66 }));
+    assert.deepEqual(inForce(), ['a:1', 'b:2']);
+    assert.deepEqual(said, ['failed, again in 1000']);
+  });
+
+  it('never opens the table when it can not be read', async () => {
+    const kernel = await inUse();
+    const fewest = watchIndex(kernel);
+    let reads = 0;
+    const netlink = {
+      ...kernel.netlink,
+      snapshot: (...args: Parameters<typeof kernel.netlink.snapshot>) => {
+        if (++reads < 3) throw toNftError('EINTR', 'Interrupted system call');
+        return kernel.netlink.snapshot(...args);
+      },
+    };
+    const { submit, inForce, pass, clock } = setUp({ kernel: { ...kernel, netlink }, lastGood: before });
+    await submit(state({ a: 1, b: 3 }));
+    assert.deepEqual(inForce(), ['a:1', 'b:2']);
+    while (clock.waiting().length > 0) await pass(clock.waiting()[0] ?? 0);
+    assert.deepEqual(inForce(), ['a:1', 'b:3']);
+    assert.ok(fewest() > 0);
+  });
+});
+
+describe('a comparison', () => {
+  it('is made also where an apply is asked for meanwhile', async () => {
+    const { kernel, submit, enforcer, inForce, said } = setUp();
+    await submit(state({ a: 1 }));
+    tamper(kernel, { what: 'addsChain', pick: 7 });
+    enforcer.verify();
+    enforcer.submit(state({ a: 1 }));
+    await enforcer.idle();
+    assert.deepEqual(inForce(), ['a:1']);
+    assert.ok(
+      said.some((line) => line.startsWith('drifted')),
+      said.join('; '),
+    );
   });
 });
 

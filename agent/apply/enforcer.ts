@@ -12,6 +12,8 @@ export interface Enforced {
   readonly state: NodeState;
   /** API group/name of each policy that could not be applied, and why. */
   readonly failed: ReadonlyMap<string, Error>;
+  /** Why what nothing leads to any more could not be removed; tried again by itself. */
+  readonly unswept: Error | null;
   readonly transaction: Transaction;
   readonly milliseconds: number;
 }
@@ -22,6 +24,15 @@ export interface EnforcerEvents {
   failed(error: Error, retryIn: number): void;
   /** The table was changed by somebody else, and has been repaired where `enforced` follows. */
   drifted(differences: readonly string[]): void;
+}
+
+export interface EnforcerParts {
+  readonly reconciler: NodeRuleReconciler;
+  readonly config: Config;
+  readonly events: EnforcerEvents;
+  readonly clock: Clock;
+  /** What an earlier run last had in force; asked for when a policy is refused before anything was applied. */
+  readonly lastGood: () => Promise<NodeState | null>;
 }
 
 export interface Clock {
@@ -43,24 +54,22 @@ export class Enforcer {
   readonly #render: (state: NodeState) => Ruleset;
   readonly #events: EnforcerEvents;
   readonly #clock: Clock;
+  readonly #lastGood: () => Promise<NodeState | null>;
   #wanted: NodeState | null = null;
+  /** What is in force; null before the first apply. */
   #good: NodeState | null = null;
-  #pending: 'nothing' | 'verify' | 'apply' = 'nothing';
+  readonly #pending = { verify: false, apply: false };
   #running: Promise<void> | null = null;
   #closed = false;
   #retry = FIRST_RETRY;
   #cancelRetry: () => void = () => {};
 
-  constructor(parts: {
-    reconciler: NodeRuleReconciler;
-    config: Config;
-    events: EnforcerEvents;
-    clock: Clock;
-  }) {
-    this.#reconciler = parts.reconciler;
-    this.#render = renderer(parts.config);
-    this.#events = parts.events;
-    this.#clock = parts.clock;
+  constructor({ reconciler, config, events, clock, lastGood }: EnforcerParts) {
+    this.#reconciler = reconciler;
+    this.#render = renderer(config);
+    this.#events = events;
+    this.#clock = clock;
+    this.#lastGood = lastGood;
   }
 
   /** The newest state wins. */
@@ -82,25 +91,26 @@ export class Enforcer {
   /** Lets a running apply end, and starts no other. Rules stay. */
   async close(): Promise<void> {
     this.#closed = true;
-    this.#pending = 'nothing';
+    Object.assign(this.#pending, { verify: false, apply: false });
     await this.idle();
     this.#cancelRetry();
   }
 
   #request(what: 'verify' | 'apply'): void {
     if (this.#closed) return;
-    if (this.#pending !== 'apply') this.#pending = what;
+    this.#pending[what] = true;
     this.#running ??= this.#run().finally(() => {
       this.#running = null;
     });
   }
 
   async #run(): Promise<void> {
-    while (this.#pending !== 'nothing') {
-      const what = this.#pending;
-      this.#pending = 'nothing';
+    while (this.#pending.verify || this.#pending.apply) {
+      const { verify, apply } = this.#pending;
+      Object.assign(this.#pending, { verify: false, apply: false });
       try {
-        if (what === 'verify' && !(await this.#differs())) continue;
+        const differs = verify && (await this.#differs());
+        if (!apply && !differs) continue;
         this.#cancelRetry();
         await this.#enforce();
       } catch (error) {
@@ -121,51 +131,56 @@ export class Enforcer {
     const started = this.#clock.now();
     const result = await this.#applyWithout(wanted);
     this.#good = result.state;
-    this.#events.enforced({ ...result, milliseconds: this.#clock.now() - started });
-    if (result.failed.size > 0) this.#scheduleRetry(() => {});
+    if (result.failed.size > 0 || result.unswept !== null) this.#scheduleRetry(() => {});
     else this.#retry = FIRST_RETRY;
+    this.#events.enforced({ ...result, milliseconds: this.#clock.now() - started });
   }
 
-  /** Applies the state; a policy that fails is replaced by its last good version, then by nothing. */
+  /** Applies the state; a policy that is refused is replaced by its last good version, then by nothing. */
   async #applyWithout(wanted: NodeState): Promise<Omit<Enforced, 'milliseconds'>> {
     const failed = new Map<string, Error>();
     let state = wanted;
     for (;;) {
       try {
-        const transaction = await this.#reconciler.apply(this.#render(state));
-        return { state, failed, transaction };
+        return { state, failed, ...(await this.#reconciler.apply(this.#render(state))) };
       } catch (error) {
-        // All that was wanted is in force; what was left over is swept by the retry.
-        if (error instanceof ApplyError && error.stage === 'sweep') throw error;
-        const source = error instanceof ApplyError || error instanceof RenderError ? error.source : null;
-        const key = source === null ? null : `${source.apiGroup}/${source.policy}`;
-        if (key === null) return await this.#applyOneByOne(wanted, toError(error));
+        // What isn't a refusal (a dump that failed) says nothing about policies: the whole is tried again later.
+        if (!(error instanceof ApplyError || error instanceof RenderError)) throw error;
+        const { source } = error;
+        if (source === null) return await this.#applyOneByOne(wanted, error);
+        const key = `${source.apiGroup}/${source.policy}`;
         if (!state.rules.some((rule) => policyKey(rule) === key)) throw error;
-        state = substitute(state, key, failed.has(key) ? null : this.#good);
-        failed.set(key, failed.get(key) ?? toError(error));
+        state = substitute(state, key, failed.has(key) ? null : await this.#goodState());
+        failed.set(key, failed.get(key) ?? error);
       }
     }
   }
 
+  async #goodState(): Promise<NodeState | null> {
+    return this.#good ?? (await this.#lastGood());
+  }
+
   /**
-   * The kernel didn't say which rule it refused: what hasn't changed is applied first, then each changed policy by itself.
+   * The kernel didn't say which rule it refused: every changed policy is taken back to its last good version, then each is tried by itself.
+   * Where no good state is known and a table is there, that would open what the table closes: nothing is touched.
    */
   async #applyOneByOne(wanted: NodeState, first: Error): Promise<Omit<Enforced, 'milliseconds'>> {
-    const suspects = changedPolicies(wanted, this.#good);
-    if (suspects.length === 0) throw first;
+    const good = await this.#goodState();
+    const suspects = changedPolicies(wanted, good);
+    if (suspects.length === 0 || (good === null && (await this.#reconciler.holdsTable()))) throw first;
     const failed = new Map<string, Error>();
-    let state = suspects.reduce((rest, key) => substitute(rest, key, this.#good), wanted);
-    let transaction = await this.#reconciler.apply(this.#render(state));
+    let state = suspects.reduce((rest, key) => substitute(rest, key, good), wanted);
+    let applied = await this.#reconciler.apply(this.#render(state));
     for (const key of suspects) {
       const next = substitute(state, key, wanted);
       try {
-        transaction = await this.#reconciler.apply(this.#render(next));
+        applied = await this.#reconciler.apply(this.#render(next));
         state = next;
       } catch (error) {
         failed.set(key, toError(error));
       }
     }
-    return { state, failed, transaction };
+    return { state, failed, ...applied };
   }
 
   #scheduleRetry(announce: (retryIn: number) => void): void {

@@ -13,7 +13,13 @@ import {
   samePolicy,
 } from './held.ts';
 import { type Kernel, readMap, readSet, readTable, toBatches } from './kernel.ts';
-import { type Command, type Transaction, transaction, transactionBetween } from './transaction.ts';
+import {
+  type Command,
+  replacement,
+  type Transaction,
+  transaction,
+  transactionBetween,
+} from './transaction.ts';
 
 /** The kernel refused a part of a transaction; what was in force still is. */
 export class ApplyError extends Error {
@@ -33,6 +39,12 @@ export class ApplyError extends Error {
   }
 }
 
+export interface Applied {
+  readonly transaction: Transaction;
+  /** Why what nothing leads to any more could not be removed. */
+  readonly unswept: ApplyError | null;
+}
+
 const MAX_UNSEEN = 255;
 
 /**
@@ -49,6 +61,8 @@ export class NodeRuleReconciler {
   #found: Held | null = null;
   #digests: ReadonlyMap<string, string> = new Map();
   #applied: Ruleset | null = null;
+  /** The next apply replaces the table. */
+  #replace = false;
   /** Generation of the nf_tables ruleset (see nft_generation) up to which `#digests` was taken. */
   #digestGeneration = 0;
   /** Commits of ours that no event has told of yet: each is one generation in (before, after]. */
@@ -62,11 +76,14 @@ export class NodeRuleReconciler {
   async plan(desired: Ruleset): Promise<Transaction> {
     if (this.#exact !== null) return transactionBetween(this.#exact, desired);
     this.#found ??= await this.#read();
-    return transaction(this.#found, desired);
+    return this.#replace ? replacement(desired) : transaction(this.#found, desired);
   }
 
-  /** Throws ApplyError; then the kernel enforces what it enforced before. */
-  async apply(desired: Ruleset): Promise<Transaction> {
+  /**
+   * Throws ApplyError where the kernel refuses it, NftError where the kernel can't be read; then it enforces what it enforced before (members
+   * of sets in use may be changed already). What can't be swept is no failure: all that is wanted is in force.
+   */
+  async apply(desired: Ruleset): Promise<Applied> {
     const wasRead = this.#exact === null && this.#found === null;
     try {
       return await this.#applyOnce(desired);
@@ -77,7 +94,7 @@ export class NodeRuleReconciler {
     }
   }
 
-  async #applyOnce(desired: Ruleset): Promise<Transaction> {
+  async #applyOnce(desired: Ruleset): Promise<Applied> {
     const change = await this.plan(desired);
     // Until it has gone through, nothing is known for sure.
     this.#exact = null;
@@ -86,11 +103,36 @@ export class NodeRuleReconciler {
     await this.#run('prepare', change.prepare);
     await this.#changeElements(change);
     await this.#run('swap', change.swap);
-    await this.#run('sweep', change.sweep);
     this.#applied = desired;
+    const unswept = await this.#sweep(change);
     if (changesStructure(change)) await this.#takeDigests(desired);
-    this.#exact = desired;
-    return change;
+    if (unswept === null) this.#exact = desired;
+    return { transaction: change, unswept };
+  }
+
+  /** A name that is a word of nft's language (a stranger's, made by netlink) can't be swept: then the table is replaced next time. */
+  async #sweep({ sweep }: Transaction): Promise<ApplyError | null> {
+    try {
+      await this.#run('sweep', sweep);
+      this.#replace = false;
+      return null;
+    } catch (error) {
+      if (!(error instanceof ApplyError)) throw error;
+      this.#replace = error.cause instanceof NftError && error.cause.code === 'SYNTAX';
+      return error;
+    }
+  }
+
+  /** Whether there is a table of ours, of whatever content. */
+  async holdsTable(): Promise<boolean> {
+    return (await readTable(this.#kernel)) !== null;
+  }
+
+  /** Forgets what was vouched for: events were lost, so anything may have been changed. */
+  distrust(): void {
+    this.#digests = new Map();
+    this.#exact = null;
+    this.#found = null;
   }
 
   /**
