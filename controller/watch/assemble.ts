@@ -90,13 +90,22 @@ function settle<T extends Tier | ClusterNetworkPolicy>(
     inForce.delete(identity);
     doubtful.set(identity, place?.file ?? '');
   }
+  const halves = known.filter((content) => isPerhapsHalf(content, memory)).map(({ file }) => file);
   for (const [identity, item] of remembered) {
     if (inForce.has(identity)) continue;
     const file = doubtful.get(identity);
     if (file !== undefined) inForce.set(identity, { file, object: item.object });
-    else if (isUnder(item.file, lost)) inForce.set(identity, item);
+    else if (isUnder(item.file, lost) || halves.includes(item.file)) inForce.set(identity, item);
   }
   return inForce;
+}
+
+/**
+ * A file cut off in an object's kind or name parses, and holds an invalid object that nobody knows: perhaps what is left of one that it
+ * held. Until that is mended nothing it held is taken away.
+ */
+function isPerhapsHalf({ rejected }: FileContent, memory: Memory): boolean {
+  return [...rejected].some((identity) => !memory.has(identity));
 }
 
 function toLoadProblem<T extends ClusterObject>(

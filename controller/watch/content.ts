@@ -124,14 +124,21 @@ function addTo(content: FileContent, object: ClusterObject, lineOf: (path: Field
   if (field !== undefined) list.fieldLines.push(lineOf(field));
 }
 
+interface Broken {
+  readonly reason: string;
+  readonly line: number;
+  readonly unreadable?: boolean;
+  readonly severity?: 'error' | 'warning';
+}
+
 /** A problem of the file itself; what it held is not known then. */
 export function addBroken(
   content: FileContent,
-  { reason, line, unreadable = false }: { reason: string; line: number; unreadable?: boolean },
+  { reason, line, unreadable = false, severity = 'error' }: Broken,
 ): void {
   content.broken = true;
   const problem: LoadProblem = {
-    severity: 'error',
+    severity,
     file: content.file,
     line,
     kind: '',

@@ -159,6 +159,18 @@ describe('fileSource', () => {
     await until('c=5');
   });
 
+  it('keeps what a file held while it is cut off anywhere, or empty', async () => {
+    const whole = policy('a') + node('n');
+    for (let length = 0; length < policy('a').length - 20; length += 7) {
+      await writeFile(file('a.yaml'), whole);
+      if (length === 0) await start();
+      else await until('a=5 n');
+      await writeFile(file('a.yaml'), whole.slice(0, length));
+      for (let tries = 0; tries < 200 && latest?.problems.length === 0; tries++) await sleep(10);
+      assert.match(now(), /^a=5/, JSON.stringify(whole.slice(0, length)));
+    }
+  });
+
   it('leaves an object that is there twice as it last was', async () => {
     await writeFile(file('a.yaml'), policy('a') + node('n', '{v: "1"}'));
     await start();

@@ -12,6 +12,10 @@ export interface ReadFile {
 
 export const NO_CACHE: DocumentCache = new Map();
 
+/** What opens a file for writing first leaves it so: it is half-written, not a wish for nothing. */
+const EMPTY =
+  'is empty; what it held stays in force. Delete the file, or leave a comment in it, to take that away';
+
 /** One manifest file; never throws. */
 export async function readManifest(path: string, options: ValidateOptions): Promise<FileContent> {
   const read = await readFileBytes(path);
@@ -30,6 +34,10 @@ export function parseManifest(
   const content = emptyContent(path);
   if (!('bytes' in read)) {
     addBroken(content, read);
+    return { content, cache: NO_CACHE };
+  }
+  if (read.bytes.length === 0) {
+    addBroken(content, { reason: EMPTY, line: 0, severity: 'warning' });
     return { content, cache: NO_CACHE };
   }
   const reading: Reading = { content, options, interned: new Map() };
