@@ -4,7 +4,7 @@ import { createEnforcedNode, type EnforcedNode } from './enforced-node.ts';
 import type { Flow } from './flow.ts';
 import { kernelSuite } from './kernel-suite.ts';
 import { policy, tcp } from './manifests.ts';
-import { pause } from './until.ts';
+import { until } from './until.ts';
 import { observe } from './verdicts.ts';
 
 kernelSuite('bad input', () => {
@@ -46,7 +46,9 @@ kernelSuite('bad input', () => {
       await node.untilEnforced('3002', agent);
       await node.untilEnforced('3001', agent);
       await node.write('a.json', text);
-      await pause(700);
+      await until('the agent has read it', async () => /"level":"error".*a\.json/.test(agent.log()), {
+        limit: 5000,
+      });
       assert.deepEqual(await closedPorts(3001, 3002, 3003), [3001, 3002], agent.log());
       await node.write('b.json', [closing('b', 3003)]);
       await node.untilEnforced('3003', agent);

@@ -5,7 +5,7 @@ import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enfo
 import { leakedDuring } from './flood.ts';
 import { kernelSuite } from './kernel-suite.ts';
 import { policy, tcp, udp } from './manifests.ts';
-import { pause } from './until.ts';
+import { pause, until } from './until.ts';
 
 const CLOSED = 9;
 const MARKER = 20_000;
@@ -77,7 +77,9 @@ kernelSuite('the agent ends and starts under a flood', () => {
       await writeNext();
       await rename(node.manifests, away);
       agent = node.start();
-      await pause(1500);
+      await until('the agent waits', async () => agent.log().includes('waiting for manifests'), {
+        limit: 5000,
+      });
       assert(agent.isRunning(), `the agent should wait:\n${agent.log()}`);
       await rename(away, node.manifests);
       await node.untilEnforced(String(MARKER + generation), agent);
