@@ -46,9 +46,17 @@ kernelSuite('bad input', () => {
       await node.untilEnforced('3002', agent);
       await node.untilEnforced('3001', agent);
       await node.write('a.json', text);
-      await until('the agent has read it', async () => /"level":"error".*a\.json/.test(agent.log()), {
-        limit: 5000,
-      });
+      await until(
+        'the agent has read it',
+        async () =>
+          agent
+            .log()
+            .split('\n')
+            .some((line) => line.includes('a.json') && line.includes('"level":"error"')),
+        {
+          limit: 5000,
+        },
+      );
       assert.deepEqual(await closedPorts(3001, 3002, 3003), [3001, 3002], agent.log());
       await node.write('b.json', [closing('b', 3003)]);
       await node.untilEnforced('3003', agent);
