@@ -1,6 +1,7 @@
 import { linkSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
-import { mkdir, readFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { makeStateDirectory } from '../agent/receive/statefile.ts';
 import { CommandError, EXIT } from './exit.ts';
 
 /**
@@ -32,7 +33,7 @@ export function agentLock(stateDir: string): AgentLock {
       const own = { pid: process.pid, started: startTime(process.pid), namespace: networkNamespace() };
       const draft = `${path}.${process.pid}`;
       try {
-        await mkdir(stateDir, { recursive: true, mode: 0o700 });
+        await makeStateDirectory(stateDir);
         if ((await holder()) === null) rmSync(path, { force: true });
         // link(2) is all or nothing, and what it makes is complete: nobody reads half a lock.
         writeFileSync(draft, JSON.stringify(own), { mode: 0o600 });

@@ -71,11 +71,11 @@ export async function loadNode(
   options: NodeOptions,
 ): Promise<{ state: NodeState; config: Config; invalid: boolean }> {
   if (options.names !== undefined) {
-    throw new CommandError(EXIT.usage, '--names: fqdn peers are not supported yet');
+    process.stderr.write('--names has no effect: fqdn peers are not supported yet, so no policy has one\n');
   }
   const config = await loadConfig(options.config);
   const { objects, problems } = await load(options);
-  if (problems.some(({ unreadable }) => unreadable)) {
+  if (problems.some(({ unreadable, file }) => unreadable && options.manifests.includes(file))) {
     throw new CommandError(EXIT.invalid, 'the manifests cannot be read; see above');
   }
   const state = viewOf(compile(objects), options.node);

@@ -173,6 +173,8 @@ function addDump(program: Command, done: Done): void {
       .addOption(manifests(true))
       .addOption(config());
     if (stage !== 'objects') command.addOption(node());
+    // They print JSON anyway; scripts may say so.
+    if (stage !== 'transaction') command.addOption(output('json'));
     if (stage === 'transaction') {
       command.addOption(
         new Option('--from-empty', 'as if the kernel held nothing; needs no permissions').default(false),

@@ -17,7 +17,7 @@ import { type Held, heldAfter, holdsChain, sameHook, samePolicy, sameStructure }
  * `swap` changes which rules packets go through (members of sets in use change in 3):
  *
  * 1. rename: chains whose rules we can't vouch for are moved aside; they stay in force.
- * 2. prepare: new sets and new fixed chains, not reachable from any hook yet. Anonymous interval sets and set members
+ * 2. prepare: new sets, and new chains: the fixed ones with their rules, which no hook leads to yet; the others empty. Anonymous interval sets and set members
  *    must be there a transaction before they are used: measured, else packets leak in the moment after the commit.
  * 3. members, maps: elements of address sets and of the index's port maps, by netlink, in one batch.
  * 4. swap: the rules of base and index chains.
@@ -188,9 +188,10 @@ function prepare(held: Held, desired: Ruleset): Command[] {
       command(`add map ${table} ${identifier(map.name)} { ${mapLines(map, false).join('; ')}; }`),
     );
   }
-  const chains = [...desired.chains.values()].filter((chain) => chain.fixed && !held.chains.has(chain.name));
+  // All that are new, in the order of the ruleset: `nft list` shows them so. Base and index chains are empty until the swap.
+  const chains = [...desired.chains.values()].filter((chain) => !held.chains.has(chain.name));
   for (const chain of chains) commands.push(addChain(chain));
-  for (const chain of chains) commands.push(...addRules(chain));
+  for (const chain of chains) if (chain.fixed) commands.push(...addRules(chain));
   return commands;
 }
 
@@ -219,7 +220,6 @@ function swap(held: Held, desired: Ruleset): Command[] {
     // Without its flag the table is switched on again.
     ...(held.dormant ? [command(`add table ${table}`)] : []),
     ...[...desired.chains.values()].filter(repoliced).map(addChain),
-    ...changed.filter((chain) => !known(chain)).map(addChain),
     ...changed.filter(known).map(({ name }) => command(`flush chain ${table} ${identifier(name)}`)),
     ...changed.flatMap(addRules),
   ];

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { constants } from 'node:fs';
 import { mkdir, open, readFile, rename, rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 
 /**
  * The file in the state directory that must survive a restart, a crash and a power cut. One header line with the length and SHA-256 of
@@ -34,7 +34,7 @@ export function stateFile(directory: string, name: string): StateFile {
       return verified(path, text);
     },
     async write(body) {
-      await mkdir(directory, { recursive: true, mode: 0o700 });
+      await makeStateDirectory(directory);
       // One name: what a crash left behind is written over. The agent's lock makes us the only writer.
       const temporary = `${path}.new`;
       try {
@@ -47,6 +47,14 @@ export function stateFile(directory: string, name: string): StateFile {
       }
     },
   };
+}
+
+/** Mode 0700. The last step is made by itself: Node's recursive mkdir never ends in /proc, which answers ENOENT for ever. */
+export async function makeStateDirectory(path: string): Promise<void> {
+  await mkdir(dirname(path), { recursive: true });
+  await mkdir(path, { mode: 0o700 }).catch((error: unknown) => {
+    if (!isCode(error, 'EEXIST')) throw error;
+  });
 }
 
 function header(body: string): string {

@@ -14,6 +14,22 @@ export function isList(raw: FieldMap): boolean {
   return typeof raw.kind === 'string' && raw.kind.endsWith('List') && Array.isArray(raw.items);
 }
 
+/** Kinds that are lists of what is read here; another kind may end in List and be none. */
+const LISTS = [
+  'List',
+  'NodeList',
+  'PodList',
+  'NamespaceList',
+  'TierList',
+  'ClusterNetworkPolicyList',
+  'ClusterGroupList',
+];
+
+/** Whether an object says that it is a List and holds no list: what it should hold would be lost without a word. */
+export function isListWithoutItems(raw: FieldMap): boolean {
+  return typeof raw.kind === 'string' && LISTS.includes(raw.kind) && !Array.isArray(raw.items);
+}
+
 /**
  * The objects in a document: itself, or what a list in it holds, at any depth. What the API hands out as a typed list
  * (PodList) doesn't repeat kind and apiVersion in its items; they are filled in.

@@ -1,6 +1,7 @@
 import { DEFAULT_CONFIG, type FailsafeEntry } from '../config.ts';
 import type { ApiGroup, ClusterObject } from '../objects.ts';
 import { asFields, type FieldMap } from '../schema/jsonschema.ts';
+import { isListWithoutItems } from './lists.ts';
 import { nearest } from './nearest.ts';
 import { validateNamespace, validateNode, validatePod } from './node.ts';
 import { validatePolicy } from './policy.ts';
@@ -46,6 +47,10 @@ function validateFields(raw: FieldMap, options: ValidateOptions, found: Findings
   checkText(apiVersion, 'apiVersion', found);
   checkText(kind, 'kind', found);
   if (typeof apiVersion !== 'string' || typeof kind !== 'string') return null;
+  if (isListWithoutItems(raw)) {
+    found.error(['items'], `must be a list of objects, not ${show(raw.items)}`);
+    return null;
+  }
   const [group = '', version = ''] = apiVersion.includes('/') ? apiVersion.split('/', 2) : ['', apiVersion];
   if (group === '' && version === 'v1') {
     if (kind === 'Node') return validateNode(raw, found);

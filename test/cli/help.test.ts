@@ -57,7 +57,6 @@ const WRONG: readonly (readonly [args: readonly string[], message: RegExp])[] = 
   [['compile', ...FLAGSHIP], /--node/],
   [['compile', '--node', 'cp-1'], /--manifests/],
   [['compile', ...FLAGSHIP, '--node', 'cp-1', '-o', 'text'], /Allowed choices/],
-  [['compile', ...FLAGSHIP, '--node', 'cp-1', '--names', 'x'], /not supported yet/],
   [['explain', ...FLAGSHIP, '--node', 'cp-1'], /give --flow/],
   [['explain', ...FLAGSHIP, '--node', 'cp-1', '--flow', FLOW, '--flows', 'x'], /cannot be used with/],
   [['agent', '--node', 'cp-1'], /give --manifests/],
