@@ -48,7 +48,8 @@ function validateFields(raw: FieldMap, options: ValidateOptions, found: Findings
   checkText(kind, 'kind', found);
   if (typeof apiVersion !== 'string' || typeof kind !== 'string') return null;
   if (isListWithoutItems(raw)) {
-    found.error(['items'], `must be a list of objects, not ${show(raw.items)}`);
+    const what = raw.items === undefined ? 'is missing; it is' : `must not be ${show(raw.items)}, but`;
+    found.error(['items'], `${what} the list of the objects`);
     return null;
   }
   const [group = '', version = ''] = apiVersion.includes('/') ? apiVersion.split('/', 2) : ['', apiVersion];

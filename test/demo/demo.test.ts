@@ -94,7 +94,10 @@ kernelSuite('demo', function () {
     const { status, output } = await start([], { NODEWALL_BIN: program }).ended;
     assert.equal(status, 1, output);
     assert.match(output, /worker-1 192\.168\.10\.21 +cp-1 +TCP 10250 +Allow +✗ silence +failsafe/);
-    assert.match(output, /! silence, not answered\n +! failsafe did not count it\n +! protect-api\/drop-rest counted it/);
+    assert.match(
+      output,
+      /! silence, not answered\n +! failsafe did not count it\n +! protect-api\/drop-rest counted it/,
+    );
     assert.match(
       output,
       /Not as expected:\n {2}worker-1 \(IPv4\) to cp-1 TCP 10250: silence, not answered\n/,
