@@ -21,7 +21,7 @@ if (!sources.every((source) => modified(source) <= built)) {
     path.dirname(createRequire(import.meta.url).resolve('cmake-js/package.json')),
     'bin/cmake-js',
   );
-  const { status, error } = spawnSync(process.execPath, [cmakeJs, 'compile', '--parallel', '2'], {
+  const { status, error } = spawnSync(process.execPath, [cmakeJs, 'compile', '--parallel', '2', '--log-level', 'warn'], {
     cwd: here,
     stdio: 'inherit',
   });
