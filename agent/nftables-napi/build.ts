@@ -21,10 +21,14 @@ if (!sources.every((source) => modified(source) <= built)) {
     path.dirname(createRequire(import.meta.url).resolve('cmake-js/package.json')),
     'bin/cmake-js',
   );
-  const { status, error } = spawnSync(process.execPath, [cmakeJs, 'compile', '--parallel', '2', '--log-level', 'warn'], {
-    cwd: here,
-    stdio: 'inherit',
-  });
+  const { status, error } = spawnSync(
+    process.execPath,
+    [cmakeJs, 'compile', '--parallel', '2', '--log-level', 'warn'],
+    {
+      cwd: here,
+      stdio: 'inherit',
+    },
+  );
   if (error) throw error;
   process.exitCode = status ?? 1;
 }

@@ -87,7 +87,7 @@ describe('dispatch', () => {
 
   it('gives ICMP and IGMP a chain only where a rule names them', () => {
     const found = lines([entry('a', { protocol: 'icmpv6', type: 128 }), entry('any')]);
-    assert.deepEqual(found['in-ipv6-icmp'], ['jump a', 'jump any']);
+    assert.deepEqual(found['in-icmpv6'], ['jump a', 'jump any']);
     assert.equal(found['in-icmp'], undefined);
   });
 

@@ -27,7 +27,7 @@ export interface Entry {
 export type Scope = ReadonlyMap<PortProtocol, readonly PortRange[]> | null;
 
 const PORT_PROTOCOLS = ['tcp', 'udp', 'sctp'] as const;
-const OTHER_PROTOCOLS = ['icmp', 'ipv6-icmp', 'igmp'] as const;
+const OTHER_PROTOCOLS = ['icmp', 'icmpv6', 'igmp'] as const;
 /** A range of at most so many ports is single elements of the hash map: hash look-ups are faster than interval ones. */
 const EXPAND_PORTS = 16;
 /** Jumps and map elements that a segment may have for each of its rules, before its widest rules are tried for every port. */
@@ -71,8 +71,7 @@ export function indexedDispatch(name: string, entries: readonly Entry[], scope: 
 }
 
 function names(protocol: L4Protocol): (service: Service) => boolean {
-  const wanted = protocol === 'ipv6-icmp' ? 'icmpv6' : protocol;
-  return (service) => service.protocol === wanted;
+  return (service) => service.protocol === protocol;
 }
 
 interface PortEntry {

@@ -41,7 +41,8 @@ export interface NftRule {
   readonly comment: string | null;
 }
 
-export type L4Protocol = 'tcp' | 'udp' | 'sctp' | 'icmp' | 'ipv6-icmp' | 'igmp';
+/** Words of nft's own grammar: `ipv6-icmp` would be looked up in /etc/protocols, which a small system lacks. */
+export type L4Protocol = 'tcp' | 'udp' | 'sctp' | 'icmp' | 'icmpv6' | 'igmp';
 export type PortProtocol = 'tcp' | 'udp' | 'sctp';
 
 export type Match =

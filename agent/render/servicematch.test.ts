@@ -46,7 +46,7 @@ const TABLE: readonly [string, readonly Service[], readonly string[]][] = [
     ],
     ['meta l4proto . th dport { tcp . 53, udp . 53 }'],
   ],
-  ['whole ICMP', [{ protocol: 'icmp' }, { protocol: 'icmpv6' }], ['meta l4proto { icmp, ipv6-icmp }']],
+  ['whole ICMP', [{ protocol: 'icmp' }, { protocol: 'icmpv6' }], ['meta l4proto { icmp, icmpv6 }']],
   ['an ICMP type', [{ protocol: 'icmp', type: 8 }], ['icmp type 8']],
   ['a type and code', [{ protocol: 'icmpv6', type: 1, code: 4 }], ['icmpv6 type 1 icmpv6 code 4']],
   [

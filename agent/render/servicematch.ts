@@ -31,7 +31,7 @@ export function serviceMatches(services: readonly Service[]): Match[][] {
   }
   const wholeIcmp = icmp.filter((service) => service.type === undefined).map((service) => service.protocol);
   const wholeIgmp = igmp.some((service) => service.type === undefined && service.group === undefined);
-  const whole: L4Protocol[] = wholeIcmp.map((protocol) => (protocol === 'icmp' ? 'icmp' : 'ipv6-icmp'));
+  const whole: L4Protocol[] = [...wholeIcmp];
   if (wholeIgmp) whole.push('igmp');
   const allPorts = ports.every((service) => service.ports === undefined && service.sourcePorts === undefined);
   if (allPorts) whole.push(...new Set(ports.map((service) => service.protocol)));

@@ -423,7 +423,7 @@ const RULES = [
   'icmp type . icmp code { 3 . 0-255, 8 . 0 } counter drop',
   'igmp type { 17, 22 } ip daddr 224.0.0.1 counter drop',
   'meta l4proto { tcp, udp } counter accept',
-  'meta l4proto ipv6-icmp counter drop',
+  'meta l4proto icmpv6 counter drop',
   'tcp dport { 22, 80-90 } ip6 saddr fd00::/64 counter goto z',
   'sctp sport 1-1023 counter drop',
   'meta l4proto . th dport { tcp . 22, udp . 53-60 } counter accept',

@@ -12,7 +12,7 @@ export interface ParsedRule {
 const NAME = '[A-Za-z][A-Za-z0-9_.-]{0,254}';
 const NUMBER = '\\d{1,10}';
 const RANGE = '\\d{1,5}(?:-\\d{1,5})?';
-const PROTOCOL = '(?:tcp|udp|sctp|icmp|ipv6-icmp|igmp)';
+const PROTOCOL = '(?:tcp|udp|sctp|icmp|icmpv6|igmp)';
 const PORTS = '(?:tcp|udp|sctp)';
 const VERDICT = `(?:jump|goto) ${NAME}`;
 

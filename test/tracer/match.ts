@@ -43,7 +43,7 @@ const PROTOCOL_NUMBERS: Readonly<Record<L4Protocol, number>> = {
   igmp: 2,
   tcp: 6,
   udp: 17,
-  'ipv6-icmp': 58,
+  icmpv6: 58,
   sctp: 132,
 };
 

@@ -230,7 +230,7 @@ const MATCHES: readonly {
   },
   { match: { match: 'nfproto', family: 6 }, yes: [{ family: 6 }], no: [{}] },
   {
-    match: { match: 'l4proto', protocols: ['ipv6-icmp', 'igmp'] },
+    match: { match: 'l4proto', protocols: ['icmpv6', 'igmp'] },
     yes: [{ protocol: PROTOCOLS.icmpv6 }, { protocol: PROTOCOLS.igmp, family: 6 }],
     no: [{}, { protocol: PROTOCOLS.icmp }],
   },
