@@ -59,7 +59,7 @@ export function formatAddress({ family, value }: Address): string {
 }
 
 /** The bits of an address that a prefix of this length leaves free, all set. */
-export function hostMask(family: Family, length: number): bigint {
+function hostMask(family: Family, length: number): bigint {
   return (1n << BigInt(BITS[family] - length)) - 1n;
 }
 

@@ -48,7 +48,7 @@ export async function load({ manifests }: InputOptions): Promise<Loaded> {
   return loaded;
 }
 
-export function printProblems(problems: readonly Problem[]): void {
+function printProblems(problems: readonly Problem[]): void {
   for (const problem of problems) process.stderr.write(`${formatProblem(problem)}\n`);
 }
 
@@ -57,7 +57,7 @@ export function hasErrors(problems: readonly Problem[]): boolean {
 }
 
 /** What one node must enforce. Throws where no manifest declares the node. */
-export function viewOf(compiled: Compiled, node: string): NodeState {
+function viewOf(compiled: Compiled, node: string): NodeState {
   if (compiled.nodeAddresses.has(node)) return nodeView(compiled, node);
   const known = [...compiled.nodeAddresses.keys()].sort().slice(0, 10).join(', ');
   throw new CommandError(

@@ -8,7 +8,7 @@ import type { Chain, Match, NamedSet, NftRule, Statement } from './ruleset.ts';
 import { serviceMatches } from './servicematch.ts';
 
 /** How an nft rule says "in this AddressSet", in one family: a set, the only prefix, everything, or never. */
-export type AddressMatch =
+type AddressMatch =
   | { readonly kind: 'set'; readonly set: NamedSet }
   | { readonly kind: 'cidr'; readonly cidr: Cidr }
   | { readonly kind: 'all' }
@@ -20,7 +20,7 @@ const FAMILIES = [4, 6] as const;
  * A set whose members can change is always a named set, also while empty, so that a change of members is never
  * a change of rules. What is fixed and one prefix stands in the rule itself: the kernel walks a table's sets one by one.
  */
-export function addressMatch(set: AddressSet, family: Family): AddressMatch {
+function addressMatch(set: AddressSet, family: Family): AddressMatch {
   const members: FamilyMembers = family === 4 ? set.members.v4 : set.members.v6;
   if (coversFamily(members)) return { kind: 'all' };
   if (!set.dynamic && memberCount(members) === 0) return { kind: 'none' };
@@ -53,7 +53,7 @@ export function addressAlternatives(set: AddressSet | null, field: 'saddr' | 'da
   return found.flatMap(([family, match]) => alternative(family, match, field) ?? []);
 }
 
-export interface AddressAlternative {
+interface AddressAlternative {
   /** Null is both. */
   readonly family: Family | null;
   readonly matches: readonly Match[];

@@ -24,7 +24,7 @@ export function checkCidr(text: string, path: FieldPath, found: Findings): Cidr 
 }
 
 /** `address/length`, always with the length. */
-export function cidrText(cidr: Cidr): string {
+function cidrText(cidr: Cidr): string {
   return `${formatAddress(cidr)}/${cidr.length}`;
 }
 

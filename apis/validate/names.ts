@@ -20,13 +20,13 @@ export const SUBDOMAIN_FORM =
   'lower-case letters, digits, "-" and ".", starting and ending with a letter or digit, at most 253 characters';
 
 /** `example.com/role` or `role`. */
-export function isLabelKey(key: string): boolean {
+function isLabelKey(key: string): boolean {
   const slash = key.indexOf('/');
   const name = key.slice(slash + 1);
   return name.length <= 63 && LABEL_NAME.test(name) && (slash < 0 || isSubdomain(key.slice(0, slash)));
 }
 
-export function isLabelValue(value: string): boolean {
+function isLabelValue(value: string): boolean {
   return value === '' || (value.length <= 63 && LABEL_NAME.test(value));
 }
 

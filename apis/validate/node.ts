@@ -7,7 +7,7 @@ import type { FieldPath, Findings } from './problem.ts';
 import { hasError, show } from './problem.ts';
 
 /** Further addresses of a Node, comma-separated. */
-export const ADDRESSES_ANNOTATION = 'nodewall.io/addresses';
+const ADDRESSES_ANNOTATION = 'nodewall.io/addresses';
 
 export function validateNode(raw: FieldMap, found: Findings): Node | null {
   const { name, labels } = readMetadata(raw, isSubdomain, found);

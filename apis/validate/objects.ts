@@ -43,11 +43,3 @@ export function checkTierReferences(
 }
 
 const BUILT_IN_NAMES = ['emergency', 'securityops', 'networkops', 'platform', 'application', 'baseline'];
-
-/** Everything that can be wrong between objects, save the same object twice, which only a reader of files can see. */
-export function checkObjects(objects: {
-  readonly tiers: readonly Tier[];
-  readonly policies: readonly ClusterNetworkPolicy[];
-}): CrossProblem<Tier | ClusterNetworkPolicy>[] {
-  return [...checkTiers(objects.tiers), ...checkTierReferences(objects.policies, objects.tiers)];
-}

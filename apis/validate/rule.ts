@@ -5,7 +5,7 @@ import { checkPeer, toPeer } from './peer.ts';
 import type { FieldPath, Findings } from './problem.ts';
 import { checkPort, checkProtocol, toPort, toProtocol } from './service.ts';
 
-export const PEER_FIELD = { ingress: 'from', egress: 'to' } as const;
+const PEER_FIELD = { ingress: 'from', egress: 'to' } as const;
 
 /** What the schema can't say of one rule. */
 export function checkRule(

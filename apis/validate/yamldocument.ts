@@ -13,7 +13,7 @@ import type { FieldPath } from '../schema/jsonschema.ts';
 import { showText } from './problem.ts';
 
 /** Reading takes about 300 times the text in memory: more would not fit an agent. */
-export const MAX_DOCUMENT_BYTES = 4 * 1024 * 1024;
+const MAX_DOCUMENT_BYTES = 4 * 1024 * 1024;
 
 export type YamlResult =
   | { readonly value: unknown; readonly lineOf: (path: FieldPath) => number }

@@ -1,7 +1,7 @@
 import type { ApiGroup, Tier } from '../../apis/objects.ts';
 import { BUILT_IN_TIERS } from '../../apis/validate/builtintiers.ts';
 
-export const DEFAULT_TIER = 'application';
+const DEFAULT_TIER = 'application';
 
 /**
  * The priority of the tier a policy names: built-in (any case of the Antrea names), else an object of the policy's own API group,

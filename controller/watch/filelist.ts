@@ -11,7 +11,7 @@ export interface FileList {
 }
 
 /** Whether a file in a manifests directory is read: hidden ones and editors' temporary files are not. */
-export function isManifestName(name: string): boolean {
+function isManifestName(name: string): boolean {
   return !name.startsWith('.') && /\.(ya?ml|json)$/i.test(name);
 }
 

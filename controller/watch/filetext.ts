@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import { readFile, stat } from 'node:fs/promises';
 
 /** Larger files are refused: they would not fit the memory of an agent. */
-export const MAX_FILE_BYTES = 64 * 1024 * 1024;
+const MAX_FILE_BYTES = 64 * 1024 * 1024;
 
 export type FileBytes =
   | { readonly bytes: Buffer }
@@ -51,7 +51,7 @@ function encodingReason(bytes: Buffer): string {
 }
 
 /** 1-based line of a byte. */
-export function lineAt(bytes: Uint8Array, offset: number): number {
+function lineAt(bytes: Uint8Array, offset: number): number {
   let line = 1;
   for (let at = bytes.indexOf(10); at >= 0 && at < offset; at = bytes.indexOf(10, at + 1)) line++;
   return line;

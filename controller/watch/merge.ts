@@ -72,7 +72,7 @@ function duplicateProblem<T extends ClusterObject>(
   return { severity: 'error', file, line, kind: object.kind, name: displayName(object), path: '', message };
 }
 
-export function displayName(object: ClusterObject): string {
+function displayName(object: ClusterObject): string {
   return 'namespace' in object ? `${object.namespace}/${object.name}` : object.name;
 }
 
