@@ -27,8 +27,11 @@ describe('output', function () {
   it('has colours on a terminal, not in a pipe, and none where NO_COLOR says so', async () => {
     const quoted = compile().join(' ');
     const terminal = ['script', '--quiet', '--return', '--command', quoted, '/dev/null'];
+    // `script` runs the command in $SHELL; Node has no colours where CI is set (tty.getColorDepth).
     const env = {
       TERM: 'xterm-256color',
+      SHELL: '/bin/sh',
+      CI: undefined,
       NO_COLOR: undefined,
       FORCE_COLOR: undefined,
       NODE_DISABLE_COLORS: undefined,
