@@ -42,10 +42,24 @@ export interface CompiledRule {
   readonly action: RuleAction;
   readonly mode: PolicyMode;
   readonly traffic: PolicyTraffic;
-  /** Ids of the AddressSets that stand for the peers: none (any address) or one. */
+  /**
+   * Ids of the AddressSets that stand for the peers with addresses: none or one. A peer of the rule is one in the AddressSet, or behind
+   * one of the interface groups, or (alone, egress) in the ServiceSet; all three empty is anybody.
+   */
   readonly addressSets: readonly string[];
-  /** Sorted, without duplicates; empty is all traffic of every protocol. */
+  /** Link groups of the peers that are such, as they are written, sorted: names are the agent's to look up. */
+  readonly interfaceGroups: readonly (string | number)[];
+  /** Ids of the ServiceSets that `toServices` stands for: none or one. */
+  readonly serviceSets: readonly string[];
+  /** Sorted, without duplicates; empty is all traffic of every protocol (with a ServiceSet: what that says). */
   readonly services: readonly Service[];
+  /** What to write of each new connection that matches; null is nothing. Rules of an Audit policy always have it. */
+  readonly log: RuleLog | null;
+}
+
+export interface RuleLog {
+  /** `logLabel`; '' where there is none. */
+  readonly label: string;
 }
 
 /** A policy's rules, and the nodes each applies to. */
@@ -62,9 +76,27 @@ export interface AddressSet {
   readonly id: string;
   /** The peers in words, sorted, for comments and `explain`. */
   readonly description: string;
-  /** Whether members can change without a policy edit (a selector is among the peers). */
+  /** Whether members can change without a policy edit (a selector or a name is among the peers). */
   readonly dynamic: boolean;
+  /** The fqdn peers, lower case, sorted: what they resolve to is added on the node (names.ts). */
+  readonly names: readonly string[];
+  /** Without what `names` resolve to, until names.ts adds it. */
   readonly members: MemberSet;
+}
+
+/** The addresses and ports that a rule's `toServices` stands for; shared by every rule that says the same. */
+export interface ServiceSet {
+  readonly id: string;
+  /** The Services as namespace/name, sorted. */
+  readonly description: string;
+  /** Sorted, without duplicates. */
+  readonly members: readonly ServiceMember[];
+}
+
+export interface ServiceMember {
+  readonly address: string;
+  readonly protocol: 'tcp' | 'udp' | 'sctp';
+  readonly port: number;
 }
 
 /** Everything stage 2 knows, for all nodes. */
@@ -72,6 +104,7 @@ export interface Compiled {
   /** Sorted by evaluation order. */
   readonly policies: readonly CompiledPolicy[];
   readonly addressSets: ReadonlyMap<string, AddressSet>;
+  readonly serviceSets: ReadonlyMap<string, ServiceSet>;
   /** Id of the AddressSet that `nodeSelector: {}` stands for; the failsafe list's `nodes`. */
   readonly allNodes: string;
   /** Node name to its own addresses. */
@@ -85,6 +118,8 @@ export interface NodeState {
   readonly rules: readonly CompiledRule[];
   /** The AddressSets that `rules` and the failsafe list name. */
   readonly addressSets: ReadonlyMap<string, AddressSet>;
+  /** The ServiceSets that `rules` name. */
+  readonly serviceSets: ReadonlyMap<string, ServiceSet>;
   readonly allNodes: string;
   /** The node's own addresses: explain tells loopback traffic by them. */
   readonly nodeAddresses: readonly string[];

@@ -30,6 +30,8 @@ export interface Answer {
   readonly exemption?: string;
   /** Rules that matched and were skipped by the failsafe list, in order. */
   readonly skipped: readonly { readonly policy: string; readonly rule: string }[];
+  /** Rules of Audit policies that matched before the decision, in order; absent is none. */
+  readonly audited?: readonly { readonly policy: string; readonly rule: string; readonly action: RuleAction }[];
 }
 
 /** One rule that was looked at, in order, and how it went. */
@@ -40,9 +42,12 @@ export interface Considered {
   readonly tier: string;
   readonly action: RuleAction;
   /** What of the rule the flow didn't meet; null where it matched. */
-  readonly mismatch: 'address' | 'service' | null;
-  /** decided: it gave the verdict; skipped: it matched, and the failsafe list skipped it. */
-  readonly outcome: 'no match' | 'skipped' | 'decided';
+  readonly mismatch: 'address' | 'interface' | 'service' | null;
+  /**
+   * decided: it gave the verdict; passed: it matched, and the baseline tier goes on; audited: it matched, and decides nothing; skipped: it matched,
+   * and the failsafe list skipped it.
+   */
+  readonly outcome: 'no match' | 'skipped' | 'audited' | 'passed' | 'decided';
 }
 
 export interface Explanation extends Answer {

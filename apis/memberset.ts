@@ -61,6 +61,26 @@ export function toMemberSet(blocks: readonly Block[], addresses: Iterable<string
   };
 }
 
+/** The members and some addresses more. */
+export function addAddresses({ v4, v6 }: MemberSet, addresses: Iterable<string>): MemberSet {
+  const added = toMemberSet([], addresses);
+  return { v4: withSingles(v4, added.v4), v6: withSingles(v6, added.v6) };
+}
+
+function withSingles(members: FamilyMembers, { singles: added }: FamilyMembers): FamilyMembers {
+  if (added.length === 0) return members;
+  const { family, prefixes } = members;
+  const all = Buffer.concat([members.singles, added]);
+  const values = Array.from({ length: all.length / WIDTH[family] }, (_, i) =>
+    unpackAddress(family, all, i * WIDTH[family]),
+  );
+  const singles =
+    family === 4
+      ? packIPv4(values.map(({ value }) => Number(value)), prefixes)
+      : packIPv6(values.map(({ value }) => value), prefixes);
+  return { family, singles, prefixes };
+}
+
 function wide(prefixes: readonly Cidr[]): Cidr[] {
   return prefixes.filter((prefix) => prefix.length < BITS[prefix.family]);
 }

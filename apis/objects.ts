@@ -53,8 +53,11 @@ export interface LabelSelectorRequirement {
   readonly values?: readonly string[];
 }
 
+/** Exactly one of the two. */
 export interface AppliedTo {
-  readonly nodeSelector: LabelSelector;
+  readonly nodeSelector?: LabelSelector;
+  /** Name of a ClusterGroup that selects Nodes. */
+  readonly group?: string;
 }
 
 export interface IPBlock {
@@ -68,7 +71,18 @@ export interface NetworkPolicyPeer {
   readonly nodeSelector?: LabelSelector;
   readonly podSelector?: LabelSelector;
   readonly namespaceSelector?: LabelSelector;
-  readonly serviceAccount?: { readonly name: string; readonly namespace: string };
+  readonly serviceAccount?: NamespacedName;
+  /** Name of a ClusterGroup. */
+  readonly group?: string;
+  /** Lower case, without a trailing dot; `*.example.com` is one or more leading labels. Egress only. */
+  readonly fqdn?: string;
+  /** A link group's number, or its name in the agent's configuration. */
+  readonly interfaceGroup?: string | number;
+}
+
+export interface NamespacedName {
+  readonly name: string;
+  readonly namespace: string;
 }
 
 export interface NetworkPolicyPort {
@@ -86,10 +100,10 @@ export interface NetworkPolicyProtocol {
   readonly igmp?: { readonly igmpType?: number; readonly groupAddress?: string };
 }
 
-export type RuleAction = 'Allow' | 'Drop' | 'Reject';
+export type RuleAction = 'Allow' | 'Drop' | 'Reject' | 'Pass';
 export type Direction = 'ingress' | 'egress';
-export type PolicyMode = 'Enforce';
-export type PolicyTraffic = 'Host';
+export type PolicyMode = 'Enforce' | 'Audit';
+export type PolicyTraffic = 'Host' | 'NodePort';
 
 export interface Rule {
   /** Unique in the policy; generated where the object has none (see rulename.ts). */
@@ -97,8 +111,12 @@ export interface Rule {
   readonly action: RuleAction;
   readonly from?: readonly NetworkPolicyPeer[];
   readonly to?: readonly NetworkPolicyPeer[];
+  /** Egress only, and then without `to`, `ports` and `protocols`. */
+  readonly toServices?: readonly NamespacedName[];
   readonly ports?: readonly NetworkPolicyPort[];
   readonly protocols?: readonly NetworkPolicyProtocol[];
+  readonly enableLogging?: boolean;
+  readonly logLabel?: string;
   readonly appliedTo?: readonly AppliedTo[];
 }
 
@@ -123,16 +141,73 @@ export interface ClusterNetworkPolicy {
   readonly spec: ClusterNetworkPolicySpec;
 }
 
+/** Exactly one kind of member, save that podSelector and namespaceSelector go together. */
+export interface ClusterGroupSpec {
+  readonly podSelector?: LabelSelector;
+  readonly namespaceSelector?: LabelSelector;
+  readonly nodeSelector?: LabelSelector;
+  readonly ipBlocks?: readonly IPBlock[];
+  /** The pods that the Service's selector selects. */
+  readonly serviceReference?: NamespacedName;
+  /** Names of ClusterGroups that have no childGroups themselves. */
+  readonly childGroups?: readonly string[];
+}
+
+export interface ClusterGroup {
+  readonly kind: 'ClusterGroup';
+  readonly apiGroup: ApiGroup;
+  readonly name: string;
+  readonly spec: ClusterGroupSpec;
+}
+
+export interface Service {
+  readonly kind: 'Service';
+  readonly namespace: string;
+  readonly name: string;
+  /** Null where the Service has none: it selects no pods. */
+  readonly selector: Labels | null;
+  /** None for a headless Service. */
+  readonly clusterIPs: readonly string[];
+  readonly ports: readonly ServicePort[];
+}
+
+export interface ServicePort {
+  readonly protocol: 'TCP' | 'UDP' | 'SCTP';
+  readonly port: number;
+}
+
+/** Endpoints of one Service; ports without a number and endpoints that aren't ready are left out where the object is narrowed. */
+export interface EndpointSlice {
+  readonly kind: 'EndpointSlice';
+  readonly namespace: string;
+  readonly name: string;
+  /** Of the label `kubernetes.io/service-name`. */
+  readonly service: string;
+  readonly addresses: readonly string[];
+  readonly ports: readonly ServicePort[];
+}
+
 /** What stage 1 hands to stage 2. Order does not matter; identities (kind, API group, namespace, name) are unique. */
 export interface ClusterObjects {
   readonly nodes: readonly Node[];
   readonly namespaces: readonly Namespace[];
   readonly pods: readonly Pod[];
+  readonly services: readonly Service[];
+  readonly endpointSlices: readonly EndpointSlice[];
+  readonly groups: readonly ClusterGroup[];
   readonly tiers: readonly Tier[];
   readonly policies: readonly ClusterNetworkPolicy[];
 }
 
-export type ClusterObject = Node | Namespace | Pod | Tier | ClusterNetworkPolicy;
+export type ClusterObject =
+  | Node
+  | Namespace
+  | Pod
+  | Service
+  | EndpointSlice
+  | ClusterGroup
+  | Tier
+  | ClusterNetworkPolicy;
 
 /** Something wrong, or worth saying, about one object. */
 export interface Problem {

@@ -1,10 +1,15 @@
-import type { CompiledRule } from './compiled.ts';
+import type { CompiledRule, ServiceMember } from './compiled.ts';
 
 /**
- * Stage 3's values: what a node is told, one JSON document a line. A snapshot is a `node` message, every AddressSet before
+ * Stage 3's values: what a node is told, one JSON document a line. A snapshot is a `node` message, every AddressSet and ServiceSet before
  * the rules that name it, and a `bookmark`, before which a receiver acts on nothing. The same lines are the agent's last-good state on disk.
  */
-export type Message = NodeMessage | AddressSetMessage | RuleMessage | BookmarkMessage;
+export type Message =
+  | NodeMessage
+  | AddressSetMessage
+  | ServiceSetMessage
+  | RuleMessage
+  | BookmarkMessage;
 
 export interface NodeMessage {
   readonly type: 'node';
@@ -19,8 +24,17 @@ export interface AddressSetMessage {
   readonly id: string;
   readonly description: string;
   readonly dynamic: boolean;
+  /** fqdn peers; absent is none. */
+  readonly names?: readonly string[];
   /** CIDRs and addresses, sorted. */
   readonly members: readonly string[];
+}
+
+export interface ServiceSetMessage {
+  readonly type: 'serviceSet';
+  readonly id: string;
+  readonly description: string;
+  readonly members: readonly ServiceMember[];
 }
 
 export interface RuleMessage {
@@ -33,4 +47,6 @@ export interface BookmarkMessage {
   readonly type: 'bookmark';
   readonly rules: number;
   readonly addressSets: number;
+  /** Absent is none. */
+  readonly serviceSets?: number;
 }

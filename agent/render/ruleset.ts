@@ -10,6 +10,7 @@ export interface Ruleset {
   /** In the order they are printed: base chains, index chains, rule chains. Keyed by name. */
   readonly chains: ReadonlyMap<string, Chain>;
   readonly sets: ReadonlyMap<string, NamedSet>;
+  readonly tupleSets: ReadonlyMap<string, TupleSet>;
   readonly maps: ReadonlyMap<string, PortMap>;
 }
 
@@ -24,11 +25,16 @@ export interface Chain {
   readonly rules: readonly NftRule[];
   /** The policy rule that this chain is for; null for base and index chains. */
   readonly source: RuleSource | null;
+  /**
+   * Id of the policy rule whose counters are here (CompiledRule.id). With `source`: what matched the rule. Without: the chain that writes its
+   * records, whose counter says what was recorded.
+   */
+  readonly ruleId: string | null;
 }
 
 export interface BaseChain {
-  readonly type: 'filter';
-  readonly hook: 'input' | 'output';
+  readonly type: 'filter' | 'nat';
+  readonly hook: 'prerouting' | 'input' | 'output' | 'postrouting';
   readonly policy: 'accept';
   /** Absolute, see nft(8); smaller is earlier. */
   readonly priority: number;
@@ -50,7 +56,21 @@ export type Match =
   | { readonly match: 'ctEstablished' }
   /** iif "lo" or oif "lo" */
   | { readonly match: 'loopback'; readonly field: 'iif' | 'oif' }
-  | { readonly match: 'interfaceGroup'; readonly field: 'iifgroup' | 'oifgroup'; readonly group: number }
+  /** In one of the link groups, or in none of them. */
+  | {
+      readonly match: 'interfaceGroup';
+      readonly field: 'iifgroup' | 'oifgroup';
+      readonly groups: readonly number[];
+      readonly negated: boolean;
+    }
+  /** ct status dnat: destination NAT has changed where the connection goes. */
+  | { readonly match: 'ctDnat' }
+  /** ct status confirmed: not the first packet of its connection. */
+  | { readonly match: 'ctConfirmed' }
+  /** An answer to a DNS question that this node asked: UDP from port 53, in a connection of the node's own. */
+  | { readonly match: 'dnsAnswer' }
+  /** At most so many a second after a burst; else the rule goes no further. */
+  | { readonly match: 'limit'; readonly perSecond: number; readonly burst: number }
   | { readonly match: 'nfproto'; readonly family: Family }
   | { readonly match: 'l4proto'; readonly protocols: readonly L4Protocol[] }
   | {
@@ -66,6 +86,12 @@ export type Match =
       /** Sorted, disjoint. */
       readonly ranges: readonly PortRange[];
     }
+  /** The destination port that the client used, before any NAT (ct original proto-dst). Ranges sorted, disjoint. */
+  | { readonly match: 'originalPort'; readonly protocol: PortProtocol; readonly ranges: readonly PortRange[] }
+  /** Destination address, protocol and destination port, in a TupleSet. */
+  | { readonly match: 'serviceTuple'; readonly family: Family; readonly set: string }
+  /** Destination outside of these prefixes, sorted and disjoint. */
+  | { readonly match: 'notIn'; readonly family: Family; readonly cidrs: readonly Cidr[] }
   /** A concatenation of protocol, source port and destination port; the tuples are disjoint. */
   | { readonly match: 'portTuple'; readonly withSourcePort: boolean; readonly tuples: readonly PortTuple[] }
   /** icmp implies IPv4, icmpv6 IPv6. `codes` null is every code. */
@@ -87,13 +113,30 @@ export type Statement =
   | { readonly kind: 'accept' }
   | { readonly kind: 'drop' }
   | { readonly kind: 'reject'; readonly with: 'tcp reset' | 'icmpx admin-prohibited' }
+  | { readonly kind: 'return' }
   | { readonly kind: 'jump' | 'goto'; readonly chain: string }
-  /** Verdict map by destination port: a named hash map. */
-  | { readonly kind: 'portMap'; readonly protocol: PortProtocol; readonly map: string }
+  /** A copy of the packet to an NFLOG group; evaluation goes on with the next rule. `copyRange` in bytes from the network header. */
+  | {
+      readonly kind: 'log';
+      readonly prefix: string;
+      readonly group: number;
+      readonly copyRange: number;
+      readonly queueThreshold: number;
+    }
+  /** The source becomes an address of the outgoing interface, with a random port. */
+  | { readonly kind: 'masquerade' }
+  /** Verdict map by destination port, the client's own (`original`) or the packet's: a named hash map. */
+  | {
+      readonly kind: 'portMap';
+      readonly protocol: PortProtocol;
+      readonly original: boolean;
+      readonly map: string;
+    }
   /** Verdict map by destination port range, anonymous: only in fixed chains. */
   | {
       readonly kind: 'portRangeMap';
       readonly protocol: PortProtocol;
+      readonly original: boolean;
       readonly entries: readonly (readonly [PortRange, ChainVerdict])[];
     };
 
@@ -113,6 +156,9 @@ export function targets(statement: Statement): readonly string[] {
     case 'accept':
     case 'drop':
     case 'reject':
+    case 'return':
+    case 'log':
+    case 'masquerade':
     case 'portMap':
       return [];
   }
@@ -124,6 +170,18 @@ export interface NamedSet {
   readonly family: Family;
   readonly interval: boolean;
   readonly members: FamilyMembers;
+  readonly comment: string;
+}
+
+/** A hash set of destination address, protocol and destination port, in one family. */
+export interface TupleSet {
+  readonly name: string;
+  readonly family: Family;
+  /**
+   * As the kernel takes them: the address, the protocol's number and the port in network byte order, each padded to a multiple of 4 bytes. Sorted,
+   * unique.
+   */
+  readonly keys: Uint8Array;
   readonly comment: string;
 }
 

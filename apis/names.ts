@@ -1,0 +1,44 @@
+import type { AddressSet, NodeState } from './compiled.ts';
+import { addAddresses } from './memberset.ts';
+
+/** What fqdn peers stand for on one node, now. */
+export interface NameTable {
+  /** The addresses of a peer: of a name, or of every name that a wildcard matches; lower case, without a trailing dot. Sorted, unique. */
+  addresses(peer: string): readonly string[];
+}
+
+/**
+ * Adds to the AddressSets what their fqdn peers stand for. An AddressSet whose addresses are what they were the last time is the same object again, so
+ * that later stages need not look at it. Cost: the sets with names, and the addresses of those that changed.
+ */
+export function nameResolver(): (state: NodeState, table: NameTable) => NodeState {
+  const known = new Map<string, { base: AddressSet; addresses: string; resolved: AddressSet }>();
+  return (state, table) => {
+    const resolved = new Map<string, AddressSet>();
+    for (const [id, base] of state.addressSets) {
+      if (base.names.length === 0) continue;
+      const addresses = base.names.flatMap((name) => table.addresses(name));
+      const text = addresses.join();
+      let entry = known.get(id);
+      if (entry?.base !== base || entry.addresses !== text) {
+        entry = {
+          base,
+          addresses: text,
+          resolved: { ...base, members: addAddresses(base.members, addresses) },
+        };
+      }
+      known.set(id, entry);
+      resolved.set(id, entry.resolved);
+    }
+    for (const id of known.keys()) if (!resolved.has(id)) known.delete(id);
+    if (resolved.size === 0) return state;
+    const addressSets = new Map([...state.addressSets].map(([id, set]) => [id, resolved.get(id) ?? set]));
+    return { ...state, addressSets };
+  };
+}
+
+/** Whether an fqdn peer stands for a name; `*.example.com` for one or more leading labels. Both lower case, without a trailing dot. */
+export function matchesName(peer: string, name: string): boolean {
+  if (!peer.startsWith('*.')) return peer === name;
+  return name.endsWith(peer.slice(1)) && name.length > peer.length - 1;
+}
