@@ -82,6 +82,47 @@ export interface NativeMonitor {
   unref(): void;
 }
 
+/** A network interface. Numbers that may be missing are null; lib/links.ts has what each means. */
+export interface NativeLink {
+  index: number;
+  name: string;
+  kind: string | null;
+  group: number;
+  master: number | null;
+  peer: number | null;
+  peerNamespace: number | null;
+  isLoopback: boolean;
+  isUp: boolean;
+}
+
+/** What the listener of a LinkMonitor gets. `kind`: 0 link, 1 removed, 2 overrun, 3 error. */
+export interface NativeLinkEvent {
+  kind: number;
+  errno: number;
+  /** Of kind 0 and 1. */
+  link: NativeLink | null;
+}
+
+/** An rtnetlink socket. */
+export interface NativeLinkSocket {
+  list(): Promise<NativeLink[]>;
+  get(index: number): Promise<NativeLink | null>;
+  /** The errno of each change, 0 for none. */
+  setGroups(indices: Uint32Array, groups: Uint32Array): Promise<Uint32Array>;
+  close(): Promise<void>;
+}
+
+/** What the listener of an Nflog gets; lib/nflog.ts reads the records. */
+export interface NativeNflogBatch {
+  /** Records one after another: 12 words in the machine's byte order, then bytes; see src/core/nflog.h. */
+  records: Uint8Array<ArrayBuffer>;
+  /** The different prefixes in it; a record has the index. */
+  prefixes: string[];
+  lost: number;
+  /** 0, or why nothing more comes. */
+  errno: number;
+}
+
 /** Everything the addon exports. The constants come from the system's headers. */
 export interface Binding {
   Context: new () => NativeContext;
@@ -91,6 +132,17 @@ export interface Binding {
     table: string,
     receiveBuffer: number,
     listener: (event: NativeEvent) => void,
+  ) => NativeMonitor;
+  LinkSocket: new () => NativeLinkSocket;
+  LinkMonitor: new (receiveBuffer: number, listener: (events: NativeLinkEvent[]) => void) => NativeMonitor;
+  Nflog: new (
+    group: number,
+    copyRange: number,
+    queueThreshold: number,
+    /** In 1/100 s. */
+    timeout: number,
+    receiveBuffer: number,
+    listener: (batch: NativeNflogBatch) => void,
   ) => NativeMonitor;
   families: Record<Family, number>;
   outputFlags: Record<'json' | 'echo' | 'handle' | 'stateless' | 'terse' | 'numeric', number>;

@@ -2,8 +2,17 @@
 export type { Elements } from './elements.ts';
 export { NftError, type NftErrorCode, type NftErrorDetail } from './errors.ts';
 export type { Family } from './family.ts';
+export {
+  type Link,
+  type LinkEvent,
+  type LinkGroupChange,
+  LinkMonitor,
+  type LinkMonitorOptions,
+  LinkSocket,
+} from './links.ts';
 export { Monitor, type MonitorEvent, type MonitorOptions, type ObjectKind } from './monitor.ts';
 export { type BatchResult, type Generation, Netlink } from './netlink.ts';
+export { Nflog, type NflogBatch, type NflogOptions, type NflogPacket } from './nflog.ts';
 export {
   type JsonObject,
   type JsonValue,

@@ -1,7 +1,8 @@
 import { type Binding, loadBinding, type NativeEvent, type NativeMonitor } from './binding.ts';
 import { type ErrnoTable, toErrnoTable, toNftError } from './errno.ts';
-import { NftError, plainDetail } from './errors.ts';
+import { type NftError, plainError } from './errors.ts';
 import type { Family } from './family.ts';
+import { maximumReceiveBuffer, requireInteger } from './integer.ts';
 import { requireName, toFamilyNumber } from './operation.ts';
 
 /** The kinds of object a commit can touch. */
@@ -59,9 +60,7 @@ export class Monitor {
     const { family, table, receiveBuffer = defaultReceiveBuffer } = options;
     const number = toFamilyNumber(family, binding);
     requireName(table, 'table');
-    if (!Number.isInteger(receiveBuffer) || receiveBuffer < 1 || receiveBuffer > 2 ** 30) {
-      throw new RangeError(`receiveBuffer must be 1 to ${2 ** 30} bytes, not ${receiveBuffer}`);
-    }
+    requireInteger(receiveBuffer, 'receiveBuffer', 1, maximumReceiveBuffer);
     if (typeof listener !== 'function') throw new TypeError('listener must be a function');
     const errnos = toErrnoTable(binding.errors);
     try {
@@ -97,6 +96,5 @@ function toMonitorEvent(event: NativeEvent, errnos: ErrnoTable): MonitorEvent {
   const { kind, errno, ...change } = event;
   if (kind === 0) return { kind: 'change', ...change };
   if (kind === 1) return { kind: 'overrun' };
-  const detail = { ...plainDetail(errnos.nameOf(errno), `monitor: ${errnos.messageOf(errno)}`), errno };
-  return { kind: 'error', error: new NftError([detail], '') };
+  return { kind: 'error', error: plainError(errno, 'monitor', errnos) };
 }

@@ -1,0 +1,195 @@
+import {
+  type Binding,
+  loadBinding,
+  type NativeLinkEvent,
+  type NativeLinkSocket,
+  type NativeMonitor,
+} from './binding.ts';
+import { type ErrnoTable, toErrnoTable, toNftError } from './errno.ts';
+import { type NftError, plainError } from './errors.ts';
+import { maximumReceiveBuffer, requireInteger } from './integer.ts';
+import { Lane } from './lane.ts';
+
+/** A network interface, as of one message of the kernel. */
+export interface Link {
+  /** Its number in the network namespace, from 1; not used again soon, but kept when the link is renamed. */
+  index: number;
+  name: string;
+  /** IFLA_INFO_KIND ('veth', 'bridge', 'vxlan', 'wireguard' ...); null for hardware and lo. */
+  kind: string | null;
+  /** IFLA_GROUP; 0 unless somebody set it. */
+  group: number;
+  /** IFLA_MASTER: index of the bridge (or bond ...) it is a port of, else null. */
+  master: number | null;
+  /** IFLA_LINK: index of the peer (veth) or of the lower device (vlan, macvlan ...), else null. */
+  peer: number | null;
+  /** IFLA_LINK_NETNSID: id of the namespace `peer` is in, where that is another one; null when it is this one. */
+  peerNamespace: number | null;
+  isLoopback: boolean;
+  /** IFF_UP: somebody set it up. Says nothing of a carrier. */
+  isUp: boolean;
+}
+
+/** What a link monitor tells. */
+export type LinkEvent =
+  /** New, or something of it changed (not necessarily something that is in Link). */
+  | { kind: 'link'; link: Link }
+  /** Deleted, or moved to another namespace. */
+  | { kind: 'removed'; index: number; name: string }
+  /** The socket's buffer was full: an unknown number of events is lost. List everything. */
+  | { kind: 'overrun' }
+  /** The socket failed; nothing more comes. */
+  | { kind: 'error'; error: NftError };
+
+/** How to listen. */
+export interface LinkMonitorOptions {
+  /** Bytes the socket may hold back for a slow reader. Default 32 MiB; memory is only used when there is something to hold. */
+  receiveBuffer?: number;
+}
+
+/** A link and the group it shall be in. */
+export interface LinkGroupChange {
+  index: number;
+  group: number;
+}
+
+const defaultReceiveBuffer = 32 * 1024 * 1024;
+const maximumIndex = 2 ** 31 - 1;
+const maximumGroup = 2 ** 32 - 1;
+
+/**
+ * Tells of every change of the links in the network namespace the process is in when it is made (RTNLGRP_LINK), on a thread
+ * of its own. Everything there is to read at one time, up to 1,024 events, is one call of the listener; while the listener
+ * is busy the socket's buffer keeps what comes. Runs until close(), and keeps the process alive unless unref() was called.
+ *
+ * For a complete picture make the monitor first, then LinkSocket.list(): what changes meanwhile is told again.
+ *
+ * Needs no privileges. Creating it throws TypeError or RangeError for wrong options, NftError when no socket can be had. What
+ * the listener throws is an uncaught exception.
+ */
+export class LinkMonitor {
+  readonly #monitor: NativeMonitor;
+  #closing: Promise<void> | null = null;
+
+  /** `binding` is only given by tests. */
+  constructor(
+    options: LinkMonitorOptions,
+    listener: (events: readonly LinkEvent[]) => void,
+    binding: Binding = loadBinding(),
+  ) {
+    const { receiveBuffer = defaultReceiveBuffer } = options;
+    requireInteger(receiveBuffer, 'receiveBuffer', 1, maximumReceiveBuffer);
+    if (typeof listener !== 'function') throw new TypeError('listener must be a function');
+    const errnos = toErrnoTable(binding.errors);
+    try {
+      this.#monitor = new binding.LinkMonitor(receiveBuffer, (events) => {
+        // Events may have been on their way when close() was called.
+        if (!this.#closing) listener(events.map((event) => toLinkEvent(event, errnos)));
+      });
+    } catch (error) {
+      throw toNftError(error, errnos);
+    }
+  }
+
+  /** Lets the process end while the monitor listens. */
+  unref(): this {
+    this.#monitor.unref();
+    return this;
+  }
+
+  /** Undoes unref(). */
+  ref(): this {
+    this.#monitor.ref();
+    return this;
+  }
+
+  /** Ends the thread and closes the socket; the listener is not called any more. Idempotent. */
+  close(): Promise<void> {
+    this.#closing ??= this.#monitor.close();
+    return this.#closing;
+  }
+}
+
+/**
+ * An rtnetlink socket, bound to the network namespace the process is in when it is made: what links there are, and their
+ * groups.
+ *
+ * Calls run on libuv's thread pool, one after another in the order they were made. All methods return promises and never
+ * throw synchronously: wrong arguments are TypeError or RangeError, refusals of the kernel are NftError, calls after close()
+ * have code CLOSED. The constructor throws NftError when no socket can be had.
+ */
+export class LinkSocket {
+  readonly #errnos: ErrnoTable;
+  readonly #socket: NativeLinkSocket;
+  readonly #lane = new Lane('LinkSocket');
+
+  /** `binding` is only given by tests. */
+  constructor(binding: Binding = loadBinding()) {
+    this.#errnos = toErrnoTable(binding.errors);
+    try {
+      this.#socket = new binding.LinkSocket();
+    } catch (error) {
+      throw toNftError(error, this.#errnos);
+    }
+  }
+
+  /** All links as of one moment, by index. EINTR if links kept coming and going during every attempt. */
+  list(): Promise<Link[]> {
+    return this.#run(() => this.#socket.list());
+  }
+
+  /** One link, null if there is none with this index. */
+  async get(index: number): Promise<Link | null> {
+    requireInteger(index, 'index', 1, maximumIndex);
+    return this.#run(() => this.#socket.get(index));
+  }
+
+  /**
+   * Puts a link into a group, and changes nothing else of it. Groups are 0 (where every link begins) to 2 ** 32 - 1.
+   * ENODEV if there is no such link (any more). Needs CAP_NET_ADMIN (else EPERM).
+   */
+  async setGroup(index: number, group: number): Promise<void> {
+    const [error] = await this.setGroups([{ index, group }]);
+    if (error) throw error;
+  }
+
+  /**
+   * Does it for many links, in order and independently of each other: one answer for each change, null where it is done.
+   * Rejects only if the call as a whole is wrong or the socket failed.
+   */
+  async setGroups(changes: readonly LinkGroupChange[]): Promise<(NftError | null)[]> {
+    if (!Array.isArray(changes)) throw new TypeError('changes must be an array');
+    for (const { index, group } of changes) {
+      // Index 0 would stand for every link of a group.
+      requireInteger(index, 'index', 1, maximumIndex);
+      requireInteger(group, 'group', 0, maximumGroup);
+    }
+    const indices = Uint32Array.from(changes, ({ index }) => index);
+    const groups = Uint32Array.from(changes, ({ group }) => group);
+    const answers = await this.#run(() => this.#socket.setGroups(indices, groups));
+    return Array.from(answers, (errno, i) =>
+      errno === 0 ? null : plainError(errno, `group ${groups[i]} of link ${indices[i]}`, this.#errnos),
+    );
+  }
+
+  /** Waits for the calls under way, then closes the socket. Idempotent. */
+  close(): Promise<void> {
+    return this.#lane.close(() => this.#socket.close());
+  }
+
+  #run<Result>(call: () => Promise<Result>): Promise<Result> {
+    return this.#lane.run(async () => {
+      try {
+        return await call();
+      } catch (error) {
+        throw toNftError(error, this.#errnos);
+      }
+    });
+  }
+}
+
+function toLinkEvent({ kind, errno, link }: NativeLinkEvent, errnos: ErrnoTable): LinkEvent {
+  if (kind === 2) return { kind: 'overrun' };
+  if (link === null) return { kind: 'error', error: plainError(errno, 'link monitor', errnos) };
+  return kind === 0 ? { kind: 'link', link } : { kind: 'removed', index: link.index, name: link.name };
+}

@@ -1,0 +1,190 @@
+import { type Binding, loadBinding, type NativeMonitor, type NativeNflogBatch } from './binding.ts';
+import { type ErrnoTable, toErrnoTable, toNftError } from './errno.ts';
+import { type NftError, plainError } from './errors.ts';
+import { maximumReceiveBuffer, requireInteger } from './integer.ts';
+
+/** A packet that a rule with `log group N` handed over. */
+export interface NflogPacket {
+  group: number;
+  /** What the rule says after `log prefix`, empty without. The kernel cuts it after 127 bytes. */
+  prefix: string;
+  /** From the network header on, up to copyRange bytes. Shares its memory with the batch: copy it to keep it for long. */
+  payload: Uint8Array;
+  /** The packet's whole length where the kernel tells; Linux 6.18 doesn't, so it is payload.length. The IP header has it. */
+  length: number;
+  /** 2 (NFPROTO_IPV4), 10 (NFPROTO_IPV6), or for what is neither (ARP in a bridge) the family of the rule's hook. */
+  family: number;
+  /** NF_INET_*: 0 prerouting, 1 input, 2 forward, 3 output, 4 postrouting. */
+  hook: number;
+  /** Index of the link it came from, null where there is none. */
+  inputInterface: number | null;
+  /** Index of the link it leaves through, null where there is none (yet). */
+  outputInterface: number | null;
+  /** Microseconds since 1970, when it arrived; null for packets of this host. */
+  timestamp: number | null;
+  /** The packet's number in this group, modulo 2 ** 32. */
+  sequence: number | null;
+  /** The connection it belongs to, in the direction that opened it; null if the kernel can't tell. */
+  original: NflogTuple | null;
+}
+
+/** The original direction of a connection. Addresses have 4 or 16 bytes. */
+export interface NflogTuple {
+  source: Uint8Array;
+  destination: Uint8Array;
+  /** IPPROTO_*. */
+  protocol: number;
+  /** Null for protocols without ports. */
+  sourcePort: number | null;
+  destinationPort: number | null;
+}
+
+/** What there was to read at one time. */
+export interface NflogBatch {
+  /** In the order they were logged, at most 1,024. May be empty when something was lost or failed. */
+  packets: readonly NflogPacket[];
+  /** Packets known to be lost since the last batch: gaps in their numbers. */
+  lost: number;
+  /** The socket failed; nothing more comes. Null in every batch but such a last one. */
+  error: NftError | null;
+}
+
+/** What to listen to, and how eagerly. */
+export interface NflogOptions {
+  /** The number after `log group`, 0 to 65535. */
+  group: number;
+  /** Bytes of each packet, 1 to 65531. Default 128: the headers. A rule's own `snaplen` can make it less. */
+  copyRange?: number;
+  /** Packets the kernel collects before it hands them over, 1 to 1024. Default 64. A rule's own `queue-threshold` can make it less. */
+  queueThreshold?: number;
+  /** Milliseconds after which it hands over fewer, rounded up to tens. Default 10. */
+  flushInterval?: number;
+  /** Bytes the socket may hold back for a slow reader. Default 8 MiB. */
+  receiveBuffer?: number;
+}
+
+const defaultReceiveBuffer = 8 * 1024 * 1024;
+
+/**
+ * Gets the packets of one group of nfnetlink_log, in the network namespace the process is in when it is made, on a thread of
+ * its own. Everything there is to read at one time, up to 1,024 packets, is one call of the listener. While the listener is
+ * busy the socket's buffer keeps what comes; when that is full the kernel drops packets (from the log, not from the
+ * network), and `lost` of a later batch counts them. Runs until close(), and keeps the process alive unless unref() was
+ * called.
+ *
+ * Creating it throws TypeError or RangeError for wrong options, NftError when the group can't be had: EBUSY if somebody else
+ * listens to it, EPERM without CAP_NET_ADMIN. What the listener throws is an uncaught exception.
+ */
+export class Nflog {
+  readonly #nflog: NativeMonitor;
+  #closing: Promise<void> | null = null;
+
+  /** `binding` is only given by tests. */
+  constructor(
+    options: NflogOptions,
+    listener: (batch: NflogBatch) => void,
+    binding: Binding = loadBinding(),
+  ) {
+    const { group, copyRange = 128, queueThreshold = 64, flushInterval = 10 } = options;
+    const { receiveBuffer = defaultReceiveBuffer } = options;
+    requireInteger(group, 'group', 0, 65_535);
+    requireInteger(copyRange, 'copyRange', 1, 65_531);
+    requireInteger(queueThreshold, 'queueThreshold', 1, 1024);
+    requireInteger(flushInterval, 'flushInterval', 1, 3_600_000);
+    requireInteger(receiveBuffer, 'receiveBuffer', 1, maximumReceiveBuffer);
+    if (typeof listener !== 'function') throw new TypeError('listener must be a function');
+    const errnos = toErrnoTable(binding.errors);
+    const timeout = Math.ceil(flushInterval / 10);
+    try {
+      this.#nflog = new binding.Nflog(group, copyRange, queueThreshold, timeout, receiveBuffer, (batch) => {
+        // A batch may have been on its way when close() was called.
+        if (!this.#closing) listener(toNflogBatch(batch, group, errnos));
+      });
+    } catch (error) {
+      throw toNftError(error, errnos, () => ({ text: `nflog group ${group}`, set: '' }));
+    }
+  }
+
+  /** Lets the process end while it listens. */
+  unref(): this {
+    this.#nflog.unref();
+    return this;
+  }
+
+  /** Undoes unref(). */
+  ref(): this {
+    this.#nflog.ref();
+    return this;
+  }
+
+  /** Ends the thread and gives the group back; the listener is not called any more. Idempotent. */
+  close(): Promise<void> {
+    this.#closing ??= this.#nflog.close();
+    return this.#closing;
+  }
+}
+
+function toNflogBatch(batch: NativeNflogBatch, group: number, errnos: ErrnoTable): NflogBatch {
+  const { records, prefixes, lost, errno } = batch;
+  const words = new Uint32Array(records.buffer, records.byteOffset, records.length >> 2);
+  const packets: NflogPacket[] = [];
+  let at = 0;
+  while (at < words.length) {
+    packets.push(toNflogPacket(words, at, records, prefixes, group));
+    at += (words[at] ?? 0) >> 2;
+  }
+  const error = errno === 0 ? null : plainError(errno, `nflog group ${group}`, errnos);
+  return { packets, lost, error };
+}
+
+// The bits of a record's flags, and its length without addresses and payload; as in src/core/nflog.h.
+const hasTimestamp = 1;
+const hasSequence = 2;
+const hasOriginal = 4;
+const hasPorts = 8;
+const headBytes = 48;
+
+function toNflogPacket(
+  words: Uint32Array,
+  at: number,
+  bytes: Uint8Array<ArrayBuffer>,
+  prefixes: readonly string[],
+  group: number,
+): NflogPacket {
+  const word = (index: number): number => words[at + index] ?? 0;
+  const flags = word(4) >>> 16;
+  const tuple = word(10);
+  const addressLength = tuple >>> 8;
+  const addresses = at * 4 + headBytes;
+  const start = addresses + 2 * addressLength;
+  const payload = bytes.subarray(start, start + word(1));
+  const ports = (flags & hasPorts) !== 0;
+  return {
+    group,
+    prefix: prefixes[word(2)] ?? '',
+    payload,
+    length: payload.length,
+    family: toIpFamily(word(4) & 0xffff) ?? word(3) & 0xff,
+    hook: word(3) >>> 8,
+    inputInterface: word(5) || null,
+    outputInterface: word(6) || null,
+    timestamp: flags & hasTimestamp ? word(7) * 1_000_000 + word(8) : null,
+    sequence: flags & hasSequence ? word(9) : null,
+    original:
+      flags & hasOriginal
+        ? {
+            source: bytes.subarray(addresses, addresses + addressLength),
+            destination: bytes.subarray(addresses + addressLength, start),
+            protocol: tuple & 0xff,
+            sourcePort: ports ? word(11) >>> 16 : null,
+            destinationPort: ports ? word(11) & 0xffff : null,
+          }
+        : null,
+  };
+}
+
+/** The hook's family is `bridge` or `netdev` for some; the EtherType says what is inside. */
+function toIpFamily(etherType: number): number | null {
+  if (etherType === 0x0800) return 2;
+  return etherType === 0x86dd ? 10 : null;
+}
