@@ -9,24 +9,31 @@ export interface Answer {
   reason: 'rule' | 'default' | 'exempt' | 'failsafe';
   /** Rules the failsafe skipped, in order; absent is the same as empty. */
   skipped?: { policy: string; rule: string | null }[];
+  /** Audit rules that matched before the decision, in order; absent: the answer doesn't say. */
+  audited?: { policy: string; rule: string | null }[];
 }
 
-/** True when two answers agree; an unnamed rule (null beside a policy) agrees with any name. */
+/**
+ * True when two answers agree; an unnamed rule (null beside a policy) agrees with any name. `audited` is no part of
+ * what SEMANTICS asks of an answer, so it is compared only where both have it.
+ */
 export function sameAnswer(a: Answer, b: Answer): boolean {
-  const left = a.skipped ?? [];
-  const right = b.skipped ?? [];
   return (
     a.verdict === b.verdict &&
     a.reason === b.reason &&
     a.tier === b.tier &&
     a.ruleIndex === b.ruleIndex &&
     sameRule(a, b) &&
-    left.length === right.length &&
-    left.every((item, index) => sameRule(item, right[index]))
+    sameRules(a.skipped ?? [], b.skipped ?? []) &&
+    (a.audited === undefined || b.audited === undefined || sameRules(a.audited, b.audited))
   );
 }
 
 type RuleName = Pick<Answer, 'policy' | 'rule'>;
+
+function sameRules(a: RuleName[], b: RuleName[]): boolean {
+  return a.length === b.length && a.every((item, index) => sameRule(item, b[index]));
+}
 
 function sameRule(a: RuleName, b: RuleName | undefined): boolean {
   if (b === undefined || a.policy !== b.policy) return false;

@@ -1,5 +1,7 @@
 import type { Address } from './address.ts';
 import { parseAddress } from './address.ts';
+import type { ClusterService } from './endpoint.ts';
+import { toClusterServices } from './endpoint.ts';
 import type { Labels, NodeManifest, PodManifest } from './manifest.ts';
 import { objectsOfKind } from './manifest.ts';
 
@@ -23,9 +25,10 @@ export interface ClusterPod {
 export interface Cluster {
   nodes: ClusterNode[];
   pods: ClusterPod[];
+  services: ClusterService[];
 }
 
-/** Reads Nodes, Namespaces and Pods out of the objects. */
+/** Reads Nodes, Namespaces, Pods, Services and EndpointSlices out of the objects. */
 export function toCluster(objects: readonly object[]): Cluster {
   const namespaces = new Map<string, Labels>();
   for (const namespace of objectsOfKind(objects, ['v1'], 'Namespace')) {
@@ -36,6 +39,7 @@ export function toCluster(objects: readonly object[]): Cluster {
   return {
     nodes: nodes.map(toClusterNode),
     pods: pods.filter(isPeer).map((pod) => toClusterPod(pod, namespaces)),
+    services: toClusterServices(objects),
   };
 }
 

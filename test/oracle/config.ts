@@ -18,3 +18,6 @@ export interface OracleConfig {
   interfaceGroups?: Record<string, number | { group: number }>;
   failsafe?: { ingress?: FailsafeEntry[]; egress?: FailsafeEntry[] };
 }
+
+/** What `--names` gives: the addresses that each name resolves to. */
+export type Names = Readonly<Record<string, readonly string[]>>;

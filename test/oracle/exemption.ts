@@ -3,6 +3,7 @@ import { addressKey, inRange, parseCidr } from './address.ts';
 import type { OracleConfig } from './config.ts';
 import type { Packet } from './flow.ts';
 import { protocolNumbers } from './flow.ts';
+import { groupNumber } from './interfacegroup.ts';
 
 /** Answers whether a packet is accepted before any policy. */
 export type ExemptionTest = (packet: Packet) => boolean;
@@ -18,12 +19,16 @@ export function toExemptionTest(config: OracleConfig, nodeAddresses: Address[]):
     address !== undefined &&
     (own.has(addressKey(address)) || loopbackRanges.some((range) => inRange(range, address)));
   const isOn = (name: keyof NonNullable<OracleConfig['exemptions']>) => config.exemptions?.[name] !== false;
+  // Not an exemption that can be turned off: NodePort policies are about what comes from outside.
+  const isLeftAlone = (packet: Packet) =>
+    packet.traffic === 'NodePort' && (isLocal(packet.src) || isPodsGroup(packet, config));
   return (packet) =>
     (isOn('loopback') && isLocal(packet.src) && isLocal(packet.dst)) ||
     (isOn('neighborDiscovery') && isICMPv6(packet, neighborDiscovery)) ||
     (isOn('multicastListener') && isICMPv6(packet, multicastListener)) ||
     (isOn('dhcpClient') && isDhcpClient(packet)) ||
-    (isOn('localPods') && packet.direction === 'egress' && isPodsGroup(packet, config));
+    (isOn('localPods') && packet.direction === 'egress' && isPodsGroup(packet, config)) ||
+    isLeftAlone(packet);
 }
 
 function isICMPv6(packet: Packet, types: number[]): boolean {
@@ -41,13 +46,7 @@ function isDhcpClient(packet: Packet): boolean {
 }
 
 function isPodsGroup(packet: Packet, config: OracleConfig): boolean {
-  const numbers = { pods: 8, clusternet: 9, ...config.interfaceGroups };
-  const group = packet.interfaceGroup;
-  if (group === undefined) return false;
-  const entry = typeof group === 'number' ? group : numbers[group as keyof typeof numbers];
-  return entry !== undefined && groupNumber(entry) === groupNumber(numbers.pods);
-}
-
-function groupNumber(entry: number | { group: number }): number {
-  return typeof entry === 'number' ? entry : entry.group;
+  if (packet.interfaceGroup === undefined) return false;
+  const number = groupNumber(packet.interfaceGroup, config);
+  return number !== undefined && number === groupNumber('pods', config);
 }

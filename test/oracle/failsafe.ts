@@ -2,8 +2,8 @@ import { inRange, parseCidr } from './address.ts';
 import type { Cluster } from './cluster.ts';
 import type { FailsafeEntry, OracleConfig } from './config.ts';
 import type { Packet } from './flow.ts';
-import type { AddressTest } from './peer.ts';
-import { toNodesTest } from './peer.ts';
+import type { AddressTest } from './member.ts';
+import { toNodesTest } from './member.ts';
 import { transportNumber, withinPorts } from './service.ts';
 
 /** Answers whether a packet is traffic on the failsafe list. */
@@ -19,7 +19,7 @@ const dns: FailsafeEntry[] = [
   { protocol: 'UDP', port: 53, peers: 'any' },
 ];
 
-/** A direction that the configuration gives replaces that direction's list; the other keeps its default. */
+/** For Host traffic alone. A direction that the configuration gives replaces that direction's list; the other keeps its default. */
 export function toFailsafeTest(config: OracleConfig, cluster: Cluster): FailsafeTest {
   const lists = {
     ingress: config.failsafe?.ingress ?? clusterPorts,
@@ -27,7 +27,9 @@ export function toFailsafeTest(config: OracleConfig, cluster: Cluster): Failsafe
   };
   const ingress = lists.ingress.map((entry) => toEntryTest(entry, cluster));
   const egress = lists.egress.map((entry) => toEntryTest(entry, cluster));
-  return (packet) => (packet.direction === 'ingress' ? ingress : egress).some((test) => test(packet));
+  return (packet) =>
+    packet.traffic === 'Host' &&
+    (packet.direction === 'ingress' ? ingress : egress).some((test) => test(packet));
 }
 
 function toEntryTest(entry: FailsafeEntry, cluster: Cluster): FailsafeTest {
@@ -41,7 +43,7 @@ function toEntryTest(entry: FailsafeEntry, cluster: Cluster): FailsafeTest {
 
 function toPeersTest(peers: FailsafeEntry['peers'], cluster: Cluster): AddressTest | undefined {
   if (peers === 'any') return undefined;
-  if (peers === 'nodes') return toNodesTest(cluster);
+  if (peers === 'nodes') return toNodesTest(cluster, {});
   if (!Array.isArray(peers)) throw new Error('a failsafe entry without peers');
   const ranges = peers.map(parseCidr);
   return (address) => ranges.some((range) => inRange(range, address));

@@ -32,6 +32,7 @@ export interface Packet {
   icmpCode: number | undefined;
   igmpType: number | undefined;
   interfaceGroup: string | number | undefined;
+  traffic: 'Host' | 'NodePort';
 }
 
 /** IP protocol numbers (IANA) of the names a flow may use. */
@@ -46,11 +47,14 @@ export const protocolNumbers: Readonly<Record<string, number>> = {
 
 /** Reads a flow. Throws on one that no packet can be: unknown protocol name, unreadable or mixed addresses. */
 export function toPacket(flow: Flow): Packet {
-  if (flow.traffic !== undefined && flow.traffic !== 'Host') {
-    throw new Error(`the oracle does not evaluate ${flow.traffic} traffic`);
+  const traffic = flow.traffic ?? 'Host';
+  if (traffic !== 'Host' && traffic !== 'NodePort') {
+    throw new Error(`the oracle does not evaluate ${traffic} traffic`);
   }
   if (flow.direction !== 'ingress' && flow.direction !== 'egress')
     throw new Error('a flow without direction');
+  // NodePort connections come from outside; what the Node answers belongs to them.
+  if (traffic === 'NodePort' && flow.direction === 'egress') throw new Error('NodePort traffic on egress');
   const src = readAddress(flow.src);
   const dst = readAddress(flow.dst);
   if (src !== undefined && dst !== undefined && src.family !== dst.family) {
@@ -69,6 +73,7 @@ export function toPacket(flow: Flow): Packet {
     icmpCode: flow.icmpCode,
     igmpType: flow.igmpType,
     interfaceGroup: flow.interfaceGroup,
+    traffic,
   };
 }
 

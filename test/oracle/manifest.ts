@@ -38,13 +38,57 @@ export interface TierManifest extends Manifest {
   spec: { priority: number; description?: string };
 }
 
+/** A core v1 Service, narrowed to what SEMANTICS reads. */
+export interface ServiceManifest extends Manifest {
+  spec?: {
+    selector?: Labels;
+    clusterIP?: string;
+    clusterIPs?: string[];
+    ports?: { protocol?: string; port: number }[];
+  };
+}
+
+/** A discovery.k8s.io/v1 EndpointSlice, narrowed to what SEMANTICS reads. */
+export interface EndpointSliceManifest extends Manifest {
+  addressType?: string;
+  endpoints?: { addresses: string[]; conditions?: { ready?: boolean | null } }[];
+  ports?: { protocol?: string; port?: number | null }[];
+}
+
+/** A Service by name. */
+export interface ServiceReference {
+  name: string;
+  namespace: string;
+}
+
+/** A range of addresses less some of them. */
+export interface IPBlock {
+  cidr: string;
+  except?: string[];
+}
+
+/** A ClusterGroup of either API group. */
+export interface GroupManifest extends Manifest {
+  spec: {
+    podSelector?: LabelSelector;
+    namespaceSelector?: LabelSelector;
+    nodeSelector?: LabelSelector;
+    ipBlocks?: IPBlock[];
+    serviceReference?: ServiceReference;
+    childGroups?: string[];
+  };
+}
+
 /** One item of `from` or `to`. */
 export interface PeerManifest {
-  ipBlock?: { cidr: string; except?: string[] };
+  ipBlock?: IPBlock;
   nodeSelector?: LabelSelector;
   podSelector?: LabelSelector;
   namespaceSelector?: LabelSelector;
   serviceAccount?: { name: string; namespace: string };
+  group?: string;
+  fqdn?: string;
+  interfaceGroup?: number | string;
 }
 
 /** One item of `ports`. */
@@ -66,6 +110,7 @@ export interface ProtocolManifest {
 /** One item of `appliedTo`. */
 export interface AppliedToManifest {
   nodeSelector?: LabelSelector;
+  group?: string;
 }
 
 /** One item of `ingress` or `egress`. */
@@ -76,7 +121,7 @@ export interface RuleManifest {
   to?: PeerManifest[];
   ports?: PortManifest[];
   protocols?: ProtocolManifest[];
-  toServices?: object[];
+  toServices?: ServiceReference[];
   appliedTo?: AppliedToManifest[];
   enableLogging?: boolean;
   logLabel?: string;
@@ -95,12 +140,23 @@ export interface PolicyManifest extends Manifest {
   };
 }
 
-/** The apiVersions whose ClusterNetworkPolicies and Tiers are read. */
+/** The apiVersions whose ClusterNetworkPolicies, Tiers and ClusterGroups are read; the first is ours. */
 export const policyApiVersions: readonly string[] = ['nodewall.io/v1alpha1', 'crd.antrea.io/v1beta1'];
 
 /** The API group in `group/version`; '' for core v1. */
 export function apiGroupOf(apiVersion: string): string {
   return apiVersion.includes('/') ? apiVersion.slice(0, apiVersion.indexOf('/')) : '';
+}
+
+/** The object of that name in the own API group, else in the other one: how policies find Tiers and groups. */
+export function findNamed(
+  objects: readonly object[],
+  kind: string,
+  name: string,
+  ownGroup: string,
+): Manifest | undefined {
+  const named = objectsOfKind(objects, policyApiVersions, kind).filter((one) => one.metadata.name === name);
+  return named.find((one) => apiGroupOf(one.apiVersion) === ownGroup) ?? named[0];
 }
 
 /** Every object of the kind, `kind: List` opened up. */

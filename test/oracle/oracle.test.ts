@@ -1,74 +1,8 @@
 import assert from 'node:assert/strict';
 import type { Answer, Flow } from './oracle.ts';
 import { oracle, sameAnswer } from './oracle.ts';
-
-/** `verdict reason policy#ruleIndex` of an answer; `Allow default` where no rule decided. */
-function summary(answer: Answer): string {
-  const decided = answer.policy === null ? '' : ` ${answer.policy}#${answer.ruleIndex}`;
-  return `${answer.verdict} ${answer.reason}${decided}`;
-}
-
-const ours = 'nodewall.io/v1alpha1';
-const antrea = 'crd.antrea.io/v1beta1';
-const everyNode = [{ nodeSelector: {} }];
-
-function policy(name: string, spec: object, apiVersion = ours): object {
-  const kind = 'ClusterNetworkPolicy';
-  return { apiVersion, kind, metadata: { name }, spec: { priority: 5, appliedTo: everyNode, ...spec } };
-}
-
-function tier(name: string, priority: number, apiVersion = ours): object {
-  return { apiVersion, kind: 'Tier', metadata: { name }, spec: { priority } };
-}
-
-function pod(
-  name: string,
-  namespace: string,
-  rest: { labels?: object; spec?: object; status: object },
-): object {
-  const metadata = { name, namespace, labels: rest.labels ?? {} };
-  return { apiVersion: 'v1', kind: 'Pod', metadata, spec: rest.spec ?? {}, status: rest.status };
-}
-
-const cluster = [
-  {
-    apiVersion: 'v1',
-    kind: 'Node',
-    metadata: {
-      name: 'n1',
-      labels: { role: 'worker', zone: 'a' },
-      annotations: { 'nodewall.io/addresses': ' 10.0.0.11 ,nonsense, fd00::b' },
-    },
-    status: {
-      addresses: [
-        { type: 'InternalIP', address: '10.0.0.1' },
-        { type: 'InternalIP', address: 'fd00::1' },
-        { type: 'Hostname', address: '10.0.0.99' },
-      ],
-    },
-  },
-  {
-    apiVersion: 'v1',
-    kind: 'Node',
-    metadata: { name: 'n2', labels: { role: 'control' } },
-    status: { addresses: [{ type: 'ExternalIP', address: '203.0.113.2' }] },
-  },
-  { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'shop', labels: { team: 'red' } } },
-  pod('web', 'shop', {
-    labels: { app: 'web' },
-    status: { podIP: '10.9.9.9', podIPs: [{ ip: '10.1.0.1' }, { ip: 'fd01::1' }] },
-  }),
-  pod('web', 'lost', { labels: { app: 'web' }, status: { podIP: '10.1.0.2' } }),
-  pod('acct', 'shop', { spec: { serviceAccountName: 'bot' }, status: { podIP: '10.1.0.3' } }),
-  pod('host', 'shop', { labels: { app: 'web' }, spec: { hostNetwork: true }, status: { podIP: '10.1.0.4' } }),
-  pod('done', 'shop', { labels: { app: 'web' }, status: { phase: 'Succeeded', podIP: '10.1.0.5' } }),
-  pod('dead', 'shop', { labels: { app: 'web' }, status: { phase: 'Failed', podIP: '10.1.0.6' } }),
-  { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'bare' }, status: { podIP: '10.1.0.7' } },
-  pod('new', 'shop', { labels: { app: 'web' }, status: { phase: 'Pending' } }),
-];
-
-/** claim, the policies, the flow, what is expected, the configuration. */
-type Row = [claim: string, objects: object[], flow: Partial<Flow>, expected: string, config?: object];
+import type { Row } from './testcluster.ts';
+import { antrea, checkRows, cluster, everyNode, policy, tier } from './testcluster.ts';
 
 const tcp80: Partial<Flow> = {
   src: '10.5.0.1',
@@ -562,16 +496,7 @@ const failsafeRows: Row[] = [
 const tables = { peerRows, selectorRows, serviceRows, orderRows, exemptionRows, failsafeRows };
 
 describe('oracle', () => {
-  for (const [name, rows] of Object.entries(tables)) {
-    describe(name, () => {
-      for (const [claim, objects, flow, expected, config] of rows) {
-        it(`${claim} -> ${expected}`, () => {
-          const judge = oracle({ objects: [...objects, ...cluster], node: 'n1', config: config ?? {} });
-          assert.equal(summary(judge({ direction: 'ingress', ...flow })), expected);
-        });
-      }
-    });
-  }
+  checkRows(tables);
 
   it('names the skipped rules and what decided, in full', () => {
     const objects = [
@@ -590,26 +515,47 @@ describe('oracle', () => {
         { policy: 'a', rule: 'none' },
         { policy: 'b', rule: null },
       ],
+      audited: [],
     });
   });
 
   it('throws on what it does not evaluate', () => {
-    const specs: object[] = [
-      { mode: 'Audit' },
-      { traffic: 'NodePort' },
-      { ingress: [{ action: 'Pass' }] },
-      { ingress: [{ action: 'Drop', from: [{ group: 'g' }] }] },
-      { egress: [{ action: 'Drop', to: [{ fqdn: 'example.com' }] }] },
-      { ingress: [{ action: 'Drop', from: [{ interfaceGroup: 'pods' }] }] },
-      { egress: [{ action: 'Drop', toServices: [{ name: 's', namespace: 'n' }] }] },
-      { appliedTo: [{ group: 'g' }], ingress: [{ action: 'Drop' }] },
+    const service = { name: 's', namespace: 'n' };
+    const specs: [object, string?][] = [
+      [{ mode: 'Dry' }],
+      [{ mode: 'Audit' }, antrea],
+      [{ traffic: 'Forwarded' }],
+      [{ traffic: 'NodePort' }, antrea],
+      [{ traffic: 'NodePort', egress: [{ action: 'Drop' }] }],
+      [{ ingress: [{ action: 'Log' }] }],
+      [{ tier: 'baseline', ingress: [{ action: 'Pass' }] }],
+      [{ tier: 'nowhere', ingress: [{ action: 'Drop' }] }],
+      [{ ingress: [{ action: 'Drop', l7Protocols: [] }] }],
+      [{ ingress: [{ action: 'Drop', to: [] }] }],
+      [{ ingress: [{ action: 'Drop', from: [{}] }] }],
+      [{ ingress: [{ action: 'Drop', from: [{ nodeSelector: {}, group: 'g' }] }] }],
+      [{ ingress: [{ action: 'Drop', from: [{ group: 'g' }] }] }],
+      [{ ingress: [{ action: 'Drop', from: [{ fqdn: 'example.com' }] }] }],
+      [{ ingress: [{ action: 'Drop', from: [{ interfaceGroup: 'nobody' }] }] }],
+      [{ ingress: [{ action: 'Drop', from: [{ interfaceGroup: 'toString' }] }] }],
+      [{ ingress: [{ action: 'Drop', from: [{ interfaceGroup: 8 }] }] }, antrea],
+      [{ ingress: [{ action: 'Drop', protocols: [{ icmpv6: {} }] }] }, antrea],
+      [{ ingress: [{ action: 'Drop', toServices: [service] }] }],
+      [{ egress: [{ action: 'Drop', to: [{ fqdn: 'a.*.com' }] }] }],
+      [{ egress: [{ action: 'Drop', to: [{ fqdn: '*' }] }] }],
+      [{ egress: [{ action: 'Drop', to: [{ nodeSelector: {} }], toServices: [service] }] }],
+      [{ egress: [{ action: 'Drop', ports: [{ port: 1 }], toServices: [service] }] }],
+      [{ egress: [{ action: 'Drop', toServices: [{ ...service, scope: 'ClusterSet' }] }] }],
+      [{ appliedTo: [{ nodeSelector: {} }, { group: 'g' }], ingress: [{ action: 'Drop' }] }],
+      [{ appliedTo: [{ podSelector: {} }], ingress: [{ action: 'Drop' }] }],
     ];
-    for (const spec of specs) {
-      const objects = [...cluster, policy('p', spec)];
-      assert.throws(() => oracle({ objects, node: 'n1' }), /the oracle does not evaluate/);
+    for (const [spec, apiVersion] of specs) {
+      const objects = [...cluster, policy('p', spec, apiVersion)];
+      assert.throws(() => oracle({ objects, node: 'n1' }), Error, JSON.stringify(spec));
     }
     const judge = oracle({ objects: cluster, node: 'n1' });
-    assert.throws(() => judge({ direction: 'ingress', traffic: 'NodePort' }), /does not evaluate/);
+    assert.throws(() => judge({ direction: 'egress', traffic: 'NodePort' }), /NodePort/);
+    assert.throws(() => judge({ direction: 'ingress', protocol: 'gre' }), /not a protocol/);
   });
 });
 
@@ -641,6 +587,13 @@ describe('sameAnswer', () => {
       assert.ok(!sameAnswer(answer, { ...answer, ...other }));
     });
   }
+
+  it('compares what was audited where both say so', () => {
+    const audited = [{ policy: 'p', rule: 'a' }];
+    assert.ok(sameAnswer(answer, { ...answer, audited }));
+    assert.ok(sameAnswer({ ...answer, audited }, { ...answer, audited }));
+    assert.ok(!sameAnswer({ ...answer, audited: [] }, { ...answer, audited }));
+  });
 
   it('compares names where both have one', () => {
     assert.ok(!sameAnswer({ ...answer, rule: 'a' }, { ...answer, rule: 'b' }));

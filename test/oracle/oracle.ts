@@ -1,38 +1,35 @@
 import type { Answer } from './answer.ts';
-import type { Cluster, ClusterNode } from './cluster.ts';
 import { toCluster } from './cluster.ts';
-import type { OracleConfig } from './config.ts';
+import type { Names, OracleConfig } from './config.ts';
 import { toExemptionTest } from './exemption.ts';
 import { toFailsafeTest } from './failsafe.ts';
-import type { Flow, Packet } from './flow.ts';
+import type { Flow } from './flow.ts';
 import { toPacket } from './flow.ts';
-import type { AppliedToManifest, PolicyManifest, RuleManifest } from './manifest.ts';
-import { apiGroupOf, assertOnlyFields, objectsOfKind, policyApiVersions } from './manifest.ts';
-import type { OrderKey } from './order.ts';
-import { compareOrder, findTier } from './order.ts';
-import type { AddressTest } from './peer.ts';
-import { toPeersTest } from './peer.ts';
-import { selects } from './selector.ts';
-import { matchesServices, namesServices } from './service.ts';
+import { baselinePriority } from './order.ts';
+import type { OracleRule } from './rule.ts';
+import { matches, toRules } from './rule.ts';
+import { namesServices } from './service.ts';
 
 export type { Answer } from './answer.ts';
 export { sameAnswer } from './answer.ts';
 export type { OracleConfig } from './config.ts';
 export type { Flow } from './flow.ts';
 
-/** What the oracle judges by: parsed manifests, the Node's name, the agent's configuration. */
+/** What the oracle judges by: parsed manifests, the Node's name, the agent's configuration, what names resolve to. */
 export interface OracleInput {
   objects: readonly object[];
   node: string;
   config?: object;
+  /** As `--names` gives them; without it no name resolves to anything. */
+  names?: Names;
 }
 
-interface OracleRule extends OrderKey {
-  direction: 'ingress' | 'egress';
-  tier: string;
-  manifest: RuleManifest;
-  /** undefined = any address. */
-  peers: AddressTest | undefined;
+/** What a walk through the rules came to. */
+interface Decision {
+  /** undefined = no rule decided. */
+  rule: OracleRule | undefined;
+  skipped: OracleRule[];
+  audited: OracleRule[];
 }
 
 /**
@@ -40,115 +37,64 @@ interface OracleRule extends OrderKey {
  * The objects are taken to be valid. Throws on what it does not evaluate; nothing is ignored.
  */
 export function oracle(input: OracleInput): (flow: Flow) => Answer {
+  const { objects, names = {} } = input;
   const config = (input.config ?? {}) as OracleConfig;
-  const cluster = toCluster(input.objects);
+  const cluster = toCluster(objects);
   const node = cluster.nodes.find(({ name }) => name === input.node);
   if (node === undefined) throw new Error(`no Node is named ${input.node}`);
-  const rules = toRules(input.objects, node, cluster);
+  const rules = toRules({ objects, cluster, node, config, names });
   const isExempt = toExemptionTest(config, node.addresses);
   const isFailsafe = toFailsafeTest(config, cluster);
   return (flow) => {
     const packet = toPacket(flow);
-    if (isExempt(packet)) return toAnswer(undefined, 'exempt', []);
+    if (isExempt(packet)) return toAnswer({ rule: undefined, skipped: [], audited: [] }, 'exempt');
     const matching = rules.filter((rule) => matches(rule, packet));
-    return isFailsafe(packet) ? decideFailsafe(matching) : toAnswer(matching[0], undefined, []);
+    const plain = decide(matching, () => false);
+    if (!isFailsafe(packet)) return toAnswer(plain);
+    const safe = decide(matching, isBlanketDeny);
+    return toAnswer(safe, verdictOf(plain) === verdictOf(safe) ? undefined : 'failsafe');
   };
 }
 
-/** The first matching rule that the failsafe does not skip decides. */
-function decideFailsafe(matching: OracleRule[]): Answer {
-  const found = matching.findIndex((rule) => !isBlanketDeny(rule));
-  const skipped = found === -1 ? matching : matching.slice(0, found);
-  const decided = found === -1 ? undefined : matching[found];
-  const isChanged = verdictOf(matching[0]) !== verdictOf(decided);
-  return toAnswer(decided, isChanged ? 'failsafe' : undefined, skipped);
+/** Walks through the matching rules, in order, up to the one that decides. */
+function decide(matching: OracleRule[], isSkipped: (rule: OracleRule) => boolean): Decision {
+  const decision: Decision = { rule: undefined, skipped: [], audited: [] };
+  let hasPassed = false;
+  for (const rule of matching) {
+    if (hasPassed && rule.tierPriority !== baselinePriority) continue;
+    if (rule.isAudit) {
+      // As if absent, a Pass too. What the failsafe would skip did not even match, so it is in neither list.
+      if (!isSkipped(rule)) decision.audited.push(rule);
+    } else if (isSkipped(rule)) decision.skipped.push(rule);
+    else if (rule.manifest.action === 'Pass') hasPassed = true;
+    else return { ...decision, rule };
+  }
+  return decision;
 }
 
 function isBlanketDeny({ manifest }: OracleRule): boolean {
-  return manifest.action !== 'Allow' && !namesServices(manifest);
+  return ['Drop', 'Reject'].includes(manifest.action) && !namesServices(manifest);
 }
 
-function matches(rule: OracleRule, packet: Packet): boolean {
-  if (rule.direction !== packet.direction) return false;
-  if (rule.peers !== undefined && (packet.remote === undefined || !rule.peers(packet.remote))) return false;
-  return matchesServices(rule.manifest, packet);
-}
-
-function verdictOf(rule: OracleRule | undefined): Answer['verdict'] {
+function verdictOf({ rule }: Decision): Answer['verdict'] {
   return rule === undefined ? 'Allow' : (rule.manifest.action as Answer['verdict']);
 }
 
-function toAnswer(
-  decided: OracleRule | undefined,
-  reason: Answer['reason'] | undefined,
-  skipped: OracleRule[],
-): Answer {
+/** A Pass that nothing in the baseline tier follows decides nothing: no policy is named, the reason is `default`. */
+function toAnswer(decision: Decision, reason?: Answer['reason']): Answer {
+  const { rule } = decision;
   return {
-    verdict: verdictOf(decided),
-    policy: decided?.policy ?? null,
-    rule: decided?.manifest.name ?? null,
-    ruleIndex: decided?.ruleIndex ?? null,
-    tier: decided?.tier ?? null,
-    reason: reason ?? (decided === undefined ? 'default' : 'rule'),
-    skipped: skipped.map(({ policy, manifest }) => ({ policy, rule: manifest.name ?? null })),
+    verdict: verdictOf(decision),
+    policy: rule?.policy ?? null,
+    rule: rule?.manifest.name ?? null,
+    ruleIndex: rule?.ruleIndex ?? null,
+    tier: rule?.tier ?? null,
+    reason: reason ?? (rule === undefined ? 'default' : 'rule'),
+    skipped: decision.skipped.map(toName),
+    audited: decision.audited.map(toName),
   };
 }
 
-/** The rules of both directions that apply to the Node, in evaluation order. */
-function toRules(objects: readonly object[], node: ClusterNode, cluster: Cluster): OracleRule[] {
-  const policies = objectsOfKind(objects, policyApiVersions, 'ClusterNetworkPolicy') as PolicyManifest[];
-  const rules = policies.flatMap((policy) => {
-    assertKnownPolicy(policy);
-    const tier = findTier(objects, policy);
-    return (['ingress', 'egress'] as const).flatMap((direction) =>
-      (policy.spec[direction] ?? []).flatMap((manifest, ruleIndex): OracleRule[] => {
-        assertKnownRule(manifest);
-        if (!appliesTo(policy, manifest, node)) return [];
-        return [
-          {
-            tierPriority: tier.priority,
-            tier: tier.name,
-            priority: policy.spec.priority,
-            policy: policy.metadata.name,
-            apiGroup: apiGroupOf(policy.apiVersion),
-            ruleIndex,
-            direction,
-            manifest,
-            peers: toPeersTest(direction === 'ingress' ? manifest.from : manifest.to, cluster),
-          },
-        ];
-      }),
-    );
-  });
-  return rules.sort(compareOrder);
-}
-
-function appliesTo(policy: PolicyManifest, rule: RuleManifest, node: ClusterNode): boolean {
-  const atPolicy = policy.spec.appliedTo ?? [];
-  const items = atPolicy.length > 0 ? atPolicy : (rule.appliedTo ?? []);
-  return items.some((item) => selectsNode(item, node));
-}
-
-function selectsNode(item: AppliedToManifest, node: ClusterNode): boolean {
-  assertOnlyFields(item, ['nodeSelector'], 'appliedTo[]');
-  if (item.nodeSelector === undefined) throw new Error('an empty item of appliedTo');
-  return selects(item.nodeSelector, node.labels);
-}
-
-function assertKnownPolicy({ metadata, spec }: PolicyManifest): void {
-  const fields = ['tier', 'priority', 'appliedTo', 'ingress', 'egress', 'mode', 'traffic'];
-  assertOnlyFields(spec, fields, `${metadata.name}: spec`);
-  if ((spec.mode ?? 'Enforce') !== 'Enforce')
-    throw new Error(`the oracle does not evaluate mode ${spec.mode}`);
-  if ((spec.traffic ?? 'Host') !== 'Host') throw new Error(`the oracle does not evaluate ${spec.traffic}`);
-}
-
-function assertKnownRule(rule: RuleManifest): void {
-  const matchFields = ['from', 'to', 'ports', 'protocols', 'toServices'];
-  const fields = ['name', 'action', ...matchFields, 'appliedTo', 'enableLogging', 'logLabel'];
-  assertOnlyFields(rule, fields, 'rule');
-  if (!['Allow', 'Drop', 'Reject'].includes(rule.action)) {
-    throw new Error(`the oracle does not evaluate the action ${rule.action}`);
-  }
-  if ((rule.toServices ?? []).length > 0) throw new Error('the oracle does not evaluate toServices');
+function toName({ policy, manifest }: OracleRule): { policy: string; rule: string | null } {
+  return { policy, rule: manifest.name ?? null };
 }

@@ -1,5 +1,5 @@
 import type { Manifest, TierManifest } from './manifest.ts';
-import { apiGroupOf, objectsOfKind, policyApiVersions } from './manifest.ts';
+import { apiGroupOf, findNamed } from './manifest.ts';
 
 /** A tier as a policy finds it. */
 export interface FoundTier {
@@ -7,13 +7,16 @@ export interface FoundTier {
   priority: number;
 }
 
+/** The tier that Pass leads to; no custom tier may have its priority. */
+export const baselinePriority = 253;
+
 const builtInTiers: Readonly<Record<string, number>> = {
   emergency: 50,
   securityops: 100,
   networkops: 150,
   platform: 200,
   application: 250,
-  baseline: 253,
+  baseline: baselinePriority,
 };
 const camelCaseTiers: Readonly<Record<string, string>> = {
   Emergency: 'emergency',
@@ -33,11 +36,8 @@ export function findTier(
   const name = camelCaseTiers[written] ?? written;
   const builtIn = builtInTiers[name];
   if (builtIn !== undefined) return { name, priority: builtIn };
-  const named = objectsOfKind(objects, policyApiVersions, 'Tier').filter(
-    (tier) => tier.metadata.name === name,
-  );
-  const own = named.find((tier) => apiGroupOf(tier.apiVersion) === apiGroupOf(policy.apiVersion));
-  const tier = (own ?? named[0]) as TierManifest | undefined;
+  const found = findNamed(objects, 'Tier', name, apiGroupOf(policy.apiVersion));
+  const tier = found as TierManifest | undefined;
   if (tier === undefined) throw new Error(`policy ${policy.metadata.name} names an unknown tier: ${written}`);
   return { name, priority: tier.spec.priority };
 }

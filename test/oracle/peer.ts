@@ -1,50 +1,67 @@
-import type { Address } from './address.ts';
-import { addressKey, inRange, parseCidr } from './address.ts';
 import type { Cluster } from './cluster.ts';
+import type { Names, OracleConfig } from './config.ts';
+import type { Packet } from './flow.ts';
+import { toGroupTest } from './group.ts';
+import { groupNumber } from './interfacegroup.ts';
 import type { PeerManifest } from './manifest.ts';
 import { assertOnlyFields } from './manifest.ts';
-import { selects } from './selector.ts';
+import type { AddressTest } from './member.ts';
+import { toAccountTest, toBlockTest, toListTest, toNodesTest, toPodsTest } from './member.ts';
+import { resolveName } from './name.ts';
 
-/** Answers whether an address is one of those a peer stands for. */
-export type AddressTest = (address: Address) => boolean;
+/** Answers whether a packet comes from (ingress) or goes to (egress) one of a rule's peers. */
+export type PeerTest = (packet: Packet) => boolean;
+
+/** What peers are resolved against. */
+export interface PeerContext {
+  objects: readonly object[];
+  cluster: Cluster;
+  config: OracleConfig;
+  names: Names;
+  /** API group of the policy, where a group is looked up first. */
+  apiGroup: string;
+}
+
+const kinds = [
+  ['ipBlock'],
+  ['nodeSelector'],
+  ['podSelector', 'namespaceSelector'],
+  ['serviceAccount'],
+  ['group'],
+  ['fqdn'],
+  ['interfaceGroup'],
+];
 
 /** The test for a rule's peer list; undefined when the list is absent or empty, which means any address. */
-export function toPeersTest(peers: PeerManifest[] | undefined, cluster: Cluster): AddressTest | undefined {
+export function toPeersTest(peers: PeerManifest[] | undefined, context: PeerContext): PeerTest | undefined {
   if (peers === undefined || peers === null || peers.length === 0) return undefined;
-  const tests = peers.map((peer) => toPeerTest(peer, cluster));
-  return (address) => tests.some((test) => test(address));
+  const tests = peers.map((peer) => toPeerTest(peer, context));
+  return (packet) => tests.some((test) => test(packet));
 }
 
-/** The test for being an address of any Node: what the failsafe calls `nodes`. */
-export function toNodesTest(cluster: Cluster): AddressTest {
-  return toPeerTest({ nodeSelector: {} }, cluster);
+function toPeerTest(peer: PeerManifest, context: PeerContext): PeerTest {
+  assertOnlyFields(peer, kinds.flat(), 'peer');
+  const given = kinds.filter((fields) => fields.some((field) => Object.hasOwn(peer, field)));
+  if (given.length !== 1) throw new Error(given.length === 0 ? 'an empty peer' : 'a peer of two kinds');
+  if (peer.interfaceGroup !== undefined) return toInterfaceTest(peer.interfaceGroup, context.config);
+  const isPeer = toAddressTest(peer, context);
+  return ({ remote }) => remote !== undefined && isPeer(remote);
 }
 
-function toPeerTest(peer: PeerManifest, cluster: Cluster): AddressTest {
-  const fields = ['ipBlock', 'nodeSelector', 'podSelector', 'namespaceSelector', 'serviceAccount'];
-  assertOnlyFields(peer, fields, 'peer');
-  const { ipBlock, nodeSelector, podSelector, namespaceSelector, serviceAccount } = peer;
-  if (ipBlock !== undefined) {
-    const block = parseCidr(ipBlock.cidr);
-    const exceptions = (ipBlock.except ?? []).map(parseCidr);
-    return (address) => inRange(block, address) && !exceptions.some((range) => inRange(range, address));
-  }
-  if (nodeSelector !== undefined) {
-    return toMembersTest(cluster.nodes.filter((node) => selects(nodeSelector, node.labels)));
-  }
-  if (serviceAccount !== undefined) {
-    const { name, namespace } = serviceAccount;
-    const pods = cluster.pods.filter((pod) => pod.serviceAccount === name && pod.namespace === namespace);
-    return toMembersTest(pods);
-  }
-  if (podSelector === undefined && namespaceSelector === undefined) throw new Error('an empty peer');
-  const pods = cluster.pods.filter(
-    (pod) => selects(podSelector ?? {}, pod.labels) && selects(namespaceSelector ?? {}, pod.namespaceLabels),
-  );
-  return toMembersTest(pods);
+/** Not addresses: the interface that the packet enters or leaves by, which a flow may leave open. */
+function toInterfaceTest(group: string | number, config: OracleConfig): PeerTest {
+  const number = groupNumber(group, config);
+  if (number === undefined) throw new Error(`the configuration names no interface group ${group}`);
+  return ({ interfaceGroup }) =>
+    interfaceGroup !== undefined && groupNumber(interfaceGroup, config) === number;
 }
 
-function toMembersTest(members: { addresses: Address[] }[]): AddressTest {
-  const keys = new Set(members.flatMap((member) => member.addresses.map(addressKey)));
-  return (address) => keys.has(addressKey(address));
+function toAddressTest(peer: PeerManifest, context: PeerContext): AddressTest {
+  const { objects, cluster, names, apiGroup } = context;
+  if (peer.ipBlock !== undefined) return toBlockTest(peer.ipBlock);
+  if (peer.nodeSelector !== undefined) return toNodesTest(cluster, peer.nodeSelector);
+  if (peer.serviceAccount !== undefined) return toAccountTest(cluster, peer.serviceAccount);
+  if (peer.group !== undefined) return toGroupTest(objects, cluster, peer.group, apiGroup);
+  if (peer.fqdn !== undefined) return toListTest(resolveName(peer.fqdn, names));
+  return toPodsTest(cluster, peer.podSelector, peer.namespaceSelector);
 }

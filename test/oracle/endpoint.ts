@@ -1,0 +1,79 @@
+import type { Address } from './address.ts';
+import { addressKey, parseAddress } from './address.ts';
+import type { Packet } from './flow.ts';
+import type { EndpointSliceManifest, Labels, ServiceManifest, ServiceReference } from './manifest.ts';
+import { assertOnlyFields, objectsOfKind } from './manifest.ts';
+import { transportNumber } from './service.ts';
+
+/** One exact destination of a Service. */
+export interface Endpoint {
+  address: Address;
+  /** IP protocol number. */
+  protocol: number;
+  port: number;
+}
+
+/** A Service with all that `toServices` stands for. */
+export interface ClusterService {
+  name: string;
+  namespace: string;
+  selector: Labels | undefined;
+  endpoints: Endpoint[];
+}
+
+/** Every Service: its cluster IPs with its ports, and slice by slice the ready endpoints with that slice's ports. */
+export function toClusterServices(objects: readonly object[]): ClusterService[] {
+  const services = objectsOfKind(objects, ['v1'], 'Service') as ServiceManifest[];
+  const slices = objectsOfKind(objects, ['discovery.k8s.io/v1'], 'EndpointSlice') as EndpointSliceManifest[];
+  return services.map((service) => {
+    const { name, namespace = 'default' } = service.metadata;
+    const isOwn = ({ metadata }: EndpointSliceManifest) =>
+      (metadata.namespace ?? 'default') === namespace &&
+      metadata.labels?.['kubernetes.io/service-name'] === name;
+    const endpoints = [...ofClusterIPs(service), ...slices.filter(isOwn).flatMap(ofSlice)];
+    return { name, namespace, selector: service.spec?.selector, endpoints };
+  });
+}
+
+/** The test for a rule's `toServices`; an unknown Service matches nothing. */
+export function toServicesTest(
+  references: ServiceReference[],
+  services: ClusterService[],
+): (packet: Packet) => boolean {
+  for (const reference of references) assertOnlyFields(reference, ['name', 'namespace'], 'toServices[]');
+  const isNamed = ({ name, namespace }: ClusterService) =>
+    references.some((reference) => reference.name === name && reference.namespace === namespace);
+  const keys = new Set(services.filter(isNamed).flatMap(({ endpoints }) => endpoints.map(endpointKey)));
+  return ({ dst, protocol, dstPort }) =>
+    dst !== undefined &&
+    protocol !== undefined &&
+    dstPort !== undefined &&
+    keys.has(endpointKey({ address: dst, protocol, port: dstPort }));
+}
+
+function endpointKey({ address, protocol, port }: Endpoint): string {
+  return `${addressKey(address)} ${protocol} ${port}`;
+}
+
+function ofClusterIPs({ spec = {} }: ServiceManifest): Endpoint[] {
+  const listed = spec.clusterIPs ?? [];
+  return product(listed.length > 0 ? listed : [spec.clusterIP ?? ''], spec.ports ?? []);
+}
+
+function ofSlice({ endpoints = [], ports = [] }: EndpointSliceManifest): Endpoint[] {
+  const ready = endpoints.filter(({ conditions }) => conditions?.ready !== false);
+  return product(
+    ready.flatMap(({ addresses }) => addresses),
+    ports,
+  );
+}
+
+/** Every address with every port. `None` and names are no addresses; a port without a number is none. */
+function product(texts: string[], ports: { protocol?: string; port?: number | null }[]): Endpoint[] {
+  const addresses = texts.map(parseAddress).filter((address) => address !== undefined);
+  return addresses.flatMap((address) =>
+    ports.flatMap(({ protocol, port }) =>
+      typeof port === 'number' ? [{ address, protocol: transportNumber(protocol), port }] : [],
+    ),
+  );
+}

@@ -1,0 +1,61 @@
+import type { Address } from './address.ts';
+import { addressKey, inRange, parseCidr } from './address.ts';
+import type { Cluster, ClusterPod } from './cluster.ts';
+import type { IPBlock, LabelSelector, ServiceReference } from './manifest.ts';
+import { assertOnlyFields } from './manifest.ts';
+import { selects } from './selector.ts';
+
+/** Answers whether an address is one of those that something stands for. */
+export type AddressTest = (address: Address) => boolean;
+
+/** The CIDR less its exceptions. */
+export function toBlockTest(ipBlock: IPBlock): AddressTest {
+  assertOnlyFields(ipBlock, ['cidr', 'except'], 'ipBlock');
+  const block = parseCidr(ipBlock.cidr);
+  const exceptions = (ipBlock.except ?? []).map(parseCidr);
+  return (address) => inRange(block, address) && !exceptions.some((range) => inRange(range, address));
+}
+
+/** The addresses of the Nodes that the selector selects. */
+export function toNodesTest(cluster: Cluster, selector: LabelSelector): AddressTest {
+  return toMembersTest(cluster.nodes.filter((node) => selects(selector, node.labels)));
+}
+
+/** The pods of the namespaces; of all namespaces without a namespaceSelector, all pods without a podSelector. */
+export function toPodsTest(
+  cluster: Cluster,
+  podSelector: LabelSelector = {},
+  namespaceSelector: LabelSelector = {},
+): AddressTest {
+  const isSelected = (pod: ClusterPod) =>
+    selects(podSelector, pod.labels) && selects(namespaceSelector, pod.namespaceLabels);
+  return toMembersTest(cluster.pods.filter(isSelected));
+}
+
+/** The pods of the service account. */
+export function toAccountTest(cluster: Cluster, account: { name: string; namespace: string }): AddressTest {
+  const { name, namespace } = account;
+  return toMembersTest(
+    cluster.pods.filter((pod) => pod.serviceAccount === name && pod.namespace === namespace),
+  );
+}
+
+/** The pods that the Service's selector selects; none for an unknown Service or one without a selector. */
+export function toServicePodsTest(cluster: Cluster, { name, namespace }: ServiceReference): AddressTest {
+  const service = cluster.services.find((one) => one.name === name && one.namespace === namespace);
+  const matchLabels = service?.selector ?? {};
+  // Kubernetes: a Service that has no selector selects no pod, unlike an empty LabelSelector.
+  if (Object.keys(matchLabels).length === 0) return () => false;
+  const isSelected = (pod: ClusterPod) => pod.namespace === namespace && selects({ matchLabels }, pod.labels);
+  return toMembersTest(cluster.pods.filter(isSelected));
+}
+
+/** Being one of the addresses. */
+export function toListTest(addresses: Address[]): AddressTest {
+  const keys = new Set(addresses.map(addressKey));
+  return (address) => keys.has(addressKey(address));
+}
+
+function toMembersTest(members: { addresses: Address[] }[]): AddressTest {
+  return toListTest(members.flatMap(({ addresses }) => addresses));
+}
