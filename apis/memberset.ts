@@ -76,8 +76,14 @@ function withSingles(members: FamilyMembers, { singles: added }: FamilyMembers):
   );
   const singles =
     family === 4
-      ? packIPv4(values.map(({ value }) => Number(value)), prefixes)
-      : packIPv6(values.map(({ value }) => value), prefixes);
+      ? packIPv4(
+          values.map(({ value }) => Number(value)),
+          prefixes,
+        )
+      : packIPv6(
+          values.map(({ value }) => value),
+          prefixes,
+        );
   return { family, singles, prefixes };
 }
 
@@ -195,15 +201,14 @@ function compareAt(a: Uint8Array, atA: number, b: Uint8Array, atB: number, width
 }
 
 /**
- * Packed keys in `desired` but not in `current`, and the other way round; both sorted. What is equal at both ends is compared as
+ * Packed keys of `width` bytes in `desired` but not in `current`, and the other way round; both sorted. What is equal at both ends is compared as
  * memory, the rest merged: one change among 100,000 keys costs microseconds.
  */
 export function diffSingles(
-  family: Family,
+  width: number,
   current: Uint8Array,
   desired: Uint8Array,
 ): { readonly added: Uint8Array; readonly removed: Uint8Array } {
-  const width = WIDTH[family];
   const start = commonKeys(current, desired, width, 'start');
   const rest = { current: current.subarray(start), desired: desired.subarray(start) };
   const end = commonKeys(rest.current, rest.desired, width, 'end');

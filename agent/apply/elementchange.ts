@@ -1,6 +1,6 @@
-import { type Cidr, type Family, lastAddress } from '../../apis/address.ts';
+import { type Cidr, lastAddress } from '../../apis/address.ts';
 import { diffSingles, packAddress, sameMembers } from '../../apis/memberset.ts';
-import type { ChainVerdict, NamedSet, PortMap } from '../render/ruleset.ts';
+import { type ChainVerdict, KEY_LENGTH, type NamedSet, type PortMap } from '../render/ruleset.ts';
 import type { HeldMap, HeldSet } from './held.ts';
 
 /** Elements to add to and delete from one set; ranges are packed pairs of first and last address. */
@@ -8,7 +8,8 @@ export interface MemberChange {
   readonly set: string;
   /** All elements go before any is added. */
   readonly flush: boolean;
-  readonly family: Family;
+  /** Bytes of one key. */
+  readonly keyLength: number;
   readonly interval: boolean;
   readonly addedSingles: Uint8Array;
   readonly removedSingles: Uint8Array;
@@ -27,10 +28,11 @@ export interface MapChange {
 
 /** Null where the set holds just its members. */
 export function memberChange(held: HeldSet | undefined, set: NamedSet): MemberChange | null {
-  const { family, interval, members } = set;
+  const { interval, members } = set;
+  const keyLength = KEY_LENGTH[set.key][set.family];
   if (held?.members && sameMembers(held.members, members)) return null;
   const flush = held?.members === null;
-  const singles = diffSingles(family, held?.members?.singles ?? new Uint8Array(), members.singles);
+  const singles = diffSingles(keyLength, held?.members?.singles ?? new Uint8Array(), members.singles);
   const before = held?.members?.prefixes ?? [];
   const has = (list: readonly Cidr[]) => {
     const keys = new Set(list.map((cidr) => `${cidr.value}/${cidr.length}`));
@@ -45,7 +47,7 @@ export function memberChange(held: HeldSet | undefined, set: NamedSet): MemberCh
   return {
     set: set.name,
     flush,
-    family,
+    keyLength,
     interval,
     addedSingles: singles.added,
     removedSingles: singles.removed,

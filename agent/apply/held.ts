@@ -1,7 +1,6 @@
 import type { Family } from '../../apis/address.ts';
-import type { FamilyMembers } from '../../apis/memberset.ts';
 import { chainLines } from '../render/nfttext.ts';
-import type { BaseChain, Chain, ChainVerdict, Ruleset } from '../render/ruleset.ts';
+import type { BaseChain, Chain, ChainVerdict, Ruleset, SetKey, SetMembers } from '../render/ruleset.ts';
 
 /**
  * What the kernel holds of our table, as far as it is known. After an apply of ours it is what was applied; after a start or a foreign
@@ -24,11 +23,12 @@ export interface HeldChain {
 }
 
 export interface HeldSet {
-  /** Null: keys of another kind than addresses. */
+  /** Null: keys of another kind than sets of ours have. */
   readonly family: Family | null;
+  readonly key: SetKey;
   readonly interval: boolean;
   /** Null: elements that no set of ours has, so all are taken out and put in again. */
-  readonly members: Pick<FamilyMembers, 'singles' | 'prefixes'> | null;
+  readonly members: SetMembers | null;
 }
 
 export interface HeldMap {

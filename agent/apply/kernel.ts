@@ -2,7 +2,7 @@ import type { Netlink, Nftables, SetOperation, TableSnapshot } from 'nftables-na
 import { BITS, type Cidr, type Family, WIDTH } from '../../apis/address.ts';
 import { toCidrs } from '../../apis/interval.ts';
 import { unpackAddress } from '../../apis/memberset.ts';
-import { type ChainVerdict, TABLE } from '../render/ruleset.ts';
+import { type ChainVerdict, KEY_LENGTH, type NamedSet, TABLE } from '../render/ruleset.ts';
 import type { MapChange, MemberChange } from './elementchange.ts';
 import type { HeldMap, HeldSet } from './held.ts';
 import type { Transaction } from './transaction.ts';
@@ -49,13 +49,11 @@ const BATCH_ELEMENTS = 8192;
 
 /** The change of one set: what only adds, or only deletes, single addresses may be cut; the rest stays together. */
 function memberUnits(change: MemberChange): Unit[] {
-  const { set, family, interval, flush } = change;
-  const where = { ...TABLE_OF, set, keyLength: WIDTH[family] };
+  const { set, keyLength, interval, flush } = change;
+  const where = { ...TABLE_OF, set, keyLength };
   const singles = (op: 'add' | 'delete', packed: Uint8Array): SetOperation[] => {
     if (packed.length === 0) return [];
-    return [
-      interval ? { ...where, op, ranges: doubled(packed, WIDTH[family]) } : { ...where, op, keys: packed },
-    ];
+    return [interval ? { ...where, op, ranges: doubled(packed, keyLength) } : { ...where, op, keys: packed }];
   };
   const ranges = (op: 'add' | 'delete', packed: Uint8Array): SetOperation[] =>
     packed.length === 0 ? [] : [{ ...where, op, ranges: packed }];
@@ -117,11 +115,12 @@ function doubled(singles: Uint8Array, width: number): Uint8Array {
 /** What a set of ours holds. */
 export async function readSet({ netlink }: Kernel, name: string, interval: boolean): Promise<HeldSet> {
   const found = await netlink.elements({ ...TABLE_OF, set: name });
-  const family = familyOf(found?.keyLength);
-  if (found === null || family === null) return { family: null, interval, members: null };
-  if (found.hasCatchAll) return { family, interval, members: null };
-  if (!interval) return { family, interval, members: { singles: found.keys, prefixes: [] } };
-  return { family, interval, members: toSinglesAndPrefixes(family, found.ranges) };
+  const kind = kindOf(found?.keyLength);
+  if (found === null || kind === null) return { family: null, key: 'address', interval, members: null };
+  if (found.hasCatchAll) return { ...kind, interval, members: null };
+  if (!interval) return { ...kind, interval, members: { singles: found.keys, prefixes: [] } };
+  const members = kind.key === 'address' ? toSinglesAndPrefixes(kind.family, found.ranges) : null;
+  return { ...kind, interval, members };
 }
 
 /** Null where a range is no prefix: no set of ours has one. */
@@ -140,8 +139,12 @@ function toSinglesAndPrefixes(family: Family, ranges: Uint8Array): HeldSet['memb
   return { singles: Buffer.concat(singles), prefixes };
 }
 
-function familyOf(keyLength: number | undefined): Family | null {
-  return keyLength === WIDTH[4] ? 4 : keyLength === WIDTH[6] ? 6 : null;
+/** Keys of each kind have their own length. */
+function kindOf(keyLength: number | undefined): Pick<NamedSet, 'key' | 'family'> | null {
+  for (const key of ['address', 'service'] as const) {
+    for (const family of [4, 6] as const) if (KEY_LENGTH[key][family] === keyLength) return { key, family };
+  }
+  return null;
 }
 
 /** What a map of ours holds. */

@@ -15,6 +15,7 @@ import {
 import { type Kernel, readMap, readSet, readTable, toBatches } from './kernel.ts';
 import {
   type Command,
+  isReplacement,
   replacement,
   type Transaction,
   transaction,
@@ -45,6 +46,16 @@ export interface Applied {
   readonly unswept: ApplyError | null;
 }
 
+export interface ReconcilerOptions {
+  /**
+   * Digests that an earlier run took (see `digests`): a fixed chain that still has its digest is what its name says, and is left alone with its
+   * counters. Of another run's text or of a stranger's doing, they just don't fit.
+   */
+  readonly remembered?: Readonly<Record<string, string>>;
+  /** Is awaited before chains with counters are renamed, removed or replaced. What it throws is ignored: enforcement comes first. */
+  readonly beforeLoss?: () => Promise<void>;
+}
+
 const MAX_UNSEEN = 255;
 
 /**
@@ -60,6 +71,8 @@ export class NodeRuleReconciler {
   /** Else what was last found there; null: to be read before the next change. */
   #found: Held | null = null;
   #digests: ReadonlyMap<string, string> = new Map();
+  #remembered: Readonly<Record<string, string>>;
+  readonly #beforeLoss: () => Promise<void>;
   #applied: Ruleset | null = null;
   /** The next apply replaces the table. */
   #replace = false;
@@ -68,8 +81,19 @@ export class NodeRuleReconciler {
   /** Commits of ours that no event has told of yet: each is one generation in (before, after]. */
   #unseen: Generation[] = [];
 
-  constructor(kernel: Kernel) {
+  constructor(
+    kernel: Kernel,
+    { remembered = {}, beforeLoss = async () => undefined }: ReconcilerOptions = {},
+  ) {
     this.#kernel = kernel;
+    this.#remembered = remembered;
+    this.#beforeLoss = beforeLoss;
+  }
+
+  /** The fixed chains in force and their digests, for the next run (ReconcilerOptions.remembered). */
+  digests(): Record<string, string> {
+    const chains = this.#applied?.chains ?? new Map<string, Chain>();
+    return Object.fromEntries([...this.#digests].filter(([name]) => chains.get(name)?.fixed));
   }
 
   /** The transaction that `apply` would run now; changes nothing. */
@@ -99,6 +123,7 @@ export class NodeRuleReconciler {
     // Until it has gone through, nothing is known for sure.
     this.#exact = null;
     this.#found = null;
+    if (change.rename.length > 0 || isReplacement(change)) await this.#prepareLoss();
     await this.#run('rename', change.rename);
     await this.#run('prepare', change.prepare);
     await this.#changeElements(change);
@@ -113,6 +138,7 @@ export class NodeRuleReconciler {
   /** A name that is a word of nft's language (a stranger's, made by netlink) can't be swept: then the table is replaced next time. */
   async #sweep({ sweep }: Transaction): Promise<ApplyError | null> {
     try {
+      if (sweep.length > 0) await this.#prepareLoss();
       await this.#run('sweep', sweep);
       this.#replace = false;
       return null;
@@ -120,6 +146,14 @@ export class NodeRuleReconciler {
       if (!(error instanceof ApplyError)) throw error;
       this.#replace = error.cause instanceof NftError && error.cause.code === 'SYNTAX';
       return error;
+    }
+  }
+
+  async #prepareLoss(): Promise<void> {
+    try {
+      await this.#beforeLoss();
+    } catch {
+      // A count that is lost is no reason to enforce the old rules.
     }
   }
 
@@ -131,6 +165,7 @@ export class NodeRuleReconciler {
   /** Forgets what was vouched for: events were lost, so anything may have been changed. */
   distrust(): void {
     this.#digests = new Map();
+    this.#remembered = {};
     this.#exact = null;
     this.#found = null;
   }
@@ -204,7 +239,11 @@ export class NodeRuleReconciler {
     if (table === null) return NOTHING_HELD;
     const digests = chainDigests(table);
     const vouched = (name: string): Chain | null =>
-      this.#digests.get(name) === digests.get(name) ? (this.#applied?.chains.get(name) ?? null) : null;
+      this.#applied === null
+        ? rememberedChain(name, this.#remembered[name], digests.get(name))
+        : this.#digests.get(name) === digests.get(name)
+          ? (this.#applied.chains.get(name) ?? null)
+          : null;
     // A chain that is bound to a rule (`jump { … }`) comes and goes with that rule.
     const own = table.chains.filter(({ name }) => !name.startsWith('__chain'));
     const chains = own.map(({ name, base }): [string, HeldChain] => [
@@ -226,6 +265,12 @@ export class NodeRuleReconciler {
       maps: new Map(maps),
     };
   }
+}
+
+/** A fixed chain of an earlier run is known by its name; what it was made of need not be. */
+function rememberedChain(name: string, then: string | undefined, now: string | undefined): Chain | null {
+  if (then === undefined || then !== now) return null;
+  return { name, base: null, fixed: true, rules: [], source: null, ruleId: null };
 }
 
 function changesStructure({ rename, prepare, swap, sweep }: Transaction): boolean {
@@ -256,6 +301,7 @@ function compare(wanted: Held, now: Held): string[] {
     if (there === undefined) differences.push(`set ${name} is gone`);
     else if (
       there.family !== set.family ||
+      there.key !== set.key ||
       !there.members ||
       !set.members ||
       !sameMembers(there.members, set.members)

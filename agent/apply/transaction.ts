@@ -8,9 +8,24 @@ import {
   ruleText,
   setLines,
 } from '../render/nfttext.ts';
-import { type Chain, type ChainVerdict, type Ruleset, TABLE, targets } from '../render/ruleset.ts';
+import {
+  type Chain,
+  type ChainVerdict,
+  type NamedSet,
+  type Ruleset,
+  TABLE,
+  targets,
+} from '../render/ruleset.ts';
 import { type MapChange, type MemberChange, mapChange, memberChange } from './elementchange.ts';
-import { type Held, heldAfter, holdsChain, sameHook, samePolicy, sameStructure } from './held.ts';
+import {
+  type Held,
+  type HeldSet,
+  heldAfter,
+  holdsChain,
+  sameHook,
+  samePolicy,
+  sameStructure,
+} from './held.ts';
 
 /**
  * What brings the kernel from what it holds to a ruleset. Each part is one kernel transaction; they run in this order, and only
@@ -73,6 +88,7 @@ export function transactionBetween(held: Ruleset, desired: Ruleset): Transaction
   return { ...NO_CHANGE, members: memberChanges(held.sets, desired) };
 }
 
+const REPLACE = `add table ${table}\ndelete table ${table}\n`;
 const NO_CHANGE: Transaction = { rename: [], prepare: [], members: [], maps: [], swap: [], sweep: [] };
 
 function memberChanges(held: Held['sets'], { sets }: Ruleset): MemberChange[] {
@@ -97,7 +113,7 @@ function needsReplacement(held: Held, desired: Ruleset): boolean {
   }
   for (const set of desired.sets.values()) {
     const there = held.sets.get(set.name);
-    if (there !== undefined && (there.family !== set.family || there.interval !== set.interval)) return true;
+    if (there !== undefined && !sameType(there, set)) return true;
     if (held.maps.has(set.name)) return true;
   }
   for (const map of desired.maps.keys()) {
@@ -110,10 +126,17 @@ function needsReplacement(held: Held, desired: Ruleset): boolean {
   return false;
 }
 
+function sameType(a: HeldSet, b: NamedSet): boolean {
+  return a.family === b.family && a.key === b.key && a.interval === b.interval;
+}
+
 /** The whole table in one transaction. */
 export function replacement(desired: Ruleset): Transaction {
-  const replace = `add table ${table}\ndelete table ${table}\n${rulesetText(desired)}`;
-  return { ...NO_CHANGE, swap: [command(replace)] };
+  return { ...NO_CHANGE, swap: [command(`${REPLACE}${rulesetText(desired)}`)] };
+}
+
+export function isReplacement({ swap }: Transaction): boolean {
+  return swap[0]?.text.startsWith(REPLACE) ?? false;
 }
 
 /**

@@ -1,4 +1,3 @@
-import { WIDTH } from '../../apis/address.ts';
 import type { Transaction } from './transaction.ts';
 
 /** As `dump transaction` prints it. */
@@ -18,7 +17,7 @@ export function transactionText({ rename, prepare, members, maps, swap, sweep }:
     ...part(
       'members',
       members.map((change) => {
-        const width = WIDTH[change.family];
+        const width = change.keyLength;
         const added = count(change.addedSingles, width) + count(change.addedRanges, 2 * width);
         const removed = count(change.removedSingles, width) + count(change.removedRanges, 2 * width);
         return `# netlink: set ${change.set}: ${added} elements added, ${removed} deleted`;

@@ -37,12 +37,22 @@ export function linearDispatch(name: string, entries: readonly Entry[]): Dispatc
   return { chains: [indexChain(name, entries.map(jump))], maps: [] };
 }
 
-export function indexedDispatch(name: string, entries: readonly Entry[], scope: Scope = null): Dispatched {
+export interface DispatchOptions {
+  readonly scope?: Scope;
+  /** Ports are those that the client used, before destination NAT. */
+  readonly original?: boolean;
+}
+
+export function indexedDispatch(
+  name: string,
+  entries: readonly Entry[],
+  { scope = null, original = false }: DispatchOptions = {},
+): Dispatched {
   const chains: Chain[] = [];
   const maps: PortMap[] = [];
   const rules: NftRule[] = [];
   // What names neither ports nor protocols is tried for every packet; a protocol that has nothing else needs no chain.
-  const everywhere = entries.filter(({ rule }) => rule.services.length === 0);
+  const everywhere = entries.filter(({ rule }) => servicesOf(rule).length === 0);
   // A packet of the protocol goes there for good; plain rules, because a verdict map here would leak (ADR 2).
   const toProtocol = (protocol: L4Protocol): NftRule => ({
     ...plain({ kind: 'goto', chain: `${name}-${protocol}` }),
@@ -52,7 +62,7 @@ export function indexedDispatch(name: string, entries: readonly Entry[], scope: 
     const ports = scope === null ? [ALL_PORTS] : (scope.get(protocol) ?? []);
     const own = entries.flatMap((entry) => portEntry(entry, protocol, ports));
     if (own.length === (scope === null ? everywhere.length : 0)) continue;
-    const part = portDispatch(`${name}-${protocol}`, protocol, own);
+    const part = portDispatch(`${name}-${protocol}`, { protocol, original }, own);
     chains.push(...part.chains);
     maps.push(...part.maps);
     rules.push(toProtocol(protocol));
@@ -60,7 +70,7 @@ export function indexedDispatch(name: string, entries: readonly Entry[], scope: 
   const rest = scope === null ? OTHER_PROTOCOLS : [];
   for (const protocol of rest) {
     const own = entries.filter(
-      ({ rule }) => rule.services.length === 0 || rule.services.some(names(protocol)),
+      ({ rule }) => servicesOf(rule).length === 0 || servicesOf(rule).some(names(protocol)),
     );
     if (own.length === everywhere.length) continue;
     chains.push(indexChain(`${name}-${protocol}`, own.map(jump)));
@@ -69,6 +79,13 @@ export function indexedDispatch(name: string, entries: readonly Entry[], scope: 
   if (scope === null) rules.push(...everywhere.map(jump));
   return { chains: [indexChain(name, rules), ...chains], maps };
 }
+
+/** A ServiceSet has members of these protocols and no others; which ports they have changes without the rule. */
+function servicesOf({ services, serviceSets }: CompiledRule): readonly Service[] {
+  return serviceSets.length > 0 ? EVERY_PORT : services;
+}
+
+const EVERY_PORT: readonly Service[] = PORT_PROTOCOLS.map((protocol) => ({ protocol }));
 
 function names(protocol: L4Protocol): (service: Service) => boolean {
   return (service) => service.protocol === protocol;
@@ -82,10 +99,10 @@ interface PortEntry {
 
 function portEntry({ rule, chain }: Entry, protocol: PortProtocol, scope: readonly PortRange[]): PortEntry[] {
   if (scope.length === 0) return [];
-  if (rule.services.length === 0) return [{ chain, ranges: null }];
+  const services = servicesOf(rule);
+  if (services.length === 0) return [{ chain, ranges: null }];
   const named: PortRange[] = [];
-  for (const service of rule.services)
-    if (service.protocol === protocol) named.push(service.ports ?? ALL_PORTS);
+  for (const service of services) if (service.protocol === protocol) named.push(service.ports ?? ALL_PORTS);
   if (named.length === 0) return [];
   const ranges = intersectPorts(unionPorts(named), scope);
   if (ranges.length === 0) return [];
@@ -93,7 +110,11 @@ function portEntry({ rule, chain }: Entry, protocol: PortProtocol, scope: readon
 }
 
 /** Chain `name`: the segments and the rules for every port, in order. */
-function portDispatch(name: string, protocol: PortProtocol, entries: readonly PortEntry[]): Dispatched {
+function portDispatch(
+  name: string,
+  by: { readonly protocol: PortProtocol; readonly original: boolean },
+  entries: readonly PortEntry[],
+): Dispatched {
   const rules: NftRule[] = [];
   const chains: Chain[] = [];
   const maps: PortMap[] = [];
@@ -107,10 +128,10 @@ function portDispatch(name: string, protocol: PortProtocol, entries: readonly Po
     if (ports.size > 0) {
       const map = { name: `${name}-ports-${shortHash(10, [...ports])}`, entries: ports };
       maps.push(map);
-      rules.push(plain({ kind: 'portMap', protocol, map: map.name }));
+      rules.push(plain({ kind: 'portMap', ...by, map: map.name }));
     }
     if (ranges.length > 0) {
-      const statement = { kind: 'portRangeMap', protocol, entries: ranges } as const;
+      const statement = { kind: 'portRangeMap', ...by, entries: ranges } as const;
       const chain = fixedChain(`${name}-ranges-${shortHash(10, ranges)}`, [plain(statement)]);
       chains.push(chain);
       rules.push(plain({ kind: 'jump', chain: chain.name }));
@@ -249,9 +270,9 @@ function plain(statement: NftRule['statement']): NftRule {
 }
 
 function indexChain(name: string, rules: readonly NftRule[]): Chain {
-  return { name, base: null, fixed: false, rules, source: null };
+  return { name, base: null, fixed: false, rules, source: null, ruleId: null };
 }
 
 function fixedChain(name: string, rules: readonly NftRule[]): Chain {
-  return { name, base: null, fixed: true, rules, source: null };
+  return { name, base: null, fixed: true, rules, source: null, ruleId: null };
 }

@@ -14,8 +14,9 @@ import type { Match, NamedSet, NftRule, PortProtocol } from './ruleset.ts';
  * The failsafe list: for its traffic, a Drop or Reject rule that names neither ports nor protocols is skipped.
  * Its traffic goes to a second index, made without those rules.
  */
-export function isSkippable({ action, services, traffic }: CompiledRule): boolean {
-  return action !== 'Allow' && services.length === 0 && traffic === 'Host';
+export function isSkippable({ action, services, serviceSets, traffic }: CompiledRule): boolean {
+  const closes = action === 'Drop' || action === 'Reject';
+  return closes && services.length === 0 && serviceSets.length === 0 && traffic === 'Host';
 }
 
 /** Ports in one anonymous hash set up to this many; a wider range is compared, in a rule of its own: no interval set in a chain that changes in place. */
@@ -82,6 +83,7 @@ export function peerSet(peers: FailsafeEntry['peers'], state: NodeState): Addres
     id: shortHash(12, 'failsafe', description),
     description,
     dynamic: false,
+    names: [],
     members: toMemberSet(blocks, []),
   };
 }

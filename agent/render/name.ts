@@ -16,6 +16,10 @@ export function setName(id: string, family: Family): string {
   return `peers-${id}-v${family}`;
 }
 
+export function serviceSetName(id: string, family: Family): string {
+  return `services-${id}-v${family}`;
+}
+
 /** Cut to what a comment holds, at a character's boundary. */
 export function comment(words: string): string {
   if (Buffer.byteLength(words) <= MAX_COMMENT) return words;

@@ -1,9 +1,10 @@
-import { formatCidr } from '../../apis/address.ts';
+import { formatAddress, formatCidr } from '../../apis/address.ts';
 import type { PortRange } from '../../apis/compiled.ts';
-import { formatFamily } from '../../apis/memberset.ts';
+import { formatFamily, unpackAddress } from '../../apis/memberset.ts';
 import {
   type Chain,
   type ChainVerdict,
+  KEY_LENGTH,
   type Match,
   type NamedSet,
   type NftRule,
@@ -34,12 +35,25 @@ function block(kind: string, name: string, lines: readonly string[]): string {
 
 /** Declaration of a set; its members only where asked for, because apply adds them by netlink. */
 export function setLines(set: NamedSet, withMembers: boolean): string[] {
-  const lines = [`type ${set.family === 4 ? 'ipv4_addr' : 'ipv6_addr'}`];
+  const address = set.family === 4 ? 'ipv4_addr' : 'ipv6_addr';
+  const lines = [`type ${set.key === 'address' ? address : `${address} . inet_proto . inet_service`}`];
   if (set.interval) lines.push('flags interval');
   lines.push(`comment ${quote(set.comment)}`);
-  const members = withMembers ? formatFamily(set.members) : [];
+  const members = withMembers ? memberTexts(set) : [];
   if (members.length > 0) lines.push(`elements = { ${members.join(', ')} }`);
   return lines;
+}
+
+function memberTexts({ key, family, members }: NamedSet): string[] {
+  if (key === 'address') return formatFamily({ family, ...members });
+  const { singles } = members;
+  const packed = new DataView(singles.buffer, singles.byteOffset, singles.length);
+  const width = KEY_LENGTH.service[family];
+  return Array.from({ length: singles.length / width }, (_, i) => {
+    const end = (i + 1) * width;
+    const address = formatAddress(unpackAddress(family, singles, i * width));
+    return `${address} . ${packed.getUint8(end - 8)} . ${packed.getUint16(end - 4)}`;
+  });
 }
 
 export function mapLines(map: PortMap, withElements: boolean): string[] {
@@ -76,7 +90,15 @@ function matchText(match: Match): string {
     case 'loopback':
       return `${match.field} "lo"`;
     case 'interfaceGroup':
-      return `${match.field} ${match.group}`;
+      return `${match.field} ${match.negated ? '!= ' : ''}${anonymous(match.groups.map(String))}`;
+    case 'ctDnat':
+      return 'ct status dnat';
+    case 'ctConfirmed':
+      return 'ct status confirmed';
+    case 'dnsAnswer':
+      return 'udp sport 53 ct state established ct direction reply';
+    case 'limit':
+      return `limit rate ${match.perSecond}/second burst ${match.burst} packets`;
     case 'nfproto':
       return `meta nfproto ipv${match.family}`;
     case 'l4proto':
@@ -85,6 +107,12 @@ function matchText(match: Match): string {
       return `${match.family === 4 ? 'ip' : 'ip6'} ${match.field} ${'set' in match.in ? `@${identifier(match.in.set)}` : formatCidr(match.in.cidr)}`;
     case 'port':
       return `${match.protocol} ${match.field} ${anonymous(match.ranges.map(rangeText))}`;
+    case 'originalPort':
+      return `meta l4proto ${match.protocol} ct original proto-dst ${anonymous(match.ranges.map(rangeText))}`;
+    case 'serviceTuple':
+      return `${match.family === 4 ? 'ip' : 'ip6'} daddr . meta l4proto . th dport @${identifier(match.set)}`;
+    case 'notIn':
+      return `${match.family === 4 ? 'ip' : 'ip6'} daddr != ${anonymous(match.cidrs.map(formatCidr))}`;
     case 'portTuple':
       return `meta l4proto . ${match.withSourcePort ? 'th sport . ' : ''}th dport ${set(match.tuples.map((tuple) => tupleText(tuple, match.withSourcePort)))}`;
     case 'icmp':
@@ -127,17 +155,26 @@ function statementText(statement: Statement): string {
   switch (statement.kind) {
     case 'accept':
     case 'drop':
+    case 'return':
       return statement.kind;
+    case 'log':
+      return `log prefix ${quote(statement.prefix)} group ${statement.group} snaplen ${statement.copyRange} queue-threshold ${statement.queueThreshold}`;
+    case 'masquerade':
+      return 'masquerade fully-random';
     case 'reject':
       return statement.with === 'tcp reset' ? 'reject with tcp reset' : 'reject with icmpx admin-prohibited';
     case 'jump':
     case 'goto':
       return chainVerdict(statement);
     case 'portMap':
-      return `${statement.protocol} dport vmap @${identifier(statement.map)}`;
+      return `${portKey(statement)} vmap @${identifier(statement.map)}`;
     case 'portRangeMap':
-      return `${statement.protocol} dport vmap ${set(statement.entries.map(([range, verdict]) => `${rangeText(range)} : ${chainVerdict(verdict)}`))}`;
+      return `${portKey(statement)} vmap ${set(statement.entries.map(([range, verdict]) => `${rangeText(range)} : ${chainVerdict(verdict)}`))}`;
   }
+}
+
+function portKey({ protocol, original }: Extract<Statement, { original: boolean }>): string {
+  return original ? `meta l4proto ${protocol} ct original proto-dst` : `${protocol} dport`;
 }
 
 function chainVerdict({ kind, chain }: ChainVerdict): string {

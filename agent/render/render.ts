@@ -1,11 +1,11 @@
-import type { AddressSet, CompiledRule, NodeState, RuleSource } from '../../apis/compiled.ts';
+import { BASELINE_PRIORITY } from '../../apis/baseline.ts';
+import type { AddressSet, CompiledRule, NodeState, RuleSource, ServiceSet } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
-import type { Direction } from '../../apis/objects.ts';
 import { type Dispatched, type Entry, indexedDispatch, linearDispatch } from './dispatch.ts';
 import { failsafeRules, failsafeScope, isSkippable } from './failsafe.ts';
-import { REJECT_CHAIN, ruleChain } from './rulechain.ts';
-import type { Chain, NamedSet, PortMap, Ruleset } from './ruleset.ts';
-import { BASE_CHAINS, baseChain } from './topology.ts';
+import { passChainName, REJECT_CHAIN, type RenderedRule, ruleChain } from './rulechain.ts';
+import type { Chain, NamedSet, NftRule, PortMap, Ruleset } from './ruleset.ts';
+import { BASE_CHAINS, baseChain, masqueradeChains, TRAFFICS, type Traffic, trafficOf } from './topology.ts';
 
 /** A rule that can't be said in nft. */
 export class RenderError extends Error {
@@ -30,7 +30,7 @@ export function render(state: NodeState, config: Config): Ruleset {
 
 /** `render` for one state after another: gives the same, and takes over the chains of rules whose CompiledRule and AddressSet are the same objects. */
 export function renderer(config: Config): (state: NodeState) => Ruleset {
-  const chainOf = ruleRenderer();
+  const chainOf = ruleRenderer(config);
   return (state) => renderWith(state, { config, chainOf });
 }
 
@@ -40,11 +40,10 @@ interface Means {
 }
 
 function renderWith(state: NodeState, means: Means): Ruleset {
-  const rendered = (['ingress', 'egress'] as const).map((direction) =>
-    renderDirection(direction, state, means),
-  );
+  const rendered = TRAFFICS.map((traffic) => renderTraffic(traffic, state, means));
   const chains = [
     ...rendered.map(({ base }) => base),
+    ...masqueradeChains(means.config),
     ...rendered.flatMap(({ index }) => index),
     REJECT_CHAIN,
     ...rendered.flatMap(({ rules }) => rules),
@@ -56,7 +55,7 @@ function renderWith(state: NodeState, means: Means): Ruleset {
   };
 }
 
-interface RenderedDirection {
+interface RenderedTraffic {
   readonly base: Chain;
   readonly index: readonly Chain[];
   readonly rules: readonly Chain[];
@@ -64,40 +63,95 @@ interface RenderedDirection {
   readonly maps: readonly PortMap[];
 }
 
-function renderDirection(
-  direction: Direction,
-  state: NodeState,
-  { config, chainOf }: Means,
-): RenderedDirection {
+function renderTraffic(traffic: Traffic, state: NodeState, { config, chainOf }: Means): RenderedTraffic {
   const entries: Entry[] = [];
   const rules: Chain[] = [];
   const sets: NamedSet[] = [];
   for (const rule of state.rules) {
-    if (rule.source.direction !== direction) continue;
+    if (trafficOf(rule) !== traffic) continue;
     const rendered = chainOf(rule, state);
     // No rule in it: its peers are a list that resolves to nothing, for good.
     if (rendered.chain.rules.length === 0) continue;
     entries.push({ rule, chain: rendered.chain.name });
-    rules.push(rendered.chain);
+    rules.push(rendered.chain, ...(rendered.record === null ? [] : [rendered.record]));
     sets.push(...rendered.sets);
   }
-  const { index: name } = BASE_CHAINS[direction];
+  const parts = indexParts(traffic, entries);
+  const indexes = parts.map(({ name, entries: part }) => renderIndex(name, part, { traffic, state, config }));
+  const copyAnswers =
+    config.names.learn && [...state.addressSets.values()].some(({ names }) => names.length > 0);
+  return {
+    base: baseChain(traffic, config, { indexes: parts.map(({ name }) => name), copyAnswers }),
+    index: [...indexes.flatMap(({ chains }) => chains), ...passChain(traffic, entries)],
+    rules,
+    sets: [...sets, ...indexes.flatMap((index) => index.sets)],
+    maps: indexes.flatMap(({ maps }) => maps),
+  };
+}
+
+const isBaseline = ({ rule }: Entry): boolean => rule.tierPriority === BASELINE_PRIORITY;
+const passes = ({ rule }: Entry): boolean => rule.action === 'Pass' && rule.mode === 'Enforce';
+
+/**
+ * One index for all rules; where some Pass, those of the baseline tier have an index of their own, which comes next and which they
+ * go on with. Traffic without rules of its own needs none, save that an index of the Node's is always there, empty.
+ */
+function indexParts(
+  traffic: Traffic,
+  entries: readonly Entry[],
+): { name: string; entries: readonly Entry[] }[] {
+  const { index: name } = BASE_CHAINS[traffic];
+  if (traffic === 'nodeport' && entries.length === 0) return [];
+  const baseline = entries.filter(isBaseline);
+  if (baseline.length === 0 || !entries.some(passes)) return [{ name, entries }];
+  return [
+    { name, entries: entries.filter((entry) => !isBaseline(entry)) },
+    { name: baselineName(traffic), entries: baseline },
+  ];
+}
+
+function baselineName(traffic: Traffic): string {
+  return `${BASE_CHAINS[traffic].index}-baseline`;
+}
+
+/** It accepts at its end: what passed must not come back to the rules behind the one that passed it. */
+function passChain(traffic: Traffic, entries: readonly Entry[]): Chain[] {
+  if (!entries.some(passes)) return [];
+  const rule = (statement: NftRule['statement']): NftRule => ({
+    matches: [],
+    counter: false,
+    statement,
+    comment: null,
+  });
+  const baseline = entries.some(isBaseline) ? [rule({ kind: 'jump', chain: baselineName(traffic) })] : [];
+  const rules = [...baseline, rule({ kind: 'accept' })];
+  return [{ name: passChainName(traffic), base: null, fixed: false, rules, source: null, ruleId: null }];
+}
+
+/** The index of some rules; in front of it a second one, without what the failsafe list skips, for that list's traffic. */
+function renderIndex(
+  name: string,
+  entries: readonly Entry[],
+  {
+    traffic,
+    state,
+    config,
+  }: { readonly traffic: Traffic; readonly state: NodeState; readonly config: Config },
+): Dispatched & { readonly sets: readonly NamedSet[] } {
   const dispatch = config.dispatch === 'linear' ? linearDispatch : indexedDispatch;
-  const main = dispatch(name, entries);
-  const list = config.failsafe[direction];
-  if (list.length === 0 || !entries.some(({ rule }) => isSkippable(rule))) {
-    return { base: baseChain(direction, config), index: main.chains, rules, sets, maps: main.maps };
+  const main = dispatch(name, entries, { original: traffic === 'nodeport' });
+  const list = traffic === 'nodeport' ? [] : config.failsafe[traffic];
+  if (traffic === 'nodeport' || list.length === 0 || !entries.some(({ rule }) => isSkippable(rule))) {
+    return { ...main, sets: [] };
   }
   const failsafeName = `${name}-failsafe`;
-  const failsafe = failsafeRules(list, direction, state, failsafeName);
+  const failsafe = failsafeRules(list, traffic, state, failsafeName);
   const kept = entries.filter(({ rule }) => !isSkippable(rule));
-  const second = dispatch(failsafeName, kept, failsafeScope(list));
+  const second = dispatch(failsafeName, kept, { scope: failsafeScope(list) });
   return {
-    base: baseChain(direction, config),
-    index: [...withRulesFirst(main, failsafe.rules), ...second.chains],
-    rules,
-    sets: [...sets, ...failsafe.sets],
+    chains: [...withRulesFirst(main, failsafe.rules), ...second.chains],
     maps: [...main.maps, ...second.maps],
+    sets: failsafe.sets,
   };
 }
 
@@ -106,24 +160,32 @@ function withRulesFirst({ chains }: Dispatched, rules: Chain['rules']): Chain[] 
   return chains.map((chain, i) => (i === 0 ? { ...chain, rules: [...rules, ...chain.rules] } : chain));
 }
 
-type RenderedRule = ReturnType<typeof ruleChain>;
-
-function ruleRenderer(): Means['chainOf'] {
-  const known = new WeakMap<CompiledRule, { set: AddressSet | null; rendered: RenderedRule }>();
+function ruleRenderer(config: Config): Means['chainOf'] {
+  const known = new WeakMap<
+    CompiledRule,
+    { set: AddressSet | null; services: ServiceSet | null; rendered: RenderedRule }
+  >();
   return (rule, state) => {
-    const [id] = rule.addressSets;
-    const set = id === undefined ? null : state.addressSets.get(id);
-    const before = known.get(rule);
-    if (before !== undefined && before.set === set) return before.rendered;
     try {
-      if (set === undefined) throw new Error(`no AddressSet ${id} in the state of node ${state.node}`);
-      const rendered = ruleChain(rule, set);
-      known.set(rule, { set, rendered });
+      const set = named(rule.addressSets, state.addressSets);
+      const services = named(rule.serviceSets, state.serviceSets);
+      const before = known.get(rule);
+      if (before?.set === set && before.services === services) return before.rendered;
+      const rendered = ruleChain(rule, { set, services, config });
+      known.set(rule, { set, services, rendered });
       return rendered;
     } catch (error) {
       throw new RenderError(rule.source, error);
     }
   };
+}
+
+/** The set that a rule names; null where it names none. */
+function named<T>([id]: readonly string[], sets: ReadonlyMap<string, T>): T | null {
+  if (id === undefined) return null;
+  const set = sets.get(id);
+  if (set === undefined) throw new Error(`the state does not hold its set ${id}`);
+  return set;
 }
 
 function sortedByName<T extends { readonly name: string }>(items: readonly T[]): Map<string, T> {

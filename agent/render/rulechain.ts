@@ -1,11 +1,26 @@
-import { BITS, type Cidr, type Family } from '../../apis/address.ts';
-import type { AddressSet, CompiledRule } from '../../apis/compiled.ts';
+import { BITS, type Cidr, type Family, parseAddress } from '../../apis/address.ts';
+import type { AddressSet, CompiledRule, ServiceMember, ServiceSet } from '../../apis/compiled.ts';
+import type { Config } from '../../apis/config.ts';
 import { shortHash } from '../../apis/hash.ts';
-import { coversFamily, type FamilyMembers, memberCount, unpackAddress } from '../../apis/memberset.ts';
-import { chainName, comment, setName } from './name.ts';
+import {
+  coversFamily,
+  type FamilyMembers,
+  memberCount,
+  packAddress,
+  unpackAddress,
+} from '../../apis/memberset.ts';
+import { chainName, comment, serviceSetName, setName } from './name.ts';
 import { ruleText } from './nfttext.ts';
-import type { Chain, Match, NamedSet, NftRule, Statement } from './ruleset.ts';
-import { serviceMatches } from './servicematch.ts';
+import {
+  type Chain,
+  KEY_LENGTH,
+  type Match,
+  type NamedSet,
+  type NftRule,
+  type Statement,
+} from './ruleset.ts';
+import { originalServiceMatches, serviceMatches } from './servicematch.ts';
+import { BASE_CHAINS, type Traffic, trafficOf } from './topology.ts';
 
 /** How an nft rule says "in this AddressSet", in one family: a set, the only prefix, everything, or never. */
 type AddressMatch =
@@ -35,6 +50,7 @@ function addressMatch(set: AddressSet, family: Family): AddressMatch {
   const named: NamedSet = {
     name,
     family,
+    key: 'address',
     interval: members.prefixes.length > 0,
     members,
     comment: comment(set.description),
@@ -53,7 +69,7 @@ export function addressAlternatives(set: AddressSet | null, field: 'saddr' | 'da
   return found.flatMap(([family, match]) => alternative(family, match, field) ?? []);
 }
 
-interface AddressAlternative {
+export interface AddressAlternative {
   /** Null is both. */
   readonly family: Family | null;
   readonly matches: readonly Match[];
@@ -82,48 +98,86 @@ function alternative(
   }
 }
 
-/** The chain that Reject rules go to: TCP gets a reset, everything else ICMP(v6) administratively prohibited. */
+/** TCP gets a reset, everything else ICMP(v6) administratively prohibited. */
+const REJECT: readonly NftRule[] = [
+  {
+    matches: [{ match: 'l4proto', protocols: ['tcp'] }],
+    counter: false,
+    statement: { kind: 'reject', with: 'tcp reset' },
+    comment: null,
+  },
+  {
+    matches: [],
+    counter: false,
+    statement: { kind: 'reject', with: 'icmpx admin-prohibited' },
+    comment: null,
+  },
+];
+
+/** The chain that Reject rules go to. */
 export const REJECT_CHAIN: Chain = {
   name: 'refuse',
   base: null,
   fixed: true,
   source: null,
-  rules: [
-    {
-      matches: [{ match: 'l4proto', protocols: ['tcp'] }],
-      counter: false,
-      statement: { kind: 'reject', with: 'tcp reset' },
-      comment: null,
-    },
-    {
-      matches: [],
-      counter: false,
-      statement: { kind: 'reject', with: 'icmpx admin-prohibited' },
-      comment: null,
-    },
-  ],
+  ruleId: null,
+  rules: REJECT,
 };
 
-const STATEMENTS = {
-  Allow: { kind: 'accept' },
-  Drop: { kind: 'drop' },
-  Reject: { kind: 'goto', chain: REJECT_CHAIN.name },
-} as const satisfies Record<CompiledRule['action'], Statement>;
+/** The chain that Pass rules go to: the baseline tier, then nothing more. */
+export function passChainName(traffic: Traffic): string {
+  return `${BASE_CHAINS[traffic].index}-pass`;
+}
 
-/** A policy rule's own chain, and the sets it names. No rules in it: nothing can match. */
-export function ruleChain(rule: CompiledRule, set: AddressSet | null): { chain: Chain; sets: NamedSet[] } {
+/** What a rule does to a packet it matches: one statement, and for Reject without a chain of its own two rules. */
+function verdict(rule: CompiledRule): Statement {
+  if (rule.mode === 'Audit') return { kind: 'return' };
+  switch (rule.action) {
+    case 'Allow':
+      return { kind: 'accept' };
+    case 'Drop':
+      return { kind: 'drop' };
+    case 'Reject':
+      return { kind: 'goto', chain: REJECT_CHAIN.name };
+    case 'Pass':
+      return { kind: 'goto', chain: passChainName(trafficOf(rule)) };
+  }
+}
+
+/** What a rule is rendered from, besides itself. */
+export interface RuleParts {
+  readonly set: AddressSet | null;
+  readonly services: ServiceSet | null;
+  readonly config: Pick<Config, 'interfaceGroups' | 'log'>;
+}
+
+export interface RenderedRule {
+  /** No rules in it: nothing can match. */
+  readonly chain: Chain;
+  /** The chain that writes the records; null where nothing is recorded. */
+  readonly record: Chain | null;
+  /** The sets that the chain names. */
+  readonly sets: readonly NamedSet[];
+}
+
+/** A policy rule's own chain, the chain of its records, and the sets it names. Throws on an interface group that the configuration doesn't have. */
+export function ruleChain(rule: CompiledRule, parts: RuleParts): RenderedRule {
   const { source } = rule;
-  const addresses = addressAlternatives(set, source.direction === 'ingress' ? 'saddr' : 'daddr');
+  const record = rule.log === null ? null : recordChain(rule, parts.config.log);
+  const statement: Statement = record === null ? verdict(rule) : { kind: 'goto', chain: record.name };
+  const peers = peerAlternatives(rule, parts);
+  const alternatives =
+    rule.traffic === 'NodePort' ? originalServiceMatches(rule.services) : serviceMatches(rule.services);
   const rules: NftRule[] = [];
-  for (const services of serviceMatches(rule.services)) {
+  for (const services of alternatives) {
     const needed = requiredFamily(services);
-    for (const { family, matches } of addresses) {
+    for (const { family, matches } of peers) {
       if (family !== null && needed !== null && family !== needed) continue;
       rules.push({
         // Ports first: comparing them costs less than a set look-up.
         matches: [...services, ...matches],
         counter: true,
-        statement: STATEMENTS[rule.action],
+        statement,
         comment: comment(`${source.policy}/${source.rule}`),
       });
     }
@@ -131,17 +185,122 @@ export function ruleChain(rule: CompiledRule, set: AddressSet | null): { chain: 
   // ICMP of one family leaves the other family's addresses unused.
   const named = new Set(rules.flatMap(({ matches }) => matches.flatMap(setOf)));
   const name = chainName(
-    source.direction,
+    trafficOf(rule),
     shortHash(10, rule.id, rules.map(ruleText)),
     `${source.policy}-${source.rule}`,
   );
   return {
-    chain: { name, base: null, fixed: true, rules, source },
-    sets: addresses.flatMap(({ set }) => (set !== null && named.has(set.name) ? [set] : [])),
+    chain: { name, base: null, fixed: true, rules, source, ruleId: rule.id },
+    record: rules.length === 0 ? null : record,
+    sets: peers.flatMap(({ set }) => (set !== null && named.has(set.name) ? [set] : [])),
+  };
+}
+
+/**
+ * Who the rule is for, one alternative for each nft rule that this takes: one a family, and one more where interface groups stand beside
+ * addresses, because nft can't say "by this interface or in this set" in one rule.
+ */
+function peerAlternatives(rule: CompiledRule, { set, services, config }: RuleParts): AddressAlternative[] {
+  const { direction } = rule.source;
+  if (services !== null) return serviceAlternatives(services);
+  const groups = rule.interfaceGroups.map((group) => groupNumber(group, config));
+  const addresses =
+    set === null && groups.length > 0
+      ? []
+      : addressAlternatives(set, direction === 'ingress' ? 'saddr' : 'daddr');
+  if (groups.length === 0) return addresses;
+  const field = direction === 'ingress' ? 'iifgroup' : 'oifgroup';
+  const sorted = [...new Set(groups)].sort((a, b) => a - b);
+  const behind: Match = { match: 'interfaceGroup', field, groups: sorted, negated: false };
+  return [{ family: null, matches: [behind], set: null }, ...addresses];
+}
+
+function groupNumber(group: string | number, { interfaceGroups }: Pick<Config, 'interfaceGroups'>): number {
+  if (typeof group === 'number') return group;
+  const number = Object.hasOwn(interfaceGroups, group) ? interfaceGroups[group] : undefined;
+  if (number !== undefined) return number;
+  const known = Object.keys(interfaceGroups).join(', ');
+  throw new Error(`no interface group ${JSON.stringify(group)} in the configuration; known: ${known}`);
+}
+
+/** Services come and go, so there is a set for each family, also while it is empty. */
+function serviceAlternatives({ id, description, members }: ServiceSet): AddressAlternative[] {
+  return FAMILIES.map((family) => {
+    const set: NamedSet = {
+      name: serviceSetName(id, family),
+      family,
+      key: 'service',
+      interval: false,
+      members: { singles: packServices(family, members), prefixes: [] },
+      comment: comment(`services ${description}`),
+    };
+    return { family, matches: [{ match: 'serviceTuple', family, set: set.name }], set };
+  });
+}
+
+const PROTOCOL_NUMBERS = { tcp: 6, udp: 17, sctp: 132 } as const;
+
+function packServices(family: Family, members: readonly ServiceMember[]): Uint8Array {
+  const keys = members.flatMap(({ address: text, protocol, port }) => {
+    const address = parseAddress(text);
+    if (address?.family !== family) return [];
+    const key = Buffer.alloc(KEY_LENGTH.service[family]);
+    key.set(packAddress(address));
+    key.writeUInt8(PROTOCOL_NUMBERS[protocol], key.length - 8);
+    key.writeUInt16BE(port, key.length - 4);
+    return [key];
+  });
+  keys.sort(Buffer.compare);
+  return Buffer.concat(keys.filter((key, i) => i === 0 || !key.equals(keys[i - 1] as Buffer)));
+}
+
+/** Of a packet; enough for any header and its ports. */
+const RECORDED_BYTES = 128;
+/** Messages of the kernel to the agent that may wait for each other: one wake-up for many records (nfnetlink_log.c). */
+const QUEUE_THRESHOLD = 64;
+
+/**
+ * Writes a record of the packet, then does what the rule says. Without a record: later packets of a connection that is let through and has no
+ * answer yet (a one-way flow of UDP), which are `new` to conntrack; and what is above the limit.
+ */
+function recordChain(rule: CompiledRule, { rate, burst, group }: Config['log']): Chain {
+  const statement = verdict(rule);
+  const audit = rule.mode === 'Audit';
+  const letsThrough = audit || rule.action === 'Allow' || rule.action === 'Pass';
+  const plain = (matches: readonly Match[]): NftRule => ({
+    matches,
+    counter: false,
+    statement,
+    comment: null,
+  });
+  const log: NftRule = {
+    matches: rate === 0 ? [] : [{ match: 'limit', perSecond: rate, burst }],
+    counter: true,
+    statement: {
+      kind: 'log',
+      prefix: `nodewall ${rule.id} ${rule.action}${audit ? ' audit' : ''}`,
+      group,
+      copyRange: RECORDED_BYTES,
+      queueThreshold: QUEUE_THRESHOLD,
+    },
+    comment: null,
+  };
+  // Rejecting right here: chains may be called 16 deep, no deeper.
+  const ends = rule.action === 'Reject' && !audit ? REJECT : [plain([])];
+  const rules = [...(letsThrough ? [plain([{ match: 'ctConfirmed' }])] : []), log, ...ends];
+  const { policy, rule: name } = rule.source;
+  return {
+    name: chainName('record', shortHash(10, rule.id, rules.map(ruleText)), `${policy}-${name}`),
+    base: null,
+    fixed: true,
+    rules,
+    source: null,
+    ruleId: rule.id,
   };
 }
 
 function setOf(match: Match): string[] {
+  if (match.match === 'serviceTuple') return [match.set];
   return match.match === 'address' && 'set' in match.in ? [match.in.set] : [];
 }
 

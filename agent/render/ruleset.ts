@@ -10,7 +10,6 @@ export interface Ruleset {
   /** In the order they are printed: base chains, index chains, rule chains. Keyed by name. */
   readonly chains: ReadonlyMap<string, Chain>;
   readonly sets: ReadonlyMap<string, NamedSet>;
-  readonly tupleSets: ReadonlyMap<string, TupleSet>;
   readonly maps: ReadonlyMap<string, PortMap>;
 }
 
@@ -88,7 +87,7 @@ export type Match =
     }
   /** The destination port that the client used, before any NAT (ct original proto-dst). Ranges sorted, disjoint. */
   | { readonly match: 'originalPort'; readonly protocol: PortProtocol; readonly ranges: readonly PortRange[] }
-  /** Destination address, protocol and destination port, in a TupleSet. */
+  /** Destination address, protocol and destination port, in a set of services. */
   | { readonly match: 'serviceTuple'; readonly family: Family; readonly set: string }
   /** Destination outside of these prefixes, sorted and disjoint. */
   | { readonly match: 'notIn'; readonly family: Family; readonly cidrs: readonly Cidr[] }
@@ -164,26 +163,29 @@ export function targets(statement: Statement): readonly string[] {
   }
 }
 
-/** One family of an AddressSet. An interval set where it has prefixes, else a hash set. */
+/** One family of an AddressSet or of a ServiceSet. An interval set where it has prefixes, else a hash set. */
 export interface NamedSet {
   readonly name: string;
   readonly family: Family;
+  /** address: `type ipv4_addr`; service: a concatenation of destination address, protocol and destination port. */
+  readonly key: SetKey;
   readonly interval: boolean;
-  readonly members: FamilyMembers;
+  readonly members: SetMembers;
   readonly comment: string;
 }
 
-/** A hash set of destination address, protocol and destination port, in one family. */
-export interface TupleSet {
-  readonly name: string;
-  readonly family: Family;
-  /**
-   * As the kernel takes them: the address, the protocol's number and the port in network byte order, each padded to a multiple of 4 bytes. Sorted,
-   * unique.
-   */
-  readonly keys: Uint8Array;
-  readonly comment: string;
-}
+export type SetKey = 'address' | 'service';
+
+/**
+ * `singles` are packed as the kernel takes them, KEY_LENGTH bytes each, sorted, unique. Of a service: the address, the protocol's number and the
+ * port in network byte order, each padded to a multiple of 4 bytes.
+ */
+export type SetMembers = Pick<FamilyMembers, 'singles' | 'prefixes'>;
+
+export const KEY_LENGTH: Readonly<Record<SetKey, Readonly<Record<Family, number>>>> = {
+  address: { 4: 4, 6: 16 },
+  service: { 4: 12, 6: 24 },
+};
 
 /**
  * A named hash map from destination port to verdict, named for its content like a fixed chain. Filled by netlink before it is used:

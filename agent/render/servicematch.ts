@@ -49,6 +49,27 @@ export function serviceMatches(services: readonly Service[]): Match[][] {
   return alternatives;
 }
 
+/**
+ * As `serviceMatches`, by the destination port that the client used. nft 1.0.6 takes `ct original proto-dst` in no concatenation, so there
+ * is one alternative for each protocol and each range of source ports.
+ */
+export function originalServiceMatches(services: readonly Service[]): Match[][] {
+  const isPorts = (service: Service): service is PortService =>
+    service.protocol === 'tcp' || service.protocol === 'udp' || service.protocol === 'sctp';
+  const ports = services.filter(isPorts);
+  const others = services.filter((service) => !isPorts(service));
+  const groups = Map.groupBy(ports, ({ protocol, sourcePorts }) => JSON.stringify([protocol, sourcePorts]));
+  const found = [...groups.values()].map((group): Match[] => {
+    const ranges = unionPorts(group.map((service) => service.ports ?? ALL_PORTS));
+    const { protocol, sourcePorts } = group[0] as PortService;
+    const source = sourcePorts === undefined ? [] : [port(protocol, 'sport', [sourcePorts])];
+    const every = ranges[0]?.[0] === 0 && ranges[0][1] === 65535;
+    if (!every) return [...source, { match: 'originalPort', protocol, ranges }];
+    return source.length > 0 ? source : [{ match: 'l4proto', protocols: [protocol] }];
+  });
+  return found.length > 0 && others.length === 0 ? found : [...found, ...serviceMatches(others)];
+}
+
 /** Drops a type with a code where the type with every code is there too: elements of a set may not overlap. */
 function withoutCovered(
   types: readonly { type: number; code: number | null }[],

@@ -1,32 +1,56 @@
+import { type Cidr, type Family, parseCidr } from '../../apis/address.ts';
+import type { CompiledRule } from '../../apis/compiled.ts';
 import type { Config, Exemption } from '../../apis/config.ts';
+import { shortHash } from '../../apis/hash.ts';
+import { toCidrs, toInterval, union } from '../../apis/interval.ts';
 import type { Direction } from '../../apis/objects.ts';
 import { comment } from './name.ts';
+import { ruleText } from './nfttext.ts';
 import type { BaseChain, Chain, Match, NftRule } from './ruleset.ts';
 
 /**
- * The skeleton of the table: two base chains that accept what no policy judges, then jump to the index of their direction.
+ * The skeleton of the table: base chains that accept what no policy judges, then jump to the index of their traffic.
  * Base chains are never deleted, not even within a transaction that adds them again: the kernel then drops every packet
- * queued to NFQUEUE in that namespace, other tables' too. What changes is what they jump to.
+ * queued to NFQUEUE in that namespace, other tables' too. So they are there also while no rule needs them; what changes is what they jump to.
  */
 interface BaseRow {
   readonly chain: string;
   readonly base: BaseChain;
+  readonly direction: Direction;
   /** The chain of the index this hook's packets go through. */
   readonly index: string;
 }
 
-// Priority 0 (filter): after destination NAT (-100), so that the address is the one that is really reached;
-// before firewalld (+10), whose drops still hold: an accept ends this base chain only.
-export const BASE_CHAINS: Readonly<Record<Direction, BaseRow>> = {
+/** The traffic that one index judges: connections to the Node, from the Node, and those that NAT hands to a pod. */
+export type Traffic = 'ingress' | 'egress' | 'nodeport';
+export const TRAFFICS: readonly Traffic[] = ['ingress', 'egress', 'nodeport'];
+
+export function trafficOf({ traffic, source }: Pick<CompiledRule, 'traffic' | 'source'>): Traffic {
+  return traffic === 'NodePort' ? 'nodeport' : source.direction;
+}
+
+export const BASE_CHAINS: Readonly<Record<Traffic, BaseRow>> = {
+  // Priority 0 (filter): after destination NAT (-100), so that the address is the one that is really reached;
+  // before firewalld (+10), whose drops still hold: an accept ends this base chain only.
   ingress: {
     chain: 'input',
     base: { type: 'filter', hook: 'input', priority: 0, policy: 'accept' },
+    direction: 'ingress',
     index: 'ingress',
   },
   egress: {
     chain: 'output',
     base: { type: 'filter', hook: 'output', priority: 0, policy: 'accept' },
+    direction: 'egress',
     index: 'egress',
+  },
+  // Right after destination NAT, which tells what it has changed (ct status dnat), and before routing: one hook for pods here, on
+  // other nodes and on the host's own network, and the source is the client's still (ADR 6).
+  nodeport: {
+    chain: 'prerouting',
+    base: { type: 'filter', hook: 'prerouting', priority: -90, policy: 'accept' },
+    direction: 'ingress',
+    index: 'nodeport',
   },
 };
 
@@ -40,6 +64,10 @@ const icmpv6 = (types: readonly number[]): Match => ({
   match: 'icmp',
   protocol: 'icmpv6',
   types: types.map((type) => ({ type, code: null })),
+});
+const loopback = (direction: Direction): Match => ({
+  match: 'loopback',
+  field: direction === 'ingress' ? 'iif' : 'oif',
 });
 /** The client's port is 68, the server's 67; DHCPv6: 546 and 547 (RFC 2131, RFC 8415). */
 const dhcp = (direction: Direction): Match[][] => {
@@ -55,7 +83,7 @@ const dhcp = (direction: Direction): Match[][] => {
 const EXEMPTION_MATCHES: Readonly<
   Record<Exemption, (direction: Direction, config: Config) => readonly (readonly Match[])[]>
 > = {
-  loopback: (direction) => [[{ match: 'loopback', field: direction === 'ingress' ? 'iif' : 'oif' }]],
+  loopback: (direction) => [[loopback(direction)]],
   // RFC 4861: router and neighbour solicitations and advertisements. Without them IPv6 is dead in both directions.
   neighborDiscovery: () => [[icmpv6([133, 134, 135, 136])]],
   // RFC 2710 and RFC 3810: without reports a snooping switch stops delivering neighbour solicitations.
@@ -64,22 +92,125 @@ const EXEMPTION_MATCHES: Readonly<
   localPods: (direction, { interfaceGroups }) =>
     direction === 'ingress'
       ? []
-      : [[{ match: 'interfaceGroup', field: 'oifgroup', group: interfaceGroups.pods }]],
+      : [[{ match: 'interfaceGroup', field: 'oifgroup', groups: [interfaceGroups.pods], negated: false }]],
 };
 
-export function baseChain(direction: Direction, config: Config): Chain {
-  const { chain, base, index } = BASE_CHAINS[direction];
-  const rules: NftRule[] = [accept([{ match: 'ctEstablished' }], null)];
+/**
+ * A base chain: what comes before the policies, then the chains of the index in order.
+ * @param copyAnswers whether the names in policies are learnt from the DNS answers that the node receives
+ */
+export function baseChain(
+  traffic: Traffic,
+  config: Config,
+  { indexes, copyAnswers }: { readonly indexes: readonly string[]; readonly copyAnswers: boolean },
+): Chain {
+  const { chain, base, direction } = BASE_CHAINS[traffic];
+  const before = traffic === 'nodeport' ? nodePortPreface(config) : preface(direction, config);
+  const copies = copyAnswers && traffic === 'ingress' ? [copyRule(config)] : [];
+  const judged: Match[] = traffic === 'nodeport' ? [{ match: 'ctDnat' }] : [];
+  const jumps = indexes.map((name) => plain(judged, { kind: 'jump', chain: name }));
+  // No NodePort rules: nothing to look at, and every packet of the node comes by here.
+  const rules = traffic === 'nodeport' && jumps.length === 0 ? [] : [...copies, ...before, ...jumps];
+  return { name: chain, base, fixed: false, rules, source: null, ruleId: null };
+}
+
+function preface(direction: Direction, config: Config): NftRule[] {
+  const rules = [accept([{ match: 'ctEstablished' }], null)];
   for (const exemption of Object.keys(EXEMPTION_MATCHES) as Exemption[]) {
     if (!config.exemptions[exemption]) continue;
     for (const matches of EXEMPTION_MATCHES[exemption](direction, config)) {
       rules.push(accept(matches, comment(`exemption ${exemption}`)));
     }
   }
-  rules.push({ matches: [], counter: false, statement: { kind: 'jump', chain: index }, comment: null });
-  return { name: chain, base, fixed: false, rules, source: null };
+  return rules;
+}
+
+/** What is no connection from outside that destination NAT changed is left alone, whatever the exemptions. */
+function nodePortPreface({ interfaceGroups }: Config): NftRule[] {
+  const fromPods: Match = {
+    match: 'interfaceGroup',
+    field: 'iifgroup',
+    groups: [interfaceGroups.pods],
+    negated: false,
+  };
+  return [
+    accept([{ match: 'ctEstablished' }], null),
+    accept([loopback('ingress')], comment('from the node itself')),
+    accept([fromPods], comment('from local pods')),
+  ];
+}
+
+/** Larger than any DNS answer over UDP. */
+const WHOLE_PACKET = 65_535;
+
+/** Before everything else: an answer is a packet of an established connection. */
+function copyRule({ names }: Config): NftRule {
+  const statement = {
+    kind: 'log',
+    prefix: 'nodewall dns',
+    group: names.group,
+    copyRange: WHOLE_PACKET,
+    queueThreshold: 1,
+  } as const;
+  return {
+    matches: [{ match: 'dnsAnswer' }],
+    counter: false,
+    statement,
+    comment: comment('DNS answers, for the names in policies'),
+  };
+}
+
+/** Traffic from pods that leaves the cluster's own interfaces has the node's address outside. None where that is off. */
+export function masqueradeChains({ masquerade, interfaceGroups }: Config): Chain[] {
+  if (!masquerade.enabled) return [];
+  const { pods, clusternet } = interfaceGroups;
+  const from: Match = { match: 'interfaceGroup', field: 'iifgroup', groups: [pods], negated: false };
+  const outside: Match = {
+    match: 'interfaceGroup',
+    field: 'oifgroup',
+    groups: [pods, clusternet].sort((a, b) => a - b),
+    negated: true,
+  };
+  const rules = ([4, 6] as const).map((family): NftRule => {
+    const cidrs = prefixes(masquerade.except, family);
+    const to: Match[] = cidrs.length === 0 ? [] : [{ match: 'notIn', family, cidrs }];
+    return {
+      matches: [{ match: 'nfproto', family }, from, outside, ...to],
+      counter: true,
+      statement: { kind: 'masquerade' },
+      comment: comment('pods leave the node'),
+    };
+  });
+  // Their prefixes are an anonymous interval set, which must be there before it is used.
+  const fixed: Chain = {
+    name: `masquerade-${shortHash(10, rules.map(ruleText))}`,
+    base: null,
+    fixed: true,
+    rules,
+    source: null,
+    ruleId: null,
+  };
+  const base: Chain = {
+    name: 'postrouting',
+    // srcnat (100), where kube-proxy's and the CNI's are.
+    base: { type: 'nat', hook: 'postrouting', priority: 100, policy: 'accept' },
+    fixed: false,
+    rules: [plain([], { kind: 'jump', chain: fixed.name })],
+    source: null,
+    ruleId: null,
+  };
+  return [base, fixed];
+}
+
+function prefixes(texts: readonly string[], family: Family): Cidr[] {
+  const cidrs = texts.flatMap((text) => parseCidr(text)?.cidr ?? []).filter((cidr) => cidr.family === family);
+  return union(cidrs.map(toInterval)).flatMap((interval) => toCidrs(family, interval));
 }
 
 function accept(matches: readonly Match[], words: string | null): NftRule {
-  return { matches, counter: false, statement: { kind: 'accept' }, comment: words };
+  return { ...plain(matches, { kind: 'accept' }), comment: words };
+}
+
+function plain(matches: readonly Match[], statement: NftRule['statement']): NftRule {
+  return { matches, counter: false, statement, comment: null };
 }
