@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { formatMembers } from '../../apis/memberset.ts';
 import type { NetworkPolicyPeer, Node } from '../../apis/objects.ts';
 import { objectIndex } from '../index/objectindex.ts';
+import { serviceIndex } from '../index/serviceindex.ts';
 import { canonicalPeers, resolve } from './addressset.ts';
 
 const node = (name: string, ...addresses: string[]): Node => ({
@@ -14,7 +15,11 @@ const one: NetworkPolicyPeer = { nodeSelector: { matchLabels: { name: 'one' } } 
 const block = (cidr: string, ...except: string[]): NetworkPolicyPeer => ({ ipBlock: { cidr, except } });
 const idOf = (...peers: NetworkPolicyPeer[]) => canonicalPeers(peers).id;
 const setOf = (peers: NetworkPolicyPeer[], ...nodes: Node[]) =>
-  resolve(canonicalPeers(peers), objectIndex({ nodes, namespaces: [], pods: [] }));
+  resolve(
+    canonicalPeers(peers),
+    objectIndex({ nodes, namespaces: [], pods: [] }),
+    serviceIndex({ services: [], endpointSlices: [] }),
+  );
 
 describe('addressset', () => {
   it('has one id for peers that say the same', () => {

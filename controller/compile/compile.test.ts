@@ -22,7 +22,16 @@ function policy(
 }
 
 function objects(...policies: ClusterNetworkPolicy[]): ClusterObjects {
-  return { nodes: [node('one'), node('two')], namespaces: [], pods: [], tiers: [], policies };
+  return {
+    nodes: [node('one'), node('two')],
+    namespaces: [],
+    pods: [],
+    services: [],
+    endpointSlices: [],
+    groups: [],
+    tiers: [],
+    policies,
+  };
 }
 
 describe('compile', () => {

@@ -1,6 +1,9 @@
 import type { Service } from '../../apis/compiled.ts';
 import type { NetworkPolicyPort, NetworkPolicyProtocol, Rule } from '../../apis/objects.ts';
 
+/** Kubernetes' names of the protocols with ports, in nft's words. */
+export const PORT_PROTOCOLS = { TCP: 'tcp', UDP: 'udp', SCTP: 'sctp' } as const;
+
 /** A rule's `ports` and `protocols` as one sorted list without duplicates; empty is all traffic. */
 export function toServices(rule: Rule): Service[] {
   const services = [
@@ -13,7 +16,7 @@ export function toServices(rule: Rule): Service[] {
 
 function portService({ protocol, port, endPort, sourcePort, sourceEndPort }: NetworkPolicyPort): Service {
   return {
-    protocol: ({ TCP: 'tcp', UDP: 'udp', SCTP: 'sctp' } as const)[protocol ?? 'TCP'],
+    protocol: PORT_PROTOCOLS[protocol ?? 'TCP'],
     ...(port === undefined ? {} : { ports: [port, endPort ?? port] as const }),
     ...(sourcePort === undefined ? {} : { sourcePorts: [sourcePort, sourceEndPort ?? sourcePort] as const }),
   };

@@ -37,4 +37,9 @@ describe('objectindex', () => {
     assert.deepEqual(index.serviceAccountPods('shop', 'seller'), [web]);
     assert.deepEqual(index.serviceAccountPods('shop', 'nobody'), []);
   });
+
+  it('finds the pods that a Service selects in its namespace alone', () => {
+    assert.deepEqual(index.labelledPods('shop', { app: 'web' }), [web]);
+    assert.deepEqual(index.labelledPods('shop', { app: 'none' }), []);
+  });
 });

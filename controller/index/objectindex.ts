@@ -1,6 +1,7 @@
 import type {
   ClusterObjects,
   LabelSelector,
+  Labels,
   Namespace,
   NetworkPolicyPeer,
   Node,
@@ -14,6 +15,8 @@ export interface ObjectIndex {
   /** Pods that `podSelector` selects in the namespaces that `namespaceSelector` selects; absent is all. */
   selectPods(peer: Pick<NetworkPolicyPeer, 'podSelector' | 'namespaceSelector'>): readonly Pod[];
   serviceAccountPods(namespace: string, name: string): readonly Pod[];
+  /** Pods of one namespace that have all these labels: what a Service's selector selects. */
+  labelledPods(namespace: string, labels: Labels): readonly Pod[];
 }
 
 export function objectIndex(objects: Pick<ClusterObjects, 'nodes' | 'namespaces' | 'pods'>): ObjectIndex {
@@ -32,6 +35,9 @@ export function objectIndex(objects: Pick<ClusterObjects, 'nodes' | 'namespaces'
     serviceAccountPods(namespace, name) {
       byAccount ??= Map.groupBy(objects.pods, (pod) => `${pod.namespace}/${pod.serviceAccount}`);
       return byAccount.get(`${namespace}/${name}`) ?? [];
+    },
+    labelledPods(namespace, labels) {
+      return pods.select({ matchLabels: labels }).filter((pod) => pod.namespace === namespace);
     },
   };
 }

@@ -25,6 +25,9 @@ const compiled = compile({
   })),
   namespaces: [],
   pods: [],
+  services: [],
+  endpointSlices: [],
+  groups: [],
   tiers: [],
   policies: [
     policy('b', [rule('i', at('one')), rule('ii', at('two'))], [rule('e', at('one'))]),

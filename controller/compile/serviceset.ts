@@ -1,0 +1,78 @@
+import { type Address, formatAddress, parseAddress } from '../../apis/address.ts';
+import type { ServiceMember, ServiceSet } from '../../apis/compiled.ts';
+import { shortHash } from '../../apis/hash.ts';
+import type { NamespacedName, ServicePort } from '../../apis/objects.ts';
+import { formatName, type ServiceIndex } from '../index/serviceindex.ts';
+import { PORT_PROTOCOLS } from './services.ts';
+
+/** A rule's `toServices`, sorted and without duplicates. */
+export interface CanonicalServices {
+  /** A hash of the Services' names, never of their endpoints: members change, the id stays. */
+  readonly id: string;
+  readonly description: string;
+  readonly services: readonly NamespacedName[];
+}
+
+export function canonicalServices(listed: readonly NamespacedName[]): CanonicalServices {
+  const byName = new Map(listed.map((service) => [formatName(service), service]));
+  const names = [...byName.keys()].sort();
+  return {
+    id: shortHash(12, 'services', names),
+    description: names.join(', '),
+    services: names.flatMap((name) => byName.get(name) ?? []),
+  };
+}
+
+/** Looks the members up: cluster IPs with the Service's ports, and the addresses of each EndpointSlice with its own ports. An unknown Service has none. */
+export function resolveServices(canonical: CanonicalServices, index: ServiceIndex): ServiceSet {
+  const members = new Map<string, Placed>();
+  for (const name of canonical.services) {
+    const service = index.service(name);
+    if (service === undefined) continue;
+    collect(members, service.clusterIPs, service.ports);
+    for (const { addresses, ports } of index.endpointSlices(name)) collect(members, addresses, ports);
+  }
+  const sorted = [...members.values()].sort(comparePlaced).map(({ member }) => member);
+  return { id: canonical.id, description: canonical.description, members: sorted };
+}
+
+interface Placed {
+  readonly address: Address;
+  readonly member: ServiceMember;
+}
+
+function collect(
+  members: Map<string, Placed>,
+  addresses: readonly string[],
+  ports: readonly ServicePort[],
+): void {
+  for (const written of addresses) {
+    const address = parseAddress(written);
+    if (address === null) throw new TypeError(`${written} is no IP address`);
+    const text = formatAddress(address);
+    for (const { protocol: name, port } of ports) {
+      const protocol = PORT_PROTOCOLS[name];
+      members.set(`${text} ${protocol} ${port}`, { address, member: { address: text, protocol, port } });
+    }
+  }
+}
+
+/** IPv4 first, by address, protocol and port. */
+function comparePlaced({ address: a, member: m }: Placed, { address: b, member: n }: Placed): number {
+  if (a.family !== b.family) return a.family - b.family;
+  if (a.value !== b.value) return a.value < b.value ? -1 : 1;
+  if (m.protocol !== n.protocol) return m.protocol < n.protocol ? -1 : 1;
+  return m.port - n.port;
+}
+
+export function sameServiceMembers(a: ServiceSet, b: ServiceSet): boolean {
+  return (
+    a.members.length === b.members.length &&
+    a.members.every((member, i) => {
+      const other = b.members[i];
+      return (
+        member.address === other?.address && member.protocol === other.protocol && member.port === other.port
+      );
+    })
+  );
+}
