@@ -100,6 +100,7 @@ describe('receive', function () {
       id: 'set',
       description: 'x',
       dynamic: true,
+      names: [],
       members: toMemberSet([], ['10.0.0.1', '::1', '255.255.255.255']),
     };
     const rules: readonly CompiledRule[] = inEvaluationOrder([]);
@@ -107,6 +108,7 @@ describe('receive', function () {
       node: 'n',
       rules,
       addressSets: new Map([['set', set]]),
+      serviceSets: new Map(),
       allNodes: 'set',
       nodeAddresses: [],
     };

@@ -1,18 +1,29 @@
-import { parseCidr } from '../../apis/address.ts';
-import type { AddressSet, CompiledRule, NodeState } from '../../apis/compiled.ts';
+import { parseAddress, parseCidr } from '../../apis/address.ts';
+import type { AddressSet, CompiledRule, NodeState, ServiceSet } from '../../apis/compiled.ts';
 import { toMemberSet } from '../../apis/memberset.ts';
 import { inEvaluationOrder } from '../../apis/order.ts';
-import type { AddressSetMessage, Message, NodeMessage } from '../../apis/wire.ts';
+import type {
+  AddressSetMessage,
+  BookmarkMessage,
+  Message,
+  NodeMessage,
+  ServiceSetMessage,
+} from '../../apis/wire.ts';
 
 /**
  * Stage 4: messages folded to what the node must enforce. Throws where a snapshot is cut short or names what it doesn't hold:
- * the caller keeps what it had.
+ * the caller keeps what it had. What version 0.1 wrote to the state directory is read too.
  */
 export function receive(messages: Iterable<Message>): NodeState {
   let node: NodeMessage | null = null;
   let complete = false;
   const addressSets = new Map<string, AddressSet>();
+  const serviceSets = new Map<string, ServiceSet>();
   const rules: CompiledRule[] = [];
+  const isWhole = (bookmark: BookmarkMessage): boolean =>
+    bookmark.rules === rules.length &&
+    bookmark.addressSets === addressSets.size &&
+    (bookmark.serviceSets ?? 0) === serviceSets.size;
   for (const message of messages) {
     // What comes after a bookmark waits for the next.
     complete = false;
@@ -23,28 +34,58 @@ export function receive(messages: Iterable<Message>): NodeState {
       case 'addressSet':
         addressSets.set(message.id, toAddressSet(message));
         break;
+      case 'serviceSet':
+        serviceSets.set(message.id, toServiceSet(message));
+        break;
       case 'rule':
-        rules.push(message.rule);
+        rules.push(toRule(message.rule));
         break;
       case 'bookmark':
-        complete = message.rules === rules.length && message.addressSets === addressSets.size;
+        complete = isWhole(message);
         break;
     }
   }
   if (node === null || !complete) throw new Error('the snapshot is not complete');
-  for (const id of [node.allNodes, ...rules.flatMap((rule) => rule.addressSets)]) {
-    if (!addressSets.has(id)) throw new Error(`the snapshot names AddressSet ${id} and does not hold it`);
-  }
+  const named = [node.allNodes, ...rules.flatMap((rule) => rule.addressSets)];
+  requireHeld('AddressSet', named, addressSets);
+  requireHeld(
+    'ServiceSet',
+    rules.flatMap((rule) => rule.serviceSets),
+    serviceSets,
+  );
   return {
     node: node.node,
     rules: inEvaluationOrder(rules),
     addressSets,
+    serviceSets,
     allNodes: node.allNodes,
     nodeAddresses: node.addresses,
   };
 }
 
-function toAddressSet({ id, description, dynamic, members }: AddressSetMessage): AddressSet {
+function requireHeld(kind: string, ids: readonly string[], sets: ReadonlyMap<string, unknown>): void {
+  for (const id of ids) {
+    if (!sets.has(id)) throw new Error(`the snapshot names ${kind} ${id} and does not hold it`);
+  }
+}
+
+/** What version 0.1 did not have, and so does not say. */
+type Newer = 'interfaceGroups' | 'serviceSets' | 'log';
+type WrittenRule = Omit<CompiledRule, Newer> & Partial<Pick<CompiledRule, Newer>>;
+
+function toRule(rule: WrittenRule): CompiledRule {
+  const { interfaceGroups = [], serviceSets = [], log = null } = rule;
+  return { ...rule, interfaceGroups, serviceSets, log };
+}
+
+function toServiceSet({ id, description, members }: ServiceSetMessage): ServiceSet {
+  for (const { address } of members) {
+    if (parseAddress(address) === null) throw new TypeError(`ServiceSet ${id}: ${address} is no IP address`);
+  }
+  return { id, description, members };
+}
+
+function toAddressSet({ id, description, dynamic, names = [], members }: AddressSetMessage): AddressSet {
   const blocks = members.flatMap((text) => {
     if (!text.includes('/')) return [];
     const parsed = parseCidr(text);
@@ -52,5 +93,5 @@ function toAddressSet({ id, description, dynamic, members }: AddressSetMessage):
     return [{ cidr: parsed.cidr, except: [] }];
   });
   const addresses = members.filter((text) => !text.includes('/'));
-  return { id, description, dynamic, members: toMemberSet(blocks, addresses) };
+  return { id, description, dynamic, names, members: toMemberSet(blocks, addresses) };
 }
