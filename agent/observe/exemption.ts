@@ -1,0 +1,44 @@
+import type { Config, Exemption } from '../../apis/config.ts';
+import { type KnownFlow, PROTOCOL_NUMBERS } from './knownflow.ts';
+
+/**
+ * What accepts a flow before any policy; null is nothing. A connection from a local pod or from the Node itself to a NodePort is left alone whatever the
+ * configuration says: it isn't from outside.
+ */
+export function exemptionOf(flow: KnownFlow, config: Config): Exemption | null {
+  if (flow.traffic === 'NodePort') {
+    if (isOfPods(flow, config)) return 'localPods';
+    if (flow.srcIsOwn) return 'loopback';
+  }
+  const names = Object.keys(EXEMPT) as Exemption[];
+  return names.find((name) => config.exemptions[name] && EXEMPT[name](flow, config)) ?? null;
+}
+
+const EXEMPT: Readonly<Record<Exemption, (flow: KnownFlow, config: Config) => boolean>> = {
+  loopback: (flow) => flow.srcIsOwn && flow.dstIsOwn,
+  neighborDiscovery: (flow) => isIcmpv6(flow, [133, 134, 135, 136]),
+  multicastListener: (flow) => isIcmpv6(flow, [130, 131, 132, 143]),
+  dhcpClient: (flow) => {
+    const [client, server] =
+      flow.direction === 'egress' ? [flow.srcPort, flow.dstPort] : [flow.dstPort, flow.srcPort];
+    if (flow.protocol !== PROTOCOL_NUMBERS.udp) return false;
+    return (
+      (client === 68 && server === 67 && flow.family === 4) ||
+      (client === 546 && server === 547 && flow.family === 6)
+    );
+  },
+  localPods: (flow, config) => flow.direction === 'egress' && isOfPods(flow, config),
+};
+
+function isOfPods({ group }: KnownFlow, { interfaceGroups }: Config): boolean {
+  return group !== undefined && group === interfaceGroups.pods;
+}
+
+function isIcmpv6(flow: KnownFlow, types: readonly number[]): boolean {
+  return (
+    flow.protocol === PROTOCOL_NUMBERS.icmpv6 &&
+    flow.family !== 4 &&
+    flow.type !== undefined &&
+    types.includes(flow.type)
+  );
+}
