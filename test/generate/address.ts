@@ -9,10 +9,15 @@ export interface AddressPair {
   v6: string;
 }
 
+/** A host that packets can come from; `group` is the link group of the node's interface towards it, where known. */
+export interface ClientAddress extends AddressPair {
+  group?: number;
+}
+
 /** The addresses of a kernel test: those of the node under test, and those that packets can come from. */
 export interface AddressPlan {
   nodeAddresses: AddressPair[];
-  clientAddresses: AddressPair[];
+  clientAddresses: ClientAddress[];
 }
 
 /** The addresses that everything in a scenario is drawn from, or close to. */
@@ -89,6 +94,11 @@ export function shift(text: string, step: number): string {
   const last = (1n << BigInt(bitsOf(family))) - 1n;
   const moved = value + BigInt(step);
   return moved < 0n || moved > last ? text : format(family, moved);
+}
+
+/** The one spelling of an address, to compare by. */
+export function canonical(text: string): string {
+  return formatAddress(read(text));
 }
 
 /** The family of an address text. */

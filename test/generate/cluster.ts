@@ -3,13 +3,10 @@ import type { Manifest, NodeManifest, PodManifest } from '../oracle/manifest.ts'
 import type { AddressPlan } from './address.ts';
 import { addressNear, toPool } from './address.ts';
 import { fields, maybe, oneOf, weighted, withoutUndefined } from './choice.ts';
-import { labelsFrom, namespaceLabels, nodeLabels, podLabels } from './selector.ts';
+import { labelsFrom, namespaceLabels, namespaceNames, nodeLabels, podLabels } from './selector.ts';
 
 /** The name of the Node that scenarios look from. */
 export const nodeUnderTest = 'node-0';
-
-/** Namespaces that pods live in; `lost` is never declared. */
-export const namespaceNames = ['shop', 'infra', 'default', 'lost'];
 
 /** Names of the service accounts that pods may have beside `default`. */
 export const serviceAccountNames = ['default', 'bot', 'operator'];

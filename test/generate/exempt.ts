@@ -2,11 +2,15 @@ import fc from 'fast-check';
 import type { Flow } from '../oracle/flow.ts';
 import { familyOf, randomAddress } from './address.ts';
 import { oneOf, weighted } from './choice.ts';
+import type { Feature } from './feature.ts';
 
 const directions = fc.constantFrom<Flow['direction']>('ingress', 'egress');
 
-/** Traffic that exemptions are about, and its close neighbours: half of a pair wrong, a type beside. */
-export function exemptTraffic(own: string[]): fc.Arbitrary<Flow> {
+/**
+ * Traffic that exemptions are about, and its close neighbours: half of a pair wrong, a type beside; with NodePort
+ * policies also what those leave alone.
+ */
+export function exemptTraffic(own: string[], features: ReadonlySet<Feature>): fc.Arbitrary<Flow> {
   const local = oneOf([...own, '127.0.0.1', '127.255.0.3', '::1']);
   const peers = (text: string) =>
     [...own, '127.0.0.1', '::1'].filter((one) => familyOf(one) === familyOf(text));
@@ -31,7 +35,21 @@ export function exemptTraffic(own: string[]): fc.Arbitrary<Flow> {
     protocol: fc.constantFrom('tcp', 'udp', 'sctp'),
     dstPort: fc.constantFrom(53, 80, 8080),
   });
-  return weighted<Flow>([2, loopback], [2, multicast], [2, dhcp()], [2, localPods]);
+  const leftAlone: fc.Arbitrary<Flow> = fc.record({
+    direction: fc.constant<'ingress'>('ingress'),
+    src: weighted([3, local], [1, oneOf(['10.1.0.1', 'fd00:1:0:0:0:0:0:1'])]),
+    interfaceGroup: fc.constantFrom('pods', 8, 9, 20, 0),
+    protocol: fc.constantFrom('tcp', 'udp', 'sctp'),
+    dstPort: fc.constantFrom(80, 443, 30000),
+    traffic: fc.constant<'NodePort'>('NodePort'),
+  });
+  return weighted<Flow>(
+    [2, loopback],
+    [2, multicast],
+    [2, dhcp()],
+    [2, localPods],
+    [features.has('nodePort') ? 2 : 0, leftAlone],
+  );
 }
 
 function dhcp(): fc.Arbitrary<Flow> {

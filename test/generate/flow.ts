@@ -1,10 +1,12 @@
 import fc from 'fast-check';
 import type { Flow } from '../oracle/flow.ts';
 import type { AddressPlan } from './address.ts';
-import { addressNear, familyOf, randomAddress, shift, toPool } from './address.ts';
+import { addressNear, canonical, familyOf, randomAddress, shift, toPool } from './address.ts';
 import type { Aim } from './aim.ts';
+import { noAim } from './aim.ts';
 import { maybe, oneOf, weighted, withoutUndefined } from './choice.ts';
 import { exemptTraffic } from './exempt.ts';
+import type { Feature } from './feature.ts';
 import type { Traffic } from './traffic.ts';
 import { anyTraffic, byNumber, trafficAt } from './traffic.ts';
 
@@ -17,6 +19,7 @@ export interface FlowTargets {
   /** Addresses of Nodes and pods. */
   known: string[];
   plan: AddressPlan | undefined;
+  features: ReadonlySet<Feature>;
 }
 
 /** A flow that comes close to what policies, cluster and failsafe lists name; with a plan, one that can be sent. */
@@ -25,18 +28,30 @@ export function flow(targets: FlowTargets): fc.Arbitrary<Flow> {
   const rest = targets.failsafeAims.length === 0 ? plain : targets.failsafeAims;
   const aims = targets.ruleAims.length === 0 ? plain : targets.ruleAims;
   const isSendable = targets.plan !== undefined;
-  const aimed = weighted([6, oneOf(aims)], [1, oneOf(rest)]).chain((aim) =>
-    weighted([5, trafficAt(aim, isSendable)], [1, anyTraffic(isSendable)]).chain((traffic) =>
-      toFlow(targets, aim, traffic),
-    ),
-  );
+  const aimed = weighted([6, oneOf(aims)], [1, oneOf(rest)])
+    .chain(atEndpoint)
+    .chain((aim) =>
+      weighted([5, trafficAt(aim, isSendable)], [1, anyTraffic(isSendable)]).chain((traffic) =>
+        toFlow(targets, aim, traffic),
+      ),
+    );
   if (isSendable) return aimed;
   const ownWay = fc.constantFrom('ingress' as const, 'egress' as const);
-  return weighted<Flow>([14, vague(aimed)], [8, aimed], [3, exemptTraffic(targets.own)], [1, bare(ownWay)]);
+  return weighted<Flow>(
+    [14, vague(aimed)],
+    [8, aimed],
+    [3, exemptTraffic(targets.own, targets.features)],
+    [1, bare(ownWay)],
+  );
 }
 
-function noAim(direction: Aim['direction']): Aim {
-  return { direction, ports: [], protocols: [], addresses: [] };
+/** One of the endpoints where the rule has any: as a rule with its own port, else with another's. */
+function atEndpoint(aim: Aim): fc.Arbitrary<Aim> {
+  if (aim.endpoints.length === 0) return fc.constant(aim);
+  const endpoint = oneOf(aim.endpoints);
+  return fc.tuple(endpoint, weighted([5, fc.constant(undefined)], [1, endpoint])).map(([one, other]) => {
+    return { ...aim, addresses: [one.address], ports: [(other ?? one).port] };
+  });
 }
 
 /** Nothing known but the direction. */
@@ -45,25 +60,80 @@ function bare(direction: fc.Arbitrary<Aim['direction']>): fc.Arbitrary<Flow> {
 }
 
 function toFlow(targets: FlowTargets, aim: Aim, traffic: Traffic): fc.Arbitrary<Flow> {
-  return oneOf(traffic.families).chain((family) =>
-    fc.tuple(localEnd(targets, family), remoteEnd(targets, aim, family)).map(([local, remote]) => {
-      const { families: _, group, ...rest } = traffic;
-      const isIngress = aim.direction === 'ingress';
-      const [src, dst] = isIngress ? [remote, local] : [local, remote];
-      return { direction: aim.direction, src, dst: group ?? dst, ...rest };
-    }),
-  );
+  // An exact destination is of one family, and nothing else is worth a flow.
+  const wanted = aim.endpoints.length > 0 ? aim.addresses.map(familyOf) : [];
+  const usable = traffic.families.filter((family) => wanted.includes(family));
+  return fc
+    .record({
+      family: oneOf(usable.length > 0 ? usable : traffic.families),
+      kind: trafficKind(targets, aim, traffic),
+    })
+    .chain(({ family, kind }) =>
+      fc
+        .tuple(localEnd(targets, family, kind), remoteEnd(targets, aim, family), enteredBy(targets, aim))
+        .map(([local, remote, interfaceGroup]) => {
+          const { families: _, group, ...rest } = traffic;
+          const isIngress = aim.direction === 'ingress';
+          const [src, dst] = isIngress ? [remote, local] : [local, remote];
+          const extra = { interfaceGroup: groupTowards(targets, remote) ?? interfaceGroup, traffic: kind };
+          return withoutUndefined({
+            direction: aim.direction,
+            src,
+            dst: group ?? dst,
+            ...rest,
+            ...extra,
+          }) as Flow;
+        }),
+    );
 }
 
-function localEnd({ own, plan }: FlowTargets, family: 4 | 6): fc.Arbitrary<string> {
+/** NodePort for those rules as a rule and for others rarely; destination NAT is for connections with ports. */
+function trafficKind(
+  { features, plan }: FlowTargets,
+  aim: Aim,
+  { protocol }: Traffic,
+): fc.Arbitrary<'NodePort' | undefined> {
+  const hasPorts = ['tcp', 'udp', 'sctp'].includes(String(protocol));
+  const isPossible = features.has('nodePort') && aim.direction === 'ingress';
+  if (!isPossible || (plan !== undefined && !hasPorts)) return fc.constant(undefined);
+  return maybe(aim.traffic === 'NodePort' ? 85 : 4, fc.constant('NodePort'));
+}
+
+/** The interface of one of the rule's link groups, as a rule. */
+function enteredBy({ plan }: FlowTargets, aim: Aim): fc.Arbitrary<string | number | undefined> {
+  if (plan !== undefined || aim.interfaceGroups.length === 0) return fc.constant(undefined);
+  return maybe(85, weighted([6, oneOf(aim.interfaceGroups)], [1, fc.constantFrom(0, 7, 'clusternet')]));
+}
+
+/** What the plan says of the client's interface. */
+function groupTowards({ plan }: FlowTargets, remote: string): number | undefined {
+  return plan?.clientAddresses.find(({ v4, v6 }) => v4 === remote || v6 === remote)?.group;
+}
+
+/** An address of the Node; that of a load balancer it answers for, now and then. */
+function localEnd(
+  { own, plan }: FlowTargets,
+  family: 4 | 6,
+  kind: 'NodePort' | undefined,
+): fc.Arbitrary<string> {
   const ends = plan === undefined ? own : plan.nodeAddresses.flatMap(({ v4, v6 }) => [v4, v6]);
   const usable = ends.filter((text) => familyOf(text) === family);
-  return usable.length === 0 ? randomAddress(family) : oneOf(usable);
+  const ownEnd = usable.length === 0 ? randomAddress(family) : oneOf(usable);
+  if (plan !== undefined || kind === undefined) return ownEnd;
+  return weighted([4, ownEnd], [1, addressNear(toPool(), family)]);
 }
 
 function remoteEnd({ known, plan }: FlowTargets, aim: Aim, family: 4 | 6): fc.Arbitrary<string> {
-  if (plan !== undefined) return oneOf(plan.clientAddresses.map(({ v4, v6 }) => (family === 4 ? v4 : v6)));
   const ofFamily = (list: string[]) => list.filter((text) => familyOf(text) === family);
+  if (plan !== undefined) {
+    const clients = plan.clientAddresses.map(({ v4, v6 }) => (family === 4 ? v4 : v6));
+    const meant = clients.filter((text) => aim.addresses.map(canonical).includes(canonical(text)));
+    const anyone = oneOf(clients);
+    return meant.length === 0 ? anyone : weighted([3, oneOf(meant)], [2, anyone]);
+  }
+  if (aim.endpoints.length > 0 && ofFamily(aim.addresses).length > 0) {
+    return weighted([8, oneOf(ofFamily(aim.addresses))], [1, addressNear(toPool(), family)]);
+  }
   const [edges, members] = [ofFamily(aim.addresses), ofFamily(known)];
   const options: [number, fc.Arbitrary<string>][] = [[3, addressNear(toPool(), family)]];
   if (edges.length > 0) options.push([10, oneOf(edges)]);
@@ -83,7 +153,9 @@ function vague(flows: fc.Arbitrary<Flow>): fc.Arbitrary<Flow> {
       maxLength: 2,
     }),
   });
-  return fc.tuple(flows, extras).map(([drawn, { interfaceGroup, traffic, isNumber, absent }]) => {
+  return fc.tuple(flows, extras).map(([drawn, { isNumber, absent, ...extra }]) => {
+    const interfaceGroup = drawn.interfaceGroup ?? extra.interfaceGroup;
+    const traffic = drawn.traffic ?? extra.traffic;
     const numbered = isNumber
       ? byNumber({ families: [], protocol: drawn.protocol ?? 6 }).protocol
       : drawn.protocol;

@@ -1,4 +1,4 @@
-import type { Manifest, PolicyManifest } from '../oracle/manifest.ts';
+import type { GroupManifest, Manifest, PolicyManifest } from '../oracle/manifest.ts';
 import type { Scenario } from './scenario.ts';
 import { isBuiltIn } from './tier.ts';
 
@@ -6,6 +6,7 @@ import { isBuiltIn } from './tier.ts';
 const shrinkableLists = [
   ...['ingress', 'egress', 'from', 'to', 'ports', 'protocols', 'except'],
   ...['addresses', 'podIPs', 'matchExpressions'],
+  ...['toServices', 'endpoints', 'ipBlocks', 'childGroups'],
 ];
 
 /** Where an item is: the keys that lead from the scenario to it. */
@@ -39,9 +40,9 @@ function sizeOf(scenario: Scenario): number {
 /** Outer items after their inner ones, so that reversed they are tried first. */
 function removablePaths(scenario: Scenario): Path[] {
   const items = (list: 'objects' | 'flows') => scenario[list].map((_, index): Path => [list, index]);
-  const config = Object.keys(scenario.config).map((key): Path => ['config', key]);
+  const fields = (part: 'config' | 'names') => Object.keys(scenario[part]).map((key): Path => [part, key]);
   const inner = scenario.objects.flatMap((object, index) => innerPaths(object, ['objects', index]));
-  return [...config, ...inner, ...items('objects'), ...items('flows')];
+  return [...fields('config'), ...fields('names'), ...inner, ...items('objects'), ...items('flows')];
 }
 
 function innerPaths(value: unknown, path: Path): Path[] {
@@ -66,14 +67,50 @@ function without(scenario: Scenario, path: Path): Scenario {
   return copy;
 }
 
-function isValid({ objects, node }: Scenario): boolean {
+function isValid({ objects, node, config }: Scenario): boolean {
   const manifests = objects as Manifest[];
-  const policies = manifests.filter(({ kind }) => kind === 'ClusterNetworkPolicy') as PolicyManifest[];
-  const custom = manifests.filter(({ kind }) => kind === 'Tier').map(({ metadata }) => metadata.name);
+  const ofKind = (wanted: string) => manifests.filter(({ kind }) => kind === wanted);
+  const policies = ofKind('ClusterNetworkPolicy') as PolicyManifest[];
+  const groups = ofKind('ClusterGroup') as GroupManifest[];
+  const known = {
+    tiers: ofKind('Tier').map(({ metadata }) => metadata.name),
+    groups: groups.map(({ metadata }) => metadata.name),
+    interfaceGroups: ['pods', 'clusternet', ...Object.keys(config.interfaceGroups ?? {})],
+  };
   return (
-    manifests.some(({ kind, metadata }) => kind === 'Node' && metadata.name === node) &&
+    ofKind('Node').some(({ metadata }) => metadata.name === node) &&
+    groups.every((group) => isWhole(group, known.groups)) &&
     policies.every(
-      ({ spec }) => isAppliedTo(spec) && (isBuiltIn(spec.tier) || custom.includes(spec.tier ?? '')),
+      ({ spec }) =>
+        isAppliedTo(spec) &&
+        (isBuiltIn(spec.tier) || known.tiers.includes(spec.tier ?? '')) &&
+        namesOnly(spec, known),
+    )
+  );
+}
+
+/** A group of nothing and a child that is gone are not what was drawn. */
+function isWhole({ spec }: GroupManifest, groups: string[]): boolean {
+  const lists = [spec.ipBlocks, spec.childGroups];
+  return (
+    lists.every((list) => list === undefined || list.length > 0) &&
+    (spec.childGroups ?? []).every((child) => groups.includes(child))
+  );
+}
+
+/** True when the groups and interface groups that rules and appliedTo name are there. */
+function namesOnly(
+  { appliedTo, ingress, egress }: PolicyManifest['spec'],
+  known: { groups: string[]; interfaceGroups: string[] },
+): boolean {
+  const rules = [...(ingress ?? []), ...(egress ?? [])];
+  const peers = rules.flatMap(({ from, to }) => [...(from ?? []), ...(to ?? [])]);
+  const applied = [...(appliedTo ?? []), ...rules.flatMap((rule) => rule.appliedTo ?? [])];
+  return (
+    [...peers, ...applied].every(({ group }) => group === undefined || known.groups.includes(group)) &&
+    peers.every(
+      ({ interfaceGroup }) =>
+        typeof interfaceGroup !== 'string' || known.interfaceGroups.includes(interfaceGroup),
     )
   );
 }

@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import type { AppliedToManifest, PolicyManifest, RuleManifest, TierManifest } from '../oracle/manifest.ts';
 import { policyApiVersions } from '../oracle/manifest.ts';
-import type { AddressPlan } from './address.ts';
-import { maybe, oneOf, weighted, withoutUndefined } from './choice.ts';
-import type { RuleContext } from './rule.ts';
+import { fields, maybe, oneOf, weighted, withoutUndefined } from './choice.ts';
+import { nodeGroupNames } from './group.ts';
 import { rule } from './rule.ts';
+import type { RuleContext, Scope } from './scope.ts';
 import { nodeLabels, selectorOver } from './selector.ts';
-import { builtInTierNames, tiers } from './tier.ts';
+import { baselineNames, builtInTierNames, tiers } from './tier.ts';
 
 /** Policies with the Tiers they name. */
 export interface PolicyObjects {
@@ -18,10 +18,13 @@ export interface PolicyObjects {
 const names = ['a', 'a-b', 'a.b', 'a0', 'aa', 'b', 'b-1', 'b-10', 'b-2'];
 
 /** Up to `size` valid policies of both API groups, with custom Tiers. */
-export function policies(size: number, plan?: AddressPlan): fc.Arbitrary<PolicyObjects> {
+export function policies(size: number, scope: Scope): fc.Arbitrary<PolicyObjects> {
   return tiers().chain((found) => {
     const known = [...builtInTierNames, ...found.map((tier) => tier.metadata.name)];
-    const list = fc.uniqueArray(policy(size, known, plan), {
+    // A fifth, so that a Pass leads somewhere.
+    const baseline: [number, fc.Arbitrary<string>][] = [[3, oneOf(baselineNames)]];
+    const tier = weighted([9, oneOf(known)], ...(scope.features.has('pass') ? baseline : []));
+    const list = fc.uniqueArray(policy(size, tier, scope), {
       minLength: Math.ceil(size / 2),
       maxLength: size,
       selector: (item) => `${item.apiVersion} ${item.metadata.name}`,
@@ -30,21 +33,25 @@ export function policies(size: number, plan?: AddressPlan): fc.Arbitrary<PolicyO
   });
 }
 
-function policy(size: number, tierNames: string[], plan?: AddressPlan): fc.Arbitrary<PolicyManifest> {
+function policy(size: number, tier: fc.Arbitrary<string>, scope: Scope): fc.Arbitrary<PolicyManifest> {
   const numbered = fc.nat({ max: size * 20 }).map((number) => `policy-${number}`);
   return oneOf(policyApiVersions).chain((apiVersion) => {
     const isAntrea = apiVersion !== policyApiVersions[0];
     const draft = fc.record({
       name: size > names.length ? weighted([1, oneOf(names)], [4, numbered]) : oneOf(names),
-      tier: maybe(60, oneOf(tierNames)),
+      tier: maybe(60, tier),
       priority: priority(),
-      plus: isAntrea ? fc.constant({}) : plusFields(),
-      ingress: ruleList({ direction: 'ingress', isAntrea, plan }),
-      egress: ruleList({ direction: 'egress', isAntrea, plan }),
-      applied: applied(),
+      plus: isAntrea ? fc.constant<PlusFields>({}) : plusFields(scope),
+      ingress: ruleList({ direction: 'ingress', isAntrea, scope }),
+      egress: ruleList({ direction: 'egress', isAntrea, scope }),
+      applied: applied(scope),
     });
-    return draft.map(({ name, tier, priority: number, plus, ingress, egress, applied: place }) => {
-      const spec = { tier, priority: number, ...plus, ...place({ ingress, egress }) };
+    return draft.map(({ name, priority: number, plus, applied: place, ...drawn }) => {
+      const rules = {
+        ingress: withoutPassIn(drawn.tier, drawn.ingress),
+        egress: plus.traffic === 'NodePort' ? undefined : withoutPassIn(drawn.tier, drawn.egress),
+      };
+      const spec = { tier: drawn.tier, priority: number, ...plus, ...place(rules) };
       const metadata = { name };
       return {
         apiVersion,
@@ -65,13 +72,26 @@ function priority(): fc.Arbitrary<number> {
   );
 }
 
-/** Fields that only our own API group has, here with their defaults spelt out. */
-function plusFields(): fc.Arbitrary<object> {
-  return weighted<object>(
-    [6, fc.constant({})],
-    [1, fc.constant({ mode: 'Enforce' })],
-    [1, fc.constant({ traffic: 'Host' })],
-  );
+type PlusFields = Pick<PolicyManifest['spec'], 'mode' | 'traffic'>;
+
+/** Fields that only our own API group has; their defaults are spelt out now and then. */
+function plusFields({ features }: Scope): fc.Arbitrary<PlusFields> {
+  return fields<PlusFields>({
+    mode: weighted<string | undefined>(
+      [8, fc.constantFrom(undefined, undefined, undefined, 'Enforce')],
+      [features.has('audit') ? 2 : 0, fc.constant('Audit')],
+    ),
+    traffic: weighted<string | undefined>(
+      [8, fc.constantFrom(undefined, undefined, undefined, 'Host')],
+      [features.has('nodePort') ? 2 : 0, fc.constant('NodePort')],
+    ),
+  });
+}
+
+/** In the baseline tier there is nothing left to pass to, so a Pass would be invalid. */
+function withoutPassIn(tier: string | undefined, rules: RuleManifest[] | undefined) {
+  if (!baselineNames.includes(tier ?? '')) return rules;
+  return rules?.map((drawn) => (drawn.action === 'Pass' ? { ...drawn, action: 'Drop' } : drawn));
 }
 
 /** Rules with names by position, some without; the list itself absent or empty now and then. */
@@ -91,16 +111,15 @@ type Rules = Pick<PolicyManifest['spec'], 'ingress' | 'egress'>;
 type RuleLists = { ingress: RuleManifest[] | undefined; egress: RuleManifest[] | undefined };
 
 /** Puts appliedTo where it belongs: to the policy, or to every rule. */
-function applied(): fc.Arbitrary<(rules: RuleLists) => Rules & { appliedTo?: AppliedToManifest[] }> {
+function applied(
+  scope: Scope,
+): fc.Arbitrary<(rules: RuleLists) => Rules & { appliedTo?: AppliedToManifest[] }> {
+  const group = () => oneOf(nodeGroupNames(scope.groups)).map((name): AppliedToManifest => ({ group: name }));
+  const bySelector = selectorOver(nodeLabels).map((nodeSelector): AppliedToManifest => ({ nodeSelector }));
+  const item = scope.features.has('appliedToGroup') ? weighted([3, bySelector], [2, group()]) : bySelector;
   const items = weighted<AppliedToManifest[]>(
     [4, fc.constant([{ nodeSelector: {} }])],
-    [
-      4,
-      fc.array(
-        selectorOver(nodeLabels).map((nodeSelector) => ({ nodeSelector })),
-        { minLength: 1, maxLength: 2 },
-      ),
-    ],
+    [4, fc.array(item, { minLength: 1, maxLength: 2 })],
   );
   const empty = maybe(20, fc.constant<AppliedToManifest[]>([]));
   const atPolicy = fc.tuple(items, empty).map(([appliedTo, atRule]) => (rules: RuleLists) => ({

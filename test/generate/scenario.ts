@@ -1,21 +1,31 @@
 import fc from 'fast-check';
 import { stringify } from 'yaml';
-import type { OracleConfig } from '../oracle/config.ts';
+import type { Names, OracleConfig } from '../oracle/config.ts';
 import type { Flow } from '../oracle/flow.ts';
+import type { GroupManifest, Manifest } from '../oracle/manifest.ts';
 import type { AddressPlan } from './address.ts';
 import { addressesOfNode, knownAddresses, toFailsafeAims, toRuleAims } from './aim.ts';
 import { cluster, nodeUnderTest } from './cluster.ts';
 import { config } from './config.ts';
+import { clusterServices } from './endpoint.ts';
+import type { Feature } from './feature.ts';
+import { CURRENT_FEATURES } from './feature.ts';
 import { flow } from './flow.ts';
+import { groups } from './group.ts';
+import { names } from './name.ts';
 import { policies } from './policy.ts';
 
 export type { AddressPair, AddressPlan } from './address.ts';
+export type { Feature } from './feature.ts';
+export { ALL_FEATURES, CURRENT_FEATURES } from './feature.ts';
 
-/** A whole case: manifests in any order, the Node to look from, the configuration, and flows to judge. */
+/** A whole case: manifests in any order, the Node to look from, the configuration, names, and flows to judge. */
 export interface Scenario {
   objects: object[];
   node: string;
   config: OracleConfig;
+  /** What `--names` would give: the addresses that names resolve to. */
+  names: Names;
   flows: Flow[];
 }
 
@@ -27,41 +37,60 @@ export interface ScenarioOptions {
   flows?: number;
   /** For kernel tests: where addresses come from. */
   plan?: AddressPlan | undefined;
+  /** Which forms of the language are drawn; default what the program can do so far. */
+  features?: readonly Feature[];
 }
 
 /** Random scenarios; every object in them is valid. */
 export function scenario(options: ScenarioOptions = {}): fc.Arbitrary<Scenario> {
   const { size = 8, flows = 30, plan } = options;
+  const features = new Set(options.features ?? CURRENT_FEATURES);
+  const isAny = (...wanted: Feature[]) => wanted.some((feature) => features.has(feature));
   const parts = fc.record({
     cluster: cluster(Math.min(300, size * 2), plan),
-    rules: policies(size, plan),
+    services: isAny('group', 'toServices') ? clusterServices(plan) : fc.constant<Manifest[]>([]),
+    groups: isAny('group', 'appliedToGroup') ? groups(plan) : fc.constant<GroupManifest[]>([]),
     config: config(plan),
+    names: isAny('fqdn') ? names(plan) : fc.constant<Names>({}),
   });
-  return parts.chain(({ cluster: members, rules, config: drawn }) => {
+  return parts.chain(({ cluster: members, services, ...drawn }) => {
     const { nodes, namespaces, pods } = members;
-    const objects = [...nodes, ...namespaces, ...pods, ...rules.tiers, ...rules.policies];
-    const targets = {
-      ruleAims: toRuleAims(objects, rules.policies),
-      failsafeAims: toFailsafeAims(objects, drawn),
-      own: addressesOfNode(objects, nodeUnderTest),
-      known: knownAddresses(objects),
-      plan,
-    };
-    return fc.record({
-      objects: shuffled<object>(objects),
-      node: fc.constant(nodeUnderTest),
-      config: fc.constant(drawn),
-      flows: fc.array(flow(targets), { minLength: flows, maxLength: flows }),
+    const interfaceGroups = [
+      ...['pods', 'clusternet', 8, 9, 0, 20],
+      ...Object.keys(drawn.config.interfaceGroups ?? {}),
+    ];
+    return policies(size, { features, plan, groups: drawn.groups, interfaceGroups }).chain((rules) => {
+      const cast = [...nodes, ...namespaces, ...pods, ...services, ...drawn.groups];
+      const objects = [...cast, ...rules.tiers, ...rules.policies];
+      const targets = {
+        ruleAims: toRuleAims({ ...drawn, objects }, rules.policies),
+        failsafeAims: toFailsafeAims(objects, drawn.config),
+        own: addressesOfNode(objects, nodeUnderTest),
+        known: knownAddresses(objects),
+        plan,
+        features,
+      };
+      return fc.record({
+        objects: shuffled<object>(objects),
+        node: fc.constant(nodeUnderTest),
+        config: fc.constant(drawn.config),
+        names: fc.constant(drawn.names),
+        flows: fc.array(flow(targets), { minLength: flows, maxLength: flows }),
+      });
     });
   });
 }
 
-/** One scenario outside fast-check: the same for the same arguments. */
+/** One scenario outside fast-check, of the default's forms: the same for the same arguments. */
 export function sampleScenario(seed: number, size: number, plan?: AddressPlan, flows?: number): Scenario {
-  const options = flows === undefined ? { size, plan } : { size, plan, flows };
-  const [sample] = fc.sample(fc.noBias(scenario(options)), { seed, numRuns: 1 });
-  if (sample === undefined) throw new Error('fast-check drew nothing');
-  return sample;
+  return sample(seed, flows === undefined ? { size, plan } : { size, plan, flows });
+}
+
+/** One scenario outside fast-check, of any forms: the same for the same arguments. */
+export function sample(seed: number, options: ScenarioOptions): Scenario {
+  const [drawn] = fc.sample(fc.noBias(scenario(options)), { seed, numRuns: 1 });
+  if (drawn === undefined) throw new Error('fast-check drew nothing');
+  return drawn;
 }
 
 /** The objects as one multi-document YAML text. */

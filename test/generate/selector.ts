@@ -21,6 +21,14 @@ export const podLabels: LabelVocabulary = {
 /** What namespaces are labelled with, beside the name that each has. */
 export const namespaceLabels: LabelVocabulary = { team: ['red', 'blue'], env: ['prod', 'test'] };
 
+/** Namespaces that pods live in; `lost` is never declared. */
+export const namespaceNames = ['shop', 'infra', 'default', 'lost'];
+
+/** Selectors of namespaces, by their names too. */
+export function namespaceSelectors(): fc.Arbitrary<LabelSelector> {
+  return selectorOver({ ...namespaceLabels, 'kubernetes.io/metadata.name': namespaceNames });
+}
+
 /** Labels of one object: every key of the vocabulary now and then. */
 export function labelsFrom(vocabulary: LabelVocabulary): fc.Arbitrary<Labels> {
   const model: Record<string, fc.Arbitrary<string | undefined>> = {};

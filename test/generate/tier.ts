@@ -6,7 +6,10 @@ import { oneOf } from './choice.ts';
 /** Names of custom tiers. */
 export const customTierNames = ['gold', 'silver', 'edge-first'];
 
-/** Names a policy may say without any Tier object; baseline is left for when Pass is in scope. */
+/** The tier that Pass leads to. */
+export const baselineNames = ['baseline', 'Baseline'];
+
+/** Names a policy may say without any Tier object, beside baseline, which is drawn together with Pass. */
 export const builtInTierNames = [
   ...['emergency', 'securityops', 'networkops', 'platform', 'application'],
   ...['Emergency', 'SecurityOps', 'NetworkOps', 'Platform', 'Application'],
@@ -34,5 +37,5 @@ export function tiers(): fc.Arbitrary<TierManifest[]> {
 
 /** True for a tier that needs no object: a built-in name, or none, which means application. */
 export function isBuiltIn(name: string | undefined): boolean {
-  return name === undefined || builtInTierNames.includes(name);
+  return name === undefined || [...builtInTierNames, ...baselineNames].includes(name);
 }

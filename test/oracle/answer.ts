@@ -8,9 +8,9 @@ export interface Answer {
   tier: string | null;
   reason: 'rule' | 'default' | 'exempt' | 'failsafe';
   /** Rules the failsafe skipped, in order; absent is the same as empty. */
-  skipped?: { policy: string; rule: string | null }[];
+  skipped?: readonly RuleName[];
   /** Audit rules that matched before the decision, in order; absent: the answer doesn't say. */
-  audited?: { policy: string; rule: string | null }[];
+  audited?: readonly RuleName[];
 }
 
 /**
@@ -29,9 +29,13 @@ export function sameAnswer(a: Answer, b: Answer): boolean {
   );
 }
 
-type RuleName = Pick<Answer, 'policy' | 'rule'>;
+/** A policy and one of its rules; null as in an answer. */
+interface RuleName {
+  readonly policy: string | null;
+  readonly rule: string | null;
+}
 
-function sameRules(a: RuleName[], b: RuleName[]): boolean {
+function sameRules(a: readonly RuleName[], b: readonly RuleName[]): boolean {
   return a.length === b.length && a.every((item, index) => sameRule(item, b[index]));
 }
 

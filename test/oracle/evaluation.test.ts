@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { Flow } from './oracle.ts';
+import type { Answer, Flow } from './oracle.ts';
 import { oracle } from './oracle.ts';
 import type { Row } from './testcluster.ts';
 import { checkRows, cluster, policy, tier } from './testcluster.ts';
@@ -193,7 +193,7 @@ describe('oracle: evaluation', () => {
       direction: 'ingress',
       ...given,
     });
-    const numbered = (list: { policy: string; rule: string | null }[] = []) =>
+    const numbered = (list: Answer['skipped'] = []) =>
       list.map(({ policy: name, rule }) => `${name}/${rule}`);
     return { audited: numbered(answer.audited), skipped: numbered(answer.skipped) };
   };
