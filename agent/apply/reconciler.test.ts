@@ -292,6 +292,7 @@ const STRANGERS: Ruleset = {
         base: null,
         fixed: false,
         source: null,
+        ruleId: null,
         rules: [
           { matches: [], counter: false, statement: { kind: 'drop' }, comment: null },
           { matches: [], counter: false, statement: { kind: 'jump', chain: 'x' }, comment: null },

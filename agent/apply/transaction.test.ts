@@ -98,7 +98,7 @@ describe('a transaction', () => {
     assert.deepEqual(
       { ...bytes, addedSingles: [...bytes.addedSingles], removedSingles: [...bytes.removedSingles] },
       {
-        family: 4,
+        keyLength: 4,
         interval: false,
         flush: false,
         addedSingles: [10, 1, 0, 3],
@@ -113,7 +113,7 @@ describe('a transaction', () => {
     const added = change([SSH], [SSH, PODS, pod('a', '10.1.0.1')]);
     assert.equal(added.prepare.filter(({ text }) => text.startsWith('add set')).length, 2);
     assert.deepEqual(
-      added.members.map(({ family }) => family),
+      added.members.map(({ keyLength }) => keyLength),
       [4],
     );
     const removed = change([SSH, PODS, pod('a', '10.1.0.1')], [SSH]);
@@ -216,7 +216,15 @@ describe('a transaction removes what is not ours', () => {
       'set',
       {
         sets: new Map([
-          ['x', { family: null, interval: true, members: { singles: new Uint8Array(), prefixes: [] } }],
+          [
+            'x',
+            {
+              family: null,
+              key: 'address',
+              interval: true,
+              members: { singles: new Uint8Array(), prefixes: [] },
+            },
+          ],
         ]),
       },
       /^delete set inet nodewall x$/m,

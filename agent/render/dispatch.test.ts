@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
-import type { CompiledRule, Service } from '../../apis/compiled.ts';
+import type { Service } from '../../apis/compiled.ts';
+import { compiledRule } from '../../test/fake/compiledrule.ts';
 import { type Entry, indexedDispatch, linearDispatch } from './dispatch.ts';
 import { chainLines, mapLines } from './nfttext.ts';
 
 /** The index reads nothing of a rule but its services. */
 function entry(chain: string, ...services: Service[]): Entry {
-  return { chain, rule: { services } as unknown as CompiledRule };
+  return { chain, rule: compiledRule(chain, { services }) };
 }
 
 const tcp = (first: number, last = first): Service => ({ protocol: 'tcp', ports: [first, last] });
@@ -94,9 +95,30 @@ describe('dispatch', () => {
   it('with a scope knows only its ports', () => {
     const scope = new Map([['tcp', [[6443, 6443]]]] as const);
     const entries = [entry('a', tcp(80)), entry('b', tcp(6000, 7000)), entry('c', { protocol: 'udp' })];
-    assert.deepEqual(lines(entries, scope), {
+    assert.deepEqual(lines(entries, { scope }), {
       in: ['meta l4proto tcp goto in-tcp'],
       'in-tcp': ['jump b'],
     });
+  });
+
+  it('tries a rule for services for every packet that has ports', () => {
+    const rule = compiledRule('s', { serviceSets: ['x'] });
+    assert.deepEqual(lines([{ chain: 's', rule }, entry('a', tcp(80))]), {
+      in: ['meta l4proto tcp goto in-tcp', 'meta l4proto udp goto in-udp', 'meta l4proto sctp goto in-sctp'],
+      'in-tcp': ['jump s', 'tcp dport vmap @in-tcp-ports'],
+      'in-udp': ['jump s'],
+      'in-sctp': ['jump s'],
+    });
+  });
+
+  it('goes by the port that the client used where that is asked for', () => {
+    const found = lines([entry('a', tcp(80)), entry('b', tcp(100, 200))], { original: true });
+    assert.deepEqual(found['in-tcp'], [
+      'meta l4proto tcp ct original proto-dst vmap @in-tcp-ports',
+      'jump in-tcp-ranges',
+    ]);
+    assert.deepEqual(found['in-tcp-ranges'], [
+      'meta l4proto tcp ct original proto-dst vmap { 100-200 : jump b }',
+    ]);
   });
 });

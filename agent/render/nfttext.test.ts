@@ -8,6 +8,7 @@ const cidr = parseCidr('10.0.0.0/8')?.cidr ?? assert.fail();
 const set = (members = toMemberSet([{ cidr, except: [] }], ['192.0.2.1'])): NamedSet => ({
   name: 's',
   family: 4,
+  key: 'address',
   interval: members.v4.prefixes.length > 0,
   members: members.v4,
   comment: 'c',
@@ -44,20 +45,37 @@ describe('nfttext', () => {
     const statements: readonly (readonly [Statement, string])[] = [
       [{ kind: 'accept' }, 'accept'],
       [{ kind: 'drop' }, 'drop'],
+      [{ kind: 'return' }, 'return'],
+      [{ kind: 'masquerade' }, 'masquerade fully-random'],
+      [
+        { kind: 'log', prefix: 'a"b', group: 7, copyRange: 128, queueThreshold: 9 },
+        'log prefix "a_b" group 7 snaplen 128 queue-threshold 9',
+      ],
       [{ kind: 'jump', chain: 'c' }, 'jump c'],
       [verdict, 'goto c'],
       [{ kind: 'reject', with: 'tcp reset' }, 'reject with tcp reset'],
       [{ kind: 'reject', with: 'icmpx admin-prohibited' }, 'reject with icmpx admin-prohibited'],
-      [{ kind: 'portMap', protocol: 'udp', map: 'm' }, 'udp dport vmap @m'],
+      [{ kind: 'portMap', protocol: 'udp', original: false, map: 'm' }, 'udp dport vmap @m'],
       [
-        { kind: 'portRangeMap', protocol: 'tcp', entries: [[[1, 9], verdict]] },
+        { kind: 'portRangeMap', protocol: 'tcp', original: false, entries: [[[1, 9], verdict]] },
         'tcp dport vmap { 1-9 : goto c }',
       ],
     ];
     for (const [statement, text] of statements) {
       assert.equal(ruleText({ matches: [], counter: false, statement, comment: null }), text);
     }
-    const kinds = ['accept', 'drop', 'jump', 'goto', 'reject', 'portMap', 'portRangeMap'];
+    const kinds = [
+      'accept',
+      'drop',
+      'return',
+      'masquerade',
+      'log',
+      'jump',
+      'goto',
+      'reject',
+      'portMap',
+      'portRangeMap',
+    ];
     assert.deepEqual(new Set(statements.map(([{ kind }]) => kind)), new Set(kinds));
   });
 
@@ -74,7 +92,7 @@ describe('nfttext', () => {
   it('throws on a chain whose name is no identifier, wherever it is named', () => {
     const statement = { kind: 'jump', chain: 'a b' } as const;
     assert.throws(() => ruleText({ matches: [], counter: false, statement, comment: null }));
-    const chain = { name: 'a;b', base: null, fixed: true, rules: [], source: null };
+    const chain = { name: 'a;b', base: null, fixed: true, rules: [], source: null, ruleId: null };
     assert.throws(() => rulesetText({ chains: new Map([['a', chain]]), sets: new Map(), maps: new Map() }));
   });
 });

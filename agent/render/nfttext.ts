@@ -52,9 +52,13 @@ function memberTexts({ key, family, members }: NamedSet): string[] {
   return Array.from({ length: singles.length / width }, (_, i) => {
     const end = (i + 1) * width;
     const address = formatAddress(unpackAddress(family, singles, i * width));
-    return `${address} . ${packed.getUint8(end - 8)} . ${packed.getUint16(end - 4)}`;
+    const protocol = PROTOCOL_NAMES[packed.getUint8(end - 8)];
+    return `${address} . ${protocol} . ${packed.getUint16(end - 4)}`;
   });
 }
+
+/** inet_proto, by number. */
+const PROTOCOL_NAMES: Readonly<Record<number, string>> = { 6: 'tcp', 17: 'udp', 132: 'sctp' };
 
 export function mapLines(map: PortMap, withElements: boolean): string[] {
   const lines = ['type inet_service : verdict'];

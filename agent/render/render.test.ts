@@ -1,50 +1,16 @@
 import assert from 'node:assert/strict';
-import type { AddressSet, CompiledRule, NodeState } from '../../apis/compiled.ts';
+import type { CompiledRule, NodeState } from '../../apis/compiled.ts';
 import { type Config, DEFAULT_CONFIG } from '../../apis/config.ts';
 import { toMemberSet } from '../../apis/memberset.ts';
+import { addressSet, compiledRule, stateOf } from '../../test/fake/compiledrule.ts';
 import { chainLines } from './nfttext.ts';
 import { render } from './render.ts';
 
-const nodes: AddressSet = {
-  id: 'nodes',
-  description: 'nodes {}',
-  dynamic: true,
-  members: toMemberSet([], ['192.0.2.1']),
-};
-
-function rule(name: string, changes: Partial<CompiledRule> = {}): CompiledRule {
-  const direction = 'ingress';
-  return {
-    id: name,
-    source: {
-      apiGroup: 'nodewall.io',
-      policy: 'p',
-      uid: '',
-      generation: 0,
-      direction,
-      ruleIndex: 0,
-      rule: name,
-    },
-    tier: 'application',
-    tierPriority: 250,
-    priority: 5,
-    action: 'Drop',
-    mode: 'Enforce',
-    traffic: 'Host',
-    addressSets: [],
-    services: [],
-    ...changes,
-  };
-}
+const nodes = addressSet('nodes', { description: 'nodes {}', members: toMemberSet([], ['192.0.2.1']) });
+const rule = compiledRule;
 
 function state(...rules: CompiledRule[]): NodeState {
-  return {
-    node: 'n',
-    rules,
-    addressSets: new Map([[nodes.id, nodes]]),
-    allNodes: nodes.id,
-    nodeAddresses: [],
-  };
+  return stateOf(rules, { addressSets: new Map([[nodes.id, nodes]]) });
 }
 
 /** Lines of one chain, hashes cut. */
@@ -58,7 +24,7 @@ const web = rule('web', { services: [{ protocol: 'tcp', ports: [80, 80] }] });
 describe('render', () => {
   it('of nothing is the skeleton', () => {
     const { chains, sets, maps } = render(state(), DEFAULT_CONFIG);
-    assert.deepEqual([...chains.keys()], ['input', 'output', 'ingress', 'egress', 'refuse']);
+    assert.deepEqual([...chains.keys()], ['input', 'output', 'prerouting', 'ingress', 'egress', 'refuse']);
     assert.equal(sets.size + maps.size, 0);
   });
 
@@ -106,7 +72,7 @@ describe('render', () => {
   });
 
   it('leaves out a rule whose peers are nothing for good', () => {
-    const none: AddressSet = { id: 'none', description: '', dynamic: false, members: toMemberSet([], []) };
+    const none = addressSet('none', { dynamic: false });
     const given = state(rule('never', { addressSets: ['none'] }));
     const { chains } = render({ ...given, addressSets: new Map([['none', none]]) }, DEFAULT_CONFIG);
     assert.ok(![...chains.values()].some(({ source }) => source !== null));
@@ -115,7 +81,52 @@ describe('render', () => {
   it('throws on an AddressSet that is not in the state', () => {
     assert.throws(
       () => render(state(rule('r', { addressSets: ['gone'] })), DEFAULT_CONFIG),
-      /no AddressSet gone/,
+      /does not hold its set gone/,
     );
+  });
+
+  describe('with Pass', () => {
+    const pass = rule('pass', { action: 'Pass' });
+    const baseline = rule('base', { tierPriority: 253, action: 'Allow' });
+    const jumps = (given: NodeState) =>
+      (lines(given, 'input') ?? []).filter((line) => line.startsWith('jump'));
+
+    it('has an index of the baseline tier, which comes after the other', () => {
+      const given = state(pass, rule('other', { action: 'Allow' }), baseline);
+      assert.deepEqual(jumps(given), ['jump ingress', 'jump ingress-baseline']);
+      assert.deepEqual(lines(given, 'ingress'), ['jump ingress-p-pass', 'jump ingress-p-other']);
+      assert.deepEqual(lines(given, 'ingress-baseline'), ['jump ingress-p-base']);
+      assert.deepEqual(lines(given, 'ingress-pass'), ['jump ingress-baseline', 'accept']);
+    });
+
+    it('has no other index where there is nothing in the baseline tier, or only an audit passes', () => {
+      assert.deepEqual(jumps(state(pass)), ['jump ingress']);
+      assert.deepEqual(lines(state(pass), 'ingress-pass'), ['accept']);
+      const audit = rule('pass', { action: 'Pass', mode: 'Audit' });
+      assert.deepEqual(jumps(state(audit, baseline)), ['jump ingress']);
+      assert.equal(lines(state(audit, baseline), 'ingress-pass'), undefined);
+    });
+
+    it('keeps the failsafe list in front of what a baseline Drop closes', () => {
+      const given = state(pass, rule('closed', { tierPriority: 253 }));
+      assert.match((lines(given, 'ingress-baseline') ?? []).join('\n'), /goto ingress-baseline-failsafe/);
+      assert.doesNotMatch((lines(given, 'ingress') ?? []).join('\n'), /failsafe/);
+    });
+  });
+
+  it('judges NodePort traffic apart, without the failsafe list', () => {
+    const given = state(rule('all'), rule('np', { traffic: 'NodePort' }));
+    assert.deepEqual(lines(given, 'nodeport'), ['jump nodeport-p-np']);
+    assert.equal((lines(given, 'prerouting') ?? []).at(-1), 'ct status dnat jump nodeport');
+    assert.ok(!(lines(given, 'ingress') ?? []).join().includes('-np'));
+  });
+
+  it('copies DNS answers only where a rule needs names', () => {
+    const named = addressSet('named', { names: ['example.com'] });
+    const given = stateOf([], { addressSets: new Map([['named', named]]) });
+    const copies = (config: Config) =>
+      (lines(given, 'input', config) ?? []).filter((line) => line.includes('dns'));
+    assert.equal(copies(DEFAULT_CONFIG).length, 1);
+    assert.equal(copies({ ...DEFAULT_CONFIG, names: { ...DEFAULT_CONFIG.names, learn: false } }).length, 0);
   });
 });

@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict';
 import { type Config, DEFAULT_CONFIG, EXEMPTIONS } from '../../apis/config.ts';
 import { chainLines } from './nfttext.ts';
-import { baseChain } from './topology.ts';
+import { baseChain, masqueradeChains, type Traffic } from './topology.ts';
+
+const skeleton = (traffic: Traffic, config: Config) =>
+  baseChain(traffic, config, { indexes: [traffic], copyAnswers: false });
 
 describe('topology', () => {
   it('has rules for each exemption, and none for one that is off', () => {
@@ -12,7 +15,7 @@ describe('topology', () => {
       };
       const [on, without] = [DEFAULT_CONFIG, off].map((config) =>
         (['ingress', 'egress'] as const).flatMap((direction) =>
-          chainLines(baseChain(direction, config)).filter((line) => line.includes(`exemption ${exemption}"`)),
+          chainLines(skeleton(direction, config)).filter((line) => line.includes(`exemption ${exemption}"`)),
         ),
       );
       assert.ok((on ?? []).length > 0, exemption);
@@ -22,7 +25,7 @@ describe('topology', () => {
 
   it('tells DHCP by direction: a client’s answers in, its questions out', () => {
     const dhcp = (direction: 'ingress' | 'egress') =>
-      chainLines(baseChain(direction, DEFAULT_CONFIG)).filter((line) => line.includes('dhcp'));
+      chainLines(skeleton(direction, DEFAULT_CONFIG)).filter((line) => line.includes('dhcp'));
     assert.match(
       dhcp('ingress').join('\n'),
       /ipv4 udp sport 67 udp dport 68 .*\n.*ipv6 udp sport 547 udp dport 546/,
@@ -35,6 +38,45 @@ describe('topology', () => {
 
   it('knows the pods’ interfaces by the configured group', () => {
     const config: Config = { ...DEFAULT_CONFIG, interfaceGroups: { pods: 20, clusternet: 9 } };
-    assert.ok(chainLines(baseChain('egress', config)).some((line) => line.startsWith('oifgroup 20 accept')));
+    assert.ok(chainLines(skeleton('egress', config)).some((line) => line.startsWith('oifgroup 20 accept')));
+  });
+
+  it('looks at nothing before routing while no NodePort rule is there', () => {
+    const chain = baseChain('nodeport', DEFAULT_CONFIG, { indexes: [], copyAnswers: true });
+    assert.deepEqual(chainLines(chain), ['type filter hook prerouting priority -90; policy accept;']);
+  });
+
+  it('judges before routing only what NAT has changed, from neither the node nor its pods', () => {
+    assert.deepEqual(chainLines(skeleton('nodeport', DEFAULT_CONFIG)).slice(1), [
+      'ct state established,related accept',
+      'iif "lo" accept comment "from the node itself"',
+      'iifgroup 8 accept comment "from local pods"',
+      'ct status dnat jump nodeport',
+    ]);
+  });
+
+  it('copies DNS answers before it accepts what is established', () => {
+    const [, first, second] = chainLines(
+      baseChain('ingress', DEFAULT_CONFIG, { indexes: [], copyAnswers: true }),
+    );
+    assert.match(
+      first ?? '',
+      /^udp sport 53 ct state established ct direction reply log .* group 7412 snaplen 65535 /,
+    );
+    assert.match(second ?? '', /^ct state established,related accept/);
+  });
+
+  it('masquerades by groups where that is on, but for the exceptions', () => {
+    assert.deepEqual(masqueradeChains(DEFAULT_CONFIG), []);
+    const masquerade = { enabled: true, except: ['10.0.0.0/9', '10.128.0.0/9', 'fd00::/8'] };
+    const [base, fixed] = masqueradeChains({ ...DEFAULT_CONFIG, masquerade });
+    assert.match(
+      base === undefined ? '' : chainLines(base).join(' '),
+      /^type nat hook postrouting priority 100; policy accept; jump masquerade-/,
+    );
+    assert.deepEqual(fixed === undefined ? [] : chainLines(fixed), [
+      'meta nfproto ipv4 iifgroup 8 oifgroup != { 8, 9 } ip daddr != 10.0.0.0/8 counter masquerade fully-random comment "pods leave the node"',
+      'meta nfproto ipv6 iifgroup 8 oifgroup != { 8, 9 } ip6 daddr != fd00::/8 counter masquerade fully-random comment "pods leave the node"',
+    ]);
   });
 });

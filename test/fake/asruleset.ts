@@ -1,5 +1,6 @@
 import { ruleText } from '../../agent/render/nfttext.ts';
 import type {
+  BaseChain,
   Chain,
   ChainVerdict,
   NamedSet,
@@ -48,13 +49,13 @@ function toChain(
     const chains = parts.flatMap((part) => (typeof part === 'number' ? (names.get(part) ?? []) : []));
     return { ...rule, statement: retarget(rule.statement, chains) };
   });
-  const hook = base?.hook === 'output' ? 'output' : 'input';
   return {
     name,
-    base: base && { type: 'filter', hook, priority: base.priority, policy: 'accept' },
+    base: base as BaseChain | null,
     fixed: false,
     rules,
     source: null,
+    ruleId: null,
   };
 }
 
@@ -77,7 +78,8 @@ function retarget(statement: Statement, chains: readonly string[]): Statement {
 }
 
 function toNamedSet({ name, keyLength, interval, comment, elements }: FakeSet): NamedSet {
-  const family = keyLength === 4 ? 4 : 6;
+  const family = keyLength === 4 || keyLength === 12 ? 4 : 6;
+  const key = keyLength === 4 || keyLength === 16 ? 'address' : 'service';
   const ranges = [...elements].map(
     ([first, { last }]) => [BigInt(`0x${first}`), BigInt(`0x${last}`)] as const,
   );
@@ -94,10 +96,10 @@ function toNamedSet({ name, keyLength, interval, comment, elements }: FakeSet): 
   return {
     name,
     family,
+    key,
     interval,
     comment: comment ?? '',
     members: {
-      family,
       singles: new Uint8Array(Buffer.from(singles.sort().join(''), 'hex')),
       prefixes: prefixes.sort((a, b) => (a.value < b.value ? -1 : 1)),
     },

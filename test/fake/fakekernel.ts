@@ -180,12 +180,20 @@ function runCommand(table: FakeTable | null, command: NftCommand): FakeTable | n
   return table;
 }
 
-/** An element of nft text: an address, a prefix, or `port : jump chain`. */
+/** An element of nft text: an address, a prefix, `address . protocol . port`, or `port : jump chain`. */
 function toElement(text: string): { first: string; last: string; verdict?: Verdict } {
   const [, port, kind, chain = ''] = /^(\d+) : (jump|goto) (\S+)$/.exec(text) ?? [];
   if (port !== undefined) {
     const key = Number(port).toString(16).padStart(4, '0');
     return { first: key, last: key, verdict: { kind: kind === 'goto' ? 'goto' : 'jump', chain } };
+  }
+  const [service = '', protocol = '', number] = text.split(' . ');
+  const served = number === undefined ? null : parseAddress(service);
+  if (served !== null) {
+    const proto = { tcp: 6, udp: 17, sctp: 132 }[protocol]?.toString(16).padStart(2, '0') ?? '??';
+    const port16 = Number(number).toString(16).padStart(4, '0');
+    const key = `${Buffer.from(packAddress(served)).toString('hex')}${proto}000000${port16}0000`;
+    return { first: key, last: key };
   }
   const address = parseAddress(text);
   const cidr = parseCidr(address === null ? text : `${text}/${8 * WIDTH[address.family]}`)?.cidr;

@@ -13,8 +13,8 @@ export type NftCommand =
 
 export interface SetDeclaration {
   readonly name: string;
-  /** 4 and 16 are addresses, 2 is a map from ports to verdicts. */
-  readonly keyLength: 2 | 4 | 16;
+  /** 4 and 16 are addresses, 12 and 24 services, 2 is a map from ports to verdicts. */
+  readonly keyLength: 2 | 4 | 16 | 12 | 24;
   readonly interval: boolean;
   readonly comment: string | null;
   /** As nft writes them: `10.0.0.0/8`, `22 : jump x`. */
@@ -29,7 +29,8 @@ export interface Line {
 
 const TABLE = 'inet nodewall';
 const NAME = '([^\\s;{}"@]+)';
-const BASE = /^type (filter) hook (input|output) priority (-?\d{1,9}); policy (accept);$/;
+const BASE =
+  /^type (filter|nat) hook (input|output|prerouting|postrouting) priority (-?\d{1,9}); policy (accept);$/;
 /** NFT_NAME_MAXLEN less its NUL. */
 const MAX_NAME = 255;
 
@@ -123,9 +124,11 @@ function statements(block: string): string[] {
   return block.match(/(?:"[^"]*"|[^";])+/g)?.map((text) => text.trim()) ?? [];
 }
 
-const KEY_LENGTHS: Readonly<Record<string, 2 | 4 | 16>> = {
+const KEY_LENGTHS: Readonly<Record<string, SetDeclaration['keyLength']>> = {
   'type ipv4_addr': 4,
   'type ipv6_addr': 16,
+  'type ipv4_addr . inet_proto . inet_service': 12,
+  'type ipv6_addr . inet_proto . inet_service': 24,
   'type inet_service : verdict': 2,
 };
 

@@ -24,7 +24,13 @@ const map = (key: string) => `\\{ ${key} : ${VERDICT}(?:, ${key} : ${VERDICT})* 
 const MATCHES = [
   'ct state established,related',
   '[io]if "lo"',
-  `[io]ifgroup ${NUMBER}`,
+  `[io]ifgroup (?:!= )?${some(NUMBER)}`,
+  'ct status (?:dnat|confirmed)',
+  'udp sport 53 ct state established ct direction reply',
+  `limit rate ${NUMBER}/second burst ${NUMBER} packets`,
+  `meta l4proto ${PORTS} ct original proto-dst ${some(RANGE)}`,
+  `ip6? daddr \\. meta l4proto \\. th dport @${NAME}`,
+  `ip6? daddr != ${some('[0-9a-f.:]+/\\d{1,3}')}`,
   'meta nfproto ipv[46]',
   `meta l4proto ${some(PROTOCOL)}`,
   `ip6? [sd]addr (?:@${NAME}|[0-9a-f.:]+(?:/\\d{1,3})?)`,
@@ -37,11 +43,14 @@ const MATCHES = [
 const STATEMENTS = [
   'accept',
   'drop',
+  'return',
+  'masquerade fully-random',
+  `log prefix "[^"]{1,127}" group ${NUMBER} snaplen ${NUMBER} queue-threshold ${NUMBER}`,
   'reject with (?:tcp reset|icmpx admin-prohibited)',
   VERDICT,
   `meta l4proto vmap ${map(PROTOCOL)}`,
-  `${PORTS} dport vmap @${NAME}`,
-  `${PORTS} dport vmap ${map(RANGE)}`,
+  `(?:${PORTS} dport|meta l4proto ${PORTS} ct original proto-dst) vmap @${NAME}`,
+  `(?:${PORTS} dport|meta l4proto ${PORTS} ct original proto-dst) vmap ${map(RANGE)}`,
 ];
 const RULE = new RegExp(
   `^((?:(?:${MATCHES.join('|')}) )*(?:counter )?(?:${STATEMENTS.join('|')}))(?: comment "([^"\\\\]*)")?$`,

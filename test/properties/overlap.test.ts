@@ -3,9 +3,8 @@ import fc from 'fast-check';
 import { render } from '../../agent/render/render.ts';
 import type { CompiledRule, NodeState, PortRange } from '../../apis/compiled.ts';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
-import { toMemberSet } from '../../apis/memberset.ts';
+import { compiledRule, stateOf } from '../fake/compiledrule.ts';
 import type { Packet } from '../tracer/packet.ts';
-import { source } from '../tracer/ruleset.ts';
 import { tracer } from '../tracer/tracer.ts';
 import { indexSize, largestIndex } from './indexsize.ts';
 import { check } from './runs.ts';
@@ -28,7 +27,7 @@ describe('overlapping port ranges', function () {
 
   it('never change which rule decides, and stay bounded', function () {
     check(this, 60, RULES, (rules) => {
-      const state = toState(rules);
+      const state = stateOf(rules);
       const indexed = render(state, DEFAULT_CONFIG);
       const walk = tracer(indexed);
       for (const port of portsAround(rules)) {
@@ -78,31 +77,19 @@ function packet(dstPort: number): Packet {
     dstPort,
     interface: { name: 'eth0', group: 0 },
     established: false,
+    original: null,
   };
 }
 
 function toState(rules: readonly (readonly PortRange[])[]): NodeState {
-  const nodes = { id: 'nodes', description: 'nodes {}', dynamic: true, members: toMemberSet([], []) };
-  return {
-    node: 'node-0',
-    rules: rules.map(toRule),
-    addressSets: new Map([[nodes.id, nodes]]),
-    allNodes: nodes.id,
-    nodeAddresses: [],
-  };
+  return stateOf(rules.map(toRule));
 }
 
 function toRule(ranges: readonly PortRange[], ruleIndex: number): CompiledRule {
-  return {
-    id: `rule-${ruleIndex}`,
-    source: { ...source(`rule-${ruleIndex}`), ruleIndex },
-    tier: 'application',
-    tierPriority: 250,
+  return compiledRule(`rule-${ruleIndex}`, {
+    source: { ruleIndex },
     priority: 1,
     action: ruleIndex % 2 === 0 ? 'Allow' : 'Drop',
-    mode: 'Enforce',
-    traffic: 'Host',
-    addressSets: [],
     services: ranges.map((ports) => ({ protocol: 'tcp', ports })),
-  };
+  });
 }

@@ -27,6 +27,9 @@ export function toClusterObjects(raw: readonly object[]): ClusterObjects {
     nodes: ofKind('Node'),
     namespaces: ofKind('Namespace'),
     pods: ofKind('Pod'),
+    services: ofKind('Service'),
+    endpointSlices: ofKind('EndpointSlice'),
+    groups: ofKind('ClusterGroup'),
     tiers: ofKind('Tier'),
     policies: ofKind('ClusterNetworkPolicy'),
   };

@@ -57,7 +57,10 @@ describe('violations', () => {
       [withRefuse(inputChain(jump('a'))), /chain a is missing/],
       [withRefuse(inputChain(), indexChain('a')), /chain a is unused/],
       [withRefuse(inputChain(rule({ kind: 'accept' }, inSet))), /set s is missing/],
-      [withRefuse(inputChain(rule({ kind: 'portMap', protocol: 'tcp', map: 'm' }))), /map m is missing/],
+      [
+        withRefuse(inputChain(rule({ kind: 'portMap', protocol: 'tcp', original: false, map: 'm' }))),
+        /map m is missing/,
+      ],
       [withRefuse(inputChain(jump('a b')), indexChain('a b')), /a b is no name/],
       [withRefuse(inputChain({ ...accept, comment: 'é'.repeat(65) })), /comment of more than 128 bytes/],
       [withRefuse(inputChain(rule({ kind: 'accept' }, { ...range, ranges }))), /anonymous interval set/],

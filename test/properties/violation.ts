@@ -29,6 +29,7 @@ function references({ chains, sets, maps }: Ruleset): string[] {
       if (statement.kind === 'portMap') used.map.add(statement.map);
       for (const match of matches) {
         if (match.match === 'address' && 'set' in match.in) used.set.add(match.in.set);
+        if (match.match === 'serviceTuple') used.set.add(match.set);
       }
     }
   }
@@ -90,6 +91,10 @@ function isAnonymousInterval(match: Match): boolean {
   switch (match.match) {
     case 'port':
       return match.ranges.length > 1 && match.ranges.some(([first, last]) => first !== last);
+    case 'originalPort':
+      return match.ranges.length > 1 && match.ranges.some(([first, last]) => first !== last);
+    case 'notIn':
+      return match.cidrs.length > 1;
     case 'portTuple':
       return match.tuples.some(
         ({ sourcePorts, ports }) =>
@@ -102,7 +107,10 @@ function isAnonymousInterval(match: Match): boolean {
   }
 }
 
-/** One nft rule for each family, and one more for each kind of service that nft can't say in the same match. */
+/**
+ * One nft rule for each family, and one more for each kind of service that nft can't say in the same match, and for interface groups beside
+ * addresses.
+ */
 function ruleChains({ chains }: Ruleset, rules: readonly CompiledRule[]): string[] {
   const found: string[] = [];
   const own = [...chains.values()].filter(({ source }) => source !== null);
@@ -126,7 +134,9 @@ function ruleChain({ name, fixed, rules }: Chain, rule: CompiledRule): string[] 
   if (rules.some(({ counter }) => !counter)) found.push(`chain ${name} does not count`);
   const texts = rules.map(({ matches }) => JSON.stringify(matches, bigintText));
   if (new Set(texts).size < texts.length) found.push(`chain ${name} says the same twice`);
-  const most = 2 * Math.max(1, new Set(rule.services.map(kindOf)).size);
+  const kinds = new Set(rule.services.map(rule.traffic === 'NodePort' ? originalKindOf : kindOf));
+  const peers = rule.interfaceGroups.length === 0 ? 2 : 2 * rule.addressSets.length + 1;
+  const most = peers * Math.max(1, kinds.size);
   if (rules.length > most) found.push(`chain ${name} has ${rules.length} rules, more than ${most}`);
   return found;
 }
@@ -146,6 +156,12 @@ function kindOf(service: CompiledRule['services'][number]): string {
         ? 'whole protocols'
         : `igmp to ${service.group}`;
   }
+}
+
+/** nft can't put the port before NAT into a concatenation. */
+function originalKindOf(service: CompiledRule['services'][number]): string {
+  if (!('sourcePorts' in service || 'ports' in service)) return kindOf(service);
+  return JSON.stringify([service.protocol, service.sourcePorts]);
 }
 
 function bigintText(_: string, value: unknown): unknown {

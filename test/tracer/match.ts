@@ -14,7 +14,30 @@ export function matches(match: Match, packet: Packet, ruleset: Ruleset): boolean
     case 'loopback':
       return hasInterface(match.field, packet) && packet.interface.name === 'lo';
     case 'interfaceGroup':
-      return hasInterface(match.field, packet) && packet.interface.group === match.group;
+      return (
+        hasInterface(match.field, packet) && match.groups.includes(packet.interface.group) !== match.negated
+      );
+    case 'ctDnat':
+      return packet.original !== null;
+    case 'ctConfirmed':
+      // Every packet here is the first of its connection.
+      return packet.established;
+    case 'dnsAnswer':
+      return packet.established && packet.protocol === 17 && packet.srcPort === 53;
+    case 'limit':
+      // Met by what comes seldom.
+      return true;
+    case 'originalPort':
+      return (
+        packet.protocol === protocolNumber(match.protocol) && isInOne(match.ranges, packet.original?.dstPort)
+      );
+    case 'serviceTuple':
+      return packet.family === match.family && matchesService(match, packet, ruleset);
+    case 'notIn':
+      return (
+        packet.family === match.family &&
+        !match.cidrs.some((cidr) => cidr.value <= packet.dst && packet.dst <= lastAddress(cidr))
+      );
     case 'nfproto':
       return packet.family === match.family;
     case 'l4proto':
@@ -74,9 +97,27 @@ function matchesAddress(
   return setHas(set, value);
 }
 
+function matchesService(
+  { set: name, family }: Extract<Match, { match: 'serviceTuple' }>,
+  { dst, protocol, dstPort }: Packet,
+  ruleset: Ruleset,
+): boolean {
+  const set = ruleset.sets.get(name);
+  if (set === undefined) throw new Error(`no set ${name}`);
+  if (set.family !== family || set.key !== 'service') throw new Error(`set ${name} has other keys`);
+  // type ipv4_addr . inet_proto . inet_service: fields are padded to 4 bytes.
+  const address = dst.toString(16).padStart(family === 4 ? 8 : 32, '0');
+  const byte = (value: number) => value.toString(16).padStart(2, '0');
+  const key = `${address}${byte(protocol)}000000${(dstPort ?? 0).toString(16).padStart(4, '0')}0000`;
+  const hex = Buffer.from(set.members.singles).toString('hex');
+  const keys: string[] = [...(hex.match(new RegExp(`.{${key.length}}`, 'g')) ?? [])];
+  return dstPort !== undefined && keys.includes(key);
+}
+
 /** Plain search, on purpose another than hasMember's. */
-function setHas({ name, interval, members }: NamedSet, value: bigint): boolean {
-  const { family, singles, prefixes } = members;
+function setHas({ name, family, key, interval, members }: NamedSet, value: bigint): boolean {
+  const { singles, prefixes } = members;
+  if (key !== 'address') throw new Error(`set ${name} has other keys`);
   if (!interval && prefixes.length > 0) throw new Error(`set ${name} is no interval set and has prefixes`);
   for (let at = 0; at < singles.length; at += family === 4 ? 4 : 16) {
     if (unpackAddress(family, singles, at).value === value) return true;

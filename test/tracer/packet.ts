@@ -8,7 +8,7 @@ import type { Direction } from '../../apis/objects.ts';
  * doesn't have are absent, as they are on the wire.
  */
 export interface Packet {
-  /** ingress is the input hook, egress the output hook. */
+  /** ingress is the input hook (prerouting, where there is an `original`), egress the output hook. */
   readonly direction: Direction;
   readonly family: Family;
   readonly src: bigint;
@@ -25,7 +25,12 @@ export interface Packet {
   readonly interface: { readonly name: 'lo' | 'eth0'; readonly group: number };
   /** ct state established or related. */
   readonly established: boolean;
+  /** What the client used before destination NAT, of a packet that it has changed; it is then looked at in the prerouting hook. */
+  readonly original: { readonly dstPort: number | undefined } | null;
 }
+
+/** Where destination NAT sends every connection to a NodePort: a pod's port, which no rule may look at. */
+const POD_PORT = 60_001;
 
 const PROTOCOLS = { icmp: 1, igmp: 2, tcp: 6, udp: 17, icmpv6: 58, sctp: 132 } as const;
 const PORT_PROTOCOLS: readonly number[] = [6, 17, 132];
@@ -44,7 +49,10 @@ export function toPacket(flow: Flow, own: readonly string[], config: Config): Pa
   const ports = portsOf(flow, protocol);
   const types = typesOf(flow, protocol);
   if (ports === null || types === null) return null;
-  const local = [src, dst].every((address) => isLocal(address, own));
+  const nodePort = flow.traffic === 'NodePort';
+  if (nodePort && flow.direction === 'egress') return null;
+  // What the node sends to a NodePort of its own never leaves it.
+  const local = isLocal(src, own) && (nodePort || isLocal(dst, own));
   return {
     direction: flow.direction,
     family: src.family,
@@ -52,7 +60,9 @@ export function toPacket(flow: Flow, own: readonly string[], config: Config): Pa
     dst: dst.value,
     protocol,
     ...ports,
+    ...(nodePort && ports.dstPort !== undefined ? { dstPort: POD_PORT } : {}),
     ...types,
+    original: nodePort ? { dstPort: ports.dstPort } : null,
     interface: { name: local ? 'lo' : 'eth0', group: toGroup(flow.interfaceGroup, config) },
     established: false,
   };

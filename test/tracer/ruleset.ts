@@ -19,15 +19,15 @@ export function rule(statement: Statement, ...matches: NftRule['matches']): NftR
 
 export function inputChain(...rules: readonly NftRule[]): Chain {
   const base = { type: 'filter', hook: 'input', priority: 0, policy: 'accept' } as const;
-  return { name: 'input', base, fixed: false, rules, source: null };
+  return { name: 'input', base, fixed: false, rules, source: null, ruleId: null };
 }
 
 export function indexChain(name: string, ...rules: readonly NftRule[]): Chain {
-  return { name, base: null, fixed: false, rules, source: null };
+  return { name, base: null, fixed: false, rules, source: null, ruleId: null };
 }
 
 export function ruleChain(name: string, ...rules: readonly NftRule[]): Chain {
-  return { name, base: null, fixed: true, rules, source: source(name) };
+  return { name, base: null, fixed: true, rules, source: source(name), ruleId: name };
 }
 
 export function source(rule: string): RuleSource {

@@ -25,6 +25,7 @@ function packet(changes: Partial<Packet> = {}): Packet {
     dstPort: 80,
     interface: { name: 'eth0', group: 0 },
     established: false,
+    original: null,
     ...changes,
   };
 }
@@ -105,8 +106,12 @@ describe('tracer: chains', () => {
       ruleChain('b', rule(ACCEPT)),
     ];
     const entry = { kind: 'jump', chain: 'a' } as const;
-    const hash = ruleset(chains({ kind: 'portMap', protocol: 'tcp', map: 'ports' }), { maps });
-    const ranges = ruleset(chains({ kind: 'portRangeMap', protocol: 'tcp', entries: [[[70, 80], entry]] }));
+    const hash = ruleset(chains({ kind: 'portMap', protocol: 'tcp', original: false, map: 'ports' }), {
+      maps,
+    });
+    const ranges = ruleset(
+      chains({ kind: 'portRangeMap', protocol: 'tcp', original: false, entries: [[[70, 80], entry]] }),
+    );
     for (const table of [hash, ranges]) assert.equal(verdictOf(table), 'Drop by a, 1 tried');
     for (const table of [hash, ranges]) {
       assert.equal(verdictOf(table, { dstPort: 81 }), 'Allow by b, 1 tried');
@@ -147,7 +152,7 @@ describe('tracer: what the kernel would refuse', () => {
   });
   it('a chain, set or map that is not there', () => {
     throws(input(rule(jump('a'))), /input: no chain a/);
-    throws(input(rule({ kind: 'portMap', protocol: 'tcp', map: 'm' })), /no map m/);
+    throws(input(rule({ kind: 'portMap', protocol: 'tcp', original: false, map: 'm' })), /no map m/);
     throws(input(rule(DROP, { match: 'address', family: 4, field: 'saddr', in: { set: 's' } })), /no set s/);
   });
   it('a jump to a base chain, and no base chain at the hook', () => {
@@ -156,7 +161,7 @@ describe('tracer: what the kernel would refuse', () => {
   });
   it('prefixes in a set that is not for intervals, a set of the other family', () => {
     const { v4: members } = toMemberSet([{ cidr: cidr('10.0.0.0/8'), except: [] }], []);
-    const set: NamedSet = { name: 's', family: 4, interval: false, members, comment: '' };
+    const set: NamedSet = { name: 's', family: 4, key: 'address', interval: false, members, comment: '' };
     const use = (family: 4 | 6) => [
       inputChain(rule(DROP, { match: 'address', family, field: 'saddr', in: { set: 's' } })),
     ];
@@ -180,7 +185,14 @@ describe('tracer: what the kernel would refuse', () => {
       /overlapping ranges/,
     );
     throws(
-      input(rule({ kind: 'portRangeMap', protocol: 'tcp', entries: ranges.map((range) => [range, entry]) })),
+      input(
+        rule({
+          kind: 'portRangeMap',
+          protocol: 'tcp',
+          original: false,
+          entries: ranges.map((range) => [range, entry]),
+        }),
+      ),
       /overlapping keys/,
     );
     throws(
@@ -219,12 +231,12 @@ const MATCHES: readonly {
   },
   { match: { match: 'loopback', field: 'oif' }, yes: [], no: [{ interface: { name: 'lo', group: 0 } }] },
   {
-    match: { match: 'interfaceGroup', field: 'iifgroup', group: 8 },
+    match: { match: 'interfaceGroup', field: 'iifgroup', groups: [8], negated: false },
     yes: [{ interface: { name: 'eth0', group: 8 } }],
     no: [{}],
   },
   {
-    match: { match: 'interfaceGroup', field: 'oifgroup', group: 8 },
+    match: { match: 'interfaceGroup', field: 'oifgroup', groups: [8], negated: false },
     yes: [],
     no: [{ interface: { name: 'eth0', group: 8 } }],
   },
@@ -318,17 +330,108 @@ const MATCHES: readonly {
     no: [{ protocol: PROTOCOLS.icmpv6, family: 4, type: 128, code: 0 }],
   },
   {
+    match: { match: 'interfaceGroup', field: 'iifgroup', groups: [8, 9], negated: true },
+    yes: [{}],
+    no: [{ interface: { name: 'eth0', group: 9 } }],
+  },
+  { match: { match: 'ctConfirmed' }, yes: [{ established: true }], no: [{}] },
+  {
+    match: { match: 'dnsAnswer' },
+    yes: [{ established: true, protocol: PROTOCOLS.udp, srcPort: 53 }],
+    no: [
+      { protocol: PROTOCOLS.udp, srcPort: 53 },
+      { established: true, srcPort: 53 },
+    ],
+  },
+  { match: { match: 'limit', perSecond: 1, burst: 1 }, yes: [{}], no: [] },
+  {
+    match: { match: 'serviceTuple', family: 4, set: 'services' },
+    yes: [{ dst: value('10.96.0.1'), dstPort: 443 }],
+    no: [
+      { dst: value('10.96.0.1'), dstPort: 80 },
+      { dst: value('10.96.0.2'), dstPort: 443 },
+      { dst: value('10.96.0.1'), dstPort: 443, protocol: PROTOCOLS.udp },
+      { dst: value('10.96.0.1'), dstPort: 443, family: 6 },
+    ],
+  },
+  {
+    match: { match: 'notIn', family: 4, cidrs: [cidr('192.0.2.0/24')] },
+    yes: [{ dst: value('192.0.3.0') }],
+    no: [{ dst: value('192.0.2.255') }, { family: 6, dst: value('2001:db8::1') }],
+  },
+  {
     match: { match: 'igmp', types: [17, 22] },
     yes: [{ protocol: PROTOCOLS.igmp, type: 22 }],
     no: [{ protocol: PROTOCOLS.igmp, type: 18 }, { protocol: PROTOCOLS.igmp, type: 22, family: 6 }, {}],
   },
 ];
 
+describe('tracer: what destination NAT has changed', () => {
+  const base = { type: 'filter', hook: 'prerouting', priority: -90, policy: 'accept' } as const;
+  const prerouting = (...rules: NftRule[]) =>
+    ruleset([{ ...inputChain(...rules), name: 'prerouting', base }]);
+  const nodePort = { dstPort: 8080, original: { dstPort: 30080 } };
+  const original = { match: 'originalPort', protocol: 'tcp', ranges: [[30000, 30100]] } as const;
+
+  it('is looked at before routing, by the port that the client used', () => {
+    assert.equal(
+      verdictOf(prerouting(rule(DROP, { match: 'ctDnat' }, original)), nodePort),
+      'Drop by nothing, 0 tried',
+    );
+    const other = { ...nodePort, original: { dstPort: 8080 } };
+    assert.equal(verdictOf(prerouting(rule(DROP, original)), other), 'Allow by nothing, 0 tried');
+    const udp = { ...nodePort, protocol: PROTOCOLS.udp };
+    assert.equal(verdictOf(prerouting(rule(DROP, original)), udp), 'Allow by nothing, 0 tried');
+  });
+
+  it('is found in maps by that port, too', () => {
+    const entry = { kind: 'jump', chain: 'a' } as const;
+    const maps = [{ name: 'ports', entries: new Map([[30080, entry]]) }];
+    for (const statement of [
+      { kind: 'portMap', protocol: 'tcp', original: true, map: 'ports' },
+      { kind: 'portRangeMap', protocol: 'tcp', original: true, entries: [[[30080, 30090], entry]] },
+    ] as const) {
+      const { chains } = prerouting(rule(statement));
+      const table = ruleset([...chains.values(), ruleChain('a', rule(DROP))], { maps });
+      assert.equal(verdictOf(table, nodePort), 'Drop by a, 1 tried');
+      assert.equal(
+        verdictOf(table, { ...nodePort, original: { dstPort: 8080 } }),
+        'Allow by nothing, 0 tried',
+      );
+    }
+  });
+});
+
+describe('tracer: records', () => {
+  const log = { kind: 'log', prefix: 'p', group: 1, copyRange: 128, queueThreshold: 1 } as const;
+
+  it('are written on the way, and `return` goes back to the caller of a chain that was gone to', () => {
+    const counting = { ...rule(goto('record')), counter: true };
+    const table = ruleset([
+      inputChain(rule(jump('index'))),
+      indexChain('index', rule(jump('a')), rule(jump('b'))),
+      ruleChain('a', counting, rule(ACCEPT)),
+      { ...indexChain('record', { ...rule(log), counter: true }, rule({ kind: 'return' })), ruleId: 'a' },
+      ruleChain('b', rule(DROP)),
+    ]);
+    const { verdict, source, counted, recorded } = tracer(table)(packet());
+    assert.deepEqual([verdict, source?.rule, counted, recorded], ['Drop', 'b', ['a'], ['p']]);
+  });
+});
+
 describe('tracer: matches', () => {
   const members = toMemberSet([{ cidr: cidr('172.16.0.0/16'), except: [] }], ['10.0.0.1', '2001:db8::1']);
   const sets: NamedSet[] = [
-    { name: 'some', family: 4, interval: true, members: members.v4, comment: '' },
-    { name: 'some6', family: 6, interval: false, members: members.v6, comment: '' },
+    { name: 'some', family: 4, key: 'address', interval: true, members: members.v4, comment: '' },
+    {
+      name: 'services',
+      family: 4,
+      key: 'service',
+      interval: false,
+      members: { singles: Buffer.from('0a6000010600000001bb0000', 'hex'), prefixes: [] },
+      comment: '',
+    },
+    { name: 'some6', family: 6, key: 'address', interval: false, members: members.v6, comment: '' },
   ];
   for (const { match, yes, no } of MATCHES) {
     it(
@@ -342,7 +445,7 @@ describe('tracer: matches', () => {
   }
   it('is tried with every kind of match', () => {
     const kinds = new Set(MATCHES.map(({ match }) => match.match));
-    const all: Record<Match['match'], true> = {
+    const all = {
       ctEstablished: true,
       loopback: true,
       interfaceGroup: true,
@@ -353,7 +456,18 @@ describe('tracer: matches', () => {
       portTuple: true,
       icmp: true,
       igmp: true,
+      ctConfirmed: true,
+      dnsAnswer: true,
+      limit: true,
+      serviceTuple: true,
+      notIn: true,
     };
+    // These two are of another hook.
+    const others: Record<Exclude<Match['match'], keyof typeof all>, true> = {
+      ctDnat: true,
+      originalPort: true,
+    };
+    assert.equal(Object.keys(others).length, 2);
     assert.deepEqual([...kinds].sort(), Object.keys(all).sort());
   });
 });

@@ -1,4 +1,4 @@
-import type { Chain, ChainVerdict, NftRule, Ruleset, Statement } from '../../agent/render/ruleset.ts';
+import type { Chain, ChainVerdict, Ruleset, Statement } from '../../agent/render/ruleset.ts';
 import type { RuleSource } from '../../apis/compiled.ts';
 import type { Verdict } from '../../apis/flow.ts';
 import { matches, protocolNumber } from './match.ts';
@@ -17,6 +17,10 @@ export interface Trace {
   readonly source: RuleSource | null;
   /** Rule chains the packet went through, the deciding one among them. */
   readonly tried: number;
+  /** Ids of the policy rules that counted it, in order. */
+  readonly counted: readonly string[];
+  /** Prefixes of the records that were written. */
+  readonly recorded: readonly string[];
 }
 
 /** NFT_JUMP_STACK_SIZE: the kernel refuses a table whose chains call each other deeper, by jump or goto (-EMLINK). */
@@ -24,7 +28,8 @@ export const MAX_DEPTH = 16;
 
 export function tracer(ruleset: Ruleset): Tracer {
   return (packet) => {
-    const hook = packet.direction === 'ingress' ? 'input' : 'output';
+    const hook =
+      packet.original !== null ? 'prerouting' : packet.direction === 'ingress' ? 'input' : 'output';
     const bases = [...ruleset.chains.values()].filter(({ base }) => base?.hook === hook);
     const [base, ...more] = bases;
     if (base === undefined || more.length > 0)
@@ -46,17 +51,29 @@ interface Frame {
 function walk(ruleset: Ruleset, base: Chain, packet: Packet): Trace {
   const stack: Frame[] = [{ chain: base, next: 0, source: base.source, depth: 1 }];
   let tried = 0;
+  const counted: string[] = [];
+  const recorded: string[] = [];
   for (;;) {
     const frame = stack.at(-1);
-    if (frame === undefined) return { verdict: 'Allow', source: null, tried };
+    if (frame === undefined) return { verdict: 'Allow', source: null, tried, counted, recorded };
     const rule = frame.chain.rules[frame.next++];
     if (rule === undefined) {
       stack.pop();
       continue;
     }
-    const outcome = judge(rule, packet, ruleset);
+    if (!rule.matches.every((match) => matches(match, packet, ruleset))) continue;
+    const { ruleId, source } = frame.chain;
+    if (rule.counter && ruleId !== null && source !== null) counted.push(ruleId);
+    if (rule.statement.kind === 'log') recorded.push(rule.statement.prefix);
+    const outcome = execute(rule.statement, packet, ruleset);
     if (outcome === null) continue;
-    if (typeof outcome === 'string') return { verdict: outcome, source: frame.source, tried };
+    if (outcome === 'return') {
+      stack.pop();
+      continue;
+    }
+    if (typeof outcome === 'string') {
+      return { verdict: outcome, source: frame.source, tried, counted, recorded };
+    }
     // A goto leaves nothing to come back to: its chain's end returns to whoever called this one.
     if (outcome.kind === 'goto') stack.pop();
     const called = call(ruleset, outcome, frame);
@@ -74,14 +91,8 @@ function call(ruleset: Ruleset, { chain: name }: ChainVerdict, from: Frame): Fra
   return { chain, next: 0, source: chain.source ?? from.source, depth: from.depth + 1 };
 }
 
-/** What a rule does to a packet: end its walk, send it to another chain, or nothing. */
-type Outcome = Verdict | ChainVerdict | null;
-
-function judge(rule: NftRule, packet: Packet, ruleset: Ruleset): Outcome {
-  return rule.matches.every((match) => matches(match, packet, ruleset))
-    ? execute(rule.statement, packet, ruleset)
-    : null;
-}
+/** What a rule does to a packet: end its walk, send it to another chain or back, or nothing. */
+type Outcome = Verdict | ChainVerdict | 'return' | null;
 
 function execute(statement: Statement, packet: Packet, ruleset: Ruleset): Outcome {
   switch (statement.kind) {
@@ -91,6 +102,12 @@ function execute(statement: Statement, packet: Packet, ruleset: Ruleset): Outcom
       return 'Drop';
     case 'reject':
       return rejects(statement.with, packet) ? 'Reject' : null;
+    case 'return':
+      return 'return';
+    case 'log':
+      return null;
+    case 'masquerade':
+      throw new Error('masquerade in a chain that is no nat chain');
     case 'jump':
     case 'goto':
       return statement;
@@ -98,18 +115,22 @@ function execute(statement: Statement, packet: Packet, ruleset: Ruleset): Outcom
       const map = ruleset.maps.get(statement.map);
       if (map === undefined) throw new Error(`no map ${statement.map}`);
       return packet.protocol === protocolNumber(statement.protocol)
-        ? (map.entries.get(packet.dstPort ?? -1) ?? null)
+        ? (map.entries.get(keyOf(statement, packet)) ?? null)
         : null;
     }
     case 'portRangeMap': {
       if (packet.protocol !== protocolNumber(statement.protocol)) return null;
-      const port = packet.dstPort ?? -1;
+      const port = keyOf(statement, packet);
       const found = statement.entries.filter(([[first, last]]) => first <= port && port <= last);
       return only(found, 'portRangeMap')?.[1] ?? null;
     }
     default:
       throw new Error(`unknown statement ${JSON.stringify(statement satisfies never)}`);
   }
+}
+
+function keyOf({ original }: { readonly original: boolean }, packet: Packet): number {
+  return (original ? packet.original?.dstPort : packet.dstPort) ?? -1;
 }
 
 /** nft puts `meta l4proto tcp` in front of a reset; rejecting by ICMP is for any protocol. */
