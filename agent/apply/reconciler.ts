@@ -90,6 +90,11 @@ export class NodeRuleReconciler {
     this.#beforeLoss = beforeLoss;
   }
 
+  /** What was applied last; null before the first time. */
+  inForce(): Ruleset | null {
+    return this.#applied;
+  }
+
   /** The fixed chains in force and their digests, for the next run (ReconcilerOptions.remembered). */
   digests(): Record<string, string> {
     const chains = this.#applied?.chains ?? new Map<string, Chain>();

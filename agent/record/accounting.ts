@@ -1,0 +1,173 @@
+import type { Ruleset } from '../render/ruleset.ts';
+
+/**
+ * Packets and bytes of each rule for as long as the rule exists. The kernel counts for each chain, and a chain goes when its rule's text changes, when
+ * the table is replaced, at a reboot; what a chain that is gone last said is kept with its rule.
+ *
+ * Pure: readings and times come in. A chain is known by its handle (a name may be used again for a new chain, which begins at 0).
+ */
+export interface Accounting {
+  /** The chains of a ruleset that is in force, by name. */
+  know(ruleset: Ruleset): void;
+  /** What the kernel holds; null: no table. `time` (ISO) is the last hit of the rules that grew. */
+  read(table: CountedTable | null, time: string): void;
+  /** A record was written of this rule: that is its last hit, to the microsecond. */
+  hit(rule: string, time: string): void;
+  /** Forgets all other rules. */
+  keep(rules: ReadonlySet<string>): void;
+  /** By rule id; a rule that was never hit may be absent. */
+  totals(): Map<string, RuleTotals>;
+  save(): SavedAccounts;
+}
+
+/** What is read of the kernel: TableSnapshot of nftables-napi has it. */
+export interface CountedTable {
+  readonly chains: readonly {
+    readonly name: string;
+    readonly handle: number;
+    readonly rules: readonly { readonly packets: bigint | null; readonly bytes: bigint | null }[];
+  }[];
+}
+
+export interface RuleTotals extends Count {
+  /** ISO 8601; null: never. */
+  readonly lastHit: string | null;
+  /** Of `packets`, what matched while the rule had a record, and what of that its record accounts for: the rest was not recorded. */
+  readonly logged: number;
+  readonly recorded: number;
+}
+
+interface Count {
+  readonly packets: number;
+  readonly bytes: number;
+}
+
+/** `matched`: the rule's own. `logged`: so too, with a record to come. `record`: the chain that writes it. */
+type ChainKind = 'matched' | 'logged' | 'record';
+
+interface ChainOwner {
+  readonly rule: string;
+  readonly kind: ChainKind;
+}
+
+/** A chain when it was last read. */
+export interface SavedChain extends ChainOwner, Count {
+  readonly name: string;
+  readonly handle: number;
+}
+
+/** counters.json. */
+export interface SavedAccounts {
+  readonly chains: readonly SavedChain[];
+  /** By rule id: what chains counted that are gone. */
+  readonly rules: Readonly<Record<string, RuleTotals>>;
+}
+
+const NOTHING: RuleTotals = { packets: 0, bytes: 0, lastHit: null, logged: 0, recorded: 0 };
+export const NO_ACCOUNTS: SavedAccounts = { chains: [], rules: {} };
+
+/** Goes on from what was saved; throws TypeError where that is no such thing. */
+export function accounting(saved: unknown = NO_ACCOUNTS): Accounting {
+  requireAccounts(saved);
+  const bases = new Map(Object.entries(saved.rules));
+  let chains = new Map(saved.chains.map((chain) => [chain.handle, chain]));
+  let owners = new Map<string, ChainOwner>(saved.chains.map((chain) => [chain.name, chain]));
+  /** Rules with a record since the last reading: that says better than the reading when they were hit. */
+  const recent = new Set<string>();
+
+  function update(rule: string, change: (before: RuleTotals) => RuleTotals): void {
+    bases.set(rule, change(bases.get(rule) ?? NOTHING));
+  }
+
+  return {
+    know(ruleset) {
+      owners = chainOwners(ruleset);
+    },
+    read(table, time) {
+      const now = new Map<number, SavedChain>();
+      for (const { name, handle, rules } of table?.chains ?? []) {
+        const before = chains.get(handle);
+        const isSame = before !== undefined && isSameChain(name, before.name);
+        const owner = isSame ? before : owners.get(name);
+        if (owner === undefined) continue;
+        const packets = sum(rules.map((rule) => rule.packets));
+        const bytes = sum(rules.map((rule) => rule.bytes));
+        const chain = { rule: owner.rule, kind: owner.kind, name, handle, packets, bytes };
+        const goesOn = isSame && packets >= before.packets && bytes >= before.bytes;
+        const grew = packets > (goesOn ? before.packets : 0);
+        if (grew && chain.kind !== 'record' && !recent.has(chain.rule)) {
+          update(chain.rule, (base) => ({ ...base, lastHit: time }));
+        }
+        now.set(handle, chain);
+        if (goesOn) chains.delete(handle);
+      }
+      for (const gone of chains.values()) update(gone.rule, (base) => plus(base, gone));
+      chains = now;
+      recent.clear();
+    },
+    hit(rule, time) {
+      recent.add(rule);
+      update(rule, (base) => ({ ...base, lastHit: time }));
+    },
+    keep(rules) {
+      for (const rule of bases.keys()) if (!rules.has(rule)) bases.delete(rule);
+      for (const [handle, { rule }] of chains) if (!rules.has(rule)) chains.delete(handle);
+      for (const [name, { rule }] of owners) if (!rules.has(rule)) owners.delete(name);
+    },
+    totals() {
+      const totals = new Map(bases);
+      for (const chain of chains.values()) {
+        totals.set(chain.rule, plus(totals.get(chain.rule) ?? NOTHING, chain));
+      }
+      return totals;
+    },
+    save: () => ({ chains: [...chains.values()], rules: Object.fromEntries(bases) }),
+  };
+}
+
+function plus(total: RuleTotals, { kind, packets, bytes }: SavedChain): RuleTotals {
+  if (kind === 'record') return { ...total, recorded: total.recorded + packets };
+  return {
+    ...total,
+    packets: total.packets + packets,
+    bytes: total.bytes + bytes,
+    logged: total.logged + (kind === 'logged' ? packets : 0),
+  };
+}
+
+function chainOwners(ruleset: Ruleset): Map<string, ChainOwner> {
+  const chains = [...ruleset.chains.values()];
+  const recording = new Set(chains.flatMap(({ ruleId, source }) => (source === null ? (ruleId ?? []) : [])));
+  return new Map(
+    chains.flatMap(({ name, ruleId, source }) => {
+      if (ruleId === null) return [];
+      const kind = source === null ? 'record' : recording.has(ruleId) ? 'logged' : 'matched';
+      return [[name, { rule: ruleId, kind }] as const];
+    }),
+  );
+}
+
+/** A chain that is to be replaced by one of its own name is moved aside first, as stale-N (apply/transaction.ts). */
+function isSameChain(name: string, before: string): boolean {
+  return name === before || name.startsWith('stale-');
+}
+
+/** 2 ** 53 bytes are 9 petabytes. */
+function sum(counts: readonly (bigint | null)[]): number {
+  return counts.reduce((total, count) => total + Number(count ?? 0n), 0);
+}
+
+function requireAccounts(saved: unknown): asserts saved is SavedAccounts {
+  const { chains, rules } = Object(saved) as Partial<SavedAccounts>;
+  const isRule = (rule: RuleTotals) =>
+    [rule.packets, rule.bytes, rule.logged, rule.recorded].every(Number.isFinite);
+  const isChain = ({ name, rule, handle, packets, bytes }: SavedChain) =>
+    typeof name === 'string' && typeof rule === 'string' && [handle, packets, bytes].every(Number.isFinite);
+  if (
+    !Array.isArray(chains) ||
+    !chains.every(isChain) ||
+    !Object.values<RuleTotals>(Object(rules)).every(isRule)
+  ) {
+    throw new TypeError('no saved counters');
+  }
+}

@@ -1,0 +1,194 @@
+import type { NflogPacket } from 'nftables-napi';
+import type { CompiledRule, NodeState } from '../../apis/compiled.ts';
+import type { RuleAction } from '../../apis/objects.ts';
+import { addressText, type Packet, parsePacket } from './packet.ts';
+import { type ConnectionRecord, type NoticeRecord, timeText } from './record.ts';
+
+/** The live table of this machine's interfaces, by index. Null where there is none (any more). */
+export interface Interfaces {
+  nameOf(index: number): string | null;
+  groupOf(index: number): number | null;
+}
+
+export interface ReaderParts {
+  readonly node: string;
+  readonly interfaces: Interfaces;
+  /** Link group number to its name in the configuration. */
+  readonly groupNames: ReadonlyMap<number, string>;
+}
+
+/** A record, and the id of its rule. */
+export interface ReadRecord {
+  readonly id: string;
+  readonly record: ConnectionRecord;
+}
+
+/** Packets may still be on their way when their rule is gone: it is known for so long (milliseconds), and so many at most. */
+const KEEP_GONE = 60_000;
+const MAX_GONE = 4096;
+/** So many audited packets are looked back to for an earlier rule of the same policy. */
+const TRAIL = 64;
+
+const PREFIX = /^nodewall ([0-9a-f]{12}) (allow|drop|reject|pass)( audit)?$/i;
+const ACTIONS: Readonly<Record<string, RuleAction>> = {
+  allow: 'Allow',
+  drop: 'Drop',
+  reject: 'Reject',
+  pass: 'Pass',
+};
+
+interface KnownRule {
+  readonly rule: CompiledRule;
+  readonly order: number;
+  readonly goneAt: number | null;
+}
+
+/** An audited packet of before. */
+interface Trace {
+  readonly packet: string;
+  readonly known: KnownRule;
+}
+
+/** Packets to records. Times in milliseconds of one clock of the caller's; `wall` is microseconds since 1970. */
+export function recordReader({ node, interfaces, groupNames }: ReaderParts) {
+  let rules = new Map<string, KnownRule>();
+  let audited: ReadonlySet<string> = new Set();
+  let trail: Trace[] = [];
+  let unknown = 0;
+
+  function toRecord(packet: NflogPacket, wall: number): ReadRecord | null {
+    const match = PREFIX.exec(packet.prefix);
+    const known = rules.get(match?.[1] ?? '');
+    const verdict = ACTIONS[match?.[2]?.toLowerCase() ?? ''];
+    if (match === null || known === undefined || verdict === undefined) {
+      unknown++;
+      return null;
+    }
+    const isAudit = match[3] !== undefined;
+    const { rule } = known;
+    const record: ConnectionRecord = {
+      time: timeText(packet.timestamp ?? wall),
+      node,
+      verdict,
+      ...(isAudit ? { audit: true } : {}),
+      ...ruleFields(rule),
+      ...packetFields(packet),
+      ...interfaceFields(packet, rule),
+      ...(isAudit ? afterField(packet, known) : {}),
+    };
+    return { id: rule.id, record };
+  }
+
+  function interfaceFields({ inputInterface, outputInterface }: NflogPacket, { source }: CompiledRule) {
+    const index = source.direction === 'ingress' ? inputInterface : outputInterface;
+    if (index === null) return {};
+    const group = interfaces.groupOf(index);
+    return {
+      // The interface may be gone already; its index at least tells one from another.
+      interface: interfaces.nameOf(index) ?? `#${index}`,
+      ...(group === null || group === 0 ? {} : { interfaceGroup: groupNames.get(group) ?? group }),
+    };
+  }
+
+  /** One packet goes through the rules in order: it has met the earlier rules right before. */
+  function afterField(packet: NflogPacket, known: KnownRule): { after?: string } {
+    if (!audited.has(auditKey(known.rule))) return {};
+    const bytes = Buffer.from(packet.payload).toString('latin1');
+    const trace = {
+      packet: `${packet.hook} ${packet.inputInterface} ${packet.outputInterface} ${bytes}`,
+      known,
+    };
+    let first: KnownRule | null = null;
+    for (const earlier of trail.toReversed()) {
+      if (earlier.packet !== trace.packet) continue;
+      // The same packet began again.
+      if (earlier.known.order >= (first ?? known).order) break;
+      if (auditKey(earlier.known.rule) === auditKey(known.rule)) first = earlier.known;
+    }
+    trail = [...trail.slice(1 - TRAIL), trace];
+    return first === null ? {} : { after: `${first.rule.source.policy}/${first.rule.source.rule}` };
+  }
+
+  return {
+    /** Rules that may write from now on: before they are applied, and once they are. */
+    learn(state: NodeState, now: number): void {
+      const fresh = new Map<string, KnownRule>();
+      for (const [order, rule] of state.rules.entries()) {
+        if (rule.log !== null) fresh.set(rule.id, { rule, order, goneAt: null });
+      }
+      const gone = [...rules]
+        .filter(([id]) => !fresh.has(id))
+        .map(([id, known]) => [id, { ...known, goneAt: known.goneAt ?? now }] as const)
+        .filter(([, { goneAt }]) => now - goneAt < KEEP_GONE)
+        .slice(-MAX_GONE);
+      rules = new Map<string, KnownRule>([...gone, ...fresh]);
+      const audits = state.rules.filter(({ mode }) => mode === 'Audit').map(auditKey);
+      audited = new Set(audits.filter((key, i) => audits.indexOf(key) !== i));
+      trail = [];
+    },
+    /** In the order in which the packets came. */
+    read(packets: readonly NflogPacket[], wall: number): ReadRecord[] {
+      return packets.flatMap((packet) => toRecord(packet, wall) ?? []);
+    },
+    /** What says that so many connections of a rule were not recorded; null where the rule isn't known any more. */
+    suppressed(id: string, count: number, wall: number): NoticeRecord | null {
+      const known = rules.get(id);
+      if (known === undefined) return null;
+      return { time: timeText(wall), node, ...ruleFields(known.rule), suppressed: count };
+    },
+    /** Packets since the last call that were not of a rule we know. */
+    takeUnknown(): number {
+      const count = unknown;
+      unknown = 0;
+      return count;
+    },
+  };
+}
+
+/** Rules that one packet may meet one after the other, of one policy. */
+function auditKey({ source }: CompiledRule): string {
+  return `${source.apiGroup}/${source.policy}/${source.direction}`;
+}
+
+function ruleFields({ source, tier, traffic, log }: CompiledRule) {
+  const { policy, apiGroup, rule, ruleIndex, direction } = source;
+  const label = log?.label ?? '';
+  return {
+    policy,
+    apiGroup,
+    tier,
+    rule,
+    ruleIndex,
+    ...(label === '' ? {} : { label }),
+    direction,
+    traffic,
+  };
+}
+
+function packetFields({ payload, original }: NflogPacket): Partial<ConnectionRecord> {
+  const packet = parsePacket(payload);
+  if (packet === null) return { length: payload.length };
+  const { src, dst, protocol, srcPort, dstPort, length } = packet;
+  return {
+    src,
+    dst,
+    protocol,
+    ...(srcPort === null || dstPort === null ? {} : { srcPort, dstPort }),
+    ...typeFields(packet),
+    ...originalFields(packet, original),
+    length,
+  };
+}
+
+function typeFields({ protocol, type, code }: Packet): Partial<ConnectionRecord> {
+  if (type === null) return {};
+  if (protocol === 'igmp') return { igmpType: type };
+  return { icmpType: type, ...(code === null ? {} : { icmpCode: code }) };
+}
+
+function originalFields(packet: Packet, original: NflogPacket['original']): Partial<ConnectionRecord> {
+  const dst = original === null ? null : addressText(original.destination);
+  const port = original?.destinationPort ?? null;
+  if (dst === null || (dst === packet.dst && (port === null || port === packet.dstPort))) return {};
+  return { originalDst: dst, ...(port === null ? {} : { originalDstPort: port }) };
+}

@@ -1,0 +1,205 @@
+import type { Nflog, NflogBatch, NflogOptions } from 'nftables-napi';
+import type { NodeState } from '../../apis/compiled.ts';
+import type { Config } from '../../apis/config.ts';
+import type { Counters } from './counters.ts';
+import { type Interfaces, recordReader } from './reader.ts';
+import { type LogRecord, timeText } from './record.ts';
+import type { RecordLog } from './recordlog.ts';
+import { suppression } from './suppression.ts';
+import { recordWriter, type Writer } from './writer.ts';
+
+/** Times in milliseconds. */
+const RETRY = 10_000;
+/** The kernel's counters are read no more often for what was not recorded. */
+const TICK = 1_000;
+/** What no record of its rule came to say within this time gets a line of its own. */
+const SAY_WITHIN = 10_000;
+/** In the addon: batches of at most 1,024 packets of 128 bytes, and 8 MiB of them may wait in the kernel. */
+const NFLOG = { copyRange: 128, queueThreshold: 64, flushInterval: 10, receiveBuffer: 8 * 1024 * 1024 };
+
+export interface Recorder {
+  /** Rules that are about to be in force: the group is listened to before the first packet. */
+  learn(state: NodeState): void;
+  /** What is in force: nothing is listened to where no rule has a record. */
+  enforced(state: NodeState): void;
+  close(): Promise<void>;
+}
+
+export type OpenNflog = (
+  options: NflogOptions,
+  listener: (batch: NflogBatch) => void,
+) => Pick<Nflog, 'close'>;
+
+export interface RecorderParts {
+  readonly node: string;
+  readonly config: Pick<Config, 'log' | 'interfaceGroups'>;
+  /** Where the records go: a path, or `stdout`. */
+  readonly file: string;
+  readonly interfaces: Interfaces;
+  readonly counters: Pick<Counters, 'read' | 'totals' | 'hit'>;
+  readonly log: RecordLog;
+  readonly openNflog: OpenNflog;
+}
+
+/** What is only there while rules have records. */
+interface Open {
+  readonly writer: Writer;
+  readonly timer: NodeJS.Timeout;
+  nflog: Pick<Nflog, 'close'> | null;
+  retryAt: number;
+}
+
+/** From the kernel's NFLOG group to the lines of the record. Enforcement doesn't depend on it: whatever fails is said and tried again. */
+export function recorder(parts: RecorderParts): Recorder {
+  const { node, config, file, counters, log, openNflog } = parts;
+  const groupNames = new Map(Object.entries(config.interfaceGroups).map(([name, number]) => [number, name]));
+  const reader = recordReader({ node, interfaces: parts.interfaces, groupNames });
+  const unrecorded = suppression();
+  unrecorded.begin(counters.totals());
+  let open: Open | null = null;
+  let closing: Promise<void> = Promise.resolve();
+  let failure = '';
+  let lost = 0;
+  let lostSince = 0;
+  /** Records came since the counters were last read. */
+  let active = false;
+
+  function listen(): void {
+    if (open === null || open.nflog !== null || performance.now() < open.retryAt) return;
+    try {
+      open.nflog = openNflog({ ...NFLOG, group: config.log.group }, receive);
+      if (failure !== '') log.info('records are written again', { node, group: config.log.group });
+      failure = '';
+    } catch (error) {
+      failed(error as Error);
+    }
+  }
+
+  function failed(error: Error & { code?: string }): void {
+    if (open === null) return;
+    open.retryAt = performance.now() + RETRY;
+    // Once: it is tried every 10 s.
+    if (failure === error.message) return;
+    failure = error.message;
+    log.error(`nothing is recorded; enforcement goes on. ${advice(error, config.log.group)}`, {
+      node,
+      group: config.log.group,
+      error: error.message,
+    });
+  }
+
+  function receive({ packets, lost: missing, error }: NflogBatch): void {
+    if (open === null) return;
+    if (missing > 0) lose(missing);
+    if (packets.length > 0) active = true;
+    for (const { id, record } of reader.read(packets, wall())) {
+      const suppressed = unrecorded.take(id);
+      write(suppressed === 0 ? record : { ...record, suppressed });
+      counters.hit(id, record.time);
+    }
+    if (error === null) return;
+    void open.nflog?.close();
+    open.nflog = null;
+    failed(error);
+  }
+
+  function lose(count: number): void {
+    if (lost === 0) lostSince = performance.now();
+    lost += count;
+  }
+
+  /** What was lost goes with the first line that gets through. */
+  function write(record: LogRecord): void {
+    if (open === null) return;
+    const missing = open.writer.takeLost();
+    if (missing > 0) lose(missing);
+    if (open.writer.write(lost === 0 ? record : { ...record, lost })) lost = 0;
+  }
+
+  async function tick(): Promise<void> {
+    listen();
+    if (active || !unrecorded.isSettled()) await look();
+    if (open === null) return;
+    sayOverdue(performance.now() - SAY_WITHIN);
+    const unknown = reader.takeUnknown();
+    if (unknown > 0)
+      log.warn('packets came by the NFLOG group that no rule sent', {
+        node,
+        count: unknown,
+        group: config.log.group,
+      });
+  }
+
+  async function look(): Promise<void> {
+    active = false;
+    await counters.read();
+    unrecorded.read(counters.totals(), performance.now());
+  }
+
+  function sayOverdue(time: number): void {
+    if (open === null) return;
+    for (const [id, count] of unrecorded.takeSince(time)) {
+      const notice = reader.suppressed(id, count, wall());
+      if (notice !== null) write(notice);
+    }
+    const missing = open.writer.takeLost();
+    if (missing > 0) lose(missing);
+    if (lost > 0 && lostSince <= time) write({ time: timeText(wall()), node });
+  }
+
+  function start(): void {
+    if (open !== null) return;
+    const writer = recordWriter({ config: config.log, file, log });
+    open = { writer, timer: setInterval(() => void tick(), TICK).unref(), nflog: null, retryAt: 0 };
+    listen();
+  }
+
+  async function stop(): Promise<void> {
+    const ending = open;
+    if (ending === null) return;
+    clearInterval(ending.timer);
+    await ending.nflog?.close();
+    // Twice: see suppression.ts.
+    await look();
+    await look();
+    sayOverdue(Number.POSITIVE_INFINITY);
+    open = null;
+    await ending.writer.close();
+  }
+
+  return {
+    learn(state) {
+      reader.learn(state, performance.now());
+      if (hasRecords(state)) start();
+    },
+    enforced(state) {
+      reader.learn(state, performance.now());
+      if (hasRecords(state)) start();
+      else closing = closing.then(stop);
+    },
+    async close() {
+      await closing;
+      await stop();
+    },
+  };
+}
+
+function hasRecords({ rules }: NodeState): boolean {
+  return rules.some((rule) => rule.log !== null);
+}
+
+/** Microseconds since 1970. */
+function wall(): number {
+  return Date.now() * 1000;
+}
+
+function advice({ code }: { code?: string }, group: number): string {
+  switch (code) {
+    case 'EBUSY':
+      return `Another program listens to NFLOG group ${group} (ulogd, or a second agent): end it, or set log.group in the configuration to a free number. Tried again every ${RETRY / 1000} s`;
+    case 'EPERM':
+      return `Give the agent CAP_NET_ADMIN in this network namespace. Tried again every ${RETRY / 1000} s`;
+    default:
+      return `Tried again every ${RETRY / 1000} s`;
+  }
+}

@@ -1,0 +1,124 @@
+import { once } from 'node:events';
+import { fstatSync } from 'node:fs';
+import { Socket } from 'node:net';
+import type { Writable } from 'node:stream';
+import { finished } from 'node:stream/promises';
+import { createLogger, format, transports } from 'winston';
+import type { LogConfig } from '../../apis/config.ts';
+import { type LogRecord, recordLine } from './record.ts';
+import type { RecordLog } from './recordlog.ts';
+import { RotatingFile } from './rotatingfile.ts';
+
+/** Bytes of records that may wait for a slow disk or reader: some 20,000. */
+const MAX_WAITING = 8 * 1024 * 1024;
+
+/** For what still waits when the agent ends (milliseconds). */
+const CLOSE_WITHIN = 2_000;
+/** The same trouble, come again, is said again no sooner (milliseconds). */
+const SAY_AGAIN = 60_000;
+
+export interface Writer {
+  /** False where there was no room: the record is lost and counted. */
+  write(record: LogRecord): boolean;
+  /** Lines lost since the last call. */
+  takeLost(): number;
+  close(): Promise<void>;
+}
+
+export interface WriterParts {
+  readonly config: Pick<LogConfig, 'maxBytes' | 'maxFiles'>;
+  /** A path, or `stdout`. */
+  readonly file: string;
+  readonly log: RecordLog;
+}
+
+/** Records as JSON lines, through winston. Never waits and never grows: what can't be written is counted, and said once. */
+export function recordWriter({ config, file, log }: WriterParts): Writer {
+  let lost = 0;
+  let failing = false;
+  let sayAgainAt = 0;
+  const failed = (error: Error, lines: number): void => {
+    lost += lines;
+    if (failing || performance.now() < sayAgainAt) return;
+    failing = true;
+    sayAgainAt = performance.now() + SAY_AGAIN;
+    log.error(`cannot write records; enforcement goes on. ${advice(error, file)}`, {
+      file,
+      error: error.message,
+    });
+  };
+  const written = (): void => {
+    if (failing) log.info('records are written again; the next one says how many were lost', { file });
+    failing = false;
+  };
+  const stream =
+    file === 'stdout' ? standardOutput(failed) : new RotatingFile({ ...config, path: file, failed, written });
+  const transport = new transports.Stream({ stream, eol: '' });
+  const logger = createLogger({
+    format: format.printf(({ message }) => String(message)),
+    transports: [transport],
+  });
+  return {
+    write(record) {
+      const room = stream.writableLength < MAX_WAITING && !stream.destroyed;
+      if (room) logger.info(recordLine(record));
+      else failed(new Error('the disk, or whoever reads, is too slow'), 1);
+      return room;
+    },
+    takeLost() {
+      const count = lost;
+      lost = 0;
+      return count;
+    },
+    async close() {
+      // The logger's own end comes before its transport has everything.
+      const handedOver = once(transport, 'finish');
+      logger.end();
+      await handedOver;
+      // A reader that has stopped reading must not keep the agent from ending.
+      const late = setTimeout(() => stream.destroy(), CLOSE_WITHIN);
+      if (!stream.destroyed) await finished(stream.end()).catch(() => undefined);
+      clearTimeout(late);
+    },
+  };
+}
+
+/**
+ * A stream of our own: what process.stdout says goes wrong ends the process (cli/main.ts). A pipe is written without waiting; anything else by
+ * threads (fs), in the same way as a file.
+ */
+function standardOutput(failed: (error: Error, lines: number) => void): Writable {
+  const kind = fstatSync(1);
+  if (!kind.isFIFO() && !kind.isSocket()) {
+    return new RotatingFile({
+      path: '/dev/stdout',
+      maxBytes: Number.POSITIVE_INFINITY,
+      maxFiles: 1,
+      failed,
+      written: () => undefined,
+    });
+  }
+  const socket = new Socket({ fd: 1, readable: false, writable: true });
+  socket.on('error', (error) => failed(error, 0));
+  return socket;
+}
+
+function advice(error: NodeJS.ErrnoException, file: string): string {
+  switch (error.code) {
+    case 'ENOSPC':
+    case 'EDQUOT':
+      return `Make room on the disk of ${file}, or set log.maxBytes and log.maxFiles lower`;
+    case 'EACCES':
+    case 'EPERM':
+    case 'EROFS':
+      return `Make ${file} writable for the agent, or set log.file to another path`;
+    case 'ENOTDIR':
+    case 'EISDIR':
+    case 'ENOENT':
+      return `Set log.file to a path that can be a file`;
+    case 'EPIPE':
+      return 'Whoever read standard output has ended; start the agent again with a reader, or set log.file to a path';
+    default:
+      return `Tried again by itself`;
+  }
+}
