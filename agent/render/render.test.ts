@@ -117,7 +117,7 @@ describe('render', () => {
   it('judges NodePort traffic apart, without the failsafe list', () => {
     const given = state(rule('all'), rule('np', { traffic: 'NodePort' }));
     assert.deepEqual(lines(given, 'nodeport'), ['jump nodeport-p-np']);
-    assert.equal((lines(given, 'prerouting') ?? []).at(-1), 'ct status dnat jump nodeport');
+    assert.equal((lines(given, 'nodeport-entry') ?? []).at(-1), 'jump nodeport');
     assert.ok(!(lines(given, 'ingress') ?? []).join().includes('-np'));
   });
 

@@ -5,7 +5,7 @@ import { type Dispatched, type Entry, indexedDispatch, linearDispatch } from './
 import { failsafeRules, failsafeScope, isSkippable } from './failsafe.ts';
 import { passChainName, REJECT_CHAIN, type RenderedRule, ruleChain } from './rulechain.ts';
 import type { Chain, NamedSet, NftRule, PortMap, Ruleset } from './ruleset.ts';
-import { BASE_CHAINS, baseChain, masqueradeChains, TRAFFICS, type Traffic, trafficOf } from './topology.ts';
+import { BASE_CHAINS, baseChains, masqueradeChains, TRAFFICS, type Traffic, trafficOf } from './topology.ts';
 
 /** A rule that can't be said in nft. */
 export class RenderError extends Error {
@@ -42,7 +42,7 @@ interface Means {
 function renderWith(state: NodeState, means: Means): Ruleset {
   const rendered = TRAFFICS.map((traffic) => renderTraffic(traffic, state, means));
   const chains = [
-    ...rendered.map(({ base }) => base),
+    ...rendered.flatMap(({ base }) => base),
     ...masqueradeChains(means.config),
     ...rendered.flatMap(({ index }) => index),
     REJECT_CHAIN,
@@ -56,7 +56,8 @@ function renderWith(state: NodeState, means: Means): Ruleset {
 }
 
 interface RenderedTraffic {
-  readonly base: Chain;
+  /** The base chain, and what it calls before the index. */
+  readonly base: readonly Chain[];
   readonly index: readonly Chain[];
   readonly rules: readonly Chain[];
   readonly sets: readonly NamedSet[];
@@ -81,7 +82,7 @@ function renderTraffic(traffic: Traffic, state: NodeState, { config, chainOf }: 
   const copyAnswers =
     config.names.learn && [...state.addressSets.values()].some(({ names }) => names.length > 0);
   return {
-    base: baseChain(traffic, config, { indexes: parts.map(({ name }) => name), copyAnswers }),
+    base: baseChains(traffic, config, { indexes: parts.map(({ name }) => name), copyAnswers }),
     index: [...indexes.flatMap(({ chains }) => chains), ...passChain(traffic, entries)],
     rules,
     sets: [...sets, ...indexes.flatMap((index) => index.sets)],

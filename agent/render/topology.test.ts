@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { type Config, DEFAULT_CONFIG, EXEMPTIONS } from '../../apis/config.ts';
 import { chainLines } from './nfttext.ts';
-import { baseChain, masqueradeChains, type Traffic } from './topology.ts';
+import { baseChains, masqueradeChains, type Traffic } from './topology.ts';
 
 const skeleton = (traffic: Traffic, config: Config) =>
-  baseChain(traffic, config, { indexes: [traffic], copyAnswers: false });
+  baseChains(traffic, config, { indexes: [traffic], copyAnswers: false });
 
 describe('topology', () => {
   it('has rules for each exemption, and none for one that is off', () => {
@@ -15,7 +15,9 @@ describe('topology', () => {
       };
       const [on, without] = [DEFAULT_CONFIG, off].map((config) =>
         (['ingress', 'egress'] as const).flatMap((direction) =>
-          chainLines(skeleton(direction, config)).filter((line) => line.includes(`exemption ${exemption}"`)),
+          skeleton(direction, config)
+            .flatMap(chainLines)
+            .filter((line) => line.includes(`exemption ${exemption}"`)),
         ),
       );
       assert.ok((on ?? []).length > 0, exemption);
@@ -25,7 +27,9 @@ describe('topology', () => {
 
   it('tells DHCP by direction: a client’s answers in, its questions out', () => {
     const dhcp = (direction: 'ingress' | 'egress') =>
-      chainLines(skeleton(direction, DEFAULT_CONFIG)).filter((line) => line.includes('dhcp'));
+      skeleton(direction, DEFAULT_CONFIG)
+        .flatMap(chainLines)
+        .filter((line) => line.includes('dhcp'));
     assert.match(
       dhcp('ingress').join('\n'),
       /ipv4 udp sport 67 udp dport 68 .*\n.*ipv6 udp sport 547 udp dport 546/,
@@ -38,27 +42,40 @@ describe('topology', () => {
 
   it('knows the pods’ interfaces by the configured group', () => {
     const config: Config = { ...DEFAULT_CONFIG, interfaceGroups: { pods: 20, clusternet: 9 } };
-    assert.ok(chainLines(skeleton('egress', config)).some((line) => line.startsWith('oifgroup 20 accept')));
+    assert.ok(
+      skeleton('egress', config)
+        .flatMap(chainLines)
+        .some((line) => line.startsWith('oifgroup 20 accept')),
+    );
   });
 
   it('looks at nothing before routing while no NodePort rule is there', () => {
-    const chain = baseChain('nodeport', DEFAULT_CONFIG, { indexes: [], copyAnswers: true });
-    assert.deepEqual(chainLines(chain), ['type filter hook prerouting priority -90; policy accept;']);
+    const chains = baseChains('nodeport', DEFAULT_CONFIG, { indexes: [], copyAnswers: true });
+    assert.deepEqual(chains.flatMap(chainLines), [
+      'type filter hook prerouting priority -90; policy accept;',
+    ]);
   });
 
   it('judges before routing only what NAT has changed, from neither the node nor its pods', () => {
-    assert.deepEqual(chainLines(skeleton('nodeport', DEFAULT_CONFIG)).slice(1), [
+    assert.deepEqual(skeleton('nodeport', DEFAULT_CONFIG).flatMap(chainLines).slice(1), [
       'ct state established,related accept',
+      'ct status dnat jump nodeport-entry',
       'iif "lo" accept comment "from the node itself"',
       'iifgroup 8 accept comment "from local pods"',
-      'ct status dnat jump nodeport',
+      'iif "lo" accept comment "exemption loopback"',
+      'icmpv6 type { 133, 134, 135, 136 } accept comment "exemption neighborDiscovery"',
+      'icmpv6 type { 130, 131, 132, 143 } accept comment "exemption multicastListener"',
+      'meta nfproto ipv4 udp sport 67 meta l4proto udp ct original proto-dst 68 accept comment "exemption dhcpClient"',
+      'meta nfproto ipv6 udp sport 547 meta l4proto udp ct original proto-dst 546 accept comment "exemption dhcpClient"',
+      'jump nodeport',
     ]);
   });
 
   it('copies DNS answers before it accepts what is established', () => {
-    const [, first, second] = chainLines(
-      baseChain('ingress', DEFAULT_CONFIG, { indexes: [], copyAnswers: true }),
-    );
+    const [, first, second] = baseChains('ingress', DEFAULT_CONFIG, {
+      indexes: [],
+      copyAnswers: true,
+    }).flatMap(chainLines);
     assert.match(
       first ?? '',
       /^udp sport 53 ct state established ct direction reply log .* group 7412 snaplen 65535 /,

@@ -96,48 +96,66 @@ const EXEMPTION_MATCHES: Readonly<
 };
 
 /**
- * A base chain: what comes before the policies, then the chains of the index in order.
+ * A base chain, and what it calls before the index: what no policy judges is accepted, then the chains of the index come in order.
  * @param copyAnswers whether the names in policies are learnt from the DNS answers that the node receives
  */
-export function baseChain(
+export function baseChains(
   traffic: Traffic,
   config: Config,
   { indexes, copyAnswers }: { readonly indexes: readonly string[]; readonly copyAnswers: boolean },
-): Chain {
-  const { chain, base, direction } = BASE_CHAINS[traffic];
-  const before = traffic === 'nodeport' ? nodePortPreface(config) : preface(direction, config);
-  const copies = copyAnswers && traffic === 'ingress' ? [copyRule(config)] : [];
-  const judged: Match[] = traffic === 'nodeport' ? [{ match: 'ctDnat' }] : [];
-  const jumps = indexes.map((name) => plain(judged, { kind: 'jump', chain: name }));
-  // No NodePort rules: nothing to look at, and every packet of the node comes by here.
-  const rules = traffic === 'nodeport' && jumps.length === 0 ? [] : [...copies, ...before, ...jumps];
-  return { name: chain, base, fixed: false, rules, source: null, ruleId: null };
-}
-
-function preface(direction: Direction, config: Config): NftRule[] {
-  const rules = [accept([{ match: 'ctEstablished' }], null)];
-  for (const exemption of Object.keys(EXEMPTION_MATCHES) as Exemption[]) {
-    if (!config.exemptions[exemption]) continue;
-    for (const matches of EXEMPTION_MATCHES[exemption](direction, config)) {
-      rules.push(accept(matches, comment(`exemption ${exemption}`)));
-    }
+): Chain[] {
+  const { chain: name, base, direction } = BASE_CHAINS[traffic];
+  const jumps = indexes.map((index) => plain([], { kind: 'jump', chain: index }));
+  const accepted = accept([{ match: 'ctEstablished' }], null);
+  const exempted = exemptions(direction, config);
+  if (traffic !== 'nodeport') {
+    const copies = copyAnswers && traffic === 'ingress' ? [copyRule(config)] : [];
+    return [chain(name, base, [...copies, accepted, ...exempted, ...jumps])];
   }
-  return rules;
+  // Every packet of the node comes by here: those that NAT has not changed meet two rules, and none while there is nothing to judge.
+  if (jumps.length === 0) return [chain(name, base, [])];
+  const entry = plain([{ match: 'ctDnat' }], { kind: 'jump', chain: NODEPORT_ENTRY });
+  const alone = notFromOutside(config);
+  return [
+    chain(name, base, [accepted, entry]),
+    chain(NODEPORT_ENTRY, null, [...alone, ...exempted.map(beforeNat), ...jumps]),
+  ];
 }
 
-/** What is no connection from outside that destination NAT changed is left alone, whatever the exemptions. */
-function nodePortPreface({ interfaceGroups }: Config): NftRule[] {
-  const fromPods: Match = {
-    match: 'interfaceGroup',
-    field: 'iifgroup',
-    groups: [interfaceGroups.pods],
-    negated: false,
-  };
+const NODEPORT_ENTRY = 'nodeport-entry';
+
+function chain(name: string, base: BaseChain | null, rules: readonly NftRule[]): Chain {
+  return { name, base, fixed: false, rules, source: null, ruleId: null };
+}
+
+function exemptions(direction: Direction, config: Config): NftRule[] {
+  const names = (Object.keys(EXEMPTION_MATCHES) as Exemption[]).filter((name) => config.exemptions[name]);
+  return names.flatMap((name) =>
+    EXEMPTION_MATCHES[name](direction, config).map((matches) =>
+      accept(matches, comment(`exemption ${name}`)),
+    ),
+  );
+}
+
+/** Connections that are none from outside, whatever the exemptions. */
+function notFromOutside({ interfaceGroups }: Config): NftRule[] {
+  const { pods } = interfaceGroups;
   return [
-    accept([{ match: 'ctEstablished' }], null),
     accept([loopback('ingress')], comment('from the node itself')),
-    accept([fromPods], comment('from local pods')),
+    accept(
+      [{ match: 'interfaceGroup', field: 'iifgroup', groups: [pods], negated: false }],
+      comment('from local pods'),
+    ),
   ];
+}
+
+/** The same by the destination port that the client used. */
+function beforeNat(rule: NftRule): NftRule {
+  const matches = rule.matches.map((match): Match => {
+    if (match.match !== 'port' || match.field !== 'dport') return match;
+    return { match: 'originalPort', protocol: match.protocol, ranges: match.ranges };
+  });
+  return { ...rule, matches };
 }
 
 /** Larger than any DNS answer over UDP. */
