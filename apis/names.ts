@@ -37,6 +37,23 @@ export function nameResolver(): (state: NodeState, table: NameTable) => NodeStat
   };
 }
 
+/**
+ * A table of names that don't change: a peer stands for the addresses of every name it matches, and for those of a wildcard that is written
+ * as the peer is. Names lower case, without a trailing dot; addresses as formatAddress writes them.
+ */
+export function fixedNames(addresses: ReadonlyMap<string, readonly string[]>): NameTable {
+  return {
+    addresses(peer) {
+      const named = [...addresses].filter(([name]) => name === peer || isMatched(peer, name));
+      return [...new Set(named.flatMap(([, found]) => found))].sort();
+    },
+  };
+}
+
+function isMatched(peer: string, name: string): boolean {
+  return !name.startsWith('*.') && matchesName(peer, name);
+}
+
 /** Whether an fqdn peer stands for a name; `*.example.com` for one or more leading labels. Both lower case, without a trailing dot. */
 export function matchesName(peer: string, name: string): boolean {
   if (!peer.startsWith('*.')) return peer === name;

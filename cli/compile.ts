@@ -3,13 +3,13 @@ import { render } from '../agent/render/render.ts';
 import type { CompiledRule, NodeState, Service } from '../apis/compiled.ts';
 import { formatMembers } from '../apis/memberset.ts';
 import { EXIT, type ExitStatus } from './exit.ts';
-import { loadNode, type NodeOptions } from './load.ts';
+import { loadResolvedNode, type NodeOptions } from './load.ts';
 import { json, print, table } from './output.ts';
 
 type CompileOptions = NodeOptions & { readonly output: 'table' | 'json' | 'nft' };
 
 export async function compileCommand(options: CompileOptions): Promise<ExitStatus> {
-  const { state, config, invalid } = await loadNode(options);
+  const { state, config, invalid } = await loadResolvedNode(options);
   switch (options.output) {
     case 'json':
       await print(json(toJson(state)));
@@ -31,7 +31,13 @@ function toJson(state: NodeState): object {
     node: state.node,
     rules: state.rules.map(({ source, ...rule }) => ({ ...rule, ...source })),
     addressSets: Object.fromEntries(
-      sets.map(({ id, description, members }) => [id, { description, members: formatMembers(members) }]),
+      sets.map(({ id, description, names, members }) => [
+        id,
+        { description, ...(names.length === 0 ? {} : { names }), members: formatMembers(members) },
+      ]),
+    ),
+    serviceSets: Object.fromEntries(
+      [...state.serviceSets.values()].map(({ id, description, members }) => [id, { description, members }]),
     ),
   };
 }
@@ -39,25 +45,39 @@ function toJson(state: NodeState): object {
 function toTable(state: NodeState): string {
   const rows = state.rules.map((rule, i) => [
     String(i + 1),
-    rule.source.direction,
+    rule.traffic === 'Host' ? rule.source.direction : `${rule.source.direction} ${rule.traffic}`,
     `${rule.tier} ${rule.tierPriority}`,
     String(rule.priority),
     `${rule.source.policy}/${rule.source.rule}`,
-    rule.action,
+    actionText(rule),
     peersText(rule, state),
-    rule.services.length === 0 ? 'all traffic' : rule.services.map(serviceText).join(', '),
+    servicesText(rule),
   ]);
   const header = ['#', 'direction', 'tier', 'priority', 'policy/rule', 'action', 'peers', 'services'];
   return rows.length === 0 ? `No rule applies to Node ${state.node}.\n` : table(header, rows);
 }
 
-function peersText({ addressSets: [id] }: CompiledRule, state: NodeState): string {
-  if (id === undefined) return 'any';
-  const words = state.addressSets.get(id)?.description ?? id;
+/** Of an Audit policy: what it would do. */
+function actionText({ action, mode }: Pick<CompiledRule, 'action' | 'mode'>): string {
+  return mode === 'Audit' ? `${action} (audit)` : action;
+}
+
+function peersText(rule: CompiledRule, state: NodeState): string {
+  const parts = [
+    ...rule.interfaceGroups.map((group) => `interface group ${group}`),
+    ...rule.serviceSets.map((id) => `Services ${state.serviceSets.get(id)?.description ?? id}`),
+    ...rule.addressSets.map((id) => state.addressSets.get(id)?.description ?? id),
+  ];
+  const words = parts.length === 0 ? 'any' : parts.join('; ');
   return words.length > 60 ? `${words.slice(0, 57)}...` : words;
 }
 
-export function serviceText(service: Service): string {
+function servicesText({ services, serviceSets }: CompiledRule): string {
+  if (serviceSets.length > 0) return 'ports of the Services';
+  return services.length === 0 ? 'all traffic' : services.map(serviceText).join(', ');
+}
+
+function serviceText(service: Service): string {
   const range = ([first, last]: readonly [number, number]): string =>
     first === last ? `${first}` : `${first}-${last}`;
   switch (service.protocol) {

@@ -18,8 +18,8 @@ export async function dump(
   options: DumpOptions,
 ): Promise<ExitStatus> {
   if (stage === 'objects') {
-    await loadConfig(options.config);
-    await print(json((await load(options)).objects));
+    const config = await loadConfig(options.config);
+    await print(json((await load(options, config)).objects));
     return EXIT.done;
   }
   const { state, config } = await loadNode(options);
@@ -57,5 +57,6 @@ function toJson(state: NodeState): object {
       ...set,
       members: formatMembers(members),
     })),
+    serviceSets: [...state.serviceSets.values()],
   };
 }

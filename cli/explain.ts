@@ -2,10 +2,10 @@ import { readFile } from 'node:fs/promises';
 import { text } from 'node:stream/consumers';
 import { explain } from '../agent/observe/explain.ts';
 import type { Config } from '../apis/config.ts';
-import type { Explanation, Flow } from '../apis/flow.ts';
+import type { Considered, Explanation, Flow } from '../apis/flow.ts';
 import { parseFlow } from '../apis/parseflow.ts';
 import { CommandError, EXIT, type ExitStatus } from './exit.ts';
-import { loadNode, type NodeOptions } from './load.ts';
+import { loadResolvedNode, type NodeOptions } from './load.ts';
 import { json, print, styled, table } from './output.ts';
 
 type ExplainOptions = NodeOptions & {
@@ -18,7 +18,7 @@ export async function explainCommand(options: ExplainOptions): Promise<ExitStatu
   if (options.flow === undefined && options.flows === undefined) {
     throw new CommandError(EXIT.usage, `give --flow '{"direction":"ingress",…}' or --flows FILE`);
   }
-  const { state, config, invalid } = await loadNode(options);
+  const { state, config, invalid } = await loadResolvedNode(options);
   const flow = options.flow === undefined ? null : readFlow(options.flow, '--flow', config);
   const explainer = explain(state, config);
   let wrongLines = 0;
@@ -75,26 +75,42 @@ function explanationText(flow: Flow, answer: Explanation, node: string): string 
     `${policy}/${rule}`,
     `${flow.direction}[${ruleIndex}]`,
     action,
-    mismatch === null
-      ? outcome === 'skipped'
-        ? 'skipped by the failsafe list'
-        : 'decided'
-      : `no match: ${mismatch}`,
+    mismatch === null ? OUTCOMES[outcome] : `no match: ${mismatch}`,
   ]);
   const rules =
     rows.length === 0 ? '' : `${table(['#', 'tier', 'policy/rule', 'index', 'action', 'outcome'], rows)}\n`;
   return `${flowText(flow, node)}\n\n${rules}${verdictText(answer)}\n`;
 }
 
+const OUTCOMES: Readonly<Record<Considered['outcome'], string>> = {
+  'no match': 'no match',
+  skipped: 'skipped by the failsafe list',
+  audited: 'audited: matched, decides nothing',
+  passed: 'passed: on to the baseline tier',
+  decided: 'decided',
+};
+
 function flowText(flow: Flow, node: string): string {
   const end = (address: string | undefined, port: number | undefined): string =>
     `${address ?? 'any address'}${port === undefined ? '' : ` port ${port}`}`;
-  return `${flow.direction} ${flow.protocol ?? 'any protocol'} on ${node}: ${end(flow.src, flow.srcPort)} to ${end(flow.dst, flow.dstPort)}`;
+  const { direction, protocol, traffic, interfaceGroup: group } = flow;
+  const what = [direction, ...(traffic === 'NodePort' ? [traffic] : []), protocol ?? 'any protocol'].join(
+    ' ',
+  );
+  const link = `${direction === 'ingress' ? 'in' : 'out'} by an interface of group ${group}`;
+  const ends = `${end(flow.src, flow.srcPort)} to ${end(flow.dst, flow.dstPort)}`;
+  return `${what} on ${node}: ${ends}${group === undefined ? '' : `, ${link}`}`;
 }
 
 const COLOURS = { Allow: 'green', Drop: 'red', Reject: 'red' } as const;
 
+/** One line. */
 function verdictText(answer: Explanation): string {
+  const audited = (answer.audited ?? []).map(({ policy, rule, action }) => `${policy}/${rule} (${action})`);
+  return `${reasonText(answer)}${audited.length === 0 ? '' : `; audited: ${audited.join(', ')}`}`;
+}
+
+function reasonText(answer: Explanation): string {
   const verdict = styled(COLOURS[answer.verdict], answer.verdict);
   const by =
     answer.policy === null ? 'no rule matched' : `rule ${answer.policy}/${answer.rule} (tier ${answer.tier})`;

@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import type { Compiled, NodeState } from '../apis/compiled.ts';
 import { type Config, DEFAULT_CONFIG } from '../apis/config.ts';
 import { parseConfig } from '../apis/config-file.ts';
+import { nameResolver } from '../apis/names.ts';
 import type { Problem } from '../apis/objects.ts';
 import { formatProblem } from '../apis/validate/problem.ts';
 import { compile } from '../controller/compile/compile.ts';
@@ -9,6 +10,7 @@ import { nodeView } from '../controller/publish/nodeview.ts';
 import { loadManifests } from '../controller/watch/manifests.ts';
 import type { Loaded } from '../controller/watch/source.ts';
 import { CommandError, EXIT } from './exit.ts';
+import { loadNames } from './names.ts';
 
 /** Options that more than one command has. */
 export interface InputOptions {
@@ -42,8 +44,9 @@ export async function loadConfig(path: string | undefined): Promise<Config> {
  * Loads manifests and names what is wrong with them on standard error; what is invalid is left out. That a policy closes SSH is for
  * `validate` to say.
  */
-export async function load({ manifests }: InputOptions): Promise<Loaded> {
-  const loaded = await loadManifests(manifests, { failsafe: null });
+export async function load({ manifests }: InputOptions, config: Config): Promise<Loaded> {
+  const interfaceGroups = Object.keys(config.interfaceGroups);
+  const loaded = await loadManifests(manifests, { failsafe: null, interfaceGroups });
   printProblems(loaded.problems);
   return loaded;
 }
@@ -66,18 +69,35 @@ function viewOf(compiled: Compiled, node: string): NodeState {
   );
 }
 
-/** Stages 1 to 4 for a command that looks at one node. */
-export async function loadNode(
-  options: NodeOptions,
-): Promise<{ state: NodeState; config: Config; invalid: boolean }> {
-  if (options.names !== undefined) {
-    process.stderr.write('--names has no effect: fqdn peers are not supported yet, so no policy has one\n');
-  }
+interface LoadedNode {
+  readonly state: NodeState;
+  readonly config: Config;
+  /** Whether something was left out. */
+  readonly invalid: boolean;
+}
+
+/** Stages 1 to 4 for a command that looks at one node: names are names. */
+export async function loadNode(options: NodeOptions): Promise<LoadedNode> {
   const config = await loadConfig(options.config);
-  const { objects, problems } = await load(options);
+  const { objects, problems } = await load(options, config);
   if (problems.some(({ unreadable, file }) => unreadable && options.manifests.includes(file))) {
     throw new CommandError(EXIT.invalid, 'the manifests cannot be read; see above');
   }
   const state = viewOf(compile(objects), options.node);
   return { state, config, invalid: hasErrors(problems) };
+}
+
+/** Likewise, with the names resolved as `--names` says; without it they stand for nothing, and standard error says so. */
+export async function loadResolvedNode(options: NodeOptions): Promise<LoadedNode> {
+  const names = options.names === undefined ? null : await loadNames(options.names);
+  const { state, ...rest } = await loadNode(options);
+  if (names !== null) return { ...rest, state: nameResolver()(state, names) };
+  const peers = new Set([...state.addressSets.values()].flatMap((set) => set.names));
+  if (peers.size > 0) {
+    const listed = [...peers].sort().join(', ');
+    process.stderr.write(
+      `no address is known for ${listed}: fqdn peers stand for nothing here; say what they resolve to with --names FILE\n`,
+    );
+  }
+  return { ...rest, state };
 }

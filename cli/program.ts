@@ -90,7 +90,13 @@ function addCompile(program: Command, done: Done): void {
     .addOption(names())
     .addOption(strict())
     .addOption(output('table', 'json', 'nft'))
-    .addHelpText('after', example('nodewall compile --manifests /etc/nodewall/manifests --node cp-1 -o nft'))
+    .addHelpText(
+      'after',
+      example(
+        'nodewall compile --manifests /etc/nodewall/manifests --node cp-1 -o nft',
+        'nodewall compile --manifests /etc/nodewall/manifests --node cp-1 --names names.yaml    # www.example.com: [192.0.2.7]',
+      ),
+    )
     .action(async (options) => done(await (await import('./compile.ts')).compileCommand(options)));
 }
 
@@ -113,6 +119,10 @@ function addExplain(program: Command, done: Done): void {
       example(
         'nodewall explain --manifests /etc/nodewall/manifests --node cp-1 \\',
         '    --flow \'{"direction":"ingress","src":"10.0.0.7","dst":"192.168.0.11","protocol":"tcp","dstPort":6443}\'',
+        'nodewall explain --manifests /etc/nodewall/manifests --node cp-1 \\',
+        '    --flow \'{"direction":"ingress","src":"198.51.100.7","protocol":"tcp","dstPort":30080,"traffic":"NodePort"}\'',
+        'nodewall explain --manifests /etc/nodewall/manifests --node cp-1 --names names.yaml \\',
+        '    --flow \'{"direction":"egress","dst":"192.0.2.7","protocol":"tcp","dstPort":443}\'    # names.yaml: www.example.com: [192.0.2.7]',
       ),
     )
     .action(async (options) => done(await (await import('./explain.ts')).explainCommand(options)));

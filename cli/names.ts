@@ -1,0 +1,59 @@
+import { readFile } from 'node:fs/promises';
+import { formatAddress, parseAddress } from '../apis/address.ts';
+import { fixedNames, type NameTable } from '../apis/names.ts';
+import { asFields, asList } from '../apis/schema/jsonschema.ts';
+import { checkFqdn, toFqdn } from '../apis/validate/fqdn.ts';
+import { type Findings, findings, show } from '../apis/validate/problem.ts';
+import { parseYaml } from '../apis/validate/yamldocument.ts';
+import { CommandError, EXIT } from './exit.ts';
+
+/** What `--names FILE` says: names (or a wildcard, for the peer that is written so) and their addresses. Every problem in it at once. */
+export async function loadNames(path: string): Promise<NameTable> {
+  let text: string;
+  try {
+    text = await readFile(path, 'utf8');
+  } catch (error) {
+    throw new CommandError(EXIT.invalid, `--names: ${(error as Error).message}`, { cause: error });
+  }
+  const parsed = parseYaml(text.replace(/^\ufeff/, ''));
+  if ('reason' in parsed) throw invalid([`${path}:${parsed.line}: ${parsed.reason}`]);
+  const found = findings();
+  const names = toNames(parsed.value ?? {}, found);
+  if (found.problems.length > 0) {
+    throw invalid(found.problems.map(({ path: at, message }) => `${path}:${parsed.lineOf(at)}: ${message}`));
+  }
+  return fixedNames(names);
+}
+
+function invalid(lines: readonly string[]): CommandError {
+  return new CommandError(EXIT.invalid, `the names are not valid:\n${lines.join('\n')}`);
+}
+
+const FORM = 'www.example.com: [192.0.2.7, "2001:db8::7"]';
+
+function toNames(raw: unknown, found: Findings): Map<string, string[]> {
+  const names = new Map<string, string[]>();
+  const fields = asFields(raw);
+  if (fields === null) found.error([], `must be names with their addresses, as in ${FORM}; not ${show(raw)}`);
+  for (const [key, value] of Object.entries(fields ?? {})) {
+    checkFqdn(key, [key], found);
+    const name = toFqdn(key);
+    if (names.has(name)) found.error([key], `the name ${name} is there twice`);
+    if (!Array.isArray(value))
+      found.error([key], `must be a list of addresses, as in ${FORM}; not ${show(value)}`);
+    names.set(
+      name,
+      asList(value).flatMap((address, i) => toAddress(address, [key, i], found)),
+    );
+  }
+  return names;
+}
+
+function toAddress(raw: unknown, path: readonly (string | number)[], found: Findings): string[] {
+  const address = typeof raw === 'string' ? parseAddress(raw) : null;
+  if (address === null) {
+    found.error(path, `${show(raw)} is no IP address`);
+    return [];
+  }
+  return [formatAddress(address)];
+}
