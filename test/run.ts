@@ -11,7 +11,7 @@ const SUITES = {
   unit: [
     'apis/**/*.test.ts',
     'controller/**/*.test.ts',
-    'agent/{receive,render,apply,observe}/**/*.test.ts',
+    'agent/{receive,render,apply,observe,interfaces}/**/*.test.ts',
     'cli/**/*.test.ts',
     'test/{docs,fake,structure,oracle,generate,tracer,cases,invalid,netns,probe}/**/*.test.ts',
   ],

@@ -1,0 +1,208 @@
+import assert from 'node:assert/strict';
+import type { Link } from 'nftables-napi';
+import { DEFAULT_CONFIG } from '../../apis/config.ts';
+import { classifier, type Held, type Reason, reasonText } from './classify.ts';
+import { CNIS, PRESETS } from './presets.ts';
+
+const BARE: Link = {
+  index: 2,
+  name: 'x',
+  kind: null,
+  group: 0,
+  master: null,
+  peer: null,
+  peerNamespace: null,
+  isLoopback: false,
+  isUp: true,
+};
+const outward = { kind: 'veth', peer: 2, peerNamespace: 0 } as const;
+type Case = readonly [name: string, fields: Partial<Link>, group: number, why: string];
+
+/** One link alone, under the defaults. */
+const ALONE: readonly Case[] = [
+  ['lo', { isLoopback: true }, 0, 'loopback'],
+  ['eth0', {}, 0, 'none'],
+  ['bond0', { kind: 'bond' }, 0, 'none'],
+  ['eth0.7', { kind: 'vlan', peer: 2 }, 0, 'none'],
+  ['docker0', { kind: 'bridge' }, 0, 'none'],
+  ['wg0', { kind: 'wireguard' }, 0, 'none'],
+  ['veth12', outward, 8, 'kind:veth'],
+  ['nk0', { ...outward, kind: 'netkit' }, 8, 'kind:veth'],
+  ['veth12', { kind: 'veth', peer: 3 }, 0, 'none'],
+  ['mac0', { kind: 'macvlan', peer: 2, peerNamespace: 0 }, 0, 'none'],
+  // The node itself is a container.
+  ['eth0', outward, 0, 'own name'],
+  ['eth12', outward, 0, 'own name'],
+  ['enp5s0', outward, 0, 'own name'],
+  ['ens3', outward, 0, 'own name'],
+  ['host0', outward, 0, 'own name'],
+  ['wlan0', outward, 0, 'own name'],
+  ['uplink', outward, 0, 'own address'],
+  ['lxcnet', outward, 0, 'own address'],
+  ['eni8f4c1ab2345', outward, 8, 'kind:veth'],
+  ['ethernet', outward, 8, 'kind:veth'],
+  // CNIs, before they have moved the other end.
+  ['cali123', { kind: 'veth', peer: 3 }, 8, 'cni:* calico'],
+  ['cali123', {}, 0, 'none'],
+  ['calibr', { kind: 'bridge' }, 0, 'none'],
+  ['vxlan.calico', { kind: 'vxlan' }, 9, 'cni:* calico'],
+  ['tunl0', { kind: 'ipip' }, 9, 'cni:* calico'],
+  ['wireguard.cali', { kind: 'wireguard' }, 9, 'cni:* calico'],
+  ['cni0', { kind: 'bridge' }, 8, 'cni:* flannel'],
+  ['flannel.1', { kind: 'vxlan' }, 9, 'cni:* flannel'],
+  ['flannel.1', {}, 0, 'none'],
+  ['flannelx1', { kind: 'vxlan' }, 0, 'none'],
+  ['lxc0a1b', { kind: 'veth', peer: 3 }, 8, 'cni:* cilium'],
+  ['lxcbr0', { kind: 'bridge' }, 0, 'none'],
+  ['cilium_host', { kind: 'veth', peer: 3 }, 8, 'cni:* cilium'],
+  ['cilium_vxlan', { kind: 'vxlan' }, 9, 'cni:* cilium'],
+  ['antrea-gw0', { kind: 'openvswitch' }, 8, 'cni:* antrea'],
+  ['genev_sys_6081', { kind: 'geneve' }, 9, 'cni:* antrea'],
+  ['ovn-k8s-mp0', { kind: 'openvswitch' }, 8, 'cni:* ovn-kubernetes'],
+  ['kube-bridge', { kind: 'bridge' }, 8, 'cni:* kube-router'],
+  ['tun-10001', { kind: 'ipip' }, 9, 'cni:* kube-router'],
+  ['tun-10001', { kind: 'tun' }, 0, 'none'],
+  ['weave', { kind: 'bridge' }, 8, 'cni:* weave'],
+  ['vxlan-6784', { kind: 'vxlan' }, 9, 'cni:* weave'],
+  ['enid41d', { kind: 'veth', peer: 3 }, 8, 'cni:* aws'],
+  ['azv12', { kind: 'veth', peer: 3 }, 8, 'cni:* azure'],
+  ['gke12', { kind: 'veth', peer: 3 }, 8, 'cni:* gke'],
+  ['oci12', { kind: 'veth', peer: 3 }, 8, 'cni:* oke'],
+  ['cbr0', { kind: 'bridge' }, 8, 'cni:* kubenet'],
+  // Groups that are set.
+  ['veth12', { ...outward, group: 5 }, 5, 'foreign'],
+  ['veth12', { ...outward, group: 8 }, 8, 'foreign'],
+  ['eth0', { group: 8 }, 8, 'foreign'],
+  ['lo', { isLoopback: true, group: 8 }, 8, 'foreign'],
+];
+
+function word(reason: Reason): string {
+  if (reason.kind === 'own') return `own ${reason.by}`;
+  if (reason.kind !== 'match') return reason.kind;
+  return reason.preset === null ? reason.match : `${reason.match} ${reason.preset}`;
+}
+
+function decide(
+  links: readonly Link[],
+  { config = {}, held = [] }: { config?: Partial<typeof DEFAULT_CONFIG>; held?: readonly Held[] } = {},
+): string[] {
+  const known = {
+    held: new Map(held.map((one) => [one.index, one])),
+    onNetwork: new Set(['uplink', 'lxcnet', 'antrea-gw0', 'ovn-k8s-mp0', 'cni0']),
+  };
+  return classifier({ ...DEFAULT_CONFIG, ...config })(links, known).map(
+    ({ group, reason }) => `${group} ${word(reason)}`,
+  );
+}
+
+describe('classify', () => {
+  for (const [name, fields, group, why] of ALONE) {
+    it(`${name} ${JSON.stringify(fields)}: ${group}, ${why}`, () => {
+      assert.deepEqual(decide([{ ...BARE, name, ...fields }]), [`${group} ${why}`]);
+    });
+  }
+
+  it('has a case for every CNI, and never matches what has no kind', () => {
+    const tried = new Set(ALONE.map(([, , , why]) => why.split(' ')[1]));
+    assert.deepEqual(
+      CNIS.filter((cni) => !tried.has(cni)),
+      [],
+    );
+    for (const { names } of PRESETS) {
+      for (const name of names) {
+        const plain = name.replace('*', 'abc');
+        assert.deepEqual(decide([{ ...BARE, name: plain }]), ['0 none'], plain);
+      }
+    }
+  });
+
+  describe('a bridge', () => {
+    const bridge: Link = { ...BARE, index: 10, name: 'br7', kind: 'bridge' };
+    const port = (index: number, fields: Partial<Link> = {}): Link => ({
+      ...BARE,
+      ...outward,
+      index,
+      name: `p${index}`,
+      master: 10,
+      ...fields,
+    });
+    const first = (...links: readonly Link[]) => decide([bridge, ...links])[0];
+
+    it('of pods alone is one', () => assert.equal(first(port(11), port(12)), '8 kind:bridge'));
+    it('without ports is not', () => assert.equal(first(), '0 none'));
+    it('with hardware is not', () =>
+      assert.equal(first(port(11), port(12, { kind: null, peerNamespace: null })), '0 none'));
+    it("with a container's own eth0 is not", () =>
+      assert.equal(first(port(11), port(12, { name: 'eth0' })), '0 none'));
+    it('with a tunnel is not', () => assert.equal(first(port(11), port(12, { kind: 'vxlan' })), '0 none'));
+    it('whose port has a group of somebody else still is', () =>
+      assert.equal(first(port(11, { group: 5 })), '8 kind:bridge'));
+    it('by a CNI with a tunnel in it still is, by its name', () =>
+      assert.equal(decide([{ ...bridge, name: 'cni0' }, port(11, { kind: 'vxlan' })])[0], '8 cni:* flannel'));
+  });
+
+  describe('what we set', () => {
+    const held = [{ index: 2, name: 'x', group: 8 }];
+    it('stays', () =>
+      assert.deepEqual(decide([{ ...BARE, ...outward, group: 8 }], { held }), ['8 kind:veth']));
+    it('goes back to 0 when nothing matches any more', () =>
+      assert.deepEqual(decide([{ ...BARE, group: 8 }], { held }), ['0 none']));
+    it('moves to the number that is configured now', () => {
+      const config = { interfaceGroups: { pods: 20, clusternet: 9 } };
+      assert.deepEqual(decide([{ ...BARE, ...outward, group: 8 }], { held, config }), ['20 kind:veth']);
+    });
+    it('is somebody else’s once it has another group', () =>
+      assert.deepEqual(decide([{ ...BARE, ...outward, group: 5 }], { held }), ['5 foreign']));
+    it('is set again once it has none', () =>
+      assert.deepEqual(decide([{ ...BARE, ...outward }], { held }), ['8 kind:veth']));
+  });
+
+  describe('configuration', () => {
+    const config = {
+      interfaceGroups: { pods: 8, clusternet: 9, zeta: 12, alpha: 11 },
+      interfaceMatches: {
+        pods: ['p?d*'],
+        clusternet: ['cni:calico'],
+        zeta: ['*'],
+        alpha: ['a.*', 'cni:flannel'],
+      },
+    };
+    const one = (name: string, fields: Partial<Link> = {}) =>
+      decide([{ ...BARE, name, ...fields }], { config })[0];
+
+    it('globs take ? and *, and nothing else', () => {
+      assert.equal(one('pod1'), '8 p?d*');
+      assert.equal(one('pood1'), '12 *');
+      assert.equal(one('a.1'), '11 a.*');
+      assert.equal(one('ab1'), '12 *');
+    });
+    it('groups are tried in order: pods, clusternet, then by name', () => {
+      assert.equal(one('vxlan.calico', { kind: 'vxlan' }), '9 cni:calico calico');
+      assert.equal(one('cali1', { kind: 'veth' }), '12 *');
+      assert.equal(one('cni0', { kind: 'bridge' }), '11 cni:flannel flannel');
+    });
+    it('a name that is configured is taken at its word', () => {
+      assert.equal(one('pod0', outward), '8 p?d*');
+      assert.equal(one('uplink', outward), '12 *');
+    });
+    it('number 0 is no group', () => {
+      const none = { interfaceGroups: { pods: 0, clusternet: 9 } };
+      assert.deepEqual(decide([{ ...BARE, ...outward }], { config: none }), ['0 none']);
+    });
+  });
+
+  it('says why in words', () => {
+    const reasons: Reason[] = [
+      { kind: 'loopback' },
+      { kind: 'foreign' },
+      { kind: 'none' },
+      { kind: 'own', by: 'name' },
+      { kind: 'own', by: 'address' },
+      { kind: 'match', match: 'kind:veth', preset: null },
+      { kind: 'match', match: 'kind:bridge', preset: null },
+      { kind: 'match', match: 'cni:*', preset: 'calico' },
+      { kind: 'match', match: 'pod*', preset: null },
+    ];
+    assert.equal(new Set(reasons.map(reasonText)).size, reasons.length);
+  });
+});

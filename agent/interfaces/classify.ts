@@ -1,0 +1,189 @@
+import type { Link } from 'nftables-napi';
+import type { Config } from '../../apis/config.ts';
+import { PAIR_KINDS, PRESETS, type Preset } from './presets.ts';
+
+/** What nodewall set: a link of this index and name has this group from us. */
+export interface Held {
+  readonly index: number;
+  readonly name: string;
+  readonly group: number;
+}
+
+export type Reason =
+  | { readonly kind: 'loopback' }
+  /** `match` is the word of the configuration, `preset` the CNI whose name it has. */
+  | { readonly kind: 'match'; readonly match: string; readonly preset: string | null }
+  /** Its group was set by somebody else, and is respected. */
+  | { readonly kind: 'foreign' }
+  /** It looks like a pod's, but the node itself is attached to a network by it. */
+  | { readonly kind: 'own'; readonly by: 'name' | 'address' }
+  | { readonly kind: 'none' };
+
+export interface Decision {
+  readonly link: Link;
+  /** The group it shall be in; 0 is none. */
+  readonly group: number;
+  readonly reason: Reason;
+}
+
+/** What the links alone don't say. */
+export interface Known {
+  /** By index. A link whose group differs from what is written here is not ours any more. */
+  readonly held: ReadonlyMap<number, Held>;
+  /** See onnetwork.ts. */
+  readonly onNetwork: ReadonlySet<string>;
+}
+
+export type Classify = (links: readonly Link[], known: Known) => Decision[];
+
+/** The group of each link, in the order of the links. Groups are tried in a fixed order: pods, clusternet, the others by name. */
+export function classifier(config: Pick<Config, 'interfaceGroups' | 'interfaceMatches'>): Classify {
+  const groups = groupNames(config).map((name) => ({
+    number: config.interfaceGroups[name] ?? 0,
+    matchers: (config.interfaceMatches[name] ?? []).map((word) => matcher(word, name)),
+  }));
+  return (links, known) => {
+    const around: Around = { ports: portsOf(links), onNetwork: known.onNetwork };
+    return links.map((link) => {
+      if (isForeign(link, known.held)) return { link, group: link.group, reason: { kind: 'foreign' } };
+      if (link.isLoopback) return { link, group: 0, reason: { kind: 'loopback' } };
+      for (const { number, matchers } of groups) {
+        for (const match of number === 0 ? [] : matchers) {
+          const reason = match(link, around);
+          if (reason !== null) return { link, group: number, reason };
+        }
+      }
+      return { link, group: 0, reason: ownNetwork(link, known.onNetwork) ?? { kind: 'none' } };
+    });
+  };
+}
+
+/** In the order in which they are tried. */
+export function groupNames({ interfaceGroups }: Pick<Config, 'interfaceGroups'>): string[] {
+  const others = Object.keys(interfaceGroups).filter((name) => name !== 'pods' && name !== 'clusternet');
+  return ['pods', 'clusternet', ...others.sort()];
+}
+
+/** A group of the configuration by its number; the first where several have the same. */
+export function groupName(config: Pick<Config, 'interfaceGroups'>, number: number): string | null {
+  if (number === 0) return null;
+  return groupNames(config).find((name) => config.interfaceGroups[name] === number) ?? null;
+}
+
+/** Why, for people. */
+export function reasonText(reason: Reason): string {
+  switch (reason.kind) {
+    case 'loopback':
+      return 'loopback';
+    case 'foreign':
+      return 'set by somebody else';
+    case 'own':
+      return reason.by === 'name'
+        ? "no group: named like a machine's own, host traffic"
+        : "no group: has the node's address in a network, host traffic";
+    case 'none':
+      return "no group: host traffic, exemptions don't apply";
+    case 'match':
+      return matchText(reason);
+  }
+}
+
+function matchText({ match, preset }: { match: string; preset: string | null }): string {
+  if (preset !== null) return `${match}: named as ${preset} does`;
+  if (match === 'kind:veth') return 'kind:veth: its other end is in another namespace';
+  if (match === 'kind:bridge') return 'kind:bridge: all its ports are kind:veth';
+  return `name ${match}`;
+}
+
+function isForeign({ index, group }: Link, held: ReadonlyMap<number, Held>): boolean {
+  return group !== 0 && held.get(index)?.group !== group;
+}
+
+interface Around {
+  /** By index of the bridge. */
+  readonly ports: ReadonlyMap<number, readonly Link[]>;
+  readonly onNetwork: ReadonlySet<string>;
+}
+
+type Matcher = (link: Link, around: Around) => Reason | null;
+
+function matcher(word: string, group: string): Matcher {
+  if (word === 'kind:veth') {
+    return (link, { onNetwork }) => (isPodPair(link, onNetwork) ? toReason(word) : null);
+  }
+  if (word === 'kind:bridge') return (link, around) => (isPodBridge(link, around) ? toReason(word) : null);
+  if (word.startsWith('cni:')) return presetMatcher(word, group);
+  const pattern = glob(word);
+  return ({ name }) => (pattern.test(name) ? toReason(word) : null);
+}
+
+/** A group other than the two built in gets all of a CNI's interfaces. */
+function presetMatcher(word: string, group: string): Matcher {
+  const isWanted = (preset: Preset): boolean =>
+    (word === 'cni:*' || word === `cni:${preset.cni}`) &&
+    (preset.group === group || (group !== 'pods' && group !== 'clusternet'));
+  const rows = PRESETS.filter(isWanted).map((preset) => ({ ...preset, patterns: preset.names.map(glob) }));
+  return (link, { onNetwork }) => {
+    const row = rows.find(
+      ({ kinds, patterns }) =>
+        link.kind !== null &&
+        kinds.includes(link.kind) &&
+        patterns.some((pattern) => pattern.test(link.name)),
+    );
+    if (row === undefined || (PAIR_KINDS.includes(link.kind ?? '') && isOwn(link, onNetwork))) return null;
+    return toReason(word, row.cni);
+  };
+}
+
+const toReason = (match: string, preset: string | null = null): Reason => ({ kind: 'match', match, preset });
+
+/** One end of a pair whose other end is in another namespace, and that is not how this machine itself is attached. */
+function isPodPair(link: Link, onNetwork: ReadonlySet<string>): boolean {
+  return isOutwardPair(link) && !isOwn(link, onNetwork);
+}
+
+function isOutwardPair({ kind, peerNamespace }: Link): boolean {
+  return kind !== null && PAIR_KINDS.includes(kind) && peerNamespace !== null;
+}
+
+function isPodBridge({ kind, index }: Link, { ports, onNetwork }: Around): boolean {
+  const found = ports.get(index);
+  return kind === 'bridge' && found !== undefined && found.every((port) => isPodPair(port, onNetwork));
+}
+
+/**
+ * Where the node itself is a container (kind, k3d, LXC, nspawn), its way to the world is a veth with the other end in another namespace, just as a pod's
+ * is from here. It must never be exempt: it has a machine's name (eth0, enp5s0; nspawn: host0), or an address in a network.
+ */
+function isOwn(link: Link, onNetwork: ReadonlySet<string>): boolean {
+  return OWN_NAME.test(link.name) || onNetwork.has(link.name);
+}
+
+/** systemd.net-naming-scheme(7). The veths of AWS's CNI are named eni and a hash: no kernel or udev name begins so. */
+const OWN_NAME = /^(eth\d+|en[a-hj-z]\w*|(wl|ww|ib)[a-z]*\d\w*|host0)$/;
+
+function ownNetwork(link: Link, onNetwork: ReadonlySet<string>): Reason | null {
+  if (!isOutwardPair(link)) return null;
+  if (OWN_NAME.test(link.name)) return { kind: 'own', by: 'name' };
+  return onNetwork.has(link.name) ? { kind: 'own', by: 'address' } : null;
+}
+
+function portsOf(links: readonly Link[]): Map<number, Link[]> {
+  const ports = new Map<number, Link[]>();
+  for (const link of links) {
+    if (link.master === null) continue;
+    const found = ports.get(link.master);
+    if (found === undefined) ports.set(link.master, [link]);
+    else found.push(link);
+  }
+  return ports;
+}
+
+/** `*` is any characters, `?` one. */
+function glob(word: string): RegExp {
+  const source = word
+    .replace(/[\\^$.+()[\]{}|]/g, '\\$&')
+    .replaceAll('*', '.*')
+    .replaceAll('?', '.');
+  return new RegExp(`^${source}$`, 's');
+}

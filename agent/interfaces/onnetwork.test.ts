@@ -1,0 +1,25 @@
+import assert from 'node:assert/strict';
+import type { NetworkInterfaceInfo } from 'node:os';
+import { interfacesOnNetworks } from './onnetwork.ts';
+
+const info = (cidr: string): NetworkInterfaceInfo =>
+  ({
+    address: cidr.split('/')[0],
+    cidr,
+    family: cidr.includes(':') ? 'IPv6' : 'IPv4',
+  }) as NetworkInterfaceInfo;
+
+describe('interfacesOnNetworks', () => {
+  it('counts addresses in a network alone', () => {
+    const found = interfacesOnNetworks({
+      v4: [info('172.18.0.2/16')],
+      v6: [info('fd00::2/64')],
+      both: [info('10.0.0.1/32'), info('10.0.0.2/31')],
+      'alias:1': [info('10.1.0.1/24')],
+      ptp: [info('10.244.0.1/32'), info('fd00::1/128'), info('fe80::1/64')],
+      local: [info('169.254.1.1/16'), info('fe80::2/64')],
+      none: [],
+    });
+    assert.deepEqual([...found].sort(), ['alias', 'both', 'v4', 'v6']);
+  });
+});

@@ -1,0 +1,29 @@
+import type { NftError } from 'nftables-napi';
+import type { Held } from './classify.ts';
+import type { Links } from './groupkeeper.ts';
+
+/**
+ * Sets exactly those links back to group 0 that are still as we left them. Returns them; throws the first refusal that isn't the link's
+ * own end.
+ */
+export async function releaseGroups(links: Links, remembered: readonly Held[]): Promise<readonly Held[]> {
+  if (remembered.length === 0) return [];
+  const found = new Map((await links.list()).map((link) => [link.index, link]));
+  const ours = remembered.filter(({ index, name, group }) => {
+    const link = found.get(index);
+    return group !== 0 && link?.name === name && link.group === group;
+  });
+  const answers = await links.setGroups(ours.map(({ index }) => ({ index, group: 0 })));
+  const refused = answers.find((error): error is NftError => error !== null && error.code !== 'ENODEV');
+  if (refused !== undefined) throw refused;
+  return ours.filter((_, i) => answers[i] === null);
+}
+
+/** What was saved, as far as it has the right form. */
+export function toHeld(value: unknown): readonly Held[] {
+  if (!Array.isArray(value)) return [];
+  return value.filter(
+    (entry): entry is Held =>
+      Number.isInteger(entry?.index) && typeof entry.name === 'string' && Number.isInteger(entry.group),
+  );
+}
