@@ -8,8 +8,8 @@ import type { RecordLog } from './recordlog.ts';
 /** Times in milliseconds. A reading takes 6 ms where the node has 1,000 rules. */
 const READ_INTERVAL = 10_000;
 const SAVE_INTERVAL = 30_000;
-/** After a change of the ruleset, for `nodewall rules` to know the new chains. */
-const READ_AFTER_CHANGE = 1_000;
+/** After a change of the ruleset: for `nodewall rules` to know the new chains, and so that a kill -9 forgets none that are gone. */
+const READ_AFTER_CHANGE = 200;
 
 export interface Counters {
   /** To be awaited before anything is applied: what the kernel counted so far belongs to the chains that were saved. */

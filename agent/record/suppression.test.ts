@@ -1,0 +1,73 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import type { RuleTotals } from './accounting.ts';
+import { suppression } from './suppression.ts';
+
+function totals(logged: number, recorded: number): Map<string, RuleTotals> {
+  return new Map([['r', { packets: logged, bytes: 0, lastHit: null, logged, recorded }]]);
+}
+
+describe('suppression', () => {
+  it('tells what was not recorded, once a second reading is sure of it', () => {
+    const found = suppression();
+    found.read(totals(100, 30), 0);
+    assert.equal(found.take('r'), 0);
+    assert(!found.isSettled());
+    found.read(totals(100, 30), 1);
+    assert.equal(found.take('r'), 70);
+    assert.equal(found.take('r'), 0);
+    found.read(totals(100, 30), 2);
+    assert(found.isSettled());
+  });
+
+  it('goes on from an earlier run', () => {
+    const found = suppression();
+    found.begin(totals(100, 30));
+    found.read(totals(110, 35), 0);
+    found.read(totals(110, 35), 1);
+    assert.equal(found.take('r'), 5);
+  });
+
+  it('gives up what waits for too long, and forgets rules that are gone', () => {
+    const found = suppression();
+    found.read(totals(10, 0), 0);
+    found.read(totals(20, 0), 5);
+    assert.deepEqual(found.takeSince(4), []);
+    assert.deepEqual(found.takeSince(5), [['r', 10]]);
+    found.read(new Map(), 6);
+    found.read(new Map(), 7);
+    assert(found.isSettled());
+  });
+
+  it('never tells too many, and all of them in the end', () => {
+    const step = fc.record({
+      matched: fc.nat(50),
+      recorded: fc.nat(50),
+      /** Matched and recorded between the reading of the one chain and of the other. */
+      between: fc.nat(5),
+      recordFirst: fc.boolean(),
+    });
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
+        const found = suppression();
+        let [matched, recorded, told] = [0, 0, 0];
+        for (const [i, one] of steps.entries()) {
+          matched += one.matched;
+          recorded += Math.min(one.recorded, one.matched);
+          const before = { matched, recorded };
+          matched += one.between;
+          recorded += one.between;
+          found.read(
+            one.recordFirst ? totals(matched, before.recorded) : totals(before.matched, recorded),
+            i,
+          );
+          told += found.take('r');
+          assert(told <= matched - recorded, `${told} of ${matched - recorded}`);
+        }
+        for (const i of [0, 1]) found.read(totals(matched, recorded), steps.length + i);
+        told += found.take('r');
+        assert.equal(told, matched - recorded);
+      }),
+    );
+  });
+});
