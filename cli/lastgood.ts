@@ -68,6 +68,7 @@ interface Saver<T> {
 
 function saver<T>(file: StateFile, toText: (value: T) => string, log: Log): Saver<T> {
   let waiting: T | null = null;
+  let last: T | null = null;
   let written: string | null = null;
   let timer: NodeJS.Timeout | null = null;
   let writing: Promise<void> = Promise.resolve();
@@ -77,12 +78,13 @@ function saver<T>(file: StateFile, toText: (value: T) => string, log: Log): Save
     if (waiting === null) return;
     const value = waiting;
     waiting = null;
+    last = null;
     lastWrite = performance.now();
     try {
       const text = toText(value);
-      if (text === written) return;
-      await file.write(text);
+      if (text !== written) await file.write(text);
       written = text;
+      last = value;
     } catch (error) {
       log.error('cannot save what must survive a restart; enforcement goes on, trying again', {
         error: (error as Error).message,
@@ -99,6 +101,8 @@ function saver<T>(file: StateFile, toText: (value: T) => string, log: Log): Save
   }
   return {
     save(value) {
+      // Names that resolve to something else make no other state: making its text is spared.
+      if (waiting === null && value === last) return;
       waiting = value;
       const wait = Math.max(0, lastWrite + WRITE_INTERVAL - performance.now());
       timer ??= setTimeout(() => void flush(), wait);

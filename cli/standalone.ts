@@ -11,6 +11,7 @@ import { CommandError, EXIT, type ExitStatus } from './exit.ts';
 import { lastGood } from './lastgood.ts';
 import { hasErrors } from './load.ts';
 import type { Log } from './log.ts';
+import { nameOverlay } from './nameoverlay.ts';
 import { progress } from './progress.ts';
 import { untilStopped } from './stopped.ts';
 import { watchKernel } from './watchkernel.ts';
@@ -43,7 +44,7 @@ export async function runStandalone({ options, manifests, config, log, kernel }:
     enforced(result) {
       reports.enforced(result);
       Object.assign(outcome, { enforced: result, failure: null });
-      saved.state(result.state);
+      saved.state(names.withoutNames(result.state));
     },
     failed(error, retryIn) {
       reports.failed(error, retryIn);
@@ -56,7 +57,18 @@ export async function runStandalone({ options, manifests, config, log, kernel }:
     config,
     events,
     clock: systemClock,
-    lastGood: saved.readState,
+    lastGood: async () => {
+      const state = await saved.readState();
+      return state === null ? null : names.withNames(state);
+    },
+  });
+  const names = nameOverlay({
+    config: config.names,
+    clock: systemClock,
+    log,
+    stateDir,
+    once,
+    submit: (state) => enforcer.submit(state),
   });
   const stopWatching = once ? async () => {} : watchKernel({ reconciler, enforcer, log });
   const remembered = await saved.readManifests();
@@ -73,7 +85,7 @@ export async function runStandalone({ options, manifests, config, log, kernel }:
       reports.undeclared();
       return;
     }
-    enforcer.submit(nodeView(compiled, node));
+    names.submit(nodeView(compiled, node));
     saved.manifests(source.remember());
   }
 
@@ -81,7 +93,7 @@ export async function runStandalone({ options, manifests, config, log, kernel }:
     const state = await saved.readState();
     // The manifests may have come meanwhile: what they hold is newer.
     const isNeeded = !outcome.snapshot?.complete || !outcome.declared;
-    if (state !== null && isNeeded) enforcer.submit(state);
+    if (state !== null && isNeeded) names.submit(state);
     return state !== null;
   }
 
@@ -97,6 +109,7 @@ export async function runStandalone({ options, manifests, config, log, kernel }:
     // The machine may have just started: then what it had is better than nothing.
     else if (!outcome.declared && !(await reconciler.holdsTable())) await enforceLastGood();
     if (once || !outcome.declared) {
+      await names.idle();
       await enforcer.idle();
       return onceStatus(outcome, options);
     }
@@ -106,6 +119,7 @@ export async function runStandalone({ options, manifests, config, log, kernel }:
   } finally {
     await stopWatching();
     await source.close();
+    await names.close();
     await enforcer.close();
     await saved.flush();
   }

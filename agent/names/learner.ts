@@ -1,0 +1,86 @@
+import type { Clock } from '../apply/enforcer.ts';
+import { addressesFor, MAX_RECORDS } from './answer.ts';
+import type { AddressRecord } from './nameentry.ts';
+import { questionOf } from './question.ts';
+import { udpPayload } from './udp.ts';
+
+/** What became of the packets, counted. */
+export interface LearnerCounts {
+  /** Packets handed over. */
+  packets: number;
+  /** Answers that addresses were learnt from. */
+  learnt: number;
+  /** Answers that are of no use: names that nobody names, failures, other types. */
+  ignored: number;
+  /** No DNS answer, or one that can't be read. */
+  garbage: number;
+  /** Fragments, and what was cut off on the way. */
+  incomplete: number;
+  /** Answers that say themselves that records are missing; what they have is learnt. */
+  cut: number;
+  /** Not looked at: more came within a second than there is time for. */
+  skipped: number;
+}
+
+export interface LearnerParts {
+  readonly clock: Clock;
+  /** Whether a policy stands for the name. */
+  wants(name: string): boolean;
+  learnt(name: string, records: readonly AddressRecord[]): void;
+}
+
+/** A second's worth of work: below a tenth of a processor. */
+const PACKETS_A_SECOND = 10_000;
+const RECORDS_A_SECOND = 20 * MAX_RECORDS;
+
+/** Reads copies of DNS answers, from the IP header on. Never throws; a flood costs no more than so much a second. */
+export function learner({ clock, wants, learnt }: LearnerParts) {
+  const counts: LearnerCounts = {
+    packets: 0,
+    learnt: 0,
+    ignored: 0,
+    garbage: 0,
+    incomplete: 0,
+    cut: 0,
+    skipped: 0,
+  };
+  const budget = { until: Number.NEGATIVE_INFINITY, packets: 0, records: 0 };
+
+  function renewBudget(): void {
+    const now = clock.now();
+    if (now < budget.until) return;
+    Object.assign(budget, { until: now + 1000, packets: PACKETS_A_SECOND, records: RECORDS_A_SECOND });
+  }
+
+  function look(packet: Uint8Array): keyof LearnerCounts {
+    if (budget.packets-- <= 0) return 'skipped';
+    const opened = udpPayload(packet);
+    if (opened.kind !== 'payload') return opened.kind;
+    const question = questionOf(opened.payload);
+    if (question === 'garbage') return 'garbage';
+    if (question === 'nothing' || !wants(question.name)) return 'ignored';
+    if (question.isCut) counts.cut++;
+    if (budget.records <= 0) return 'skipped';
+    budget.records -= Math.min(question.answers, MAX_RECORDS);
+    let records: AddressRecord[];
+    try {
+      records = addressesFor(question, opened.payload);
+    } catch {
+      return 'garbage';
+    }
+    if (records.length === 0) return 'ignored';
+    learnt(question.name, records);
+    return 'learnt';
+  }
+
+  return {
+    counts: counts as Readonly<LearnerCounts>,
+    read(packets: readonly { readonly payload: Uint8Array }[]): void {
+      renewBudget();
+      for (const { payload } of packets) {
+        counts.packets++;
+        counts[look(payload)]++;
+      }
+    },
+  };
+}

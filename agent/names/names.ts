@@ -1,0 +1,176 @@
+import type { NamesConfig } from '../../apis/config.ts';
+import type { NameTable } from '../../apis/names.ts';
+import type { Clock } from '../apply/enforcer.ts';
+import type { StateFile } from '../receive/statefile.ts';
+import type { AnswerListener, AnswerSource, OpenAnswers } from './answersource.ts';
+import { learner } from './learner.ts';
+import type { Lookup } from './lookup.ts';
+import { type NamesLog, nameReports } from './namereports.ts';
+import { nameSaver } from './namesaver.ts';
+import { KnownNames } from './nametable.ts';
+import { pace } from './pace.ts';
+import { isWildcard } from './peerindex.ts';
+import { resolver } from './resolver.ts';
+import { parseNamesText, type SavedName, shifted, toNamesText } from './savednames.ts';
+
+export interface NamesParts {
+  readonly config: NamesConfig;
+  readonly clock: Clock;
+  /** Milliseconds since 1970: what is saved must mean something to the next run. */
+  readonly wallClock: () => number;
+  /** 0 ≤ x < 1. */
+  readonly random: () => number;
+  readonly log: NamesLog;
+  readonly file: StateFile;
+  readonly lookup: Lookup;
+  /** Null where answers to others aren't read. */
+  readonly answers: OpenAnswers | null;
+  /** A peer stands for other addresses now. */
+  changed(): void;
+}
+
+/** The names that policies name, kept up to date. */
+export interface WatchedNames {
+  readonly table: NameTable;
+  /** The fqdn peers from now on. */
+  want(peers: readonly string[]): void;
+  /** Settles once every name was asked for, whatever came of it; then `changed` has been called for all there is. */
+  settled(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** The least time between two calls of `changed` (milliseconds). */
+const CHANGE_INTERVAL = 100;
+/** The least time between two looks at what has had its time (milliseconds). */
+const SWEEP_INTERVAL = 1_000;
+/** The least time between two lines about what was not read (milliseconds). */
+const MISSED_INTERVAL = 60_000;
+
+/** Reads what an earlier run knew; nothing is asked for before the first `want`. */
+export async function watchNames(parts: NamesParts): Promise<WatchedNames> {
+  const { config, clock, log } = parts;
+  const offset = parts.wallClock() - clock.now();
+  const reports = nameReports(log, clock);
+  const table = new KnownNames({ times: config, reports });
+  let saved = await readSaved(parts.file, offset, log);
+  let source: AnswerSource | null = null;
+  let wanted: string | null = null;
+  let sweeping: { readonly at: number; readonly cancel: () => void } | null = null;
+
+  const saver = nameSaver({
+    file: parts.file,
+    clock,
+    log,
+    text: () => toNamesText(table.toSaved(clock.now()), clock.now(), offset),
+  });
+  const changes = pace(clock, CHANGE_INTERVAL, () => {
+    if (!table.takeChange()) return;
+    saver.request('changed');
+    parts.changed();
+  });
+  const resolving = resolver({
+    lookup: parts.lookup,
+    clock,
+    times: config,
+    random: parts.random,
+    resolved(name, resolution) {
+      table.resolved(name, resolution, clock.now());
+      happened();
+    },
+  });
+  const learning = learner({
+    clock,
+    wants: (name) => table.wants(name),
+    learnt: (name, records) => table.learnt(name, records, clock.now()),
+  });
+  let lost = 0;
+  const missed = pace(clock, MISSED_INTERVAL, () => {
+    const { skipped, garbage } = learning.counts;
+    log.warn('more DNS answers came than could be read', { stage: 'names', lost, skipped, garbage });
+  });
+
+  /** Something was answered. */
+  function happened(): void {
+    saver.request('seen');
+    changes.request();
+    planSweep(clock.now() + 1000 * Math.max(config.minimumTTL, config.keep));
+  }
+  const listener: AnswerListener = (batch) => {
+    const { learnt, skipped } = learning.counts;
+    learning.read(batch.packets);
+    lost += batch.lost;
+    if (batch.lost > 0 || learning.counts.skipped > skipped) missed.request();
+    if (learning.counts.learnt > learnt) happened();
+  };
+
+  function planSweep(at: number): void {
+    const time = Math.max(at, clock.now() + SWEEP_INTERVAL);
+    if (sweeping !== null && sweeping.at <= time) return;
+    sweeping?.cancel();
+    sweeping = { at: time, cancel: clock.after(time - clock.now(), sweep) };
+  }
+  function sweep(): void {
+    sweeping = null;
+    const next = table.sweep(clock.now());
+    if (next !== null) planSweep(next);
+    changes.request();
+  }
+
+  function listen(peers: readonly string[]): void {
+    if (peers.length > 0 && parts.answers !== null) source ??= parts.answers(listener);
+    if (peers.length === 0) void source?.close();
+    if (peers.length === 0) source = null;
+    if (!config.learn && peers.some(isWildcard)) {
+      log.warn('wildcards stand for no address: names.learn is off in the configuration', {
+        stage: 'names',
+        names: peers.filter(isWildcard),
+      });
+    }
+  }
+
+  return {
+    table,
+    want(peers) {
+      const text = peers.join();
+      if (text === wanted) return;
+      wanted = text;
+      table.want(peers);
+      table.fromSaved(saved, clock.now());
+      saved = [];
+      // Whoever wants other names looks at the table next.
+      table.takeChange();
+      saver.request('changed');
+      if (peers.length > 0) planSweep(clock.now());
+      resolving.want(table.literals);
+      listen(peers);
+    },
+    async settled() {
+      await resolving.settled();
+      changes.flush();
+    },
+    async close() {
+      resolving.close();
+      changes.close();
+      missed.close();
+      sweeping?.cancel();
+      reports.flush();
+      await source?.close();
+      saver.request('changed');
+      await saver.flush();
+    },
+  };
+}
+
+/** In the clock's time. */
+async function readSaved(file: StateFile, offset: number, log: NamesLog): Promise<SavedName[]> {
+  try {
+    const text = await file.read();
+    return text === null ? [] : parseNamesText(text).names.map((name) => shifted(name, -offset));
+  } catch (error) {
+    log.error('cannot use the names that were saved; starting without them', {
+      stage: 'names',
+      error: (error as Error).message,
+    });
+    return [];
+  }
+}

@@ -1,0 +1,30 @@
+import type { Clock } from '../apply/enforcer.ts';
+
+/** Calls at once, and then at most once in so many milliseconds; never forgets the last request. */
+export function pace(clock: Clock, interval: number, call: () => void) {
+  let last = Number.NEGATIVE_INFINITY;
+  let cancel: (() => void) | null = null;
+
+  function now(): void {
+    cancel?.();
+    cancel = null;
+    last = clock.now();
+    call();
+  }
+  return {
+    request(): void {
+      if (cancel !== null) return;
+      const wait = last + interval - clock.now();
+      if (wait <= 0) now();
+      else cancel = clock.after(wait, now);
+    },
+    /** What was requested and waits is called now. */
+    flush(): void {
+      if (cancel !== null) now();
+    },
+    close(): void {
+      cancel?.();
+      cancel = null;
+    },
+  };
+}

@@ -1,0 +1,83 @@
+import { type AddressState, addressState, type NameEntry, type NameSource } from './nameentry.ts';
+
+/** A name as it is saved. Times in milliseconds: the clock's in the agent, since 1970 in the file. */
+export interface SavedName {
+  readonly name: string;
+  /** Why it didn't resolve; null if it did, or nobody asked. */
+  readonly failing: string | null;
+  readonly addresses: readonly SavedAddress[];
+}
+
+export interface SavedAddress {
+  readonly address: string;
+  readonly source: NameSource;
+  readonly seen: number;
+  readonly expires: number;
+  /** When it was saved. */
+  readonly state: AddressState;
+}
+
+/** What the file holds. */
+export interface SavedNames {
+  /** When it was written, in milliseconds since 1970. */
+  readonly saved: number;
+  readonly names: readonly SavedName[];
+}
+
+export const NAMES_FILE = 'names.json';
+
+/** Sorted by address. */
+export function toSavedName(
+  entry: NameEntry,
+  time: { readonly now: number; readonly keep: number },
+): SavedName {
+  const addresses = [...entry.addresses].map(([address, known]) => ({
+    address,
+    source: known.source,
+    seen: known.seen,
+    expires: known.expires,
+    state: addressState(entry, known, time),
+  }));
+  addresses.sort((a, b) => (a.address < b.address ? -1 : 1));
+  return { name: entry.name, failing: entry.failing, addresses };
+}
+
+/** One name a line. `offset` is what to add to the clock's time for milliseconds since 1970. */
+export function toNamesText(names: readonly SavedName[], now: number, offset: number): string {
+  const lines = names.map((name) => JSON.stringify(shifted(name, offset)));
+  return `{"saved":${Math.round(now + offset)},"names":[\n${lines.join(',\n')}\n]}\n`;
+}
+
+/** Times since 1970. What isn't as toNamesText writes it is left out. */
+export function parseNamesText(text: string): SavedNames {
+  const found = JSON.parse(text) as Partial<SavedNames>;
+  const names = Array.isArray(found.names) ? found.names.filter(isSavedName) : [];
+  return { saved: Number(found.saved ?? 0), names };
+}
+
+/** The names with all times moved. */
+export function shifted(name: SavedName, by: number): SavedName {
+  const addresses = name.addresses.map((one) => ({
+    ...one,
+    seen: Math.round(one.seen + by),
+    expires: Math.round(one.expires + by),
+  }));
+  return { ...name, addresses };
+}
+
+function isSavedName(value: unknown): value is SavedName {
+  const { name, failing, addresses } = (value ?? {}) as Partial<SavedName>;
+  const isNamed = typeof name === 'string' && (failing === null || typeof failing === 'string');
+  return isNamed && Array.isArray(addresses) && addresses.every(isSavedAddress);
+}
+
+function isSavedAddress(value: unknown): value is SavedAddress {
+  const { address, source, seen, expires, state } = (value ?? {}) as Partial<SavedAddress>;
+  return (
+    typeof address === 'string' &&
+    (source === 'resolved' || source === 'learnt') &&
+    Number.isFinite(seen) &&
+    Number.isFinite(expires) &&
+    (state === 'fresh' || state === 'kept' || state === 'stale')
+  );
+}

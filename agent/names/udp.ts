@@ -1,0 +1,59 @@
+/** What became of looking into a packet. */
+export type Opened =
+  | { readonly kind: 'payload'; readonly payload: Uint8Array }
+  /** Part of a packet, or cut off. */
+  | { readonly kind: 'incomplete' }
+  /** No UDP over IP, or nonsense. */
+  | { readonly kind: 'garbage' };
+
+const UDP = 17;
+const UDP_HEADER = 8;
+const IPV6_HEADER = 40;
+const FRAGMENT = 44;
+/** IPv6 extension headers that may stand before UDP and tell their length in units of 8 bytes. */
+const EXTENSIONS: ReadonlySet<number> = new Set([0, 43, 60]);
+const GARBAGE: Opened = { kind: 'garbage' };
+const INCOMPLETE: Opened = { kind: 'incomplete' };
+
+/** The payload of a UDP packet that begins with its IP header. Shares the packet's memory. */
+export function udpPayload(packet: Uint8Array): Opened {
+  const view = new DataView(packet.buffer, packet.byteOffset, packet.byteLength);
+  if (view.byteLength === 0) return GARBAGE;
+  const version = view.getUint8(0) >> 4;
+  if (version === 4) return insideIPv4(view);
+  return version === 6 ? insideIPv6(view) : GARBAGE;
+}
+
+function insideIPv4(view: DataView): Opened {
+  if (view.byteLength < 20) return GARBAGE;
+  const headerLength = (view.getUint8(0) & 15) * 4;
+  if (headerLength < 20 || view.getUint8(9) !== UDP) return GARBAGE;
+  // More fragments, or not the first.
+  if ((view.getUint16(6) & 0x3fff) !== 0) return INCOMPLETE;
+  return insideUDP(view, headerLength);
+}
+
+function insideIPv6(view: DataView): Opened {
+  if (view.byteLength < IPV6_HEADER) return GARBAGE;
+  let next = view.getUint8(6);
+  let at = IPV6_HEADER;
+  while (EXTENSIONS.has(next) || next === FRAGMENT) {
+    if (at + 8 > view.byteLength) return GARBAGE;
+    if (next === FRAGMENT && (view.getUint16(at + 2) & 0xfff9) !== 0) return INCOMPLETE;
+    const length = next === FRAGMENT ? 8 : 8 * (view.getUint8(at + 1) + 1);
+    next = view.getUint8(at);
+    at += length;
+  }
+  return next === UDP ? insideUDP(view, at) : GARBAGE;
+}
+
+function insideUDP(view: DataView, at: number): Opened {
+  if (at + UDP_HEADER > view.byteLength) return GARBAGE;
+  const length = view.getUint16(at + 4);
+  if (length < UDP_HEADER) return GARBAGE;
+  if (at + length > view.byteLength) return INCOMPLETE;
+  return {
+    kind: 'payload',
+    payload: new Uint8Array(view.buffer, view.byteOffset + at + UDP_HEADER, length - UDP_HEADER),
+  };
+}
