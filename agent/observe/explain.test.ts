@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { NodeState } from '../../apis/compiled.ts';
-import { type Config, DEFAULT_CONFIG, EXEMPTIONS } from '../../apis/config.ts';
+import { type Config, DEFAULT_CONFIG } from '../../apis/config.ts';
 import type { Explanation, Flow } from '../../apis/flow.ts';
 import { fromPods, ingress, nodeState, pod } from '../../test/fake/nodestate.ts';
 import { cidr, policy, type Rule, tcp } from '../../test/kernel/manifests.ts';
@@ -257,92 +257,6 @@ describe('explain takes the first rule that matches', () => {
   });
 });
 
-describe('exemptions', () => {
-  const deny = nodeState(
-    policy('deny', { ingress: [{ name: 'in', action: 'Drop' }], egress: [{ name: 'out', action: 'Drop' }] }),
-  );
-  const nd = { protocol: 'icmpv6', src: 'fe80::1', dst: 'fe80::2' } as const;
-  const cases: readonly (readonly [
-    (typeof EXEMPTIONS)[number],
-    readonly Partial<Flow>[],
-    readonly Partial<Flow>[],
-  ])[] = [
-    [
-      'loopback',
-      [
-        { src: '127.0.0.1', dst: '127.9.9.9' },
-        { src: '192.0.2.1' },
-        { src: '::1', dst: '::1' },
-        { direction: 'egress', src: '192.0.2.1', dst: '127.0.0.1' },
-      ],
-      [
-        { src: '127.0.0.1', dst: '192.0.2.2' },
-        { src: '128.0.0.1', dst: '127.0.0.1' },
-        { src: '::2', dst: '::1' },
-      ],
-    ],
-    [
-      'neighborDiscovery',
-      [133, 134, 135, 136].map((icmpType) => ({ ...nd, icmpType })),
-      [{ ...nd, icmpType: 137 }, { ...nd }, { protocol: 'icmp', icmpType: 135 }],
-    ],
-    [
-      'multicastListener',
-      [130, 131, 132, 143].map((icmpType) => ({ ...nd, icmpType, direction: 'egress' as const })),
-      [
-        { ...nd, icmpType: 129 },
-        { ...nd, icmpType: 128 },
-      ],
-    ],
-    [
-      'dhcpClient',
-      [
-        { protocol: 'udp', srcPort: 67, dstPort: 68 },
-        { protocol: 'udp', srcPort: 68, dstPort: 67, direction: 'egress' },
-        { protocol: 'udp', srcPort: 547, dstPort: 546, src: 'fe80::1', dst: 'fe80::2' },
-        { protocol: 'udp', srcPort: 546, dstPort: 547, src: 'fe80::1', dst: 'fe80::2', direction: 'egress' },
-      ],
-      [
-        { protocol: 'udp', srcPort: 68, dstPort: 67 },
-        { protocol: 'udp', srcPort: 67, dstPort: 68, direction: 'egress' },
-        { protocol: 'tcp', srcPort: 67, dstPort: 68 },
-        { protocol: 'udp', srcPort: 547, dstPort: 546 },
-        { protocol: 'udp', srcPort: 67, dstPort: 68, src: 'fe80::1', dst: 'fe80::2' },
-      ],
-    ],
-    [
-      'localPods',
-      [
-        { direction: 'egress', interfaceGroup: 'pods' },
-        { direction: 'egress', interfaceGroup: 8 },
-      ],
-      [{ interfaceGroup: 'pods' }, { direction: 'egress', interfaceGroup: 9 }, { direction: 'egress' }],
-    ],
-  ];
-  for (const [name, exempt, not] of cases) {
-    it(`${name}: accepted before any policy, unless turned off`, () => {
-      const off: Config = { ...OPEN, exemptions: { ...OPEN.exemptions, [name]: false } };
-      for (const flow of exempt) {
-        const { verdict: found, reason, exemption } = explain(deny, OPEN)({ ...FLOW, ...flow });
-        assert.deepEqual([found, reason, exemption], ['Allow', 'exempt', name], JSON.stringify(flow));
-        assert.equal(
-          explain(deny, off)({ ...FLOW, ...flow }).verdict,
-          'Drop',
-          `off: ${JSON.stringify(flow)}`,
-        );
-      }
-      for (const flow of not)
-        assert.equal(explain(deny, OPEN)({ ...FLOW, ...flow }).verdict, 'Drop', JSON.stringify(flow));
-    });
-  }
-  it('are all tried here', () => {
-    assert.deepEqual(
-      cases.map(([name]) => name),
-      EXEMPTIONS,
-    );
-  });
-});
-
 describe('the failsafe list', () => {
   const config = (peers: 'nodes' | 'any' | readonly string[]): Config => ({
     ...OPEN,
@@ -432,6 +346,109 @@ describe('the failsafe list', () => {
     assert.deepEqual(
       considered.map(({ outcome, mismatch }) => [outcome, mismatch]),
       [['skipped', null]],
+    );
+  });
+});
+
+describe('Pass', () => {
+  const pass: Rule = { name: 'pass', action: 'Pass', from: [cidr('198.51.100.0/24')] };
+  const state = nodeState(
+    policy('first', {
+      tier: 'securityops',
+      ingress: [pass, { name: 'never', action: 'Drop', ports: [tcp(80)] }],
+    }),
+    policy('later', { ingress: [{ name: 'reject', action: 'Reject' }] }),
+    policy('base', {
+      tier: 'baseline',
+      ingress: [
+        { name: 'open', action: 'Allow', ports: [tcp(443)] },
+        { name: 'closed', action: 'Drop', ports: [tcp(80)] },
+      ],
+    }),
+  );
+  const of = (flow: Partial<Flow>) => {
+    const { verdict: found, policy: name, rule, reason } = explain(state, OPEN)({ ...FLOW, ...flow });
+    return `${found} ${name}/${rule} ${reason}`;
+  };
+
+  it('goes on with the baseline tier', () => {
+    assert.equal(of({}), 'Drop base/closed rule');
+    assert.equal(of({ dstPort: 443 }), 'Allow base/open rule');
+    assert.equal(of({ dstPort: 22 }), 'Allow null/null default');
+    assert.equal(of({ src: '203.0.113.1' }), 'Drop first/never rule');
+    assert.equal(of({ src: '203.0.113.1', dstPort: 22 }), 'Reject later/reject rule');
+  });
+
+  it('is shown, and what it passed over is not', () => {
+    const { considered = [] } = explain(state, OPEN)(FLOW, { considered: true });
+    assert.deepEqual(
+      considered.map(({ rule, outcome }) => `${rule} ${outcome}`),
+      ['pass passed', 'open no match', 'closed decided'],
+    );
+  });
+
+  it('is nothing that the failsafe list skips, but what comes after it is', () => {
+    const config: Config = {
+      ...OPEN,
+      failsafe: { ingress: [{ protocol: 'tcp', ports: [22, 22], peers: 'any' }], egress: [] },
+    };
+    const all = nodeState(
+      policy('first', { tier: 'securityops', ingress: [{ name: 'pass', action: 'Pass' }] }),
+      policy('later', { ingress: [{ name: 'never', action: 'Drop' }] }),
+      policy('base', { tier: 'baseline', ingress: [{ name: 'all', action: 'Reject' }] }),
+    );
+    const { verdict: found, reason, skipped } = explain(all, config)({ ...FLOW, dstPort: 22 });
+    assert.deepEqual([found, reason, skipped], ['Allow', 'failsafe', [{ policy: 'base', rule: 'all' }]]);
+  });
+});
+
+describe('an Audit policy', () => {
+  const audit = (name: string, ...rules: readonly Rule[]) => {
+    const spec: object = { mode: 'Audit', tier: 'securityops', ingress: rules };
+    return policy(name, spec);
+  };
+  const drop: Rule = { name: 'drop', action: 'Drop', ports: [tcp(80)] };
+
+  it('is told of, and decides nothing', () => {
+    const state = nodeState(
+      audit('a', { name: 'pass', action: 'Pass' }, drop, { name: 'other', action: 'Drop', ports: [tcp(81)] }),
+      ingress('p', { name: 'reject', action: 'Reject' }),
+    );
+    const answer = explain(state, OPEN)(FLOW, { considered: true });
+    assert.equal(
+      `${answer.verdict} ${answer.policy}/${answer.rule} ${answer.reason}`,
+      'Reject p/reject rule',
+    );
+    assert.deepEqual(answer.audited, [
+      { policy: 'a', rule: 'pass', action: 'Pass' },
+      { policy: 'a', rule: 'drop', action: 'Drop' },
+    ]);
+    assert.deepEqual(
+      answer.considered?.map(({ rule, outcome }) => `${rule} ${outcome}`),
+      ['pass audited', 'drop audited', 'other no match', 'reject decided'],
+    );
+  });
+
+  it('that matches nothing is not told of, nor one after the decision', () => {
+    const state = nodeState(
+      policy('first', { tier: 'emergency', ingress: [{ name: 'allow', action: 'Allow' }] }),
+      audit('a', drop),
+    );
+    assert.equal(explain(state, OPEN)(FLOW).audited, undefined);
+  });
+
+  it('is no rule that the failsafe list skipped', () => {
+    const config: Config = {
+      ...OPEN,
+      failsafe: { ingress: [{ protocol: 'tcp', ports: [80, 80], peers: 'any' }], egress: [] },
+    };
+    const state = nodeState(audit('a', { name: 'all', action: 'Drop' }, drop));
+    const { reason, skipped, audited, considered } = explain(state, config)(FLOW, { considered: true });
+    assert.deepEqual([reason, skipped], ['default', []]);
+    assert.deepEqual(audited, [{ policy: 'a', rule: 'drop', action: 'Drop' }]);
+    assert.deepEqual(
+      considered?.map(({ outcome }) => outcome),
+      ['skipped', 'audited'],
     );
   });
 });

@@ -1,0 +1,144 @@
+import assert from 'node:assert/strict';
+import { type Config, DEFAULT_CONFIG, EXEMPTIONS } from '../../apis/config.ts';
+import type { Flow } from '../../apis/flow.ts';
+import { nodeState } from '../../test/fake/nodestate.ts';
+import { policy } from '../../test/kernel/manifests.ts';
+import { explain } from './explain.ts';
+
+const OPEN: Config = { ...DEFAULT_CONFIG, failsafe: { ingress: [], egress: [] } };
+const FLOW: Flow = {
+  direction: 'ingress',
+  src: '198.51.100.7',
+  dst: '192.0.2.1',
+  protocol: 'tcp',
+  srcPort: 40000,
+  dstPort: 80,
+};
+
+describe('exemptions', () => {
+  const deny = nodeState(
+    policy('deny', { ingress: [{ name: 'in', action: 'Drop' }], egress: [{ name: 'out', action: 'Drop' }] }),
+  );
+  const nd = { protocol: 'icmpv6', src: 'fe80::1', dst: 'fe80::2' } as const;
+  const cases: readonly (readonly [
+    (typeof EXEMPTIONS)[number],
+    readonly Partial<Flow>[],
+    readonly Partial<Flow>[],
+  ])[] = [
+    [
+      'loopback',
+      [
+        { src: '127.0.0.1', dst: '127.9.9.9' },
+        { src: '192.0.2.1' },
+        { src: '::1', dst: '::1' },
+        { direction: 'egress', src: '192.0.2.1', dst: '127.0.0.1' },
+      ],
+      [
+        { src: '127.0.0.1', dst: '192.0.2.2' },
+        { src: '128.0.0.1', dst: '127.0.0.1' },
+        { src: '::2', dst: '::1' },
+      ],
+    ],
+    [
+      'neighborDiscovery',
+      [133, 134, 135, 136].map((icmpType) => ({ ...nd, icmpType })),
+      [{ ...nd, icmpType: 137 }, { ...nd }, { protocol: 'icmp', icmpType: 135 }],
+    ],
+    [
+      'multicastListener',
+      [130, 131, 132, 143].map((icmpType) => ({ ...nd, icmpType, direction: 'egress' as const })),
+      [
+        { ...nd, icmpType: 129 },
+        { ...nd, icmpType: 128 },
+      ],
+    ],
+    [
+      'dhcpClient',
+      [
+        { protocol: 'udp', srcPort: 67, dstPort: 68 },
+        { protocol: 'udp', srcPort: 68, dstPort: 67, direction: 'egress' },
+        { protocol: 'udp', srcPort: 547, dstPort: 546, src: 'fe80::1', dst: 'fe80::2' },
+        { protocol: 'udp', srcPort: 546, dstPort: 547, src: 'fe80::1', dst: 'fe80::2', direction: 'egress' },
+      ],
+      [
+        { protocol: 'udp', srcPort: 68, dstPort: 67 },
+        { protocol: 'udp', srcPort: 67, dstPort: 68, direction: 'egress' },
+        { protocol: 'tcp', srcPort: 67, dstPort: 68 },
+        { protocol: 'udp', srcPort: 547, dstPort: 546 },
+        { protocol: 'udp', srcPort: 67, dstPort: 68, src: 'fe80::1', dst: 'fe80::2' },
+      ],
+    ],
+    [
+      'localPods',
+      [
+        { direction: 'egress', interfaceGroup: 'pods' },
+        { direction: 'egress', interfaceGroup: 8 },
+      ],
+      [{ interfaceGroup: 'pods' }, { direction: 'egress', interfaceGroup: 9 }, { direction: 'egress' }],
+    ],
+  ];
+  for (const [name, exempt, not] of cases) {
+    it(`${name}: accepted before any policy, unless turned off`, () => {
+      const off: Config = { ...OPEN, exemptions: { ...OPEN.exemptions, [name]: false } };
+      for (const flow of exempt) {
+        const { verdict: found, reason, exemption } = explain(deny, OPEN)({ ...FLOW, ...flow });
+        assert.deepEqual([found, reason, exemption], ['Allow', 'exempt', name], JSON.stringify(flow));
+        assert.equal(
+          explain(deny, off)({ ...FLOW, ...flow }).verdict,
+          'Drop',
+          `off: ${JSON.stringify(flow)}`,
+        );
+      }
+      for (const flow of not)
+        assert.equal(explain(deny, OPEN)({ ...FLOW, ...flow }).verdict, 'Drop', JSON.stringify(flow));
+    });
+  }
+  it('are all tried here', () => {
+    assert.deepEqual(
+      cases.map(([name]) => name),
+      EXEMPTIONS,
+    );
+  });
+});
+
+describe('connections to a NodePort', () => {
+  const spec: object = { traffic: 'NodePort', ingress: [{ name: 'in', action: 'Drop' }] };
+  const closed = nodeState(
+    policy('ports', spec),
+    policy('host', { ingress: [{ name: 'in', action: 'Reject' }] }),
+  );
+  const off = Object.fromEntries(EXEMPTIONS.map((name) => [name, false])) as Config['exemptions'];
+  const answer = (flow: Partial<Flow>, config = OPEN) => {
+    const {
+      verdict,
+      policy: name,
+      exemption,
+    } = explain(closed, config)({ ...FLOW, traffic: 'NodePort', ...flow });
+    return [verdict, exemption ?? name].join(' ');
+  };
+
+  it('meet the rules for them alone, and other traffic the others', () => {
+    assert.equal(answer({}), 'Drop ports');
+    assert.equal(answer({ interfaceGroup: 9 }), 'Drop ports');
+    assert.equal(answer({ traffic: 'Host' }), 'Reject host');
+  });
+
+  it('are left alone from local pods and from the Node itself, whatever the configuration says', () => {
+    for (const config of [OPEN, { ...OPEN, exemptions: off }]) {
+      assert.equal(answer({ interfaceGroup: 'pods' }, config), 'Allow localPods');
+      assert.equal(answer({ interfaceGroup: 8 }, config), 'Allow localPods');
+      assert.equal(answer({ src: '192.0.2.1', dst: '203.0.113.9' }, config), 'Allow loopback');
+      assert.equal(answer({ src: '127.0.0.1' }, config), 'Allow loopback');
+      assert.equal(answer({ src: '192.0.2.2' }, config), 'Drop ports');
+    }
+  });
+
+  it('know no failsafe', () => {
+    const config: Config = {
+      ...OPEN,
+      failsafe: { ingress: [{ protocol: 'tcp', ports: [80, 80], peers: 'any' }], egress: [] },
+    };
+    assert.equal(answer({}, config), 'Drop ports');
+    assert.equal(answer({ traffic: 'Host' }, config), 'Allow ');
+  });
+});
