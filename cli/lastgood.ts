@@ -34,7 +34,7 @@ export function lastGood({ stateDir, node, manifests: paths, log }: LastGoodOpti
     state: state.save,
     manifests: (memory: object): void => manifests.save({ origin, memory }),
     async readState(): Promise<NodeState | null> {
-      const found = await state.read((text) => receive(parseLines(text)));
+      const found = await state.read(toNodeState);
       if (found !== null && found.node !== node) {
         log.warn('the last good state is of another node and is not used', { node, other: found.node });
         return null;
@@ -52,6 +52,11 @@ export function lastGood({ stateDir, node, manifests: paths, log }: LastGoodOpti
   };
 }
 
+/** What is in node-state.jsonl. */
+export function toNodeState(text: string): NodeState {
+  return receive(parseLines(text));
+}
+
 function stateText(state: NodeState): string {
   return [...snapshot(state)].map((message) => `${JSON.stringify(message)}\n`).join('');
 }
@@ -66,7 +71,7 @@ interface Saver<T> {
   flush(): Promise<void>;
 }
 
-function saver<T>(file: StateFile, toText: (value: T) => string, log: Log): Saver<T> {
+export function saver<T>(file: StateFile, toText: (value: T) => string, log: Log): Saver<T> {
   let waiting: T | null = null;
   let last: T | null = null;
   let written: string | null = null;

@@ -1,6 +1,8 @@
-import { Command, CommanderError, Option } from 'commander';
+import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
+import type { Cidr } from '../apis/address.ts';
 import { CommandError, EXIT, type ExitStatus } from './exit.ts';
 import { errorText } from './output.ts';
+import { toCidr, toTime } from './recordfilter.ts';
 
 /** The one `nodewall` command: arguments in, exit status out. Each action loads its code when it runs, so `--help` stays quick. */
 export async function run(argv: readonly string[]): Promise<ExitStatus> {
@@ -42,6 +44,9 @@ function build(done: Done): Command {
   addExplain(program, done);
   addAgent(program, done);
   addCleanup(program, done);
+  addInterfaces(program, done);
+  addRules(program, done);
+  addLog(program, done);
   addDump(program, done);
   addController(program);
   return program;
@@ -163,6 +168,95 @@ function addCleanup(program: Command, done: Done): void {
     .addOption(output('text', 'json'))
     .addHelpText('after', example('nodewall cleanup'))
     .action(async (options) => done(await (await import('./cleanup.ts')).cleanup(options)));
+}
+
+function addInterfaces(program: Command, done: Done): void {
+  program
+    .command('interfaces')
+    .description('Show the interfaces of this network namespace, the link group of each, and why.')
+    .addOption(config())
+    .addOption(stateDir())
+    .addOption(output('table', 'json'))
+    .addHelpText('after', example('nodewall interfaces'))
+    .action(async (options) => done(await (await import('./interfaces.ts')).interfaces(options)));
+}
+
+function addRules(program: Command, done: Done): void {
+  program
+    .command('rules')
+    .description('The rules in force on this Node, in evaluation order, with what each counted.')
+    .addOption(stateDir())
+    .addOption(config())
+    .addOption(new Option('--policy <name>', 'of this policy alone'))
+    .addOption(output('table', 'json'))
+    .addHelpText('after', example('nodewall rules', 'nodewall rules --policy protect-api -o json'))
+    .action(async (options) => done(await (await import('./rules.ts')).rulesCommand(options)));
+}
+
+function addLog(program: Command, done: Done): void {
+  program
+    .command('log')
+    .description(
+      'The record of rules with enableLogging and of Audit policies: who tried to connect, and what came of it.',
+    )
+    .argument(
+      '[file...]',
+      "records, oldest first; - is standard input; default: where the agent's configuration puts them",
+    )
+    .addOption(new Option('-f, --follow', 'go on with what comes, over rotations').default(false))
+    .addOption(stateDir())
+    .addOption(config())
+    .addOption(new Option('--policy <name>', 'of this policy'))
+    .addOption(new Option('--rule <name>', 'of rules of this name'))
+    .addOption(new Option('--tier <name>', 'of policies in this tier'))
+    .addOption(new Option('--verdict <verdict>', 'Allow, Drop, Reject or Pass'))
+    .addOption(new Option('--audit', 'only where nothing was enforced'))
+    .addOption(new Option('--direction <direction>', 'ingress or egress').choices(['ingress', 'egress']))
+    .addOption(new Option('--src <cidr>', 'from this address or CIDR').argParser(cidr))
+    .addOption(new Option('--dst <cidr>', 'to this address or CIDR').argParser(cidr))
+    .addOption(new Option('--port <number>', 'to this destination port').argParser(wholeNumber))
+    .addOption(new Option('--protocol <protocol>', 'tcp, udp, sctp, icmp, icmpv6, igmp or a number'))
+    .addOption(new Option('--interface <name>', 'by this interface, or one of this link group'))
+    .addOption(new Option('--label <label>', 'with this logLabel'))
+    .addOption(
+      new Option('--since <time>', 'not before: 30s, 10m, 2h, 7d ago, or a time (ISO 8601)').argParser(since),
+    )
+    .addOption(
+      new Option(
+        '-n, --lines <number>',
+        'the last ones alone (with --follow: 10 before it goes on)',
+      ).argParser(wholeNumber),
+    )
+    .addOption(output('text', 'json'))
+    .addHelpText(
+      'after',
+      example(
+        'nodewall log --follow --verdict Drop',
+        'nodewall log --audit --policy protect-api --since 24h -o json',
+        'journalctl -u nodewall -o cat | nodewall log - --port 22     # where log.file is stdout',
+      ),
+    )
+    .action(async (files, options) =>
+      done(await (await import('./records.ts')).recordsCommand(files, options)),
+    );
+}
+
+function cidr(text: string): Cidr {
+  const found = toCidr(text);
+  if (found === null)
+    throw new InvalidArgumentError('must be an address or a CIDR, as in 10.0.0.0/8 or fd00::1');
+  return found;
+}
+
+function wholeNumber(text: string): number {
+  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('must be a whole number');
+  return Number(text);
+}
+
+function since(text: string): number {
+  const time = toTime(text, Date.now());
+  if (time === null) throw new InvalidArgumentError('must be as in 10m, or 2026-11-21T15:00:00Z');
+  return time;
 }
 
 function addDump(program: Command, done: Done): void {

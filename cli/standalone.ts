@@ -13,6 +13,7 @@ import { hasErrors } from './load.ts';
 import type { Log } from './log.ts';
 import { nameOverlay } from './nameoverlay.ts';
 import { progress } from './progress.ts';
+import { recording } from './recording.ts';
 import { untilStopped } from './stopped.ts';
 import { watchKernel } from './watchkernel.ts';
 
@@ -45,13 +46,16 @@ export async function runStandalone({ options, manifests, config, log, kernel }:
       reports.enforced(result);
       Object.assign(outcome, { enforced: result, failure: null });
       saved.state(names.withoutNames(result.state));
+      records.enforced(result, reconciler.inForce());
     },
     failed(error, retryIn) {
       reports.failed(error, retryIn);
       outcome.failure = error;
     },
   };
-  const reconciler = new NodeRuleReconciler(kernel);
+  const interfaces = { nameOf: () => null, groupOf: () => null };
+  const records = recording({ options, config, log, kernel, interfaces });
+  const reconciler = new NodeRuleReconciler(kernel, { beforeLoss: records.beforeLoss });
   const enforcer = new Enforcer({
     reconciler,
     config,
@@ -68,9 +72,13 @@ export async function runStandalone({ options, manifests, config, log, kernel }:
     log,
     stateDir,
     once,
-    submit: (state) => enforcer.submit(state),
+    submit(state) {
+      records.learn(state);
+      enforcer.submit(state);
+    },
   });
   const stopWatching = once ? async () => {} : watchKernel({ reconciler, enforcer, log });
+  await records.start();
   const remembered = await saved.readManifests();
   const source = fileSource(manifests, { remembered, failsafe: config.failsafe.ingress });
   const compile = compiler();
@@ -121,6 +129,7 @@ export async function runStandalone({ options, manifests, config, log, kernel }:
     await source.close();
     await names.close();
     await enforcer.close();
+    await records.close();
     await saved.flush();
   }
 }

@@ -52,6 +52,7 @@ interface Trace {
 /** Packets to records. Times in milliseconds of one clock of the caller's; `wall` is microseconds since 1970. */
 export function recordReader({ node, interfaces, groupNames }: ReaderParts) {
   let rules = new Map<string, KnownRule>();
+  /** Where there are two or more Audit rules that one packet may meet. */
   let audited: ReadonlySet<string> = new Set();
   let trail: Trace[] = [];
   let unknown = 0;
@@ -122,8 +123,15 @@ export function recordReader({ node, interfaces, groupNames }: ReaderParts) {
         .filter(([, { goneAt }]) => now - goneAt < KEEP_GONE)
         .slice(-MAX_GONE);
       rules = new Map<string, KnownRule>([...gone, ...fresh]);
-      const audits = state.rules.filter(({ mode }) => mode === 'Audit').map(auditKey);
-      audited = new Set(audits.filter((key, i) => audits.indexOf(key) !== i));
+      const seen = new Set<string>();
+      const several = new Set<string>();
+      for (const rule of state.rules) {
+        if (rule.mode !== 'Audit') continue;
+        const key = auditKey(rule);
+        if (seen.has(key)) several.add(key);
+        seen.add(key);
+      }
+      audited = several;
       trail = [];
     },
     /** In the order in which the packets came. */

@@ -1,0 +1,112 @@
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { recordLines } from '../agent/record/recordfiles.ts';
+import { CommandError, EXIT, type ExitStatus } from './exit.ts';
+import { loadConfig } from './load.ts';
+import { print } from './output.ts';
+import { matches, type ReadRecord, type RecordFilter } from './recordfilter.ts';
+import { recordText } from './recordtext.ts';
+
+export interface RecordsOptions extends RecordFilter {
+  readonly follow: boolean;
+  readonly stateDir: string;
+  readonly config?: string;
+  readonly lines?: number;
+  readonly output: 'text' | 'json';
+}
+
+/** So many of what is there already are shown before a followed record goes on. */
+const BEFORE_FOLLOWING = 10;
+/** Lines that are printed at once. */
+const BUNCH = 256;
+
+/** `nodewall log`: the records that match, oldest first. */
+export async function recordsCommand(files: readonly string[], options: RecordsOptions): Promise<ExitStatus> {
+  const paths = files.length > 0 ? files : [await recordFile(options)];
+  if (options.follow && (paths.length > 1 || paths[0] === '-')) {
+    throw new CommandError(EXIT.usage, '--follow takes one file; standard input is followed without it');
+  }
+  const last = options.lines ?? (options.follow ? BEFORE_FOLLOWING : undefined);
+  const out = printer(last);
+  let shown = 0;
+  let bad = 0;
+  for (const [i, path] of paths.entries()) {
+    for await (const line of linesOf(path, options.follow)) {
+      if (line === null && i === paths.length - 1) await out.caughtUp();
+      if (line === null) continue;
+      const record = toRecord(line);
+      if (record === null) bad++;
+      else if (matches(record, options)) {
+        shown++;
+        await out.add(options.output === 'json' ? `${line}\n` : `${recordText(record)}\n`);
+      }
+    }
+  }
+  if (bad > 0) process.stderr.write(`${bad} lines were no records and are left out\n`);
+  if (shown === 0) process.stderr.write(`no record matches in ${paths.join(', ')}\n`);
+  return EXIT.done;
+}
+
+/** Prints lines in bunches, of those before `caughtUp` the last ones alone where asked for, and each at once after it. */
+function printer(last: number | undefined) {
+  let held: string[] = [];
+  let isCaughtUp = false;
+  async function flush(): Promise<void> {
+    if (held.length > 0) await print(held.join(''));
+    held = [];
+  }
+  return {
+    async add(line: string): Promise<void> {
+      held.push(line);
+      if (isCaughtUp || (last === undefined && held.length >= BUNCH)) await flush();
+      else if (last !== undefined && held.length > last + BUNCH) held = held.slice(held.length - last);
+    },
+    async caughtUp(): Promise<void> {
+      isCaughtUp = true;
+      if (last !== undefined) held = held.slice(Math.max(0, held.length - last));
+      await flush();
+    },
+  };
+}
+
+async function* linesOf(path: string, follow: boolean): AsyncGenerator<string | null> {
+  try {
+    if (path !== '-') yield* recordLines(path, { follow });
+    else {
+      // Each is shown as it comes.
+      yield null;
+      yield* createInterface({ input: process.stdin });
+    }
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    const isRefused = code === 'EACCES' || code === 'EPERM';
+    throw new CommandError(
+      isRefused ? EXIT.refused : EXIT.invalid,
+      `${message}${isRefused ? '; records are for root' : ''}`,
+      { cause: error },
+    );
+  }
+}
+
+/** Where the agent writes them. */
+async function recordFile({ stateDir, config }: RecordsOptions): Promise<string> {
+  const { file } = (await loadConfig(config)).log;
+  if (file === 'stdout') {
+    throw new CommandError(
+      EXIT.usage,
+      "log.file is stdout: the records are where the agent's standard output goes; give that FILE, or - for standard input",
+    );
+  }
+  return file === '' ? join(stateDir, 'records.jsonl') : file;
+}
+
+function toRecord(line: string): ReadRecord | null {
+  try {
+    const value: unknown = JSON.parse(line);
+    const isRecord = typeof value === 'object' && value !== null && 'time' in value && 'node' in value;
+    return isRecord ? value : null;
+  } catch {
+    // Counted: half a line of a crash, or another program's.
+    return null;
+  }
+}

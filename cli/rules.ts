@@ -1,0 +1,113 @@
+import { readTable } from '../agent/apply/kernel.ts';
+import { stateFile } from '../agent/receive/statefile.ts';
+import { type Accounting, accounting, type RuleTotals } from '../agent/record/accounting.ts';
+import type { CompiledRule, NodeState } from '../apis/compiled.ts';
+import { CommandError, EXIT, type ExitStatus } from './exit.ts';
+import { withKernel } from './kernel.ts';
+import { toNodeState } from './lastgood.ts';
+import { loadConfig } from './load.ts';
+import { json, print, table } from './output.ts';
+
+interface RulesOptions {
+  readonly stateDir: string;
+  readonly config?: string;
+  readonly policy?: string;
+  readonly output: 'table' | 'json';
+}
+
+/** `nodewall rules`: the rules in force and what they counted. */
+export async function rulesCommand(options: RulesOptions): Promise<ExitStatus> {
+  await loadConfig(options.config);
+  const state = await readState(options.stateDir);
+  const accounts = await readAccounts(options.stateDir);
+  await readKernel(accounts);
+  const totals = accounts.totals();
+  const rules = state.rules
+    .filter(({ source }) => options.policy === undefined || source.policy === options.policy)
+    .map((rule) => toRow(rule, totals.get(rule.id)));
+  if (options.output === 'json') await print(json({ node: state.node, rules }));
+  else await print(rules.length === 0 ? `No rule is in force on ${state.node}.\n` : toTable(rules));
+  return EXIT.done;
+}
+
+type Row = ReturnType<typeof toRow>;
+
+function toRow({ id, source, tier, action, mode, traffic }: CompiledRule, totals: RuleTotals | undefined) {
+  const { direction, policy, apiGroup, rule, ruleIndex } = source;
+  const { packets = 0, bytes = 0, lastHit = null } = totals ?? {};
+  return {
+    id,
+    direction,
+    tier,
+    policy,
+    apiGroup,
+    rule,
+    ruleIndex,
+    action,
+    mode,
+    traffic,
+    packets,
+    bytes,
+    lastHit,
+  };
+}
+
+function toTable(rules: readonly Row[]): string {
+  const header = ['#', 'direction', 'tier', 'policy/rule', 'action', 'packets', 'bytes', 'last hit'];
+  const rows = rules.map((row, i) => [
+    String(i + 1),
+    row.traffic === 'Host' ? row.direction : `${row.direction} ${row.traffic}`,
+    row.tier,
+    `${row.policy}/${row.rule}`,
+    row.mode === 'Audit' ? `${row.action} (audit)` : row.action,
+    String(row.packets),
+    String(row.bytes),
+    row.lastHit === null ? 'never' : row.lastHit.replace(/\.\d+Z$/, 'Z'),
+  ]);
+  return table(header, rows);
+}
+
+async function readState(stateDir: string): Promise<NodeState> {
+  const text = await readFile(stateDir, 'node-state.jsonl');
+  if (text !== null) return toNodeState(text);
+  throw new CommandError(
+    EXIT.invalid,
+    `${stateDir} holds no state: start the agent (nodewall agent), or give the --state-dir that it has`,
+  );
+}
+
+async function readAccounts(stateDir: string): Promise<Accounting> {
+  const text = await readFile(stateDir, 'counters.json');
+  return text === null ? accounting() : accounting(JSON.parse(text));
+}
+
+async function readFile(stateDir: string, name: string): Promise<string | null> {
+  try {
+    return await stateFile(stateDir, name).read();
+  } catch (error) {
+    const { message, cause } = error as Error;
+    const isRefused = (cause as NodeJS.ErrnoException | undefined)?.code === 'EACCES';
+    throw new CommandError(
+      isRefused ? EXIT.refused : EXIT.invalid,
+      isRefused ? `${message}: this needs root` : message,
+      { cause: error },
+    );
+  }
+}
+
+/** What was counted since the agent last saved it. */
+async function readKernel(accounts: Accounting): Promise<void> {
+  try {
+    const found = await withKernel(readTable);
+    if (found === null) {
+      process.stderr.write('nodewall: nothing is enforced here; the counts are those that were saved\n');
+      return;
+    }
+    accounts.read(found, new Date().toISOString());
+  } catch (error) {
+    if (!(error instanceof CommandError)) throw error;
+    process.stderr.write(
+      `nodewall: the counts are those that were saved, up to 30 s ago: ${error.message}\n`,
+    );
+  }
+}
