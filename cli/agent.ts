@@ -2,6 +2,7 @@ import type { Config } from '../apis/config.ts';
 import { agentLock } from './agentlock.ts';
 import type { AgentOptions } from './agentoptions.ts';
 import { CommandError, EXIT, type ExitStatus } from './exit.ts';
+import { keepInterfaceGroups, releaseInterfaceGroups } from './interfacegroups.ts';
 import { loadAddon, withKernel } from './kernel.ts';
 import { loadConfig } from './load.ts';
 import { createLog, type Log } from './log.ts';
@@ -21,9 +22,15 @@ export async function agentCommand(options: AgentOptions): Promise<ExitStatus> {
   const release = await agentLock(options.stateDir).take();
   try {
     log.info('starting', { node: options.node, manifests, stateDir: options.stateDir, enabled, config });
-    if (!enabled) return await disabled(options, log);
+    if (!enabled) return await disabled(options, config, log);
     const { runStandalone } = await import('./standalone.ts');
-    return await withKernel((kernel) => runStandalone({ options, manifests, config, log, kernel }));
+    // Before the first rule is applied: what it exempts must be in its group.
+    const interfaces = await keepInterfaceGroups({ options, config, log });
+    try {
+      return await withKernel((kernel) => runStandalone({ options, manifests, config, log, kernel }));
+    } finally {
+      await interfaces.close();
+    }
   } finally {
     release();
   }
@@ -47,10 +54,11 @@ function isEnabled(gates: string | undefined, config: Config): boolean {
 }
 
 /** Gate off: nothing is enforced and the table goes. The process stays, as a service manager expects of it. */
-async function disabled(options: AgentOptions, log: Log): Promise<ExitStatus> {
+async function disabled(options: AgentOptions, config: Config, log: Log): Promise<ExitStatus> {
   const { removeTable } = await import('../agent/apply/remove.ts');
   const removed = await withKernel(removeTable);
-  log.info('disabled', { node: options.node, removed, gate: 'NodeNetworkPolicy=false' });
+  const { interfaces } = await releaseInterfaceGroups(options.stateDir, config, log);
+  log.info('disabled', { node: options.node, removed, interfaces, gate: 'NodeNetworkPolicy=false' });
   if (!options.once) await untilStopped();
   return EXIT.done;
 }

@@ -1,6 +1,7 @@
 import { removeTable } from '../agent/apply/remove.ts';
 import { agentLock } from './agentlock.ts';
 import { CommandError, EXIT, type ExitStatus } from './exit.ts';
+import { releaseInterfaceGroups } from './interfacegroups.ts';
 import { withKernel } from './kernel.ts';
 import { loadConfig } from './load.ts';
 import { json, print } from './output.ts';
@@ -12,7 +13,7 @@ interface CleanupOptions {
 }
 
 export async function cleanup(options: CleanupOptions): Promise<ExitStatus> {
-  await loadConfig(options.config);
+  const config = await loadConfig(options.config);
   const running = await agentLock(options.stateDir).holder();
   if (running !== null) {
     throw new CommandError(
@@ -20,8 +21,17 @@ export async function cleanup(options: CleanupOptions): Promise<ExitStatus> {
       `an agent runs here (process ${running}) and would put its rules back; stop it first`,
     );
   }
-  const removed = await withKernel(removeTable);
-  const text = removed ? 'Removed table inet nodewall.\n' : 'Nothing of nodewall is in the kernel.\n';
-  await print(options.output === 'json' ? json({ removed: removed ? ['table inet nodewall'] : [] }) : text);
+  const warn = (message: string, fields: object = {}): void =>
+    void process.stderr.write(`${[message, ...Object.values(fields)].join(': ')}\n`);
+  const { interfaces } = await releaseInterfaceGroups(options.stateDir, config, { warn });
+  const removed = [
+    ...((await withKernel(removeTable)) ? ['table inet nodewall'] : []),
+    ...interfaces.map((name) => `group of interface ${name}`),
+  ];
+  const text =
+    removed.length === 0
+      ? 'Nothing of nodewall is in the kernel.\n'
+      : removed.map((what) => `Removed ${what}.\n`).join('');
+  await print(options.output === 'json' ? json({ removed }) : text);
   return EXIT.done;
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Link } from 'nftables-napi';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
-import { classifier, type Held, type Reason, reasonText } from './classify.ts';
+import { classifier, type Held, type Reason, reasonText, unknownMatches } from './classify.ts';
 import { CNIS, PRESETS } from './presets.ts';
 
 const BARE: Link = {
@@ -189,6 +189,15 @@ describe('classify', () => {
       const none = { interfaceGroups: { pods: 0, clusternet: 9 } };
       assert.deepEqual(decide([{ ...BARE, ...outward }], { config: none }), ['0 none']);
     });
+  });
+
+  it('names what the configuration says in vain', () => {
+    assert.deepEqual(unknownMatches(DEFAULT_CONFIG), []);
+    const interfaceMatches = { pods: ['kind:vlan', 'cni:calico', 'x*'], lan: ['cni:calcio'] };
+    const [kind, cni, ...more] = unknownMatches({ interfaceMatches });
+    assert.match(kind ?? '', /^interfaceGroups.pods.match: kind:vlan is not known: kind:veth, kind:bridge$/);
+    assert.match(cni ?? '', /^interfaceGroups.lan.match: cni:calcio is not known: cni:\*, .*cni:calico/);
+    assert.deepEqual(more, []);
   });
 
   it('says why in words', () => {

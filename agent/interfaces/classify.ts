@@ -1,6 +1,6 @@
 import type { Link } from 'nftables-napi';
 import type { Config } from '../../apis/config.ts';
-import { PAIR_KINDS, PRESETS, type Preset } from './presets.ts';
+import { CNIS, PAIR_KINDS, PRESETS, type Preset } from './presets.ts';
 
 /** What nodewall set: a link of this index and name has this group from us. */
 export interface Held {
@@ -68,6 +68,23 @@ export function groupNames({ interfaceGroups }: Pick<Config, 'interfaceGroups'>)
 export function groupName(config: Pick<Config, 'interfaceGroups'>, number: number): string | null {
   if (number === 0) return null;
   return groupNames(config).find((name) => config.interfaceGroups[name] === number) ?? null;
+}
+
+/** Words of the configuration that match nothing, and what would. */
+export function unknownMatches({ interfaceMatches }: Pick<Config, 'interfaceMatches'>): string[] {
+  const problems: string[] = [];
+  for (const [group, words] of Object.entries(interfaceMatches)) {
+    for (const word of words) {
+      const [, what, name = ''] = /^(cni|kind):(.*)$/.exec(word) ?? [];
+      const known = what === 'cni' ? ['*', ...CNIS] : what === 'kind' ? ['veth', 'bridge'] : [name];
+      if (!known.includes(name)) {
+        problems.push(
+          `interfaceGroups.${group}.match: ${word} is not known: ${what}:${known.join(`, ${what}:`)}`,
+        );
+      }
+    }
+  }
+  return problems;
 }
 
 /** Why, for people. */
