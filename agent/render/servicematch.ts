@@ -1,6 +1,6 @@
 import { BITS, parseAddress } from '../../apis/address.ts';
 import type { PortRange, Service } from '../../apis/compiled.ts';
-import { ALL_PORTS, boundaries, unionPorts } from './ports.ts';
+import { ALL_PORTS, boundaries, portCount, unionPorts } from './ports.ts';
 import type { L4Protocol, Match, PortProtocol, PortTuple } from './ruleset.ts';
 
 type PortService = Extract<Service, { readonly protocol: PortProtocol }>;
@@ -56,18 +56,22 @@ export function serviceMatches(services: readonly Service[]): Match[][] {
 export function originalServiceMatches(services: readonly Service[]): Match[][] {
   const isPorts = (service: Service): service is PortService =>
     service.protocol === 'tcp' || service.protocol === 'udp' || service.protocol === 'sctp';
+  const isWhole = (service: PortService) => service.ports === undefined && service.sourcePorts === undefined;
   const ports = services.filter(isPorts);
-  const others = services.filter((service) => !isPorts(service));
-  const groups = Map.groupBy(ports, ({ protocol, sourcePorts }) => JSON.stringify([protocol, sourcePorts]));
-  const found = [...groups.values()].map((group): Match[] => {
+  const whole = new Set(ports.filter(isWhole).map(({ protocol }) => protocol));
+  const rest = services.filter((service) => !isPorts(service) || isWhole(service));
+  const some = ports.filter(({ protocol }) => !whole.has(protocol));
+  const groups = Map.groupBy(some, ({ protocol, sourcePorts }) => JSON.stringify([protocol, sourcePorts]));
+  const found = [...groups.values()].flatMap((group): Match[][] => {
     const ranges = unionPorts(group.map((service) => service.ports ?? ALL_PORTS));
-    const { protocol, sourcePorts } = group[0] as PortService;
+    const [first] = group;
+    if (first === undefined) return [];
+    const { protocol, sourcePorts } = first;
     const source = sourcePorts === undefined ? [] : [port(protocol, 'sport', [sourcePorts])];
-    const every = ranges[0]?.[0] === 0 && ranges[0][1] === 65535;
-    if (!every) return [...source, { match: 'originalPort', protocol, ranges }];
-    return source.length > 0 ? source : [{ match: 'l4proto', protocols: [protocol] }];
+    const everyPort = portCount(ranges) === portCount([ALL_PORTS]);
+    return [everyPort ? source : [...source, { match: 'originalPort', protocol, ranges }]];
   });
-  return found.length > 0 && others.length === 0 ? found : [...found, ...serviceMatches(others)];
+  return services.length > 0 && rest.length === 0 ? found : [...found, ...serviceMatches(rest)];
 }
 
 /** Drops a type with a code where the type with every code is there too: elements of a set may not overlap. */

@@ -1,6 +1,6 @@
 import { type Cidr, type Family, parseCidr } from '../../apis/address.ts';
 import type { CompiledRule } from '../../apis/compiled.ts';
-import type { Config, Exemption } from '../../apis/config.ts';
+import { type Config, EXEMPTIONS, type Exemption } from '../../apis/config.ts';
 import { shortHash } from '../../apis/hash.ts';
 import { toCidrs, toInterval, union } from '../../apis/interval.ts';
 import type { Direction } from '../../apis/objects.ts';
@@ -129,7 +129,7 @@ function chain(name: string, base: BaseChain | null, rules: readonly NftRule[]):
 }
 
 function exemptions(direction: Direction, config: Config): NftRule[] {
-  const names = (Object.keys(EXEMPTION_MATCHES) as Exemption[]).filter((name) => config.exemptions[name]);
+  const names = EXEMPTIONS.filter((name) => config.exemptions[name]);
   return names.flatMap((name) =>
     EXEMPTION_MATCHES[name](direction, config).map((matches) =>
       accept(matches, comment(`exemption ${name}`)),

@@ -15,4 +15,4 @@ export const ALL_FEATURES = [
 export type Feature = (typeof ALL_FEATURES)[number];
 
 /** What the program can do so far: the default. */
-export const CURRENT_FEATURES: readonly Feature[] = [];
+export const CURRENT_FEATURES: readonly Feature[] = ALL_FEATURES;

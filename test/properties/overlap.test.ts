@@ -27,7 +27,7 @@ describe('overlapping port ranges', function () {
 
   it('never change which rule decides, and stay bounded', function () {
     check(this, 60, RULES, (rules) => {
-      const state = stateOf(rules);
+      const state = toState(rules);
       const indexed = render(state, DEFAULT_CONFIG);
       const walk = tracer(indexed);
       for (const port of portsAround(rules)) {

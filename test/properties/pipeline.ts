@@ -3,7 +3,9 @@ import { render } from '../../agent/render/render.ts';
 import type { Ruleset } from '../../agent/render/ruleset.ts';
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config, Dispatch } from '../../apis/config.ts';
+import { DEFAULT_CONFIG as DEFAULT_CONFIG_TMP } from '../../apis/config.ts';
 import { parseConfig } from '../../apis/config-file.ts';
+import { fixedNames, nameResolver } from '../../apis/names.ts';
 import type { ClusterObject, ClusterObjects } from '../../apis/objects.ts';
 import { validateObject } from '../../apis/validate/object.ts';
 import { compile } from '../../controller/compile/compile.ts';
@@ -39,11 +41,20 @@ export function toClusterObjects(raw: readonly object[]): ClusterObjects {
 export function toConfig(written: OracleConfig): Config {
   const { config, problems } = parseConfig(stringify(written), 'config.yaml');
   if (config === null) throw new Error(`rejected: ${JSON.stringify(problems)}\n${JSON.stringify(written)}`);
-  return config;
+  return { ...DEFAULT_CONFIG_TMP, ...config };
 }
 
-export function toState(objects: readonly object[], node: string): NodeState {
-  return nodeView(compile(toClusterObjects(objects)), node);
+/** @param names what fqdn peers resolve to, as in `--names` */
+export function toState(
+  objects: readonly object[],
+  node: string,
+  names: Readonly<Record<string, readonly string[]>> = {},
+): NodeState {
+  const state = nodeView(compile(toClusterObjects(objects)), node);
+  const lower = Object.entries(names).map(([name, addresses]) => {
+    return [name.toLowerCase().replace(/\.$/, ''), addresses] as const;
+  });
+  return nameResolver()(state, fixedNames(new Map(lower)));
 }
 
 export function renderBoth(state: NodeState, config: Config): Record<Dispatch, Ruleset> {

@@ -113,7 +113,16 @@ function events(objects: readonly object[]): fc.Arbitrary<FileEvent[]> {
 function replay(happened: readonly FileEvent[]): ClusterObjects {
   const files = new Map<string, ReadFile>();
   let memory: Memory = NO_MEMORY;
-  let objects: ClusterObjects = { nodes: [], namespaces: [], pods: [], tiers: [], policies: [] };
+  let objects: ClusterObjects = {
+    nodes: [],
+    namespaces: [],
+    pods: [],
+    services: [],
+    endpointSlices: [],
+    groups: [],
+    tiers: [],
+    policies: [],
+  };
   for (const { file, objects: written } of happened) {
     if (written === null) files.delete(file);
     else files.set(file, read(file, written, files.get(file)));

@@ -160,7 +160,9 @@ function kindOf(service: CompiledRule['services'][number]): string {
 
 /** nft can't put the port before NAT into a concatenation. */
 function originalKindOf(service: CompiledRule['services'][number]): string {
-  if (!('sourcePorts' in service || 'ports' in service)) return kindOf(service);
+  if (!('sourcePorts' in service || 'ports' in service)) {
+    return kindOf(service) === 'ports' ? 'whole protocols' : kindOf(service);
+  }
   return JSON.stringify([service.protocol, service.sourcePorts]);
 }
 
