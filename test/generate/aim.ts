@@ -5,6 +5,7 @@ import { toCluster } from '../oracle/cluster.ts';
 import type { FailsafeEntry, Names, OracleConfig } from '../oracle/config.ts';
 import type { Endpoint } from '../oracle/endpoint.ts';
 import { protocolNumbers } from '../oracle/flow.ts';
+import { toGroupTest } from '../oracle/group.ts';
 import { groupNumber } from '../oracle/interfacegroup.ts';
 import type {
   GroupManifest,
@@ -15,7 +16,10 @@ import type {
   ProtocolManifest,
   RuleManifest,
 } from '../oracle/manifest.ts';
+import { apiGroupOf, policyApiVersions } from '../oracle/manifest.ts';
 import { resolveName } from '../oracle/name.ts';
+import type { OracleRule } from '../oracle/rule.ts';
+import { toRules } from '../oracle/rule.ts';
 import { shift } from './address.ts';
 
 const directions = ['ingress', 'egress'] as const;
@@ -46,6 +50,7 @@ export interface Aim {
 /** What a scenario's policies are read against. */
 export interface AimContext {
   objects: object[];
+  cluster: Cluster;
   groups: GroupManifest[];
   names: Names;
   config: OracleConfig;
@@ -57,31 +62,39 @@ export function noAim(direction: Aim['direction']): Aim {
   return { direction, traffic: 'Host', ...lists };
 }
 
-/** The aims of all rules. */
-export function toRuleAims(context: AimContext, policies: PolicyManifest[]): Aim[] {
-  const cluster = toCluster(context.objects);
-  const known = knownAddresses(context.objects);
-  return policies.flatMap(({ spec }) =>
+/** The aims of all rules; those of the rules that apply to the Node twice more, since only they decide anything. */
+export function toRuleAims(context: AimContext, policies: PolicyManifest[], node: string): Aim[] {
+  const { cluster } = context;
+  const known = knownAddresses(cluster);
+  const toAim = ({ direction, traffic, manifest }: AimedRule): Aim => {
+    const peers = (direction === 'ingress' ? manifest.from : manifest.to) ?? [];
+    return {
+      direction,
+      traffic,
+      ports: manifest.ports ?? [],
+      protocols: manifest.protocols ?? [],
+      addresses: peers.flatMap((peer) => peerAddresses(peer, known, context)),
+      interfaceGroups: peers.flatMap((peer) => spellings(peer.interfaceGroup, context.config)),
+      endpoints: toEndpoints(manifest, cluster),
+    };
+  };
+  const all = policies.flatMap(({ spec }) =>
     directions.flatMap((direction) =>
-      (spec[direction] ?? []).map((rule): Aim => {
-        const peers = (direction === 'ingress' ? rule.from : rule.to) ?? [];
-        return {
-          direction,
-          traffic: spec.traffic === 'NodePort' ? 'NodePort' : 'Host',
-          ports: rule.ports ?? [],
-          protocols: rule.protocols ?? [],
-          addresses: peers.flatMap((peer) => peerAddresses(peer, known, context)),
-          interfaceGroups: peers.flatMap((peer) => spellings(peer.interfaceGroup, context.config)),
-          endpoints: toEndpoints(rule, cluster),
-        };
+      (spec[direction] ?? []).map((manifest): AimedRule => {
+        return { direction, traffic: spec.traffic === 'NodePort' ? 'NodePort' : 'Host', manifest };
       }),
     ),
   );
+  const found = cluster.nodes.find(({ name }) => name === node);
+  const applied = found === undefined ? [] : toRules({ ...context, node: found }).map(toAim);
+  return [...all.map(toAim), ...applied, ...applied];
 }
 
+type AimedRule = Pick<OracleRule, 'direction' | 'traffic' | 'manifest'>;
+
 /** The aims of the failsafe lists; the default list's ports where the configuration replaces none. */
-export function toFailsafeAims(objects: object[], config: OracleConfig): Aim[] {
-  const nodes = toCluster(objects).nodes.flatMap(({ addresses }) => addresses.map(formatAddress));
+export function toFailsafeAims({ nodes: all }: Cluster, config: OracleConfig): Aim[] {
+  const nodes = all.flatMap(({ addresses }) => addresses.map(formatAddress));
   return directions.flatMap((direction) =>
     (config.failsafe?.[direction] ?? defaultFailsafe).map(({ peers, ...port }) => ({
       ...noAim(direction),
@@ -92,8 +105,7 @@ export function toFailsafeAims(objects: object[], config: OracleConfig): Aim[] {
 }
 
 /** Every address that Nodes and pods have. */
-export function knownAddresses(objects: object[]): string[] {
-  const { nodes, pods } = toCluster(objects);
+export function knownAddresses({ nodes, pods }: Cluster): string[] {
   return [...nodes, ...pods].flatMap(({ addresses }) => addresses.map(formatAddress));
 }
 
@@ -103,21 +115,24 @@ export function addressesOfNode(objects: object[], name: string): string[] {
   return (node?.addresses ?? []).map(formatAddress);
 }
 
-function peerAddresses(peer: PeerManifest, known: string[], { groups, names }: AimContext): string[] {
+function peerAddresses(peer: PeerManifest, known: string[], context: AimContext): string[] {
   if (peer.ipBlock !== undefined) return blockEdges(peer.ipBlock);
   if (peer.interfaceGroup !== undefined) return [];
-  if (peer.fqdn !== undefined) return resolveName(peer.fqdn, names).flatMap(around);
-  return peer.group === undefined ? known : groupAddresses(peer.group, known, groups);
+  if (peer.fqdn !== undefined) return resolveName(peer.fqdn, context.names).flatMap(around);
+  return peer.group === undefined ? known : groupAddresses(peer.group, known, context);
 }
 
 /** Of every group of that name, in whichever API group: a flow towards the wrong one is a near miss. */
-function groupAddresses(name: string, known: string[], groups: GroupManifest[]): string[] {
-  const specs = groups.filter(({ metadata }) => metadata.name === name).map(({ spec }) => spec);
-  return specs.flatMap(({ ipBlocks, childGroups }) => {
-    if (childGroups !== undefined)
-      return childGroups.flatMap((child) => groupAddresses(child, known, groups));
-    return ipBlocks === undefined ? known : ipBlocks.flatMap(blockEdges);
-  });
+function groupAddresses(name: string, known: string[], context: AimContext): string[] {
+  const { objects, cluster, groups } = context;
+  const named = (one: string) => groups.filter(({ metadata }) => metadata.name === one);
+  const all = named(name).flatMap((group) => [group, ...(group.spec.childGroups ?? []).flatMap(named)]);
+  const tests = policyApiVersions.map((version) => toGroupTest(objects, cluster, name, apiGroupOf(version)));
+  const isMember = (text: string) => {
+    const address = parseAddress(text);
+    return address !== undefined && tests.some((test) => test(address));
+  };
+  return [...known.filter(isMember), ...all.flatMap(({ spec }) => (spec.ipBlocks ?? []).flatMap(blockEdges))];
 }
 
 function toEndpoints(rule: RuleManifest, { services }: Cluster): Aim['endpoints'] {

@@ -48,7 +48,7 @@ export function exemptTraffic(own: string[], features: ReadonlySet<Feature>): fc
     [2, multicast],
     [2, dhcp()],
     [2, localPods],
-    [features.has('nodePort') ? 2 : 0, leftAlone],
+    [features.has('nodePort') ? 1 : 0, leftAlone],
   );
 }
 

@@ -29,7 +29,7 @@ export function flow(targets: FlowTargets): fc.Arbitrary<Flow> {
   const aims = targets.ruleAims.length === 0 ? plain : targets.ruleAims;
   const isSendable = targets.plan !== undefined;
   const aimed = weighted([6, oneOf(aims)], [1, oneOf(rest)])
-    .chain(atEndpoint)
+    .chain((aim) => atEndpoint(targets, aim))
     .chain((aim) =>
       weighted([5, trafficAt(aim, isSendable)], [1, anyTraffic(isSendable)]).chain((traffic) =>
         toFlow(targets, aim, traffic),
@@ -46,11 +46,13 @@ export function flow(targets: FlowTargets): fc.Arbitrary<Flow> {
 }
 
 /** One of the endpoints where the rule has any: as a rule with its own port, else with another's. */
-function atEndpoint(aim: Aim): fc.Arbitrary<Aim> {
-  if (aim.endpoints.length === 0) return fc.constant(aim);
-  const endpoint = oneOf(aim.endpoints);
+function atEndpoint({ plan }: FlowTargets, aim: Aim): fc.Arbitrary<Aim> {
+  const clients = plan?.clientAddresses.flatMap(({ v4, v6 }) => [canonical(v4), canonical(v6)]);
+  const usable = aim.endpoints.filter(({ address }) => clients?.includes(canonical(address)) ?? true);
+  if (usable.length === 0) return fc.constant({ ...aim, endpoints: [] });
+  const endpoint = oneOf(usable);
   return fc.tuple(endpoint, weighted([5, fc.constant(undefined)], [1, endpoint])).map(([one, other]) => {
-    return { ...aim, addresses: [one.address], ports: [(other ?? one).port] };
+    return { ...aim, endpoints: usable, addresses: [one.address], ports: [(other ?? one).port] };
   });
 }
 
@@ -129,14 +131,16 @@ function remoteEnd({ known, plan }: FlowTargets, aim: Aim, family: 4 | 6): fc.Ar
     const clients = plan.clientAddresses.map(({ v4, v6 }) => (family === 4 ? v4 : v6));
     const meant = clients.filter((text) => aim.addresses.map(canonical).includes(canonical(text)));
     const anyone = oneOf(clients);
-    return meant.length === 0 ? anyone : weighted([3, oneOf(meant)], [2, anyone]);
+    return meant.length === 0
+      ? anyone
+      : weighted([aim.endpoints.length > 0 ? 16 : 3, oneOf(meant)], [2, anyone]);
   }
   if (aim.endpoints.length > 0 && ofFamily(aim.addresses).length > 0) {
     return weighted([8, oneOf(ofFamily(aim.addresses))], [1, addressNear(toPool(), family)]);
   }
   const [edges, members] = [ofFamily(aim.addresses), ofFamily(known)];
   const options: [number, fc.Arbitrary<string>][] = [[3, addressNear(toPool(), family)]];
-  if (edges.length > 0) options.push([10, oneOf(edges)]);
+  if (edges.length > 0) options.push([14, oneOf(edges)]);
   if (members.length > 0) {
     options.push([4, oneOf(members)], [1, oneOf(members).map((text) => shift(text, 1))]);
   }

@@ -64,7 +64,7 @@ function spec(plan?: AddressPlan): fc.Arbitrary<GroupSpec> {
     [1, fc.record({ podSelector, namespaceSelector })],
     [1, fc.record({ nodeSelector: selectorOver(nodeLabels) })],
     [4, fc.record({ ipBlocks })],
-    [3, fc.record({ serviceReference: serviceReference() })],
+    [4, fc.record({ serviceReference: serviceReference() })],
   );
 }
 

@@ -26,7 +26,7 @@ function peer({ direction, isAntrea, scope }: RuleContext): fc.Arbitrary<PeerMan
   if (features.has('group')) kinds.push([7, fc.record({ group: oneOf(namesOf(groups)) })]);
   if (features.has('fqdn') && direction === 'egress') kinds.push([6, fc.record({ fqdn: fqdn() })]);
   if (features.has('interfaceGroup') && !isAntrea) {
-    kinds.push([6, fc.record({ interfaceGroup: oneOf(interfaceGroups) })]);
+    kinds.push([7, fc.record({ interfaceGroup: oneOf(interfaceGroups) })]);
   }
   return weighted(...kinds);
 }

@@ -14,13 +14,16 @@ import { oracle } from '../oracle/oracle.ts';
 import type { AddressPlan } from './address.ts';
 import { addressesOfNode } from './aim.ts';
 import type { Scenario } from './scenario.ts';
-import { objectsToYaml, sampleScenario } from './scenario.ts';
+import { ALL_FEATURES, objectsToYaml, sample, sampleScenario } from './scenario.ts';
 
-const sampleCount = 500;
 const size = 8;
 const plan: AddressPlan = {
   nodeAddresses: [{ v4: '10.77.0.1', v6: 'fd77::1' }],
-  clientAddresses: [2, 3, 4, 5].map((host) => ({ v4: `10.77.0.${host}`, v6: `fd77::${host}` })),
+  clientAddresses: [0, 8, 9, 0].map((group, index) => ({
+    v4: `10.77.0.${index + 2}`,
+    v6: `fd77::${index + 2}`,
+    group,
+  })),
 };
 
 /** The families each protocol runs over. */
@@ -119,16 +122,21 @@ function product(...lists: string[][]): string[] {
   );
 }
 
-for (const [title, given] of [
-  ['generated scenarios', undefined],
-  ['generated scenarios of a kernel test', plan],
+/** Rules decide less often in the whole language: Pass and Audit take flows from them. */
+for (const [title, given, features, sampleCount, bound] of [
+  ['generated scenarios', undefined, [], 500, 0.45],
+  ['generated scenarios of a kernel test', plan, [], 500, 0.55],
+  ['generated scenarios of the whole language', undefined, ALL_FEATURES, 300, 0.33],
+  ['generated scenarios of the whole language, of a kernel test', plan, ALL_FEATURES, 300, 0.45],
 ] as const) {
   describe(title, function () {
     this.timeout(60_000);
     let samples: Scenario[] = [];
     let judged: Judged[] = [];
     before(() => {
-      samples = Array.from({ length: sampleCount }, (_, seed) => sampleScenario(seed, size, given));
+      samples = Array.from({ length: sampleCount }, (_, seed) =>
+        sample(seed, { size, plan: given, features }),
+      );
       judged = samples.flatMap(judge);
     });
 
@@ -142,6 +150,11 @@ for (const [title, given] of [
         decided.map(({ flow, answer }) => `${answer.verdict} ${serviceOf(flow)} ${flow.direction}`),
       );
       assertCovered(product(actions, services, directions), seen);
+    });
+
+    it(`decide by rule in at least ${bound * 100} % of all flows`, () => {
+      const decided = judged.filter(({ answer }) => answer.reason === 'rule').length;
+      assert.ok(decided >= bound * judged.length, `${decided} of ${judged.length}`);
     });
 
     it('give every reason in both directions', () => {
@@ -172,6 +185,10 @@ for (const [title, given] of [
 
     it('hold valid rules only', () => {
       for (const policy of samples.flatMap(policiesOf)) assertValid(policy);
+    });
+
+    it('keep what only we have out of the other API group, and every form where it belongs', () => {
+      for (const policy of samples.flatMap(policiesOf)) assertInPlace(policy);
     });
   });
 }
@@ -265,6 +282,25 @@ function assertValid(policy: PolicyManifest): void {
   }
   assert.ok(rules.length > 0 || isAtPolicy);
   assert.ok(policy.spec.priority >= 1 && policy.spec.priority <= 10000);
+}
+
+/** Sections 1, 3 and 5: where the forms of the whole language may be. */
+function assertInPlace({ apiVersion, spec }: PolicyManifest): void {
+  const rules = [...(spec.ingress ?? []), ...(spec.egress ?? [])];
+  const text = JSON.stringify(spec);
+  if (apiVersion !== policyApiVersions[0]) {
+    for (const plus of ['mode', 'traffic', 'interfaceGroup', 'icmpv6'])
+      assert.ok(!text.includes(`"${plus}"`));
+  }
+  if (spec.traffic === 'NodePort') assert.equal(spec.egress, undefined);
+  if (spec.tier?.toLowerCase() === 'baseline') assert.ok(!text.includes('"Pass"'));
+  for (const ingress of spec.ingress ?? []) {
+    assert.ok((ingress.from ?? []).every(({ fqdn }) => fqdn === undefined));
+    assert.equal(ingress.toServices, undefined);
+  }
+  for (const { toServices = [], to, ports, protocols } of rules) {
+    if (toServices.length > 0) assert.deepEqual([to, ports, protocols], [undefined, undefined, undefined]);
+  }
 }
 
 function assertValidPort({ port, endPort, sourcePort, sourceEndPort }: PortManifest): void {

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { stringify } from 'yaml';
+import { toCluster } from '../oracle/cluster.ts';
 import type { Names, OracleConfig } from '../oracle/config.ts';
 import type { Flow } from '../oracle/flow.ts';
 import type { GroupManifest, Manifest } from '../oracle/manifest.ts';
@@ -56,17 +57,21 @@ export function scenario(options: ScenarioOptions = {}): fc.Arbitrary<Scenario> 
   return parts.chain(({ cluster: members, services, ...drawn }) => {
     const { nodes, namespaces, pods } = members;
     const interfaceGroups = [
-      ...['pods', 'clusternet', 8, 9, 0, 20],
+      ...['pods', 'clusternet', 'pods', 'clusternet', 8, 9, 0, 20],
       ...Object.keys(drawn.config.interfaceGroups ?? {}),
     ];
     return policies(size, { features, plan, groups: drawn.groups, interfaceGroups }).chain((rules) => {
       const cast = [...nodes, ...namespaces, ...pods, ...services, ...drawn.groups];
       const objects = [...cast, ...rules.tiers, ...rules.policies];
+      const judged = toCluster(objects);
       const targets = {
-        ruleAims: toRuleAims({ ...drawn, objects }, rules.policies),
-        failsafeAims: toFailsafeAims(objects, drawn.config),
+        ruleAims:
+          flows === 0
+            ? []
+            : toRuleAims({ ...drawn, objects, cluster: judged }, rules.policies, nodeUnderTest),
+        failsafeAims: toFailsafeAims(judged, drawn.config),
         own: addressesOfNode(objects, nodeUnderTest),
-        known: knownAddresses(objects),
+        known: knownAddresses(judged),
         plan,
         features,
       };
