@@ -1,8 +1,6 @@
-import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
-import type { Cidr } from '../apis/address.ts';
+import { Command, CommanderError, Option } from 'commander';
 import { CommandError, EXIT, type ExitStatus } from './exit.ts';
 import { errorText } from './output.ts';
-import { toCidr, toTime } from './recordfilter.ts';
 
 /** The one `nodewall` command: arguments in, exit status out. Each action loads its code when it runs, so `--help` stays quick. */
 export async function run(argv: readonly string[]): Promise<ExitStatus> {
@@ -212,20 +210,15 @@ function addLog(program: Command, done: Done): void {
     .addOption(new Option('--verdict <verdict>', 'Allow, Drop, Reject or Pass'))
     .addOption(new Option('--audit', 'only where nothing was enforced'))
     .addOption(new Option('--direction <direction>', 'ingress or egress').choices(['ingress', 'egress']))
-    .addOption(new Option('--src <cidr>', 'from this address or CIDR').argParser(cidr))
-    .addOption(new Option('--dst <cidr>', 'to this address or CIDR').argParser(cidr))
-    .addOption(new Option('--port <number>', 'to this destination port').argParser(wholeNumber))
+    .addOption(new Option('--src <cidr>', 'from this address or CIDR'))
+    .addOption(new Option('--dst <cidr>', 'to this address or CIDR'))
+    .addOption(new Option('--port <number>', 'to this destination port'))
     .addOption(new Option('--protocol <protocol>', 'tcp, udp, sctp, icmp, icmpv6, igmp or a number'))
     .addOption(new Option('--interface <name>', 'by this interface, or one of this link group'))
     .addOption(new Option('--label <label>', 'with this logLabel'))
+    .addOption(new Option('--since <time>', 'not before: 30s, 10m, 2h, 7d ago, or a time (ISO 8601)'))
     .addOption(
-      new Option('--since <time>', 'not before: 30s, 10m, 2h, 7d ago, or a time (ISO 8601)').argParser(since),
-    )
-    .addOption(
-      new Option(
-        '-n, --lines <number>',
-        'the last ones alone (with --follow: 10 before it goes on)',
-      ).argParser(wholeNumber),
+      new Option('-n, --lines <number>', 'the last ones alone (with --follow: 10 before it goes on)'),
     )
     .addOption(output('text', 'json'))
     .addHelpText(
@@ -239,24 +232,6 @@ function addLog(program: Command, done: Done): void {
     .action(async (files, options) =>
       done(await (await import('./records.ts')).recordsCommand(files, options)),
     );
-}
-
-function cidr(text: string): Cidr {
-  const found = toCidr(text);
-  if (found === null)
-    throw new InvalidArgumentError('must be an address or a CIDR, as in 10.0.0.0/8 or fd00::1');
-  return found;
-}
-
-function wholeNumber(text: string): number {
-  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('must be a whole number');
-  return Number(text);
-}
-
-function since(text: string): number {
-  const time = toTime(text, Date.now());
-  if (time === null) throw new InvalidArgumentError('must be as in 10m, or 2026-11-21T15:00:00Z');
-  return time;
 }
 
 function addDump(program: Command, done: Done): void {

@@ -4,14 +4,14 @@ import { recordLines } from '../agent/record/recordfiles.ts';
 import { CommandError, EXIT, type ExitStatus } from './exit.ts';
 import { loadConfig } from './load.ts';
 import { print } from './output.ts';
-import { matches, type ReadRecord, type RecordFilter } from './recordfilter.ts';
+import { type FilterOptions, matches, type ReadRecord, toFilter, wholeNumber } from './recordfilter.ts';
 import { recordText } from './recordtext.ts';
 
-export interface RecordsOptions extends RecordFilter {
+export interface RecordsOptions extends FilterOptions {
   readonly follow: boolean;
   readonly stateDir: string;
   readonly config?: string;
-  readonly lines?: number;
+  readonly lines?: string;
   readonly output: 'text' | 'json';
 }
 
@@ -26,7 +26,9 @@ export async function recordsCommand(files: readonly string[], options: RecordsO
   if (options.follow && (paths.length > 1 || paths[0] === '-')) {
     throw new CommandError(EXIT.usage, '--follow takes one file; standard input is followed without it');
   }
-  const last = options.lines ?? (options.follow ? BEFORE_FOLLOWING : undefined);
+  const filter = toFilter(options, Date.now());
+  const lines = options.lines === undefined ? undefined : wholeNumber('--lines', options.lines);
+  const last = lines ?? (options.follow ? BEFORE_FOLLOWING : undefined);
   const out = printer(last);
   let shown = 0;
   let bad = 0;
@@ -36,13 +38,13 @@ export async function recordsCommand(files: readonly string[], options: RecordsO
       if (line === null) continue;
       const record = toRecord(line);
       if (record === null) bad++;
-      else if (matches(record, options)) {
+      else if (matches(record, filter)) {
         shown++;
         await out.add(options.output === 'json' ? `${line}\n` : `${recordText(record)}\n`);
       }
     }
   }
-  if (bad > 0) process.stderr.write(`${bad} lines were no records and are left out\n`);
+  if (bad > 0) process.stderr.write(`lines that were no records and are left out: ${bad}\n`);
   if (shown === 0) process.stderr.write(`no record matches in ${paths.join(', ')}\n`);
   return EXIT.done;
 }
