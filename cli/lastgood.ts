@@ -30,8 +30,14 @@ export function lastGood({ stateDir, node, manifests: paths, log }: LastGoodOpti
     (value) => JSON.stringify(value),
     log,
   );
+  const digests = saver<Digests>(stateFile(stateDir, 'digests.json'), (value) => JSON.stringify(value), log);
   return {
     state: state.save,
+    digests: digests.save,
+    /** What the chains of the last run were, so that what still is that keeps its counters. */
+    async readDigests(): Promise<Digests> {
+      return (await digests.read((text) => JSON.parse(text) as Digests)) ?? {};
+    },
     manifests: (memory: object): void => manifests.save({ origin, memory }),
     async readState(): Promise<NodeState | null> {
       const found = await state.read(toNodeState);
@@ -47,10 +53,12 @@ export function lastGood({ stateDir, node, manifests: paths, log }: LastGoodOpti
       return found?.origin === origin ? found.memory : null;
     },
     async flush(): Promise<void> {
-      await Promise.all([state.flush(), manifests.flush()]);
+      await Promise.all([state.flush(), manifests.flush(), digests.flush()]);
     },
   };
 }
+
+type Digests = Readonly<Record<string, string>>;
 
 /** What is in node-state.jsonl. */
 export function toNodeState(text: string): NodeState {

@@ -1,6 +1,7 @@
 import { type Clock, type Enforced, Enforcer, type EnforcerEvents } from '../agent/apply/enforcer.ts';
 import type { Kernel } from '../agent/apply/kernel.ts';
 import { NodeRuleReconciler } from '../agent/apply/reconciler.ts';
+import { changesStructure } from '../agent/apply/transaction.ts';
 import type { Config } from '../apis/config.ts';
 import { compiler } from '../controller/compile/compile.ts';
 import { nodeView } from '../controller/publish/nodeview.ts';
@@ -46,6 +47,7 @@ export async function runStandalone({ options, manifests, config, log, kernel }:
       reports.enforced(result);
       Object.assign(outcome, { enforced: result, failure: null });
       saved.state(names.withoutNames(result.state));
+      if (changesStructure(result.transaction)) saved.digests(reconciler.digests());
       records.enforced(result, reconciler.inForce());
     },
     failed(error, retryIn) {
@@ -55,7 +57,10 @@ export async function runStandalone({ options, manifests, config, log, kernel }:
   };
   const interfaces = { nameOf: () => null, groupOf: () => null };
   const records = recording({ options, config, log, kernel, interfaces });
-  const reconciler = new NodeRuleReconciler(kernel, { beforeLoss: records.beforeLoss });
+  const reconciler = new NodeRuleReconciler(kernel, {
+    remembered: await saved.readDigests(),
+    beforeLoss: records.beforeLoss,
+  });
   const enforcer = new Enforcer({
     reconciler,
     config,

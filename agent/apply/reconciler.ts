@@ -15,6 +15,7 @@ import {
 import { type Kernel, readMap, readSet, readTable, toBatches } from './kernel.ts';
 import {
   type Command,
+  changesStructure,
   isReplacement,
   replacement,
   type Transaction,
@@ -276,10 +277,6 @@ export class NodeRuleReconciler {
 function rememberedChain(name: string, then: string | undefined, now: string | undefined): Chain | null {
   if (then === undefined || then !== now) return null;
   return { name, base: null, fixed: true, rules: [], source: null, ruleId: null };
-}
-
-function changesStructure({ rename, prepare, swap, sweep }: Transaction): boolean {
-  return rename.length + prepare.length + swap.length + sweep.length > 0;
 }
 
 function chainDigests(table: TableSnapshot | null): Map<string, string> {

@@ -99,6 +99,11 @@ export function isEmpty(change: Transaction): boolean {
   return Object.values(change).every((part) => part.length === 0);
 }
 
+/** Whether more than members of sets changes. */
+export function changesStructure({ rename, prepare, swap, sweep }: Transaction): boolean {
+  return rename.length + prepare.length + swap.length + sweep.length > 0;
+}
+
 function command(text: string, source: RuleSource | null = null): Command {
   return { text, source };
 }

@@ -115,6 +115,7 @@ export class KnownNames implements NameTable {
       if (!this.#isLiteral(entry)) Object.assign(entry, { failing: null, staleUntil: { 4: null, 6: null } });
       this.#insert(entry);
     }
+    this.#shrink();
   }
 
   /** Whether a peer stands for the name. */

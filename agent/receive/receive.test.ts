@@ -11,7 +11,22 @@ import { toState } from '../../test/properties/pipeline.ts';
 import { check } from '../../test/properties/runs.ts';
 import { receive } from './receive.ts';
 
+const WEB = { name: 'web', namespace: 'shop' };
+const OUT: object = {
+  mode: 'Audit',
+  egress: [
+    { name: 's', action: 'Drop', toServices: [WEB] },
+    { name: 'n', action: 'Drop', to: [{ fqdn: 'www.example.com' }, { interfaceGroup: 'pods' }] },
+  ],
+};
 const STATE = nodeState(
+  {
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: WEB,
+    spec: { clusterIPs: ['10.96.0.10', 'fd00:96::a'], ports: [{ port: 443 }] },
+  },
+  policy('services', OUT),
   closing('ssh', 22),
   ingress('pods', { name: 'in', action: 'Allow', from: [fromPods('a')], ports: [tcp(5432)] }),
   policy('out', { egress: [{ name: 'r', action: 'Reject', to: [cidr('10.0.0.0/8'), cidr('fd00::/8')] }] }),
@@ -84,6 +99,29 @@ describe('receive', function () {
     }
   });
 
+  it('refuses a rule that names a ServiceSet it does not hold', () => {
+    const renamed = MESSAGES.map((message) =>
+      message.type === 'serviceSet' ? { ...message, id: 'x' } : message,
+    );
+    const [id] = STATE.serviceSets.keys();
+    assert.throws(() => receive(renamed), new RegExp(`names ServiceSet ${id} and does not hold it`));
+  });
+
+  it('reads what version 0.1 wrote', () => {
+    const old = nodeState(
+      closing('ssh', 22),
+      pod('a', '10.1.0.1'),
+      ingress('p', { name: 'in', action: 'Drop' }),
+    );
+    const written = overTheWire([...snapshot(old)]).map((message) => {
+      if (message.type !== 'rule') return message;
+      const { interfaceGroups: _, serviceSets: __, log: ___, ...rule } = message.rule;
+      return { type: 'rule', rule };
+    });
+    assert.doesNotMatch(JSON.stringify(written), /names|serviceSet|interfaceGroup|log/);
+    assert.deepEqual(receive(written as Message[]), old);
+  });
+
   it('refuses members that are none', () => {
     const broken = MESSAGES.map((message) =>
       message.type === 'addressSet' ? { ...message, members: ['10.0.0.256'] } : message,
@@ -93,6 +131,12 @@ describe('receive', function () {
       message.type === 'addressSet' ? { ...message, members: ['10.0.0.0/33'] } : message,
     );
     assert.throws(() => receive(blocks), /10\.0\.0\.0\/33/);
+    const services = MESSAGES.map((message) =>
+      message.type === 'serviceSet'
+        ? { ...message, members: [{ address: '10.96.0', protocol: 'tcp', port: 1 } as const] }
+        : message,
+    );
+    assert.throws(() => receive(services), /10\.96\.0 is no IP address/);
   });
 
   it('takes prefixes that are single addresses, and families that are empty', () => {

@@ -144,8 +144,7 @@ describe('rulechain', () => {
     assert.deepEqual(chain.rules.map(ruleText), [
       'meta l4proto tcp ct original proto-dst 30080-30090 counter drop comment "p/r"',
       'tcp sport 1-9 meta l4proto tcp ct original proto-dst 80 counter drop comment "p/r"',
-      'meta l4proto udp counter drop comment "p/r"',
-      'meta l4proto icmp counter drop comment "p/r"',
+      'meta l4proto { icmp, udp } counter drop comment "p/r"',
     ]);
   });
 

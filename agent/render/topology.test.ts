@@ -62,7 +62,6 @@ describe('topology', () => {
       'ct status dnat jump nodeport-entry',
       'iif "lo" accept comment "from the node itself"',
       'iifgroup 8 accept comment "from local pods"',
-      'iif "lo" accept comment "exemption loopback"',
       'icmpv6 type { 133, 134, 135, 136 } accept comment "exemption neighborDiscovery"',
       'icmpv6 type { 130, 131, 132, 143 } accept comment "exemption multicastListener"',
       'meta nfproto ipv4 udp sport 67 meta l4proto udp ct original proto-dst 68 accept comment "exemption dhcpClient"',

@@ -107,19 +107,17 @@ export function baseChains(
   const { chain: name, base, direction } = BASE_CHAINS[traffic];
   const jumps = indexes.map((index) => plain([], { kind: 'jump', chain: index }));
   const accepted = accept([{ match: 'ctEstablished' }], null);
-  const exempted = exemptions(direction, config);
   if (traffic !== 'nodeport') {
     const copies = copyAnswers && traffic === 'ingress' ? [copyRule(config)] : [];
-    return [chain(name, base, [...copies, accepted, ...exempted, ...jumps])];
+    return [chain(name, base, [...copies, accepted, ...exemptions(direction, config), ...jumps])];
   }
   // Every packet of the node comes by here: those that NAT has not changed meet two rules, and none while there is nothing to judge.
   if (jumps.length === 0) return [chain(name, base, [])];
   const entry = plain([{ match: 'ctDnat' }], { kind: 'jump', chain: NODEPORT_ENTRY });
   const alone = notFromOutside(config);
-  return [
-    chain(name, base, [accepted, entry]),
-    chain(NODEPORT_ENTRY, null, [...alone, ...exempted.map(beforeNat), ...jumps]),
-  ];
+  // What the exemption of loopback says is among these.
+  const others = exemptions(direction, config, (name) => name !== 'loopback').map(beforeNat);
+  return [chain(name, base, [accepted, entry]), chain(NODEPORT_ENTRY, null, [...alone, ...others, ...jumps])];
 }
 
 const NODEPORT_ENTRY = 'nodeport-entry';
@@ -128,8 +126,12 @@ function chain(name: string, base: BaseChain | null, rules: readonly NftRule[]):
   return { name, base, fixed: false, rules, source: null, ruleId: null };
 }
 
-function exemptions(direction: Direction, config: Config): NftRule[] {
-  const names = EXEMPTIONS.filter((name) => config.exemptions[name]);
+function exemptions(
+  direction: Direction,
+  config: Config,
+  wanted: (name: Exemption) => boolean = () => true,
+): NftRule[] {
+  const names = EXEMPTIONS.filter((name) => config.exemptions[name] && wanted(name));
   return names.flatMap((name) =>
     EXEMPTION_MATCHES[name](direction, config).map((matches) =>
       accept(matches, comment(`exemption ${name}`)),
