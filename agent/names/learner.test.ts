@@ -1,0 +1,177 @@
+import assert from 'node:assert/strict';
+import type { Answer } from 'dns-packet';
+import fc from 'fast-check';
+import { matchesName } from '../../apis/names.ts';
+import { answerPacket, inIP } from '../../test/dns/packet.ts';
+import { answersTo } from '../../test/dns/zone.ts';
+import { fakeClock } from '../../test/fake/fakeclock.ts';
+import { learner } from './learner.ts';
+
+const A = (name: string, data: string, ttl = 30): Answer => ({ type: 'A', name, ttl, data });
+const AAAA = (name: string, data: string, ttl = 30): Answer => ({ type: 'AAAA', name, ttl, data });
+const CNAME = (name: string, data: string, ttl = 30): Answer => ({ type: 'CNAME', name, ttl, data });
+
+function learning(...peers: readonly string[]) {
+  const learnt: Record<string, string[]> = {};
+  const clock = fakeClock();
+  const one = learner({
+    clock,
+    wants: (name) => peers.some((peer) => matchesName(peer, name)),
+    learnt(name, records) {
+      learnt[name] = [...(learnt[name] ?? []), ...records.map(({ address, ttl }) => `${address} ${ttl}`)];
+    },
+  });
+  const read = (...packets: readonly Uint8Array[]) => one.read(packets.map((payload) => ({ payload })));
+  return { learnt, read, counts: one.counts, clock };
+}
+
+describe('learner', () => {
+  it('learns from every kind of IP packet', () => {
+    for (const ip of ['v4', 'v4-options', 'v6', 'v6-extension'] as const) {
+      const { learnt, read, counts } = learning('*.a.test');
+      read(
+        answerPacket('X.A.test', [A('x.a.TEST', '192.0.2.1'), AAAA('x.a.test', '2001:db8::1', 5)], { ip }),
+      );
+      assert.deepEqual(learnt, { 'x.a.test': ['192.0.2.1 30', '2001:db8::1 5'] }, ip);
+      assert.equal(counts.learnt, 1);
+    }
+  });
+
+  it('follows CNAMEs in any order, by the shortest TTL; the name of the question counts', () => {
+    const chain = [
+      CNAME('x.a.test', 'b.test', 20),
+      CNAME('b.test', 'C.test', 300),
+      A('c.test', '192.0.2.1', 60),
+    ];
+    for (const answers of [chain, [...chain].reverse()]) {
+      const { learnt, read } = learning('*.a.test', 'c.test');
+      read(answerPacket('x.a.test', answers));
+      assert.deepEqual(learnt, { 'x.a.test': ['192.0.2.1 20'] });
+    }
+  });
+
+  it('is not led by loops, endless chains, and records about other names', () => {
+    const { learnt, read, counts } = learning('*.a.test');
+    const loop = [CNAME('x.a.test', 'y.a.test'), CNAME('y.a.test', 'x.a.test')];
+    read(answerPacket('x.a.test', loop));
+    read(answerPacket('x.a.test', [A('y.a.test', '203.0.113.1'), A('a.test', '203.0.113.1')]));
+    const long = Array.from({ length: 40 }, (_, i) =>
+      CNAME(i === 0 ? 'x.a.test' : `c${i}.test`, `c${i + 1}.test`),
+    );
+    read(answerPacket('x.a.test', [...long, A('c40.test', '203.0.113.1')]));
+    assert.deepEqual(learnt, {});
+    assert.equal(counts.ignored, 3);
+    read(answerPacket('x.a.test', [...loop, A('y.a.test', '192.0.2.1'), A('evil.test', '203.0.113.1')]));
+    assert.deepEqual(learnt, { 'x.a.test': ['192.0.2.1 30'] });
+  });
+
+  it('passes over names that nobody names, failures, other types and empty answers', () => {
+    const { learnt, read, counts } = learning('*.a.test');
+    read(answerPacket('a.test', [A('a.test', '192.0.2.1')]));
+    read(answerPacket('x.b.test', [A('x.b.test', '192.0.2.1')]));
+    read(answerPacket('x.a.test', [], { flags: 0x0183 }));
+    read(answerPacket('x.a.test', []));
+    read(answerPacket('x.a.test', [A('x.a.test', '192.0.2.1')], { type: 'MX' }));
+    assert.deepEqual(learnt, {});
+    assert.equal(counts.ignored, 5);
+  });
+
+  it('learns what an answer says that was cut, and looks at no other section', () => {
+    const { learnt, read, counts } = learning('x.a.test');
+    read(answerPacket('x.a.test', [A('x.a.test', '192.0.2.1')], { flags: 0x0380 }));
+    const packet = Buffer.from(answerPacket('x.a.test', [A('x.a.test', '192.0.2.2')]));
+    // Additional records that are not there.
+    packet.writeUInt16BE(3, 28 + 10);
+    read(packet);
+    assert.deepEqual(learnt, { 'x.a.test': ['192.0.2.1 30', '192.0.2.2 30'] });
+    assert.equal(counts.cut, 1);
+  });
+
+  it('counts what is incomplete: fragments, and packets cut short', () => {
+    const { learnt, read, counts } = learning('*.a.test');
+    const whole = answerPacket('x.a.test', [A('x.a.test', '192.0.2.1')]);
+    const fragment = Buffer.from(whole);
+    fragment.writeUInt16BE(0x2000, 6);
+    const rest = Buffer.from(whole);
+    rest.writeUInt16BE(185, 6);
+    read(fragment, rest, whole.subarray(0, whole.length - 1));
+    assert.deepEqual(learnt, {});
+    assert.equal(counts.incomplete, 3);
+  });
+
+  it('takes a label with a dot, or other bytes, for garbage', () => {
+    const { learnt, read, counts } = learning('*.a.test');
+    for (const byte of ['.', '\0', ' ', '*', '\xff']) {
+      const packet = Buffer.from(answerPacket('xyz.a.test', [A('xyz.a.test', '192.0.2.1')]));
+      packet[28 + 12 + 2] = byte.charCodeAt(0);
+      read(packet);
+    }
+    assert.deepEqual(learnt, {});
+    assert.equal(counts.garbage, 5);
+  });
+
+  it('reads no query, no other protocol, and no more records than a message has room for', () => {
+    const { learnt, read, counts } = learning('*.a.test');
+    const answer = () => Buffer.from(answerPacket('x.a.test', [A('x.a.test', '192.0.2.1')]));
+    const changed = (at: number, value: number) => {
+      const packet = answer();
+      packet.writeUInt16BE(value, at);
+      return packet;
+    };
+    read(changed(30, 0x0100), changed(30, 0x9000), changed(32, 2), changed(34, 65_535));
+    const tcp = answer();
+    tcp[9] = 6;
+    const version = answer();
+    version[0] = 0x75;
+    read(tcp, version, new Uint8Array(), Uint8Array.of(0x45), Uint8Array.of(0x60));
+    assert.deepEqual(learnt, {});
+    assert.equal(counts.garbage, 9);
+  });
+
+  it('learns at most a thousand records of one answer, and does so much a second', () => {
+    const { learnt, read, counts, clock } = learning('*.a.test');
+    const behaviour = { A: Array.from({ length: 2000 }, (_, i) => `10.0.${i >> 8}.${i & 255}`) };
+    const packet = answerPacket('x.a.test', answersTo({ name: 'x.a.test', type: 'A' }, behaviour));
+    read(packet);
+    assert.equal(learnt['x.a.test']?.length, 1024);
+    for (let i = 0; i < 30; i++) read(packet);
+    assert.equal(counts.learnt, 20);
+    assert.equal(counts.skipped, 11);
+    const other = answerPacket('x.b.test', [A('x.b.test', '192.0.2.1')]);
+    for (let i = 0; i < 11_000; i++) read(other);
+    assert(counts.skipped > 1000);
+    clock.pass(1000);
+    read(packet);
+    assert.equal(counts.learnt, 21);
+  });
+
+  it('never throws, whatever comes, and learns no name that nobody named', () => {
+    const { learnt, read, counts } = learning('*.a.test');
+    const good = answerPacket('x.a.test', [
+      CNAME('x.a.test', 'b.test'),
+      A('b.test', '192.0.2.1'),
+      AAAA('b.test', '2001:db8::1'),
+    ]);
+    const flips = fc.array(fc.tuple(fc.nat(good.length - 1), fc.nat(255)), { minLength: 1, maxLength: 8 });
+    const damaged = flips.map((all) => {
+      const packet = Buffer.from(good);
+      for (const [at, value] of all) packet[at] = value;
+      return packet;
+    });
+    const cut = fc.nat(good.length).map((length) => good.subarray(0, length));
+    const noise = fc.uint8Array({ maxLength: 300 });
+    const wrapped = noise.map((bytes) => inIP(Buffer.concat([Buffer.from([0, 7, 0x81, 0x80]), bytes])));
+    fc.assert(
+      fc.property(fc.oneof(damaged, cut, noise, wrapped), (packet) => {
+        read(packet);
+        for (const name of Object.keys(learnt)) assert(matchesName('*.a.test', name), name);
+      }),
+      { numRuns: 5_000 },
+    );
+    const { packets, cut: _, ...ends } = counts;
+    assert.equal(
+      packets,
+      Object.values(ends).reduce((a, b) => a + b, 0),
+    );
+  });
+});

@@ -1,0 +1,160 @@
+import assert from 'node:assert/strict';
+import { setImmediate as turn } from 'node:timers/promises';
+import { fakeClock } from '../../test/fake/fakeclock.ts';
+import type { Resolution } from './resolution.ts';
+import { resolver } from './resolver.ts';
+
+const TIMES = { minimumTTL: 5, maximumTTL: 3600, keep: 300, stale: 86_400 };
+
+function answer(ttl: number): Resolution {
+  return {
+    4: { kind: 'addresses', records: [{ address: '192.0.2.1', ttl: 500 }] },
+    6: { kind: 'addresses', records: [{ address: '2001:db8::1', ttl }] },
+  };
+}
+const FAILED: Resolution = {
+  4: { kind: 'failed', reason: 'ETIMEOUT' },
+  6: { kind: 'none', reason: 'ENODATA' },
+};
+
+/** A resolver whose answers come when the test says so. */
+function started(random = 0) {
+  const clock = fakeClock();
+  const asked: string[] = [];
+  const told: string[] = [];
+  const open = new Map<string, (resolution: Resolution) => void>();
+  let closed = false;
+  const running = resolver({
+    clock,
+    times: TIMES,
+    random: () => random,
+    lookup: {
+      resolve(name) {
+        asked.push(name);
+        return new Promise((resolve) => open.set(name, resolve));
+      },
+      close() {
+        closed = true;
+      },
+    },
+    resolved: (name) => told.push(name),
+  });
+  return {
+    running,
+    clock,
+    asked,
+    told,
+    isClosed: () => closed,
+    async pass(milliseconds: number) {
+      clock.pass(milliseconds);
+      await turn();
+    },
+    async reply(name: string, resolution: Resolution) {
+      open.get(name)?.(resolution);
+      await turn();
+    },
+  };
+}
+
+describe('resolver', () => {
+  it('asks at once, and again when the shortest TTL has ended', async () => {
+    const { running, asked, told, pass, reply } = started();
+    running.want(['a.test']);
+    await pass(0);
+    await reply('a.test', answer(30));
+    await pass(29_999);
+    assert.deepEqual(asked, ['a.test']);
+    await pass(1);
+    assert.deepEqual(asked, ['a.test', 'a.test']);
+    assert.deepEqual(told, ['a.test']);
+  });
+
+  it('asks neither too often nor too seldom, and not everything at the same time', async () => {
+    for (const [ttl, random, seconds] of [
+      [0, 0, 5],
+      [2 ** 32 - 1, 0, 5],
+      [100, 0.5, 105],
+      [2 ** 31 - 1, 0, 3600],
+      [2 ** 31 - 1, 0.5, 3420],
+    ] as const) {
+      const { running, clock, pass, reply } = started(random);
+      running.want(['a.test']);
+      await pass(0);
+      await reply('a.test', {
+        4: { kind: 'addresses', records: [{ address: '192.0.2.1', ttl }] },
+        6: { kind: 'none', reason: '' },
+      });
+      assert.deepEqual(clock.waiting(), [seconds * 1000], `TTL ${ttl}`);
+    }
+  });
+
+  it('asks again after a failure, less and less often, and as usual once it works', async () => {
+    const { running, clock, pass, reply } = started();
+    running.want(['a.test']);
+    await pass(0);
+    for (const seconds of [5, 10, 20, 40, 60, 60]) {
+      await reply('a.test', FAILED);
+      assert.deepEqual(clock.waiting(), [seconds * 1000]);
+      await pass(seconds * 1000);
+    }
+    await reply('a.test', answer(30));
+    await pass(30_000);
+    await reply('a.test', FAILED);
+    assert.deepEqual(clock.waiting(), [5000]);
+  });
+
+  it('asks for a hundred at one time; names that never answer keep no other from its turn', async () => {
+    const { running, asked, pass, reply } = started();
+    const names = Array.from({ length: 250 }, (_, i) => `n${i}.test`);
+    running.want(names);
+    await pass(0);
+    assert.equal(asked.length, 100);
+    for (const name of names.slice(0, 100)) await reply(name, FAILED);
+    await pass(100);
+    assert.equal(asked.length, 200);
+    // Those that failed are due again, but others have waited longer.
+    await pass(60_000);
+    for (const name of names.slice(100, 200)) await reply(name, FAILED);
+    await pass(100);
+    assert.deepEqual(asked.slice(200, 250), names.slice(200));
+  });
+
+  it('forgets names that nobody wants, and answers to them', async () => {
+    const { running, clock, asked, told, pass, reply } = started();
+    running.want(['a.test', 'b.test']);
+    await pass(0);
+    running.want(['b.test']);
+    await reply('a.test', answer(30));
+    await reply('b.test', answer(30));
+    assert.deepEqual(told, ['b.test']);
+    running.want([]);
+    assert.deepEqual(clock.waiting(), []);
+    assert.deepEqual(asked, ['a.test', 'b.test']);
+  });
+
+  it('is settled once every name was asked for, whatever came of it', async () => {
+    const { running, pass, reply } = started();
+    let settled = false;
+    running.want(['a.test', 'b.test']);
+    void running.settled().then(() => {
+      settled = true;
+    });
+    await pass(0);
+    await reply('a.test', FAILED);
+    assert.equal(settled, false);
+    await reply('b.test', answer(30));
+    assert.equal(settled, true);
+    await running.settled();
+  });
+
+  it('leaves nothing behind when closed', async () => {
+    const { running, clock, told, pass, reply, isClosed } = started();
+    running.want(['a.test']);
+    await pass(0);
+    const settled = running.settled();
+    running.close();
+    await settled;
+    await reply('a.test', answer(30));
+    assert.deepEqual([clock.waiting(), told, isClosed()], [[], [], true]);
+  });
+});
