@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { firstApply } from './benchmarks/apply.ts';
 import { compileRender } from './benchmarks/compile.ts';
 import { explainFlagship, explainFlows } from './benchmarks/explain.ts';
+import { idle } from './benchmarks/idle.ts';
 import { members } from './benchmarks/members.ts';
 import { memory } from './benchmarks/memory.ts';
 import { rate } from './benchmarks/rate.ts';
@@ -22,6 +23,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   members,
   memory,
   rate,
+  idle,
 ];
 
 const names = process.argv.slice(2).filter((word) => !word.startsWith('-'));

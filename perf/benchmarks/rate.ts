@@ -14,7 +14,7 @@ import { median } from '../measure/statistics.ts';
 
 /** The last rule in order is the one that lets the client in. */
 const RULE = THOUSAND_RULES.rules - 1;
-const CLIENT = '10.100.0.0/24';
+export const CLIENT = '10.100.0.0/24';
 
 /** Both hooks, as nodewall has them. */
 const STATEFUL = `table inet stateful {
@@ -29,7 +29,7 @@ type Firewall = (typeof FIREWALLS)[number];
 /** On one processor, before others that want it. */
 const ALONE = ['nice', '-n', '-20', 'taskset', '-c', '1'];
 
-interface Rate {
+export interface Rate {
   readonly perSecond: number;
   /** Processor time of the whole machine a connection, µs; other work on the machine included. */
   readonly busy: number;
@@ -106,7 +106,8 @@ async function loadFirewall(node: Namespace, firewall: Firewall, { config, ...pl
   }
 }
 
-async function trial(load: (node: Namespace) => Promise<void>, seconds: number): Promise<Rate> {
+/** One trial in namespaces of its own: connections to the port of the last rule. */
+export async function trial(load: (node: Namespace) => Promise<void>, seconds: number): Promise<Rate> {
   const plan = addressPlan({ clients: 1, nodeAddresses: 1, addressesPerClient: 1 });
   const topology = await createTopology(plan);
   try {
