@@ -45,6 +45,7 @@ function build(done: Done): Command {
   addInterfaces(program, done);
   addRules(program, done);
   addLog(program, done);
+  addNames(program, done);
   addDump(program, done);
   addController(program);
   return program;
@@ -189,6 +190,16 @@ function addRules(program: Command, done: Done): void {
     .addOption(output('table', 'json'))
     .addHelpText('after', example('nodewall rules', 'nodewall rules --policy protect-api -o json'))
     .action(async (options) => done(await (await import('./rules.ts')).rulesCommand(options)));
+}
+
+function addNames(program: Command, done: Done): void {
+  program
+    .command('names')
+    .description('What the fqdn peers stand for: names and addresses, as the agent last saved them.')
+    .addOption(stateDir())
+    .addOption(output('table', 'json'))
+    .addHelpText('after', example('nodewall names'))
+    .action(async (options) => done(await (await import('./namescommand.ts')).namesCommand(options)));
 }
 
 function addLog(program: Command, done: Done): void {

@@ -1,0 +1,221 @@
+import assert from 'node:assert/strict';
+import { setImmediate as turn } from 'node:timers/promises';
+import { DEFAULT_CONFIG, type NamesConfig } from '../../apis/config.ts';
+import { answerPacket } from '../../test/dns/packet.ts';
+import { fakeClock } from '../../test/fake/fakeclock.ts';
+import type { AnswerListener } from './answersource.ts';
+import { watchNames } from './names.ts';
+import type { Resolution } from './resolution.ts';
+
+const WALL = 1_700_000_000_000;
+const NONE = { kind: 'none', reason: 'ENOTFOUND' } as const;
+
+interface Disk {
+  text: string | null;
+  fails: boolean;
+}
+
+/** Names with everything around them faked. */
+async function watched(config: Partial<NamesConfig> = {}, disk: Disk = { text: null, fails: false }, at = 0) {
+  const clock = fakeClock();
+  const log: string[] = [];
+  const line = (level: string) => (message: string, fields: object) =>
+    log.push(`${level} ${message} ${JSON.stringify({ ...fields, stage: undefined })}`);
+  const answers = new Map<string, string[]>();
+  const asked: string[] = [];
+  const source = { listener: null as AnswerListener | null };
+  const changes: string[] = [];
+  let peers: readonly string[] = [];
+  const names = await watchNames({
+    config: { ...DEFAULT_CONFIG.names, ...config },
+    clock,
+    wallClock: () => WALL + at,
+    random: () => 0,
+    log: { info: line('info'), warn: line('warn'), error: line('error') },
+    file: {
+      async read() {
+        if (disk.fails) throw new Error('EIO');
+        return disk.text;
+      },
+      async write(text) {
+        if (disk.fails) throw new Error('EIO');
+        disk.text = text;
+      },
+    },
+    lookup: {
+      async resolve(name): Promise<Resolution> {
+        asked.push(name);
+        const found = answers.get(name);
+        const records = (found ?? []).map((address) => ({ address, ttl: 30 }));
+        return { 4: found === undefined ? NONE : { kind: 'addresses', records }, 6: NONE };
+      },
+      close() {},
+    },
+    answers:
+      config.learn === false
+        ? null
+        : (listener) => {
+            source.listener = listener;
+            return {
+              async close() {
+                source.listener = null;
+              },
+            };
+          },
+    changed: () => changes.push(peers.map((peer) => names.table.addresses(peer).join()).join(' | ')),
+  });
+  return {
+    names,
+    clock,
+    log,
+    answers,
+    asked,
+    source,
+    changes,
+    disk,
+    want(...wanted: readonly string[]) {
+      peers = wanted;
+      names.want(wanted);
+    },
+    learn(name: string, ...addresses: readonly string[]) {
+      const records = addresses.map((data) => ({ type: 'A' as const, name, ttl: 10, data }));
+      source.listener?.({ packets: [{ payload: answerPacket(name, records) }] as never, lost: 0 });
+    },
+    async pass(milliseconds: number) {
+      clock.pass(milliseconds);
+      await turn();
+    },
+  };
+}
+
+describe('watchNames', () => {
+  it('tells the first change at once, and a storm ten times a second', async () => {
+    const { want, learn, changes, pass } = await watched();
+    want('*.a.test');
+    learn('x.a.test', '192.0.2.1');
+    assert.deepEqual(changes, ['192.0.2.1']);
+    for (let i = 0; i < 200; i++) {
+      learn(`n${i}.a.test`, `10.0.0.${i}`);
+      await pass(1);
+    }
+    assert.equal(changes.length, 3);
+    assert.equal(changes.at(-1)?.split(',').length, 201);
+    await pass(1000);
+    assert.equal(changes.length, 3);
+  });
+
+  it('says nothing where an answer changes nothing', async () => {
+    const { want, learn, changes, pass } = await watched();
+    want('*.a.test');
+    for (let i = 0; i < 5; i++) {
+      learn('x.a.test', '192.0.2.1');
+      await pass(5000);
+    }
+    assert.deepEqual(changes, ['192.0.2.1']);
+  });
+
+  it('resolves names that are written out, and lets go of what has had its time', async () => {
+    const { want, answers, changes, pass, names } = await watched({ keep: 60 });
+    answers.set('a.test', ['192.0.2.1']);
+    want('a.test');
+    await pass(0);
+    assert.deepEqual(changes, ['192.0.2.1']);
+    answers.set('a.test', ['192.0.2.2']);
+    await pass(30_000);
+    await pass(100);
+    assert.deepEqual(changes, ['192.0.2.1', '192.0.2.1,192.0.2.2']);
+    for (let i = 0; i < 12; i++) await pass(5_000);
+    assert.deepEqual(changes.slice(2), ['192.0.2.2']);
+    await names.close();
+  });
+
+  it('asks nobody and listens to nothing before a name is wanted, and after the last one is gone', async () => {
+    const { want, answers, source, clock, names, pass, disk } = await watched();
+    assert.deepEqual(clock.waiting(), []);
+    answers.set('a.test', ['192.0.2.1']);
+    want('a.test');
+    assert.notEqual(source.listener, null);
+    await pass(0);
+    want();
+    assert.equal(source.listener, null);
+    for (let i = 0; i < 20; i++) await pass(60_000);
+    assert.deepEqual(clock.waiting(), []);
+    assert.deepEqual(JSON.parse(disk.text ?? '').names, []);
+    await names.close();
+  });
+
+  it('is settled when all was asked for; then every change was told', async () => {
+    const { want, answers, names, changes, pass } = await watched();
+    for (const name of ['a.test', 'b.test']) answers.set(name, ['192.0.2.1']);
+    want('a.test', 'b.test', 'c.test');
+    const settled = names.settled();
+    await pass(0);
+    await settled;
+    assert.equal(changes.at(-1), '192.0.2.1 | 192.0.2.1 | ');
+  });
+
+  it('knows after a restart what it knew, and asks again', async () => {
+    const first = await watched();
+    first.answers.set('a.test', ['192.0.2.1']);
+    first.want('a.test', '*.b.test');
+    await first.pass(0);
+    first.learn('x.b.test', '192.0.2.2');
+    await first.pass(1000);
+    // A kill -9 now loses nothing.
+    const second = await watched({}, first.disk, 3_600_000);
+    second.want('a.test', '*.b.test');
+    assert.deepEqual(second.names.table.addresses('a.test'), ['192.0.2.1']);
+    assert.deepEqual(second.names.table.addresses('*.b.test'), ['192.0.2.2']);
+    await second.pass(0);
+    assert.deepEqual(second.asked, ['a.test']);
+    await second.pass(1000);
+    assert.match(second.log.join('\n'), /warn names do not resolve any more.*"a.test: ENOTFOUND"/);
+    assert.deepEqual(second.names.table.addresses('a.test'), ['192.0.2.1']);
+    await first.names.close();
+    await second.names.close();
+  });
+
+  it('goes on when the disk fails, says so once, and saves when it works again', async () => {
+    const { want, learn, log, disk, pass, names } = await watched({}, { text: 'rubbish', fails: false });
+    assert.match(log.join('\n'), /error cannot use the names that were saved/);
+    disk.fails = true;
+    want('*.a.test');
+    learn('x.a.test', '192.0.2.1');
+    for (let i = 0; i < 5; i++) await pass(10_000);
+    assert.equal(log.filter((one) => one.startsWith('error cannot save')).length, 1);
+    assert.deepEqual(names.table.addresses('*.a.test'), ['192.0.2.1']);
+    disk.fails = false;
+    await pass(10_000);
+    assert.match(disk.text ?? '', /x\.a\.test/);
+    await names.close();
+  });
+
+  it('says when wildcards cannot be learnt, and when answers could not be read', async () => {
+    const off = await watched({ learn: false });
+    off.want('a.test', '*.a.test');
+    assert.match(off.log.join('\n'), /warn wildcards stand for no address.*\["\*\.a\.test"\]/);
+    const { want, source, log, pass } = await watched();
+    want('*.a.test');
+    for (let i = 0; i < 100; i++) {
+      source.listener?.({ packets: [], lost: 10 });
+      await pass(1000);
+    }
+    const lines = log.filter((line) => line.includes('more DNS answers came than could be read'));
+    assert.equal(lines.length, 2);
+    assert.match(lines[1] ?? '', /"lost":6\d\d/);
+  });
+
+  it('gathers a thousand names that stop resolving in one line', async () => {
+    const { want, answers, log, pass } = await watched();
+    const all = Array.from({ length: 1000 }, (_, i) => `n${i}.test`);
+    for (const name of all) answers.set(name, ['192.0.2.1']);
+    want(...all);
+    for (let i = 0; i < 20; i++) await pass(100);
+    answers.clear();
+    await pass(30_000);
+    for (let i = 0; i < 20; i++) await pass(100);
+    const lines = log.filter((line) => line.includes('do not resolve any more'));
+    assert.equal(lines.length, 1, lines.join('\n'));
+    assert.match(lines[0] ?? '', /"count":1000/);
+  });
+});
