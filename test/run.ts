@@ -11,9 +11,9 @@ const SUITES = {
   unit: [
     'apis/**/*.test.ts',
     'controller/**/*.test.ts',
-    'agent/{receive,render,apply,observe,interfaces}/**/*.test.ts',
+    'agent/{receive,render,apply,observe,interfaces,names,record}/**/*.test.ts',
     'cli/**/*.test.ts',
-    'test/{docs,fake,structure,oracle,generate,tracer,cases,invalid,netns,probe}/**/*.test.ts',
+    'test/{dns,docs,fake,structure,oracle,generate,tracer,cases,invalid,netns,probe}/**/*.test.ts',
   ],
   fuzz: ['test/fuzz/**/*.test.ts'],
   properties: ['test/properties/**/*.test.ts'],
