@@ -57,7 +57,8 @@ export function recorder(parts: RecorderParts): Recorder {
   const unrecorded = suppression();
   unrecorded.begin(counters.totals());
   let open: Open | null = null;
-  let closing: Promise<void> = Promise.resolve();
+  let wanted = false;
+  let stopping: Promise<void> | null = null;
   let failure = '';
   let lost = 0;
   let lostSince = 0;
@@ -148,7 +149,8 @@ export function recorder(parts: RecorderParts): Recorder {
   }
 
   function start(): void {
-    if (open !== null) return;
+    // What stops starts again.
+    if (open !== null || stopping !== null) return;
     const writer = recordWriter({ config: config.log, file, log });
     open = { writer, timer: setInterval(() => void tick(), TICK).unref(), nflog: null, retryAt: 0 };
     listen();
@@ -167,19 +169,30 @@ export function recorder(parts: RecorderParts): Recorder {
     await ending.writer.close();
   }
 
+  function settle(): void {
+    if (wanted) start();
+    else
+      stopping ??= stop().finally(() => {
+        stopping = null;
+        if (wanted) start();
+      });
+  }
+
   return {
     learn(state) {
       reader.learn(state, performance.now());
-      if (hasRecords(state)) start();
+      wanted ||= hasRecords(state);
+      if (wanted) settle();
     },
     enforced(state) {
       reader.learn(state, performance.now());
-      if (hasRecords(state)) start();
-      else closing = closing.then(stop);
+      wanted = hasRecords(state);
+      settle();
     },
     async close() {
-      await closing;
-      await stop();
+      wanted = false;
+      settle();
+      await stopping;
     },
   };
 }

@@ -1,0 +1,167 @@
+import assert from 'node:assert/strict';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { NflogBatch, NflogPacket } from 'nftables-napi';
+import { DEFAULT_CONFIG } from '../../apis/config.ts';
+import { fakePacket, fakeRule, fakeState } from '../../test/fake/record.ts';
+import type { RuleTotals } from './accounting.ts';
+import type { LogRecord } from './record.ts';
+import { type Recorder, recorder } from './recorder.ts';
+
+const NOTHING: RuleTotals = { packets: 0, bytes: 0, lastHit: null, logged: 0, recorded: 0 };
+const drop = fakeRule('drop');
+const silent = fakeRule('silent', { logged: false });
+
+describe('recorder', function () {
+  this.timeout(20_000);
+  let folder: string;
+  let file: string;
+  let said: string[];
+  let totals: Map<string, RuleTotals>;
+  let hits: string[];
+  let refusal: (Error & { code: string }) | null;
+  let listener: ((batch: NflogBatch) => void) | null;
+  let records: Recorder;
+
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'nodewall-recorder-'));
+    file = join(folder, 'records.jsonl');
+    [said, totals, hits, refusal, listener] = [[], new Map(), [], null, null];
+    records = create();
+  });
+  afterEach(async () => {
+    await records.close();
+    rmSync(folder, { recursive: true });
+  });
+
+  function create(): Recorder {
+    const say = (message: string) => said.push(message);
+    return recorder({
+      node: 'node-0',
+      config: DEFAULT_CONFIG,
+      file,
+      interfaces: { nameOf: () => 'eth0', groupOf: () => null },
+      counters: { read: async () => undefined, totals: () => totals, hit: (rule) => hits.push(rule) },
+      log: { error: say, warn: say, info: say },
+      openNflog({ group }, listen) {
+        assert.equal(group, 7411);
+        assert.equal(listener, null, 'one at a time');
+        if (refusal !== null) throw refusal;
+        listener = listen;
+        return {
+          async close() {
+            listener = null;
+          },
+        };
+      },
+    });
+  }
+  function receive(packets: readonly NflogPacket[], lost = 0): void {
+    assert(listener !== null, 'nobody listens');
+    listener({ packets, lost, error: null });
+  }
+  const lines = (): LogRecord[] => {
+    const text = existsSync(file) ? readFileSync(file, 'utf8') : '';
+    return text
+      .split('\n')
+      .filter(Boolean)
+      .map((line) => JSON.parse(line));
+  };
+  const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+
+  it('opens and writes nothing while no rule has a record', async () => {
+    records.learn(fakeState(silent));
+    records.enforced(fakeState(silent));
+    assert.equal(listener, null);
+    records.learn(fakeState(silent, drop));
+    assert(listener !== null, 'before it is in force');
+    records.enforced(fakeState(silent));
+    await pause(50);
+    assert.equal(listener, null);
+    assert(!existsSync(file));
+  });
+
+  it('writes a line a connection, with what was lost before', async () => {
+    records.learn(fakeState(drop));
+    receive([fakePacket(drop), fakePacket(drop)]);
+    receive([], 3);
+    receive([fakePacket(drop)], 4);
+    receive([fakePacket(drop)]);
+    await records.close();
+    assert.deepEqual(
+      lines().map(({ lost }) => lost),
+      [undefined, undefined, 7, undefined],
+    );
+    assert.equal(hits.length, 4);
+  });
+
+  it('says with the next record what was not recorded, and the rest at the end', async () => {
+    records.learn(fakeState(drop));
+    totals = new Map([[drop.id, { ...NOTHING, logged: 50, recorded: 10 }]]);
+    receive([fakePacket(drop)]);
+    // Two readings make it sure.
+    await pause(2300);
+    receive([fakePacket(drop), fakePacket(drop)]);
+    totals = new Map([[drop.id, { ...NOTHING, logged: 60, recorded: 12 }]]);
+    await records.close();
+    assert.deepEqual(
+      lines().map(({ suppressed }) => suppressed),
+      [undefined, 40, undefined, 8],
+    );
+    const { time: _, ...notice } = lines().at(-1) ?? { time: '' };
+    assert.deepEqual(notice, {
+      node: 'node-0',
+      policy: 'p',
+      apiGroup: 'nodewall.io',
+      tier: 'securityops',
+      rule: 'drop',
+      ruleIndex: 0,
+      label: 'a label',
+      direction: 'ingress',
+      traffic: 'Host',
+      suppressed: 8,
+    });
+  });
+
+  it('says once why nothing is recorded, and tries again', async function () {
+    this.timeout(20_000);
+    refusal = Object.assign(new Error('nflog group 7411: Device or resource busy'), { code: 'EBUSY' });
+    records.learn(fakeState(drop));
+    records.enforced(fakeState(drop));
+    assert.equal(said.length, 1);
+    assert.match(
+      said[0] ?? '',
+      /^nothing is recorded; enforcement goes on\. Another program listens to NFLOG group 7411/,
+    );
+    refusal = null;
+    await pause(11_500);
+    assert.deepEqual(said.slice(1), ['records are written again']);
+    receive([fakePacket(drop)]);
+    await records.close();
+    assert.equal(lines().length, 1);
+  });
+
+  it('goes on after a rule set without records', async () => {
+    for (let i = 0; i < 3; i++) {
+      records.learn(fakeState(drop));
+      records.enforced(fakeState(drop));
+      receive([fakePacket(drop)]);
+      records.enforced(fakeState(silent));
+      await pause(50);
+    }
+    await records.close();
+    assert.equal(lines().length, 3);
+  });
+
+  it('goes on where records are wanted again before it has stopped', async () => {
+    records.enforced(fakeState(drop));
+    records.enforced(fakeState(silent));
+    records.learn(fakeState(drop));
+    records.enforced(fakeState(drop));
+    await pause(100);
+    receive([fakePacket(drop)]);
+    await records.close();
+    assert.equal(lines().length, 1);
+  });
+});
