@@ -3,13 +3,13 @@ import { labelSelector } from './selector.ts';
 
 const any = 'x-kubernetes-preserve-unknown-fields';
 
-const namespacedName: JsonSchema = {
+export const NAMESPACED_NAME_SCHEMA: JsonSchema = {
   type: 'object',
   required: ['name', 'namespace'],
   properties: { name: { type: 'string' }, namespace: { type: 'string' } },
 };
 
-const ipBlock: JsonSchema = {
+export const IP_BLOCK_SCHEMA: JsonSchema = {
   type: 'object',
   description: 'A CIDR, IPv4 or IPv6, less the exceptions.',
   required: ['cidr'],
@@ -24,18 +24,18 @@ export const PEER_SCHEMA: JsonSchema = {
   type: 'object',
   description: 'Exactly one kind of peer, save that podSelector and namespaceSelector go together.',
   properties: {
-    ipBlock,
+    ipBlock: IP_BLOCK_SCHEMA,
     nodeSelector: labelSelector('The addresses of the Nodes selected.'),
     podSelector: labelSelector('The addresses of the pods selected, hostNetwork and finished ones left out.'),
     namespaceSelector: labelSelector('Pods in the namespaces selected.'),
-    serviceAccount: { ...namespacedName, description: 'Pods that run under this account.' },
+    serviceAccount: { ...NAMESPACED_NAME_SCHEMA, description: 'Pods that run under this account.' },
     group: { type: 'string', description: 'Name of a ClusterGroup.' },
     fqdn: {
       type: 'string',
       description: 'Egress only: a host name; *.example.com stands for one or more labels.',
     },
     interfaceGroup: {
-      description: 'Interfaces of a link group: its number, or a name from the agent configuration.',
+      description: 'The number of a link group, 0 to 4294967295, or its name in the agent configuration.',
       'x-kubernetes-int-or-string': true,
     },
     namespaces: { type: 'object', description: 'Not supported for Nodes.', [any]: true },
@@ -59,10 +59,10 @@ export const APPLIED_TO_SCHEMA: JsonSchema = {
 };
 
 export const SERVICE_REFERENCE_SCHEMA: JsonSchema = {
-  ...namespacedName,
+  ...NAMESPACED_NAME_SCHEMA,
   description: 'The cluster IPs and endpoints of a Service.',
   properties: {
-    ...namespacedName.properties,
+    ...NAMESPACED_NAME_SCHEMA.properties,
     scope: { type: 'string', enum: ['Cluster', 'ClusterSet'] },
   },
 };

@@ -1,19 +1,31 @@
 import type { AppliedTo } from '../objects.ts';
 import { asFields, asList } from '../schema/jsonschema.ts';
+import { checkGroupName } from './names.ts';
 import type { FieldPath, Findings } from './problem.ts';
 import { checkSelector, toSelector } from './selector.ts';
 
 /** What Antrea applies policies to besides Nodes. */
 export const POD_TARGETS = ['podSelector', 'namespaceSelector', 'serviceAccount', 'service'] as const;
 
-/** Whether a raw policy is applied to pods, at every place that says so, and to nothing of Nodes. */
-export function isForPodsOnly(rawSpec: unknown): boolean {
+/**
+ * The groups that decide whether a raw policy is applied to pods alone, at every place that says so: it is where all of them select pods.
+ * None where it says so by itself; null where it is applied to something else, or to nothing.
+ */
+export function podGroupsOf(rawSpec: unknown): readonly string[] | null {
   const spec = asFields(rawSpec);
-  if (spec === null) return false;
+  if (spec === null) return null;
   const rules = [...asList(spec.ingress), ...asList(spec.egress)];
   const lists = [spec.appliedTo, ...rules.map((rule) => asFields(rule)?.appliedTo)];
   const items = lists.flatMap(asList);
-  return items.length > 0 && items.every(isPodTarget);
+  const groups = items.map(groupOf);
+  if (items.length === 0 || !items.every((item, at) => isPodTarget(item) || groups[at] !== null)) return null;
+  return [...new Set(groups.filter((group) => group !== null))];
+}
+
+/** The group of an item that says nothing else. */
+function groupOf(raw: unknown): string | null {
+  const { group, ...others } = asFields(raw) ?? {};
+  return typeof group === 'string' && Object.keys(others).length === 0 ? group : null;
 }
 
 function isPodTarget(raw: unknown): boolean {
@@ -29,11 +41,11 @@ export function checkAppliedTo(raw: unknown, path: FieldPath, found: Findings): 
     const at = [...path, index];
     const names = Object.keys(target);
     if (names.length === 0) {
-      found.error(at, 'is empty; it needs a nodeSelector ({nodeSelector: {}} selects every Node)');
+      found.error(at, 'is empty; it needs a nodeSelector ({nodeSelector: {}} selects every Node) or a group');
     } else if (names.includes('nodeSelector') && names.includes('group')) {
       found.error(at, 'has nodeSelector and group in one item; write one item for each (items are OR-ed)');
     }
-    if ('group' in target) found.error([...at, 'group'], 'is not supported yet');
+    if (typeof target.group === 'string') checkGroupName(target.group, [...at, 'group'], found);
     checkSelector(target.nodeSelector, [...at, 'nodeSelector'], found);
   }
 }
@@ -69,5 +81,8 @@ function isThere(raw: unknown): boolean {
 }
 
 export function toAppliedTo(items: readonly AppliedTo[]): AppliedTo[] {
-  return items.map(({ nodeSelector }) => ({ nodeSelector: toSelector(nodeSelector) }));
+  return items.map(({ nodeSelector, group }) => ({
+    ...(nodeSelector === undefined ? {} : { nodeSelector: toSelector(nodeSelector) }),
+    ...(group === undefined ? {} : { group }),
+  }));
 }

@@ -20,6 +20,8 @@ const LISTS = [
   'NodeList',
   'PodList',
   'NamespaceList',
+  'ServiceList',
+  'EndpointSliceList',
   'TierList',
   'ClusterNetworkPolicyList',
   'ClusterGroupList',

@@ -1,5 +1,5 @@
-import type { Findings } from './problem.ts';
-import { type FieldPath, show } from './problem.ts';
+import { asFields } from '../schema/jsonschema.ts';
+import { type FieldPath, type Findings, show } from './problem.ts';
 
 const LABEL = '[a-z0-9]([-a-z0-9]*[a-z0-9])?';
 const SUBDOMAIN = new RegExp(`^${LABEL}(\\.${LABEL})*$`);
@@ -46,4 +46,20 @@ export function checkLabelValue(value: string, path: FieldPath, found: Findings)
     `${show(value)} is no label value: letters, digits, "-", "_" and ".", starting and ending with a letter or digit, ` +
       'at most 63 characters',
   );
+}
+
+/** A reference to a ClusterGroup. */
+export function checkGroupName(name: string, path: FieldPath, found: Findings): void {
+  if (!isSubdomain(name)) found.error(path, `${show(name)} is no name of a ClusterGroup: ${SUBDOMAIN_FORM}`);
+}
+
+/** A reference `{name, namespace}`; anything of the wrong type is the schema's to report. */
+export function checkNamespacedName(raw: unknown, kind: string, path: FieldPath, found: Findings): void {
+  const { name, namespace } = asFields(raw) ?? {};
+  if (typeof name === 'string' && !isSubdomain(name)) {
+    found.error([...path, 'name'], `${show(name)} is no name of a ${kind}`);
+  }
+  if (typeof namespace === 'string' && !isDnsLabel(namespace)) {
+    found.error([...path, 'namespace'], `${show(namespace)} is no name of a Namespace`);
+  }
 }

@@ -1,10 +1,8 @@
-import { isIPv4 } from 'node:net';
-import { formatAddress, parseAddress } from '../address.ts';
-import type { Labels, Namespace, Node, Pod } from '../objects.ts';
+import type { Namespace, Node, Pod } from '../objects.ts';
 import { asFields, type FieldMap } from '../schema/jsonschema.ts';
-import { isDnsLabel, isSubdomain, SUBDOMAIN_FORM } from './names.ts';
-import type { FieldPath, Findings } from './problem.ts';
-import { hasError, show } from './problem.ts';
+import { isDnsLabel, isSubdomain } from './names.ts';
+import { addAddress, fieldsAt, listAt, readMetadata, readNamespace, unique } from './parts.ts';
+import { type Findings, hasError, show } from './problem.ts';
 
 /** Further addresses of a Node, comma-separated. */
 const ADDRESSES_ANNOTATION = 'nodewall.io/addresses';
@@ -61,72 +59,4 @@ function podAddresses(raw: FieldMap, status: FieldMap, found: Findings): string[
     addAddress(single, ['status', 'podIP'], addresses, found);
   }
   return unique(addresses);
-}
-
-function addAddress(raw: unknown, path: FieldPath, addresses: string[], found: Findings): void {
-  if (typeof raw === 'string') {
-    const address = isIPv4(raw) ? raw : parseAddress(raw);
-    if (address !== null) {
-      addresses.push(typeof address === 'string' ? address : formatAddress(address));
-      return;
-    }
-  }
-  const what = raw === undefined ? 'is missing' : `${show(raw)} is no IP address`;
-  found.warning(path, `${what}; it is left out`);
-}
-
-/** An array of its own: one that was pushed into has room for 17, in V8, and there are 100,000 pods. */
-function unique(addresses: readonly string[]): string[] {
-  return addresses.length < 2 ? addresses.slice() : [...new Set(addresses)];
-}
-
-function readNamespace(raw: FieldMap, found: Findings): string {
-  const namespace = asFields(raw.metadata)?.namespace ?? '';
-  if (namespace === '') return 'default';
-  if (typeof namespace === 'string' && isDnsLabel(namespace)) return namespace;
-  found.error(['metadata', 'namespace'], `${show(namespace)} is no name of a Namespace`);
-  return '';
-}
-
-function readMetadata(
-  raw: FieldMap,
-  isName: (name: string) => boolean,
-  found: Findings,
-): { readonly name: string; readonly labels: Labels } {
-  const { name } = fieldsAt(raw, ['metadata'], found);
-  if (name === undefined || name === null || name === '') {
-    found.error(['metadata', 'name'], 'is missing; every object needs a name');
-  } else if (typeof name !== 'string') {
-    found.error(['metadata', 'name'], `must be text, not ${show(name)}; put it in quotes`);
-  } else if (!isName(name))
-    found.error(['metadata', 'name'], `${show(name)} is no valid name: ${SUBDOMAIN_FORM}`);
-  const labels = fieldsAt(raw, ['metadata', 'labels'], found);
-  for (const [key, value] of Object.entries(labels)) {
-    if (typeof value === 'string') continue;
-    found.error(['metadata', 'labels', key], `must be text, not ${show(value)}; put it in quotes`);
-  }
-  return { name: typeof name === 'string' ? name : '', labels: labels as Labels };
-}
-
-/** Fields of an object that may be absent; anything else there is an error. */
-function fieldsAt(raw: FieldMap, path: readonly string[], found: Findings): FieldMap {
-  const value = valueAt(raw, path);
-  if (value === undefined || value === null) return {};
-  const fields = asFields(value);
-  if (fields === null) found.error(path, `must be an object with fields, not ${show(value)}`);
-  return fields ?? {};
-}
-
-function listAt(raw: FieldMap, path: readonly string[], found: Findings): readonly unknown[] {
-  const value = valueAt(raw, path);
-  if (value === undefined || value === null) return [];
-  if (Array.isArray(value)) return value;
-  found.error(path, `must be a list, not ${show(value)}`);
-  return [];
-}
-
-function valueAt(raw: FieldMap, path: readonly string[]): unknown {
-  let value: unknown = raw;
-  for (const field of path) value = asFields(value)?.[field];
-  return value;
 }

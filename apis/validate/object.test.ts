@@ -165,8 +165,9 @@ describe('validateObject', () => {
   it('walks past other kinds', () => {
     for (const [apiVersion, kind] of [
       ['apps/v1', 'Deployment'],
-      ['v1', 'Service'],
-      ['discovery.k8s.io/v1', 'EndpointSlice'],
+      ['v1', 'ConfigMap'],
+      ['serving.knative.dev/v1', 'Service'],
+      ['discovery.k8s.io/v1beta1', 'EndpointSlice'],
       ['crd.antrea.io/v1beta1', 'NetworkPolicy'],
       ['policy.networking.k8s.io/v1alpha2', 'ClusterNetworkPolicy'],
       ['metrics.k8s.io/v1beta1', 'Node'],

@@ -1,6 +1,9 @@
 import { DEFAULT_CONFIG, type FailsafeEntry } from '../config.ts';
 import type { ApiGroup, ClusterObject } from '../objects.ts';
 import { asFields, type FieldMap } from '../schema/jsonschema.ts';
+import { podGroupsOf } from './appliedto.ts';
+import { validateEndpointSlice, validateService } from './endpoints.ts';
+import { validateGroup } from './group.ts';
 import { isListWithoutItems } from './lists.ts';
 import { nearest } from './nearest.ts';
 import { validateNamespace, validateNode, validatePod } from './node.ts';
@@ -13,11 +16,18 @@ export interface ValidatedObject {
   readonly object: ClusterObject | null;
   /** All of them, in the order of the checks. */
   readonly problems: readonly ObjectProblem[];
+  /**
+   * Groups of which it depends whether this policy of Antrea is for Nodes at all: where all of them select pods, it is skipped, with the notice
+   * FOR_PODS_ONLY alone. Absent where that can be told already.
+   */
+  readonly podGroups?: readonly string[];
 }
 
 export interface ValidateOptions {
   /** The ingress failsafe list, for the warning about SSH; null where nobody asked for that warning. */
   readonly failsafe?: readonly FailsafeEntry[] | null;
+  /** Names of link groups that the agent's configuration knows; those it always knows where this is absent. */
+  readonly interfaceGroups?: readonly string[];
 }
 
 /** The versions in which the kinds of SEMANTICS.md section 1 are read. */
@@ -39,7 +49,16 @@ export function validateObject(raw: unknown, options: ValidateOptions = {}): Val
     return { object: null, problems: found.problems };
   }
   const object = validateFields(fields, options, found);
+  const podGroups = isAntreaPolicy(fields) ? (podGroupsOf(fields.spec) ?? []) : [];
+  if (podGroups.length > 0) return { object, problems: found.problems, podGroups };
   return { object, problems: found.problems };
+}
+
+function isAntreaPolicy({ apiVersion, kind }: FieldMap): boolean {
+  const group: ApiGroup = 'crd.antrea.io';
+  return (
+    kind === 'ClusterNetworkPolicy' && typeof apiVersion === 'string' && apiVersion.startsWith(`${group}/`)
+  );
 }
 
 function validateFields(raw: FieldMap, options: ValidateOptions, found: Findings): ClusterObject | null {
@@ -57,6 +76,10 @@ function validateFields(raw: FieldMap, options: ValidateOptions, found: Findings
     if (kind === 'Node') return validateNode(raw, found);
     if (kind === 'Pod') return validatePod(raw, found);
     if (kind === 'Namespace') return validateNamespace(raw, found);
+    if (kind === 'Service') return validateService(raw, found);
+  }
+  if (apiVersion === 'discovery.k8s.io/v1' && kind === 'EndpointSlice') {
+    return validateEndpointSlice(raw, found);
   }
   const own = Object.keys(VERSIONS).find((name) => name === group || name === apiVersion);
   if (own !== undefined) return validateOwn(raw, own as ApiGroup, found, options);
@@ -82,7 +105,7 @@ function validateOwn(
     const hint = near === null ? `known in ${apiGroup}: ${KINDS.join(', ')}` : `did you mean ${near}?`;
     found.error(['kind'], `unknown kind ${show(kind)}; ${hint}`);
   }
-  if (kind === 'ClusterGroup') found.error(['kind'], 'ClusterGroup is not supported yet');
+  if (kind === 'ClusterGroup') return validateGroup(raw, apiGroup, found);
   if (kind === 'ClusterNetworkPolicy') return validatePolicy(raw, apiGroup, failsafe, found);
   if (kind === 'Tier') return validateTier(raw, apiGroup, found);
   return null;

@@ -1,7 +1,6 @@
-import type { ClusterNetworkPolicy, Tier } from '../objects.ts';
+import type { Tier } from '../objects.ts';
 import { isBuiltInTier } from './builtintiers.ts';
-import { nearest } from './nearest.ts';
-import { type ObjectProblem, show } from './problem.ts';
+import type { ObjectProblem } from './problem.ts';
 
 export interface CrossProblem<T> {
   readonly object: T;
@@ -25,21 +24,3 @@ export function checkTiers(tiers: readonly Tier[]): CrossProblem<Tier>[] {
     return [{ object: tier, problem: { severity: 'error', path: ['spec', 'priority'], message } }];
   });
 }
-
-/** Policies whose tier is neither built in nor among these. */
-export function checkTierReferences(
-  policies: readonly ClusterNetworkPolicy[],
-  tiers: readonly Tier[],
-): CrossProblem<ClusterNetworkPolicy>[] {
-  const names = new Set(tiers.map(({ name }) => name));
-  return policies.flatMap((policy) => {
-    const { tier } = policy.spec;
-    if (tier === undefined || isBuiltInTier(tier) || names.has(tier)) return [];
-    const near = nearest(tier, [...BUILT_IN_NAMES, ...names]);
-    const hint = near === null ? `built in: ${BUILT_IN_NAMES.join(', ')}` : `did you mean ${near}?`;
-    const message = `there is no Tier ${show(tier)}; ${hint}`;
-    return [{ object: policy, problem: { severity: 'error', path: ['spec', 'tier'], message } }];
-  });
-}
-
-const BUILT_IN_NAMES = ['emergency', 'securityops', 'networkops', 'platform', 'application', 'baseline'];

@@ -2,13 +2,15 @@ import type { FailsafeEntry } from '../config.ts';
 import type { ApiGroup, ClusterNetworkPolicy, ClusterNetworkPolicySpec, Direction } from '../objects.ts';
 import { asFields, asList, type FieldMap } from '../schema/jsonschema.ts';
 import { CLUSTER_NETWORK_POLICY_SCHEMA } from '../schema/policy.ts';
-import { checkAppliedTo, checkAppliedToPlaces, isForPodsOnly, toAppliedTo } from './appliedto.ts';
+import { checkAppliedTo, checkAppliedToPlaces, podGroupsOf, toAppliedTo } from './appliedto.ts';
 import { checkMetadata, toIdentity } from './metadata.ts';
-import type { Findings } from './problem.ts';
-import { hasError, show } from './problem.ts';
+import { type Findings, hasError, show } from './problem.ts';
 import { checkRule, toRule } from './rule.ts';
 import { reportSchema } from './schemaproblem.ts';
 import { checkSsh } from './ssh.ts';
+
+/** Said of a policy of Antrea that is not ours. */
+export const FOR_PODS_ONLY = 'is applied to pods only, so it is not for nodewall; it is skipped';
 
 /** Null where it has an error, or is a policy for pods, which is not ours. */
 export function validatePolicy(
@@ -17,8 +19,8 @@ export function validatePolicy(
   failsafe: readonly FailsafeEntry[] | null,
   found: Findings,
 ): ClusterNetworkPolicy | null {
-  if (apiGroup === 'crd.antrea.io' && isForPodsOnly(raw.spec)) {
-    found.notice([], 'is applied to pods only, so it is not for nodewall; it is skipped');
+  if (apiGroup === 'crd.antrea.io' && podGroupsOf(raw.spec)?.length === 0) {
+    found.notice([], FOR_PODS_ONLY);
     return null;
   }
   checkMetadata(raw, found);
@@ -38,18 +40,20 @@ function checkSpec(spec: FieldMap, apiGroup: ApiGroup, found: Findings): void {
       found.error(['spec', field], message);
     }
   }
-  if (spec.mode === 'Audit')
-    found.error(['spec', 'mode'], 'Audit is not supported yet; use Enforce or leave it out');
-  if (spec.traffic === 'NodePort') {
-    found.error(['spec', 'traffic'], 'NodePort is not supported yet; use Host or leave it out');
+  if (spec.traffic === 'NodePort' && asList(spec.egress).length > 0) {
+    const message =
+      'must be left out: what NodePort traffic is comes in, so such a policy has ingress rules only';
+    found.error(['spec', 'egress'], message);
   }
   checkAppliedTo(spec.appliedTo, ['spec', 'appliedTo'], found);
   checkAppliedToPlaces(spec, found);
+  const isBaseline = typeof spec.tier === 'string' && spec.tier.toLowerCase() === 'baseline';
+  const isAudit = spec.mode === 'Audit';
   const names = new Map<string, string>();
   for (const direction of ['ingress', 'egress'] as const) {
     for (const [index, rule] of asList(spec[direction]).entries()) {
       const path = ['spec', direction, index];
-      checkRule(rule, path, { direction, apiGroup }, found);
+      checkRule(rule, path, { direction, apiGroup, isBaseline, isAudit }, found);
       checkRuleName(asFields(rule)?.name, { direction, index, names }, found);
     }
   }
@@ -77,6 +81,8 @@ function toSpec({
   appliedTo = [],
   ingress,
   egress,
+  mode = 'Enforce',
+  traffic = 'Host',
 }: ClusterNetworkPolicySpec): ClusterNetworkPolicySpec {
   return {
     ...(tier === undefined || tier === '' ? {} : { tier }),
@@ -84,5 +90,7 @@ function toSpec({
     ...(appliedTo.length === 0 ? {} : { appliedTo: toAppliedTo(appliedTo) }),
     ...(ingress === undefined ? {} : { ingress: ingress.map(toRule) }),
     ...(egress === undefined ? {} : { egress: egress.map(toRule) }),
+    ...(mode === 'Enforce' ? {} : { mode }),
+    ...(traffic === 'Host' ? {} : { traffic }),
   };
 }

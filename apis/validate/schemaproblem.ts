@@ -26,7 +26,7 @@ function describe({ keyword, path, schema, value }: SchemaProblem): string {
     case 'maxLength':
       return `has more than ${schema.maxLength} characters`;
     case 'pattern':
-      return `${show(value)} has characters that can't stand here`;
+      return `${show(value)} has characters that can't stand here${patternHint(path)}`;
   }
 }
 
@@ -54,10 +54,20 @@ function describeType({ type, minimum, maximum, ...schema }: JsonSchema): string
     case 'string':
       return schema.enum === undefined ? 'text' : oneOf(schema.enum);
     case undefined:
-      return schema.description ?? 'a whole number or text';
+      return asWords(schema.description ?? 'a whole number or text');
     default:
       return type satisfies never;
   }
+}
+
+/** A description as part of a sentence. */
+function asWords(description: string): string {
+  return description.replace(/^The /, 'the ').replace(/\.$/, '');
+}
+
+function patternHint(path: FieldPath): string {
+  if (path.at(-1) !== 'logLabel') return '';
+  return ': letters, digits, "-", "_" and ".", starting and ending with a letter or digit';
 }
 
 function oneOf(words: readonly string[]): string {

@@ -6,13 +6,15 @@ const SSH = 22;
 
 /**
  * Warns where a policy's blanket Drop or Reject closes SSH for everybody: it names no ports or protocols and is for any
- * address, no earlier rule of the policy lets SSH in for anybody, and the failsafe doesn't either.
+ * address, no earlier rule of the policy lets SSH in for anybody (or passes it on), and the failsafe doesn't either.
  */
 export function checkSsh(
   spec: ClusterNetworkPolicySpec,
   failsafe: readonly FailsafeEntry[],
   found: Findings,
 ): void {
+  // Neither decides what comes to port 22 of the Node itself.
+  if (spec.mode === 'Audit' || spec.traffic === 'NodePort') return;
   if (
     failsafe.some(({ protocol, ports: [first, last] }) => protocol === 'tcp' && first <= SSH && SSH <= last)
   )
@@ -30,7 +32,11 @@ export function checkSsh(
 }
 
 function isBlanket(rule: Rule): boolean {
-  return rule.action !== 'Allow' && namesNoService(rule) && (rule.from ?? [{}]).some(isAnybody);
+  return (
+    (rule.action === 'Drop' || rule.action === 'Reject') &&
+    namesNoService(rule) &&
+    (rule.from ?? [{}]).some(isAnybody)
+  );
 }
 
 function isAnybody({ ipBlock, ...others }: NetworkPolicyPeer): boolean {
@@ -38,7 +44,7 @@ function isAnybody({ ipBlock, ...others }: NetworkPolicyPeer): boolean {
 }
 
 function allowsSsh(rule: Rule): boolean {
-  if (rule.action !== 'Allow') return false;
+  if (rule.action !== 'Allow' && rule.action !== 'Pass') return false;
   if (namesNoService(rule)) return true;
   return (rule.ports ?? []).some(({ protocol = 'TCP', port, endPort = port }) => {
     return protocol === 'TCP' && (port ?? 1) <= SSH && SSH <= (endPort ?? 65535);

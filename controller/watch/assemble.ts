@@ -1,12 +1,20 @@
-import type { ClusterNetworkPolicy, ClusterObject, ClusterObjects, Tier } from '../../apis/objects.ts';
-import { isBuiltInTier } from '../../apis/validate/builtintiers.ts';
+import type {
+  ClusterGroup,
+  ClusterNetworkPolicy,
+  ClusterObject,
+  ClusterObjects,
+  Tier,
+} from '../../apis/objects.ts';
 import { identityOf } from '../../apis/validate/identity.ts';
-import { type CrossProblem, checkTierReferences, checkTiers } from '../../apis/validate/objects.ts';
-import { formatPath } from '../../apis/validate/problem.ts';
+import { checkTiers } from '../../apis/validate/objects.ts';
+import { checkServiceReferences } from '../../apis/validate/references.ts';
 import type { FileContent, Listed } from './content.ts';
-import { isUnder, type Memory, type Remembered } from './memory.ts';
-import { compareObjects, mergeFiles, mergeUnique, type Placed } from './merge.ts';
+import type { Memory } from './memory.ts';
+import { compareObjects, mergeFiles, mergeUnique } from './merge.ts';
+import { type InForce, objectsOf, type Settling, settle, toLoadProblem, toMemory } from './settle.ts';
+import { settleReferences } from './settlereferences.ts';
 import type { LoadProblem } from './source.ts';
+import { decide } from './undecided.ts';
 
 export interface AssembleInput {
   /** What each file holds now, in any order. */
@@ -14,10 +22,12 @@ export interface AssembleInput {
   readonly memory: Memory;
   /** Paths of which nothing can be said now: what came from there stays. */
   readonly unreadable: readonly string[];
-  /** The last valid version of a Node, Namespace or Pod. */
+  /** The last valid version of an object of the kinds that are not in memory. */
   readonly lastValid: (identity: string) => ClusterObject | undefined;
   /** The merged lists of the last time, so that files with 100,000 pods cost nothing while they don't change. */
   readonly merged?: MergeCache;
+  /** Names of link groups that the agent's configuration knows; those it always knows where this is absent. */
+  readonly interfaceGroups?: readonly string[] | undefined;
 }
 
 export type MergeCache = Map<
@@ -36,104 +46,63 @@ export interface Assembled {
  * which things happened. What is invalid now is replaced by its last valid version, or left out where there is none.
  */
 export function assemble(input: AssembleInput): Assembled {
+  const { memory, interfaceGroups } = input;
   const contents = [...input.contents].sort((a, b) => (a.file < b.file ? -1 : 1));
-  const problems = contents.flatMap((content) => content.problems);
-  const settling: Settling = { ...input, contents, problems };
-  const tiers = settle<Tier>(settling, 'Tier', (content) => content.tiers, checkTiers);
-  const policies = settle<ClusterNetworkPolicy>(
-    settling,
+  const problems: LoadProblem[] = [];
+  const settling: Assembling = { ...input, contents, problems };
+  const { inForce: tiers } = settle<Tier>(settling, 'Tier', (content) => content.tiers, checkTiers);
+  const { inForce: groups, invalid } = settle<ClusterGroup>(settling, 'ClusterGroup', ({ groups }) => groups);
+  const world = { tiers, groups, memory, interfaceGroups, invalid, problems };
+  settleReferences({ ...world, policies: new Map() });
+  const decided = decide(contents, objectsOf<ClusterGroup>(groups));
+  const { inForce: policies } = settle<ClusterNetworkPolicy>(
+    { ...settling, contents: decided },
     'ClusterNetworkPolicy',
     (content) => content.policies,
-    (current) => checkTierReferences(current, objectsOf<Tier>(tiers)),
   );
-  keepTiers(policies, tiers, input.memory);
+  settleReferences({ ...world, policies });
+  problems.push(...decided.flatMap((content) => content.problems));
   const objects: ClusterObjects = {
     nodes: mergeOthers(settling, 'Node', (content) => content.nodes),
     namespaces: mergeOthers(settling, 'Namespace', (content) => content.namespaces),
     pods: mergeOthers(settling, 'Pod', (content) => content.pods),
+    services: mergeOthers(settling, 'Service', (content) => content.services),
+    endpointSlices: mergeOthers(settling, 'EndpointSlice', (content) => content.endpointSlices),
+    groups: objectsOf<ClusterGroup>(groups),
     tiers: objectsOf<Tier>(tiers),
     policies: objectsOf<ClusterNetworkPolicy>(policies),
   };
-  return { objects, problems: problems.sort(compareProblems), memory: new Map([...tiers, ...policies]) };
+  warnOfServices(objects, [groups, policies], problems);
+  return {
+    objects,
+    problems: problems.sort(compareProblems),
+    memory: toMemory([...tiers, ...groups, ...policies]),
+  };
 }
 
-interface Settling extends AssembleInput {
-  readonly problems: LoadProblem[];
-}
+interface Assembling extends AssembleInput, Settling {}
 
-type InForce = Map<string, Remembered>;
-
-/** Which tiers or policies are in force: valid ones as they are, and the last valid version of the others. */
-function settle<T extends Tier | ClusterNetworkPolicy>(
-  { contents, memory, unreadable, problems }: Settling,
-  kind: T['kind'],
-  listOf: (content: FileContent) => Listed<T>,
-  check: (objects: readonly T[]) => readonly CrossProblem<T>[],
-): InForce {
-  const remembered = [...memory].filter(([, { object }]) => object.kind === kind);
-  const lost = [...unreadable, ...contents.filter(({ broken }) => broken).map(({ file }) => file)];
-  // A broken file holds what it last held. One that nothing is remembered of gives what can be read of it.
-  const held = new Set([...memory.values()].map(({ file }) => file));
-  const known = contents.filter(({ broken, file }) => !(broken && held.has(file)));
-  const merged = mergeFiles(known, listOf);
-  problems.push(...merged.problems);
-  const places = new Map(merged.placed.map((placed) => [placed.object, placed]));
-  const doubtful = new Map(merged.duplicates.map((identity) => [identity, memory.get(identity)?.file ?? '']));
-  for (const { rejected, file } of known) for (const identity of rejected) doubtful.set(identity, file);
-  const inForce: InForce = new Map(
-    merged.placed.map(({ object, file }) => [identityOf(object), { file, object }]),
-  );
-  for (const { object, problem } of check(merged.placed.map((placed) => placed.object))) {
-    const identity = identityOf(object);
-    const place = places.get(object);
-    problems.push(toLoadProblem(object, problem, place));
-    inForce.delete(identity);
-    doubtful.set(identity, place?.file ?? '');
+/** What is in force of the files; last valid versions said it when they were. */
+function warnOfServices(
+  { services }: ClusterObjects,
+  inForce: readonly InForce[],
+  problems: LoadProblem[],
+): void {
+  let names: Set<string> | null = null;
+  const hasService = (wanted: string): boolean => {
+    names ??= new Set(services.map(({ namespace, name }) => `${namespace}/${name}`));
+    return names.has(wanted);
+  };
+  for (const { object, placed } of inForce.flatMap((held) => [...held.values()])) {
+    if (placed === null || object.kind === 'Tier') continue;
+    for (const { problem } of checkServiceReferences([object], hasService)) {
+      problems.push(toLoadProblem(object, problem, placed));
+    }
   }
-  const halves = known.filter((content) => isPerhapsHalf(content, memory)).map(({ file }) => file);
-  for (const [identity, item] of remembered) {
-    if (inForce.has(identity)) continue;
-    const file = doubtful.get(identity);
-    if (file !== undefined) inForce.set(identity, { file, object: item.object });
-    else if (isUnder(item.file, lost) || halves.includes(item.file)) inForce.set(identity, item);
-  }
-  return inForce;
-}
-
-/**
- * A file cut off in an object's kind or name parses, and holds an invalid object that nobody knows: perhaps what is left of one that it
- * held. Until that is mended nothing it held is taken away.
- */
-function isPerhapsHalf({ rejected }: FileContent, memory: Memory): boolean {
-  return [...rejected].some((identity) => !memory.has(identity));
-}
-
-function toLoadProblem<T extends ClusterObject>(
-  object: T,
-  { severity, path, message }: CrossProblem<T>['problem'],
-  place: Placed<T> | undefined,
-): LoadProblem {
-  const { file = '', fieldLine: line = 0 } = place ?? {};
-  return { severity, file, line, kind: object.kind, name: object.name, path: formatPath(path), message };
-}
-
-/** A last valid version needs the tier it was valid with, also when that tier is gone by now. */
-function keepTiers(policies: InForce, tiers: InForce, memory: Memory): void {
-  const names = new Set([...tiers.values()].map(({ object }) => object.name));
-  const wanted = new Set(objectsOf<ClusterNetworkPolicy>(policies).map(({ spec }) => spec.tier ?? ''));
-  for (const [identity, item] of memory) {
-    const { kind, name } = item.object;
-    if (kind === 'Tier' && wanted.has(name) && !names.has(name) && !isBuiltInTier(name))
-      tiers.set(identity, item);
-  }
-}
-
-function objectsOf<T extends Tier | ClusterNetworkPolicy>(inForce: InForce): T[] {
-  return [...inForce.values()].map(({ object }) => object as T).sort(compareObjects);
 }
 
 function mergeOthers<T extends ClusterObject>(
-  { contents, problems, lastValid, merged: cache }: Settling,
+  { contents, problems, lastValid, merged: cache }: Assembling,
   kind: T['kind'],
   listOf: (content: FileContent) => Listed<T>,
 ): readonly T[] {

@@ -1,32 +1,32 @@
 import type {
+  ApiGroup,
+  ClusterGroup,
   ClusterNetworkPolicy,
   ClusterObject,
   ClusterObjects,
+  EndpointSlice,
   Labels,
   Namespace,
   Node,
   Pod,
+  Service,
+  ServicePort,
   Tier,
 } from '../../apis/objects.ts';
 import type { FieldPath } from '../../apis/schema/jsonschema.ts';
 import { claimedIdentity } from '../../apis/validate/identity.ts';
-import { type ValidateOptions, validateObject } from '../../apis/validate/object.ts';
+import { type ValidatedObject, type ValidateOptions, validateObject } from '../../apis/validate/object.ts';
 import { formatPath, hasError } from '../../apis/validate/problem.ts';
+import { referencesOf } from '../../apis/validate/references.ts';
 import type { LoadProblem } from './source.ts';
 
 /** The valid objects of one kind in one file, and the line of each. */
 export interface Listed<T extends ClusterObject> {
   readonly objects: T[];
   readonly lines: number[];
-  /** Of the one field that is checked against other objects (CROSS_FIELDS); only for kinds that have one. */
-  readonly fieldLines: number[];
+  /** Of the fields that depend on other objects (referencesOf, in its order); only for kinds that have some. */
+  readonly referenceLines: (readonly number[])[];
 }
-
-/** The field of an object that other objects can make wrong. */
-const CROSS_FIELDS: Readonly<Record<string, FieldPath>> = {
-  Tier: ['spec', 'priority'],
-  ClusterNetworkPolicy: ['spec', 'tier'],
-};
 
 /** What one file holds. */
 export interface FileContent {
@@ -34,8 +34,13 @@ export interface FileContent {
   readonly nodes: Listed<Node>;
   readonly namespaces: Listed<Namespace>;
   readonly pods: Listed<Pod>;
+  readonly services: Listed<Service>;
+  readonly endpointSlices: Listed<EndpointSlice>;
+  readonly groups: Listed<ClusterGroup>;
   readonly tiers: Listed<Tier>;
   readonly policies: Listed<ClusterNetworkPolicy>;
+  /** Policies of which groups say whether they are for Nodes at all. */
+  readonly undecided: Undecided[];
   /** Identities of the objects that were rejected. */
   readonly rejected: Set<string>;
   readonly problems: LoadProblem[];
@@ -43,16 +48,38 @@ export interface FileContent {
   broken: boolean;
 }
 
+/** A policy of Antrea that is for pods, and not ours, if all these groups are. */
+export interface Undecided {
+  readonly apiGroup: ApiGroup;
+  readonly name: string;
+  readonly line: number;
+  readonly podGroups: readonly string[];
+  /** What it comes to if it is for Nodes. */
+  readonly otherwise: FileContent;
+}
+
 export const LISTS = {
   Node: 'nodes',
   Namespace: 'namespaces',
   Pod: 'pods',
+  Service: 'services',
+  EndpointSlice: 'endpointSlices',
+  ClusterGroup: 'groups',
   Tier: 'tiers',
   ClusterNetworkPolicy: 'policies',
 } as const satisfies Record<ClusterObject['kind'], keyof ClusterObjects>;
 
 /** Equal labels as one object, and equal words as one string: pods of one deployment differ in little else. */
-export type Interned = Map<string, Labels | string>;
+export type Interned = Map<string, Labels | string | readonly ServicePort[]>;
+
+/** What 100,000 objects of a kind have in common is kept once. */
+function internObject(object: ClusterObject, interned: Interned): ClusterObject {
+  if (object.kind === 'Pod') return internPod(object, interned);
+  if (object.kind !== 'Service' && object.kind !== 'EndpointSlice') return object;
+  const namespace = intern(interned, `n${object.namespace}`, object.namespace);
+  const ports = intern(interned, `p${JSON.stringify(object.ports)}`, object.ports);
+  return { ...object, namespace, ports };
+}
 
 function internPod(pod: Pod, interned: Interned): Pod {
   const labels = intern(interned, `l${JSON.stringify(pod.labels)}`, pod.labels);
@@ -61,7 +88,11 @@ function internPod(pod: Pod, interned: Interned): Pod {
   return { ...pod, namespace, labels, serviceAccount };
 }
 
-function intern<T extends Labels | string>(interned: Interned, key: string, value: T): T {
+function intern<T extends Labels | string | readonly ServicePort[]>(
+  interned: Interned,
+  key: string,
+  value: T,
+): T {
   const known = interned.get(key);
   if (known !== undefined) return known as T;
   interned.set(key, value);
@@ -69,19 +100,30 @@ function intern<T extends Labels | string>(interned: Interned, key: string, valu
 }
 
 export function emptyContent(file: string): FileContent {
-  const list = <T extends ClusterObject>(): Listed<T> => ({ objects: [], lines: [], fieldLines: [] });
+  const list = <T extends ClusterObject>(): Listed<T> => ({
+    objects: [],
+    lines: [],
+    referenceLines: [],
+  });
   return {
     file,
     nodes: list(),
     namespaces: list(),
     pods: list(),
+    services: list(),
+    endpointSlices: list(),
+    groups: list(),
     tiers: list(),
     policies: list(),
+    undecided: [],
     rejected: new Set(),
     problems: [],
     broken: false,
   };
 }
+
+/** Kinds with fields that depend on other objects. */
+const REFERRING: readonly ClusterObject['kind'][] = ['Tier', 'ClusterGroup', 'ClusterNetworkPolicy'];
 
 /** A file while it is read. */
 export interface Reading {
@@ -91,14 +133,32 @@ export interface Reading {
 }
 
 /** Adds what one raw object is; `lineOf` is asked only where it is needed. */
-export function addObject(
-  { content, options, interned }: Reading,
-  raw: unknown,
-  lineOf: (path: FieldPath) => number,
-): void {
-  const { object, problems } = validateObject(raw, options);
-  if (object?.kind === 'Pod') addTo(content, internPod(object, interned), lineOf);
-  else if (object !== null) addTo(content, object, lineOf);
+export function addObject(reading: Reading, raw: unknown, lineOf: (path: FieldPath) => number): void {
+  const validated = validateObject(raw, reading.options);
+  const { podGroups } = validated;
+  if (podGroups === undefined) {
+    addValidated(reading, { ...validated, raw, lineOf });
+    return;
+  }
+  const otherwise = emptyContent(reading.content.file);
+  addValidated({ ...reading, content: otherwise }, { ...validated, raw, lineOf });
+  const { name } = claimedIdentity(raw);
+  reading.content.undecided.push({
+    apiGroup: 'crd.antrea.io',
+    name,
+    line: lineOf([]),
+    podGroups,
+    otherwise,
+  });
+}
+
+interface Placeable extends ValidatedObject {
+  readonly raw: unknown;
+  readonly lineOf: (path: FieldPath) => number;
+}
+
+function addValidated({ content, interned }: Reading, { object, problems, raw, lineOf }: Placeable): void {
+  if (object !== null) addTo(content, internObject(object, interned), lineOf);
   if (problems.length === 0) return;
   const { identity, kind, name } = claimedIdentity(raw);
   if (object === null && hasError(problems)) content.rejected.add(identity);
@@ -120,8 +180,8 @@ function addTo(content: FileContent, object: ClusterObject, lineOf: (path: Field
   const list: Listed<ClusterObject> = content[LISTS[object.kind]];
   list.objects.push(object);
   list.lines.push(lineOf([]));
-  const field = CROSS_FIELDS[object.kind];
-  if (field !== undefined) list.fieldLines.push(lineOf(field));
+  if (!REFERRING.includes(object.kind)) return;
+  list.referenceLines.push(referencesOf(object).map(({ path }) => lineOf(path)));
 }
 
 interface Broken {

@@ -23,7 +23,7 @@ export interface FileSourceOptions extends ValidateOptions {
 }
 
 export interface FileSource extends ObjectSource {
-  /** The policies and tiers in force, to be written down: given back as `remembered` after a restart. */
+  /** The policies, groups and tiers in force, to be written down: given back as `remembered` after a restart. */
   remember(): MemoryJson;
 }
 
@@ -95,6 +95,7 @@ async function readAll(state: State): Promise<boolean> {
     unreadable: missing,
     lastValid: lastValidOf(state.snapshot),
     merged: state.merged,
+    interfaceGroups: state.options.interfaceGroups,
   });
   state.memory = memory;
   state.snapshot = {
@@ -110,8 +111,9 @@ async function readAll(state: State): Promise<boolean> {
 function lastValidOf(snapshot: Snapshot | null): AssembleInput['lastValid'] {
   let index: Map<string, ClusterObject> | null = null;
   return (identity) => {
-    const { nodes, namespaces, pods } = snapshot?.objects ?? NO_OBJECTS;
-    index ??= new Map([...nodes, ...namespaces, ...pods].map((object) => [identityOf(object), object]));
+    const { nodes, namespaces, pods, services, endpointSlices } = snapshot?.objects ?? NO_OBJECTS;
+    const objects = [nodes, namespaces, pods, services, endpointSlices];
+    index ??= new Map(objects.flat().map((object) => [identityOf(object), object]));
     return index.get(identity);
   };
 }

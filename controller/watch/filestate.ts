@@ -54,8 +54,11 @@ export async function readChanged(
     const { content, cache } = parseManifest(file, read, known?.cache ?? NO_CACHE, options);
     release(read);
     const good = content.broken ? (known?.good ?? null) : content;
+    // What was undecided is in memory if it was in force.
     const held =
-      content.broken && good !== null ? { ...good, problems: content.problems, broken: true } : content;
+      content.broken && good !== null
+        ? { ...good, undecided: [], problems: content.problems, broken: true }
+        : content;
     const kept = content.broken && known !== undefined ? known.cache : cache;
     states.set(file, { stamp, digest, content: held, good, cache: kept });
     changed = true;

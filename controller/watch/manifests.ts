@@ -16,7 +16,13 @@ export async function loadManifests(
   const list = await listFiles(paths);
   const contents = [];
   for (const file of list.files) contents.push(await readManifest(file, options));
-  const assembled = assemble({ contents, memory: NO_MEMORY, unreadable: [], lastValid: () => undefined });
+  const assembled = assemble({
+    contents,
+    memory: NO_MEMORY,
+    unreadable: [],
+    lastValid: () => undefined,
+    interfaceGroups: options.interfaceGroups,
+  });
   const problems = [...unreadableProblems(list), ...assembled.problems].sort(compareProblems);
   return { objects: assembled.objects, problems, files: list.files.length };
 }

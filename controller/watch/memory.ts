@@ -1,12 +1,12 @@
-import type { ClusterNetworkPolicy, Tier } from '../../apis/objects.ts';
+import type { ClusterGroup, ClusterNetworkPolicy, Tier } from '../../apis/objects.ts';
 import { identityOf } from '../../apis/validate/identity.ts';
 
-/** The policies and tiers that were last in force, by identity, and the file each came from. */
+/** The policies, groups and tiers that were last in force, by identity, and the file each came from. */
 export type Memory = ReadonlyMap<string, Remembered>;
 
 export interface Remembered {
   readonly file: string;
-  readonly object: Tier | ClusterNetworkPolicy;
+  readonly object: Tier | ClusterGroup | ClusterNetworkPolicy;
 }
 
 export const NO_MEMORY: Memory = new Map();

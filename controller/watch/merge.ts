@@ -8,8 +8,8 @@ export interface Placed<T extends ClusterObject> {
   readonly object: T;
   readonly file: string;
   readonly line: number;
-  /** Of the field that other objects can make wrong; 0 where its kind has none. */
-  readonly fieldLine: number;
+  /** Of the fields that depend on other objects (referencesOf, in its order). */
+  readonly referenceLines: readonly number[];
 }
 
 export interface Merged<T extends ClusterObject> {
@@ -41,13 +41,13 @@ export function mergeFiles<T extends ClusterObject>(
   const first = new Map<string, Placed<T>>();
   const more = new Map<string, Placed<T>[]>();
   for (const content of contents) {
-    const { objects, lines, fieldLines } = listOf(content);
+    const { objects, lines, referenceLines } = listOf(content);
     for (const [index, object] of objects.entries()) {
       const placed = {
         object,
         file: content.file,
         line: lines[index] ?? 0,
-        fieldLine: fieldLines[index] ?? 0,
+        referenceLines: referenceLines[index] ?? [],
       };
       const identity = identityOf(object);
       const other = first.get(identity);

@@ -30,4 +30,13 @@ export interface ObjectSource {
   close(): Promise<void>;
 }
 
-export const NO_OBJECTS: ClusterObjects = { nodes: [], namespaces: [], pods: [], tiers: [], policies: [] };
+export const NO_OBJECTS: ClusterObjects = {
+  nodes: [],
+  namespaces: [],
+  pods: [],
+  services: [],
+  endpointSlices: [],
+  groups: [],
+  tiers: [],
+  policies: [],
+};

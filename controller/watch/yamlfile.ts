@@ -52,7 +52,12 @@ function append(content: FileContent, part: FileContent, lines: number): void {
     const to: Listed<ClusterObject> = content[kind];
     for (const object of from.objects) to.objects.push(object);
     for (const line of from.lines) to.lines.push(line + lines);
-    for (const line of from.fieldLines) to.fieldLines.push(line + lines);
+    for (const each of from.referenceLines) to.referenceLines.push(each.map((line) => line + lines));
+  }
+  for (const { otherwise, ...undecided } of part.undecided) {
+    const moved = emptyContent(content.file);
+    append(moved, otherwise, lines);
+    content.undecided.push({ ...undecided, line: undecided.line + lines, otherwise: moved });
   }
   for (const identity of part.rejected) content.rejected.add(identity);
   for (const problem of part.problems) content.problems.push({ ...problem, line: problem.line + lines });

@@ -1,0 +1,96 @@
+import type { EndpointSlice, Labels, Service, ServicePort } from '../objects.ts';
+import { asFields, type FieldMap } from '../schema/jsonschema.ts';
+import { isSubdomain } from './names.ts';
+import { addAddress, fieldsAt, listAt, readMetadata, readNamespace, unique } from './parts.ts';
+import { type FieldPath, type Findings, hasError, show } from './problem.ts';
+
+/** v1 Service. One of type ExternalName is a name alone: it selects nothing and has no address. */
+export function validateService(raw: FieldMap, found: Findings): Service | null {
+  const { name } = readMetadata(raw, isSubdomain, found);
+  const namespace = readNamespace(raw, found);
+  const { type, clusterIP } = fieldsAt(raw, ['spec'], found);
+  const selector = readSelector(raw, found);
+  const clusterIPs = readClusterIPs(raw, clusterIP, found);
+  const ports = readPorts(raw, ['spec', 'ports'], found);
+  if (hasError(found.problems)) return null;
+  if (type === 'ExternalName') {
+    return { kind: 'Service', namespace, name, selector: null, clusterIPs: [], ports };
+  }
+  return { kind: 'Service', namespace, name, selector, clusterIPs, ports };
+}
+
+/** An empty selector selects nothing, as none does: someone else says what the endpoints are. */
+function readSelector(raw: FieldMap, found: Findings): Labels | null {
+  const selector = fieldsAt(raw, ['spec', 'selector'], found);
+  for (const [key, value] of Object.entries(selector)) {
+    if (typeof value === 'string') continue;
+    found.error(['spec', 'selector', key], `must be text, not ${show(value)}; put it in quotes`);
+  }
+  return Object.keys(selector).length === 0 ? null : (selector as Labels);
+}
+
+function readClusterIPs(raw: FieldMap, single: unknown, found: Findings): readonly string[] {
+  const addresses: string[] = [];
+  const listed = listAt(raw, ['spec', 'clusterIPs'], found);
+  for (const [index, value] of listed.entries()) {
+    if (!isNone(value)) addAddress(value, ['spec', 'clusterIPs', index], addresses, found);
+  }
+  const isThere = single !== undefined && single !== null && !isNone(single);
+  if (listed.length === 0 && isThere) addAddress(single, ['spec', 'clusterIP'], addresses, found);
+  return unique(addresses);
+}
+
+/** What a Service without an address of its own has there. */
+function isNone(value: unknown): boolean {
+  return value === '' || value === 'None';
+}
+
+const SERVICE_NAME_LABEL = 'kubernetes.io/service-name';
+
+/** Null without an error for a slice that belongs to no Service, or holds names instead of addresses. */
+export function validateEndpointSlice(raw: FieldMap, found: Findings): EndpointSlice | null {
+  const { name, labels } = readMetadata(raw, isSubdomain, found);
+  const namespace = readNamespace(raw, found);
+  const service = labels[SERVICE_NAME_LABEL] ?? '';
+  if (service === '' || raw.addressType === 'FQDN') return null;
+  const addresses: string[] = [];
+  for (const [index, item] of listAt(raw, ['endpoints'], found).entries()) {
+    addEndpoint(item, ['endpoints', index], addresses, found);
+  }
+  const ports = readPorts(raw, ['ports'], found);
+  if (hasError(found.problems)) return null;
+  return { kind: 'EndpointSlice', namespace, name, service, addresses: unique(addresses), ports };
+}
+
+/** An endpoint that says nothing of readiness is ready. */
+function addEndpoint(raw: unknown, path: FieldPath, addresses: string[], found: Findings): void {
+  const { conditions, addresses: listed } = asFields(raw) ?? {};
+  if (asFields(conditions)?.ready === false) return;
+  if (!Array.isArray(listed)) {
+    found.warning([...path, 'addresses'], `must be a list, not ${show(listed)}; the endpoint is left out`);
+    return;
+  }
+  for (const [index, address] of listed.entries()) {
+    addAddress(address, [...path, 'addresses', index], addresses, found);
+  }
+}
+
+const PROTOCOLS: readonly unknown[] = ['TCP', 'UDP', 'SCTP'];
+
+/** A port without a number stands for none that could be told. */
+function readPorts(raw: FieldMap, path: readonly string[], found: Findings): readonly ServicePort[] {
+  const ports: ServicePort[] = [];
+  for (const [index, item] of listAt(raw, path, found).entries()) {
+    const { protocol = 'TCP', port } = asFields(item) ?? {};
+    if (port === undefined || port === null) continue;
+    if (!PROTOCOLS.includes(protocol)) {
+      const message = `must be TCP, UDP or SCTP, not ${show(protocol)}; the port is left out`;
+      found.warning([...path, index, 'protocol'], message);
+    } else if (typeof port !== 'number' || !Number.isInteger(port) || port < 1 || port > 65535) {
+      found.warning([...path, index, 'port'], `${show(port)} is no port (1 to 65535); it is left out`);
+    } else if (!ports.some((other) => other.port === port && other.protocol === protocol)) {
+      ports.push({ protocol: protocol as ServicePort['protocol'], port });
+    }
+  }
+  return ports.slice();
+}

@@ -1,0 +1,32 @@
+import { parseAddress } from '../address.ts';
+import { type FieldPath, type Findings, show } from './problem.ts';
+
+const LABEL = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
+
+const FORM =
+  'labels of letters, digits and "-", at most 63 characters each and 253 in all, with dots between them, as in www.example.com';
+
+/** A host name, or `*.` and a host name. */
+export function checkFqdn(raw: string, path: FieldPath, found: Findings): void {
+  const text = toFqdn(raw);
+  const name = text.startsWith('*.') ? text.slice(2) : text;
+  if (text === '*') {
+    found.error(path, '"*" is any name; for any address leave the peer out, and the others beside it');
+  } else if (name.includes('*')) {
+    const end = /^[^*]*\*+\.?([a-z0-9-]+(\.[a-z0-9-]+)+)$/.exec(text)?.[1] ?? 'example.com';
+    const message = `${show(raw)}: "*" can only be the whole first label, once, as in *.${end}`;
+    found.error(path, message);
+  } else if (parseAddress(name) !== null) {
+    const cidr = `${name}/${name.includes(':') ? 128 : 32}`;
+    found.error(path, `${show(raw)} is an address, not a name; write ipBlock: {cidr: "${cidr}"}`);
+  } else if (/[^\x20-\x7e]/.test(name)) {
+    found.error(path, `${show(raw)} is no name of DNS; write other letters in their xn-- form: ${FORM}`);
+  } else if (name.length > 253 || !name.split('.').every((label) => LABEL.test(label))) {
+    found.error(path, `${show(raw)} is no name of DNS: ${FORM}`);
+  }
+}
+
+/** Lower case, without the dot that may stand at the end. */
+export function toFqdn(text: string): string {
+  return text.toLowerCase().replace(/\.$/, '');
+}

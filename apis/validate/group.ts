@@ -1,0 +1,73 @@
+import type { ApiGroup, ClusterGroup, ClusterGroupSpec } from '../objects.ts';
+import { CLUSTER_GROUP_SCHEMA } from '../schema/group.ts';
+import { asFields, asList, type FieldMap } from '../schema/jsonschema.ts';
+import { checkIpBlock, toIpBlock } from './ipblock.ts';
+import { checkMetadata, toIdentity } from './metadata.ts';
+import { checkGroupName, checkNamespacedName } from './names.ts';
+import { type Findings, hasError } from './problem.ts';
+import { reportSchema } from './schemaproblem.ts';
+import { checkSelector, toSelector } from './selector.ts';
+
+const SELECTORS = ['podSelector', 'namespaceSelector', 'nodeSelector'] as const;
+const KINDS: readonly string[] = [...SELECTORS, 'ipBlocks', 'serviceReference', 'childGroups'];
+const CHOICE =
+  'one of podSelector and/or namespaceSelector, nodeSelector, ipBlocks, serviceReference, childGroups';
+
+export function validateGroup(raw: FieldMap, apiGroup: ApiGroup, found: Findings): ClusterGroup | null {
+  checkMetadata(raw, found);
+  reportSchema(CLUSTER_GROUP_SCHEMA, raw, found);
+  const spec = asFields(raw.spec);
+  if (spec !== null) checkSpec(spec, found);
+  if (hasError(found.problems)) return null;
+  const { name } = toIdentity(raw);
+  // The checks above hold it to the type.
+  return { kind: 'ClusterGroup', apiGroup, name, spec: toSpec(raw.spec as ClusterGroupSpec) };
+}
+
+function checkSpec(spec: FieldMap, found: Findings): void {
+  if ('externalEntitySelector' in spec) {
+    found.error(['spec', 'externalEntitySelector'], 'is not supported for Nodes');
+  }
+  checkOneKind(spec, found);
+  for (const kind of SELECTORS) checkSelector(spec[kind], ['spec', kind], found);
+  for (const [index, block] of asList(spec.ipBlocks).entries()) {
+    checkIpBlock(block, ['spec', 'ipBlocks', index], found);
+  }
+  checkNamespacedName(spec.serviceReference, 'Service', ['spec', 'serviceReference'], found);
+  for (const [index, name] of asList(spec.childGroups).entries()) {
+    if (typeof name === 'string') checkGroupName(name, ['spec', 'childGroups', index], found);
+  }
+}
+
+/** Lists without items are as if absent. */
+function checkOneKind(spec: FieldMap, found: Findings): void {
+  const kinds = Object.keys(spec).filter((field) => KINDS.includes(field) && !isEmptyList(spec[field]));
+  const others = kinds.filter((kind) => kind !== 'podSelector' && kind !== 'namespaceSelector');
+  if (others.length + (others.length < kinds.length ? 1 : 0) > 1) {
+    const message = `has ${kinds.join(' and ')}; make a group of each, and one that names them in childGroups`;
+    found.error(['spec'], message);
+  }
+  // Of an unknown or unsupported field enough is said.
+  const isEmpty = Object.keys(spec).every((field) => KINDS.includes(field)) && kinds.length === 0;
+  if (isEmpty) found.error(['spec'], `is empty; it needs ${CHOICE}`);
+}
+
+function isEmptyList(value: unknown): boolean {
+  return Array.isArray(value) && value.length === 0;
+}
+
+/** A spec that passed its checks, in the one way to write it. */
+function toSpec(spec: ClusterGroupSpec): ClusterGroupSpec {
+  const { podSelector, namespaceSelector, nodeSelector, ipBlocks = [], childGroups = [] } = spec;
+  const { serviceReference } = spec;
+  if (nodeSelector !== undefined) return { nodeSelector: toSelector(nodeSelector) };
+  if (ipBlocks.length > 0) return { ipBlocks: ipBlocks.map(toIpBlock) };
+  if (childGroups.length > 0) return { childGroups: [...childGroups] };
+  if (serviceReference !== undefined) {
+    return { serviceReference: { name: serviceReference.name, namespace: serviceReference.namespace } };
+  }
+  return {
+    ...(podSelector === undefined ? {} : { podSelector: toSelector(podSelector) }),
+    ...(namespaceSelector === undefined ? {} : { namespaceSelector: toSelector(namespaceSelector) }),
+  };
+}

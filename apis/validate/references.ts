@@ -1,0 +1,181 @@
+import { DEFAULT_CONFIG } from '../config.ts';
+import type {
+  AppliedTo,
+  ClusterGroup,
+  ClusterNetworkPolicy,
+  ClusterObject,
+  NamespacedName,
+  NetworkPolicyPeer,
+  Tier,
+} from '../objects.ts';
+import { BUILT_IN_TIERS, isBuiltInTier } from './builtintiers.ts';
+import { type GroupLookup, groupLookup, membersOf } from './groups.ts';
+import type { CrossProblem } from './objects.ts';
+import { type FieldPath, show } from './problem.ts';
+import { describeUnknown } from './unknown.ts';
+
+/** A field by which an object depends on something else than itself. */
+export type Reference = { readonly path: FieldPath } & (
+  | { readonly to: 'Tier' | 'ClusterGroup' | 'Nodes' | 'interfaceGroup'; readonly name: string }
+  | { readonly to: 'Service'; readonly service: NamespacedName }
+  /** A priority that no other Tier may have. */
+  | { readonly to: 'Tiers' }
+);
+
+/** In the order of the fields. `Nodes` is a ClusterGroup that must select Nodes. */
+export function referencesOf(object: ClusterObject): readonly Reference[] {
+  switch (object.kind) {
+    case 'Tier':
+      return [{ to: 'Tiers', path: ['spec', 'priority'] }];
+    case 'ClusterGroup':
+      return groupReferences(object);
+    case 'ClusterNetworkPolicy':
+      return policyReferences(object);
+    case 'Node':
+    case 'Namespace':
+    case 'Pod':
+    case 'Service':
+    case 'EndpointSlice':
+      return NONE;
+    default:
+      return object satisfies never;
+  }
+}
+
+const NONE: readonly Reference[] = [];
+
+function groupReferences({ spec }: ClusterGroup): Reference[] {
+  const { childGroups = [], serviceReference: service } = spec;
+  const children = childGroups.map((name, index): Reference => {
+    return { to: 'ClusterGroup', name, path: ['spec', 'childGroups', index] };
+  });
+  if (service === undefined) return children;
+  return [...children, { to: 'Service', service, path: ['spec', 'serviceReference'] }];
+}
+
+function policyReferences({ spec }: ClusterNetworkPolicy): Reference[] {
+  const { tier } = spec;
+  const references: Reference[] =
+    tier === undefined ? [] : [{ to: 'Tier', name: tier, path: ['spec', 'tier'] }];
+  references.push(...targetReferences(spec.appliedTo, ['spec']));
+  for (const direction of ['ingress', 'egress'] as const) {
+    for (const [index, rule] of (spec[direction] ?? []).entries()) {
+      const path = ['spec', direction, index];
+      references.push(
+        ...peerReferences(rule.from, [...path, 'from']),
+        ...peerReferences(rule.to, [...path, 'to']),
+      );
+      for (const [at, service] of (rule.toServices ?? []).entries()) {
+        references.push({ to: 'Service', service, path: [...path, 'toServices', at] });
+      }
+      references.push(...targetReferences(rule.appliedTo, path));
+    }
+  }
+  return references;
+}
+
+function targetReferences(items: readonly AppliedTo[] = [], path: FieldPath): Reference[] {
+  return items.flatMap(({ group: name }, index): Reference[] => {
+    return name === undefined ? [] : [{ to: 'Nodes', name, path: [...path, 'appliedTo', index, 'group'] }];
+  });
+}
+
+function peerReferences(peers: readonly NetworkPolicyPeer[] = [], path: FieldPath): Reference[] {
+  return peers.flatMap(({ group, interfaceGroup: name }, index): Reference[] => {
+    if (group !== undefined) return [{ to: 'ClusterGroup', name: group, path: [...path, index, 'group'] }];
+    if (typeof name !== 'string') return [];
+    return [{ to: 'interfaceGroup', name, path: [...path, index, 'interfaceGroup'] }];
+  });
+}
+
+/** What policies can name. */
+export interface Named {
+  readonly tiers: readonly Tier[];
+  readonly groups: readonly ClusterGroup[];
+  /** Names of link groups in the agent's configuration; those it always knows where this is absent. */
+  readonly interfaceGroups?: readonly string[] | undefined;
+  /** Names of groups that are there and were rejected. */
+  readonly invalid?: ReadonlySet<string>;
+}
+
+/** Policies that name what isn't there, or are applied to a group of something else than Nodes. */
+export function checkPolicyReferences(
+  policies: readonly ClusterNetworkPolicy[],
+  named: Named,
+): CrossProblem<ClusterNetworkPolicy>[] {
+  const lookup = groupLookup(named.groups);
+  const tiers = new Set(named.tiers.map(({ name }) => name));
+  const interfaceGroups = named.interfaceGroups ?? Object.keys(DEFAULT_CONFIG.interfaceGroups);
+  const messageOf = (reference: Reference, policy: ClusterNetworkPolicy): string | null => {
+    switch (reference.to) {
+      case 'Tier':
+        return isBuiltInTier(reference.name) || tiers.has(reference.name)
+          ? null
+          : describeTier(reference.name, tiers);
+      case 'ClusterGroup':
+      case 'Nodes':
+        return groupMessage(reference, policy, named, lookup);
+      case 'interfaceGroup':
+        return interfaceGroups.includes(reference.name)
+          ? null
+          : describeInterfaceGroup(reference.name, interfaceGroups);
+      case 'Service':
+      case 'Tiers':
+        return null;
+      default:
+        return reference satisfies never;
+    }
+  };
+  return policies.flatMap((policy) =>
+    referencesOf(policy).flatMap((reference) => {
+      const message = messageOf(reference, policy);
+      if (message === null) return [];
+      return [{ object: policy, problem: { severity: 'error', path: reference.path, message } }];
+    }),
+  );
+}
+
+function describeTier(name: string, tiers: ReadonlySet<string>): string {
+  const builtIn = Object.keys(BUILT_IN_TIERS);
+  const hint = describeUnknown('Tier', name, { known: [...builtIn, ...tiers] });
+  if (hint.includes('did you mean')) return hint;
+  return `there is no Tier ${show(name)}; built in: ${builtIn.join(', ')}`;
+}
+
+function describeInterfaceGroup(name: string, known: readonly string[]): string {
+  const hint = describeUnknown('interface group', name, { known, label: 'known:' });
+  return `${hint}${hint.endsWith('?') ? ` Known: ${known.join(', ')};` : ';'} names are given in the agent's configuration (--config FILE)`;
+}
+
+function groupMessage(
+  { to, name }: Reference & { readonly name: string },
+  { apiGroup }: ClusterNetworkPolicy,
+  { groups, invalid = new Set() }: Named,
+  lookup: GroupLookup,
+): string | null {
+  const group = lookup(apiGroup, name);
+  if (group === undefined) {
+    return describeUnknown('ClusterGroup', name, { known: groups.map((other) => other.name), invalid });
+  }
+  if (to !== 'Nodes') return null;
+  const members = membersOf(group, lookup);
+  if (members === 'Nodes') return null;
+  const what = members === null ? 'is not of Nodes alone' : `stands for ${members}`;
+  return `ClusterGroup ${show(name)} ${what}; a policy is applied to a group with a nodeSelector, or with childGroups that all have one`;
+}
+
+/** References to Services that aren't there: worth a warning, since what they stand for is nobody. `hasService` takes `namespace/name`. */
+export function checkServiceReferences<T extends ClusterGroup | ClusterNetworkPolicy>(
+  objects: readonly T[],
+  hasService: (name: string) => boolean,
+): CrossProblem<T>[] {
+  return objects.flatMap((object) =>
+    referencesOf(object).flatMap((reference): CrossProblem<T>[] => {
+      if (reference.to !== 'Service') return [];
+      const name = `${reference.service.namespace}/${reference.service.name}`;
+      if (hasService(name)) return [];
+      const message = `there is no Service ${name}; as long as there is none this matches nothing`;
+      return [{ object, problem: { severity: 'warning', path: reference.path, message } }];
+    }),
+  );
+}

@@ -1,0 +1,107 @@
+import type { ClusterObject } from '../../apis/objects.ts';
+import { identityOf } from '../../apis/validate/identity.ts';
+import type { CrossProblem } from '../../apis/validate/objects.ts';
+import { formatPath } from '../../apis/validate/problem.ts';
+import { referencesOf } from '../../apis/validate/references.ts';
+import type { FileContent, Listed } from './content.ts';
+import { isUnder, type Memory, type Remembered } from './memory.ts';
+import { compareObjects, mergeFiles, type Placed } from './merge.ts';
+import type { LoadProblem } from './source.ts';
+
+/** An object that counts, by identity. */
+export type InForce = Map<string, Held>;
+
+export interface Held extends Remembered {
+  /** Where it stands in a file; null where it is a last valid version. */
+  readonly placed: Placed<Remembered['object']> | null;
+}
+
+export interface Settling {
+  readonly contents: readonly FileContent[];
+  readonly memory: Memory;
+  /** Paths of which nothing can be said now: what came from there stays. */
+  readonly unreadable: readonly string[];
+  /** Takes what is found. */
+  readonly problems: LoadProblem[];
+}
+
+export interface Settled {
+  readonly inForce: InForce;
+  /** Names of the objects that are there and were rejected. */
+  readonly invalid: Set<string>;
+}
+
+/** Which objects of a kind are in force: valid ones as they are, and the last valid version of the others. */
+export function settle<T extends Remembered['object']>(
+  { contents, memory, unreadable, problems }: Settling,
+  kind: T['kind'],
+  listOf: (content: FileContent) => Listed<T>,
+  check: (objects: readonly T[]) => readonly CrossProblem<T>[] = () => [],
+): Settled {
+  const remembered = [...memory].filter(([, { object }]) => object.kind === kind);
+  const lost = [...unreadable, ...contents.filter(({ broken }) => broken).map(({ file }) => file)];
+  // A broken file holds what it last held. One that nothing is remembered of gives what can be read of it.
+  const held = new Set([...memory.values()].map(({ file }) => file));
+  const known = contents.filter(({ broken, file }) => !(broken && held.has(file)));
+  const merged = mergeFiles(known, listOf);
+  problems.push(...merged.problems);
+  const doubtful = new Map(merged.duplicates.map((identity) => [identity, memory.get(identity)?.file ?? '']));
+  for (const { rejected, file } of known) for (const identity of rejected) doubtful.set(identity, file);
+  const inForce: InForce = new Map(
+    merged.placed.map((placed) => [
+      identityOf(placed.object),
+      { file: placed.file, object: placed.object, placed },
+    ]),
+  );
+  for (const { object, problem } of check(merged.placed.map((placed) => placed.object))) {
+    const identity = identityOf(object);
+    const place = inForce.get(identity)?.placed;
+    problems.push(toLoadProblem(object, problem, place));
+    doubtful.set(identity, place?.file ?? doubtful.get(identity) ?? '');
+    inForce.delete(identity);
+  }
+  const halves = known.filter((content) => isPerhapsHalf(content, memory)).map(({ file }) => file);
+  for (const [identity, item] of remembered) {
+    if (inForce.has(identity)) continue;
+    const file = doubtful.get(identity);
+    if (file !== undefined) inForce.set(identity, { file, object: item.object, placed: null });
+    else if (isUnder(item.file, lost) || halves.includes(item.file)) {
+      inForce.set(identity, { ...item, placed: null });
+    }
+  }
+  return { inForce, invalid: namesOf(doubtful.keys(), kind) };
+}
+
+function namesOf(identities: Iterable<string>, kind: ClusterObject['kind']): Set<string> {
+  const ofKind = [...identities].filter((identity) => identity.startsWith(`${kind}|`));
+  return new Set(ofKind.map((identity) => identity.slice(identity.lastIndexOf('|') + 1)));
+}
+
+/**
+ * A file cut off in an object's kind or name parses, and holds an invalid object that nobody knows: perhaps what is left of one that it
+ * held. Until that is mended nothing it held is taken away.
+ */
+function isPerhapsHalf({ rejected }: FileContent, memory: Memory): boolean {
+  return [...rejected].some((identity) => !memory.has(identity));
+}
+
+/** A problem that other objects make, with its place. */
+export function toLoadProblem<T extends ClusterObject>(
+  object: T,
+  { severity, path, message }: CrossProblem<T>['problem'],
+  place: Placed<ClusterObject> | null | undefined,
+): LoadProblem {
+  const at = formatPath(path);
+  const index = referencesOf(object).findIndex((reference) => formatPath(reference.path) === at);
+  const { file = '', line: first = 0, referenceLines = [] } = place ?? {};
+  const line = referenceLines[index] ?? first;
+  return { severity, file, line, kind: object.kind, name: object.name, path: at, message };
+}
+
+export function objectsOf<T extends Remembered['object']>(inForce: InForce): T[] {
+  return [...inForce.values()].map(({ object }) => object as T).sort(compareObjects);
+}
+
+export function toMemory(inForce: Iterable<readonly [string, Held]>): Memory {
+  return new Map([...inForce].map(([identity, { file, object }]) => [identity, { file, object }]));
+}

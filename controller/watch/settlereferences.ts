@@ -1,0 +1,144 @@
+import type { ClusterGroup, ClusterNetworkPolicy, Tier } from '../../apis/objects.ts';
+import { isBuiltInTier } from '../../apis/validate/builtintiers.ts';
+import { checkGroups, groupLookup } from '../../apis/validate/groups.ts';
+import { identityOf } from '../../apis/validate/identity.ts';
+import type { CrossProblem } from '../../apis/validate/objects.ts';
+import { formatPath } from '../../apis/validate/problem.ts';
+import { checkPolicyReferences, type Reference, referencesOf } from '../../apis/validate/references.ts';
+import type { Memory } from './memory.ts';
+import { type Held, type InForce, objectsOf, toLoadProblem } from './settle.ts';
+import type { LoadProblem } from './source.ts';
+
+/** The objects that name each other, and what is known of those that are left out. */
+export interface World {
+  readonly tiers: InForce;
+  readonly groups: InForce;
+  readonly policies: InForce;
+  readonly memory: Memory;
+  readonly interfaceGroups: readonly string[] | undefined;
+  /** Names of groups that are there and were rejected. */
+  readonly invalid: Set<string>;
+  readonly problems: LoadProblem[];
+}
+
+type Failed = CrossProblem<ClusterGroup | ClusterNetworkPolicy>;
+
+/**
+ * Changes what is in force until everything that one object names is there, and fits. An object of a file that names what isn't there gives way to its
+ * last valid version. A last valid version needs what it was valid with: that comes back, in place of what it is now if need be.
+ * Ends, since every step takes an object of a file out of force, or a last valid version for good, or brings one back that was not in force.
+ */
+export function settleReferences(world: World): void {
+  const lost = new Set<string>();
+  for (;;) {
+    const failed = check(world);
+    if (failed.length === 0) return;
+    const inFiles = failed.filter(({ object }) => heldOf(world, object)?.placed !== null);
+    if (inFiles.length > 0) giveUp(world, inFiles, lost);
+    else for (const [object, problems] of byObject(failed)) restore(world, object, problems, lost);
+  }
+}
+
+/** Groups first: what is wrong of a policy may be their fault alone. */
+function check({ tiers, groups, policies, interfaceGroups, invalid }: World): readonly Failed[] {
+  const named = {
+    tiers: objectsOf<Tier>(tiers),
+    groups: objectsOf<ClusterGroup>(groups),
+    interfaceGroups,
+    invalid,
+  };
+  const failed = checkGroups(named.groups, invalid);
+  if (failed.length > 0) return failed;
+  return checkPolicyReferences(objectsOf<ClusterNetworkPolicy>(policies), named);
+}
+
+function inForceOf(world: World, object: Failed['object']): InForce {
+  return object.kind === 'ClusterGroup' ? world.groups : world.policies;
+}
+
+function heldOf(world: World, object: Failed['object']): Held | undefined {
+  return inForceOf(world, object).get(identityOf(object));
+}
+
+function byObject(failed: readonly Failed[]): Map<Failed['object'], readonly Failed[]> {
+  return Map.groupBy(failed, ({ object }) => object);
+}
+
+/** Objects of files give way to their last valid versions, or to nothing. */
+function giveUp(world: World, failed: readonly Failed[], lost: ReadonlySet<string>): void {
+  for (const { object, problem } of failed) {
+    world.problems.push(toLoadProblem(object, problem, heldOf(world, object)?.placed));
+  }
+  for (const object of byObject(failed).keys()) {
+    const identity = identityOf(object);
+    const last = world.memory.get(identity);
+    const file = heldOf(world, object)?.file ?? '';
+    if (last === undefined || lost.has(identity)) drop(world, object);
+    else inForceOf(world, object).set(identity, { file, object: last.object, placed: null });
+  }
+}
+
+function drop(world: World, object: Failed['object']): void {
+  inForceOf(world, object).delete(identityOf(object));
+  if (object.kind === 'ClusterGroup') world.invalid.add(object.name);
+}
+
+/** Brings back what a last valid version was valid with. Where that is not known, it can't be in force either. */
+function restore(world: World, object: Failed['object'], failed: readonly Failed[], lost: Set<string>): void {
+  const paths = failed.map(({ problem }) => formatPath(problem.path));
+  const references = referencesOf(object).filter(({ path }) => paths.includes(formatPath(path)));
+  if (references.every((reference) => restoreOne(world, object, reference, lost))) return;
+  drop(world, object);
+  lost.add(identityOf(object));
+}
+
+function restoreOne(
+  world: World,
+  object: Failed['object'],
+  reference: Reference,
+  lost: ReadonlySet<string>,
+): boolean {
+  switch (reference.to) {
+    case 'Tier':
+      return restoreTier(world, reference.name);
+    case 'ClusterGroup':
+    case 'Nodes':
+      return restoreGroup(world, object, reference.name, lost);
+    case 'interfaceGroup':
+    case 'Service':
+    case 'Tiers':
+      return false;
+    default:
+      return reference satisfies never;
+  }
+}
+
+function restoreTier({ tiers, memory }: World, wanted: string): boolean {
+  if (isBuiltInTier(wanted)) return true;
+  const last = [...memory].filter(([, { object }]) => object.kind === 'Tier' && object.name === wanted);
+  for (const [identity, item] of last) tiers.set(identity, { ...item, placed: null });
+  return last.length > 0;
+}
+
+function restoreGroup(
+  { groups, memory, problems }: World,
+  { kind, name, apiGroup }: Failed['object'],
+  wanted: string,
+  lost: ReadonlySet<string>,
+): boolean {
+  const remembered = [...memory.values()].flatMap(({ object }) => {
+    return object.kind === 'ClusterGroup' ? [object] : [];
+  });
+  const last = groupLookup(remembered)(apiGroup, wanted);
+  const now = groupLookup(objectsOf<ClusterGroup>(groups))(apiGroup, wanted);
+  const item = last === undefined ? undefined : memory.get(identityOf(last));
+  if (last === undefined || item === undefined || last === now || lost.has(identityOf(last))) return false;
+  if (now !== undefined) {
+    const message = `stays as it last was, because the last valid version of ${kind} ${name}, which is invalid now, needs it so`;
+    const place = groups.get(identityOf(now))?.placed;
+    if (place) problems.push(toLoadProblem(now, { severity: 'error', path: [], message }, place));
+    groups.delete(identityOf(now));
+  }
+  groups.set(identityOf(last), { ...item, placed: null });
+  return true;
+}
