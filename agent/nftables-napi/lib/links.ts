@@ -64,6 +64,9 @@ const maximumGroup = 2 ** 32 - 1;
  *
  * For a complete picture make the monitor first, then LinkSocket.list(): what changes meanwhile is told again.
  *
+ * The kernel does not tell of a changed group while the link is down (netdev_state_change()); it comes with the next event,
+ * at the latest when the link is set up.
+ *
  * Needs no privileges. Creating it throws TypeError or RangeError for wrong options, NftError when no socket can be had. What
  * the listener throws is an uncaught exception.
  */
@@ -155,7 +158,7 @@ export class LinkSocket {
 
   /**
    * Does it for many links, in order and independently of each other: one answer for each change, null where it is done.
-   * Rejects only if the call as a whole is wrong or the socket failed.
+   * Rejects only if the call as a whole is wrong.
    */
   async setGroups(changes: readonly LinkGroupChange[]): Promise<(NftError | null)[]> {
     if (!Array.isArray(changes)) throw new TypeError('changes must be an array');

@@ -55,7 +55,10 @@ export interface NflogOptions {
   group: number;
   /** Bytes of each packet, 1 to 65531. Default 128: the headers. A rule's own `snaplen` can make it less. */
   copyRange?: number;
-  /** Packets the kernel collects before it hands them over, 1 to 1024. Default 64. A rule's own `queue-threshold` can make it less. */
+  /**
+   * Packets the kernel collects before it hands them over, 1 to 1024. Default 64. Fewer where they are more than 128 KiB (with
+   * 200 bytes for each beside its payload), or where a rule's own `queue-threshold` says so.
+   */
   queueThreshold?: number;
   /** Milliseconds after which it hands over fewer, rounded up to tens. Default 10. */
   flushInterval?: number;

@@ -5,8 +5,10 @@
 #include <cstring>
 
 #include "core/elements.h"
+#include "links.h"
 #include "monitor.h"
 #include "netlink.h"
+#include "nflog.h"
 #include "nftables.h"
 
 namespace {
@@ -64,6 +66,9 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("Context", binding::Context::define(env));
   exports.Set("Socket", binding::Socket::define(env));
   exports.Set("EventMonitor", binding::EventMonitor::define(env));
+  exports.Set("LinkSocket", binding::LinkSocket::define(env));
+  exports.Set("LinkMonitor", binding::LinkMonitor::define(env));
+  exports.Set("Nflog", binding::Nflog::define(env));
   exports.Set("families", to_object(env, families));
   exports.Set("outputFlags", to_object(env, output_flags));
   exports.Set("verdicts", to_object(env, verdicts));

@@ -15,6 +15,7 @@ class Exclusive {
  public:
   template <class... Args>
   explicit Exclusive(Args&&... args) : thing_(std::make_unique<Thing>(std::forward<Args>(args)...)) {}
+  explicit Exclusive(std::unique_ptr<Thing> thing) : thing_(std::move(thing)) {}
 
   template <class Use>
   auto use(Use use) {

@@ -1,26 +1,17 @@
 #pragma once
 
-#include <napi.h>
-
-#include <memory>
+#include "core/monitor.h"
+#include "listening.h"
 
 namespace binding {
 
-struct MonitorState;
-
-// JavaScript: new EventMonitor(family, table, receiveBuffer, listener); close(): Promise; ref(); unref().
-// The listener is held until close(), and with it whatever it refers to: a monitor is not collected while it runs.
-class EventMonitor : public Napi::ObjectWrap<EventMonitor> {
- public:
-  static Napi::Function define(Napi::Env env);
-  explicit EventMonitor(const Napi::CallbackInfo& info);
-
- private:
-  Napi::Value close(const Napi::CallbackInfo& info);
-  void ref(const Napi::CallbackInfo& info);
-  void unref(const Napi::CallbackInfo& info);
-
-  std::shared_ptr<MonitorState> state_;
+// JavaScript: new EventMonitor(family, table, receiveBuffer, listener).
+struct EventMonitoring {
+  using Core = nft::Monitor;
+  static constexpr const char* name = "EventMonitor";
+  static std::unique_ptr<Core> open(const Napi::CallbackInfo& info);
+  static Napi::Value to_value(Napi::Env env, const nft::MonitorEvent& event);
 };
+using EventMonitor = Listening<EventMonitoring>;
 
 }  // namespace binding

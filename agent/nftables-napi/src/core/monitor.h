@@ -47,6 +47,7 @@ class CommitCounter {
 // event of Kind::error nothing more comes.
 class Monitor {
  public:
+  using Batch = MonitorEvent;
   using OnEvent = std::function<void(const MonitorEvent&)>;
 
   Monitor(uint8_t family, std::string table, int receive_buffer);
@@ -56,6 +57,8 @@ class Monitor {
 
   // on_end is called last, on the thread.
   void start(OnEvent on_event, std::function<void()> on_end);
+  // For src/listening.h: this one does not wait for the listener, as a commit is a few bytes however large.
+  void taken() {}
   // Waits for the thread's end, then closes the socket: at most for one call of on_event. Idempotent, from any thread but the monitor's own.
   void stop();
 

@@ -26,6 +26,18 @@ Request::Request(uint16_t message, uint8_t family, uint16_t flags) : buffer_(req
   nftnl_nlmsg_build_hdr(buffer_.data(), message, family, flags, 0);
 }
 
+Request::Request(uint16_t type, uint16_t flags, const void* header_data, size_t length) : buffer_(request_size) {
+  nlmsghdr* made = mnl_nlmsg_put_header(buffer_.data());
+  made->nlmsg_type = type;
+  made->nlmsg_flags = flags;
+  std::memcpy(mnl_nlmsg_put_extra_header(made, length), header_data, length);
+}
+
+Request& Request::bytes(uint16_t attribute, const void* data, size_t length) {
+  if (!mnl_attr_put_check(header(), buffer_.size(), attribute, length, data)) throw Failure(EMSGSIZE, "a request");
+  return *this;
+}
+
 Request& Request::text(uint16_t attribute, const std::string& value) {
   if (!mnl_attr_put_strz_check(header(), buffer_.size(), attribute, value.c_str())) {
     throw Failure(ENAMETOOLONG, "name in a request");
@@ -36,8 +48,8 @@ Request& Request::text(uint16_t attribute, const std::string& value) {
 uint32_t u32_of(const nlattr* attribute) { return ntohl(mnl_attr_get_u32(attribute)); }
 uint64_t u64_of(const nlattr* attribute) { return be64toh(mnl_attr_get_u64(attribute)); }
 
-NetlinkSocket::NetlinkSocket(unsigned int groups, int receive_buffer) : receive_(receive_size) {
-  socket_ = mnl_socket_open2(NETLINK_NETFILTER, SOCK_CLOEXEC);
+NetlinkSocket::NetlinkSocket(unsigned int groups, int receive_buffer, int protocol) : receive_(receive_size) {
+  socket_ = mnl_socket_open2(protocol, SOCK_CLOEXEC);
   if (!socket_) throw Failure(errno, "netlink socket");
   // FORCE needs CAP_NET_ADMIN in the first user namespace; without it the system's limit (rmem_max) holds.
   if (setsockopt(fd(), SOL_SOCKET, SO_RCVBUFFORCE, &receive_buffer, sizeof receive_buffer) < 0) {
@@ -52,7 +64,7 @@ NetlinkSocket::NetlinkSocket(unsigned int groups, int receive_buffer) : receive_
     mnl_socket_close(socket_);
     throw Failure(err, "netlink bind");
   }
-  // nf_tables answers before send() returns; the time-out only keeps a surprise from blocking a thread for ever.
+  // the kernel answers before send() returns; the time-out only keeps a surprise from blocking a thread for ever.
   if (groups == 0) {
     const timeval limit{.tv_sec = 30, .tv_usec = 0};
     setsockopt(fd(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);

@@ -12,14 +12,29 @@
 
 namespace nft {
 
-// One nf_tables request: a header and string attributes. The sequence number is filled in when it is sent.
+// One request: headers and attributes. The sequence number is filled in when it is sent.
 class Request {
  public:
+  // Of nf_tables.
   Request(uint16_t message, uint8_t family, uint16_t flags);
+  // Of anything else: the type as in nlmsghdr, and the header that follows there.
+  template <class Header>
+  static Request of(uint16_t type, uint16_t flags, const Header& header) {
+    return Request(type, flags, &header, sizeof header);
+  }
+
   Request& text(uint16_t attribute, const std::string& value);
+  // rtnetlink has numbers in the machine's byte order, nfnetlink in the network's.
+  template <class Value>
+  Request& value(uint16_t attribute, const Value& value) {
+    return bytes(attribute, &value, sizeof value);
+  }
   nlmsghdr* header() { return reinterpret_cast<nlmsghdr*>(buffer_.data()); }
 
  private:
+  Request(uint16_t type, uint16_t flags, const void* header, size_t length);
+  Request& bytes(uint16_t attribute, const void* data, size_t length);
+
   std::vector<char> buffer_;
 };
 
@@ -29,18 +44,18 @@ enum class Answer {
   absent,       // ENOENT: the object asked for does not exist
 };
 
-// A NETLINK_NETFILTER socket, bound to the network namespace of the thread that creates it. Not thread-safe: one request
-// at a time.
+// A netlink socket, bound to the network namespace of the thread that creates it. Not thread-safe: one request at a time.
+// `groups` are the multicast groups to listen to, one bit each.
 class NetlinkSocket {
  public:
-  explicit NetlinkSocket(unsigned int groups = 0, int receive_buffer = 1 << 20);
+  explicit NetlinkSocket(unsigned int groups = 0, int receive_buffer = 1 << 20, int protocol = NETLINK_NETFILTER);
   ~NetlinkSocket();
   NetlinkSocket(const NetlinkSocket&) = delete;
   NetlinkSocket& operator=(const NetlinkSocket&) = delete;
 
   // Sends a request and calls on_message for every message of the answer.
   Answer ask(Request& request, const std::function<void(const nlmsghdr*)>& on_message);
-  // The generation of the rules of this network namespace: one more after every commit.
+  // The generation of the rules of this network namespace: one more after every commit. Only of NETLINK_NETFILTER.
   uint32_t generation();
 
   int fd() const { return mnl_socket_get_fd(socket_); }
@@ -92,9 +107,9 @@ template <size_t Count>
 struct Attributes {
   const nlattr* at[Count] = {};
 
-  static Attributes of(const nlmsghdr* message) {
+  static Attributes of(const nlmsghdr* message, size_t skip = sizeof(nfgenmsg)) {
     Attributes found;
-    each_attribute(message, sizeof(nfgenmsg), [&](const nlattr* attribute) { found.keep(attribute); });
+    each_attribute(message, skip, [&](const nlattr* attribute) { found.keep(attribute); });
     return found;
   }
   static Attributes in(const nlattr* nest) {
