@@ -1,5 +1,10 @@
 // Everything src/core does, a few hundred times, for valgrind: run by leak-check.ts in a network namespace of its own.
+#include <arpa/inet.h>
+#include <sys/socket.h>
 #include <unistd.h>
+
+#include <atomic>
+#include <chrono>
 
 #include <cstdio>
 #include <cstdlib>
@@ -8,7 +13,9 @@
 #include "core/batch.h"
 #include "core/elements.h"
 #include "core/failure.h"
+#include "core/links.h"
 #include "core/monitor.h"
+#include "core/nflog.h"
 #include "core/nft_context.h"
 #include "core/snapshot.h"
 
@@ -67,6 +74,39 @@ void round(nft::NetlinkSocket& socket) {
   context.run("delete table inet t", 0, false);
 }
 
+// A listener that hears something, one that is stopped with a batch nobody takes, and one that never hears anything.
+void listening(nft::NetlinkSocket& links) {
+  std::atomic<size_t> packets = 0, events = 0;
+  const auto nflog = nft::open_nflog({.group = 5, .copy_range = 31, .queue_threshold = 8, .timeout = 1, .receive_buffer = 1 << 20});
+  const auto monitor = nft::open_link_monitor(1 << 20);
+  nflog->start([&](const nft::NflogBatch& batch) { packets += batch.packets; nflog->taken(); }, [] {});
+  monitor->start([&](const nft::LinkDecoder::Batch& batch) { events += batch.size(); }, [] {});
+  try {
+    nft::open_nflog({.group = 5, .copy_range = 31, .queue_threshold = 8, .timeout = 1, .receive_buffer = 1 << 20});
+    expect(false, "a group was bound twice");
+  } catch (const nft::Failure& failure) {
+    expect(failure.err == EBUSY, "not EBUSY");
+  }
+  nft::open_nflog({.group = 6, .copy_range = 1, .queue_threshold = 1, .timeout = 1, .receive_buffer = 1 << 20})->start([](const nft::NflogBatch&) {}, [] {});
+
+  const int sender = socket(AF_INET, SOCK_DGRAM, 0);
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(9);
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  for (int i = 0; i < 50; i++) sendto(sender, "hello", 5, 0, reinterpret_cast<sockaddr*>(&to), sizeof to);
+  close(sender);
+  expect(nft::dump_links(links).size() == 1, "not one link");
+  expect(nft::get_link(links, 1)->name == "lo", "no lo");
+  expect(!nft::get_link(links, 99), "a link of nothing");
+  expect(nft::set_link_group(links, 1, 7) == 0, "no group");
+  expect(nft::set_link_group(links, 99, 7) == ENODEV, "a group of nothing");
+  for (int i = 0; i < 500 && (packets < 50 || events == 0); i++) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  expect(packets == 50, "not all packets");
+  expect(events > 0, "no link event");
+  nflog->stop();
+}
+
 }  // namespace
 
 int main() {
@@ -77,5 +117,10 @@ int main() {
     round(socket);
     monitor.stop();
   }
+  expect(std::system("ip link set lo up && nft 'add table inet l; add chain inet l o { type filter hook output priority 0; }; "
+                     "add rule inet l o udp dport 9 log prefix \"a prefix\" group 5'") == 0,
+         "setting up");
+  const auto links = nft::open_links();
+  for (int i = 0; i < rounds; i++) listening(*links);
   return 0;
 }

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
+import { createSocket } from 'node:dgram';
 import { readdirSync, readlinkSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
-import { Monitor, Netlink, Nftables } from '../lib/index.ts';
-import { inNamespace, nft } from './netns.ts';
+import { LinkMonitor, LinkSocket, Monitor, Netlink, Nflog, Nftables } from '../lib/index.ts';
+import { inNamespace, ip, nft } from './netns.ts';
 
 const library = path.join(import.meta.dirname, '../lib/index.ts');
 const set = { family: 'inet', table: 't', set: 's', keyLength: 4 } as const;
@@ -69,7 +70,65 @@ const methods: Method[] = [
     () => new Netlink(),
     (it) => it.generation(),
   ),
+  method(
+    'LinkSocket.list',
+    () => new LinkSocket(),
+    (it) => it.list(),
+  ),
+  method(
+    'LinkSocket.get',
+    () => new LinkSocket(),
+    (it) => it.get(1),
+    (it) => it.get(nothing),
+  ),
+  method(
+    'LinkSocket.setGroup',
+    () => new LinkSocket(),
+    (it) => it.setGroup(1, 0),
+    (it) => it.setGroup(1, nothing),
+  ),
+  method(
+    'LinkSocket.setGroups',
+    () => new LinkSocket(),
+    (it) => it.setGroups([{ index: 1, group: 0 }]),
+    (it) => it.setGroups(nothing),
+  ),
 ];
+
+/** What listens: each makes itself hear something. */
+const listeners: { name: string; make: (heard: () => void) => Listening; provoke: () => void }[] = [
+  {
+    name: 'Monitor',
+    make: (heard) => new Monitor({ family: 'inet', table: 't' }, heard),
+    provoke: () => nft('add chain inet t c; delete chain inet t c'),
+  },
+  {
+    name: 'LinkMonitor',
+    make: (heard) => new LinkMonitor({}, heard),
+    provoke: () => {
+      ip('link', 'set', 'lo', 'down');
+      ip('link', 'set', 'lo', 'up');
+    },
+  },
+  {
+    name: 'Nflog',
+    make: (heard) => new Nflog({ group: freeGroup++ }, heard),
+    provoke: () => {
+      const groups = Array.from({ length: freeGroup }, (_, group) => `add rule inet t o log group ${group}`);
+      nft(`add chain inet t o { type filter hook output priority 0; }; ${groups.join('; ')}`);
+      ip('link', 'set', 'lo', 'up');
+      const socket = createSocket('udp4');
+      socket.send('x', 9, '127.0.0.1', () => socket.close());
+    },
+  },
+];
+let freeGroup = 0;
+
+interface Listening {
+  close(): Promise<void>;
+  ref(): unknown;
+  unref(): unknown;
+}
 
 /** The open netlink and other sockets of this process. */
 function sockets(): number {
@@ -86,7 +145,7 @@ function sockets(): number {
 /** Runs a module's text in a worker thread, and gives its exit code. */
 function inWorker(text: string, terminateAfter?: number): Promise<number> {
   const worker = new Worker(
-    `import('${library}').then(async ({ Nftables, Netlink, Monitor }) => { ${text} })`,
+    `const { threadId } = require('node:worker_threads'); import('${library}').then(async ({ Nftables, Netlink, Monitor, LinkSocket, LinkMonitor, Nflog }) => { ${text} })`,
     { eval: true },
   );
   return new Promise((resolve, reject) => {
@@ -146,6 +205,67 @@ inNamespace(import.meta.filename, () => {
       });
     }
 
+    for (const { name, make, provoke } of listeners) {
+      describe(name, () => {
+        it('works in several objects at once, each for itself, and is silent after close', async () => {
+          const heard = [0, 0, 0];
+          const made = heard.map((_, i) => make(() => heard.splice(i, 1, 1)));
+          await made[1]?.close();
+          provoke();
+          for (let i = 0; heard.join() !== '1,0,1' && i < 200; i++) await sleep(10);
+          assert.deepEqual(heard, [1, 0, 1]);
+          await Promise.all(made.map((it) => it.close()));
+        });
+
+        it('is not collected while it listens', async () => {
+          let heard = 0;
+          const close = (() => {
+            const made = new WeakRef(make(() => heard++));
+            return () => made.deref()?.close();
+          })();
+          for (let i = 0; i < 5; i++) {
+            globalThis.gc?.();
+            await sleep(1);
+          }
+          provoke();
+          for (let i = 0; heard === 0 && i < 200; i++) await sleep(10);
+          await close();
+          assert.ok(heard > 0);
+        });
+
+        it('closes from within its own listener, and while calls are on their way', async () => {
+          const before = sockets();
+          let closed: Promise<void> | undefined;
+          const made = make(() => {
+            closed ??= made.close();
+          });
+          provoke();
+          for (let i = 0; !closed && i < 200; i++) await sleep(10);
+          await closed;
+          for (let i = 0; sockets() > before && i < 200; i++) await sleep(10);
+          assert.equal(sockets(), before);
+          for (let i = 0; i < 20; i++) {
+            const other = make(() => {});
+            if (i % 10 === 0) provoke();
+            await Promise.all([other.close(), other.close()]);
+            other.ref();
+            other.unref();
+          }
+          for (let i = 0; sockets() > before && i < 200; i++) await sleep(10);
+          assert.equal(sockets(), before);
+        });
+      });
+    }
+
+    it('takes 100,000 group changes in one call', async () => {
+      const links = new LinkSocket();
+      const changes = Array.from({ length: 100_000 }, (_, i) => ({ index: 1_000_000 + i, group: i }));
+      const answers = await links.setGroups(changes);
+      assert.equal(answers.length, 100_000);
+      assert.ok(answers.every((answer) => answer?.code === 'ENODEV'));
+      await links.close();
+    }).timeout(60_000);
+
     it('runs commands in the order they were given', async () => {
       const context = new Nftables();
       const done: number[] = [];
@@ -188,9 +308,10 @@ inNamespace(import.meta.filename, () => {
         for (let i = 0; i < 40; i++) {
           await new Nftables().list('tables');
           await new Netlink().generation();
+          await new LinkSocket().list();
         }
       })();
-      assert.ok(sockets() >= before + 40, 'the objects have sockets');
+      assert.ok(sockets() >= before + 60, 'the objects have sockets');
       for (let i = 0; i < 50 && sockets() > before; i++) {
         globalThis.gc?.();
         await sleep(10);
@@ -200,7 +321,14 @@ inNamespace(import.meta.filename, () => {
 
     it('frees what was closed at once, and only once', async () => {
       const before = sockets();
-      const made = [new Nftables(), new Netlink(), new Monitor({ family: 'inet', table: 't' }, () => {})];
+      const made = [
+        new Nftables(),
+        new Netlink(),
+        new Monitor({ family: 'inet', table: 't' }, () => {}),
+        new LinkSocket(),
+        new LinkMonitor({}, () => {}),
+        new Nflog({ group: 1 }, () => {}),
+      ];
       await Promise.all(made.flatMap((it) => [it.close(), it.close()]));
       assert.equal(sockets(), before);
       globalThis.gc?.();
@@ -218,9 +346,11 @@ inNamespace(import.meta.filename, () => {
     });
 
     it('works in worker threads, beside the main one', async () => {
-      const text = `const context = new Nftables(), netlink = new Netlink();
-        for (let i = 0; i < 20; i++) await Promise.all([context.list('tables'), netlink.snapshot('inet', 't')]);
-        await context.close(); await netlink.close();`;
+      const text = `const context = new Nftables(), netlink = new Netlink(), links = new LinkSocket();
+        const monitor = new LinkMonitor({}, () => {}), nflog = new Nflog({ group: 100 + threadId }, () => {});
+        for (let i = 0; i < 20; i++)
+          await Promise.all([context.list('tables'), netlink.snapshot('inet', 't'), links.list(), links.setGroup(1, 0)]);
+        await Promise.all([context, netlink, links, monitor, nflog].map((it) => it.close()));`;
       const own = new Nftables();
       const codes = await Promise.all([
         inWorker(text),
@@ -235,13 +365,24 @@ inNamespace(import.meta.filename, () => {
     it('survives worker threads that end without closing, or are terminated amid work', async () => {
       const before = sockets();
       const forgets = `new Nftables().list('tables'); new Netlink().generation();
-        new Monitor({ family: 'inet', table: 't' }, () => {}).unref();`;
+        new Monitor({ family: 'inet', table: 't' }, () => {}).unref();
+        new LinkSocket().list(); new LinkMonitor({}, () => {}).unref(); new Nflog({ group: 3 }, () => {}).unref();`;
       assert.equal(await inWorker(forgets), 0);
       const busy = `const { parentPort } = await import('node:worker_threads');
         const context = new Nftables(), netlink = new Netlink();
         new Monitor({ family: 'inet', table: 't' }, () => {});
+        const links = new LinkSocket();
+        new LinkMonitor({}, () => {});
+        new Nflog({ group: 3 }, () => {});
+        const { createSocket } = await import('node:dgram');
+        const socket = createSocket('udp4');
         parentPort.postMessage('go');
-        for (;;) await Promise.all([context.run('add chain inet t c; delete chain inet t c'), netlink.generation()]);`;
+        for (;;) {
+          socket.send('x', 9, '127.0.0.1');
+          await Promise.all([context.run('add chain inet t c; delete chain inet t c'), netlink.generation(), links.setGroup(1, 0)]);
+        }`;
+      ip('link', 'set', 'lo', 'up');
+      nft('add chain inet t o { type filter hook output priority 0; }; add rule inet t o log group 3');
       for (let i = 0; i < 10; i++) await inWorker(busy, i * 3);
       for (let i = 0; i < 50 && sockets() > before; i++) await sleep(10);
       assert.equal(sockets(), before);

@@ -51,3 +51,19 @@ export function nft(...args: string[]): string {
   if (status !== 0) throw new Error(`nft ${args.join(' ')}: ${stderr ?? error}`);
   return stdout;
 }
+
+/** Runs the ip command in this namespace, and gives what it prints. */
+export function ip(...args: string[]): string {
+  const { status, stdout, stderr, error } = spawnSync('ip', args, { encoding: 'utf8', maxBuffer: 2 ** 28 });
+  if (status !== 0) throw new Error(`ip ${args.join(' ')}: ${stderr ?? error}`);
+  return stdout;
+}
+
+/** Runs many ip commands in one process. */
+export function ipBatch(commands: readonly string[]): void {
+  const { status, stderr, error } = spawnSync('ip', ['-b', '-'], {
+    input: commands.join('\n'),
+    encoding: 'utf8',
+  });
+  if (status !== 0) throw new Error(`ip -b: ${stderr ?? error}`);
+}

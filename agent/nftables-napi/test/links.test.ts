@@ -1,0 +1,345 @@
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { readlinkSync } from 'node:fs';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Link, type LinkEvent, LinkMonitor, LinkSocket } from '../lib/index.ts';
+import { inNamespace, ip, ipBatch } from './netns.ts';
+
+const library = path.join(import.meta.dirname, '../lib/index.ts');
+
+/** A process in a network namespace of its own, which lives as long as it does. */
+async function otherNamespace(): Promise<ChildProcess & { pid: number }> {
+  const child = spawn('unshare', ['-n', 'sleep', '60'], { stdio: 'ignore' });
+  const { pid } = child;
+  assert.ok(pid !== undefined);
+  const own = readlinkSync('/proc/self/ns/net');
+  while (readlinkSync(`/proc/${pid}/ns/net`) === own) await sleep(1);
+  return Object.assign(child, { pid });
+}
+
+/** What the kernel says of a link in /sys or through ip: read back another way than by what is tested. */
+function groupOf(name: string): string {
+  return /"group":"(\w+)"/.exec(ip('-j', 'link', 'show', name))?.[1] ?? 'none';
+}
+
+const pairs = (count: number): string[] =>
+  Array.from({ length: count }, (_, i) => `link add v${i} group 77 type veth peer name w${i}`);
+
+inNamespace(import.meta.filename, () => {
+  afterEach(() => {
+    const names = [...ip('-o', 'link').matchAll(/^\d+: ([^:@]+)[:@]/gm)].map(([, name]) => name ?? '');
+    const commands = names.filter((name) => name !== 'lo').map((name) => `link set ${name} group 99`);
+    ipBatch(commands);
+    if (commands.length > 0) ip('link', 'del', 'group', '99'); // one by one takes 10 ms each
+  });
+
+  describe('LinkSocket', () => {
+    let links: LinkSocket;
+    beforeEach(() => {
+      links = new LinkSocket();
+    });
+    afterEach(() => links.close());
+
+    const named = async (name: string): Promise<Link> => {
+      const found = (await links.list()).find((link) => link.name === name);
+      assert.ok(found, `no ${name}`);
+      return found;
+    };
+
+    it('lists lo of an empty namespace', async () => {
+      ip('link', 'set', 'lo', 'down');
+      assert.deepEqual(await links.list(), [
+        {
+          index: 1,
+          name: 'lo',
+          kind: null,
+          group: 0,
+          master: null,
+          peer: null,
+          peerNamespace: null,
+          isLoopback: true,
+          isUp: false,
+        },
+      ]);
+    });
+
+    it('tells kind, group, master, peer and state', async () => {
+      ip('link', 'add', 'br0', 'type', 'bridge');
+      ip('link', 'add', 'v0', 'group', '7', 'type', 'veth', 'peer', 'name', 'w0');
+      ip('link', 'set', 'v0', 'master', 'br0', 'up');
+      ip('link', 'add', 'x0', 'type', 'vxlan', 'id', '1', 'dstport', '4789');
+      const [bridge, port, other] = [await named('br0'), await named('v0'), await named('w0')];
+      const tunnel = await named('x0');
+      assert.deepEqual(
+        [bridge, port, other, tunnel].map(({ kind }) => kind),
+        ['bridge', 'veth', 'veth', 'vxlan'],
+      );
+      assert.deepEqual([port.group, port.master, port.peer], [7, bridge.index, other.index]);
+      assert.deepEqual([other.group, other.master, other.peer], [0, null, port.index]);
+      assert.deepEqual([port.isUp, other.isUp, port.isLoopback], [true, false, false]);
+      assert.deepEqual([bridge.peer, tunnel.peer], [null, null]);
+      assert.equal(port.peerNamespace, null);
+      assert.equal(ip('-o', 'link', 'show', 'v0').split(':')[0], String(port.index));
+    });
+
+    it('tells that a peer is in another namespace', async () => {
+      const other = await otherNamespace();
+      ip('link', 'add', 'v0', 'type', 'veth', 'peer', 'name', 'w0', 'netns', String(other.pid));
+      const { peer, peerNamespace } = await named('v0');
+      assert.ok(peer !== null && peer > 0);
+      assert.match(ip('netns', 'list-id'), new RegExp(`nsid ${peerNamespace}\\b`));
+      other.kill();
+    });
+
+    it('gets one, or null', async () => {
+      ip('link', 'add', 'v0', 'type', 'veth', 'peer', 'name', 'w0');
+      const link = await named('v0');
+      assert.deepEqual(await links.get(link.index), link);
+      assert.equal(await links.get(link.index + 1000), null);
+      assert.equal(await links.get(2 ** 31 - 1), null);
+    });
+
+    it('sets the group of one link, and nothing else of it', async () => {
+      ip('link', 'add', 'v0', 'type', 'veth', 'peer', 'name', 'w0');
+      ip('link', 'set', 'v0', 'up');
+      const before = await named('v0');
+      await links.setGroup(before.index, 42);
+      assert.equal(groupOf('v0'), '42');
+      assert.deepEqual([groupOf('w0'), groupOf('lo')], ['default', 'default']);
+      assert.deepEqual(await named('v0'), { ...before, group: 42 });
+      await links.setGroup(before.index, 2 ** 32 - 1);
+      assert.equal((await named('v0')).group, 2 ** 32 - 1);
+      await links.setGroup(before.index, 0);
+      assert.equal(groupOf('v0'), 'default');
+    });
+
+    it('says ENODEV of a link that is gone', async () => {
+      ip('link', 'add', 'v0', 'type', 'veth', 'peer', 'name', 'w0');
+      const { index } = await named('v0');
+      ip('link', 'del', 'v0');
+      await assert.rejects(links.setGroup(index, 9), {
+        name: 'NftError',
+        code: 'ENODEV',
+        errno: 19,
+        message: `group 9 of link ${index}: No such device`,
+      });
+    });
+
+    it('sets many groups, each for itself', async () => {
+      ipBatch(pairs(3));
+      const [a, b] = [await named('v0'), await named('v2')];
+      const answers = await links.setGroups([
+        { index: a.index, group: 5 },
+        { index: 999_999, group: 5 },
+        { index: b.index, group: 6 },
+      ]);
+      assert.deepEqual(
+        answers.map((answer) => answer?.code ?? null),
+        [null, 'ENODEV', null],
+      );
+      assert.deepEqual(['v0', 'v1', 'v2'].map(groupOf), ['5', '77', '6']);
+      assert.deepEqual(await links.setGroups([]), []);
+    });
+
+    it('never changes a whole group: index 0 is refused before the kernel sees it', async () => {
+      await assert.rejects(links.setGroup(0, 5), RangeError);
+      await assert.rejects(links.setGroups([{ index: 0, group: 5 }]), RangeError);
+      for (const wrong of [-1, 1.5, 2 ** 31, Number.NaN]) {
+        await assert.rejects(links.setGroup(wrong, 5), RangeError);
+        await assert.rejects(links.get(wrong), RangeError);
+      }
+      for (const wrong of [-1, 1.5, 2 ** 32]) await assert.rejects(links.setGroup(1, wrong), RangeError);
+      assert.equal(groupOf('lo'), 'default');
+    });
+
+    it('lists and sets 1,000', async () => {
+      ipBatch(pairs(500));
+      const all = await links.list();
+      assert.equal(all.length, 1001);
+      assert.deepEqual(
+        all.map(({ index }) => index),
+        all.map(({ index }) => index).sort((a, b) => a - b),
+      );
+      const veths = all.filter(({ kind }) => kind === 'veth');
+      const answers = await links.setGroups(veths.map(({ index }) => ({ index, group: index })));
+      assert.ok(answers.every((answer) => answer === null));
+      const after = (await links.list()).filter(({ kind }) => kind === 'veth');
+      assert.ok(after.every(({ index, group }) => group === index));
+    });
+
+    it('lists completely while links come and go', async () => {
+      ipBatch(pairs(200));
+      const churn = spawn(
+        'sh',
+        ['-c', 'while ip link add c0 type veth peer name c1 && ip link del c0; do :; done'],
+        { stdio: 'ignore' },
+      );
+      try {
+        for (let i = 0; i < 100; i++) {
+          const all = (await links.list()).filter(({ name }) => !name.startsWith('c'));
+          assert.equal(all.length, 401);
+        }
+      } finally {
+        churn.kill();
+        await new Promise((resolve) => churn.once('exit', resolve));
+      }
+    });
+
+    it('may list without any privilege, but not change', () => {
+      const text = `import { LinkSocket } from '${library}'; const links = new LinkSocket();
+        const code = await links.setGroup(1, 5).catch((error) => error.code);
+        process.stdout.write((await links.list()).length + ' ' + code);`;
+      const args = ['--bounding-set', '-all', '--inh-caps', '-all', '--reuid', '65534', '--clear-groups'];
+      const { stdout, stderr } = spawnSync(
+        'setpriv',
+        [...args, process.execPath, '--input-type=module', '-e', text],
+        { encoding: 'utf8' },
+      );
+      assert.equal(stdout, '1 EPERM', stderr);
+    });
+  });
+
+  describe('LinkMonitor', () => {
+    let events: LinkEvent[];
+    let calls: number;
+    let monitor: LinkMonitor;
+    beforeEach(() => {
+      events = [];
+      calls = 0;
+      monitor = new LinkMonitor({}, (batch) => {
+        calls++;
+        events.push(...batch);
+      });
+    });
+    afterEach(() => monitor.close());
+
+    const until = async (holds: () => boolean): Promise<void> => {
+      for (let i = 0; !holds() && i < 500; i++) await sleep(10);
+      assert.ok(holds(), JSON.stringify(events.slice(-5)));
+    };
+    const last = (name: string): Link | 'removed' | undefined => {
+      const event = events.findLast((it) =>
+        it.kind === 'link' ? it.link.name === name : it.kind === 'removed' && it.name === name,
+      );
+      return event?.kind === 'link' ? event.link : event && 'removed';
+    };
+    const now = (name: string, is: (link: Link) => boolean): Promise<void> =>
+      until(() => {
+        const link = last(name);
+        return typeof link === 'object' && is(link);
+      });
+
+    it('tells of a new link, each change, and its end', async () => {
+      const links = new LinkSocket();
+      ip('link', 'add', 'br0', 'type', 'bridge');
+      ip('link', 'add', 'v0', 'type', 'veth', 'peer', 'name', 'w0');
+      await now('v0', ({ kind, isUp, group }) => kind === 'veth' && !isUp && group === 0);
+      ip('link', 'set', 'v0', 'up');
+      await now('v0', ({ isUp }) => isUp);
+      ip('link', 'set', 'v0', 'group', '12');
+      await now('v0', ({ group }) => group === 12);
+      ip('link', 'set', 'v0', 'master', 'br0');
+      await now('v0', ({ master }) => master !== null);
+      const link = last('v0');
+      assert.ok(typeof link === 'object');
+      assert.deepEqual(link, await links.get(link.index));
+      ip('link', 'set', 'v0', 'down', 'name', 'v9');
+      await now('v9', ({ index }) => index === link.index);
+      ip('link', 'del', 'w0');
+      await until(() => last('v9') === 'removed' && last('w0') === 'removed');
+      await links.close();
+    });
+
+    it('does not take a port that leaves its bridge for one that is removed', async () => {
+      ip('link', 'add', 'br0', 'type', 'bridge');
+      ip('link', 'add', 'v0', 'type', 'veth', 'peer', 'name', 'w0');
+      ip('link', 'set', 'v0', 'master', 'br0');
+      await now('v0', ({ master }) => master !== null);
+      ip('link', 'set', 'v0', 'nomaster');
+      await now('v0', ({ master }) => master === null);
+      await sleep(50);
+      assert.deepEqual(
+        events.filter(({ kind }) => kind === 'removed'),
+        [],
+      );
+    });
+
+    it('tells that a link moved to another namespace', async () => {
+      const other = await otherNamespace();
+      ip('link', 'add', 'v0', 'type', 'veth', 'peer', 'name', 'w0');
+      ip('link', 'set', 'w0', 'netns', String(other.pid));
+      await until(() => last('w0') === 'removed');
+      other.kill();
+    });
+
+    it('misses none of 200 veth pairs made at once, and none of their ends', async () => {
+      ipBatch(pairs(200));
+      // JavaScript sees nothing until ipBatch() is done: the socket keeps it all.
+      await until(
+        () => new Set(events.flatMap((it) => (it.kind === 'link' ? it.link.name : []))).size === 400,
+      );
+      ip('link', 'del', 'group', '77');
+      await until(() => events.filter(({ kind }) => kind === 'removed').length === 400);
+      assert.equal(events.filter(({ kind }) => kind === 'overrun').length, 0);
+      assert.ok(calls < 20, `${calls} calls for ${events.length} events`);
+    });
+
+    it('reports an overrun, and goes on', async () => {
+      const told: LinkEvent[] = [];
+      const small = new LinkMonitor({ receiveBuffer: 4096 }, (batch) => told.push(...batch));
+      ipBatch(pairs(100));
+      const isTold = async (holds: (event: LinkEvent) => boolean): Promise<boolean> => {
+        for (let i = 0; !told.some(holds) && i < 200; i++) await sleep(10);
+        return told.some(holds);
+      };
+      const overrun = await isTold(({ kind }) => kind === 'overrun');
+      await sleep(50);
+      ip('link', 'set', 'v7', 'up');
+      const goesOn = await isTold((it) => it.kind === 'link' && it.link.name === 'v7' && it.link.isUp);
+      await small.close();
+      assert.deepEqual([overrun, goesOn], [true, true]);
+    });
+
+    it('tells of a changed group only where the link is up, as the kernel does', async () => {
+      ip('link', 'add', 'v0', 'type', 'veth', 'peer', 'name', 'w0');
+      ip('link', 'set', 'v0', 'group', '3');
+      await now('w0', () => true);
+      await sleep(50);
+      assert.notEqual((last('v0') as Link).group, 3);
+      ip('link', 'set', 'v0', 'up');
+      await now('v0', ({ group }) => group === 3);
+    });
+
+    it('says nothing after close, and closes twice', async () => {
+      await Promise.all([monitor.close(), monitor.close()]);
+      ip('link', 'add', 'v0', 'type', 'veth', 'peer', 'name', 'w0');
+      await sleep(50);
+      assert.deepEqual(events, []);
+      monitor.ref().unref();
+    });
+
+    it('rejects wrong options at once', () => {
+      assert.throws(() => new LinkMonitor({ receiveBuffer: -1 }, () => {}), RangeError);
+      assert.throws(() => new LinkMonitor({ receiveBuffer: 2 ** 31 }, () => {}), RangeError);
+      assert.throws(() => new LinkMonitor({ receiveBuffer: '1' as never }, () => {}), TypeError);
+      assert.throws(() => new LinkMonitor({}, 'no function' as never), TypeError);
+    });
+
+    it('keeps the process alive, unless unref() was called or it was closed', () => {
+      const program = (line: string): number | null =>
+        spawnSync(
+          process.execPath,
+          [
+            '--input-type=module',
+            '-e',
+            `import { LinkMonitor } from '${library}'; const monitor = new LinkMonitor({}, () => {}); ${line}`,
+          ],
+          { timeout: 3000 },
+        ).status;
+      assert.equal(program(''), null);
+      assert.equal(program('monitor.unref();'), 0);
+      assert.equal(program('await monitor.close();'), 0);
+    }).timeout(20_000);
+  });
+});
