@@ -171,7 +171,7 @@ export function recorder(parts: RecorderParts): Recorder {
 
   function settle(): void {
     if (wanted) start();
-    else
+    else if (open !== null)
       stopping ??= stop().finally(() => {
         stopping = null;
         if (wanted) start();

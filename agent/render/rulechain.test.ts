@@ -170,12 +170,12 @@ describe('rulechain', () => {
 
     it('of what is let through only for the first packet', () => {
       assert.deepEqual(record({ action: 'Allow' }), [
-        'ct status confirmed accept',
+        'ct status confirmed counter accept',
         logged('Allow'),
         'accept',
       ]);
       assert.deepEqual(record({ action: 'Drop', mode: 'Audit' }), [
-        'ct status confirmed return',
+        'ct status confirmed counter return',
         logged('Drop audit'),
         'return',
       ]);

@@ -285,9 +285,11 @@ function recordChain(rule: CompiledRule, { rate, burst, group }: Config['log']):
     },
     comment: null,
   };
+  // Counted: what matched the rule less what is counted here was not recorded.
+  const later: NftRule = { ...plain([{ match: 'ctConfirmed' }]), counter: true };
   // Rejecting right here: chains may be called 16 deep, no deeper.
   const ends = rule.action === 'Reject' && !audit ? REJECT : [plain([])];
-  const rules = [...(letsThrough ? [plain([{ match: 'ctConfirmed' }])] : []), log, ...ends];
+  const rules = [...(letsThrough ? [later] : []), log, ...ends];
   const { policy, rule: name } = rule.source;
   return {
     name: chainName('record', shortHash(10, rule.id, rules.map(ruleText)), `${policy}-${name}`),
