@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { type Address, formatAddress, parseAddress, parseCidr } from './address.ts';
 import {
+  addAddresses,
   coversFamily,
   diffSingles,
   formatMembers,
@@ -29,6 +30,33 @@ const BLOCK = fc.tuple(NEAR, fc.integer({ min: 0, max: 10 })).map(([{ family, va
 });
 
 describe('memberset', () => {
+  it('takes in more addresses as if they had been there from the start', () => {
+    const parts = fc.record({
+      blocks: fc.array(fc.record({ cidr: BLOCK, except: fc.array(BLOCK, { maxLength: 2 }) }), {
+        maxLength: 3,
+      }),
+      first: fc.array(NEAR.map(formatAddress), { maxLength: 6 }),
+      more: fc.array(NEAR.map(formatAddress), { maxLength: 6 }),
+    });
+    fc.assert(
+      fc.property(parts, ({ blocks, first, more }) => {
+        const before = toMemberSet(blocks, first);
+        const copy = formatMembers(before);
+        const added = addAddresses(before, more);
+        const whole = toMemberSet(blocks, [...first, ...more]);
+        assert.ok(sameMembers(added.v4, whole.v4) && sameMembers(added.v6, whole.v6));
+        assert.deepEqual(formatMembers(before), copy, 'what it was added to stays');
+      }),
+    );
+  });
+
+  it('is the same object in a family that takes in nothing', () => {
+    const before = toMemberSet([], ['10.0.0.1', '2001:db8::1']);
+    const added = addAddresses(before, ['10.0.0.2']);
+    assert.equal(added.v6, before.v6);
+    assert.deepEqual(formatMembers(added), ['10.0.0.1', '10.0.0.2', '2001:db8::1']);
+  });
+
   it('has exactly the addresses of its blocks less their exceptions, and the single ones', () => {
     const parts = fc.record({
       blocks: fc.array(fc.record({ cidr: BLOCK, except: fc.array(BLOCK, { maxLength: 2 }) }), {

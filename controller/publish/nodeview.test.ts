@@ -11,13 +11,20 @@ const rule = (name: string, appliedTo: Rule['appliedTo'] = []): Rule => ({
   from: [{ ipBlock: { cidr: `10.${name.length}.0.0/16` } }],
 });
 
+const toService = (name: string, node: string): Rule => ({
+  name,
+  action: 'Drop',
+  appliedTo: at(node),
+  toServices: [{ namespace: 'shop', name }],
+});
+
 function policy(name: string, ingress: Rule[], egress: Rule[]): ClusterObjects['policies'][number] {
   const spec = { priority: 5, ingress, egress };
   return { kind: 'ClusterNetworkPolicy', apiGroup: 'nodewall.io', name, uid: '', generation: 0, spec };
 }
 
 const compiled = compile({
-  nodes: ['one', 'two'].map((name, i) => ({
+  nodes: ['one', 'two', 'three', 'four'].map((name, i) => ({
     kind: 'Node',
     name,
     labels: { name },
@@ -31,6 +38,7 @@ const compiled = compile({
   tiers: [],
   policies: [
     policy('b', [rule('i', at('one')), rule('ii', at('two'))], [rule('e', at('one'))]),
+    policy('c', [], [toService('y', 'three'), toService('x', 'three'), toService('z', 'four')]),
     policy('a', [rule('iii', at('one'))], []),
   ],
 });
@@ -55,6 +63,16 @@ describe('nodeview', () => {
   });
 
   it('is empty for a node that no policy selects', () => {
-    assert.deepEqual(nodeView(compiled, 'three').rules, []);
+    assert.deepEqual(nodeView(compiled, 'five').rules, []);
+  });
+
+  it('has the ServiceSets that its rules name, and no others', () => {
+    const { rules, serviceSets } = nodeView(compiled, 'three');
+    assert.deepEqual([...serviceSets.keys()], rules.flatMap((one) => one.serviceSets).sort());
+    assert.deepEqual(
+      new Set([...serviceSets.values()].map(({ description }) => description)),
+      new Set(['shop/x', 'shop/y']),
+    );
+    assert.equal(nodeView(compiled, 'one').serviceSets.size, 0);
   });
 });
