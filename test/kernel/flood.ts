@@ -19,12 +19,14 @@ export interface FloodTarget {
   readonly client?: number;
   /** Packets a second; default as fast as possible. */
   readonly rate?: number;
+  /** Destination NAT hands it to a pod. */
+  readonly forwarded?: boolean;
 }
 
 export interface FloodCount {
   /** Packets sent while the action ran. */
   readonly sent: number;
-  /** Those that reached the node's input hook. */
+  /** Those that reached the node's input hook; of forwarded ones, its prerouting hook. */
   readonly arrived: number;
   /** Those that passed every chain of the node's firewall. */
   readonly passed: number;

@@ -16,6 +16,7 @@ export interface Rule {
 export interface PolicyOptions {
   readonly priority?: number;
   readonly tier?: string;
+  readonly traffic?: 'Host' | 'NodePort';
   readonly ingress?: readonly Rule[];
   readonly egress?: readonly Rule[];
 }

@@ -31,6 +31,8 @@ export interface CountedPort {
   readonly protocol: 'tcp' | 'udp';
   readonly port: number;
   readonly family: 4 | 6;
+  /** Destination NAT hands it to a pod: counted before that, then where it is forwarded. */
+  readonly forwarded?: boolean;
 }
 
 /**
@@ -39,24 +41,34 @@ export interface CountedPort {
  * queue is full loses some on the way, too.
  */
 export function counterTable(ports: readonly CountedPort[]): string {
-  const rules = ports
-    .map(
-      ({ protocol, port, family }) =>
-        `    meta nfproto ipv${family} meta l4proto ${protocol} th dport ${port} counter`,
-    )
-    .join('\n');
+  // One counter for each port and place, in this order; the hooks jump to those that are theirs.
+  const counters = PLACES.flatMap((place) =>
+    ports.map(
+      ({ protocol, port, family }, i) => `  chain ${place}${i} {
+    meta nfproto ipv${family} meta l4proto ${protocol} ct original proto-dst ${port} counter
+  }`,
+    ),
+  );
+  const hook = (place: (typeof PLACES)[number], name: string, priority: number, forwarded: boolean) => {
+    const own = ports.flatMap((port, i) => ((port.forwarded ?? false) === forwarded ? [i] : []));
+    return `  chain ${place}-${name} {
+    type filter hook ${name} priority ${priority}
+${own.map((i) => `    jump ${place}${i}`).join('\n')}
+  }`;
+  };
   return `table inet nwflood {
-  chain arrived {
-    type filter hook input priority ${BEFORE_FIREWALL};
-${rules}
-  }
-  chain passed {
-    type filter hook input priority ${AFTER_FIREWALL};
-${rules}
-  }
+${[
+  ...counters,
+  hook('arrived', 'input', BEFORE_FIREWALL, false),
+  hook('arrived', 'prerouting', BEFORE_FIREWALL, true),
+  hook('passed', 'input', AFTER_FIREWALL, false),
+  hook('passed', 'forward', AFTER_FIREWALL, true),
+].join('\n')}
 }
 `;
 }
+
+const PLACES = ['arrived', 'passed'] as const;
 
 export async function loadTable(node: Namespace, name: string, text: string): Promise<void> {
   await node.run(['nft', '-f', '-'], { stdin: `table inet ${name}\ndelete table inet ${name}\n${text}` });

@@ -1,0 +1,256 @@
+/** `traffic: NodePort` on the kernel, behind destination NAT of each shape that others make. */
+import assert from 'node:assert/strict';
+import { kernelSuite } from './kernel-suite.ts';
+import { cidr, policy, type Rule } from './manifests.ts';
+import type { Shape } from './passed-by.ts';
+import {
+  ADDRESSES,
+  type Cluster,
+  callBy,
+  createCluster,
+  of,
+  PATIENCE,
+  POD_PORT,
+  TARGETS,
+} from './passed-by-cluster.ts';
+import { kubeProxyIptables, portmapIptables } from './passed-by-iptables.ts';
+import { kubeProxyNftables } from './passed-by-kubeproxy-nftables.ts';
+import type { Party } from './passed-by-party.ts';
+import { portmapNftables } from './passed-by-portmap-nftables.ts';
+
+const SHAPES: readonly { shape: Shape; dispatch: 'indexed' | 'linear' }[] = [
+  { shape: kubeProxyNftables, dispatch: 'indexed' },
+  { shape: kubeProxyNftables, dispatch: 'linear' },
+  { shape: kubeProxyIptables('nft'), dispatch: 'indexed' },
+  { shape: kubeProxyIptables('legacy'), dispatch: 'indexed' },
+  { shape: portmapIptables('nft'), dispatch: 'indexed' },
+  { shape: portmapIptables('legacy'), dispatch: 'linear' },
+  { shape: portmapNftables, dispatch: 'indexed' },
+];
+
+const FRIENDS = [cidr(`${ADDRESSES.FRIEND.v4}/32`), cidr(`${ADDRESSES.FRIEND.v6}/128`)];
+
+type Way = Cluster['ways'][number];
+
+for (const { shape, dispatch } of SHAPES) {
+  kernelSuite(`NodePort policies: ${shape.name}, ${dispatch}`, () => {
+    let cluster: Cluster;
+    before(async function () {
+      const missing = await shape.missing();
+      if (missing !== undefined) {
+        process.stderr.write(`skipped: ${shape.name}: ${missing}\n`);
+        this.skip();
+      }
+      cluster = await createCluster(shape);
+    });
+    after(() => cluster?.close());
+
+    async function enforce(...policies: readonly object[]): Promise<void> {
+      const { node } = cluster;
+      await node.write('policies.json', policies);
+      await node.once('--strict', ...(await node.configure({ dispatch })));
+    }
+
+    /** The ways as they are answered: each by a call of one of the clients outside. */
+    async function assertOutcomes(
+      expected: (way: Way) => string,
+      from = ADDRESSES.STRANGER,
+      ways: readonly Way[] = cluster.ways,
+    ): Promise<void> {
+      const answers = await Promise.all(ways.map((way) => callBy(cluster, way, { from })));
+      const wrong = ways.flatMap((way, i) => {
+        const { outcome, milliseconds } = answers[i] ?? {};
+        const isLate = outcome !== 'silence' && (milliseconds ?? 0) > PATIENCE / 2;
+        return outcome === expected(way) && !isLate
+          ? []
+          : [`${way.name} IPv${way.family}: ${outcome} after ${milliseconds} ms, not ${expected(way)}`];
+      });
+      assert.deepEqual(wrong, []);
+    }
+
+    /** Rules that name the ports that clients use. */
+    const toWays = (rule: Rule): Rule => ({
+      ...rule,
+      ports: cluster.ways
+        .filter(({ family }) => family === 4)
+        .map(({ protocol, port }) => ({ protocol: protocol.toUpperCase(), port })),
+    });
+    const nodePort = (...ingress: readonly Rule[]) => policy('ports', { traffic: 'NodePort', ingress });
+
+    it('without a policy all ways are open, and the pod sees the client, or the node where it is masqueraded', async () => {
+      await enforce();
+      const answers = await Promise.all(cluster.ways.map((way) => callBy(cluster, way)));
+      const own = Object.values([ADDRESSES.NODE, ADDRESSES.OTHER_OWN]);
+      const wrong = cluster.ways.filter((way, i) => {
+        const seen = answers[i]?.seen?.address;
+        const wanted = TARGETS[way.target].masqueraded ? own : [ADDRESSES.STRANGER];
+        return answers[i]?.outcome !== 'answered' || !wanted.some((pair) => of(pair, way.family) === seen);
+      });
+      assert.deepEqual(wrong, []);
+    });
+
+    it('Drop by the port that the client uses closes it', async () => {
+      await enforce(nodePort(toWays({ action: 'Drop' })));
+      await assertOutcomes(() => 'silence');
+    });
+
+    it('Drop without ports closes all, failsafe ports or not', async () => {
+      await enforce(nodePort({ action: 'Drop' }));
+      await assertOutcomes(() => 'silence');
+    });
+
+    it("a rule for the pod's own port, or for the cluster IP's, is none for these", async () => {
+      const ports = ['TCP', 'UDP'].flatMap((protocol) => [POD_PORT, 80].map((port) => ({ protocol, port })));
+      await enforce(nodePort({ action: 'Drop', ports }));
+      await assertOutcomes(() => 'answered');
+    });
+
+    it('the client is told of a Reject at once, and by the address it called', async () => {
+      await enforce(nodePort(toWays({ action: 'Reject' })));
+      const client = cluster.node.topology.clients[0];
+      assert(client);
+      const called = (family: 4 | 6) =>
+        cluster.ways.filter((way) => way.family === family).map((way) => way.address);
+      const table = `table inet errors
+delete table inet errors
+table inet errors {
+  chain input {
+    type filter hook input priority 0;
+    icmp type destination-unreachable ip saddr != { ${called(4).join(', ')} } counter name strange
+    icmpv6 type destination-unreachable ip6 saddr != { ${called(6).join(', ')} } counter name strange
+  }
+  counter strange { }
+}\n`;
+      await client.run(['nft', '-f', '-'], { stdin: table });
+      // ICMP administratively prohibited, as icmp(7) and the kernel's IPv6 translate it for a connected socket.
+      await assertOutcomes(({ protocol, family }) =>
+        protocol === 'tcp' ? 'ECONNREFUSED' : family === 4 ? 'EHOSTUNREACH' : 'EACCES',
+      );
+      const { stdout } = await client.run(['nft', 'list', 'counter', 'inet', 'errors', 'strange']);
+      assert.match(stdout, /packets 0 /);
+    });
+
+    it("who is allowed is told by the client's own address, masqueraded later or not", async () => {
+      await enforce(nodePort(toWays({ action: 'Allow', from: FRIENDS }), { action: 'Drop' }));
+      await assertOutcomes(() => 'answered', ADDRESSES.FRIEND);
+      await assertOutcomes(() => 'silence', ADDRESSES.STRANGER);
+    });
+
+    it('established connections go on when a policy closes their port', async () => {
+      await enforce();
+      const open = await Promise.all(cluster.ways.map((way) => callBy(cluster, way, { leaveOpen: true })));
+      await enforce(nodePort(toWays({ action: 'Drop' })));
+      const again = await Promise.all(open.map((call) => cluster.outside.again(call, PATIENCE)));
+      assert.deepEqual(
+        again.map(({ outcome }) => outcome),
+        cluster.ways.map(() => 'answered'),
+      );
+      await assertOutcomes(() => 'silence');
+    });
+
+    it('what is no connection from outside that NAT has changed is left alone', async () => {
+      await enforce(nodePort({ action: 'Drop' }));
+      await assertAllAnswered(cluster, [...unchangedByNat(), ...fromInside(cluster.ways)]);
+    });
+
+    it("a Host default deny is about what ends on the node, and there about the pod's port", async () => {
+      const deny = policy('deny', { ingress: [{ action: 'Drop' }] });
+      await enforce(deny);
+      await assertOutcomes(({ target }) => (target === 'host' ? 'silence' : 'answered'));
+      const ports = ['TCP', 'UDP'].map((protocol) => ({ protocol, port: POD_PORT }));
+      const allow = policy('allow', { priority: 1, ingress: [{ action: 'Allow', ports }] });
+      await enforce(deny, allow);
+      await assertOutcomes(() => 'answered');
+      await enforce(deny, allow, nodePort(toWays({ action: 'Drop' })));
+      await assertOutcomes(() => 'silence');
+    });
+  });
+}
+
+interface InnerCall {
+  readonly what: string;
+  readonly from: 'outside' | 'local' | 'neighbour' | 'remote' | 'host';
+  readonly src: keyof typeof ADDRESSES;
+  readonly to: (family: 4 | 6) => string;
+  readonly port: number;
+  readonly protocols?: readonly ('tcp' | 'udp')[];
+  readonly families?: readonly (4 | 6)[];
+}
+
+function unchangedByNat(): InnerCall[] {
+  const to = (name: keyof typeof ADDRESSES) => (family: 4 | 6) => of(ADDRESSES[name], family);
+  return [
+    { what: 'pod to pod', from: 'local', src: 'local', to: to('neighbour'), port: POD_PORT },
+    {
+      what: 'pod to a pod of another node',
+      from: 'local',
+      src: 'local',
+      to: to('remote'),
+      port: POD_PORT,
+    },
+    { what: 'a pod of another node to one', from: 'remote', src: 'remote', to: to('local'), port: POD_PORT },
+    { what: 'pod to the node', from: 'local', src: 'local', to: to('NODE'), port: POD_PORT },
+    { what: 'pod to outside', from: 'local', src: 'local', to: to('FRIEND'), port: POD_PORT },
+    { what: 'node to pod', from: 'host', src: 'NODE', to: to('local'), port: POD_PORT },
+    { what: 'outside to the node', from: 'outside', src: 'STRANGER', to: to('NODE'), port: POD_PORT },
+    { what: 'outside to a pod itself', from: 'outside', src: 'STRANGER', to: to('local'), port: POD_PORT },
+  ];
+}
+
+/** Connections that NAT does change, but of pods and of the node itself. */
+function fromInside(ways: Cluster['ways']): InnerCall[] {
+  return ways.flatMap(({ name, family, protocol, clusterIP, clusterPort, address, port, target, kind }) => {
+    const one = { protocols: [protocol], families: [family] };
+    const hasClusterIP = kind !== 'hostPort' && kind !== 'hostPortOfAddress';
+    const clusterIPs = hasClusterIP ? [{ where: 'cluster IP', to: () => clusterIP, port: clusterPort }] : [];
+    const places = [...clusterIPs, { where: 'address', to: () => address, port }];
+    return places.flatMap((place): InnerCall[] => [
+      // From the pod that is not the one behind: hairpin is another matter.
+      {
+        what: `pod to the ${place.where} of ${name}`,
+        from: 'neighbour',
+        src: 'neighbour',
+        ...place,
+        ...one,
+      },
+      ...(target === 'host'
+        ? []
+        : [
+            {
+              what: `node to the ${place.where} of ${name}`,
+              from: 'host' as const,
+              src: 'NODE' as const,
+              ...place,
+              ...one,
+            },
+          ]),
+    ]);
+  });
+}
+
+async function assertAllAnswered(cluster: Cluster, calls: readonly InnerCall[]): Promise<void> {
+  const all = calls.flatMap((call) =>
+    (call.families ?? ([4, 6] as const)).flatMap((family) =>
+      (call.protocols ?? (['tcp', 'udp'] as const)).map((protocol) => ({ ...call, family, protocol })),
+    ),
+  );
+  const answers = await Promise.all(
+    all.map(({ from, src, to, port, family, protocol }) => {
+      const party: Party = cluster[from];
+      const dst = to(family);
+      return party.call({
+        protocol,
+        family,
+        src: of(ADDRESSES[src], family),
+        dst,
+        port,
+        patience: 2 * PATIENCE,
+      });
+    }),
+  );
+  const wrong = all.flatMap(({ what, family, protocol }, i) => {
+    const { outcome } = answers[i] ?? {};
+    return outcome === 'answered' ? [] : [`${what} (${protocol}, IPv${family}): ${outcome}`];
+  });
+  assert.deepEqual(wrong, []);
+}
