@@ -5,6 +5,11 @@ import { formatProblem } from './validate/problem.ts';
 
 const lines = (text: string): string[] => parseConfig(text, 'c.yaml').problems.map(formatProblem);
 
+const MATCH_FORM =
+  'a name of interfaces of 1 to 15 characters (letters, digits, ".", "_", "@", "+" and "-") in which "*" and "?" stand for others, kind:veth, kind:bridge, or cni:NAME';
+const SERVER_FORM =
+  'an address, as in 192.0.2.53 or 2001:db8::53, or one with a port, as in 192.0.2.53:5353 or [2001:db8::53]:5353';
+
 describe('parseConfig', () => {
   it('takes an empty file for the defaults', () => {
     for (const text of ['', '# nothing\n', '{}']) {
@@ -15,7 +20,11 @@ describe('parseConfig', () => {
   it('fills in what is given and leaves the rest', () => {
     const { config, problems } = parseConfig(
       `exemptions: {localPods: false}
-interfaceGroups: {lan: 5, wan: {group: 6}}
+interfaceGroups: {lan: 5, wan: {group: 6, match: ['eth*', 'kind:veth', 'cni:cilium']}, pods: 7, clusternet: {group: 3, match: []}}
+interfaceGroupFile: ''
+masquerade: {enabled: true, except: [10.1.0.0/16, 2001:DB8::/32]}
+names: {servers: [192.0.2.53, '192.0.2.53:5353', '2001:db8::53', '[2001:db8::53]:5353'], minimumTTL: 10, learn: false, group: 1}
+log: {file: stdout, rate: 0, maxBytes: 65536}
 failsafe:
   ingress:
     - {protocol: TCP, port: 22, peers: [192.0.2.0/24, 2001:db8::/32]}
@@ -30,7 +39,23 @@ dispatch: linear
     assert.deepEqual(problems, []);
     assert.deepEqual(config, {
       exemptions: { ...DEFAULT_CONFIG.exemptions, localPods: false },
-      interfaceGroups: { pods: 8, clusternet: 9, lan: 5, wan: 6 },
+      interfaceGroups: { pods: 7, clusternet: 3, lan: 5, wan: 6 },
+      interfaceMatches: {
+        pods: DEFAULT_CONFIG.interfaceMatches.pods,
+        clusternet: [],
+        lan: [],
+        wan: ['eth*', 'kind:veth', 'cni:cilium'],
+      },
+      interfaceGroupFile: '',
+      masquerade: { enabled: true, except: ['10.1.0.0/16', '2001:db8::/32'] },
+      names: {
+        ...DEFAULT_CONFIG.names,
+        servers: ['192.0.2.53', '192.0.2.53:5353', '2001:db8::53', '[2001:db8::53]:5353'],
+        minimumTTL: 10,
+        learn: false,
+        group: 1,
+      },
+      log: { ...DEFAULT_CONFIG.log, file: 'stdout', rate: 0, maxBytes: 65536 },
       failsafe: {
         ingress: [
           { protocol: 'tcp', ports: [22, 22], peers: ['192.0.2.0/24', '2001:db8::/32'] },
@@ -55,7 +80,7 @@ dispatch: linear
       lines(`exemptions: {dhcp: true, loopback: yes}
 interfaceGroups:
   lan: five
-  wan: {match: [eth0]}
+  wan: {match: eth0}
   "1x": {group: -1, grp: 2}
 failsafe:
   ingres: []
@@ -75,7 +100,7 @@ dispatch: fast
         'c.yaml:1: exemptions.loopback: must be true or false, not "yes"',
         'c.yaml:3: interfaceGroups.lan: must be the number of a link group, 0 to 4294967295, not "five"',
         'c.yaml:4: interfaceGroups.wan.group: is missing; it must be the number of the link group',
-        'c.yaml:4: interfaceGroups.wan.match: is not supported yet',
+        `c.yaml:4: interfaceGroups.wan.match: must be a list of ${MATCH_FORM}, not "eth0"`,
         'c.yaml:5: interfaceGroups["1x"]: "1x" is no name: a letter, then letters, digits, "-", "_" and ".", at most 63',
         'c.yaml:5: interfaceGroups["1x"].group: must be the number of a link group, 0 to 4294967295, not -1',
         'c.yaml:5: interfaceGroups["1x"].grp: unknown field',
@@ -86,7 +111,7 @@ dispatch: fast
         'c.yaml:11: failsafe.egress[2].protocol: must be TCP, UDP or SCTP, not "icmp"',
         'c.yaml:11: failsafe.egress[2].peers[0]: "10.0.0.1" is no CIDR; for this address alone write 10.0.0.1/32',
         'c.yaml:11: failsafe.egress[2].peers[1]: must be a CIDR, not 5',
-        'c.yaml:12: failsafe.egress[3].peers: is missing; it must be nodes, any, or a list of CIDRs.',
+        'c.yaml:12: failsafe.egress[3].peers: is missing; it must be nodes, any, or a list of CIDRs',
         'c.yaml:13: failsafe.egress[4].peers: is empty; it must be nodes, any or a list of CIDRs',
         'c.yaml:14: featureGate: unknown field; did you mean featureGates?',
         'c.yaml:15: featureGates.AllAlpha: unknown field; known here: NodeNetworkPolicy',
@@ -94,6 +119,97 @@ dispatch: fast
         'c.yaml:17: dispatch: must be indexed or linear, not "fast"',
       ],
     );
+  });
+
+  it('names what is wrong of interface groups', () => {
+    const matches = [
+      '',
+      'a b',
+      'abcdefghijklmnop',
+      'kind:bond',
+      'cni:',
+      'cni:A',
+      '5',
+      'a/b',
+      '*',
+      'abcdefghijklmno*',
+      '????',
+    ];
+    const given = matches.map((match) => JSON.stringify(match)).join(', ');
+    assert.deepEqual(
+      lines(`interfaceGroups:
+  a: {group: 5, match: [${given}, 5]}
+  b: 5
+  pods: 9
+  c: {group: 8}
+`),
+      [
+        ...['', 'a b', 'abcdefghijklmnop', 'kind:bond', 'cni:', 'cni:A'].map((match, index) => {
+          return `c.yaml:2: interfaceGroups.a.match[${index}]: must be ${MATCH_FORM}, not ${JSON.stringify(match)}`;
+        }),
+        `c.yaml:2: interfaceGroups.a.match[7]: must be ${MATCH_FORM}, not "a/b"`,
+        `c.yaml:2: interfaceGroups.a.match[11]: must be ${MATCH_FORM}, not 5`,
+        'c.yaml:3: interfaceGroups.b: 5 is the number of a already; each name needs its own',
+        'c.yaml:4: interfaceGroups.pods: 9 is the number of clusternet already; each name needs its own',
+      ],
+    );
+    assert.deepEqual(lines('interfaceGroups: {lan: 8}'), [
+      'c.yaml:1: interfaceGroups.lan: 8 is the number of pods already; each name needs its own',
+    ]);
+  });
+
+  it('names what is wrong of masquerade, names and log', () => {
+    assert.deepEqual(
+      lines(`masquerade: {enable: true, except: [10.0.0.1, 5]}
+names:
+  servers: [dns.example.com, '192.0.2.1:0', '192.0.2.1:65536', '2001:db8::1:5353', '[192.0.2.1]:53', 'fe80::1%eth0']
+  minimumTTL: 0
+  maximumTTL: 604801
+  keep: 1.5
+  stale: 1h
+  learn: 1
+  group: 65536
+log:
+  file: records.jsonl
+  maxBytes: 65535
+  maxFiles: 101
+  rate: -1
+  burst: 0
+  group: 0
+interfaceGroupFile: group
+`),
+      [
+        'c.yaml:1: masquerade.enable: unknown field; did you mean enabled?',
+        'c.yaml:1: masquerade.except[1]: must be text, not 5; put it in quotes',
+        'c.yaml:1: masquerade.except[0]: "10.0.0.1" is no CIDR; for this address alone write 10.0.0.1/32',
+        ...['dns.example.com', '192.0.2.1:0', '192.0.2.1:65536'].map(
+          (server, index) => `c.yaml:3: names.servers[${index}]: must be ${SERVER_FORM}, not "${server}"`,
+        ),
+        `c.yaml:3: names.servers[4]: must be ${SERVER_FORM}, not "[192.0.2.1]:53"`,
+        `c.yaml:3: names.servers[5]: must be ${SERVER_FORM}, not "fe80::1%eth0"`,
+        'c.yaml:4: names.minimumTTL: must be a whole number from 1 to 604800, not 0',
+        'c.yaml:5: names.maximumTTL: must be a whole number from 1 to 604800, not 604801',
+        'c.yaml:6: names.keep: must be a whole number from 1 to 604800, not 1.5',
+        'c.yaml:7: names.stale: must be a whole number from 1 to 604800, not "1h"',
+        'c.yaml:8: names.learn: must be true or false, not 1',
+        'c.yaml:9: names.group: must be a whole number from 1 to 65535, not 65536',
+        'c.yaml:11: log.file: must be a path that starts with "/", stdout, or "" for records.jsonl in the state directory, not "records.jsonl"',
+        'c.yaml:12: log.maxBytes: must be a whole number from 65536 to 1099511627776, not 65535',
+        'c.yaml:13: log.maxFiles: must be a whole number from 1 to 100, not 101',
+        'c.yaml:14: log.rate: must be a whole number from 0 to 100000, not -1',
+        'c.yaml:15: log.burst: must be a whole number from 1 to 1000000, not 0',
+        'c.yaml:16: log.group: must be a whole number from 1 to 65535, not 0',
+        'c.yaml:17: interfaceGroupFile: must be a path that starts with "/", or "" for none, not "group"',
+      ],
+    );
+    assert.deepEqual(lines('names: {minimumTTL: 4000}\nlog: {group: 7412}'), [
+      'c.yaml:1: names.minimumTTL: 4000 is above maximumTTL, 3600; it must not be',
+      'c.yaml:2: log.group: 7412 is names.group too; they need different ones',
+    ]);
+    assert.deepEqual(lines('names: {maximumTTL: 4, group: 7411}'), [
+      'c.yaml:1: names.maximumTTL: 4 is below minimumTTL, 5; it must not be',
+      'c.yaml:1: names.group: 7411 is log.group too; they need different ones',
+    ]);
   });
 
   it('masks host bits, with a warning', () => {

@@ -1,11 +1,17 @@
 import { type Config, DEFAULT_CONFIG, type Exemption } from './config.ts';
 import type { Problem } from './objects.ts';
 import { CONFIG_SCHEMA } from './schema/config.ts';
-import { asFields, asList, type FieldMap, type FieldPath } from './schema/jsonschema.ts';
+import { asFields, asList, type FieldMap } from './schema/jsonschema.ts';
 import { checkFailsafe, type RawFailsafe, toFailsafe } from './validate/failsafe.ts';
-import { suggestion } from './validate/nearest.ts';
-import { type Findings, findings, formatPath, hasError, show } from './validate/problem.ts';
+import {
+  checkInterfaceGroups,
+  type RawInterfaceGroup,
+  toInterfaceGroups,
+} from './validate/interfacegroups.ts';
+import { canonicalCidr } from './validate/ipblock.ts';
+import { type Findings, findings, formatPath, hasError } from './validate/problem.ts';
 import { reportSchema } from './validate/schemaproblem.ts';
+import { checkSettings } from './validate/settings.ts';
 import { parseYaml } from './validate/yamldocument.ts';
 
 export interface ParsedConfig {
@@ -17,7 +23,11 @@ export interface ParsedConfig {
 /** The shape that CONFIG_SCHEMA and the checks below leave. */
 interface RawConfig {
   readonly exemptions?: Partial<Record<Exemption, boolean>>;
-  readonly interfaceGroups?: Readonly<Record<string, number | { readonly group: number }>>;
+  readonly interfaceGroups?: Readonly<Record<string, RawInterfaceGroup>>;
+  readonly interfaceGroupFile?: string;
+  readonly masquerade?: Partial<Config['masquerade']>;
+  readonly names?: Partial<Config['names']>;
+  readonly log?: Partial<Config['log']>;
   readonly failsafe?: { readonly ingress?: readonly RawFailsafe[]; readonly egress?: readonly RawFailsafe[] };
   readonly featureGates?: Config['featureGates'];
   readonly dataplane?: 'nftables';
@@ -46,9 +56,8 @@ function checkConfig(raw: FieldMap, found: Findings): void {
   if (raw.dataplane === 'iptables' || raw.dataplane === 'auto') {
     found.error(['dataplane'], `${raw.dataplane} is not supported yet; use nftables or leave it out`);
   }
-  for (const [name, value] of Object.entries(asFields(raw.interfaceGroups) ?? {})) {
-    checkInterfaceGroup(name, value, found);
-  }
+  checkInterfaceGroups(asFields(raw.interfaceGroups) ?? {}, found);
+  checkSettings(raw, found);
   for (const direction of ['ingress', 'egress']) {
     for (const [index, entry] of asList(asFields(raw.failsafe)?.[direction]).entries()) {
       checkFailsafe(entry, ['failsafe', direction, index], found);
@@ -56,41 +65,19 @@ function checkConfig(raw: FieldMap, found: Findings): void {
   }
 }
 
-function checkInterfaceGroup(name: string, value: unknown, found: Findings): void {
-  const path = ['interfaceGroups', name];
-  if (!/^[A-Za-z][\w.-]{0,62}$/.test(name)) {
-    found.error(
-      path,
-      `${show(name)} is no name: a letter, then letters, digits, "-", "_" and ".", at most 63`,
-    );
-  }
-  const fields = asFields(value);
-  if (fields === null) {
-    checkGroupNumber(value, path, found);
-    return;
-  }
-  if (!('group' in fields))
-    found.error([...path, 'group'], 'is missing; it must be the number of the link group');
-  else checkGroupNumber(fields.group, [...path, 'group'], found);
-  for (const field of Object.keys(fields)) {
-    if (field === 'match') found.error([...path, field], 'is not supported yet');
-    else if (field !== 'group')
-      found.error([...path, field], `unknown field${suggestion(field, ['group', 'match'])}`);
-  }
-}
-
-function checkGroupNumber(value: unknown, path: FieldPath, found: Findings): void {
-  if (typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= 0xffff_ffff) return;
-  found.error(path, `must be the number of a link group, 0 to 4294967295, not ${show(value)}`);
-}
-
 function toConfig(raw: RawConfig): Config {
-  const groups = Object.entries(raw.interfaceGroups ?? {}).map(([name, value]) => {
-    return [name, typeof value === 'number' ? value : value.group] as const;
-  });
+  const { masquerade = {} } = raw;
   return {
     exemptions: { ...DEFAULT_CONFIG.exemptions, ...raw.exemptions },
-    interfaceGroups: { ...DEFAULT_CONFIG.interfaceGroups, ...Object.fromEntries(groups) },
+    ...toInterfaceGroups(raw.interfaceGroups ?? {}),
+    interfaceGroupFile: raw.interfaceGroupFile ?? DEFAULT_CONFIG.interfaceGroupFile,
+    masquerade: {
+      ...DEFAULT_CONFIG.masquerade,
+      ...masquerade,
+      except: masquerade.except?.map(canonicalCidr) ?? DEFAULT_CONFIG.masquerade.except,
+    },
+    names: { ...DEFAULT_CONFIG.names, ...raw.names },
+    log: { ...DEFAULT_CONFIG.log, ...raw.log },
     failsafe: {
       ingress: raw.failsafe?.ingress?.map(toFailsafe) ?? DEFAULT_CONFIG.failsafe.ingress,
       egress: raw.failsafe?.egress?.map(toFailsafe) ?? DEFAULT_CONFIG.failsafe.egress,

@@ -3,6 +3,16 @@ import type { JsonSchema } from './jsonschema.ts';
 
 const port: JsonSchema = { type: 'integer', minimum: 1, maximum: 65535 };
 
+const whole = (minimum: number, maximum: number, description: string): JsonSchema => ({
+  type: 'integer',
+  minimum,
+  maximum,
+  description,
+});
+/** Seconds, up to 7 days. */
+const seconds = (description: string): JsonSchema => whole(1, 604_800, `${description} Seconds.`);
+const nflogGroup = whole(1, 65_535, 'NFLOG group; names and log need different ones.');
+
 const failsafeList: JsonSchema = {
   type: 'array',
   description: 'Takes the place of the default list of its direction; [] turns it off.',
@@ -32,8 +42,44 @@ export const CONFIG_SCHEMA: JsonSchema = {
     },
     interfaceGroups: {
       type: 'object',
-      description: 'Names of link groups: NAME: NUMBER or NAME: {group: NUMBER}.',
+      description: 'Names of link groups: NAME: NUMBER or NAME: {group: NUMBER, match: [...]}.',
       additionalProperties: { 'x-kubernetes-preserve-unknown-fields': true },
+    },
+    interfaceGroupFile: {
+      type: 'string',
+      description: 'The file with names of link groups for iproute2 and nft; "" leaves it alone.',
+    },
+    masquerade: {
+      type: 'object',
+      properties: {
+        enabled: { type: 'boolean', default: false },
+        except: { type: 'array', description: 'CIDRs.', items: { type: 'string' } },
+      },
+    },
+    names: {
+      type: 'object',
+      description: 'How fqdn peers are resolved.',
+      properties: {
+        servers: { type: 'array', description: 'DNS servers.', items: { type: 'string' } },
+        minimumTTL: seconds('Asked again not earlier.'),
+        maximumTTL: seconds('Asked again not later.'),
+        keep: seconds('An address stays at least so long after it was last in an answer.'),
+        stale: seconds('The last addresses of a name that does not resolve any more stay so long.'),
+        learn: { type: 'boolean', default: true, description: 'Read the DNS answers that the node gets.' },
+        group: nflogGroup,
+      },
+    },
+    log: {
+      type: 'object',
+      description: 'The record of what was decided.',
+      properties: {
+        file: { type: 'string', description: 'A path, or stdout.' },
+        maxBytes: whole(65_536, 2 ** 40, 'A file is rotated at so many bytes.'),
+        maxFiles: whole(1, 100, 'So many files are kept.'),
+        rate: whole(0, 100_000, 'Records a second of one rule; 0 is no limit.'),
+        burst: whole(1, 1_000_000, 'Records before the rate counts.'),
+        group: nflogGroup,
+      },
     },
     failsafe: { type: 'object', properties: { ingress: failsafeList, egress: failsafeList } },
     featureGates: { type: 'object', properties: { NodeNetworkPolicy: { type: 'boolean' } } },

@@ -1,0 +1,54 @@
+import { isIP, isIPv4, isIPv6 } from 'node:net';
+import { DEFAULT_CONFIG } from '../config.ts';
+import { asFields, asList, type FieldMap } from '../schema/jsonschema.ts';
+import { checkCidr } from './ipblock.ts';
+import { type FieldPath, type Findings, show } from './problem.ts';
+
+/** What the schema can't say of interfaceGroupFile, masquerade, names and log. */
+export function checkSettings(raw: FieldMap, found: Findings): void {
+  checkPath(raw.interfaceGroupFile, ['interfaceGroupFile'], 'or "" for none', found);
+  const log = asFields(raw.log) ?? {};
+  if (log.file !== 'stdout') {
+    checkPath(log.file, ['log', 'file'], 'stdout, or "" for records.jsonl in the state directory', found);
+  }
+  for (const [index, cidr] of asList(asFields(raw.masquerade)?.except).entries()) {
+    if (typeof cidr === 'string') checkCidr(cidr, ['masquerade', 'except', index], found);
+  }
+  const names = asFields(raw.names) ?? {};
+  for (const [index, server] of asList(names.servers).entries()) {
+    if (typeof server === 'string') checkServer(server, ['names', 'servers', index], found);
+  }
+  checkTimes(names, found);
+  const { group = DEFAULT_CONFIG.names.group } = names;
+  if (group === (log.group ?? DEFAULT_CONFIG.log.group)) {
+    const [mine, other] = 'group' in names ? ['names', 'log'] : ['log', 'names'];
+    found.error([mine, 'group'], `${show(group)} is ${other}.group too; they need different ones`);
+  }
+}
+
+function checkPath(value: unknown, path: FieldPath, others: string, found: Findings): void {
+  if (typeof value !== 'string' || value === '') return;
+  if (value.startsWith('/') && !/\p{Cc}/u.test(value)) return;
+  found.error(path, `must be a path that starts with "/", ${others}, not ${show(value)}`);
+}
+
+function checkTimes(names: FieldMap, found: Findings): void {
+  const { minimumTTL = DEFAULT_CONFIG.names.minimumTTL, maximumTTL = DEFAULT_CONFIG.names.maximumTTL } =
+    names;
+  if (typeof minimumTTL !== 'number' || typeof maximumTTL !== 'number' || minimumTTL <= maximumTTL) return;
+  const [field, message] =
+    'minimumTTL' in names
+      ? ['minimumTTL', `${minimumTTL} is above maximumTTL, ${maximumTTL}; it must not be`]
+      : ['maximumTTL', `${maximumTTL} is below minimumTTL, ${minimumTTL}; it must not be`];
+  found.error(['names', field], message);
+}
+
+/** An address, with a port or without. */
+function checkServer(text: string, path: FieldPath, found: Findings): void {
+  if (isIP(text) > 0 && !text.includes('%')) return;
+  const [, v6, v4, port] = /^(?:\[([^\]%]+)\]|([^:]+)):([1-9]\d{0,4})$/.exec(text) ?? [];
+  if ((isIPv6(v6 ?? '') || isIPv4(v4 ?? '')) && Number(port) <= 65_535) return;
+  const form =
+    'an address, as in 192.0.2.53 or 2001:db8::53, or one with a port, as in 192.0.2.53:5353 or [2001:db8::53]:5353';
+  found.error(path, `must be ${form}, not ${show(text)}`);
+}
