@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <linux/netfilter.h>
+#include <linux/netfilter/nfnetlink_conntrack.h>
+#include <linux/netfilter/nfnetlink_log.h>
 
 #include "core/batch.h"
 #include "core/elements.h"
@@ -107,9 +109,46 @@ void listening(nft::NetlinkSocket& links) {
   nflog->stop();
 }
 
+// The connection of a packet, in a message made by hand: the kernel here may lack CONFIG_NETFILTER_NETLINK_GLUE_CT.
+void decoding(bool is_v6, bool has_ports) {
+  char buffer[512] = {};
+  nlmsghdr* message = mnl_nlmsg_put_header(buffer);
+  message->nlmsg_type = NFNL_SUBSYS_ULOG << 8 | NFULNL_MSG_PACKET;
+  static_cast<nfgenmsg*>(mnl_nlmsg_put_extra_header(message, sizeof(nfgenmsg)))->nfgen_family = is_v6 ? AF_INET6 : AF_INET;
+  const uint8_t source[16] = {10, 0, 0, 1}, destination[16] = {10, 0, 0, 2};
+  const uint16_t length = is_v6 ? 16 : 4;
+  mnl_attr_put(message, NFULA_PAYLOAD, 5, "hello");
+  nlattr* connection = mnl_attr_nest_start(message, NFULA_CT);
+  nlattr* tuple = mnl_attr_nest_start(message, CTA_TUPLE_ORIG);
+  nlattr* addresses = mnl_attr_nest_start(message, CTA_TUPLE_IP);
+  mnl_attr_put(message, is_v6 ? CTA_IP_V6_SRC : CTA_IP_V4_SRC, length, source);
+  mnl_attr_put(message, is_v6 ? CTA_IP_V6_DST : CTA_IP_V4_DST, length, destination);
+  mnl_attr_nest_end(message, addresses);
+  nlattr* protocol = mnl_attr_nest_start(message, CTA_TUPLE_PROTO);
+  mnl_attr_put_u8(message, CTA_PROTO_NUM, 17);
+  if (has_ports) mnl_attr_put_u16(message, CTA_PROTO_SRC_PORT, htons(1234));
+  if (has_ports) mnl_attr_put_u16(message, CTA_PROTO_DST_PORT, htons(53));
+  mnl_attr_nest_end(message, protocol);
+  mnl_attr_nest_end(message, tuple);
+  mnl_attr_nest_end(message, connection);
+
+  nft::NflogBatch batch;
+  nft::NflogDecoder(64).take(message, batch);
+  nft::NflogRecord record;
+  std::memcpy(&record, batch.records.data(), sizeof record);
+  expect(batch.packets == 1 && record.length == batch.records.size(), "not one record");
+  expect(record.original == (17u | length << 8), "another protocol or family");
+  expect(record.ports == (has_ports ? 1234u << 16 | 53 : 0), "other ports");
+  expect(record.protocol_flags >> 16 == (has_ports ? 12 : 4), "other flags");
+  const uint8_t* rest = batch.records.data() + sizeof record;
+  expect(!std::memcmp(rest, source, length) && !std::memcmp(rest + length, destination, length), "other addresses");
+  expect(!std::memcmp(rest + 2 * length, "hello", 5) && record.payload_length == 5, "another payload");
+}
+
 }  // namespace
 
 int main() {
+  for (int i = 0; i < 4; i++) decoding(i & 1, i & 2);
   nft::NetlinkSocket socket;
   for (int i = 0; i < rounds; i++) {
     nft::Monitor monitor(NFPROTO_INET, "t", 1 << 20);

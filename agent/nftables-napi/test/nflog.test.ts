@@ -4,6 +4,7 @@ import { createSocket, type Socket } from 'node:dgram';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { loadBinding, type NativeNflogBatch } from '../lib/binding.ts';
 import { Nflog, type NflogBatch, type NflogOptions, type NflogPacket } from '../lib/index.ts';
 import { inNamespace, ip, nft } from './netns.ts';
 
@@ -195,6 +196,74 @@ inNamespace(import.meta.filename, () => {
       assert.equal(got + gone, 60_020);
       assert.ok(gone > 10_000, `${gone} lost`);
       assert.ok(grown < 32 * 2 ** 20, `${grown} bytes more`);
+    });
+
+    it('reads connections, bridged packets and errors the kernel here does not send', () => {
+      let tell: ((batch: NativeNflogBatch) => void) | undefined;
+      class Fake {
+        constructor(...args: unknown[]) {
+          tell = args.at(-1) as typeof tell;
+        }
+      }
+      const binding = { ...loadBinding(), Nflog: Fake as never };
+      new Nflog({ group: 5 }, (batch) => batches.push(batch), binding);
+      const record = (words: number[], rest: number[]): number[] => [
+        ...new Uint8Array(Uint32Array.from([48 + rest.length, ...words]).buffer),
+        ...rest,
+      ];
+      const bytes = [
+        // family | hook << 8, EtherType | flags << 16 ... as in src/core/nflog.h
+        ...record(
+          [
+            4,
+            0,
+            7 | (1 << 8),
+            0x0800 | (15 << 16),
+            3,
+            4,
+            1_700_000_000,
+            5,
+            2 ** 32 - 1,
+            6 | (4 << 8),
+            (40_000 << 16) | 443,
+          ],
+          [10, 0, 0, 1, 10, 0, 0, 2, 1, 2, 3, 4],
+        ),
+        ...record(
+          [0, 0, 7, 0x86dd | (4 << 16), 0, 0, 0, 0, 0, 58 | (16 << 8), 0],
+          Array.from({ length: 32 }, (_, i) => i),
+        ),
+        ...record([0, 0, 7, 0x0806, 0, 0, 0, 0, 0, 0, 0], []),
+      ];
+      tell?.({ records: Uint8Array.from(bytes), prefixes: ['p'], lost: 3, errno: 12 });
+      const [{ packets: told = [], lost: gone, error } = {}] = batches;
+      assert.deepEqual(
+        [told.length, gone, error?.code, error?.message],
+        [3, 3, 'ENOMEM', 'nflog group 5: Cannot allocate memory'],
+      );
+      assert.deepEqual(told[0], {
+        group: 5,
+        prefix: 'p',
+        payload: Uint8Array.of(1, 2, 3, 4),
+        length: 4,
+        family: 2,
+        hook: 1,
+        inputInterface: 3,
+        outputInterface: 4,
+        timestamp: 1_700_000_000_000_005,
+        sequence: 2 ** 32 - 1,
+        original: {
+          source: Uint8Array.of(10, 0, 0, 1),
+          destination: Uint8Array.of(10, 0, 0, 2),
+          protocol: 6,
+          sourcePort: 40_000,
+          destinationPort: 443,
+        },
+      });
+      assert.deepEqual([told[1]?.family, told[1]?.timestamp, told[1]?.sequence], [10, null, null]);
+      assert.deepEqual([told[1]?.original?.protocol, told[1]?.original?.sourcePort], [58, null]);
+      assert.deepEqual([told[1]?.original?.source[15], told[1]?.original?.destination[15]], [15, 31]);
+      assert.deepEqual([told[2]?.family, told[2]?.original], [7, null]);
     });
 
     it('says EBUSY of a group somebody else has, by its name, and gets it when that one closes', async () => {
