@@ -20,6 +20,8 @@ export interface KnownAddress {
   /** When it was last in an answer. */
   seen: number;
   source: NameSource;
+  /** Whether the agent's last answer had it, as far as is known: then it stays until another answer tells. */
+  isCurrent: boolean;
 }
 
 /** What is known of one name. */
@@ -28,8 +30,6 @@ export interface NameEntry {
   /** The peers that stand for it. */
   peers: readonly string[];
   readonly addresses: Map<string, KnownAddress>;
-  /** Until then the addresses of a family stay because nobody knows better; null once an answer told. */
-  readonly staleUntil: Record<Family, number | null>;
   /** Addresses of an earlier run stay until then: what was answered since it ended is not known. */
   grace: number;
   /** Why it doesn't resolve; null as long as it does, or nobody asked. */
@@ -43,16 +43,23 @@ export function nameEntry(name: string, peers: readonly string[]): NameEntry {
     name,
     peers,
     addresses: new Map(),
-    staleUntil: { 4: null, 6: null },
     grace: Number.NEGATIVE_INFINITY,
     failing: null,
   };
 }
 
-/** Until when an address stays, while nothing more is heard. `keep` in milliseconds. */
-export function staysUntil(entry: NameEntry, { expires, seen, family }: KnownAddress, keep: number): number {
-  const stale = entry.staleUntil[family] ?? Number.NEGATIVE_INFINITY;
-  return Math.max(expires, seen + keep, entry.grace, stale);
+/** How long addresses stay, in milliseconds. */
+export interface Stay {
+  /** After they were last in an answer. */
+  readonly keep: number;
+  /** After the last answer, where nobody knows better; 0 for names that nobody asks for. */
+  readonly stale: number;
+}
+
+/** Until when an address stays, while nothing more is heard. */
+export function staysUntil({ grace }: NameEntry, known: KnownAddress, { keep, stale }: Stay): number {
+  const { expires, seen, isCurrent } = known;
+  return Math.max(expires, seen + (isCurrent ? Math.max(keep, stale) : keep), grace);
 }
 
 /** Why it is still there. */
@@ -63,15 +70,6 @@ export function addressState(
 ): AddressState {
   if (expires > now) return 'fresh';
   return Math.max(seen + keep, entry.grace) > now ? 'kept' : 'stale';
-}
-
-/** When any address of the family was last in an answer; null where there is none. */
-export function lastSeen({ addresses }: NameEntry, family: Family): number | null {
-  let last: number | null = null;
-  for (const known of addresses.values()) {
-    if (known.family === family && known.seen > (last ?? Number.NEGATIVE_INFINITY)) last = known.seen;
-  }
-  return last;
 }
 
 /** In one spelling; null where it is no address. An IPv4 address in an AAAA record (::ffff:192.0.2.1) is connected to by IPv4. */

@@ -5,7 +5,6 @@ import {
   type AddressRecord,
   FAMILIES,
   type KnownAddress,
-  lastSeen,
   type NameEntry,
   type NameSource,
   nameEntry,
@@ -60,7 +59,7 @@ export interface NameTableOptions {
 
 /**
  * What is known of names. An address stays until its TTL (within bounds) has ended and `keep` seconds have passed since it was last in an
- * answer. Where the name doesn't resolve any more, the addresses it has stay until `stale` seconds after the last answer. Bounded, whatever is
+ * answer. What the last answer had for a name that the agent asks for stays until the next answer tells, `stale` seconds at most. Bounded, whatever is
  * answered. All times are the clock's, in milliseconds.
  */
 export class KnownNames implements NameTable {
@@ -111,8 +110,8 @@ export class KnownNames implements NameTable {
     for (const entry of before) {
       entry.peers = this.#index.peersOf(entry.name);
       if (entry.peers.length === 0) continue;
-      // Nobody asks for it any more: what was held for want of an answer is held no longer.
-      if (!this.#isLiteral(entry)) Object.assign(entry, { failing: null, staleUntil: { 4: null, 6: null } });
+      // Nobody asks for it any more.
+      if (!this.#isLiteral(entry)) entry.failing = null;
       this.#insert(entry);
     }
     this.#shrink();
@@ -139,10 +138,6 @@ export class KnownNames implements NameTable {
     const entry = records.length === 0 ? null : this.#find(name);
     if (entry === null) return;
     this.#recordAll(entry, records, 'learnt', now);
-    for (const family of FAMILIES) {
-      const isHeld = entry.staleUntil[family] !== null;
-      if (isHeld && lastSeen(entry, family) === now) entry.staleUntil[family] = now + this.#stale;
-    }
     this.#dropIfEmpty(entry);
     this.#shrink();
   }
@@ -227,8 +222,10 @@ export class KnownNames implements NameTable {
       if (known !== undefined) {
         known.expires = Math.max(known.expires, expires);
         known.seen = now;
-        if (source === 'resolved') known.source = source;
-      } else if (this.#makeRoom(entry, now)) this.#add(entry, text, { family, expires, seen: now, source });
+        if (source === 'resolved') Object.assign(known, { source, isCurrent: true });
+      } else if (this.#makeRoom(entry, now)) {
+        this.#add(entry, text, { family, expires, seen: now, source, isCurrent: source === 'resolved' });
+      }
     }
   }
 
@@ -277,9 +274,10 @@ export class KnownNames implements NameTable {
     const resolves = FAMILIES.some((family) => resolution[family].kind === 'addresses');
     for (const family of FAMILIES) {
       const { kind } = resolution[family];
+      // Otherwise nobody knows: what the last answer had stays.
       const isKnown = kind === 'addresses' || (kind === 'none' && resolves);
-      if (isKnown) entry.staleUntil[family] = null;
-      else entry.staleUntil[family] ??= this.#staleUntil(entry, family);
+      if (!isKnown) continue;
+      for (const known of entry.addresses.values()) if (known.family === family) known.isCurrent = false;
     }
     if (resolves) {
       if (entry.failing !== null) this.#reports.resolvesAgain(entry.name);
@@ -292,17 +290,13 @@ export class KnownNames implements NameTable {
     entry.failing = reason;
   }
 
-  #staleUntil(entry: NameEntry, family: (typeof FAMILIES)[number]): number | null {
-    const last = lastSeen(entry, family);
-    return last === null ? null : last + this.#stale;
-  }
-
   /** When the entry's next address has had its time. */
   #sweep(entry: NameEntry, now: number): number {
     let next = Number.POSITIVE_INFINITY;
     const before = entry.addresses.size;
+    const stay = { keep: this.#keep, stale: this.#isLiteral(entry) ? this.#stale : 0 };
     for (const [address, known] of entry.addresses) {
-      const until = staysUntil(entry, known, this.#keep);
+      const until = staysUntil(entry, known, stay);
       if (until <= now) this.#delete(entry, address);
       else next = Math.min(next, until);
     }
@@ -328,11 +322,9 @@ export class KnownNames implements NameTable {
         // A clock that was set back must not make them last for ever.
         seen: Math.min(seen, now),
         expires: Math.min(expires, now + 1000 * this.#times.maximumTTL),
+        isCurrent: true,
       });
     }
-    // Until the first answer tells.
-    if (!this.#isLiteral(entry)) return;
-    for (const family of FAMILIES) entry.staleUntil[family] = this.#staleUntil(entry, family);
   }
 }
 
