@@ -6,6 +6,7 @@ import { firstApply } from './benchmarks/apply.ts';
 import { compileRender } from './benchmarks/compile.ts';
 import { explainFlagship, explainFlows } from './benchmarks/explain.ts';
 import { idle } from './benchmarks/idle.ts';
+import { interfaces } from './benchmarks/interfaces.ts';
 import { members } from './benchmarks/members.ts';
 import { memory } from './benchmarks/memory.ts';
 import { rate } from './benchmarks/rate.ts';
@@ -21,6 +22,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   firstApply,
   save,
   members,
+  interfaces,
   memory,
   rate,
   idle,

@@ -16,6 +16,8 @@ interface Watched {
   readonly refused: string[];
   readonly failed: string[];
   readonly clock: ReturnType<typeof fakeClock>;
+  /** Names of interfaces with an address in a network. */
+  readonly onNetwork: Set<string>;
   held(): readonly Held[];
   /** Delivers everything and waits until nothing is to be done. */
   settle(): Promise<void>;
@@ -31,11 +33,12 @@ function watched(remembered: readonly Held[] = [], links?: FakeLinks): Watched {
   const failed: string[] = [];
   let held = remembered;
   const clock = fakeClock();
+  const onNetwork = new Set(['uplink']);
   keeper = new GroupKeeper({
     links: fake,
     classify,
     remembered,
-    onNetwork: () => new Set(['uplink']),
+    onNetwork: () => onNetwork,
     clock,
     events: {
       changed: (changes) => void changed.push([...changes]),
@@ -55,6 +58,7 @@ function watched(remembered: readonly Held[] = [], links?: FakeLinks): Watched {
     refused,
     failed,
     clock,
+    onNetwork,
     held: () => held,
     async settle() {
       do await own.idle();
@@ -207,6 +211,16 @@ describe('GroupKeeper', () => {
     assert.equal(group('veth1'), 0, 'a link that is down');
     await it_.keeper.lookAtAll();
     assert.equal(group('veth1'), 8);
+  });
+
+  it('an address that comes later, of which no event tells, is found soon', async () => {
+    it_.links.addPodPair('late');
+    await it_.settle();
+    assert.equal(group('late'), 8);
+    it_.onNetwork.add('late');
+    it_.clock.pass(2000);
+    await it_.settle();
+    assert.equal(group('late'), 0);
   });
 
   it('lost events lead to a list', async () => {

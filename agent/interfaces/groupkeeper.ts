@@ -45,6 +45,8 @@ export interface GroupKeeperOptions {
 /** Above this many a list costs less than looking at each. */
 const LOOKED_AT_ALONE = 16;
 const RETRY = 1000;
+/** An address is given to an interface after it is made, and no event of links tells: looked at once more after so long (milliseconds). */
+const SECOND_LOOK = 2000;
 /** Names of so many links that are gone are still known. */
 const REMEMBERED_NAMES = 1024;
 
@@ -72,6 +74,7 @@ export class GroupKeeper {
   #again = false;
   #running: Promise<void> | null = null;
   #cancelRetry: () => void = () => {};
+  #cancelSecondLook: (() => void) | null = null;
   #isClosed = false;
 
   constructor(options: GroupKeeperOptions) {
@@ -118,6 +121,7 @@ export class GroupKeeper {
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#cancelRetry();
+    this.#cancelSecondLook?.();
     await this.idle();
   }
 
@@ -139,7 +143,8 @@ export class GroupKeeper {
       this.#suspects.add(peer.index);
       return true;
     }
-    return isSuspect || before === undefined || !isSame(before, link);
+    // A pair that gets its carrier may show an address by which the node itself is on a network.
+    return isSuspect || before === undefined || isPair(link) || !isSame(before, link);
   }
 
   #remove(index: number): void {
@@ -296,7 +301,12 @@ export class GroupKeeper {
         done.push(change);
       }
     });
-    if (done.length > 0) this.#options.events.changed(done);
+    if (done.length === 0) return;
+    this.#options.events.changed(done);
+    this.#cancelSecondLook ??= this.#options.clock.after(SECOND_LOOK, () => {
+      this.#cancelSecondLook = null;
+      void this.lookAtAll();
+    });
   }
 
   #done({ index, group }: GroupChange): void {

@@ -1,4 +1,5 @@
 import type { ChildProcessWithoutNullStreams } from 'node:child_process';
+import { join } from 'node:path';
 import { type Namespace, stop } from '../../test/netns/namespace.ts';
 import { NODE_NAME } from '../generate/cluster.ts';
 import { memoryOf, NODEWALL, pause } from './process.ts';
@@ -29,7 +30,19 @@ export interface AgentPlace {
 
 export function agentCommand({ manifests, stateDir, options = [] }: Omit<AgentPlace, 'namespace'>): string[] {
   const paths = ['--manifests', manifests, '--state-dir', stateDir];
-  return [NODEWALL, 'agent', ...paths, '--node', NODE_NAME, '--log-format', 'json', ...options];
+  const config = join(import.meta.dirname, '../../test/netns/agent.yaml');
+  return [
+    NODEWALL,
+    'agent',
+    ...paths,
+    '--node',
+    NODE_NAME,
+    '--config',
+    config,
+    '--log-format',
+    'json',
+    ...options,
+  ];
 }
 
 /** `bin/nodewall agent` in a namespace, running on until it is stopped. */

@@ -9,6 +9,9 @@ import { createNamespace, type Namespace } from '../netns/namespace.ts';
 import { NODEWALL, run } from './command.ts';
 import { closing, createFolder, type Folder, INVALID, NODE } from './folder.ts';
 
+/** The machine's own file of group names is left alone. */
+const AGENT_CONFIG = join(import.meta.dirname, '../netns/agent.yaml');
+
 kernelSuite('nodewall agent', function () {
   this.timeout(30_000);
   let namespace: Namespace;
@@ -19,7 +22,7 @@ kernelSuite('nodewall agent', function () {
   });
   afterEach(() => Promise.all([namespace.close(), folder.close()]));
 
-  const common = () => ['--node', 'cp-1', '--state-dir', folder.stateDir];
+  const common = () => ['--node', 'cp-1', '--state-dir', folder.stateDir, '--config', AGENT_CONFIG];
   const manifests = () => ['--manifests', folder.manifests];
   const nodewall = (...args: readonly string[]) => namespace.run([NODEWALL, ...args], { anyStatus: true });
   const agentOnce = (...args: readonly string[]) =>
@@ -206,7 +209,7 @@ kernelSuite('nodewall agent', function () {
     await agent.untilClosed(80);
     for (const args of [
       ['agent', '--once', ...common(), ...manifests()],
-      ['cleanup', '--state-dir', folder.stateDir],
+      ['cleanup', '--state-dir', folder.stateDir, '--config', AGENT_CONFIG],
     ]) {
       const { status, stderr } = await nodewall(...args);
       assert.equal(status, 3, stderr);
@@ -224,7 +227,10 @@ kernelSuite('nodewall agent', function () {
     const { status, stderr } = await agentOnce('--feature-gates', 'NodeNetworkPolicy=false');
     assert.equal(status, 0, stderr);
     assert.equal((await namespace.run(['nft', 'list', 'tables'])).stdout, 'table inet other\n');
-    const config = await folder.writeBeside('config.yaml', 'featureGates: {NodeNetworkPolicy: false}\n');
+    const config = await folder.writeBeside(
+      'config.yaml',
+      "featureGates: {NodeNetworkPolicy: false}\ninterfaceGroupFile: ''\n",
+    );
     assert.equal((await agentOnce('--config', config)).status, 0);
     assert.equal(await closed(), null);
     // The command line wins.
@@ -274,9 +280,17 @@ kernelSuite('nodewall agent', function () {
 
   it('cleanup removes the table, and says when there is none', async () => {
     await agentOnce();
-    const first = await nodewall('cleanup', '--state-dir', folder.stateDir);
+    const first = await nodewall('cleanup', '--config', AGENT_CONFIG, '--state-dir', folder.stateDir);
     assert.deepEqual([first.status, first.stdout], [0, 'Removed table inet nodewall.\n']);
-    const second = await nodewall('cleanup', '--state-dir', folder.stateDir, '-o', 'json');
+    const second = await nodewall(
+      'cleanup',
+      '--config',
+      AGENT_CONFIG,
+      '--state-dir',
+      folder.stateDir,
+      '-o',
+      'json',
+    );
     assert.deepEqual([second.status, JSON.parse(second.stdout)], [0, { removed: [] }]);
   });
 
@@ -295,7 +309,7 @@ kernelSuite('nodewall agent', function () {
       await folder.write('a.json', [closing('a', 80)]);
       for (const args of [
         ['agent', '--once', ...common(), ...manifests()],
-        ['cleanup', '--state-dir', folder.stateDir],
+        ['cleanup', '--state-dir', folder.stateDir, '--config', AGENT_CONFIG],
         ['dump', 'transaction', '--node', 'cp-1', ...manifests()],
       ]) {
         const { status, stdout, stderr } = await namespace.run([...UNPRIVILEGED, NODEWALL, ...args], {

@@ -9,6 +9,7 @@ const COMMANDS = [
   ['agent'],
   ['controller'],
   ['cleanup'],
+  ['interfaces'],
   ['dump'],
   ...['objects', 'wire', 'state', 'transaction'].map((stage) => ['dump', stage]),
 ];

@@ -88,7 +88,7 @@ kernelSuite('demo', function () {
     // The real program, but its failsafe list is empty: the node is cut off from its cluster.
     const config = join(folder, 'config.yaml');
     const program = join(folder, 'nodewall');
-    writeFileSync(config, 'failsafe: {ingress: [], egress: []}\n');
+    writeFileSync(config, "failsafe: {ingress: [], egress: []}\ninterfaceGroupFile: ''\n");
     const script = `#!/bin/sh\ncase $1 in agent) exec ${NODEWALL} "$@" --config ${config} ;; *) exec ${NODEWALL} "$@" ;; esac\n`;
     writeFileSync(program, script, { mode: 0o755 });
     const { status, output } = await start([], { NODEWALL_BIN: program }).ended;

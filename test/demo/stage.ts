@@ -26,6 +26,8 @@ import {
 const ROOT = join(import.meta.dirname, '../..');
 export const FLAGSHIP = 'deploy/examples/flagship';
 const POLICY = 'protect-api.yaml';
+/** The demo's callers are no pods, and the machine's file of group names is none of its business. */
+const AGENT_CONFIG = join(ROOT, 'test/netns/agent.yaml');
 
 /** Below the second after which Linux sends a SYN again: a connection that is dropped counts one packet. */
 const PATIENCE = 700;
@@ -111,6 +113,7 @@ export async function createStage(nodewall: string, undo: AsyncDisposableStack):
     },
     startAgent() {
       const options = ['--manifests', manifests, '--node', NODE, '--state-dir', stateDir];
+      options.push('--config', AGENT_CONFIG);
       const child = topology.node.spawn([nodewall, 'agent', ...options, '--log-format', 'text']);
       const log: string[] = [];
       child.stdout.on('data', (part) => log.push(String(part)));
@@ -121,7 +124,15 @@ export async function createStage(nodewall: string, undo: AsyncDisposableStack):
         stop: () => stopWithin(child, AGENT_STOPS_WITHIN),
       };
     },
-    cleanup: async () => void (await topology.node.run([nodewall, 'cleanup', '--state-dir', stateDir])),
+    cleanup: async () =>
+      void (await topology.node.run([
+        nodewall,
+        'cleanup',
+        '--state-dir',
+        stateDir,
+        '--config',
+        AGENT_CONFIG,
+      ])),
   };
 }
 

@@ -14,6 +14,8 @@ import { toStableText } from './ruleset-text.ts';
 import { until } from './until.ts';
 
 /** NODEWALL_BIN tests another program than this checkout's: an installed one, or an older one. */
+/** The defaults of every agent here; the file says why. */
+const AGENT_CONFIG = join(import.meta.dirname, '../netns/agent.yaml');
 const NODEWALL = process.env.NODEWALL_BIN ?? join(import.meta.dirname, '../../bin/nodewall');
 
 export interface EnforcedNode {
@@ -25,11 +27,13 @@ export interface EnforcedNode {
   write(name: string, content: readonly object[] | string): Promise<void>;
   remove(name: string): Promise<void>;
   /** Writes an agent configuration outside the manifests directory, and gives the options that name it. */
-  configure(config: object): Promise<string[]>;
+  configure(config: RawConfig): Promise<string[]>;
   /** `nodewall agent --once`. Rejects unless it ends with 0. */
   once(...options: readonly string[]): Promise<RunResult>;
   /** `nodewall agent`, running on. */
   start(...options: readonly string[]): RunningAgent;
+  /** Loads what `nodewall compile -o nft` prints for the manifests, in the place of the table: the rules without the agent. */
+  load(names: object, ...options: readonly string[]): Promise<RunResult>;
   cleanup(): Promise<RunResult>;
   /** Table `inet nodewall` without counters and handles, blocks sorted; '' when there is none. */
   rules(): Promise<string>;
@@ -47,6 +51,13 @@ export interface RunningAgent {
   end(signal: 'SIGTERM' | 'SIGKILL'): Promise<void>;
 }
 
+/** Nothing of the machine's own. */
+const OWN_FILES = { interfaceGroupFile: '' };
+/** The clients' interfaces are veths too: the agent would take them all for pods'. */
+const PLANNED_GROUPS = {
+  interfaceGroups: { pods: { group: 8, match: [] }, clusternet: { group: 9, match: [] } },
+};
+
 export async function createEnforcedNode(plan: AddressPlan = addressPlan()): Promise<EnforcedNode> {
   const topology = await createTopology(plan);
   const folder = await mkdtemp(join(tmpdir(), 'nodewall-kernel-'));
@@ -55,6 +66,12 @@ export async function createEnforcedNode(plan: AddressPlan = addressPlan()): Pro
   await mkdir(manifests);
   const agents = new Set<RunningAgent>();
   const common = ['agent', '--manifests', manifests, '--node', NODE_NAME, '--state-dir', stateDir];
+  const defaults = join(folder, 'defaults.yaml');
+  const settings = plan.clientAddresses.length === 0 ? OWN_FILES : { ...OWN_FILES, ...PLANNED_GROUPS };
+  await writeFile(defaults, JSON.stringify(settings)); // JSON is YAML
+  const configured = (options: readonly string[]) =>
+    options.includes('--config') ? options : ['--config', defaults, ...options];
+  common.push('--config', AGENT_CONFIG);
 
   async function rules(): Promise<string> {
     const argv = ['nft', '-s', 'list', 'table', 'inet', 'nodewall'];
@@ -81,17 +98,18 @@ export async function createEnforcedNode(plan: AddressPlan = addressPlan()): Pro
     rules,
     async configure(config) {
       const path = join(folder, 'config.yaml');
-      await writeFile(path, JSON.stringify(config)); // JSON is YAML
+      await writeFile(path, JSON.stringify(withoutPods(config))); // JSON is YAML
       return ['--config', path];
     },
     remove: (name) => rm(join(manifests, name)),
-    once: (...options) => topology.node.run([NODEWALL, ...common, '--once', ...options]),
+    once: (...options) => topology.node.run([NODEWALL, ...common, '--once', ...configured(options)]),
     start(...options) {
-      const agent = toRunningAgent(topology.node.spawn([NODEWALL, ...common, ...options]));
+      const agent = toRunningAgent(topology.node.spawn([NODEWALL, ...common, ...configured(options)]));
       agents.add(agent);
       return agent;
     },
-    cleanup: () => topology.node.run([NODEWALL, 'cleanup', '--state-dir', stateDir]),
+    cleanup: () =>
+      topology.node.run([NODEWALL, 'cleanup', '--state-dir', stateDir, '--config', AGENT_CONFIG]),
     async untilEnforced(text, agent) {
       const word = new RegExp(`\\b${text}\\b`);
       const detail = () => agent?.log().slice(-3000) ?? '';
@@ -107,6 +125,21 @@ export async function createEnforcedNode(plan: AddressPlan = addressPlan()): Pro
       await topology.close();
       await rm(folder, { recursive: true, force: true });
     },
+  };
+}
+
+interface RawConfig {
+  readonly interfaceGroups?: Readonly<Record<string, number | object>>;
+}
+
+/** What agent.yaml says, unless the configuration says otherwise: a namespace's links to clients are no pods. */
+function withoutPods(config: RawConfig): object {
+  const { pods = 8, ...others } = config.interfaceGroups ?? {};
+  const group = typeof pods === 'number' ? { group: pods } : pods;
+  return {
+    interfaceGroupFile: '',
+    ...config,
+    interfaceGroups: { ...others, pods: { match: [], ...group } },
   };
 }
 

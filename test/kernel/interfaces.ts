@@ -1,0 +1,125 @@
+/** A node with an agent that keeps link groups, and pods as network namespaces. */
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { addressPlan } from '../netns/address-plan.ts';
+import { createNamespace, type Namespace, type RunResult } from '../netns/namespace.ts';
+import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
+import { NODE_NAME } from './manifests.ts';
+import { until } from './until.ts';
+
+const NODEWALL = process.env.NODEWALL_BIN ?? join(import.meta.dirname, '../../bin/nodewall');
+
+export const POD_PORT = 7777;
+export const POD_ADDRESS = '10.244.0.2';
+
+export interface InterfaceNode {
+  readonly node: EnforcedNode;
+  readonly namespace: Namespace;
+  /** Another namespace, as a pod's; one for each name. */
+  pod(name: string): Promise<Namespace>;
+  /** `ip …` in the node's namespace; several commands as lines. */
+  ip(...lines: readonly string[]): Promise<void>;
+  groups(): Promise<Record<string, number>>;
+  untilGroup(name: string, group: number, agent?: RunningAgent): Promise<number>;
+  /** What the file of group names holds. */
+  names(): Promise<string>;
+  /** The options that name a configuration which leaves /etc/iproute2 alone. */
+  config(more?: object): Promise<string[]>;
+  start(more?: object): Promise<RunningAgent>;
+  once(more?: object, ...options: readonly string[]): Promise<void>;
+  cleanup(): Promise<void>;
+  /** What `nodewall interfaces` prints. */
+  interfaces(options: readonly string[], before?: readonly string[]): Promise<string>;
+  /** `nodewall agent --once`, started by another command; whatever its status. */
+  agentOnce(before: readonly string[]): Promise<RunResult>;
+  close(): Promise<void>;
+}
+
+export const SHIPPED_NAMES = '# device group names\n0\tdefault\n';
+
+/** The node has no interface but lo. */
+export async function createInterfaceNode(): Promise<InterfaceNode> {
+  const node = await createEnforcedNode(addressPlan({ clients: 0 }));
+  const folder = await mkdtemp(join(tmpdir(), 'nodewall-interfaces-'));
+  const file = join(folder, 'group');
+  await writeFile(file, SHIPPED_NAMES);
+  const pods = new Map<string, Namespace>();
+  const namespace = node.topology.node;
+  async function config(more: object = {}): Promise<string[]> {
+    const path = join(folder, 'config.yaml');
+    await writeFile(path, JSON.stringify({ interfaceGroupFile: file, ...more }));
+    return ['--config', path];
+  }
+
+  async function groups(): Promise<Record<string, number>> {
+    const { stdout } = await namespace.run(['ip', '-N', '-j', 'link', 'show']);
+    const links = JSON.parse(stdout) as { ifname: string; group: string }[];
+    return Object.fromEntries(
+      links.map(({ ifname, group }) => [ifname, group === 'default' ? 0 : Number(group)]),
+    );
+  }
+
+  return {
+    node,
+    namespace,
+    groups,
+    config,
+    names: () => readFile(file, 'utf8'),
+    async pod(name) {
+      const found = pods.get(name) ?? (await createNamespace(name));
+      pods.set(name, found);
+      return found;
+    },
+    ip: async (...lines) =>
+      void (await namespace.run(['ip', '-batch', '-'], { stdin: `${lines.join('\n')}\n` })),
+    untilGroup: (name, group, agent) =>
+      until(`${name} is in group ${group}`, async () => (await groups())[name] === group, {
+        detail: () => agent?.log().slice(-3000) ?? '',
+      }),
+    async start(more) {
+      const agent = node.start('--log-level', 'debug', ...(await config(more)));
+      await until('the agent enforces', async () => (await node.rules()) !== '', { detail: agent.log });
+      return agent;
+    },
+    async once(more, ...options) {
+      await node.once(...(await config(more)), ...options);
+    },
+    async cleanup() {
+      const argv = [NODEWALL, 'cleanup', '--state-dir', node.stateDir, ...(await config())];
+      await namespace.run(argv);
+    },
+    async interfaces(options, before = []) {
+      const argv = [...before, NODEWALL, 'interfaces', '--state-dir', node.stateDir, ...options];
+      return (await namespace.run(argv, { cwd: '/' })).stdout;
+    },
+    async agentOnce(before) {
+      const common = ['--manifests', node.manifests, '--node', NODE_NAME, '--state-dir', node.stateDir];
+      const argv = [...before, NODEWALL, 'agent', '--once', ...common, ...(await config())];
+      return await namespace.run(argv, { anyStatus: true });
+    },
+    async close() {
+      await Promise.all([...pods.values()].map((pod) => pod.close()));
+      await node.close();
+      await rm(folder, { recursive: true });
+    },
+  };
+}
+
+const LISTEN = `require('net').createServer((s) => s.end('pod')).listen(${POD_PORT}, '0.0.0.0', () => console.log('up'))`;
+const CONNECT = `const s = require('net').connect({ host: '${POD_ADDRESS}', port: ${POD_PORT} });
+s.on('data', () => process.exit(0)); s.on('error', () => process.exit(1)); setTimeout(() => process.exit(1), 400)`;
+
+/** Gives the pod's eth0 its address and something that listens. */
+export async function serve(pod: Namespace): Promise<void> {
+  const lines = ['link set lo up', 'link set eth0 up', `addr add ${POD_ADDRESS}/32 dev eth0`];
+  const routes = ['route add 10.90.0.10 dev eth0', 'route add default via 10.90.0.10 dev eth0 onlink'];
+  await pod.run(['ip', '-batch', '-'], { stdin: `${[...lines, ...routes].join('\n')}\n` });
+  const listener = pod.spawn([process.execPath, '-e', LISTEN]);
+  await new Promise((resolve) => listener.stdout.once('data', resolve));
+}
+
+/** Whether the node reaches what listens in the pod. */
+export async function reaches(node: Namespace): Promise<boolean> {
+  return (await node.run([process.execPath, '-e', CONNECT], { anyStatus: true })).status === 0;
+}
