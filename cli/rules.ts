@@ -1,7 +1,10 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import type { TableSnapshot } from 'nftables-napi';
 import { readTable } from '../agent/apply/kernel.ts';
 import { stateFile } from '../agent/receive/statefile.ts';
-import { type Accounting, accounting, type RuleTotals } from '../agent/record/accounting.ts';
+import { accounting, NO_ACCOUNTS, type RuleTotals, type SavedAccounts } from '../agent/record/accounting.ts';
 import type { CompiledRule, NodeState } from '../apis/compiled.ts';
+import { agentLock } from './agentlock.ts';
 import { CommandError, EXIT, type ExitStatus } from './exit.ts';
 import { withKernel } from './kernel.ts';
 import { toNodeState } from './lastgood.ts';
@@ -19,9 +22,7 @@ interface RulesOptions {
 export async function rulesCommand(options: RulesOptions): Promise<ExitStatus> {
   await loadConfig(options.config);
   const state = await readState(options.stateDir);
-  const accounts = await readAccounts(options.stateDir);
-  await readKernel(accounts);
-  const totals = accounts.totals();
+  const totals = await readTotals(options.stateDir);
   const rules = state.rules
     .filter(({ source }) => options.policy === undefined || source.policy === options.policy)
     .map((rule) => toRow(rule, totals.get(rule.id)));
@@ -76,9 +77,31 @@ async function readState(stateDir: string): Promise<NodeState> {
   );
 }
 
-async function readAccounts(stateDir: string): Promise<Accounting> {
-  const text = await readFile(stateDir, 'counters.json');
-  return text === null ? accounting() : accounting(JSON.parse(text));
+/** What was saved, and what was counted since. */
+async function readTotals(stateDir: string): Promise<Map<string, RuleTotals>> {
+  for (let attempt = 1; ; attempt++) {
+    const text = await readFile(stateDir, 'counters.json');
+    const saved: unknown = text === null ? NO_ACCOUNTS : JSON.parse(text);
+    const accounts = accounting(saved);
+    const found = await readKernel();
+    // The rules have just changed: what the chains that are gone had counted is saved in a moment.
+    const isStale = found !== null && !isCovered(accounts.save(), found);
+    if (isStale && attempt < ATTEMPTS && (await agentLock(stateDir).holder()) !== null) {
+      await pause(SAVED_WITHIN / ATTEMPTS);
+      continue;
+    }
+    if (found !== null) accounts.read(found, new Date().toISOString());
+    return accounts.totals();
+  }
+}
+
+/** The agent saves its counters within this time after a change (milliseconds). */
+const SAVED_WITHIN = 2_000;
+const ATTEMPTS = 20;
+
+function isCovered({ chains }: SavedAccounts, table: TableSnapshot): boolean {
+  const names = new Set(table.chains.map(({ name, handle }) => `${handle} ${name}`));
+  return chains.every(({ name, handle }) => names.has(`${handle} ${name}`));
 }
 
 async function readFile(stateDir: string, name: string): Promise<string | null> {
@@ -95,19 +118,18 @@ async function readFile(stateDir: string, name: string): Promise<string | null> 
   }
 }
 
-/** What was counted since the agent last saved it. */
-async function readKernel(accounts: Accounting): Promise<void> {
+async function readKernel(): Promise<TableSnapshot | null> {
   try {
     const found = await withKernel(readTable);
     if (found === null) {
       process.stderr.write('nodewall: nothing is enforced here; the counts are those that were saved\n');
-      return;
     }
-    accounts.read(found, new Date().toISOString());
+    return found;
   } catch (error) {
     if (!(error instanceof CommandError)) throw error;
     process.stderr.write(
       `nodewall: the counts are those that were saved, up to 30 s ago: ${error.message}\n`,
     );
+    return null;
   }
 }
