@@ -3,7 +3,6 @@ import { render } from '../../agent/render/render.ts';
 import type { Ruleset } from '../../agent/render/ruleset.ts';
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config, Dispatch } from '../../apis/config.ts';
-import { DEFAULT_CONFIG as DEFAULT_CONFIG_TMP } from '../../apis/config.ts';
 import { parseConfig } from '../../apis/config-file.ts';
 import { fixedNames, nameResolver } from '../../apis/names.ts';
 import type { ClusterObject, ClusterObjects } from '../../apis/objects.ts';
@@ -41,7 +40,7 @@ export function toClusterObjects(raw: readonly object[]): ClusterObjects {
 export function toConfig(written: OracleConfig): Config {
   const { config, problems } = parseConfig(stringify(written), 'config.yaml');
   if (config === null) throw new Error(`rejected: ${JSON.stringify(problems)}\n${JSON.stringify(written)}`);
-  return { ...DEFAULT_CONFIG_TMP, ...config };
+  return config;
 }
 
 /** @param names what fqdn peers resolve to, as in `--names` */

@@ -91,7 +91,9 @@ function isLocal({ family, value }: Address, own: readonly string[]): boolean {
   });
 }
 
-/** Interfaces are in group 0 (default) unless somebody puts them in another. */
+/** A flow that leaves it open matches no rule that asks: it comes by an interface of a group that no rule names. */
+const NOBODYS_GROUP = 4_000_000_000;
+
 function toGroup(group: Flow['interfaceGroup'], { interfaceGroups }: Config): number {
-  return typeof group === 'string' ? (interfaceGroups[group] ?? 0) : (group ?? 0);
+  return typeof group === 'string' ? (interfaceGroups[group] ?? 0) : (group ?? NOBODYS_GROUP);
 }
