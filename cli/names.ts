@@ -15,6 +15,11 @@ export async function loadNames(path: string): Promise<NameTable> {
   } catch (error) {
     throw new CommandError(EXIT.invalid, `--names: ${(error as Error).message}`, { cause: error });
   }
+  return parseNames(text, path);
+}
+
+/** Throws a CommandError that names every problem; `path` is for the messages. */
+export function parseNames(text: string, path: string): NameTable {
   const parsed = parseYaml(text.replace(/^\ufeff/, ''));
   if ('reason' in parsed) throw invalid([`${path}:${parsed.line}: ${parsed.reason}`]);
   const found = findings();

@@ -4,7 +4,7 @@ import { type Fence, MarkdownError, parseMarkdown, type Section } from './markdo
  * What a fence may be. Inputs hold for their section and the sections below it; the others say what comes of them.
  * `yaml` may name a file of the repository (`yaml deploy/examples/…`): the fence shows that file.
  */
-const INPUTS = ['yaml', 'yaml config', 'yaml FILE'];
+const INPUTS = ['yaml', 'yaml config', 'yaml names', 'yaml FILE'];
 export const OUTPUTS = [
   'problems',
   'objects',
@@ -31,6 +31,8 @@ export interface Case {
   readonly manifests: readonly Manifest[];
   /** The agent's configuration; the innermost one counts. */
   readonly config: Fence | null;
+  /** What fqdn peers resolve to, as in `--names FILE`; the innermost one counts. */
+  readonly names: Fence | null;
   readonly expectations: readonly Expectation[];
 }
 
@@ -64,6 +66,7 @@ export function parseCases(file: string, text: string): Case[] {
       headings: enclosing.map(({ heading }) => heading),
       manifests: inputs.flatMap((fence) => manifest(fence) ?? []),
       config: inputs.findLast(({ info }) => info === 'yaml config') ?? null,
+      names: inputs.findLast(({ info }) => info === 'yaml names') ?? null,
       expectations,
     });
   }
@@ -77,7 +80,7 @@ function manifest(fence: Fence): Manifest | null {
 }
 
 function expectation(file: string, fence: Fence): Expectation | null {
-  if (manifest(fence) !== null || fence.info === 'yaml config') return null;
+  if (manifest(fence) !== null || /^yaml (config|names)$/.test(fence.info)) return null;
   const [name, ...words] = fence.info.split(' ').filter((word) => word !== '');
   const output = OUTPUTS.find((known) => known === name);
   if (output === undefined) {

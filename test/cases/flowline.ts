@@ -6,6 +6,7 @@ import { parseFlow } from '../../apis/parseflow.ts';
  *
  *   ingress tcp 10.0.0.7 > 192.0.2.1:6443 => Allow by api/nodes
  *   egress icmpv6 type 128 [fd00::1] > [fd00::2] => Allow by default
+ *   ingress NodePort tcp 198.51.100.7 > 192.0.2.1:30080 group 20 => Drop by web/rest
  *
  * What isn't said of a packet is as in most: source port 40000, ICMP code 0. `any` is unknown.
  */
@@ -18,7 +19,7 @@ export interface FlowLine {
 
 const LINE = /^(.*?)(\s*=>\s*)(.*)$/;
 const WORDS =
-  /^(?<direction>\w+) (?<protocol>\w+)(?: type (?<type>\d+))?(?: code (?<code>\d+))? +(?<src>\S+) > (?<dst>\S+)(?: group (?<group>\S+))?$/;
+  /^(?<direction>\w+)(?: (?<traffic>NodePort))? (?<protocol>\w+)(?: type (?<type>\d+))?(?: code (?<code>\d+))? +(?<src>\S+) > (?<dst>\S+)(?: group (?<group>\S+))?$/;
 
 /** Throws on a line it can't read. */
 export function parseFlowLine(line: string): FlowLine {
@@ -28,7 +29,7 @@ export function parseFlowLine(line: string): FlowLine {
   if (groups === undefined) {
     throw new Error(`not a flow: ${JSON.stringify(words)}; write "ingress tcp 10.0.0.7 > 192.0.2.1:6443"`);
   }
-  const { direction, protocol = '', type, code, src = '', dst = '', group } = groups;
+  const { direction, traffic, protocol = '', type, code, src = '', dst = '', group } = groups;
   const isIgmp = protocol === 'igmp';
   const hasPorts = ['tcp', 'udp', 'sctp'].includes(protocol);
   const [from, to] = [readEnd(src), readEnd(dst)];
@@ -42,6 +43,7 @@ export function parseFlowLine(line: string): FlowLine {
     ...known(isIgmp ? 'igmpType' : 'icmpType', number(type)),
     ...(type !== undefined && !isIgmp ? { icmpCode: Number(code ?? 0) } : {}),
     ...known('interfaceGroup', number(group)),
+    ...known('traffic', traffic),
   });
   return { flow, words: `${left}${arrow}`, expected };
 }
@@ -67,6 +69,11 @@ function readEnd(text: string): { address?: string; port?: number } {
 
 /** The verdict and why, in words. */
 export function formatAnswer(answer: Answer): string {
+  const audited = (answer.audited ?? []).map(({ policy, rule, action }) => `${policy}/${rule} (${action})`);
+  return [decision(answer), ...(audited.length === 0 ? [] : [`audited ${audited.join(', ')}`])].join('; ');
+}
+
+function decision(answer: Answer): string {
   const { verdict, reason, policy, rule, exemption, skipped } = answer;
   if (reason === 'exempt') return `${verdict}, exempt: ${exemption}`;
   const by = policy === null ? 'default' : `${policy}/${rule}`;

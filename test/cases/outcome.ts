@@ -6,8 +6,9 @@ import { receive } from '../../agent/receive/receive.ts';
 import { rulesetText } from '../../agent/render/nfttext.ts';
 import { render } from '../../agent/render/render.ts';
 import type { Chain, Ruleset } from '../../agent/render/ruleset.ts';
-import type { NodeState, Service } from '../../apis/compiled.ts';
+import type { CompiledRule, NodeState, Service } from '../../apis/compiled.ts';
 import { formatMembers } from '../../apis/memberset.ts';
+import { nameResolver } from '../../apis/names.ts';
 import { snapshot } from '../../apis/snapshot.ts';
 import { compile } from '../../controller/compile/compile.ts';
 import { nodeView } from '../../controller/publish/nodeview.ts';
@@ -25,13 +26,14 @@ export function outcome({ output, node, parts, fence }: Expectation, inputs: Inp
         .map((one) => JSON.stringify(one)),
     );
   const state = toState(inputs, node);
+  const published = publishedState(inputs, node);
   switch (output) {
     case 'compiled':
       return compiledText(state);
     case 'wire':
-      return lines([...snapshot(state)].map((message) => JSON.stringify(message)));
+      return lines([...snapshot(published)].map((message) => JSON.stringify(message)));
     case 'state':
-      return stateText(receive(snapshot(state)));
+      return stateText(receive(snapshot(published)));
     case 'nft':
       return rulesetText(selectParts(render(state, inputs.config), parts));
     case 'transaction':
@@ -41,7 +43,12 @@ export function outcome({ output, node, parts, fence }: Expectation, inputs: Inp
   }
 }
 
-export function toState({ objects, firstNode }: Inputs, node: string | null): NodeState {
+/** Names resolved. */
+export function toState(inputs: Inputs, node: string | null): NodeState {
+  return nameResolver()(publishedState(inputs, node), inputs.names);
+}
+
+function publishedState({ objects, firstNode }: Inputs, node: string | null): NodeState {
   const compiled = compile(objects);
   const name = node ?? firstNode;
   if (!compiled.nodeAddresses.has(name)) throw new Error(`no manifest declares Node ${name}`);
@@ -57,27 +64,47 @@ function problemText({ severity, kind, name, path, message }: Inputs['problems']
   return `${severity}: ${[`${kind}/${name}`, path, message].filter((part) => part !== '').join(': ')}`;
 }
 
-/** One line for each rule in evaluation order, then one for each AddressSet. */
-function compiledText({ rules, addressSets }: NodeState): string {
+/** One line for each rule in evaluation order, then one for each AddressSet and each ServiceSet. */
+function compiledText({ rules, addressSets, serviceSets }: NodeState): string {
   const used = new Set(rules.flatMap((rule) => rule.addressSets));
   return lines([
-    ...rules.map(({ source, tier, tierPriority, priority, action, services, addressSets: [peers] }) =>
-      [
-        `${source.direction}[${source.ruleIndex}]`,
-        `${tier} ${tierPriority}, ${priority}:`,
-        `${source.policy}/${source.rule}`,
-        action,
-        services.length === 0 ? 'all traffic' : services.map(serviceText).join(', '),
-        source.direction === 'ingress' ? 'from' : 'to',
-        peers ?? 'any',
-      ].join(' '),
-    ),
+    ...rules.map(ruleText),
     ...[...addressSets.values()]
       .filter(({ id }) => used.has(id))
       .map(
         ({ id, description, members }) => `${id} = ${description} = { ${formatMembers(members).join(', ')} }`,
       ),
+    ...[...serviceSets.values()].map(({ id, description, members }) => {
+      const tuples = members.map(({ address, protocol, port }) => `${address} ${protocol} ${port}`);
+      return `${id} = ${description} = { ${tuples.join(', ')} }`;
+    }),
   ]);
+}
+
+function ruleText(rule: CompiledRule): string {
+  const { source, tier, tierPriority, priority, action, mode, traffic, log } = rule;
+  const peers = [
+    ...rule.addressSets,
+    ...rule.interfaceGroups.map((group) => `interface group ${group}`),
+    ...rule.serviceSets,
+  ];
+  return [
+    `${source.direction}[${source.ruleIndex}]`,
+    ...(traffic === 'Host' ? [] : [traffic]),
+    `${tier} ${tierPriority}, ${priority}:`,
+    `${source.policy}/${source.rule}`,
+    action,
+    ...(mode === 'Enforce' ? [] : ['(audit)']),
+    servicesText(rule),
+    source.direction === 'ingress' ? 'from' : 'to',
+    peers.length === 0 ? 'any' : peers.join(' or '),
+    ...(log === null ? [] : [`recorded${log.label === '' ? '' : ` as ${log.label}`}`]),
+  ].join(' ');
+}
+
+function servicesText({ services, serviceSets }: CompiledRule): string {
+  if (serviceSets.length > 0) return 'ports of the Services';
+  return services.length === 0 ? 'all traffic' : services.map(serviceText).join(', ');
 }
 
 function serviceText(service: Service): string {
