@@ -49,7 +49,7 @@ describe('the same objects', function () {
     );
     check(this, 60, histories, ({ drawn: { objects, node, config: written }, events: happened }) => {
       const config = toConfig(written);
-      const found = replay(happened);
+      const found = replay(happened, Object.keys(config.interfaceGroups));
       const state = nodeView(compile(found), node);
       assert.equal(bytes(state, config), bytes(toState(objects, node), config));
     });
@@ -110,7 +110,7 @@ function events(objects: readonly object[]): fc.Arbitrary<FileEvent[]> {
 }
 
 /** What the file source does with events (controller/watch), without files. */
-function replay(happened: readonly FileEvent[]): ClusterObjects {
+function replay(happened: readonly FileEvent[], interfaceGroups: readonly string[]): ClusterObjects {
   const files = new Map<string, ReadFile>();
   let memory: Memory = NO_MEMORY;
   let objects: ClusterObjects = {
@@ -133,7 +133,7 @@ function replay(happened: readonly FileEvent[]): ClusterObjects {
       ),
     );
     const lastValid = (identity: string) => valid.get(identity);
-    const assembled = assemble({ contents, memory, unreadable: [], lastValid });
+    const assembled = assemble({ contents, memory, unreadable: [], lastValid, interfaceGroups });
     ({ memory, objects } = assembled);
   }
   return objects;
