@@ -168,22 +168,31 @@ inNamespace(import.meta.filename, () => {
       assert.ok(after.every(({ index, group }) => group === index));
     });
 
-    it('lists completely while links come and go', async () => {
-      ipBatch(pairs(200));
-      const churn = spawn(
-        'sh',
-        ['-c', 'while ip link add c0 type veth peer name c1 && ip link del c0; do :; done'],
-        { stdio: 'ignore' },
-      );
+    it('lists as of one moment while links come and go', async () => {
+      // c0 and c1 come and go together; one is read first in a dump and the other last, many messages later.
+      const pair = 'link add c0 index 100000 type veth peer name c1 index 50';
+      ipBatch(Array.from({ length: 400 }, (_, i) => `link add v${i} index ${1000 + i} type bridge`));
+      const commands = `while :; do echo '${pair}'; echo 'link del c0'; done | ip -force -b -`;
+      const churn = spawn('sh', ['-c', commands], { stdio: 'ignore', detached: true });
+      const { pid } = churn;
+      assert.ok(pid !== undefined);
+      const seen = new Set<string>();
       try {
-        for (let i = 0; i < 100; i++) {
-          const all = (await links.list()).filter(({ name }) => !name.startsWith('c'));
-          assert.equal(all.length, 401);
+        for (let i = 0; i < 300; i++) {
+          const names = (await links.list()).map(({ name }) => name);
+          const pairs = names.filter((name) => name.startsWith('c'));
+          assert.equal(names.length - pairs.length, 401);
+          seen.add(pairs.join());
         }
       } finally {
-        churn.kill();
+        process.kill(-pid);
         await new Promise((resolve) => churn.once('exit', resolve));
       }
+      // Never one without the other.
+      assert.deepEqual(
+        [...seen].filter((pairs) => pairs !== '' && pairs !== 'c1,c0'),
+        [],
+      );
     });
 
     it('may list without any privilege, but not change', () => {
