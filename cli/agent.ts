@@ -27,7 +27,9 @@ export async function agentCommand(options: AgentOptions): Promise<ExitStatus> {
     // Before the first rule is applied: what it exempts must be in its group.
     const interfaces = await keepInterfaceGroups({ options, config, log });
     try {
-      return await withKernel((kernel) => runStandalone({ options, manifests, config, log, kernel }));
+      return await withKernel((kernel) =>
+        runStandalone({ options, manifests, config, log, kernel, interfaces }),
+      );
     } finally {
       await interfaces.close();
     }

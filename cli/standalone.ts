@@ -2,6 +2,7 @@ import { type Clock, type Enforced, Enforcer, type EnforcerEvents } from '../age
 import type { Kernel } from '../agent/apply/kernel.ts';
 import { NodeRuleReconciler } from '../agent/apply/reconciler.ts';
 import { changesStructure } from '../agent/apply/transaction.ts';
+import type { Interfaces } from '../agent/record/reader.ts';
 import type { Config } from '../apis/config.ts';
 import { compiler } from '../controller/compile/compile.ts';
 import { nodeView } from '../controller/publish/nodeview.ts';
@@ -24,6 +25,8 @@ interface Parts {
   readonly config: Config;
   readonly log: Log;
   readonly kernel: Kernel;
+  /** For the record. */
+  readonly interfaces: Interfaces;
 }
 
 /** What has come of it so far. */
@@ -36,7 +39,8 @@ interface Outcome {
 }
 
 /** The stand-alone agent: stages 1, 2 and 4 to 6 in one process, from a directory of manifests. */
-export async function runStandalone({ options, manifests, config, log, kernel }: Parts): Promise<ExitStatus> {
+export async function runStandalone(parts: Parts): Promise<ExitStatus> {
+  const { options, manifests, config, log, kernel, interfaces } = parts;
   const { node, once, stateDir } = options;
   const saved = lastGood({ stateDir, node, manifests, log });
   const reports = progress(node, log);
@@ -55,7 +59,6 @@ export async function runStandalone({ options, manifests, config, log, kernel }:
       outcome.failure = error;
     },
   };
-  const interfaces = { nameOf: () => null, groupOf: () => null };
   const records = recording({ options, config, log, kernel, interfaces });
   const reconciler = new NodeRuleReconciler(kernel, {
     remembered: await saved.readDigests(),
