@@ -67,7 +67,8 @@ function addEndpoint(raw: unknown, path: FieldPath, addresses: string[], found: 
   const { conditions, addresses: listed } = asFields(raw) ?? {};
   if (asFields(conditions)?.ready === false) return;
   if (!Array.isArray(listed)) {
-    found.warning([...path, 'addresses'], `must be a list, not ${show(listed)}; the endpoint is left out`);
+    const what = listed === undefined ? 'is missing' : `must be a list, not ${show(listed)}`;
+    found.warning([...path, 'addresses'], `${what}; the endpoint is left out`);
     return;
   }
   for (const [index, address] of listed.entries()) {

@@ -9,7 +9,8 @@ import { reportSchema } from './schemaproblem.ts';
 import { checkSelector, toSelector } from './selector.ts';
 
 const SELECTORS = ['podSelector', 'namespaceSelector', 'nodeSelector'] as const;
-const KINDS: readonly string[] = [...SELECTORS, 'ipBlocks', 'serviceReference', 'childGroups'];
+const LISTS: readonly string[] = ['ipBlocks', 'childGroups'];
+const KINDS: readonly string[] = [...SELECTORS, 'serviceReference', ...LISTS];
 const CHOICE =
   'one of podSelector and/or namespaceSelector, nodeSelector, ipBlocks, serviceReference, childGroups';
 
@@ -41,7 +42,10 @@ function checkSpec(spec: FieldMap, found: Findings): void {
 
 /** Lists without items are as if absent. */
 function checkOneKind(spec: FieldMap, found: Findings): void {
-  const kinds = Object.keys(spec).filter((field) => KINDS.includes(field) && !isEmptyList(spec[field]));
+  const isEmptyList = (field: string): boolean => {
+    return LISTS.includes(field) && Array.isArray(spec[field]) && asList(spec[field]).length === 0;
+  };
+  const kinds = Object.keys(spec).filter((field) => KINDS.includes(field) && !isEmptyList(field));
   const others = kinds.filter((kind) => kind !== 'podSelector' && kind !== 'namespaceSelector');
   if (others.length + (others.length < kinds.length ? 1 : 0) > 1) {
     const message = `has ${kinds.join(' and ')}; make a group of each, and one that names them in childGroups`;
@@ -50,10 +54,6 @@ function checkOneKind(spec: FieldMap, found: Findings): void {
   // Of an unknown or unsupported field enough is said.
   const isEmpty = Object.keys(spec).every((field) => KINDS.includes(field)) && kinds.length === 0;
   if (isEmpty) found.error(['spec'], `is empty; it needs ${CHOICE}`);
-}
-
-function isEmptyList(value: unknown): boolean {
-  return Array.isArray(value) && value.length === 0;
 }
 
 /** A spec that passed its checks, in the one way to write it. */

@@ -1,4 +1,5 @@
-import type { ApiGroup, ClusterGroup } from '../objects.ts';
+import { API_GROUPS, type ApiGroup, type ClusterGroup } from '../objects.ts';
+import { identityOf } from './identity.ts';
 import type { CrossProblem } from './objects.ts';
 import { type FieldPath, show } from './problem.ts';
 import { describeUnknown } from './unknown.ts';
@@ -6,12 +7,33 @@ import { describeUnknown } from './unknown.ts';
 /** A group by its name, for an object of an API group: one of the same API group goes first. Undefined: there is none. */
 export type GroupLookup = (apiGroup: ApiGroup, name: string) => ClusterGroup | undefined;
 
-export function groupLookup(groups: readonly ClusterGroup[]): GroupLookup {
+/** `invalid` are identities of groups that are there and were rejected: nothing in the other API group is meant by their names. */
+export function groupLookup(
+  groups: readonly ClusterGroup[],
+  invalid: ReadonlySet<string> = new Set(),
+): GroupLookup {
   const byName = Map.groupBy(groups, ({ name }) => name);
   return (apiGroup, name) => {
     const named = byName.get(name);
-    return named?.find((group) => group.apiGroup === apiGroup) ?? named?.[0];
+    const own = named?.find((group) => group.apiGroup === apiGroup);
+    return own ?? (invalid.has(groupIdentity(apiGroup, name)) ? undefined : named?.[0]);
   };
+}
+
+function groupIdentity(apiGroup: ApiGroup, name: string): string {
+  return identityOf({ kind: 'ClusterGroup', apiGroup, name, spec: {} });
+}
+
+/** What to say of a name that the lookup knows no group for. */
+export function describeUnknownGroup(
+  name: string,
+  known: readonly ClusterGroup[],
+  invalid: ReadonlySet<string>,
+): string {
+  if (API_GROUPS.some((apiGroup) => invalid.has(groupIdentity(apiGroup, name)))) {
+    return `ClusterGroup ${show(name)} is invalid itself`;
+  }
+  return describeUnknown('ClusterGroup', name, { known: known.map((group) => group.name) });
 }
 
 /** What all members of a group are; null where there is no one answer. */
@@ -31,18 +53,22 @@ export function membersOf(group: ClusterGroup, lookup: GroupLookup): 'Nodes' | '
 
 /**
  * Groups whose childGroups are no groups, go in a circle, or have childGroups themselves. Of these three only the first that there is: the others
- * may be its consequence. `invalid` are names of groups that are there and were rejected.
+ * may be its consequence. `invalid` as in groupLookup.
  */
 export function checkGroups(
   groups: readonly ClusterGroup[],
   invalid: ReadonlySet<string> = new Set(),
 ): CrossProblem<ClusterGroup>[] {
-  const lookup = groupLookup(groups);
+  const lookup = groupLookup(groups, invalid);
   const parents = groups.filter(({ spec }) => spec.childGroups !== undefined);
   const unknown = parents.flatMap((group) =>
     problemsOf(group, (name) => {
       if (lookup(group.apiGroup, name) !== undefined) return null;
-      return describeUnknown('ClusterGroup', name, { known: groups.map((other) => other.name), invalid });
+      return describeUnknownGroup(
+        name,
+        groups.filter((other) => other !== group),
+        invalid,
+      );
     }),
   );
   if (unknown.length > 0) return unknown;

@@ -83,14 +83,18 @@ describe('validateObject', () => {
   });
 
   it('warns of SSH only where nothing lets it in', () => {
-    const warns = (ingress: object[], failsafe = undefined as never): number => {
-      const raw = policy({ priority: 1, appliedTo: [{ nodeSelector: {} }], ingress });
+    const warns = (ingress: object[], failsafe = undefined as never, more = {}): number => {
+      const raw = policy({ priority: 1, appliedTo: [{ nodeSelector: {} }], ingress, ...more });
       return validateObject(raw, failsafe === undefined ? {} : { failsafe }).problems.length;
     };
     assert.equal(warns([{ action: 'Drop' }]), 1);
     assert.equal(warns([{ action: 'Reject', from: [{ ipBlock: { cidr: '0.0.0.0/0' } }] }]), 1);
     assert.equal(warns([{ action: 'Drop', from: [{ ipBlock: { cidr: '10.0.0.0/8' } }] }]), 0);
     assert.equal(warns([{ action: 'Drop', ports: [{}] }]), 0);
+    assert.equal(warns([{ action: 'Pass' }, { action: 'Drop' }]), 0);
+    assert.equal(warns([{ action: 'Pass', ports: [{ port: 22 }] }, { action: 'Drop' }]), 0);
+    assert.equal(warns([{ action: 'Drop' }], undefined as never, { mode: 'Audit' }), 0);
+    assert.equal(warns([{ action: 'Drop' }], undefined as never, { traffic: 'NodePort' }), 0);
     assert.equal(warns([{ action: 'Allow', ports: [{ port: 22 }] }, { action: 'Drop' }]), 0);
     assert.equal(warns([{ action: 'Allow', ports: [{ port: 20, endPort: 30 }] }, { action: 'Drop' }]), 0);
     assert.equal(warns([{ action: 'Allow', ports: [{ protocol: 'UDP' }] }, { action: 'Drop' }]), 1);
@@ -98,6 +102,119 @@ describe('validateObject', () => {
       warns([{ action: 'Drop' }], [{ protocol: 'tcp', ports: [22, 22], peers: ['10.0.0.0/8'] }] as never),
       0,
     );
+  });
+
+  it('takes what only a policy of ours, or its egress rules, can say', () => {
+    const rule = { action: 'Pass', enableLogging: true, logLabel: 'a' };
+    const to = [
+      { fqdn: '*.Example.COM.' },
+      { group: 'g' },
+      { interfaceGroup: 0 },
+      { interfaceGroup: 'pods' },
+    ];
+    const raw = policy({
+      priority: 1,
+      mode: 'Audit',
+      appliedTo: [{ group: 'nodes' }],
+      egress: [
+        { ...rule, to },
+        { action: 'Drop', logLabel: 'b', toServices: [{ name: 's', namespace: 'd', scope: 'Cluster' }] },
+      ],
+    });
+    assert.deepEqual(validateObject(raw).problems, []);
+    const { object } = validateObject(raw);
+    assert.deepEqual(object?.kind === 'ClusterNetworkPolicy' && object.spec, {
+      priority: 1,
+      mode: 'Audit',
+      appliedTo: [{ group: 'nodes' }],
+      egress: [
+        { ...rule, to: [{ fqdn: '*.example.com' }, ...to.slice(1)] },
+        { action: 'Drop', logLabel: 'b', toServices: [{ name: 's', namespace: 'd' }] },
+      ],
+    });
+    const nodePort = { priority: 1, traffic: 'NodePort', appliedTo: [{ nodeSelector: {} }], egress: [] };
+    const { object: other } = validateObject(policy(nodePort));
+    assert.equal(other?.kind === 'ClusterNetworkPolicy' && other.spec.traffic, 'NodePort');
+  });
+
+  it('narrows ClusterGroups of both API groups', () => {
+    const group = (spec: object): unknown => {
+      const apiVersion = 'crd.antrea.io/v1beta1';
+      const raw = { apiVersion, kind: 'ClusterGroup', metadata: { name: 'g' }, spec, status: { a: 1 } };
+      const { object, problems } = validateObject(raw);
+      assert.deepEqual(problems, []);
+      assert.ok(object?.kind === 'ClusterGroup' && object.apiGroup === 'crd.antrea.io');
+      return object.spec;
+    };
+    const both = { podSelector: { matchLabels: { a: 'b' } }, namespaceSelector: {} };
+    assert.deepEqual(group({ ...both, childGroups: [] }), both);
+    assert.deepEqual(group({ nodeSelector: { matchExpressions: [] } }), { nodeSelector: {} });
+    assert.deepEqual(group({ ipBlocks: [{ cidr: '2001:DB8::/32' }] }), {
+      ipBlocks: [{ cidr: '2001:db8::/32' }],
+    });
+    assert.deepEqual(group({ childGroups: ['a', 'b'], ipBlocks: [] }), { childGroups: ['a', 'b'] });
+    const serviceReference = { name: 's', namespace: 'd' };
+    assert.deepEqual(group({ serviceReference }), { serviceReference });
+  });
+
+  it('narrows Services', () => {
+    const service = (spec: object): unknown => {
+      const raw = { apiVersion: 'v1', kind: 'Service', metadata: { name: 's' }, spec };
+      const { object, problems } = validateObject(raw);
+      assert.deepEqual(problems, []);
+      return object;
+    };
+    const base = {
+      kind: 'Service',
+      namespace: 'default',
+      name: 's',
+      selector: null,
+      clusterIPs: [],
+      ports: [],
+    };
+    const spec = { clusterIPs: ['10.0.0.1', '2001:DB8::1'], clusterIP: '10.0.0.1', selector: { a: 'b' } };
+    const ports = [{ port: 53, protocol: 'UDP', name: 'x', targetPort: 'dns' }, { port: 53 }, { port: 53 }];
+    assert.deepEqual(service({ ...spec, ports }), {
+      ...base,
+      selector: { a: 'b' },
+      clusterIPs: ['10.0.0.1', '2001:db8::1'],
+      ports: [
+        { protocol: 'UDP', port: 53 },
+        { protocol: 'TCP', port: 53 },
+      ],
+    });
+    assert.deepEqual(service({ clusterIP: '10.0.0.1', selector: {} }), { ...base, clusterIPs: ['10.0.0.1'] });
+    assert.deepEqual(service({ clusterIP: 'None', clusterIPs: ['None'] }), base);
+    assert.deepEqual(service({ clusterIP: '' }), base);
+    assert.deepEqual(service({ ...spec, type: 'ExternalName', externalName: 'example.com' }), base);
+  });
+
+  it('narrows EndpointSlices, and leaves out what no Service stands for', () => {
+    const slice = (more: object, labels: object = { 'kubernetes.io/service-name': 's' }): unknown => {
+      const metadata = { name: 's-1', namespace: 'd', labels };
+      const raw = { apiVersion: 'discovery.k8s.io/v1', kind: 'EndpointSlice', metadata, addressType: 'IPv4' };
+      const { object, problems } = validateObject({ ...raw, ...more });
+      assert.deepEqual(problems, []);
+      return object;
+    };
+    const endpoints = [
+      { addresses: ['10.0.0.1'] },
+      { addresses: ['10.0.0.2', '10.0.0.1'], conditions: { ready: true } },
+      { addresses: ['10.0.0.3'], conditions: { ready: false, serving: true } },
+      { addresses: ['10.0.0.4'], conditions: { ready: null } },
+      { addresses: ['10.0.0.5'], conditions: {} },
+    ];
+    const ports = [{ port: 8080, protocol: 'TCP' }, { name: 'all', port: null }, { name: 'none' }];
+    assert.deepEqual(slice({ endpoints, ports }), {
+      kind: 'EndpointSlice',
+      namespace: 'd',
+      name: 's-1',
+      service: 's',
+      addresses: ['10.0.0.1', '10.0.0.2', '10.0.0.4', '10.0.0.5'],
+      ports: [{ protocol: 'TCP', port: 8080 }],
+    });
+    assert.equal(slice({ endpoints, ports }, {}), null);
+    assert.equal(slice({ addressType: 'FQDN', endpoints: [{ addresses: ['example.com'] }] }), null);
   });
 
   it('takes a built-in tier as an object', () => {

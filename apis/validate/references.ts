@@ -9,7 +9,7 @@ import type {
   Tier,
 } from '../objects.ts';
 import { BUILT_IN_TIERS, isBuiltInTier } from './builtintiers.ts';
-import { type GroupLookup, groupLookup, membersOf } from './groups.ts';
+import { describeUnknownGroup, type GroupLookup, groupLookup, membersOf } from './groups.ts';
 import type { CrossProblem } from './objects.ts';
 import { type FieldPath, show } from './problem.ts';
 import { describeUnknown } from './unknown.ts';
@@ -94,8 +94,8 @@ export interface Named {
   readonly groups: readonly ClusterGroup[];
   /** Names of link groups in the agent's configuration; those it always knows where this is absent. */
   readonly interfaceGroups?: readonly string[] | undefined;
-  /** Names of groups that are there and were rejected. */
-  readonly invalid?: ReadonlySet<string>;
+  /** Identities of groups that are there and were rejected. */
+  readonly invalid: ReadonlySet<string>;
 }
 
 /** Policies that name what isn't there, or are applied to a group of something else than Nodes. */
@@ -103,7 +103,7 @@ export function checkPolicyReferences(
   policies: readonly ClusterNetworkPolicy[],
   named: Named,
 ): CrossProblem<ClusterNetworkPolicy>[] {
-  const lookup = groupLookup(named.groups);
+  const lookup = groupLookup(named.groups, named.invalid);
   const tiers = new Set(named.tiers.map(({ name }) => name));
   const interfaceGroups = named.interfaceGroups ?? Object.keys(DEFAULT_CONFIG.interfaceGroups);
   const messageOf = (reference: Reference, policy: ClusterNetworkPolicy): string | null => {
@@ -150,13 +150,11 @@ function describeInterfaceGroup(name: string, known: readonly string[]): string 
 function groupMessage(
   { to, name }: Reference & { readonly name: string },
   { apiGroup }: ClusterNetworkPolicy,
-  { groups, invalid = new Set() }: Named,
+  { groups, invalid }: Named,
   lookup: GroupLookup,
 ): string | null {
   const group = lookup(apiGroup, name);
-  if (group === undefined) {
-    return describeUnknown('ClusterGroup', name, { known: groups.map((other) => other.name), invalid });
-  }
+  if (group === undefined) return describeUnknownGroup(name, groups, invalid);
   if (to !== 'Nodes') return null;
   const members = membersOf(group, lookup);
   if (members === 'Nodes') return null;

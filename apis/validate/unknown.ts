@@ -6,15 +6,12 @@ const MOST_LISTED = 8;
 
 export interface KnownNames {
   readonly known: Iterable<string>;
-  /** Of objects that are there and were rejected. */
-  readonly invalid?: ReadonlySet<string>;
   /** Goes before the names where all are listed. */
   readonly label?: string;
 }
 
 /** A reference to nothing, in words that say what there is. */
 export function describeUnknown(kind: string, name: string, names: KnownNames): string {
-  if (names.invalid?.has(name) === true) return `${kind} ${show(name)} is invalid itself`;
   const known = [...new Set(names.known)].sort();
   const near = nearest(name, known);
   const { label = `there ${known.length === 1 ? 'is' : 'are'}` } = names;

@@ -54,7 +54,7 @@ export function assemble(input: AssembleInput): Assembled {
   const { inForce: groups, invalid } = settle<ClusterGroup>(settling, 'ClusterGroup', ({ groups }) => groups);
   const world = { tiers, groups, memory, interfaceGroups, invalid, problems };
   settleReferences({ ...world, policies: new Map() });
-  const decided = decide(contents, objectsOf<ClusterGroup>(groups));
+  const decided = decide(contents, objectsOf<ClusterGroup>(groups), invalid);
   const { inForce: policies } = settle<ClusterNetworkPolicy>(
     { ...settling, contents: decided },
     'ClusterNetworkPolicy',

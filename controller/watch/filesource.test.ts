@@ -21,12 +21,18 @@ const tier = (name: string, priority: number): string =>
 const node = (name: string, labels = '{}'): string =>
   `{apiVersion: v1, kind: Node, metadata: {name: ${name}, labels: ${labels}}}\n---\n`;
 
-/** Policies as name=priority, so that versions can be told. */
+const group = (name: string, spec: string, api = 'nodewall.io/v1alpha1'): string =>
+  `{apiVersion: ${api}, kind: ClusterGroup, metadata: {name: ${name}}, spec: ${spec}}\n---\n`;
+const applied = (name: string, groupName: string, priority: unknown = 5): string =>
+  policy(name, priority).replace('{nodeSelector: {}}', `{group: ${groupName}}`);
+
+/** Policies as name=priority, groups as name:kind,, so that versions can be told. */
 function summary({ objects, complete }: Snapshot): string {
-  const { policies, tiers, nodes } = objects;
+  const { policies, groups, tiers, nodes } = objects;
   const parts = [...policies, ...tiers].map((object) => {
     return `${object.name}=${object.kind === 'Tier' ? object.priority : object.spec.priority}`;
   });
+  parts.push(...groups.map(({ name, spec }) => `${name}:${spec.childGroups ?? Object.keys(spec).join()}`));
   return [...parts, ...nodes.map(({ name }) => name), ...(complete ? [] : ['incomplete'])].join(' ');
 }
 
@@ -186,6 +192,112 @@ describe('fileSource', () => {
     await rm(file('a.yaml'));
     await until('a=8 b=5 n');
     assert.equal(latest?.objects.nodes[0]?.labels.v, '2');
+  });
+
+  it('keeps the groups that a last valid version was valid with', async () => {
+    await writeFile(file('g.yaml'), group('g', '{nodeSelector: {}}'));
+    await writeFile(file('p.yaml'), applied('p', 'g'));
+    await start();
+    assert.equal(now(), 'p=5 g:nodeSelector');
+    await rm(file('g.yaml'));
+    await writeFile(file('x.yaml'), group('x', '{nodeSelector: {}}'));
+    await until('p=5 g:nodeSelector x:nodeSelector');
+    assert.deepEqual(messages(), [
+      'm/p.yaml:6: ClusterNetworkPolicy/p: spec.appliedTo[0].group: there is no ClusterGroup "g"; there is x',
+    ]);
+    const remembered = JSON.parse(JSON.stringify(source?.remember()));
+    await start({ remembered });
+    assert.equal(now(), 'p=5 g:nodeSelector x:nodeSelector');
+    await writeFile(file('p.yaml'), applied('p', 'x', 6));
+    await until('p=6 x:nodeSelector');
+    assert.deepEqual(messages(), []);
+  });
+
+  it('keeps the last valid version of a group, and leaves what names it alone', async () => {
+    await writeFile(file('g.yaml'), group('g', '{nodeSelector: {}}') + group('h', '{childGroups: [g]}'));
+    await writeFile(file('p.yaml'), applied('p', 'h'));
+    await start();
+    const before = 'p=5 g:nodeSelector h:g';
+    assert.equal(now(), before);
+    for (const spec of ['{}', '{childGroups: [nosuch]}', '{childGroups: [h]}']) {
+      await writeFile(file('g.yaml'), group('g', spec) + group('h', '{childGroups: [g]}'));
+      for (let tries = 0; tries < 200 && latest?.problems.length === 0; tries++) await sleep(10);
+      assert.equal(now(), before, spec);
+      assert.ok(
+        messages().every((message) => message.startsWith('m/g.yaml:')),
+        messages().join('\n'),
+      );
+      await writeFile(file('g.yaml'), group('g', '{nodeSelector: {}}') + group('h', '{childGroups: [g]}'));
+      for (let tries = 0; tries < 200 && latest?.problems.length !== 0; tries++) await sleep(10);
+    }
+  });
+
+  it('leaves a group as it was where a last valid version needs it so, and says it', async () => {
+    await writeFile(file('g.yaml'), group('g', '{nodeSelector: {}}'));
+    await writeFile(file('p.yaml'), applied('p', 'g'));
+    await start();
+    await writeFile(file('g.yaml'), group('g', '{podSelector: {}}'));
+    for (let tries = 0; tries < 200 && latest?.problems.length === 0; tries++) await sleep(10);
+    assert.equal(now(), 'p=5 g:nodeSelector');
+    assert.deepEqual(messages(), [
+      'm/g.yaml:1: ClusterGroup/g: stays as it last was, because the last valid version of ClusterNetworkPolicy p, which is invalid now, needs it so',
+      'm/p.yaml:6: ClusterNetworkPolicy/p: spec.appliedTo[0].group: ClusterGroup "g" stands for pods; a policy is applied to a group with a nodeSelector, or with childGroups that all have one',
+    ]);
+    await rm(file('p.yaml'));
+    await until('g:podSelector');
+    assert.deepEqual(messages(), []);
+  });
+
+  it('leaves a child as it was where its parent would nest too deeply', async () => {
+    const leaf = group('g', '{nodeSelector: {}}') + group('c', '{nodeSelector: {}}');
+    await writeFile(file('g.yaml'), leaf + group('h', '{childGroups: [c]}'));
+    await start();
+    await writeFile(
+      file('g.yaml'),
+      group('g', '{nodeSelector: {}}') + group('c', '{childGroups: [g]}') + group('h', '{childGroups: [c]}'),
+    );
+    for (let tries = 0; tries < 200 && latest?.problems.length === 0; tries++) await sleep(10);
+    assert.equal(now(), 'c:nodeSelector g:nodeSelector h:c');
+    assert.deepEqual(messages(), [
+      'm/g.yaml:3: ClusterGroup/c: stays as it last was, because the last valid version of ClusterGroup h, which is invalid now, needs it so',
+      'm/g.yaml:5: ClusterGroup/h: spec.childGroups[0]: ClusterGroup "c" has childGroups itself, so it can\'t be one of "h": groups nest one level only',
+    ]);
+  });
+
+  it('decides anew whether a policy of Antrea is for Nodes when its group changes', async () => {
+    const antrea = 'crd.antrea.io/v1beta1';
+    await writeFile(file('g.yaml'), group('g', '{podSelector: {}}', antrea));
+    await writeFile(
+      file('p.yaml'),
+      `# one\n---\n${applied('p', 'g').replace('nodewall.io/v1alpha1', antrea)}`,
+    );
+    await start();
+    assert.equal(now(), 'g:podSelector');
+    assert.deepEqual(messages(), [
+      'm/p.yaml:3: ClusterNetworkPolicy/p: notice: is applied to pods only, so it is not for nodewall; it is skipped',
+    ]);
+    await writeFile(file('g.yaml'), group('g', '{nodeSelector: {}}', antrea));
+    await until('p=5 g:nodeSelector');
+    assert.deepEqual(messages(), []);
+    await writeFile(
+      file('p.yaml'),
+      `# one\n---\n${applied('p', 'g', 0).replace('nodewall.io/v1alpha1', antrea)}`,
+    );
+    for (let tries = 0; tries < 200 && latest?.problems.length === 0; tries++) await sleep(10);
+    assert.equal(now(), 'p=5 g:nodeSelector');
+    assert.deepEqual(messages(), [
+      'm/p.yaml:7: ClusterNetworkPolicy/p: spec.priority: must be a number from 1 to 10000, not 0',
+    ]);
+  });
+
+  it('takes the names of interface groups from its options', async () => {
+    const named = policy('p', 5, '\n  ingress: [{action: Allow, from: [{interfaceGroup: wan}]}]');
+    await writeFile(file('p.yaml'), named);
+    await start();
+    assert.equal(now(), '');
+    await start({ interfaceGroups: ['wan'] });
+    assert.equal(now(), 'p=5');
+    assert.deepEqual(messages(), []);
   });
 
   it('takes a file that is renamed into place, and no temporary ones', async () => {

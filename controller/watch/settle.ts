@@ -27,7 +27,7 @@ export interface Settling {
 
 export interface Settled {
   readonly inForce: InForce;
-  /** Names of the objects that are there and were rejected. */
+  /** Identities of those that are there and were rejected, and have no last valid version. */
   readonly invalid: Set<string>;
 }
 
@@ -69,12 +69,7 @@ export function settle<T extends Remembered['object']>(
       inForce.set(identity, { ...item, placed: null });
     }
   }
-  return { inForce, invalid: namesOf(doubtful.keys(), kind) };
-}
-
-function namesOf(identities: Iterable<string>, kind: ClusterObject['kind']): Set<string> {
-  const ofKind = [...identities].filter((identity) => identity.startsWith(`${kind}|`));
-  return new Set(ofKind.map((identity) => identity.slice(identity.lastIndexOf('|') + 1)));
+  return { inForce, invalid: new Set([...doubtful.keys()].filter((identity) => !inForce.has(identity))) };
 }
 
 /**

@@ -16,7 +16,7 @@ export interface World {
   readonly policies: InForce;
   readonly memory: Memory;
   readonly interfaceGroups: readonly string[] | undefined;
-  /** Names of groups that are there and were rejected. */
+  /** Identities of groups that are there and were rejected. */
   readonly invalid: Set<string>;
   readonly problems: LoadProblem[];
 }
@@ -80,7 +80,7 @@ function giveUp(world: World, failed: readonly Failed[], lost: ReadonlySet<strin
 
 function drop(world: World, object: Failed['object']): void {
   inForceOf(world, object).delete(identityOf(object));
-  if (object.kind === 'ClusterGroup') world.invalid.add(object.name);
+  if (object.kind === 'ClusterGroup') world.invalid.add(identityOf(object));
 }
 
 /** Brings back what a last valid version was valid with. Where that is not known, it can't be in force either. */
@@ -121,7 +121,7 @@ function restoreTier({ tiers, memory }: World, wanted: string): boolean {
 }
 
 function restoreGroup(
-  { groups, memory, problems }: World,
+  { groups, memory, invalid, problems }: World,
   { kind, name, apiGroup }: Failed['object'],
   wanted: string,
   lost: ReadonlySet<string>,
@@ -130,7 +130,7 @@ function restoreGroup(
     return object.kind === 'ClusterGroup' ? [object] : [];
   });
   const last = groupLookup(remembered)(apiGroup, wanted);
-  const now = groupLookup(objectsOf<ClusterGroup>(groups))(apiGroup, wanted);
+  const now = groupLookup(objectsOf<ClusterGroup>(groups), invalid)(apiGroup, wanted);
   const item = last === undefined ? undefined : memory.get(identityOf(last));
   if (last === undefined || item === undefined || last === now || lost.has(identityOf(last))) return false;
   if (now !== undefined) {

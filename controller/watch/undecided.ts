@@ -5,8 +5,12 @@ import type { FileContent, Listed, Undecided } from './content.ts';
 import type { LoadProblem } from './source.ts';
 
 /** The files with the undecided policies in their place: those for pods only with a notice, the others like any. */
-export function decide(contents: readonly FileContent[], groups: readonly ClusterGroup[]): FileContent[] {
-  const lookup = groupLookup(groups);
+export function decide(
+  contents: readonly FileContent[],
+  groups: readonly ClusterGroup[],
+  invalid: ReadonlySet<string>,
+): FileContent[] {
+  const lookup = groupLookup(groups, invalid);
   const isForPods = ({ apiGroup, podGroups }: Undecided): boolean =>
     podGroups.every((name) => {
       const group = lookup(apiGroup, name);

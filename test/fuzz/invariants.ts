@@ -2,10 +2,15 @@ import assert from 'node:assert/strict';
 import { isIP } from 'node:net';
 import { covers, parseCidr } from '../../apis/address.ts';
 import type {
+  ApiGroup,
   AppliedTo,
+  ClusterGroup,
   ClusterNetworkPolicy,
+  ClusterObject,
   ClusterObjects,
+  IPBlock,
   LabelSelector,
+  Labels,
   NetworkPolicyPeer,
   NetworkPolicyPort,
   NetworkPolicyProtocol,
@@ -15,49 +20,111 @@ import { identityOf } from '../../apis/validate/identity.ts';
 
 /** What later stages take for granted of everything that stage 1 hands them. */
 export function checkInvariants(objects: ClusterObjects): void {
-  const all = [objects.nodes, objects.namespaces, objects.pods, objects.tiers, objects.policies].flat();
+  const all: readonly ClusterObject[] = Object.values<readonly ClusterObject[]>({ ...objects }).flat();
   assert.equal(new Set(all.map(identityOf)).size, all.length, 'identities are unique');
   for (const { name } of all) assert.match(name, /^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/);
-  for (const object of [...objects.nodes, ...objects.namespaces, ...objects.pods]) {
-    for (const value of Object.values(object.labels)) assert.equal(typeof value, 'string');
+  for (const object of all) {
+    if ('labels' in object) checkLabels(object.labels);
     if ('addresses' in object) for (const address of object.addresses) assert.ok(isIP(address) > 0, address);
+    if ('ports' in object) for (const { port } of object.ports) assert.ok(inRange(port, 1, 65535));
   }
+  for (const { clusterIPs, selector } of objects.services) {
+    for (const address of clusterIPs) assert.ok(isIP(address) > 0, address);
+    if (selector !== null) checkLabels(selector);
+  }
+  for (const { service } of objects.endpointSlices) assert.notEqual(service, '');
+  for (const group of objects.groups) checkGroup(group, objects);
   for (const { priority } of objects.tiers)
     assert.ok(Number.isInteger(priority) && inRange(priority, 1, 253));
-  for (const policy of objects.policies) checkPolicy(policy);
+  for (const policy of objects.policies) checkPolicy(policy, objects);
 }
 
-function checkPolicy({ spec }: ClusterNetworkPolicy): void {
+function checkLabels(labels: Labels): void {
+  for (const value of Object.values(labels)) assert.equal(typeof value, 'string');
+}
+
+/** Found by whoever looks: the group of the same API group first. */
+function groupOf(objects: ClusterObjects, apiGroup: ApiGroup, name: string): ClusterGroup {
+  const named = objects.groups.filter((group) => group.name === name);
+  const found = named.find((group) => group.apiGroup === apiGroup) ?? named[0];
+  assert.ok(found !== undefined, `there is a group ${name}`);
+  return found;
+}
+
+function childrenOf(objects: ClusterObjects, { apiGroup, spec }: ClusterGroup): ClusterGroup[] {
+  return (spec.childGroups ?? []).map((name) => groupOf(objects, apiGroup, name));
+}
+
+function checkGroup(group: ClusterGroup, objects: ClusterObjects): void {
+  const { podSelector, namespaceSelector, nodeSelector, ipBlocks, childGroups } = group.spec;
+  const kinds = Object.keys(group.spec).sort().join();
+  assert.ok([...SINGLE_KINDS, 'namespaceSelector,podSelector'].includes(kinds), kinds);
+  for (const selector of [podSelector, namespaceSelector, nodeSelector]) {
+    if (selector !== undefined) checkSelector(selector);
+  }
+  for (const list of [ipBlocks, childGroups]) assert.notEqual(list?.length, 0);
+  ipBlocks?.forEach(checkIpBlock);
+  for (const child of childrenOf(objects, group)) assert.equal(child.spec.childGroups, undefined);
+}
+
+const SINGLE_KINDS = [
+  ...['podSelector', 'namespaceSelector', 'nodeSelector', 'ipBlocks', 'serviceReference', 'childGroups'],
+];
+
+function checkPolicy({ spec, apiGroup }: ClusterNetworkPolicy, objects: ClusterObjects): void {
   const { ingress = [], egress = [] } = spec;
   const rules = [...ingress, ...egress];
   assert.ok(inRange(spec.priority, 1, 10000));
-  assert.ok(spec.tier !== '' && spec.mode === undefined && spec.traffic === undefined);
+  assert.ok(spec.tier !== '' && spec.mode !== 'Enforce' && spec.traffic !== 'Host');
+  if (apiGroup === 'crd.antrea.io') assert.equal(spec.mode ?? spec.traffic, undefined);
+  if (spec.traffic === 'NodePort') assert.deepEqual(egress, []);
+  if (/^baseline$/i.test(spec.tier ?? '')) for (const { action } of rules) assert.notEqual(action, 'Pass');
   const inRules = rules.filter(({ appliedTo }) => appliedTo !== undefined).length;
   assert.ok(spec.appliedTo === undefined ? inRules === rules.length && inRules > 0 : inRules === 0);
-  spec.appliedTo?.forEach(checkAppliedTo);
+  const targets = [spec, ...rules].flatMap(({ appliedTo = [] }) => appliedTo);
+  for (const target of targets) checkAppliedTo(target, apiGroup, objects);
   const names = rules.flatMap(({ name }) => name ?? []);
   assert.equal(new Set(names).size, names.length, 'rule names are unique');
-  for (const rule of ingress) assert.equal(rule.to, undefined);
+  for (const rule of ingress) {
+    assert.equal(rule.to ?? rule.toServices, undefined);
+    for (const { fqdn } of rule.from ?? []) assert.equal(fqdn, undefined);
+  }
   for (const rule of egress) assert.equal(rule.from, undefined);
   rules.forEach(checkRule);
+  for (const { group, interfaceGroup } of rules.flatMap(({ from, to }) => from ?? to ?? [])) {
+    if (group !== undefined) groupOf(objects, apiGroup, group);
+    if (typeof interfaceGroup === 'string') assert.ok(['pods', 'clusternet'].includes(interfaceGroup));
+    if (apiGroup === 'crd.antrea.io') assert.equal(interfaceGroup, undefined);
+  }
 }
 
 function checkRule(rule: Rule): void {
-  const { name, action, from, to, ports, protocols, appliedTo } = rule;
-  assert.ok(['Allow', 'Drop', 'Reject'].includes(action));
+  const { name, action, from, to, toServices, ports, protocols, appliedTo, logLabel } = rule;
+  assert.ok(['Allow', 'Drop', 'Reject', 'Pass'].includes(action));
   if (name !== undefined) assert.match(name, /^[^\p{Cc}]{1,253}$/u);
-  for (const list of [from, to, ports, protocols, appliedTo]) assert.notEqual(list?.length, 0);
-  const known = ['name', 'action', 'from', 'to', 'ports', 'protocols', 'appliedTo'];
+  if (logLabel !== undefined) assert.match(logLabel, /^[\w.-]{1,63}$/);
+  if (toServices !== undefined) assert.equal(to ?? ports ?? protocols, undefined);
+  for (const list of [from, to, toServices, ports, protocols, appliedTo]) assert.notEqual(list?.length, 0);
+  const known = [
+    ...['name', 'action', 'from', 'to', 'toServices', 'ports', 'protocols'],
+    ...['enableLogging', 'logLabel', 'appliedTo'],
+  ];
   for (const field of Object.keys(rule)) assert.ok(known.includes(field), field);
   [...(from ?? []), ...(to ?? [])].forEach(checkPeer);
   ports?.forEach(checkPort);
   protocols?.forEach(checkProtocol);
-  appliedTo?.forEach(checkAppliedTo);
 }
 
-function checkAppliedTo(item: AppliedTo): void {
-  assert.deepEqual(Object.keys(item), ['nodeSelector']);
-  checkSelector(item.nodeSelector);
+function checkAppliedTo(item: AppliedTo, apiGroup: ApiGroup, objects: ClusterObjects): void {
+  assert.equal(Object.keys(item).length, 1);
+  if (item.group === undefined) {
+    assert.ok(item.nodeSelector !== undefined);
+    checkSelector(item.nodeSelector);
+    return;
+  }
+  const group = groupOf(objects, apiGroup, item.group);
+  const members = group.spec.childGroups === undefined ? [group] : childrenOf(objects, group);
+  for (const { spec } of members) assert.notEqual(spec.nodeSelector, undefined);
 }
 
 function checkPeer(peer: NetworkPolicyPeer): void {
@@ -69,14 +136,24 @@ function checkPeer(peer: NetworkPolicyPeer): void {
     'namespaceSelector',
     'serviceAccount',
     'namespaceSelector,podSelector',
+    'group',
+    'fqdn',
+    'interfaceGroup',
   ];
   assert.ok(known.includes(kinds), kinds);
   for (const selector of [peer.nodeSelector, peer.podSelector, peer.namespaceSelector]) {
     if (selector !== undefined) checkSelector(selector);
   }
-  const cidr = parseCidr(peer.ipBlock?.cidr ?? '::/0');
+  if (peer.fqdn !== undefined) assert.match(peer.fqdn, /^(\*\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/);
+  const number = peer.interfaceGroup;
+  if (typeof number === 'number') assert.ok(Number.isInteger(number) && inRange(number, 0, 0xffff_ffff));
+  if (peer.ipBlock !== undefined) checkIpBlock(peer.ipBlock);
+}
+
+function checkIpBlock({ cidr: outer, except = [] }: IPBlock): void {
+  const cidr = parseCidr(outer);
   assert.ok(cidr !== null && !cidr.hostBits);
-  for (const text of peer.ipBlock?.except ?? []) {
+  for (const text of except) {
     const hole = parseCidr(text);
     assert.ok(hole !== null && !hole.hostBits && covers(cidr.cidr, hole.cidr));
     assert.ok(hole.cidr.length > cidr.cidr.length);

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import Ajv from 'ajv';
 import fc from 'fast-check';
 import { stringify } from 'yaml';
+import { CLUSTER_GROUP_SCHEMA } from '../../apis/schema/group.ts';
 import { asFields, checkSchema, type JsonSchema } from '../../apis/schema/jsonschema.ts';
 import { CLUSTER_NETWORK_POLICY_SCHEMA } from '../../apis/schema/policy.ts';
 import { TIER_SCHEMA } from '../../apis/schema/tier.ts';
@@ -128,6 +129,12 @@ const oddValue = fc.oneof(
     '__proto__',
     'constructor',
     'Pass',
+    'Audit',
+    'NodePort',
+    'baseline',
+    'all',
+    'web',
+    '*.*.com',
     'In',
     'kube-system',
     '224.0.0.1',
@@ -149,6 +156,8 @@ const mutation = fc.record({
     'endport',
     'group',
     'fqdn',
+    'childGroups',
+    'interfaceGroup',
     'scope',
     'nodeSelector',
     'podSelector',
@@ -209,7 +218,7 @@ describe('fuzzing of manifests', function () {
         ['warning'],
       );
       const counts = Object.values(outcome.objects).map((list) => list.length);
-      assert.deepEqual(counts, [1, 1, 1, 1, 2]);
+      assert.deepEqual(counts, [1, 1, 1, 1, 1, 5, 1, 4]);
     }
   });
 
@@ -271,7 +280,11 @@ describe('fuzzing of manifests', function () {
 
   it('the schema means the same to Ajv', () => {
     const ajv = new Ajv.Ajv({ allErrors: true, strict: false });
-    const kinds = { ClusterNetworkPolicy: CLUSTER_NETWORK_POLICY_SCHEMA, Tier: TIER_SCHEMA };
+    const kinds = {
+      ClusterNetworkPolicy: CLUSTER_NETWORK_POLICY_SCHEMA,
+      ClusterGroup: CLUSTER_GROUP_SCHEMA,
+      Tier: TIER_SCHEMA,
+    };
     const validators = Object.entries(kinds).map(([kind, schema]) => ({
       kind,
       schema,

@@ -21,7 +21,7 @@ function problemsOf({ language, input }: InvalidCase): string[] {
     lastValid: () => undefined,
   });
   const rejected = problems.some(({ severity }) => severity === 'error');
-  const taken = [...objects.policies, ...objects.tiers].map(({ name }) => name);
+  const taken = [...objects.policies, ...objects.groups, ...objects.tiers].map(({ name }) => name);
   // What was taken beside a problem is part of the claim; that nothing was goes without saying.
   const beside = taken.length === 0 || !rejected ? [] : [`taken: ${taken.join(', ')}`];
   return [...problems.map((problem) => formatProblem({ ...problem, file: '' })), ...beside];
