@@ -42,8 +42,13 @@ export interface GroupKeeperOptions {
   readonly clock: Clock;
 }
 
-/** Above this many a list costs less than looking at each. */
-const LOOKED_AT_ALONE = 16;
+/**
+ * So many links are looked at, then set, before the next: in a burst none waits for all. No list then: while links come it starts over again
+ * and again (85 ms for 200 links made in 100 ms; a look at one is 0.2 ms).
+ */
+const LOOKED_AT_ONCE = 32;
+/** The addresses of all interfaces are read again after so long (milliseconds): with 200 interfaces that takes 4 ms. */
+const ADDRESSES_FRESH = 250;
 const RETRY = 1000;
 /** An address is given to an interface after it is made, and no event of links tells: looked at once more after so long (milliseconds). */
 const SECOND_LOOK = 2000;
@@ -68,6 +73,8 @@ export class GroupKeeper {
   readonly #touched = new Set<number>();
   /** By index, the group that the kernel refused to set. */
   readonly #refused = new Map<number, number>();
+  #onNetwork: ReadonlySet<string> = new Set();
+  #addressesRead = Number.NEGATIVE_INFINITY;
   #heldIsSaid = true;
   #mustList = true;
   #isFirst = true;
@@ -228,17 +235,17 @@ export class GroupKeeper {
 
   /** What an event changes while we look stays as the event has it, and is looked at again. */
   async #look(): Promise<void> {
-    const indices = [...this.#suspects];
-    const isList = this.#mustList || indices.length > LOOKED_AT_ALONE;
-    if (!isList && indices.length === 0) return;
-    this.#mustList = false;
-    this.#suspects.clear();
+    const indices = [...this.#suspects].slice(0, LOOKED_AT_ONCE);
     this.#touched.clear();
-    if (isList) {
+    if (this.#mustList) {
+      this.#mustList = false;
+      this.#suspects.clear();
+      this.#addressesRead = Number.NEGATIVE_INFINITY;
       const found = new Map((await this.#options.links.list()).map((link) => [link.index, link]));
       for (const index of this.#table.keys()) if (!found.has(index)) this.#take(index, null);
       for (const [index, link] of found) this.#take(index, link);
     } else {
+      for (const index of indices) this.#suspects.delete(index);
       const found = await Promise.all(indices.map((index) => this.#options.links.get(index)));
       indices.forEach((index, i) => {
         this.#take(index, found[i] ?? null);
@@ -268,10 +275,7 @@ export class GroupKeeper {
 
   #changes(): GroupChange[] {
     const links = [...this.#table.values()];
-    const decisions = this.#options.classify(links, {
-      held: this.#held,
-      onNetwork: this.#options.onNetwork(),
-    });
+    const decisions = this.#options.classify(links, { held: this.#held, onNetwork: this.#addresses() });
     return decisions
       .filter(({ link: { index, group: now }, group }) => now !== group && this.#refused.get(index) !== group)
       .map(toChange);
@@ -282,6 +286,15 @@ export class GroupKeeper {
     for (const { index, group } of [...this.#held.values()]) {
       if (this.#seen.has(index) && this.#table.get(index)?.group !== group) this.#release(index);
     }
+  }
+
+  #addresses(): ReadonlySet<string> {
+    const { clock, onNetwork } = this.#options;
+    if (clock.now() - this.#addressesRead > ADDRESSES_FRESH) {
+      this.#onNetwork = onNetwork();
+      this.#addressesRead = clock.now();
+    }
+    return this.#onNetwork;
   }
 
   async #set(changes: readonly GroupChange[]): Promise<void> {

@@ -114,6 +114,8 @@ kernelSuite('nodewall agent', function () {
     const { status, stderr } = await nodewall(
       'agent',
       '--once',
+      '--config',
+      AGENT_CONFIG,
       '--node',
       'cp-9',
       '--state-dir',
@@ -193,6 +195,8 @@ kernelSuite('nodewall agent', function () {
   it('ends with 1 at start where no file declares its node', async () => {
     const { status, stderr } = await nodewall(
       'agent',
+      '--config',
+      AGENT_CONFIG,
       '--node',
       'cp-9',
       '--state-dir',
@@ -268,6 +272,8 @@ kernelSuite('nodewall agent', function () {
     const { stderr } = await nodewall(
       'agent',
       '--once',
+      '--config',
+      AGENT_CONFIG,
       '--node',
       'cp-2',
       '--state-dir',
