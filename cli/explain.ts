@@ -110,6 +110,12 @@ function verdictText(answer: Explanation): string {
   return `${reasonText(answer)}${audited.length === 0 ? '' : `; audited: ${audited.join(', ')}`}`;
 }
 
+/** Pass decides nothing, but leaves only the baseline tier to ask. */
+function passedText({ considered = [] }: Explanation): string {
+  const passed = considered.find(({ outcome }) => outcome === 'passed');
+  return passed === undefined ? '' : `passed by ${passed.policy}/${passed.rule}; of the baseline tier `;
+}
+
 function reasonText(answer: Explanation): string {
   const verdict = styled(COLOURS[answer.verdict], answer.verdict);
   const by =
@@ -118,7 +124,7 @@ function reasonText(answer: Explanation): string {
     case 'exempt':
       return `${verdict}: exempt (${answer.exemption})`;
     case 'default':
-      return `${verdict}: no rule matched`;
+      return `${verdict}: ${passedText(answer)}no rule matched`;
     case 'rule':
       return `${verdict}: ${by}`;
     case 'failsafe': {
