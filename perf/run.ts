@@ -9,7 +9,9 @@ import { idle } from './benchmarks/idle.ts';
 import { interfaces } from './benchmarks/interfaces.ts';
 import { members } from './benchmarks/members.ts';
 import { memory } from './benchmarks/memory.ts';
+import { names as namesBenchmark } from './benchmarks/names.ts';
 import { rate } from './benchmarks/rate.ts';
+import { record } from './benchmarks/record.ts';
 import { save } from './benchmarks/save.ts';
 import type { Benchmark } from './measure/figure.ts';
 import { describeMachine, load } from './measure/machine.ts';
@@ -24,7 +26,9 @@ const BENCHMARKS: readonly Benchmark[] = [
   members,
   interfaces,
   memory,
+  namesBenchmark,
   rate,
+  record,
   idle,
 ];
 

@@ -13,7 +13,7 @@ import { pause } from '../measure/process.ts';
 import { median } from '../measure/statistics.ts';
 
 /** The last rule in order is the one that lets the client in. */
-const RULE = THOUSAND_RULES.rules - 1;
+export const RULE = THOUSAND_RULES.rules - 1;
 export const CLIENT = '10.100.0.0/24';
 
 /** Both hooks, as nodewall has them. */

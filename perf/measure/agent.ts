@@ -2,7 +2,7 @@ import type { ChildProcessWithoutNullStreams } from 'node:child_process';
 import { join } from 'node:path';
 import { type Namespace, stop } from '../../test/netns/namespace.ts';
 import { NODE_NAME } from '../generate/cluster.ts';
-import { memoryOf, NODEWALL, pause } from './process.ts';
+import { memoryOf, NODEWALL, pause, processorTimeOf } from './process.ts';
 
 /** One line of the agent's log; fields as cli/progress.ts writes them. */
 interface LogLine {
@@ -17,6 +17,8 @@ export interface MeasuredAgent {
   enforced(): readonly LogLine[];
   untilEnforced(count: number): Promise<void>;
   memory(): ReturnType<typeof memoryOf>;
+  /** Processor time of all its threads so far, seconds. */
+  processorTime(): Promise<number>;
   stop(): Promise<void>;
 }
 
@@ -66,6 +68,7 @@ export function startAgent(place: AgentPlace): MeasuredAgent {
       }
     },
     memory: () => memoryOf(child.pid ?? 0),
+    processorTime: () => processorTimeOf(child.pid ?? 0),
     stop: () => stop(child, 'SIGTERM'),
   };
 }
