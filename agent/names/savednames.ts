@@ -24,7 +24,7 @@ export interface SavedNames {
   readonly names: readonly SavedName[];
 }
 
-export const NAMES_FILE = 'names.json';
+export const NAMES_FILE = 'names.jsonl';
 
 /** Sorted by address. */
 export function toSavedName(
@@ -42,17 +42,20 @@ export function toSavedName(
   return { name: entry.name, failing: entry.failing, addresses };
 }
 
-/** One name a line. `offset` is what to add to the clock's time for milliseconds since 1970. */
+/** A line that says when, then one name a line. `offset` is what to add to the clock's time for milliseconds since 1970. */
 export function toNamesText(names: readonly SavedName[], now: number, offset: number): string {
-  const lines = names.map((name) => JSON.stringify(shifted(name, offset)));
-  return `{"saved":${Math.round(now + offset)},"names":[\n${lines.join(',\n')}\n]}\n`;
+  const lines = [{ saved: Math.round(now + offset) }, ...names.map((name) => shifted(name, offset))];
+  return lines.map((line) => `${JSON.stringify(line)}\n`).join('');
 }
 
 /** Times since 1970. What isn't as toNamesText writes it is left out. */
 export function parseNamesText(text: string): SavedNames {
-  const found = JSON.parse(text) as Partial<SavedNames>;
-  const names = Array.isArray(found.names) ? found.names.filter(isSavedName) : [];
-  return { saved: Number(found.saved ?? 0), names };
+  const [first, ...names] = text
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line): unknown => JSON.parse(line));
+  const { saved } = (first ?? {}) as { saved?: unknown };
+  return { saved: typeof saved === 'number' ? saved : 0, names: names.filter(isSavedName) };
 }
 
 /** The names with all times moved. */

@@ -192,6 +192,6 @@ kernelSuite('names', () => {
     const groups = await readFile(`/proc/${node.topology.node.pid}/net/netfilter/nfnetlink_log`, 'utf8');
     assert.doesNotMatch(groups, /^ *7412 /m);
     assert.doesNotMatch(await node.rules(), /7412/);
-    assert(!existsSync(join(node.stateDir, 'names.json')));
+    assert(!existsSync(join(node.stateDir, 'names.jsonl')));
   });
 });
