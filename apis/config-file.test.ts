@@ -115,7 +115,7 @@ dispatch: fast
         'c.yaml:13: failsafe.egress[4].peers: is empty; it must be nodes, any or a list of CIDRs',
         'c.yaml:14: featureGate: unknown field; did you mean featureGates?',
         'c.yaml:15: featureGates.AllAlpha: unknown field; known here: NodeNetworkPolicy',
-        'c.yaml:16: dataplane: auto is not supported yet; use nftables or leave it out',
+        'c.yaml:16: dataplane: auto is not in this version; use nftables or leave it out',
         'c.yaml:17: dispatch: must be indexed or linear, not "fast"',
       ],
     );

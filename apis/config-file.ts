@@ -54,7 +54,7 @@ export function parseConfig(text: string, file: string): ParsedConfig {
 
 function checkConfig(raw: FieldMap, found: Findings): void {
   if (raw.dataplane === 'iptables' || raw.dataplane === 'auto') {
-    found.error(['dataplane'], `${raw.dataplane} is not supported yet; use nftables or leave it out`);
+    found.error(['dataplane'], `${raw.dataplane} is not in this version; use nftables or leave it out`);
   }
   checkInterfaceGroups(asFields(raw.interfaceGroups) ?? {}, found);
   checkSettings(raw, found);

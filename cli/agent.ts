@@ -11,7 +11,7 @@ import { untilStopped } from './stopped.ts';
 /** Checks the options, takes the lock, and runs the agent until it is told to stop. Rules stay. */
 export async function agentCommand(options: AgentOptions): Promise<ExitStatus> {
   if (options.controller !== undefined) {
-    throw new CommandError(EXIT.usage, '--controller is not supported yet; use --manifests DIR');
+    throw new CommandError(EXIT.usage, '--controller: this version has no controller to follow; use --manifests DIR');
   }
   const { manifests } = options;
   if (manifests === undefined) throw new CommandError(EXIT.usage, 'give --manifests DIR');

@@ -151,7 +151,7 @@ function addAgent(program: Command, done: Done): void {
         .choices(['error', 'warn', 'info', 'debug'])
         .default('info'),
     )
-    .addOption(new Option('--controller <url>', 'the controller of a cluster (not supported yet)'))
+    .addOption(new Option('--controller <url>', 'the controller of a cluster (not in this version)'))
     .addOption(new Option('--token-file <file>', 'with --controller').hideHelp())
     .addOption(new Option('--ca-file <file>', 'with --controller').hideHelp())
     .addHelpText('after', example('nodewall agent --manifests /etc/nodewall/manifests --node cp-1'))
@@ -220,6 +220,9 @@ function addLog(program: Command, done: Done): void {
     .addOption(new Option('--tier <name>', 'of policies in this tier'))
     .addOption(new Option('--verdict <verdict>', 'Allow, Drop, Reject or Pass'))
     .addOption(new Option('--audit', 'only where nothing was enforced'))
+    .addOption(
+      new Option('--deciding', 'without what an earlier Audit rule of the same policy would have decided'),
+    )
     .addOption(new Option('--direction <direction>', 'ingress or egress').choices(['ingress', 'egress']))
     .addOption(new Option('--src <cidr>', 'from this address or CIDR'))
     .addOption(new Option('--dst <cidr>', 'to this address or CIDR'))
@@ -284,7 +287,7 @@ function addDump(program: Command, done: Done): void {
 function addController(program: Command): void {
   program
     .command('controller')
-    .description('The controller of a cluster (not supported yet).')
+    .description('The controller of a cluster (not in this version).')
     .allowUnknownOption()
     .allowExcessArguments()
     .addHelpText(
@@ -294,7 +297,7 @@ function addController(program: Command): void {
     .action(() => {
       throw new CommandError(
         EXIT.usage,
-        'the controller is not supported yet; run the stand-alone agent: nodewall agent --manifests DIR --node NAME',
+        'this version has no controller; run the stand-alone agent: nodewall agent --manifests DIR --node NAME',
       );
     });
 }

@@ -73,10 +73,10 @@ const WRONG: readonly (readonly [args: readonly string[], message: RegExp])[] = 
   ],
   [
     ['agent', '--controller', 'https://c:1', '--node', 'n', '--token-file', 't', '--ca-file', 'c'],
-    /--controller is not supported yet/,
+    /--controller: this version has no controller/,
   ],
-  [['controller'], /the controller is not supported yet/],
-  [['controller', '--kubeconfig', 'x', '--listen', ':1', '--webhook-listen', ':2'], /not supported yet/],
+  [['controller'], /this version has no controller/],
+  [['controller', '--kubeconfig', 'x', '--listen', ':1', '--webhook-listen', ':2'], /this version has no controller/],
   [['dump', 'nothing'], /unknown command/],
   [['dump', 'wire', ...FLAGSHIP], /--node/],
 ];
