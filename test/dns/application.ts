@@ -5,7 +5,8 @@
 import { Resolver } from 'node:dns/promises';
 import { connect, isIP } from 'node:net';
 
-const PATIENCE = 3_500;
+/** Beyond TCP's first retry, which comes after a second. */
+const PATIENCE = 2_200;
 const [port = '80', name = '', server = ''] = process.argv.slice(2);
 
 async function addressOf(): Promise<string> {
