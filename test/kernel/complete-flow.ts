@@ -18,7 +18,7 @@ export interface PartialFlow {
 }
 
 /**
- * The nearest flow that the topology can carry; undefined when there is none (mixed families, NodePort, …). What is
+ * The nearest flow that the topology can carry; undefined when there is none (mixed families, NodePort without ports, …). What is
  * absent is chosen by `index`; an address nobody has is replaced by one that somebody has.
  */
 export function toCompleteFlow(flow: PartialFlow, plan: AddressPlan, index: number): Flow | undefined {

@@ -51,13 +51,6 @@ export interface RunningAgent {
   end(signal: 'SIGTERM' | 'SIGKILL'): Promise<void>;
 }
 
-/** Nothing of the machine's own. */
-const OWN_FILES = { interfaceGroupFile: '' };
-/** The clients' interfaces are veths too: the agent would take them all for pods'. */
-const PLANNED_GROUPS = {
-  interfaceGroups: { pods: { group: 8, match: [] }, clusternet: { group: 9, match: [] } },
-};
-
 export async function createEnforcedNode(plan: AddressPlan = addressPlan()): Promise<EnforcedNode> {
   const topology = await createTopology(plan);
   const folder = await mkdtemp(join(tmpdir(), 'nodewall-kernel-'));
@@ -66,11 +59,6 @@ export async function createEnforcedNode(plan: AddressPlan = addressPlan()): Pro
   await mkdir(manifests);
   const agents = new Set<RunningAgent>();
   const common = ['agent', '--manifests', manifests, '--node', NODE_NAME, '--state-dir', stateDir];
-  const defaults = join(folder, 'defaults.yaml');
-  const settings = plan.clientAddresses.length === 0 ? OWN_FILES : { ...OWN_FILES, ...PLANNED_GROUPS };
-  await writeFile(defaults, JSON.stringify(settings)); // JSON is YAML
-  const configured = (options: readonly string[]) =>
-    options.includes('--config') ? options : ['--config', defaults, ...options];
   common.push('--config', AGENT_CONFIG);
 
   async function rules(): Promise<string> {
@@ -102,11 +90,20 @@ export async function createEnforcedNode(plan: AddressPlan = addressPlan()): Pro
       return ['--config', path];
     },
     remove: (name) => rm(join(manifests, name)),
-    once: (...options) => topology.node.run([NODEWALL, ...common, '--once', ...configured(options)]),
+    once: (...options) => topology.node.run([NODEWALL, ...common, '--once', ...options]),
     start(...options) {
-      const agent = toRunningAgent(topology.node.spawn([NODEWALL, ...common, ...configured(options)]));
+      const agent = toRunningAgent(topology.node.spawn([NODEWALL, ...common, ...options]));
       agents.add(agent);
       return agent;
+    },
+    async load(names, ...options) {
+      const path = join(folder, 'names.yaml');
+      await writeFile(path, JSON.stringify(names)); // JSON is YAML
+      const inputs = ['--manifests', manifests, '--node', NODE_NAME, '--names', path];
+      const compiled = await topology.node.run([NODEWALL, 'compile', ...inputs, '-o', 'nft', ...options]);
+      const stdin = `table inet nodewall\ndelete table inet nodewall\n${compiled.stdout}`;
+      await topology.node.run(['nft', '-f', '-'], { stdin });
+      return compiled;
     },
     cleanup: () =>
       topology.node.run([NODEWALL, 'cleanup', '--state-dir', stateDir, '--config', AGENT_CONFIG]),
@@ -129,7 +126,9 @@ export async function createEnforcedNode(plan: AddressPlan = addressPlan()): Pro
 }
 
 interface RawConfig {
+  readonly [key: string]: unknown;
   readonly interfaceGroups?: Readonly<Record<string, number | object>>;
+  readonly log?: object;
 }
 
 /** What agent.yaml says, unless the configuration says otherwise: a namespace's links to clients are no pods. */

@@ -44,7 +44,8 @@ export function unsendable(flow: Flow): string | undefined {
     return `protocol ${protocol} is an IPv6 extension header`;
   if ([6, 17, 132].includes(protocol) && flow.dstPort === undefined) return 'no destination port';
   if (isIcmp(flow) && flow.icmpType === undefined) return 'no ICMP type';
-  if (flow.traffic === 'NodePort') return 'NodePort flows need a pod behind the node';
+  if (flow.traffic === 'NodePort' && (flow.direction === 'egress' || ![6, 17, 132].includes(protocol)))
+    return 'NAT makes a NodePort flow of ingress with ports only';
   return undefined;
 }
 

@@ -2,6 +2,7 @@
  * The observer's own nft table in the node namespace, `inet nwprobe`: later in the hooks than any firewall chain, it sees
  * what the firewall accepted. `drop` is final at once, so a packet that gets here was let through by every earlier chain.
  */
+import type { AddressPair } from '../netns/address-plan.ts';
 import type { Namespace } from '../netns/namespace.ts';
 
 /** nodewall's chains are at filter (0) and below 100; 200 is after every one of them. */
@@ -21,6 +22,19 @@ export function recorderTable(group: number): string {
     tcp flags & rst == rst ${log('answer')}
     icmp type destination-unreachable ${log('answer')}
     icmpv6 type destination-unreachable ${log('answer')}
+  }
+}
+`;
+}
+
+/** Hands whatever clients open, to any port, to one port of a pod: what makes NodePort traffic of it. */
+export function natTable(pod: AddressPair, port: number): string {
+  const to = 'meta l4proto { tcp, udp, sctp } dnat';
+  return `table inet nwnat {
+  chain prerouting {
+    type nat hook prerouting priority dstnat
+    meta nfproto ipv4 ${to} ip to ${pod.v4}:${port}
+    meta nfproto ipv6 ${to} ip6 to [${pod.v6}]:${port}
   }
 }
 `;

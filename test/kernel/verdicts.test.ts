@@ -90,6 +90,36 @@ kernelSuite('verdict observation', () => {
     assert.deepEqual(await observe(topology, flows), ['Allow', 'Drop', 'Drop', 'Allow']);
   });
 
+  it('NodePort flows are those that NAT hands to a pod, by the port before it; others are left alone', async () => {
+    const [node] = topology.plan.nodeAddresses;
+    const client = topology.plan.clientAddresses.find((one) => one.client === 1);
+    assert(node && client);
+    // nft 1.0.6 knows the key's type only beside a protocol.
+    const byPort = ['tcp', 'udp', 'sctp'].map(
+      (protocol) =>
+        `ct status dnat meta l4proto ${protocol} ct original proto-dst vmap { 81 : drop, 82 : jump refuse };`,
+    );
+    const stdin = `table inet nodewall\ndelete table inet nodewall\ntable inet nodewall {
+  chain prerouting { type filter hook prerouting priority -90; ${byPort.join(' ')} }
+  chain refuse { meta l4proto tcp reject with tcp reset; reject with icmpx type admin-prohibited; }
+}\n`;
+    await topology.node.run(['nft', '-f', '-'], { stdin });
+    const expected: Verdict[] = [];
+    const flows = FAMILIES.flatMap((family) =>
+      (['tcp', 'udp', 'sctp'] as const).flatMap((protocol) =>
+        [80, 81, 82].flatMap((dstPort) =>
+          (['NodePort', 'Host'] as const).map((traffic): Flow => {
+            const judged = ({ 81: 'Drop', 82: 'Reject' } as const)[dstPort];
+            expected.push(traffic === 'NodePort' && judged ? judged : 'Allow');
+            const ends = { src: client[family], dst: node[family] };
+            return { direction: 'ingress', ...ends, protocol, dstPort, traffic };
+          }),
+        ),
+      ),
+    );
+    assertSame(flows, await observe(topology, flows), expected);
+  });
+
   it('tells 1,000 flows apart in a few seconds', async () => {
     await loadFirewall(
       topology,

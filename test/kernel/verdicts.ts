@@ -4,15 +4,17 @@
  * Each flow is one real packet that opens a connection, marked with a number that answers carry back. Allow: the packet
  * passed the observer's table, which is later than the firewall (nwprobe.ts). Reject: it didn't, and the node made a TCP
  * reset or an ICMP administratively-prohibited for it. Drop: neither. That a closed port answers with a reset too, or
- * that nobody answers an accepted packet, doesn't matter.
+ * that nobody answers an accepted packet, doesn't matter. NodePort flows come after the others, behind a table that
+ * hands them all to a pod; those are accepted that are forwarded.
  */
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
+import type { AddressPair } from '../netns/address-plan.ts';
 import type { Namespace } from '../netns/namespace.ts';
 import { CLIENT_INTERFACE, type Topology } from '../netns/topology.ts';
 import { probeProgram } from '../probe/probe.ts';
 import { type Flow, isIcmp, isMulticast, protocolNumber, unsendable, type Verdict } from './flow.ts';
-import { deleteTable, loadTable, recorderTable } from './nwprobe.ts';
+import { deleteTable, loadTable, natTable, recorderTable } from './nwprobe.ts';
 
 export interface Observation {
   readonly flow: Flow;
@@ -28,7 +30,12 @@ export interface Observation {
 export interface ObserveOptions {
   /** Milliseconds to wait for answers after the last packet of a round; default 150. */
   readonly wait?: number;
+  /** The pod that NodePort flows end at; default the first client address of the group `pods`, or the first of all. */
+  readonly pod?: AddressPair;
 }
+
+/** A port that nothing listens on, and rules hardly name: what they name is the port before NAT. */
+const POD_PORT = 9;
 
 const NFLOG_GROUP = 7077;
 
@@ -63,11 +70,19 @@ export async function observeDetails(
   const results = new Map<number, Observation>();
   await loadTable(topology.node, 'nwprobe', recorderTable(NFLOG_GROUP));
   try {
-    for (const round of toRounds([...packets.values()])) {
-      for (const [id, observation] of await runRound(topology, round, options.wait ?? 150)) {
-        results.set(id, observation);
+    const { NodePort = [], Host = [] } = Object.groupBy(
+      packets.values(),
+      ({ flow }) => flow.traffic ?? 'Host',
+    );
+    const run = async (some: readonly Packet[]): Promise<void> => {
+      for (const round of toRounds(some)) {
+        for (const [id, observation] of await runRound(topology, round, options.wait ?? 150)) {
+          results.set(id, observation);
+        }
       }
-    }
+    };
+    await run(Host);
+    if (NodePort.length > 0) await behindNat(topology, options.pod, () => run(NodePort));
   } finally {
     await deleteTable(topology.node, 'nwprobe');
   }
@@ -76,6 +91,22 @@ export async function observeDetails(
     if (result === undefined) throw new Error(`no result for ${JSON.stringify(flow)}`);
     return { ...result, flow };
   });
+}
+
+async function behindNat(
+  topology: Topology,
+  pod: AddressPair | undefined,
+  run: () => Promise<void>,
+): Promise<void> {
+  const { node, plan } = topology;
+  const to = pod ?? plan.clientAddresses.find(({ group }) => group === 8) ?? plan.clientAddresses[0];
+  if (to === undefined) throw new Error('no client that could be a pod');
+  await loadTable(node, 'nwnat', natTable(to, POD_PORT));
+  try {
+    await run();
+  } finally {
+    await deleteTable(node, 'nwnat');
+  }
 }
 
 /** What `probe send` reads, and where from. */
@@ -177,10 +208,11 @@ async function runRound(topology: Topology, packets: readonly Packet[], wait: nu
   const refused = new Set<number>();
   const byId = new Map(packets.map((packet) => [packet.id, packet]));
   for (const sight of sights) {
-    const ingress = byId.get(sight.id)?.flow.direction === 'ingress';
+    const flow = byId.get(sight.id)?.flow;
+    const end = flow?.traffic === 'NodePort' ? 'forward' : flow?.direction === 'ingress' ? 'in' : 'out';
     if (sight.at === 'answer') {
       if (isRefusal(sight)) refused.add(sight.id);
-    } else if (sight.kind === 'probe' && (sight.at === 'out') !== ingress) {
+    } else if (sight.kind === 'probe' && sight.at === end) {
       accepted.add(sight.id);
     }
   }
