@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { type Address, formatAddress, parseAddress, parseCidr } from './address.ts';
+import { type Address, formatAddress, parseAddress, parseCidr, WIDTH } from './address.ts';
 import {
   addAddresses,
   coversFamily,
@@ -138,7 +138,7 @@ describe('memberset', () => {
         const text = (n: number) =>
           formatAddress({ family, value: (family === 4 ? 1n << 31n : 1n << 127n) + BigInt(n) });
         const pack = (list: number[]) => toMemberSet([], list.map(text))[family === 4 ? 'v4' : 'v6'].singles;
-        const { added, removed } = diffSingles(family, pack(before), pack(after));
+        const { added, removed } = diffSingles(WIDTH[family], pack(before), pack(after));
         assert.deepEqual(Buffer.from(added), Buffer.from(pack(after.filter((n) => !before.includes(n)))));
         assert.deepEqual(Buffer.from(removed), Buffer.from(pack(before.filter((n) => !after.includes(n)))));
       }),
