@@ -30,8 +30,9 @@ inNamespace(import.meta.filename, () => {
   afterEach(() => {
     const names = [...ip('-o', 'link').matchAll(/^\d+: ([^:@]+)[:@]/gm)].map(([, name]) => name ?? '');
     const commands = names.filter((name) => name !== 'lo').map((name) => `link set ${name} group 99`);
-    ipBatch(commands);
-    if (commands.length > 0) ip('link', 'del', 'group', '99'); // one by one takes 10 ms each
+    // Some may be going already, with the namespace of their peer.
+    spawnSync('ip', ['-force', '-b', '-'], { input: commands.join('\n') });
+    spawnSync('ip', ['link', 'del', 'group', '99']); // one by one takes 10 ms each
   });
 
   describe('LinkSocket', () => {
