@@ -9,6 +9,7 @@ export interface RecordFilter {
   readonly tier?: string;
   readonly verdict?: string;
   readonly audit?: boolean;
+  readonly deciding?: boolean;
   readonly direction?: string;
   readonly src?: Cidr;
   readonly dst?: Cidr;
@@ -62,6 +63,7 @@ export function matches(record: ReadRecord, filter: RecordFilter): boolean {
   return (
     SAME.every((key) => filter[key] === undefined || same(record[key], filter[key])) &&
     (filter.audit !== true || record.audit === true) &&
+    (filter.deciding !== true || record.after === undefined) &&
     (filter.port === undefined || [record.dstPort, record.originalDstPort].includes(filter.port)) &&
     isWithin(record.src, filter.src) &&
     (isWithin(record.dst, filter.dst) || isWithin(record.originalDst, filter.dst)) &&

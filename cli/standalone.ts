@@ -88,7 +88,11 @@ export async function runStandalone(parts: Parts): Promise<ExitStatus> {
   const stopWatching = once ? async () => {} : watchKernel({ reconciler, enforcer, log });
   await records.start();
   const remembered = await saved.readManifests();
-  const source = fileSource(manifests, { remembered, failsafe: config.failsafe.ingress });
+  const source = fileSource(manifests, {
+    remembered,
+    failsafe: config.failsafe.ingress,
+    interfaceGroups: Object.keys(config.interfaceGroups),
+  });
   const compile = compiler();
 
   function deliver(snapshot: Snapshot): void {
