@@ -53,11 +53,12 @@ export function settle<T extends Remembered['object']>(
       { file: placed.file, object: placed.object, placed },
     ]),
   );
-  for (const { object, problem } of check(merged.placed.map((placed) => placed.object))) {
+  const places = new Map(merged.placed.map((placed) => [placed.object, placed]));
+  for (const { object, problem } of check([...places.keys()])) {
     const identity = identityOf(object);
-    const place = inForce.get(identity)?.placed;
+    const place = places.get(object);
     problems.push(toLoadProblem(object, problem, place));
-    doubtful.set(identity, place?.file ?? doubtful.get(identity) ?? '');
+    doubtful.set(identity, place?.file ?? '');
     inForce.delete(identity);
   }
   const halves = known.filter((content) => isPerhapsHalf(content, memory)).map(({ file }) => file);
