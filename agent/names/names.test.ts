@@ -163,6 +163,7 @@ describe('watchNames', () => {
     await first.pass(1000);
     // A kill -9 now loses nothing.
     const second = await watched({}, first.disk, 3_600_000);
+    second.want('*.b.test');
     second.want('a.test', '*.b.test');
     assert.deepEqual(second.names.table.addresses('a.test'), ['192.0.2.1']);
     assert.deepEqual(second.names.table.addresses('*.b.test'), ['192.0.2.2']);

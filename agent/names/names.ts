@@ -136,7 +136,8 @@ export async function watchNames(parts: NamesParts): Promise<WatchedNames> {
       wanted = text;
       table.want(peers);
       table.fromSaved(saved, clock.now());
-      saved = [];
+      // The rest may be wanted by what comes next: at a start, the last good state is followed by the manifests.
+      saved = saved.filter(({ name }) => !table.wants(name));
       // Whoever wants other names looks at the table next.
       table.takeChange();
       saver.request('changed');
