@@ -59,6 +59,14 @@ export interface Cluster {
   close(): Promise<void>;
 }
 
+/** No Services at all. */
+export const NO_NAT: Shape = {
+  name: 'no NAT',
+  kinds: [],
+  missing: async () => undefined,
+  install: async () => {},
+};
+
 /** A cluster in which `shape` passes on what its kinds of Services and ports promise. */
 export async function createCluster(shape: Shape): Promise<Cluster> {
   const node = await createEnforcedNode(PLAN);
@@ -89,6 +97,7 @@ export async function createCluster(shape: Shape): Promise<Cluster> {
       [remote, PODS.remote],
       [host, NODE],
       [outside, FRIEND],
+      [outside, STRANGER],
     ];
     await Promise.all(
       listeners.flatMap(([who, { v4, v6 }]) => [v4, v6].map((one) => who.listen(one, [POD_PORT]))),

@@ -10,7 +10,6 @@ export function kubeProxyIptables(iptables: Iptables): Shape {
   return {
     name: `kube-proxy, iptables-${iptables}`,
     kinds: ['nodePort', 'loadBalancer', 'externalIP'],
-    hasClusterIPs: true,
     missing: () => missing(iptables),
     install: restore(iptables, kubeProxyTables),
   };
@@ -20,7 +19,6 @@ export function portmapIptables(iptables: Iptables): Shape {
   return {
     name: `portmap, iptables-${iptables}`,
     kinds: ['hostPort', 'hostPortOfAddress'],
-    hasClusterIPs: false,
     missing: () => missing(iptables),
     install: restore(iptables, portmapTable),
   };

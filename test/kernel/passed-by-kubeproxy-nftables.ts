@@ -4,7 +4,6 @@ import { endpoint, FAMILIES, type Family, type Shape, type Surroundings, type Wa
 export const kubeProxyNftables: Shape = {
   name: 'kube-proxy, nftables',
   kinds: ['nodePort', 'loadBalancer', 'externalIP'],
-  hasClusterIPs: true,
   missing: async () => undefined,
   async install(node, ways, surroundings) {
     const tables = FAMILIES.map((family) =>

@@ -4,7 +4,6 @@ import { endpoint, FAMILIES, type Family, type Shape, type Surroundings, type Wa
 export const portmapNftables: Shape = {
   name: 'portmap, nftables',
   kinds: ['hostPort', 'hostPortOfAddress'],
-  hasClusterIPs: false,
   missing: async () => undefined,
   async install(node, ways, surroundings) {
     const tables = FAMILIES.map((family) =>

@@ -35,8 +35,6 @@ export interface Surroundings {
 export interface Shape {
   readonly name: string;
   readonly kinds: readonly Kind[];
-  /** Whether pods and the node itself reach the cluster IPs. */
-  readonly hasClusterIPs: boolean;
   /** What this machine lacks for it; undefined when nothing. */
   missing(): Promise<string | undefined>;
   install(node: Namespace, ways: readonly Way[], surroundings: Surroundings): Promise<void>;
