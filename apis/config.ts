@@ -40,6 +40,8 @@ export interface NamesConfig {
   readonly stale: number;
   /** Whether the DNS answers that the node receives are read too; wildcards need it. */
   readonly learn: boolean;
+  /** Only answers from these (CIDRs) are read; empty is any. Where destination NAT leads to the server, it is the address behind it. */
+  readonly learnFrom: readonly string[];
   /** NFLOG group that the copies of DNS answers come by. */
   readonly group: number;
 }
@@ -110,6 +112,7 @@ export const DEFAULT_CONFIG: Config = {
     keep: 300,
     stale: 86_400,
     learn: true,
+    learnFrom: [],
     group: 7412,
   },
   log: { file: '', maxBytes: 10 * 1024 * 1024, maxFiles: 5, rate: 100, burst: 200, group: 7411 },

@@ -4,12 +4,7 @@ import type { CompiledRule, ServiceMember } from './compiled.ts';
  * Stage 3's values: what a node is told, one JSON document a line. A snapshot is a `node` message, every AddressSet and ServiceSet before
  * the rules that name it, and a `bookmark`, before which a receiver acts on nothing. The same lines are the agent's last-good state on disk.
  */
-export type Message =
-  | NodeMessage
-  | AddressSetMessage
-  | ServiceSetMessage
-  | RuleMessage
-  | BookmarkMessage;
+export type Message = NodeMessage | AddressSetMessage | ServiceSetMessage | RuleMessage | BookmarkMessage;
 
 export interface NodeMessage {
   readonly type: 'node';

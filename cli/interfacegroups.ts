@@ -14,7 +14,7 @@ import { type StateFile, stateFile } from '../agent/receive/statefile.ts';
 import type { Config } from '../apis/config.ts';
 import type { AgentOptions } from './agentoptions.ts';
 import { loadAddon } from './kernel.ts';
-import { saver } from './lastgood.ts';
+import { savedNodeAddresses, saver } from './lastgood.ts';
 import type { Log } from './log.ts';
 
 /** For what no event tells: addresses, groups set on links that are down (milliseconds). */
@@ -28,6 +28,8 @@ export interface InterfaceGroups {
   /** Of an interface that is there, or was a while ago. */
   nameOf(index: number): string | null;
   groupOf(index: number): number | null;
+  /** Addresses of the Node object: an interface that has one is how the node itself is attached, and no pod's. */
+  nodeHas(addresses: readonly string[]): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -52,13 +54,14 @@ export async function keepInterfaceGroups({ options, config, log }: Parts): Prom
   const { LinkMonitor, LinkSocket } = await loadAddon();
   const saved = saver<readonly Held[]>(heldFile(stateDir), (held) => JSON.stringify(held), log);
   const remembered = toHeld(await saved.read((text) => JSON.parse(text)));
+  let declared = await savedNodeAddresses(stateDir);
   try {
     const links = new LinkSocket();
     const keeper = new GroupKeeper({
       links,
       classify: classifier(config),
       remembered,
-      onNetwork: () => interfacesOnNetworks(networkInterfaces()),
+      onNetwork: () => interfacesOnNetworks(networkInterfaces(), declared),
       events: reports({ node, config, log, held: saved.save }),
       clock,
     });
@@ -70,6 +73,11 @@ export async function keepInterfaceGroups({ options, config, log }: Parts): Prom
     return {
       nameOf: (index) => keeper.nameOf(index),
       groupOf: (index) => keeper.groupOf(index),
+      async nodeHas(addresses) {
+        if (declared?.join() === addresses.join()) return;
+        declared = addresses;
+        await keeper.lookAtAll();
+      },
       async close() {
         clearInterval(interval);
         await monitor?.close();
@@ -83,7 +91,7 @@ export async function keepInterfaceGroups({ options, config, log }: Parts): Prom
       node,
       error: (error as Error).message,
     });
-    return { nameOf: () => null, groupOf: () => null, close: saved.flush };
+    return { nameOf: () => null, groupOf: () => null, nodeHas: async () => undefined, close: saved.flush };
   }
 }
 

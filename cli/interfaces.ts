@@ -7,6 +7,7 @@ import type { Config } from '../apis/config.ts';
 import { CommandError, EXIT, type ExitStatus } from './exit.ts';
 import { heldFile } from './interfacegroups.ts';
 import { loadAddon } from './kernel.ts';
+import { savedNodeAddresses } from './lastgood.ts';
 import { loadConfig } from './load.ts';
 import { json, print, table } from './output.ts';
 
@@ -20,7 +21,8 @@ interface InterfacesOptions {
 export async function interfaces(options: InterfacesOptions): Promise<ExitStatus> {
   const config = await loadConfig(options.config);
   const links = await listLinks();
-  const onNetwork = interfacesOnNetworks(networkInterfaces());
+  const declared = await savedNodeAddresses(options.stateDir);
+  const onNetwork = interfacesOnNetworks(networkInterfaces(), declared);
   const held = (await readHeld(options.stateDir)) ?? presumed(links, config, onNetwork);
   const decisions = classifier(config)(links, {
     held: new Map(held.map((one) => [one.index, one])),

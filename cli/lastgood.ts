@@ -24,7 +24,7 @@ interface LastGoodOptions {
  */
 export function lastGood({ stateDir, node, manifests: paths, log }: LastGoodOptions) {
   const origin = JSON.stringify(paths.map((path) => resolve(path)));
-  const state = saver<NodeState>(stateFile(stateDir, 'node-state.jsonl'), stateText, log);
+  const state = saver<NodeState>(stateFile(stateDir, STATE_FILE), stateText, log);
   const manifests = saver<object>(
     stateFile(stateDir, 'manifests.json'),
     (value) => JSON.stringify(value),
@@ -59,6 +59,21 @@ export function lastGood({ stateDir, node, manifests: paths, log }: LastGoodOpti
 }
 
 type Digests = Readonly<Record<string, string>>;
+
+/** The addresses of the Node object that an agent of this state directory last knew; null where there was none, or it can't be read. */
+export async function savedNodeAddresses(stateDir: string): Promise<readonly string[] | null> {
+  try {
+    const text = await stateFile(stateDir, STATE_FILE).read();
+    const [first = ''] = text?.split('\n', 1) ?? [];
+    const message = first === '' ? null : (JSON.parse(first) as Message);
+    return message?.type === 'node' ? message.addresses : null;
+  } catch {
+    // Whoever needs the state itself says why it can't be read.
+    return null;
+  }
+}
+
+const STATE_FILE = 'node-state.jsonl';
 
 /** What is in node-state.jsonl. */
 export function toNodeState(text: string): NodeState {

@@ -2,7 +2,7 @@ import { type Clock, type Enforced, Enforcer, type EnforcerEvents } from '../age
 import type { Kernel } from '../agent/apply/kernel.ts';
 import { NodeRuleReconciler } from '../agent/apply/reconciler.ts';
 import { changesStructure } from '../agent/apply/transaction.ts';
-import type { Interfaces } from '../agent/record/reader.ts';
+import type { NodeState } from '../apis/compiled.ts';
 import type { Config } from '../apis/config.ts';
 import { compiler } from '../controller/compile/compile.ts';
 import { nodeView } from '../controller/publish/nodeview.ts';
@@ -10,6 +10,7 @@ import { fileSource } from '../controller/watch/filesource.ts';
 import type { Snapshot } from '../controller/watch/source.ts';
 import type { AgentOptions } from './agentoptions.ts';
 import { CommandError, EXIT, type ExitStatus } from './exit.ts';
+import type { InterfaceGroups } from './interfacegroups.ts';
 import { lastGood } from './lastgood.ts';
 import { hasErrors } from './load.ts';
 import type { Log } from './log.ts';
@@ -25,8 +26,7 @@ interface Parts {
   readonly config: Config;
   readonly log: Log;
   readonly kernel: Kernel;
-  /** For the record. */
-  readonly interfaces: Interfaces;
+  readonly interfaces: InterfaceGroups;
 }
 
 /** What has come of it so far. */
@@ -95,6 +95,12 @@ export async function runStandalone(parts: Parts): Promise<ExitStatus> {
   });
   const compile = compiler();
 
+  let grouped: Promise<void> = Promise.resolve();
+  function submit(state: NodeState): void {
+    grouped = interfaces.nodeHas(state.nodeAddresses);
+    names.submit(state);
+  }
+
   function deliver(snapshot: Snapshot): void {
     outcome.snapshot = snapshot;
     reports.problems(snapshot);
@@ -105,7 +111,7 @@ export async function runStandalone(parts: Parts): Promise<ExitStatus> {
       reports.undeclared();
       return;
     }
-    names.submit(nodeView(compiled, node));
+    submit(nodeView(compiled, node));
     saved.manifests(source.remember());
   }
 
@@ -113,7 +119,7 @@ export async function runStandalone(parts: Parts): Promise<ExitStatus> {
     const state = await saved.readState();
     // The manifests may have come meanwhile: what they hold is newer.
     const isNeeded = !outcome.snapshot?.complete || !outcome.declared;
-    if (state !== null && isNeeded) names.submit(state);
+    if (state !== null && isNeeded) submit(state);
     return state !== null;
   }
 
@@ -129,6 +135,7 @@ export async function runStandalone(parts: Parts): Promise<ExitStatus> {
     // The machine may have just started: then what it had is better than nothing.
     else if (!outcome.declared && !(await reconciler.holdsTable())) await enforceLastGood();
     if (once || !outcome.declared) {
+      await grouped;
       await names.idle();
       await enforcer.idle();
       return onceStatus(outcome, options);

@@ -15,7 +15,7 @@ export type Reason =
   | { readonly kind: 'match'; readonly match: string; readonly preset: string | null }
   /** Its group was set by somebody else, and is respected. */
   | { readonly kind: 'foreign' }
-  /** It looks like a pod's, but the node itself is attached to a network by it. */
+  /** It looks like a pod's, but the node itself is attached by it. */
   | { readonly kind: 'own'; readonly by: 'name' | 'address' }
   | { readonly kind: 'none' };
 
@@ -97,7 +97,7 @@ export function reasonText(reason: Reason): string {
     case 'own':
       return reason.by === 'name'
         ? "no group: named like a machine's own, host traffic"
-        : "no group: has the node's address in a network, host traffic";
+        : "no group: has the node's own address, host traffic";
     case 'none':
       return "no group: host traffic, exemptions don't apply";
     case 'match':
@@ -170,7 +170,7 @@ function isPodBridge({ kind, index }: Link, { ports, onNetwork }: Around): boole
 
 /**
  * Where the node itself is a container (kind, k3d, LXC, nspawn), its way to the world is a veth with the other end in another namespace, just as a pod's
- * is from here. It must never be exempt: it has a machine's name (eth0, enp5s0; nspawn: host0), or an address in a network.
+ * is from here. It must never be exempt: it has a machine's name (eth0, enp5s0; nspawn: host0), or an address of the Node object.
  */
 function isOwn(link: Link, onNetwork: ReadonlySet<string>): boolean {
   return OWN_NAME.test(link.name) || onNetwork.has(link.name);

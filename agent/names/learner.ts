@@ -1,3 +1,4 @@
+import { hasMember, type MemberSet } from '../../apis/memberset.ts';
 import type { Clock } from '../apply/enforcer.ts';
 import { addressesFor, MAX_RECORDS } from './answer.ts';
 import type { AddressRecord } from './nameentry.ts';
@@ -10,7 +11,7 @@ export interface LearnerCounts {
   packets: number;
   /** Answers that addresses were learnt from. */
   learnt: number;
-  /** Answers that are of no use: names that nobody names, failures, other types. */
+  /** Answers that are of no use: names that nobody names, failures, other types, servers that don't count. */
   ignored: number;
   /** No DNS answer, or one that can't be read. */
   garbage: number;
@@ -24,6 +25,8 @@ export interface LearnerCounts {
 
 export interface LearnerParts {
   readonly clock: Clock;
+  /** Whose answers count; null is anybody's. */
+  readonly from: MemberSet | null;
   /** Whether a policy stands for the name. */
   wants(name: string): boolean;
   learnt(name: string, records: readonly AddressRecord[]): void;
@@ -34,7 +37,7 @@ const PACKETS_A_SECOND = 10_000;
 const RECORDS_A_SECOND = 20 * MAX_RECORDS;
 
 /** Reads copies of DNS answers, from the IP header on. Never throws; a flood costs no more than so much a second. */
-export function learner({ clock, wants, learnt }: LearnerParts) {
+export function learner({ clock, from, wants, learnt }: LearnerParts) {
   const counts: LearnerCounts = {
     packets: 0,
     learnt: 0,
@@ -56,6 +59,7 @@ export function learner({ clock, wants, learnt }: LearnerParts) {
     if (budget.packets-- <= 0) return 'skipped';
     const opened = udpPayload(packet);
     if (opened.kind !== 'payload') return opened.kind;
+    if (from !== null && !hasMember(from, opened.source)) return 'ignored';
     const question = questionOf(opened.payload);
     if (question === 'garbage') return 'garbage';
     if (question === 'nothing' || !wants(question.name)) return 'ignored';

@@ -1,4 +1,6 @@
+import { parseCidr } from '../../apis/address.ts';
 import type { NamesConfig } from '../../apis/config.ts';
+import { type MemberSet, toMemberSet } from '../../apis/memberset.ts';
 import type { NameTable } from '../../apis/names.ts';
 import type { Clock } from '../apply/enforcer.ts';
 import type { StateFile } from '../receive/statefile.ts';
@@ -37,6 +39,16 @@ export interface WatchedNames {
   /** Settles once every name was asked for, whatever came of it; then `changed` has been called for all there is. */
   settled(): Promise<void>;
   close(): Promise<void>;
+}
+
+/** Null is any. */
+function serversOf({ learnFrom }: NamesConfig): MemberSet | null {
+  if (learnFrom.length === 0) return null;
+  const blocks = learnFrom.flatMap((text) => {
+    const parsed = parseCidr(text);
+    return parsed === null ? [] : [{ cidr: parsed.cidr, except: [] }];
+  });
+  return toMemberSet(blocks, []);
 }
 
 /** The least time between two calls of `changed` (milliseconds). */
@@ -80,6 +92,7 @@ export async function watchNames(parts: NamesParts): Promise<WatchedNames> {
   });
   const learning = learner({
     clock,
+    from: serversOf(config),
     wants: (name) => table.wants(name),
     learnt: (name, records) => table.learnt(name, records, clock.now()),
   });

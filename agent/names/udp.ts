@@ -1,6 +1,8 @@
+import type { Address } from '../../apis/address.ts';
+
 /** What became of looking into a packet. */
 export type Opened =
-  | { readonly kind: 'payload'; readonly payload: Uint8Array }
+  | { readonly kind: 'payload'; readonly payload: Uint8Array; readonly source: Address }
   /** Part of a packet, or cut off. */
   | { readonly kind: 'incomplete' }
   /** No UDP over IP, or nonsense. */
@@ -30,7 +32,7 @@ function insideIPv4(view: DataView): Opened {
   if (headerLength < 20 || view.getUint8(9) !== UDP) return GARBAGE;
   // More fragments, or not the first.
   if ((view.getUint16(6) & 0x3fff) !== 0) return INCOMPLETE;
-  return insideUDP(view, headerLength);
+  return insideUDP(view, headerLength, { family: 4, value: BigInt(view.getUint32(12)) });
 }
 
 function insideIPv6(view: DataView): Opened {
@@ -44,16 +46,18 @@ function insideIPv6(view: DataView): Opened {
     next = view.getUint8(at);
     at += length;
   }
-  return next === UDP ? insideUDP(view, at) : GARBAGE;
+  const value = (view.getBigUint64(8) << 64n) | view.getBigUint64(16);
+  return next === UDP ? insideUDP(view, at, { family: 6, value }) : GARBAGE;
 }
 
-function insideUDP(view: DataView, at: number): Opened {
+function insideUDP(view: DataView, at: number, source: Address): Opened {
   if (at + UDP_HEADER > view.byteLength) return GARBAGE;
   const length = view.getUint16(at + 4);
   if (length < UDP_HEADER) return GARBAGE;
   if (at + length > view.byteLength) return INCOMPLETE;
   return {
     kind: 'payload',
+    source,
     payload: new Uint8Array(view.buffer, view.byteOffset + at + UDP_HEADER, length - UDP_HEADER),
   };
 }

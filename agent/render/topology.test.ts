@@ -77,7 +77,7 @@ describe('topology', () => {
     }).flatMap(chainLines);
     assert.match(
       first ?? '',
-      /^udp sport 53 ct state established ct direction reply log .* group 7412 snaplen 65535 /,
+      /^udp sport 53 ct state established ct direction reply limit rate 5000\/second burst 10000 packets log .* group 7412 snaplen 65535 /,
     );
     assert.match(second ?? '', /^ct state established,related accept/);
   });

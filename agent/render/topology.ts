@@ -160,6 +160,8 @@ function beforeNat(rule: NftRule): NftRule {
   return { ...rule, matches };
 }
 
+/** More than a node's applications ask for, less than a flood: what comes above it is not read. */
+const ANSWERS = { match: 'limit', perSecond: 5000, burst: 10_000 } as const;
 /** Larger than any DNS answer over UDP. */
 const WHOLE_PACKET = 65_535;
 
@@ -173,7 +175,7 @@ function copyRule({ names }: Config): NftRule {
     queueThreshold: 1,
   } as const;
   return {
-    matches: [{ match: 'dnsAnswer' }],
+    matches: [{ match: 'dnsAnswer' }, ANSWERS],
     counter: false,
     statement,
     comment: comment('DNS answers, for the names in policies'),

@@ -66,6 +66,11 @@ export const CONFIG_SCHEMA: JsonSchema = {
         keep: seconds('An address stays at least so long after it was last in an answer.'),
         stale: seconds('The last addresses of a name that does not resolve any more stay so long.'),
         learn: { type: 'boolean', default: true, description: 'Read the DNS answers that the node gets.' },
+        learnFrom: {
+          type: 'array',
+          description: 'CIDRs of the DNS servers; none is any.',
+          items: { type: 'string' },
+        },
         group: nflogGroup,
       },
     },

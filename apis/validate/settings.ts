@@ -18,6 +18,9 @@ export function checkSettings(raw: FieldMap, found: Findings): void {
   for (const [index, server] of asList(names.servers).entries()) {
     if (typeof server === 'string') checkServer(server, ['names', 'servers', index], found);
   }
+  for (const [index, cidr] of asList(names.learnFrom).entries()) {
+    if (typeof cidr === 'string') checkCidr(cidr, ['names', 'learnFrom', index], found);
+  }
   checkTimes(names, found);
   const { group = DEFAULT_CONFIG.names.group } = names;
   if (group === (log.group ?? DEFAULT_CONFIG.log.group)) {
