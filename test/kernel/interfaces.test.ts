@@ -32,8 +32,8 @@ kernelSuite('interface groups', () => {
       'pod',
       'link set lo up',
       'link set veth1 up',
-      'addr add 10.90.0.10/32 dev veth1',
-      'route add 10.244.0.2 dev veth1',
+      'addr add 10.90.0.10/32 dev lo',
+      'route add 10.244.0.2 dev veth1 src 10.90.0.10',
     );
     await serve(await it_.pod('pod'));
     assert.ok((await it_.untilGroup('veth1', 8, agent)) < GENEROUS);
