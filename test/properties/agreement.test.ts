@@ -8,7 +8,7 @@ import { type Answer, oracle, sameAnswer } from '../oracle/oracle.ts';
 import { toPacket } from '../tracer/packet.ts';
 import { type Trace, tracer } from '../tracer/tracer.ts';
 import { renderBoth, toConfig, toState } from './pipeline.ts';
-import { check } from './runs.ts';
+import { check, flowCount } from './runs.ts';
 
 /** What was seen over all cases: a property that never met a Reject says nothing of Rejects. */
 type Seen = Map<string, number>;
@@ -20,7 +20,9 @@ describe('agreement', function () {
 
   it('of oracle, explain and both rulesets on every verdict', function () {
     const seen: Seen = new Map();
-    const scenarios = SIZES.chain((size) => scenario({ size, flows: 100, features: ALL_FEATURES }));
+    const scenarios = SIZES.chain((size) =>
+      scenario({ size, flows: flowCount(100), features: ALL_FEATURES }),
+    );
     check(this, 200, scenarios, (drawn) => agree(drawn, seen));
     if (process.env.NODEWALL_PATH !== undefined) return;
     for (const key of EXPECTED) assert.ok((seen.get(key) ?? 0) >= 20, `${key}: ${seen.get(key) ?? 0}`);

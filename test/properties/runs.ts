@@ -7,6 +7,11 @@ export function runs(count: number): number {
   return Math.max(1, Math.round(count * Number(process.env.NODEWALL_RUNS ?? 1)));
 }
 
+/** How many flows each scenario is asked about: so many by default, NODEWALL_FLOWS where that is set. */
+export function flowCount(count: number): number {
+  return Number(process.env.NODEWALL_FLOWS ?? count);
+}
+
 /**
  * Checks a property with a fresh seed, or the one given by hand. A failure says what was found and the command that finds it again.
  */
@@ -22,7 +27,8 @@ export function check<T>(
     ...(seed === undefined ? {} : { seed: Number(seed) }),
     ...(path === undefined ? {} : { path }),
     // Shrinking a whole cluster can take longer than anybody waits; what it has by then is shown.
-    interruptAfterTimeLimit: 60_000 * Math.max(1, Number(process.env.NODEWALL_RUNS ?? 1)),
+    interruptAfterTimeLimit:
+      60_000 * Math.max(1, Number(process.env.NODEWALL_RUNS ?? 1)) * Math.max(1, flowCount(100) / 100),
   });
   if (!details.failed) return;
   throw new Error(`${reason(details.errorInstance)}\n\n${rerun(test, details)}`);
