@@ -67,14 +67,16 @@ export function recordReader({ node, interfaces, groupNames }: ReaderParts) {
     }
     const isAudit = match[3] !== undefined;
     const { rule } = known;
+    const { length, ...fields } = packetFields(packet);
     const record: ConnectionRecord = {
       time: timeText(packet.timestamp ?? wall),
       node,
       verdict,
       ...(isAudit ? { audit: true } : {}),
       ...ruleFields(rule),
-      ...packetFields(packet),
+      ...fields,
       ...interfaceFields(packet, rule),
+      length,
       ...(isAudit ? afterField(packet, known) : {}),
     };
     return { id: rule.id, record };
@@ -173,7 +175,7 @@ function ruleFields({ source, tier, traffic, log }: CompiledRule) {
   };
 }
 
-function packetFields({ payload, original }: NflogPacket): Partial<ConnectionRecord> {
+function packetFields({ payload, original }: NflogPacket): Partial<ConnectionRecord> & { length: number } {
   const packet = parsePacket(payload);
   if (packet === null) return { length: payload.length };
   const { src, dst, protocol, srcPort, dstPort, length } = packet;

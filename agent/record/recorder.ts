@@ -14,6 +14,8 @@ const RETRY = 10_000;
 const TICK = 1_000;
 /** What no record of its rule came to say within this time gets a line of its own. */
 const SAY_WITHIN = 10_000;
+/** Another program may log to the same group all the time. */
+const SAY_UNKNOWN = 60_000;
 /** In the addon: batches of at most 1,024 packets of 128 bytes, and 8 MiB of them may wait in the kernel. */
 const NFLOG = { copyRange: 128, queueThreshold: 64, flushInterval: 10, receiveBuffer: 8 * 1024 * 1024 };
 
@@ -62,6 +64,7 @@ export function recorder(parts: RecorderParts): Recorder {
   let failure = '';
   let lost = 0;
   let lostSince = 0;
+  let sayUnknownAt = 0;
   /** Records came since the counters were last read. */
   let active = false;
 
@@ -122,13 +125,20 @@ export function recorder(parts: RecorderParts): Recorder {
     if (active || !unrecorded.isSettled()) await look();
     if (open === null) return;
     sayOverdue(performance.now() - SAY_WITHIN);
-    const unknown = reader.takeUnknown();
-    if (unknown > 0)
-      log.warn('packets came by the NFLOG group that no rule sent', {
-        node,
-        count: unknown,
-        group: config.log.group,
-      });
+    sayUnknown();
+  }
+
+  function sayUnknown(): void {
+    if (performance.now() < sayUnknownAt) return;
+    const count = reader.takeUnknown();
+    if (count === 0) return;
+    sayUnknownAt = performance.now() + SAY_UNKNOWN;
+    const group = config.log.group;
+    log.warn('packets came by the NFLOG group that are of no rule; set log.group to one of its own', {
+      node,
+      group,
+      count,
+    });
   }
 
   async function look(): Promise<void> {

@@ -307,6 +307,52 @@ kernelSuite('the record', () => {
     assert(!existsSync(join(node.stateDir, 'records.jsonl')));
   });
 
+  it('writes to standard output where that is asked for, and no reader holds it up', async () => {
+    const config = await node.configure({ log: { file: 'stdout', rate: 0, burst: 1 } });
+    // Nobody reads: the pipe holds 64 KiB.
+    const argv = [
+      BIN,
+      'agent',
+      '--manifests',
+      node.manifests,
+      '--node',
+      'node-0',
+      '--state-dir',
+      node.stateDir,
+      ...config,
+    ];
+    const pipe = join(node.stateDir, '..', 'pipe');
+    await node.topology.node.run(['mkfifo', pipe]);
+    const script = 'sleep 20 <"$0" & exec "$@" >"$0"';
+    const deaf = node.topology.node.spawn(['sh', '-c', script, pipe, ...argv]);
+    let said = '';
+    deaf.stderr.on('data', (part) => {
+      said += part;
+    });
+    const rest = logged({ name: 'close', action: 'Drop', ports: [udp(9)] });
+    await node.write('policy.json', [policy('recorded', { ingress: [rest] })]);
+    await node.untilEnforced('9');
+    await passedDuring(node.topology, [{ protocol: 'udp', port: 9, family: 4, rate: 40_000 }], () =>
+      pause(2000),
+    );
+    await until('it says so', async () => said.includes('cannot write records; enforcement goes on'), {
+      detail: () => said,
+    });
+    await node.write('policy.json', [policy('recorded', { ingress: [{ ...rest, ports: [udp(20_009)] }] })]);
+    await node.untilEnforced('20009');
+    deaf.kill('SIGTERM');
+    await until('it ends all the same', async () => deaf.exitCode !== null);
+    agent = node.start(...config);
+    await until('it has started', async () => agent?.log().includes('"enforced"') ?? false);
+    await passedDuring(node.topology, [{ protocol: 'udp', port: 20_009, family: 4, rate: 100 }], () =>
+      pause(200),
+    );
+    await until('a record', async () =>
+      /^\{"time":.*"rule":"close".*"dstPort":20009/m.test(agent?.log() ?? ''),
+    );
+    assert(!existsSync(join(node.stateDir, 'records.jsonl')));
+  });
+
   it('goes on enforcing where another program has the group', async () => {
     const code =
       "const { Nflog } = await import('nftables-napi'); new Nflog({ group: 7411 }, () => {}); console.log('ready');";
