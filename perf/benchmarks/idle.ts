@@ -1,0 +1,83 @@
+import { cp, mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Namespace } from '../../test/netns/namespace.ts';
+import { portOf, THOUSAND_RULES } from '../generate/cluster.ts';
+import { writeManifests, yamlText } from '../generate/manifests.ts';
+import { agentCommand } from '../measure/agent.ts';
+import { atLeast, type Benchmark, figure } from '../measure/figure.ts';
+import { median } from '../measure/statistics.ts';
+import { CLIENT, type Rate, trial } from './rate.ts';
+
+/**
+ * bare: 1,000 rules, and the base chain for NodePort traffic taken out by hand. idle: as the agent leaves them. others: besides, 50 rules for
+ * NodePort traffic and 50 that write records, none of which the connections meet.
+ */
+const TABLES = ['bare', 'idle', 'others'] as const;
+type Table = (typeof TABLES)[number];
+
+export const idle: Benchmark = {
+  name: 'idle',
+  title: 'what is not used',
+  how: 'As `rate`: 1,000 rules, the connections go to the port of the last. The tables take turns, each trial in new namespaces; a share is of the bare table of the same round.',
+  async run(settings) {
+    const manifests = join(settings.folder, 'manifests');
+    const more = join(settings.folder, 'more');
+    await writeManifests(manifests, THOUSAND_RULES, { client: CLIENT });
+    await cp(manifests, more, { recursive: true });
+    await writeFile(join(more, 'others.yaml'), yamlText(otherPolicies()));
+    const measured: Record<Table, Rate[]> = { bare: [], idle: [], others: [] };
+    const rounds = settings.quick ? 3 : 15;
+    for (let round = 0; round < rounds; round++) {
+      const order = TABLES.map((_, i) => TABLES[(i + round) % TABLES.length] ?? 'bare');
+      for (const table of order) {
+        const stateDir = join(settings.folder, `state-${round}-${table}`);
+        await mkdir(stateDir, { recursive: true });
+        const place = { manifests: table === 'others' ? more : manifests, stateDir };
+        const load = async (node: Namespace) => {
+          await node.run(agentCommand({ ...place, options: ['--once'] }));
+          if (table === 'bare') await node.run(['nft', 'delete chain inet nodewall prerouting']);
+        };
+        measured[table].push(await trial(load, settings.quick ? 1 : 2));
+      }
+    }
+    return toFigures(measured);
+  },
+};
+
+function toFigures(measured: Readonly<Record<Table, readonly Rate[]>>) {
+  const shares = (table: Table) =>
+    measured[table].map(
+      ({ perSecond }, i) => (100 * perSecond) / (measured.bare[i]?.perSecond ?? Number.NaN),
+    );
+  const middle = (table: Table) => median(measured[table].map(({ perSecond }) => perSecond));
+  const against = (table: Table) => ({
+    target: atLeast(99),
+    note: `medians against each other: ${((100 * middle(table)) / middle('bare')).toFixed(1)} %`,
+  });
+  return [
+    figure(
+      'TCP_CRR with the NodePort chain idle, of the table without it',
+      '%',
+      shares('idle'),
+      against('idle'),
+    ),
+    figure('… with NodePort and recording rules for other traffic', '%', shares('others'), against('others')),
+  ];
+}
+
+function otherPolicies(): object[] {
+  const policy = (name: string, spec: object) => ({
+    apiVersion: 'nodewall.io/v1alpha1',
+    kind: 'ClusterNetworkPolicy',
+    metadata: { name },
+    spec: { priority: 1, appliedTo: [{ nodeSelector: {} }], ...spec },
+  });
+  const rules = (changes: (index: number) => object) =>
+    Array.from({ length: 50 }, (_, i) => ({ name: `rule-${i}`, action: 'Drop', ...changes(i) }));
+  return [
+    policy('nodeports', { traffic: 'NodePort', ingress: rules((i) => ({ ports: [{ port: 30_000 + i }] })) }),
+    policy('recording', {
+      ingress: rules((i) => ({ enableLogging: true, ports: [{ port: portOf(THOUSAND_RULES.rules) + i }] })),
+    }),
+  ];
+}
