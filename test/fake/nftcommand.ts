@@ -115,8 +115,8 @@ function parseBase(text: string | undefined): BaseChain | null {
   if (text === undefined) return null;
   const found = BASE.exec(text);
   if (found === null) throw new Refusal('SYNTAX', `not a base chain that nodewall writes: ${text}`);
-  const hook = found[2] === 'input' ? 'input' : 'output';
-  return { type: 'filter', hook, priority: Number(found[3]), policy: 'accept' };
+  const [, type, hook, priority] = found as unknown as [string, BaseChain['type'], BaseChain['hook'], string];
+  return { type, hook, priority: Number(priority), policy: 'accept' };
 }
 
 /** Comments may hold what separates statements. */
