@@ -6,6 +6,7 @@ import { type Call, type FakeKernel, fakeKernel } from '../../test/fake/fakekern
 import { closing, nodeState } from '../../test/fake/nodestate.ts';
 import { toNftError } from '../../test/fake/refusal.ts';
 import { tamper } from '../../test/fake/stranger.ts';
+import { policy } from '../../test/kernel/manifests.ts';
 import { type Enforced, Enforcer } from './enforcer.ts';
 import { NodeRuleReconciler } from './reconciler.ts';
 
@@ -243,6 +244,34 @@ describe('two policies that the kernel refuses, one of them without a word', () 
     assert.deepEqual(inForce(), ['a:1', 'z:9']);
     await submit(state({ a: 2, bad: 66, worse: 77, z: 9 }));
     assert.deepEqual(inForce(), ['a:2', 'z:9']);
+  });
+});
+
+describe('a refused policy about services', () => {
+  it('stays in its last good version, with the services it named', async () => {
+    const api = {
+      apiVersion: 'v1',
+      kind: 'Service',
+      metadata: { name: 'api', namespace: 'default' },
+      spec: { clusterIP: '10.96.0.9', clusterIPs: ['10.96.0.9'], ports: [{ port: 443, protocol: 'TCP' }] },
+    };
+    const toApi = {
+      name: 'close',
+      action: 'Drop',
+      toServices: [{ name: 'api', namespace: 'default' }],
+    } as const;
+    const { kernel, submit, results } = setUp();
+    await submit(nodeState(api, policy('a', { egress: [toApi] })));
+    kernel.intercept(refusing(66));
+    await submit(nodeState(api, closing('a', 66)));
+    assert.deepEqual(
+      results.map(({ state: { rules, serviceSets } }) => [rules.length, serviceSets.size]),
+      [
+        [1, 1],
+        [1, 1],
+      ],
+    );
+    assert.deepEqual([...(results[1]?.failed.keys() ?? [])], ['nodewall.io/a']);
   });
 });
 

@@ -1,4 +1,4 @@
-import type { AddressSet, CompiledRule, NodeState } from '../../apis/compiled.ts';
+import type { CompiledRule, NodeState } from '../../apis/compiled.ts';
 import { inEvaluationOrder } from '../../apis/order.ts';
 
 /** Names one policy among those of a node. */
@@ -12,15 +12,28 @@ export function policyKey({ source }: CompiledRule): string {
 export function substitute(state: NodeState, key: string, from: NodeState | null): NodeState {
   const replacement = from?.rules.filter((rule) => policyKey(rule) === key) ?? [];
   const rules = [...state.rules.filter((rule) => policyKey(rule) !== key), ...replacement];
-  const known = new Map([...(from?.addressSets ?? []), ...state.addressSets]);
-  const ids = new Set([state.allNodes, ...rules.flatMap((rule) => rule.addressSets)]);
-  const addressSets = new Map(
-    [...ids].sort().flatMap((id): [string, AddressSet][] => {
-      const set = known.get(id);
+  const addressSets = [state.allNodes, ...rules.flatMap((rule) => rule.addressSets)];
+  const serviceSets = rules.flatMap((rule) => rule.serviceSets);
+  return {
+    ...state,
+    rules: inEvaluationOrder(rules),
+    addressSets: pick(addressSets, state.addressSets, from?.addressSets),
+    serviceSets: pick(serviceSets, state.serviceSets, from?.serviceSets),
+  };
+}
+
+/** The named sets, sorted by id; one that both hold is as `sets` has it. */
+function pick<T>(
+  ids: readonly string[],
+  sets: ReadonlyMap<string, T>,
+  others: ReadonlyMap<string, T> = new Map(),
+): Map<string, T> {
+  return new Map(
+    [...new Set(ids)].sort().flatMap((id): [string, T][] => {
+      const set = sets.get(id) ?? others.get(id);
       return set === undefined ? [] : [[id, set]];
     }),
   );
-  return { ...state, rules: inEvaluationOrder(rules), addressSets };
 }
 
 /** Keys of the policies whose rules differ between two states, sorted: the suspects when an apply fails. */

@@ -9,6 +9,7 @@ export interface Rule {
   readonly action: 'Allow' | 'Drop' | 'Reject' | 'Pass';
   readonly from?: readonly object[];
   readonly to?: readonly object[];
+  readonly toServices?: readonly object[];
   readonly ports?: readonly object[];
   readonly protocols?: readonly object[];
 }
