@@ -132,6 +132,10 @@ describe('classify', () => {
     it('without ports is not', () => assert.equal(first(), '0 none'));
     it('with hardware is not', () =>
       assert.equal(first(port(11), port(12, { kind: null, peerNamespace: null })), '0 none'));
+    it('by which the node itself is attached is not, whatever its ports are called', () => {
+      assert.equal(decide([{ ...bridge, name: 'uplink' }, port(11)])[0], '0 own address');
+      assert.equal(decide([{ ...bridge, name: 'eth0' }, port(11)])[0], '0 own name');
+    });
     it("with a container's own eth0 is not", () =>
       assert.equal(first(port(11), port(12, { name: 'eth0' })), '0 none'));
     it('with a tunnel is not', () => assert.equal(first(port(11), port(12, { kind: 'vxlan' })), '0 none'));

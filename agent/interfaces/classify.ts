@@ -53,7 +53,7 @@ export function classifier(config: Pick<Config, 'interfaceGroups' | 'interfaceMa
           if (reason !== null) return { link, group: number, reason };
         }
       }
-      return { link, group: 0, reason: ownNetwork(link, known.onNetwork) ?? { kind: 'none' } };
+      return { link, group: 0, reason: ownNetwork(link, around) ?? { kind: 'none' } };
     });
   };
 }
@@ -163,7 +163,12 @@ function isOutwardPair({ kind, peerNamespace }: Link): boolean {
   return kind !== null && PAIR_KINDS.includes(kind) && peerNamespace !== null;
 }
 
-function isPodBridge({ kind, index }: Link, { ports, onNetwork }: Around): boolean {
+/** All ports are ends of such pairs, and none is how this machine itself is attached, nor is the bridge. */
+function isPodBridge(link: Link, around: Around): boolean {
+  return isOutwardBridge(link, around) && !isOwn(link, around.onNetwork);
+}
+
+function isOutwardBridge({ kind, index }: Link, { ports, onNetwork }: Around): boolean {
   const found = ports.get(index);
   return kind === 'bridge' && found !== undefined && found.every((port) => isPodPair(port, onNetwork));
 }
@@ -179,10 +184,10 @@ function isOwn(link: Link, onNetwork: ReadonlySet<string>): boolean {
 /** systemd.net-naming-scheme(7). The veths of AWS's CNI are named eni and a hash: no kernel or udev name begins so. */
 const OWN_NAME = /^(eth\d+|en[a-hj-z]\w*|(wl|ww|ib)[a-z]*\d\w*|host0)$/;
 
-function ownNetwork(link: Link, onNetwork: ReadonlySet<string>): Reason | null {
-  if (!isOutwardPair(link)) return null;
+function ownNetwork(link: Link, around: Around): Reason | null {
+  if (!isOutwardPair(link) && !isOutwardBridge(link, around)) return null;
   if (OWN_NAME.test(link.name)) return { kind: 'own', by: 'name' };
-  return onNetwork.has(link.name) ? { kind: 'own', by: 'address' } : null;
+  return around.onNetwork.has(link.name) ? { kind: 'own', by: 'address' } : null;
 }
 
 function portsOf(links: readonly Link[]): Map<number, Link[]> {

@@ -38,7 +38,7 @@ function watched(remembered: readonly Held[] = [], links?: FakeLinks): Watched {
     links: fake,
     classify,
     remembered,
-    onNetwork: () => onNetwork,
+    onNetwork: () => new Set(onNetwork),
     clock,
     events: {
       changed: (changes) => void changed.push([...changes]),
@@ -220,6 +220,37 @@ describe('GroupKeeper', () => {
     it_.clock.pass(2000);
     await it_.settle();
     assert.equal(group('late'), 0);
+  });
+
+  it('an address that its carrier brings, just after all addresses were read, is found soon', async () => {
+    const index = it_.links.addPodPair('late');
+    await it_.settle();
+    it_.clock.pass(10_000);
+    await it_.settle();
+    it_.links.addPodPair('other');
+    await it_.settle();
+    it_.clock.pass(100);
+    it_.onNetwork.add('late');
+    it_.links.change(index, { isUp: true });
+    await it_.settle();
+    it_.clock.pass(250);
+    await it_.settle();
+    assert.equal(group('late'), 0);
+  });
+
+  it('a bridge that gets its carrier, and with it the address of the node, is no bridge of pods', async () => {
+    const bridge = it_.links.add('br7', { kind: 'bridge', isUp: true });
+    it_.links.change(it_.links.addPodPair('veth1'), { master: bridge });
+    await it_.settle();
+    assert.equal(group('br7'), 8);
+    it_.clock.pass(10_000);
+    await it_.settle();
+    it_.clock.pass(10_000);
+    it_.onNetwork.add('br7');
+    // All that is said of it is what it was.
+    it_.links.change(bridge, { isUp: true });
+    await it_.settle();
+    assert.equal(group('br7'), 0);
   });
 
   it('lost events lead to a list', async () => {

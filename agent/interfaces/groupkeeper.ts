@@ -82,6 +82,7 @@ export class GroupKeeper {
   #running: Promise<void> | null = null;
   #cancelRetry: () => void = () => {};
   #cancelSecondLook: (() => void) | null = null;
+  #cancelReread: (() => void) | null = null;
   #isClosed = false;
 
   constructor(options: GroupKeeperOptions) {
@@ -127,9 +128,10 @@ export class GroupKeeper {
   /** Waits for what is under way. Groups stay. */
   async close(): Promise<void> {
     this.#isClosed = true;
+    await this.idle();
     this.#cancelRetry();
     this.#cancelSecondLook?.();
-    await this.idle();
+    this.#cancelReread?.();
   }
 
   /** Whether anything of it is new. */
@@ -150,8 +152,10 @@ export class GroupKeeper {
       this.#suspects.add(peer.index);
       return true;
     }
-    // A pair that gets its carrier may show an address by which the node itself is on a network.
-    return isSuspect || before === undefined || isPair(link) || !isSame(before, link);
+    // A pair or a bridge that gets its carrier may show an address by which the node itself is on a network.
+    return (
+      isSuspect || before === undefined || isPair(link) || link.kind === 'bridge' || !isSame(before, link)
+    );
   }
 
   #remove(index: number): void {
@@ -290,9 +294,16 @@ export class GroupKeeper {
 
   #addresses(): ReadonlySet<string> {
     const { clock, onNetwork } = this.#options;
-    if (clock.now() - this.#addressesRead > ADDRESSES_FRESH) {
+    const age = clock.now() - this.#addressesRead;
+    if (age > ADDRESSES_FRESH) {
       this.#onNetwork = onNetwork();
       this.#addressesRead = clock.now();
+    } else {
+      // What brought us here may be the event of an address that wasn't there yet.
+      this.#cancelReread ??= clock.after(ADDRESSES_FRESH - age + 1, () => {
+        this.#cancelReread = null;
+        void this.#wake();
+      });
     }
     return this.#onNetwork;
   }

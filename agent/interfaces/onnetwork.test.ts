@@ -18,7 +18,13 @@ describe('interfacesOnNetworks', () => {
       none: [],
     };
     assert.deepEqual([...interfacesOnNetworks(interfaces, ['172.18.0.2', '10.0.0.1'])], ['uplink', 'second']);
-    assert.deepEqual([...interfacesOnNetworks(interfaces, [])], []);
+  });
+
+  it('counts every address in a network where no interface has one of the Node object', () => {
+    const interfaces = { uplink: [info('172.18.0.2/16')], pod: [info('10.244.0.1/32')] };
+    for (const declared of [[], ['203.0.113.7']]) {
+      assert.deepEqual([...interfacesOnNetworks(interfaces, declared)], ['uplink']);
+    }
   });
 
   it('counts every address in a network while the Node object is not known', () => {

@@ -2,8 +2,9 @@ import type { NetworkInterfaceInfo } from 'node:os';
 
 /**
  * Names of the interfaces by which the node itself is attached. They are those that hold an address of the Node object: the gateway address
- * that a CNI puts on the host's end of a pod's veth (10.244.1.1/24) is none of the Node's. Where these aren't known yet (`declared` is null), every
- * interface with an address in a network of its own counts, so that nothing is exempt by mistake; single (/32) and link-local ones don't.
+ * that a CNI puts on the host's end of a pod's veth (10.244.1.1/24) is none of the Node's. Where these aren't known yet (`declared` is null), or no
+ * interface has one of them (the Node object has none, or a NAT's), every interface with an address in a network of its own counts, so that nothing
+ * is exempt by mistake; single (/32) and link-local ones don't.
  * @param interfaces what os.networkInterfaces() gives
  * @param declared as os.networkInterfaces() writes them
  */
@@ -11,12 +12,19 @@ export function interfacesOnNetworks(
   interfaces: Readonly<Record<string, readonly NetworkInterfaceInfo[] | undefined>>,
   declared: readonly string[] | null,
 ): ReadonlySet<string> {
-  const own = declared === null ? null : new Set(declared);
-  const isOwn = own === null ? isOnNetwork : ({ address }: NetworkInterfaceInfo) => own.has(address);
+  const declaredOnes = new Set(declared);
+  const own = interfacesWith(interfaces, ({ address }) => declaredOnes.has(address));
+  return own.size > 0 ? own : interfacesWith(interfaces, isOnNetwork);
+}
+
+function interfacesWith(
+  interfaces: Readonly<Record<string, readonly NetworkInterfaceInfo[] | undefined>>,
+  isWanted: (info: NetworkInterfaceInfo) => boolean,
+): Set<string> {
   const found = new Set<string>();
   for (const [label, addresses] of Object.entries(interfaces)) {
     // An IPv4 address may carry a label of its own, eth0:1 (ip-address(8)).
-    if (addresses?.some(isOwn)) found.add(label.replace(/:.*/, ''));
+    if (addresses?.some(isWanted)) found.add(label.replace(/:.*/, ''));
   }
   return found;
 }
