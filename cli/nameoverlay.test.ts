@@ -82,6 +82,16 @@ describe('nameOverlay', () => {
     for (const one of submitted) assert.equal(names.withoutNames(one), state);
   });
 
+  it('takes the addresses of names out of what came into force beside a refused policy, too', async () => {
+    const names = overlay(true);
+    names.submit(stateWith('a.test'));
+    await names.idle();
+    const [inForce] = submitted;
+    assert(inForce);
+    const substituted = { ...inForce, addressSets: new Map(inForce.addressSets) };
+    assert.equal(addressesIn(names.withoutNames(substituted)), '10.0.0.1');
+  });
+
   it('submits the newest state alone, where several come before names are loaded', async () => {
     const names = overlay(false);
     names.submit(stateWith('a.test'));

@@ -1,6 +1,6 @@
 import type { Clock } from '../agent/apply/enforcer.ts';
 import type { WatchedNames } from '../agent/names/names.ts';
-import type { NodeState } from '../apis/compiled.ts';
+import type { AddressSet, NodeState } from '../apis/compiled.ts';
 import type { NamesConfig } from '../apis/config.ts';
 import { nameResolver } from '../apis/names.ts';
 import type { Log } from './log.ts';
@@ -37,6 +37,7 @@ export function nameOverlay(parts: NameOverlayParts): NameOverlay {
   const { log, once, submit } = parts;
   const resolve = nameResolver();
   const bases = new WeakMap<NodeState, NodeState>();
+  const baseSets = new WeakMap<AddressSet, AddressSet>();
   let latest: NodeState | null = null;
   let names: WatchedNames | null = null;
   let loading: Promise<void> | null = null;
@@ -44,8 +45,21 @@ export function nameOverlay(parts: NameOverlayParts): NameOverlay {
   function withNames(state: NodeState): NodeState {
     if (names === null) return state;
     const resolved = resolve(state, names.table);
-    if (resolved !== state) bases.set(resolved, state);
+    if (resolved === state) return state;
+    bases.set(resolved, state);
+    for (const [id, base] of state.addressSets) {
+      const set = resolved.addressSets.get(id);
+      if (set !== undefined && set !== base) baseSets.set(set, base);
+    }
     return resolved;
+  }
+  /** What is in force may be a state of its own, with a policy as it was before: its AddressSets are the same objects. */
+  function withoutNames(state: NodeState): NodeState {
+    const base = bases.get(state);
+    if (base !== undefined) return base;
+    const sets = [...state.addressSets.values()];
+    if (!sets.some((set) => baseSets.has(set))) return state;
+    return { ...state, addressSets: new Map(sets.map((set) => [set.id, baseSets.get(set) ?? set])) };
   }
   function submitLatest(): void {
     if (latest !== null) submit(withNames(latest));
@@ -82,7 +96,7 @@ export function nameOverlay(parts: NameOverlayParts): NameOverlay {
 
   return {
     withNames,
-    withoutNames: (state) => bases.get(state) ?? state,
+    withoutNames,
     submit(state) {
       latest = state;
       const peers = peersOf(state);
