@@ -106,7 +106,7 @@ export interface NativeLinkEvent {
 /** An rtnetlink socket. */
 export interface NativeLinkSocket {
   list(): Promise<NativeLink[]>;
-  get(index: number): Promise<NativeLink | null>;
+  getMany(indices: Uint32Array): Promise<(NativeLink | null)[]>;
   /** The errno of each change, 0 for none. */
   setGroups(indices: Uint32Array, groups: Uint32Array): Promise<Uint32Array>;
   close(): Promise<void>;

@@ -143,8 +143,16 @@ export class LinkSocket {
 
   /** One link, null if there is none with this index. */
   async get(index: number): Promise<Link | null> {
-    requireInteger(index, 'index', 1, maximumIndex);
-    return this.#run(() => this.#socket.get(index));
+    const [link = null] = await this.getMany([index]);
+    return link;
+  }
+
+  /** One answer for each index, null where there is no such link; each as of its own moment. */
+  async getMany(indices: readonly number[]): Promise<(Link | null)[]> {
+    if (!Array.isArray(indices)) throw new TypeError('indices must be an array');
+    for (const index of indices) requireInteger(index, 'index', 1, maximumIndex);
+    const native = Uint32Array.from(indices);
+    return this.#run(() => this.#socket.getMany(native));
   }
 
   /**

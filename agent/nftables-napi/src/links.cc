@@ -32,7 +32,7 @@ std::vector<uint32_t> numbers_argument(const Napi::Value& value, const char* nam
 
 Napi::Function LinkSocket::define(Napi::Env env) {
   return DefineClass(env, "LinkSocket",
-                     {InstanceMethod<&LinkSocket::list>("list"), InstanceMethod<&LinkSocket::get>("get"),
+                     {InstanceMethod<&LinkSocket::list>("list"), InstanceMethod<&LinkSocket::get_many>("getMany"),
                       InstanceMethod<&LinkSocket::set_groups>("setGroups"), InstanceMethod<&LinkSocket::close>("close")});
 }
 
@@ -57,15 +57,24 @@ Napi::Value LinkSocket::list(const Napi::CallbackInfo& info) {
       });
 }
 
-Napi::Value LinkSocket::get(const Napi::CallbackInfo& info) {
-  const uint32_t index = number_argument(info[0], "index");
-  return PromiseWorker<std::optional<nft::Link>>::run(
+Napi::Value LinkSocket::get_many(const Napi::CallbackInfo& info) {
+  auto indices = numbers_argument(info[0], "indices");
+  return PromiseWorker<std::vector<std::optional<nft::Link>>>::run(
       info.Env(),
-      [socket = socket_, index] {
-        return socket->use([&](nft::NetlinkSocket& it) { return nft::get_link(it, index); });
+      [socket = socket_, indices = std::move(indices)] {
+        return socket->use([&](nft::NetlinkSocket& it) {
+          std::vector<std::optional<nft::Link>> links;
+          for (const uint32_t index : indices) links.push_back(nft::get_link(it, index));
+          return links;
+        });
       },
-      [](Napi::Env env, const std::optional<nft::Link>& link) {
-        return link ? Napi::Value(to_object(env, *link)) : env.Null();
+      [](Napi::Env env, const std::vector<std::optional<nft::Link>>& links) {
+        Napi::Array array = Napi::Array::New(env, links.size());
+        for (uint32_t i = 0; i < links.size(); i++) {
+          const Napi::HandleScope scope(env);
+          array.Set(i, links[i] ? Napi::Value(to_object(env, *links[i])) : env.Null());
+        }
+        return array;
       });
 }
 

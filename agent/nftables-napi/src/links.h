@@ -6,7 +6,7 @@
 
 namespace binding {
 
-// JavaScript: new LinkSocket(); list(), get(index), setGroups(indices, groups), close(), each a Promise.
+// JavaScript: new LinkSocket(); list(), getMany(indices), setGroups(indices, groups), close(), each a Promise.
 class LinkSocket : public Napi::ObjectWrap<LinkSocket> {
  public:
   static Napi::Function define(Napi::Env env);
@@ -14,7 +14,7 @@ class LinkSocket : public Napi::ObjectWrap<LinkSocket> {
 
  private:
   Napi::Value list(const Napi::CallbackInfo& info);
-  Napi::Value get(const Napi::CallbackInfo& info);
+  Napi::Value get_many(const Napi::CallbackInfo& info);
   Napi::Value set_groups(const Napi::CallbackInfo& info);
   Napi::Value close(const Napi::CallbackInfo& info);
 

@@ -99,6 +99,9 @@ inNamespace(import.meta.filename, () => {
       assert.deepEqual(await links.get(link.index), link);
       assert.equal(await links.get(link.index + 1000), null);
       assert.equal(await links.get(2 ** 31 - 1), null);
+      const both = [link.index + 1000, link.index, link.index];
+      assert.deepEqual(await links.getMany(both), [null, link, link]);
+      assert.deepEqual(await links.getMany([]), []);
     });
 
     it('sets the group of one link, and nothing else of it', async () => {
@@ -149,6 +152,7 @@ inNamespace(import.meta.filename, () => {
       for (const wrong of [-1, 1.5, 2 ** 31, Number.NaN]) {
         await assert.rejects(links.setGroup(wrong, 5), RangeError);
         await assert.rejects(links.get(wrong), RangeError);
+        await assert.rejects(links.getMany([1, wrong]), RangeError);
       }
       for (const wrong of [-1, 1.5, 2 ** 32]) await assert.rejects(links.setGroup(1, wrong), RangeError);
       assert.equal(groupOf('lo'), 'default');
