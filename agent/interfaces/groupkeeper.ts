@@ -6,7 +6,7 @@ import { PAIR_KINDS } from './presets.ts';
 /** What the kernel does; LinkSocket of nftables-napi, or a fake. */
 export interface Links {
   list(): Promise<Link[]>;
-  get(index: number): Promise<Link | null>;
+  getMany(indices: readonly number[]): Promise<(Link | null)[]>;
   setGroups(changes: readonly LinkGroupChange[]): Promise<(NftError | null)[]>;
 }
 
@@ -250,7 +250,7 @@ export class GroupKeeper {
       for (const [index, link] of found) this.#take(index, link);
     } else {
       for (const index of indices) this.#suspects.delete(index);
-      const found = await Promise.all(indices.map((index) => this.#options.links.get(index)));
+      const found = await this.#options.links.getMany(indices);
       indices.forEach((index, i) => {
         this.#take(index, found[i] ?? null);
       });

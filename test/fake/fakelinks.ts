@@ -96,10 +96,10 @@ export function fakeLinks(tell: (events: readonly LinkEvent[]) => void): FakeLin
       await turn();
       return found;
     },
-    async get(index) {
-      calls.get++;
+    async getMany(indices) {
+      calls.get += indices.length;
       await turn();
-      const found = links.get(index) ?? null;
+      const found = indices.map((index) => links.get(index) ?? null);
       await turn();
       return found;
     },

@@ -82,6 +82,12 @@ const methods: Method[] = [
     (it) => it.get(nothing),
   ),
   method(
+    'LinkSocket.getMany',
+    () => new LinkSocket(),
+    (it) => it.getMany([1, 2]),
+    (it) => it.getMany(nothing),
+  ),
+  method(
     'LinkSocket.setGroup',
     () => new LinkSocket(),
     (it) => it.setGroup(1, 0),
