@@ -20,7 +20,8 @@ export function groupLookup(
   };
 }
 
-function groupIdentity(apiGroup: ApiGroup, name: string): string {
+/** Of a group that may not be there. */
+export function groupIdentity(apiGroup: ApiGroup, name: string): string {
   return identityOf({ kind: 'ClusterGroup', apiGroup, name, spec: {} });
 }
 

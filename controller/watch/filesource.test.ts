@@ -248,6 +248,41 @@ describe('fileSource', () => {
     assert.deepEqual(messages(), []);
   });
 
+  it('leaves a child as it was where a policy is applied to its parent', async () => {
+    const others = group('g', '{childGroups: [c]}') + applied('p', 'g');
+    await writeFile(file('g.yaml'), group('c', '{nodeSelector: {}}') + others);
+    await start();
+    await writeFile(file('g.yaml'), group('c', '{podSelector: {}}') + others);
+    for (let tries = 0; tries < 200 && latest?.problems.length === 0; tries++) await sleep(10);
+    assert.equal(now(), 'p=5 c:nodeSelector g:c');
+    assert.deepEqual(messages(), [
+      'm/g.yaml:1: ClusterGroup/c: stays as it last was, because the last valid version of ClusterNetworkPolicy p, which is invalid now, needs it so',
+      'm/g.yaml:10: ClusterNetworkPolicy/p: spec.appliedTo[0].group: ClusterGroup "g" stands for pods; a policy is applied to a group with a nodeSelector, or with childGroups that all have one',
+    ]);
+    await writeFile(file('g.yaml'), group('c', '{nodeSelector: {}}') + others);
+    for (let tries = 0; tries < 200 && latest?.problems.length !== 0; tries++) await sleep(10);
+    assert.deepEqual(messages(), []);
+  });
+
+  it('keeps what a policy was valid with where an invalid group of its own API group gets in the way', async () => {
+    const antrea = 'crd.antrea.io/v1beta1';
+    await writeFile(file('a.yaml'), group('g', '{nodeSelector: {}}', antrea) + applied('p', 'g'));
+    await start();
+    await writeFile(file('g.yaml'), group('g', '{}') + applied('q', 'g'));
+    for (let tries = 0; tries < 200 && latest?.problems.length === 0; tries++) await sleep(10);
+    assert.equal(now(), 'p=5 g:nodeSelector');
+    assert.deepEqual(
+      messages().map((message) => message.replace(/;.*/, '')),
+      [
+        'm/a.yaml:8: ClusterNetworkPolicy/p: spec.appliedTo[0].group: ClusterGroup "g" is invalid itself',
+        'm/g.yaml:1: ClusterGroup/g: spec: is empty',
+        'm/g.yaml:8: ClusterNetworkPolicy/q: spec.appliedTo[0].group: ClusterGroup "g" is invalid itself',
+      ],
+    );
+    await writeFile(file('g.yaml'), applied('q', 'g'));
+    await until('p=5 q=5 g:nodeSelector');
+  });
+
   it('leaves a child as it was where its parent would nest too deeply', async () => {
     const leaf = group('g', '{nodeSelector: {}}') + group('c', '{nodeSelector: {}}');
     await writeFile(file('g.yaml'), leaf + group('h', '{childGroups: [c]}'));

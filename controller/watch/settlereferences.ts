@@ -1,6 +1,6 @@
 import type { ClusterGroup, ClusterNetworkPolicy, Tier } from '../../apis/objects.ts';
 import { isBuiltInTier } from '../../apis/validate/builtintiers.ts';
-import { checkGroups, groupLookup } from '../../apis/validate/groups.ts';
+import { checkGroups, groupIdentity, groupLookup } from '../../apis/validate/groups.ts';
 import { identityOf } from '../../apis/validate/identity.ts';
 import type { CrossProblem } from '../../apis/validate/objects.ts';
 import { formatPath } from '../../apis/validate/problem.ts';
@@ -120,19 +120,31 @@ function restoreTier({ tiers, memory }: World, wanted: string): boolean {
   return last.length > 0;
 }
 
+/** `needed` is the last valid version that names the group; of the names of its children, its group's API group goes first. */
 function restoreGroup(
-  { groups, memory, invalid, problems }: World,
-  { kind, name, apiGroup }: Failed['object'],
+  world: World,
+  needed: Pick<Failed['object'], 'kind' | 'name' | 'apiGroup'>,
   wanted: string,
   lost: ReadonlySet<string>,
 ): boolean {
+  const { groups, memory, invalid, problems } = world;
+  const { kind, name, apiGroup } = needed;
   const remembered = [...memory.values()].flatMap(({ object }) => {
     return object.kind === 'ClusterGroup' ? [object] : [];
   });
   const last = groupLookup(remembered)(apiGroup, wanted);
   const now = groupLookup(objectsOf<ClusterGroup>(groups), invalid)(apiGroup, wanted);
   const item = last === undefined ? undefined : memory.get(identityOf(last));
-  if (last === undefined || item === undefined || last === now || lost.has(identityOf(last))) return false;
+  if (last === undefined || item === undefined || lost.has(identityOf(last))) return false;
+  // A new one of its own API group that is invalid is in the way of the one that it was valid with.
+  if (now === undefined && last.apiGroup !== apiGroup && invalid.delete(groupIdentity(apiGroup, wanted))) {
+    return true;
+  }
+  if (now !== undefined && sameGroup(last, now)) {
+    const children = last.spec.childGroups ?? [];
+    const parent = { kind, name, apiGroup: last.apiGroup };
+    return children.map((child) => restoreGroup(world, parent, child, lost)).includes(true);
+  }
   if (now !== undefined) {
     const message = `stays as it last was, because the last valid version of ${kind} ${name}, which is invalid now, needs it so`;
     const place = groups.get(identityOf(now))?.placed;
@@ -141,4 +153,9 @@ function restoreGroup(
   }
   groups.set(identityOf(last), { ...item, placed: null });
   return true;
+}
+
+/** Read anew, it is another JavaScript object. */
+function sameGroup(a: ClusterGroup, b: ClusterGroup): boolean {
+  return a === b || (a.apiGroup === b.apiGroup && JSON.stringify(a.spec) === JSON.stringify(b.spec));
 }
