@@ -12,11 +12,13 @@ export interface Rule {
   readonly toServices?: readonly object[];
   readonly ports?: readonly object[];
   readonly protocols?: readonly object[];
+  readonly enableLogging?: boolean;
 }
 
 export interface PolicyOptions {
   readonly priority?: number;
   readonly tier?: string;
+  readonly mode?: 'Enforce' | 'Audit';
   readonly traffic?: 'Host' | 'NodePort';
   readonly ingress?: readonly Rule[];
   readonly egress?: readonly Rule[];

@@ -7,7 +7,9 @@ import { promisify } from 'node:util';
 const folder = import.meta.dirname;
 const build = join(folder, 'build');
 
-/** The path of an up-to-date probe program. Safe to call from several processes at once. */
+let builds = 0;
+
+/** The path of an up-to-date probe program. Safe to call several times at once, from several processes too. */
 export async function probeProgram(): Promise<string> {
   const program = join(build, 'probe');
   const sources = (await readdir(folder)).filter((name) => /\.[ch]$/.test(name)).sort();
@@ -15,7 +17,7 @@ export async function probeProgram(): Promise<string> {
   if ((await modified(program)) >= changed) return program;
   await mkdir(build, { recursive: true });
   // Compiled beside and renamed: nobody ever starts a half-written program.
-  const fresh = join(build, `probe.${process.pid}`);
+  const fresh = join(build, `probe.${process.pid}.${builds++}`);
   const files = sources.filter((name) => name.endsWith('.c')).map((name) => join(folder, name));
   const flags = ['-std=gnu11', '-D_GNU_SOURCE', '-O2', '-Wall', '-Wextra'];
   await promisify(execFile)('cc', [...flags, '-o', fresh, ...files]);

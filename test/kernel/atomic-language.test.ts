@@ -1,0 +1,291 @@
+/**
+ * While rules of every form of the language follow each other under load, for the Node and for NodePorts at once, what is closed is never
+ * open and what is open is never closed; also where the agent is killed and started again in between.
+ */
+import assert from 'node:assert/strict';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { RunningAgent } from './enforced-node.ts';
+import { type FloodTarget, passedDuring } from './flood.ts';
+import { kernelSuite } from './kernel-suite.ts';
+import { cidr, type PolicyOptions, policy, type Rule, tcp, udp } from './manifests.ts';
+import { type Cluster, createCluster } from './passed-by-cluster.ts';
+import { kubeProxyNftables } from './passed-by-kubeproxy-nftables.ts';
+
+const TIME = 4_000;
+/** Above this, a port number in the table's text says which generation of the files is in force. */
+const MARKER = 20_000;
+const CLOSED = 9;
+const OPEN = 10;
+/** The link group that the agent puts the client's interface into. */
+const OUTSIDE = 20;
+
+kernelSuite('the whole language under a flood', () => {
+  let cluster: Cluster;
+  afterEach(() => cluster?.close());
+
+  for (const { family, dispatch } of [
+    { family: 4, dispatch: 'indexed' },
+    { family: 6, dispatch: 'indexed' },
+    { family: 6, dispatch: 'linear' },
+  ] as const) {
+    it(`every form follows every other (IPv${family}, ${dispatch})`, async () => {
+      const { start, write, isInForce, flood } = await setUp(family, dispatch);
+      const agent = await start();
+      const swaps = await flood(async (n) => {
+        await write(n);
+        await isInForce(n, agent);
+      });
+      assert(swaps >= KINDS.length, `only ${swaps} swaps`);
+      await agent.end('SIGTERM');
+    });
+  }
+
+  it('the agent is killed at any moment of it, and masquerading comes and goes', async () => {
+    const { start, write, isInForce, flood } = await setUp(4, 'indexed');
+    let agent = await start();
+    const swaps = await flood(async (n) => {
+      await write(n);
+      if (n % 2 === 0) await isInForce(n, agent);
+      else await sleep((n * 7) % 60);
+      await agent.end('SIGKILL');
+      agent = await start({ masquerade: { enabled: n % 3 === 0 } });
+      await isInForce(n, agent);
+    });
+    assert(swaps >= 5, `only ${swaps} restarts`);
+    await agent.end('SIGTERM');
+  });
+
+  async function setUp(family: 4 | 6, dispatch: 'indexed' | 'linear') {
+    cluster = await createCluster(kubeProxyNftables);
+    const { node } = cluster;
+    const nodePort = (target: 'local' | 'masqueraded'): number => {
+      const way = cluster.ways.find(
+        (one) =>
+          `${one.kind} ${one.target} ${one.protocol} ${one.family}` === `nodePort ${target} udp ${family}`,
+      );
+      assert(way);
+      return way.port;
+    };
+    const ports = {
+      Host: { closed: CLOSED, open: OPEN },
+      NodePort: { closed: nodePort('local'), open: nodePort('masqueraded') },
+    };
+    const targets: FloodTarget[] = [
+      { protocol: 'udp', port: ports.Host.closed, family },
+      { protocol: 'udp', port: ports.NodePort.closed, family, forwarded: true },
+      { protocol: 'udp', port: ports.Host.open, family, rate: 500 },
+      { protocol: 'udp', port: ports.NodePort.open, family, forwarded: true, rate: 500 },
+    ];
+    const write = (n: number): Promise<void> =>
+      node.write('policies.json', [
+        ...GROUPS,
+        policy('marker', {
+          priority: 9000,
+          ingress: [{ name: 'marker', action: 'Drop', ports: [tcp(MARKER + n)] }],
+        }),
+        ...kindOf(n).objects(n, 'Host', ports.Host),
+        ...kindOf(n + 1).objects(n, 'NodePort', ports.NodePort),
+      ]);
+    const isInForce = (n: number, agent: RunningAgent): Promise<void> =>
+      node.untilEnforced(String(MARKER + n), agent);
+    await write(0);
+    return {
+      write,
+      isInForce,
+      async start(more: object = {}): Promise<RunningAgent> {
+        const outside = { group: OUTSIDE, match: [node.topology.nodeInterface(0)] };
+        // Nobody answers there: names stay without an address.
+        const names = { servers: ['127.0.0.1'] };
+        const agent = node.start(
+          ...(await node.configure({ dispatch, interfaceGroups: { outside }, names, ...more })),
+        );
+        if (Object.keys(more).length === 0) await isInForce(0, agent);
+        return agent;
+      },
+      async flood(swap: (n: number) => Promise<void>): Promise<number> {
+        let swaps = 0;
+        const leaks: string[] = [];
+        const counts = await passedDuring(node.topology, targets, async (passed) => {
+          const end = performance.now() + TIME;
+          let before = 0;
+          while (performance.now() < end) {
+            swaps++;
+            await swap(swaps);
+            const [host = 0, forwarded = 0] = await passed();
+            if (host + forwarded > before) {
+              leaks.push(
+                `${host} and ${forwarded} at ${swaps}: ${nameOf(swaps - 1)}, ${nameOf(swaps)}, ${nameOf(swaps + 1)}`,
+              );
+            }
+            before = host + forwarded;
+          }
+        });
+        const [toHost, toNodePort, openHost, openNodePort] = counts;
+        assert(toHost && toNodePort && openHost && openNodePort);
+        assert(toHost.arrived > 20_000 && toNodePort.arrived > 20_000, JSON.stringify(counts));
+        assert(openHost.arrived > 500 && openNodePort.arrived > 500, JSON.stringify(counts));
+        assert.deepEqual(
+          [toHost.passed, toNodePort.passed],
+          [0, 0],
+          `leaked in ${swaps} swaps: ${leaks.join('; ')}`,
+        );
+        const lost = [openHost, openNodePort].map(({ arrived, passed }) => Math.max(0, arrived - passed));
+        assert.deepEqual(lost, [0, 0], `lost in ${swaps} swaps`);
+        return swaps;
+      },
+    };
+  }
+});
+
+interface Ports {
+  readonly closed: number;
+  readonly open: number;
+}
+
+interface Kind {
+  readonly name: string;
+  /** Policies that close one port and open the other. */
+  objects(n: number, traffic: 'Host' | 'NodePort', ports: Ports): readonly object[];
+}
+
+/** Goes through the kinds by steps of one, two, … so that each follows each. */
+function kindOf(n: number): Kind {
+  const step = 1 + (Math.floor(n / KINDS.length) % (KINDS.length - 1));
+  const kind = KINDS[(n * step) % KINDS.length];
+  assert(kind);
+  return kind;
+}
+
+const nameOf = (n: number): string => kindOf(n).name;
+
+const CLIENTS = [cidr('198.18.0.0/15'), cidr('2001:db8:18::/48')];
+const strangers = (n: number) => [
+  ...Array.from({ length: 10 }, (_, i) => cidr(`198.51.${(n + i) % 250}.${i}/32`)),
+  ...Array.from({ length: 10 }, (_, i) => cidr(`100.${(n + i) % 250}.0.0/${17 + (i % 8)}`)),
+];
+const GROUPS = [
+  { name: 'clients', spec: { ipBlocks: CLIENTS.map((peer) => (peer as { ipBlock: object }).ipBlock) } },
+  { name: 'all', spec: { childGroups: ['clients'] } },
+].map(({ name, spec }) => ({
+  apiVersion: 'nodewall.io/v1alpha1',
+  kind: 'ClusterGroup',
+  metadata: { name },
+  spec,
+}));
+
+/** Of a name of its own for each traffic. */
+function rules(
+  traffic: 'Host' | 'NodePort',
+  name: string,
+  ingress: readonly Rule[],
+  more: PolicyOptions = {},
+): object {
+  return policy(`${name}-${traffic.toLowerCase()}`, { traffic, ingress, ...more });
+}
+
+const KINDS: readonly Kind[] = [
+  {
+    name: 'plain',
+    objects: (_, traffic, { closed, open }) => [
+      rules(traffic, 'plain', [
+        { name: 'close', action: 'Drop', ports: [udp(closed)] },
+        { name: 'open', action: 'Allow', ports: [udp(open)] },
+      ]),
+    ],
+  },
+  {
+    name: 'passed to the baseline',
+    objects: (n, traffic, { closed, open }) => [
+      rules(traffic, 'main', [
+        {
+          name: 'pass',
+          action: 'Pass',
+          from: [...CLIENTS, ...strangers(n)],
+          ports: [udp(closed), udp(open)],
+        },
+      ]),
+      rules(
+        traffic,
+        'base',
+        [
+          { name: 'open', action: 'Allow', ports: [udp(open, open)] },
+          { name: 'close', action: 'Drop', ports: [udp(closed)] },
+        ],
+        { tier: 'baseline' },
+      ),
+    ],
+  },
+  {
+    name: 'passed and recorded, then denied by the baseline',
+    objects: (_, traffic, { closed, open }) => [
+      rules(traffic, 'main', [
+        { name: 'open', action: 'Allow', ports: [udp(open)], enableLogging: true },
+        { name: 'pass', action: 'Pass', ports: [udp(closed, closed)], enableLogging: true },
+      ]),
+      rules(traffic, 'base', [{ name: 'deny', action: 'Drop', enableLogging: true }], { tier: 'baseline' }),
+    ],
+  },
+  {
+    name: 'audited, then recorded',
+    objects: (_, traffic, { closed, open }) => [
+      rules(
+        traffic,
+        'audit',
+        [
+          { name: 'open-all', action: 'Allow', ports: [udp(closed)] },
+          { name: 'close-all', action: 'Drop' },
+        ],
+        { mode: 'Audit', priority: 1 },
+      ),
+      rules(traffic, 'main', [
+        { name: 'open', action: 'Allow', from: CLIENTS, ports: [udp(open)], enableLogging: true },
+        { name: 'close', action: 'Drop', from: CLIENTS, ports: [udp(closed)], enableLogging: true },
+      ]),
+    ],
+  },
+  {
+    name: 'by interface',
+    objects: (n, traffic, { closed, open }) => [
+      rules(traffic, 'main', [
+        {
+          name: 'open',
+          action: 'Allow',
+          from: [{ interfaceGroup: 'outside' }, ...strangers(n)],
+          ports: [udp(open)],
+        },
+        { name: 'close', action: 'Drop', from: [{ interfaceGroup: OUTSIDE }], ports: [udp(closed)] },
+      ]),
+    ],
+  },
+  {
+    name: 'by group, rejected, recorded',
+    objects: (n, traffic, { closed, open }) => [
+      rules(traffic, 'main', [
+        { name: 'strangers', action: 'Drop', from: strangers(n) },
+        { name: 'open', action: 'Allow', from: [{ group: 'all' }], ports: [udp(open)] },
+        {
+          name: 'close',
+          action: 'Reject',
+          from: [{ group: 'all' }],
+          ports: [udp(closed - (n % 5), closed)],
+          enableLogging: true,
+        },
+      ]),
+    ],
+  },
+  {
+    name: 'beside names and services',
+    objects: (n, traffic, { closed, open }) => [
+      rules(traffic, 'main', [
+        { name: 'open', action: 'Allow', ports: [udp(open)] },
+        { name: 'close', action: 'Drop', ports: [udp(closed), udp(200 + n)] },
+      ]),
+      policy('egress', {
+        egress: [
+          { name: 'name', action: 'Allow', to: [{ fqdn: `a${n}.example.com` }, { fqdn: '*.example.org' }] },
+          { name: 'service', action: 'Drop', toServices: [{ name: `s${n}`, namespace: 'default' }] },
+        ],
+      }),
+    ],
+  },
+];
