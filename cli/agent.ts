@@ -11,7 +11,10 @@ import { untilStopped } from './stopped.ts';
 /** Checks the options, takes the lock, and runs the agent until it is told to stop. Rules stay. */
 export async function agentCommand(options: AgentOptions): Promise<ExitStatus> {
   if (options.controller !== undefined) {
-    throw new CommandError(EXIT.usage, '--controller: this version has no controller to follow; use --manifests DIR');
+    throw new CommandError(
+      EXIT.usage,
+      '--controller: this version has no controller to follow; use --manifests DIR',
+    );
   }
   const { manifests } = options;
   if (manifests === undefined) throw new CommandError(EXIT.usage, 'give --manifests DIR');
@@ -19,7 +22,7 @@ export async function agentCommand(options: AgentOptions): Promise<ExitStatus> {
   const enabled = isEnabled(options.featureGates, config);
   const log = createLog(options);
   await loadAddon();
-  const release = await agentLock(options.stateDir).take();
+  const release = await agentLock(options.stateDir).take(log);
   try {
     log.info('starting', { node: options.node, manifests, stateDir: options.stateDir, enabled, config });
     if (!enabled) return await disabled(options, config, log);

@@ -11,9 +11,18 @@ import { CommandError, EXIT } from './exit.ts';
 export interface AgentLock {
   /** Process id of the living agent that holds it, else null. */
   holder(): Promise<number | null>;
-  /** Throws where another agent holds it. Returns what gives it back. */
-  take(): Promise<() => void>;
+  /**
+   * Throws where another agent holds it. Returns what gives it back. A disk that is full or can't be written is said and no reason to enforce
+   * nothing: then nobody holds the lock.
+   */
+  take(log: Warnings): Promise<() => void>;
 }
+
+interface Warnings {
+  warn(message: string, fields: object): void;
+}
+
+const UNWRITABLE: ReadonlySet<string | undefined> = new Set(['ENOSPC', 'EDQUOT', 'EROFS', 'EIO']);
 
 export function agentLock(stateDir: string): AgentLock {
   const path = join(stateDir, 'agent.json');
@@ -29,21 +38,31 @@ export function agentLock(stateDir: string): AgentLock {
   };
   return {
     holder,
-    async take() {
+    async take(log) {
       const own = { pid: process.pid, started: startTime(process.pid), namespace: networkNamespace() };
       const draft = `${path}.${process.pid}`;
       try {
         await makeStateDirectory(stateDir);
         if ((await holder()) === null) rmSync(path, { force: true });
         // link(2) is all or nothing, and what it makes is complete: nobody reads half a lock.
-        writeFileSync(draft, JSON.stringify(own), { mode: 0o600 });
         try {
+          writeFileSync(draft, JSON.stringify(own), { mode: 0o600 });
           linkSync(draft, path);
         } finally {
-          rmSync(draft);
+          rmSync(draft, { force: true });
         }
       } catch (error) {
         const pid = await holder();
+        if (pid === null && UNWRITABLE.has((error as NodeJS.ErrnoException).code)) {
+          log.warn(
+            'the state directory cannot be written; enforcing all the same, a second agent would not be noticed',
+            {
+              stateDir,
+              error: (error as Error).message,
+            },
+          );
+          return () => {};
+        }
         const reason =
           pid === null
             ? (error as Error).message

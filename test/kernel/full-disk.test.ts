@@ -1,0 +1,44 @@
+/** A disk that is full, or can't be written, must not leave a node that just started without its rules. */
+import assert from 'node:assert/strict';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createEnforcedNode, type EnforcedNode } from './enforced-node.ts';
+import { kernelSuite } from './kernel-suite.ts';
+import { NODE_NAME, policy, tcp } from './manifests.ts';
+
+const NODEWALL = process.env.NODEWALL_BIN ?? join(import.meta.dirname, '../../bin/nodewall');
+const DISKS = {
+  'that is full': 'mount -t tmpfs -o size=4k none "$0" && printf %4096s >"$0/other"',
+  'that is read-only': 'mount -t tmpfs -o ro none "$0"',
+};
+
+kernelSuite('a state directory on a disk', () => {
+  let node: EnforcedNode;
+  let stateDir: string;
+  beforeEach(async () => {
+    node = await createEnforcedNode();
+    stateDir = await mkdtemp(join(tmpdir(), 'nodewall-disk-'));
+  });
+  afterEach(async () => {
+    await node?.close();
+    await rm(stateDir, { recursive: true });
+  });
+
+  for (const [name, mount] of Object.entries(DISKS)) {
+    it(`${name} is said, and the rules are enforced`, async () => {
+      await node.write('policy.json', [
+        policy('p', { ingress: [{ name: 'close', action: 'Drop', ports: [tcp(9)] }] }),
+      ]);
+      const agent = [NODEWALL, 'agent', '--once', '--manifests', node.manifests, '--node', NODE_NAME];
+      const options = ['--state-dir', stateDir, ...(await node.configure({}))];
+      // A mount namespace of its own: the disk ends with the agent.
+      const script = `${mount} && "$@" && ls "$0"`;
+      const argv = ['unshare', '--mount', 'sh', '-c', script, stateDir, ...agent, ...options];
+      const { stdout, stderr } = await node.topology.node.run(argv);
+      assert.match(await node.rules(), /tcp dport 9 counter/);
+      assert.match(`${stdout}${stderr}`, /the state directory cannot be written/);
+      assert.doesNotMatch(stdout, /agent\.json/);
+    });
+  }
+});
