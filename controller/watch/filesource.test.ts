@@ -248,6 +248,20 @@ describe('fileSource', () => {
     assert.deepEqual(messages(), []);
   });
 
+  it('keeps all last valid versions that name a deleted group, also in several places', async () => {
+    const twice = applied('p', 'g', 5).replace(
+      '---\n',
+      '  ingress: [{action: Drop, from: [{group: g}]}, {action: Drop, from: [{group: h}]}]\n---\n',
+    );
+    await writeFile(file('g.yaml'), group('g', '{nodeSelector: {}}') + group('h', '{childGroups: [g]}'));
+    await writeFile(file('p.yaml'), twice + applied('q', 'g') + applied('r', 'h'));
+    await start();
+    assert.equal(now(), 'p=5 q=5 r=5 g:nodeSelector h:g');
+    await rm(file('g.yaml'));
+    for (let tries = 0; tries < 200 && latest?.problems.length === 0; tries++) await sleep(10);
+    assert.equal(now(), 'p=5 q=5 r=5 g:nodeSelector h:g');
+  });
+
   it('leaves a child as it was where a policy is applied to its parent', async () => {
     const others = group('g', '{childGroups: [c]}') + applied('p', 'g');
     await writeFile(file('g.yaml'), group('c', '{nodeSelector: {}}') + others);

@@ -35,7 +35,7 @@ export function settleReferences(world: World): void {
     if (failed.length === 0) return;
     const inFiles = failed.filter(({ object }) => heldOf(world, object)?.placed !== null);
     if (inFiles.length > 0) giveUp(world, inFiles, lost);
-    else for (const [object, problems] of byObject(failed)) restore(world, object, problems, lost);
+    else restoreOrDrop(world, failed, lost);
   }
 }
 
@@ -83,13 +83,30 @@ function drop(world: World, object: Failed['object']): void {
   if (object.kind === 'ClusterGroup') world.invalid.add(identityOf(object));
 }
 
-/** Brings back what a last valid version was valid with. Where that is not known, it can't be in force either. */
-function restore(world: World, object: Failed['object'], failed: readonly Failed[], lost: Set<string>): void {
+/**
+ * Brings back what last valid versions were valid with. Where that is not known, they can't be in force either; that can be told only when nothing is
+ * brought back any more, since many need the same.
+ */
+function restoreOrDrop(world: World, failed: readonly Failed[], lost: Set<string>): void {
+  const objects = [...byObject(failed)];
+  const restored = objects.map(([object, problems]) => restore(world, object, problems, lost));
+  if (restored.includes(true)) return;
+  for (const [object] of objects) {
+    drop(world, object);
+    lost.add(identityOf(object));
+  }
+}
+
+/** True where something was brought back. */
+function restore(
+  world: World,
+  object: Failed['object'],
+  failed: readonly Failed[],
+  lost: ReadonlySet<string>,
+): boolean {
   const paths = failed.map(({ problem }) => formatPath(problem.path));
   const references = referencesOf(object).filter(({ path }) => paths.includes(formatPath(path)));
-  if (references.every((reference) => restoreOne(world, object, reference, lost))) return;
-  drop(world, object);
-  lost.add(identityOf(object));
+  return references.map((reference) => restoreOne(world, object, reference, lost)).includes(true);
 }
 
 function restoreOne(
