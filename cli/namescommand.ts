@@ -1,15 +1,19 @@
 import { NAMES_FILE, parseNamesText, type SavedNames } from '../agent/names/savednames.ts';
 import { stateFile } from '../agent/receive/statefile.ts';
 import { CommandError, EXIT, type ExitStatus } from './exit.ts';
+import { loadConfig } from './load.ts';
 import { json, print, table } from './output.ts';
 
 interface NamesOptions {
   readonly stateDir: string;
+  /** Nothing of it matters here, but a command that is given one reads it. */
+  readonly config?: string;
   readonly output: 'table' | 'json';
 }
 
 /** What the agent last saved of the names that its rules name. */
-export async function namesCommand({ stateDir, output }: NamesOptions): Promise<ExitStatus> {
+export async function namesCommand({ stateDir, config, output }: NamesOptions): Promise<ExitStatus> {
+  await loadConfig(config);
   const saved = await readNames(stateDir);
   await print(output === 'json' ? json(toJson(saved)) : toTable(saved));
   return EXIT.done;

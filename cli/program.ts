@@ -197,6 +197,7 @@ function addNames(program: Command, done: Done): void {
     .command('names')
     .description('What the fqdn peers stand for: names and addresses, as the agent last saved them.')
     .addOption(stateDir())
+    .addOption(config())
     .addOption(output('table', 'json'))
     .addHelpText('after', example('nodewall names'))
     .action(async (options) => done(await (await import('./namescommand.ts')).namesCommand(options)));

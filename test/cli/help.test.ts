@@ -10,6 +10,9 @@ const COMMANDS = [
   ['controller'],
   ['cleanup'],
   ['interfaces'],
+  ['rules'],
+  ['log'],
+  ['names'],
   ['dump'],
   ...['objects', 'wire', 'state', 'transaction'].map((stage) => ['dump', stage]),
 ];
@@ -35,6 +38,13 @@ describe('nodewall --help', function () {
 
   it('of the agent says where its state is kept', async () => {
     assert.match((await nodewall('agent', '--help')).stdout, /--state-dir <dir>.*\n?.*\/var\/lib\/nodewall/);
+  });
+
+  it('of every command that does something knows --config', async () => {
+    for (const command of COMMANDS) {
+      if (['', 'dump', 'controller'].includes(command.join(' '))) continue;
+      assert.match((await nodewall(...command, '--help')).stdout, /--config <file>/, command.join(' '));
+    }
   });
 
   it('has a version', async () => {
@@ -76,7 +86,10 @@ const WRONG: readonly (readonly [args: readonly string[], message: RegExp])[] = 
     /--controller: this version has no controller/,
   ],
   [['controller'], /this version has no controller/],
-  [['controller', '--kubeconfig', 'x', '--listen', ':1', '--webhook-listen', ':2'], /this version has no controller/],
+  [
+    ['controller', '--kubeconfig', 'x', '--listen', ':1', '--webhook-listen', ':2'],
+    /this version has no controller/,
+  ],
   [['dump', 'nothing'], /unknown command/],
   [['dump', 'wire', ...FLAGSHIP], /--node/],
 ];
