@@ -65,7 +65,19 @@ export function validateEndpointSlice(raw: FieldMap, found: Findings): EndpointS
 /** An endpoint that says nothing of readiness is ready. */
 function addEndpoint(raw: unknown, path: FieldPath, addresses: string[], found: Findings): void {
   const { conditions, addresses: listed } = asFields(raw) ?? {};
-  if (asFields(conditions)?.ready === false) return;
+  const isThere = conditions !== undefined && conditions !== null;
+  const { ready } = asFields(conditions) ?? {};
+  if (isThere && asFields(conditions) === null) {
+    const message = `must be an object with fields, not ${show(conditions)}; the endpoint is left out`;
+    found.warning([...path, 'conditions'], message);
+    return;
+  }
+  if (ready !== undefined && ready !== null && typeof ready !== 'boolean') {
+    const message = `must be true or false, not ${show(ready)}; the endpoint is left out`;
+    found.warning([...path, 'conditions', 'ready'], message);
+    return;
+  }
+  if (ready === false) return;
   if (!Array.isArray(listed)) {
     const what = listed === undefined ? 'is missing' : `must be a list, not ${show(listed)}`;
     found.warning([...path, 'addresses'], `${what}; the endpoint is left out`);
@@ -82,7 +94,13 @@ const PROTOCOLS: readonly unknown[] = ['TCP', 'UDP', 'SCTP'];
 function readPorts(raw: FieldMap, path: readonly string[], found: Findings): readonly ServicePort[] {
   const ports: ServicePort[] = [];
   for (const [index, item] of listAt(raw, path, found).entries()) {
-    const { protocol = 'TCP', port } = asFields(item) ?? {};
+    const fields = asFields(item);
+    if (fields === null) {
+      const message = `must be an object with fields, not ${show(item)}; it is left out`;
+      found.warning([...path, index], message);
+      continue;
+    }
+    const { protocol = 'TCP', port } = fields;
     if (port === undefined || port === null) continue;
     if (!PROTOCOLS.includes(protocol)) {
       const message = `must be TCP, UDP or SCTP, not ${show(protocol)}; the port is left out`;
