@@ -19,6 +19,8 @@ export function checkFqdn(raw: string, path: FieldPath, found: Findings): void {
   } else if (parseAddress(name) !== null) {
     const cidr = `${name}/${name.includes(':') ? 128 : 32}`;
     found.error(path, `${show(raw)} is an address, not a name; write ipBlock: {cidr: "${cidr}"}`);
+  } else if (/^[\d.]+(\/\d+)?$/.test(name)) {
+    found.error(path, `${show(raw)} is digits only, so neither a name nor an address`);
   } else if (/[^\x20-\x7e]/.test(name)) {
     found.error(path, `${show(raw)} is no name of DNS; write other letters in their xn-- form: ${FORM}`);
   } else if (name.length > 253 || !name.split('.').every((label) => LABEL.test(label))) {
