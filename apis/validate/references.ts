@@ -1,15 +1,18 @@
 import { DEFAULT_CONFIG } from '../config.ts';
-import type {
-  AppliedTo,
-  ClusterGroup,
-  ClusterNetworkPolicy,
-  ClusterObject,
-  NamespacedName,
-  NetworkPolicyPeer,
-  Tier,
+import {
+  API_GROUPS,
+  type ApiGroup,
+  type AppliedTo,
+  type ClusterGroup,
+  type ClusterNetworkPolicy,
+  type ClusterObject,
+  type NamespacedName,
+  type NetworkPolicyPeer,
+  type Tier,
 } from '../objects.ts';
 import { BUILT_IN_TIERS, isBuiltInTier } from './builtintiers.ts';
 import { describeUnknownGroup, type GroupLookup, groupLookup, membersOf } from './groups.ts';
+import { identityOf } from './identity.ts';
 import type { CrossProblem } from './objects.ts';
 import { type FieldPath, show } from './problem.ts';
 import { describeUnknown } from './unknown.ts';
@@ -94,7 +97,7 @@ export interface Named {
   readonly groups: readonly ClusterGroup[];
   /** Names of link groups in the agent's configuration; those it always knows where this is absent. */
   readonly interfaceGroups?: readonly string[] | undefined;
-  /** Identities of groups that are there and were rejected. */
+  /** Identities of groups and tiers that are there and were rejected. */
   readonly invalid: ReadonlySet<string>;
 }
 
@@ -104,14 +107,14 @@ export function checkPolicyReferences(
   named: Named,
 ): CrossProblem<ClusterNetworkPolicy>[] {
   const lookup = groupLookup(named.groups, named.invalid);
-  const tiers = new Set(named.tiers.map(({ name }) => name));
+  const knowsTier = tierLookup(named);
   const interfaceGroups = named.interfaceGroups ?? Object.keys(DEFAULT_CONFIG.interfaceGroups);
   const messageOf = (reference: Reference, policy: ClusterNetworkPolicy): string | null => {
     switch (reference.to) {
       case 'Tier':
-        return isBuiltInTier(reference.name) || tiers.has(reference.name)
+        return isBuiltInTier(reference.name) || knowsTier(policy.apiGroup, reference.name)
           ? null
-          : describeTier(reference.name, tiers);
+          : describeTier(reference.name, named);
       case 'ClusterGroup':
       case 'Nodes':
         return groupMessage(reference, policy, named, lookup);
@@ -135,9 +138,27 @@ export function checkPolicyReferences(
   );
 }
 
-function describeTier(name: string, tiers: ReadonlySet<string>): string {
+/** Of a Tier that may not be there. */
+export function tierIdentity(apiGroup: ApiGroup, name: string): string {
+  return identityOf({ kind: 'Tier', apiGroup, name, priority: 0 });
+}
+
+/** One of the other API group isn't meant where one of the policy's own is there and was rejected. */
+function tierLookup({ tiers, invalid }: Named): (apiGroup: ApiGroup, name: string) => boolean {
+  const known = new Set(tiers.map(identityOf));
+  const names = new Set(tiers.map(({ name }) => name));
+  return (apiGroup, name) => {
+    const own = tierIdentity(apiGroup, name);
+    return known.has(own) || (names.has(name) && !invalid.has(own));
+  };
+}
+
+function describeTier(name: string, { tiers, invalid }: Named): string {
+  if (API_GROUPS.some((apiGroup) => invalid.has(tierIdentity(apiGroup, name)))) {
+    return `Tier ${show(name)} is invalid itself`;
+  }
   const builtIn = Object.keys(BUILT_IN_TIERS);
-  const hint = describeUnknown('Tier', name, { known: [...builtIn, ...tiers] });
+  const hint = describeUnknown('Tier', name, { known: [...builtIn, ...tiers.map((tier) => tier.name)] });
   if (hint.includes('did you mean')) return hint;
   return `there is no Tier ${show(name)}; built in: ${builtIn.join(', ')}`;
 }

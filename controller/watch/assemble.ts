@@ -50,8 +50,18 @@ export function assemble(input: AssembleInput): Assembled {
   const contents = [...input.contents].sort((a, b) => (a.file < b.file ? -1 : 1));
   const problems: LoadProblem[] = [];
   const settling: Assembling = { ...input, contents, problems };
-  const { inForce: tiers } = settle<Tier>(settling, 'Tier', (content) => content.tiers, checkTiers);
-  const { inForce: groups, invalid } = settle<ClusterGroup>(settling, 'ClusterGroup', ({ groups }) => groups);
+  const { inForce: tiers, ...settled } = settle<Tier>(
+    settling,
+    'Tier',
+    (content) => content.tiers,
+    checkTiers,
+  );
+  const { inForce: groups, ...others } = settle<ClusterGroup>(
+    settling,
+    'ClusterGroup',
+    ({ groups }) => groups,
+  );
+  const invalid = new Set([...settled.invalid, ...others.invalid]);
   const world = { tiers, groups, memory, interfaceGroups, invalid, problems };
   settleReferences({ ...world, policies: new Map() });
   const decided = decide(contents, objectsOf<ClusterGroup>(groups), invalid);

@@ -297,6 +297,24 @@ describe('fileSource', () => {
     await until('p=5 q=5 g:nodeSelector');
   });
 
+  it('takes no tier of the other API group where one of its own is invalid, unless it was valid with that', async () => {
+    const antrea = tier('t', 7).replace('nodewall.io/v1alpha1', 'crd.antrea.io/v1beta1');
+    await writeFile(file('t.yaml'), antrea);
+    await writeFile(file('p.yaml'), policy('p', 5, '\n  tier: t'));
+    await start();
+    assert.equal(now(), 'p=5 t=7');
+    await writeFile(file('t.yaml'), antrea + tier('t', 300) + policy('q', 5, '\n  tier: t'));
+    for (let tries = 0; tries < 200 && latest?.problems.length === 0; tries++) await sleep(10);
+    assert.equal(now(), 'p=5 t=7');
+    assert.deepEqual(messages(), [
+      'm/p.yaml:7: ClusterNetworkPolicy/p: spec.tier: Tier "t" is invalid itself',
+      'm/t.yaml:3: Tier/t: spec.priority: must be a whole number from 1 to 253, not 300',
+      'm/t.yaml:11: ClusterNetworkPolicy/q: spec.tier: Tier "t" is invalid itself',
+    ]);
+    await writeFile(file('t.yaml'), antrea + tier('t', 8) + policy('q', 5, '\n  tier: t'));
+    await until('p=5 q=5 t=7 t=8');
+  });
+
   it('leaves a child as it was where its parent would nest too deeply', async () => {
     const leaf = group('g', '{nodeSelector: {}}') + group('c', '{nodeSelector: {}}');
     await writeFile(file('g.yaml'), leaf + group('h', '{childGroups: [c]}'));

@@ -1,10 +1,14 @@
-import type { ClusterGroup, ClusterNetworkPolicy, Tier } from '../../apis/objects.ts';
-import { isBuiltInTier } from '../../apis/validate/builtintiers.ts';
+import type { ApiGroup, ClusterGroup, ClusterNetworkPolicy, Tier } from '../../apis/objects.ts';
 import { checkGroups, groupIdentity, groupLookup } from '../../apis/validate/groups.ts';
 import { identityOf } from '../../apis/validate/identity.ts';
 import type { CrossProblem } from '../../apis/validate/objects.ts';
 import { formatPath } from '../../apis/validate/problem.ts';
-import { checkPolicyReferences, type Reference, referencesOf } from '../../apis/validate/references.ts';
+import {
+  checkPolicyReferences,
+  type Reference,
+  referencesOf,
+  tierIdentity,
+} from '../../apis/validate/references.ts';
 import type { Memory } from './memory.ts';
 import { type Held, type InForce, objectsOf, toLoadProblem } from './settle.ts';
 import type { LoadProblem } from './source.ts';
@@ -16,7 +20,7 @@ export interface World {
   readonly policies: InForce;
   readonly memory: Memory;
   readonly interfaceGroups: readonly string[] | undefined;
-  /** Identities of groups that are there and were rejected. */
+  /** Identities of groups and tiers that are there and were rejected. */
   readonly invalid: Set<string>;
   readonly problems: LoadProblem[];
 }
@@ -117,7 +121,7 @@ function restoreOne(
 ): boolean {
   switch (reference.to) {
     case 'Tier':
-      return restoreTier(world, reference.name);
+      return restoreTier(world, object.apiGroup, reference.name);
     case 'ClusterGroup':
     case 'Nodes':
       return restoreGroup(world, object, reference.name, lost);
@@ -130,8 +134,10 @@ function restoreOne(
   }
 }
 
-function restoreTier({ tiers, memory }: World, wanted: string): boolean {
-  if (isBuiltInTier(wanted)) return true;
+function restoreTier({ tiers, memory, invalid }: World, apiGroup: ApiGroup, wanted: string): boolean {
+  // A new one of its own API group that is invalid is in the way of the one that it was valid with.
+  invalid.delete(tierIdentity(apiGroup, wanted));
+  if (objectsOf<Tier>(tiers).some(({ name }) => name === wanted)) return true;
   const last = [...memory].filter(([, { object }]) => object.kind === 'Tier' && object.name === wanted);
   for (const [identity, item] of last) tiers.set(identity, { ...item, placed: null });
   return last.length > 0;
