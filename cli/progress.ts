@@ -92,6 +92,14 @@ export function progress(node: string, log: Log) {
         ...errorFields(error),
       });
     },
+    unrecorded(error: Error): void {
+      const what = 'all is enforced, nothing is recorded, no names are learnt from DNS answers';
+      log.error(`this kernel has no NFLOG (nfnetlink_log, nft_log): ${what}`, {
+        node,
+        stage: 'apply',
+        error: error.message,
+      });
+    },
     drifted(differences: readonly string[]): void {
       log.warn('the table was changed by somebody else; repairing it', {
         node,

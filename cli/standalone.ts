@@ -47,6 +47,7 @@ export async function runStandalone(parts: Parts): Promise<ExitStatus> {
   const outcome: Outcome = { snapshot: null, declared: true, enforced: null, failure: null };
   const events: EnforcerEvents = {
     drifted: reports.drifted,
+    unrecorded: reports.unrecorded,
     enforced(result) {
       reports.enforced(result);
       Object.assign(outcome, { enforced: result, failure: null });

@@ -6,7 +6,7 @@ import { type Call, type FakeKernel, fakeKernel } from '../../test/fake/fakekern
 import { closing, nodeState } from '../../test/fake/nodestate.ts';
 import { toNftError } from '../../test/fake/refusal.ts';
 import { tamper } from '../../test/fake/stranger.ts';
-import { policy } from '../../test/kernel/manifests.ts';
+import { policy, tcp } from '../../test/kernel/manifests.ts';
 import { type Enforced, Enforcer } from './enforcer.ts';
 import { NodeRuleReconciler } from './reconciler.ts';
 
@@ -34,6 +34,7 @@ function setUp({
         said.push(`enforced ${policies(result.state).join(' ')}${failed}`);
       },
       failed: (_, retryIn) => void said.push(`failed, again in ${retryIn}`),
+      unrecorded: () => void said.push('unrecorded'),
       drifted: (differences) => void said.push(`drifted: ${differences.length}`),
     },
   });
@@ -244,6 +245,32 @@ describe('two policies that the kernel refuses, one of them without a word', () 
     assert.deepEqual(inForce(), ['a:1', 'z:9']);
     await submit(state({ a: 2, bad: 66, worse: 77, z: 9 }));
     assert.deepEqual(inForce(), ['a:2', 'z:9']);
+  });
+});
+
+describe('a kernel without NFLOG', () => {
+  it('enforces everything all the same, audits, records and names too, and says so once', async () => {
+    const { kernel, submit, said, results } = setUp();
+    kernel.intercept(({ lines }) => {
+      const line = lines.findIndex((text) => text.includes(' log prefix ')) + 1;
+      if (line > 0) throw toNftError('ENOENT', 'No such file or directory', { line });
+    });
+    const recorded = { name: 'close', action: 'Drop', ports: [tcp(22)], enableLogging: true } as const;
+    const named = { name: 'name', action: 'Allow', to: [{ fqdn: 'a.example.com' }] } as const;
+    const objects = [
+      closing('a', 1),
+      policy('b', { ingress: [recorded] }),
+      policy('c', { egress: [named, { name: 'deny', action: 'Drop' }] }),
+      policy('d', { mode: 'Audit', ingress: [{ name: 'try', action: 'Drop' }] }),
+    ];
+    await submit(nodeState(...objects));
+    await submit(nodeState(...objects, closing('e', 5)));
+    assert.deepEqual(said, ['unrecorded', 'enforced a b c d', 'enforced a b c d e']);
+    assert.deepEqual(
+      results.flatMap(({ state: { rules } }) => rules.map(({ log }) => log !== null)).filter(Boolean).length,
+      4,
+      'what is in force still says what should be recorded',
+    );
   });
 });
 

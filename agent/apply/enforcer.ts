@@ -22,6 +22,8 @@ export interface EnforcerEvents {
   enforced(result: Enforced): void;
   /** Nothing could be applied; what was in force still is. Tried again by itself after `retryIn` milliseconds. */
   failed(error: Error, retryIn: number): void;
+  /** The kernel knows no NFLOG: all is enforced, nothing recorded, and no names are learnt from DNS answers. */
+  unrecorded(error: Error): void;
   /** The table was changed by somebody else, and has been repaired where `enforced` follows. */
   drifted(differences: readonly string[]): void;
 }
@@ -51,7 +53,9 @@ const LAST_RETRY = 60_000;
  */
 export class Enforcer {
   readonly #reconciler: NodeRuleReconciler;
-  readonly #render: (state: NodeState) => Ruleset;
+  readonly #config: Config;
+  #render: (state: NodeState) => Ruleset;
+  #canLog = true;
   readonly #events: EnforcerEvents;
   readonly #clock: Clock;
   readonly #lastGood: () => Promise<NodeState | null>;
@@ -66,6 +70,7 @@ export class Enforcer {
 
   constructor({ reconciler, config, events, clock, lastGood }: EnforcerParts) {
     this.#reconciler = reconciler;
+    this.#config = config;
     this.#render = renderer(config);
     this.#events = events;
     this.#clock = clock;
@@ -146,6 +151,10 @@ export class Enforcer {
       } catch (error) {
         // What isn't a refusal (a dump that failed) says nothing about policies: the whole is tried again later.
         if (!(error instanceof ApplyError || error instanceof RenderError)) throw error;
+        if (error instanceof ApplyError && error.lacksLog && this.#canLog) {
+          this.#renderWithoutLog(error);
+          continue;
+        }
         const { source } = error;
         if (source === null) return await this.#applyOneByOne(wanted, error);
         const key = `${source.apiGroup}/${source.policy}`;
@@ -154,6 +163,13 @@ export class Enforcer {
         failed.set(key, failed.get(key) ?? error);
       }
     }
+  }
+
+  /** Till the agent is started again. */
+  #renderWithoutLog(error: ApplyError): void {
+    this.#canLog = false;
+    this.#render = renderer(this.#config, false);
+    this.#events.unrecorded(error);
   }
 
   async #goodState(): Promise<NodeState | null> {

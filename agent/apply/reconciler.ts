@@ -29,8 +29,11 @@ export class ApplyError extends Error {
   readonly stage: keyof Transaction;
   /** The policy rule that the refused line is for; null where that can't be told. */
   readonly source: RuleSource | null;
+  /** The kernel knows no NFLOG, which the refused line needs. */
+  readonly lacksLog: boolean;
 
-  constructor(stage: keyof Transaction, source: RuleSource | null, cause: unknown) {
+  constructor(stage: keyof Transaction, refused: Command | null, cause: unknown) {
+    const source = refused?.source ?? null;
     const where = source === null ? '' : `rule ${source.policy}/${source.rule}: `;
     super(
       `${where}the kernel refused it (${stage}): ${cause instanceof Error ? cause.message : String(cause)}`,
@@ -38,7 +41,14 @@ export class ApplyError extends Error {
     );
     this.stage = stage;
     this.source = source;
+    this.lacksLog = cause instanceof NftError && isWithoutLog(cause, refused?.text ?? '');
   }
+}
+
+/** ENOENT for a rule that logs, as nfttext.ts writes it; where the table or the chain is what isn't there, nft underlines its name. */
+function isWithoutLog({ code, refersTo }: NftError, text: string): boolean {
+  const [, chain] = /^add rule \S+ \S+ (\S+) .*\blog prefix "/.exec(text) ?? [];
+  return code === 'ENOENT' && chain !== undefined && refersTo !== chain && refersTo !== TABLE.name;
 }
 
 export interface Applied {
@@ -209,7 +219,7 @@ export class NodeRuleReconciler {
       this.#remember(result.generation);
     } catch (error) {
       const line = error instanceof NftError ? error.line : null;
-      throw new ApplyError(stage, line === null ? null : (commands[line - 1]?.source ?? null), error);
+      throw new ApplyError(stage, line === null ? null : (commands[line - 1] ?? null), error);
     }
   }
 

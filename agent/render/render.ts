@@ -28,14 +28,18 @@ export function render(state: NodeState, config: Config): Ruleset {
   return renderer(config)(state);
 }
 
-/** `render` for one state after another: gives the same, and takes over the chains of rules whose CompiledRule and AddressSet are the same objects. */
-export function renderer(config: Config): (state: NodeState) => Ruleset {
-  const chainOf = ruleRenderer(config);
-  return (state) => renderWith(state, { config, chainOf });
+/**
+ * `render` for one state after another: gives the same, and takes over the chains of rules whose CompiledRule and AddressSet are the same objects.
+ * @param canLog without it nothing in the table needs the kernel's NFLOG: rules write no records, DNS answers aren't copied; verdicts are the same
+ */
+export function renderer(config: Config, canLog = true): (state: NodeState) => Ruleset {
+  const chainOf = ruleRenderer(config, canLog);
+  return (state) => renderWith(state, { config, canLog, chainOf });
 }
 
 interface Means {
   readonly config: Config;
+  readonly canLog: boolean;
   readonly chainOf: (rule: CompiledRule, state: NodeState) => RenderedRule;
 }
 
@@ -64,7 +68,11 @@ interface RenderedTraffic {
   readonly maps: readonly PortMap[];
 }
 
-function renderTraffic(traffic: Traffic, state: NodeState, { config, chainOf }: Means): RenderedTraffic {
+function renderTraffic(
+  traffic: Traffic,
+  state: NodeState,
+  { config, canLog, chainOf }: Means,
+): RenderedTraffic {
   const entries: Entry[] = [];
   const rules: Chain[] = [];
   const sets: NamedSet[] = [];
@@ -80,7 +88,7 @@ function renderTraffic(traffic: Traffic, state: NodeState, { config, chainOf }: 
   const parts = indexParts(traffic, entries);
   const indexes = parts.map(({ name, entries: part }) => renderIndex(name, part, { traffic, state, config }));
   const copyAnswers =
-    config.names.learn && [...state.addressSets.values()].some(({ names }) => names.length > 0);
+    canLog && config.names.learn && [...state.addressSets.values()].some(({ names }) => names.length > 0);
   return {
     base: baseChains(traffic, config, { indexes: parts.map(({ name }) => name), copyAnswers }),
     index: [...indexes.flatMap(({ chains }) => chains), ...passChain(traffic, entries)],
@@ -161,7 +169,7 @@ function withRulesFirst({ chains }: Dispatched, rules: Chain['rules']): Chain[] 
   return chains.map((chain, i) => (i === 0 ? { ...chain, rules: [...rules, ...chain.rules] } : chain));
 }
 
-function ruleRenderer(config: Config): Means['chainOf'] {
+function ruleRenderer(config: Config, canLog: boolean): Means['chainOf'] {
   const known = new WeakMap<
     CompiledRule,
     { set: AddressSet | null; services: ServiceSet | null; rendered: RenderedRule }
@@ -172,7 +180,7 @@ function ruleRenderer(config: Config): Means['chainOf'] {
       const services = named(rule.serviceSets, state.serviceSets);
       const before = known.get(rule);
       if (before?.set === set && before.services === services) return before.rendered;
-      const rendered = ruleChain(rule, { set, services, config });
+      const rendered = ruleChain(canLog ? rule : { ...rule, log: null }, { set, services, config });
       known.set(rule, { set, services, rendered });
       return rendered;
     } catch (error) {
