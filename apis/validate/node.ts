@@ -7,11 +7,30 @@ import { type Findings, hasError, show } from './problem.ts';
 /** Further addresses of a Node, comma-separated. */
 const ADDRESSES_ANNOTATION = 'nodewall.io/addresses';
 
+const ADDRESS_TYPES: readonly unknown[] = [
+  'InternalIP',
+  'ExternalIP',
+  'Hostname',
+  'InternalDNS',
+  'ExternalDNS',
+];
+
 export function validateNode(raw: FieldMap, found: Findings): Node | null {
   const { name, labels } = readMetadata(raw, isSubdomain, found);
   const addresses: string[] = [];
+  fieldsAt(raw, ['status'], found);
   for (const [index, item] of listAt(raw, ['status', 'addresses'], found).entries()) {
-    const { type, address } = asFields(item) ?? {};
+    const fields = asFields(item);
+    if (fields === null) {
+      const message = `must be an object with type and address, not ${show(item)}; it is left out`;
+      found.warning(['status', 'addresses', index], message);
+      continue;
+    }
+    const { type, address } = fields;
+    if (!ADDRESS_TYPES.includes(type)) {
+      const message = `must be ${ADDRESS_TYPES.join(', ')}, not ${show(type)}; the address is left out`;
+      found.warning(['status', 'addresses', index, 'type'], message);
+    }
     if (type !== 'InternalIP' && type !== 'ExternalIP') continue;
     addAddress(address, ['status', 'addresses', index, 'address'], addresses, found);
   }
@@ -33,7 +52,11 @@ export function validatePod(raw: FieldMap, found: Findings): Pod | null {
   const spec = fieldsAt(raw, ['spec'], found);
   const status = fieldsAt(raw, ['status'], found);
   const namespace = readNamespace(raw, found);
-  if (spec.hostNetwork === true || status.phase === 'Succeeded' || status.phase === 'Failed') return null;
+  const { hostNetwork = null } = spec;
+  if (hostNetwork !== null && typeof hostNetwork !== 'boolean') {
+    found.error(['spec', 'hostNetwork'], `must be true or false, not ${show(hostNetwork)}`);
+  }
+  if (hostNetwork === true || status.phase === 'Succeeded' || status.phase === 'Failed') return null;
   const addresses = podAddresses(raw, status, found);
   const account = spec.serviceAccountName ?? '';
   if (typeof account !== 'string')
