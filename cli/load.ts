@@ -87,17 +87,20 @@ export async function loadNode(options: NodeOptions): Promise<LoadedNode> {
   return { state, config, invalid: hasErrors(problems) };
 }
 
-/** Likewise, with the names resolved as `--names` says; without it they stand for nothing, and standard error says so. */
+/** Likewise, with the names resolved as `--names` says; those without an address stand for nothing, and standard error says so. */
 export async function loadResolvedNode(options: NodeOptions): Promise<LoadedNode> {
   const names = options.names === undefined ? null : await loadNames(options.names);
   const { state, ...rest } = await loadNode(options);
-  if (names !== null) return { ...rest, state: nameResolver()(state, names) };
   const peers = new Set([...state.addressSets.values()].flatMap((set) => set.names));
-  if (peers.size > 0) {
-    const listed = [...peers].sort().join(', ');
+  const unknown = [...peers].filter((peer) => names === null || names.addresses(peer).length === 0).sort();
+  if (unknown.length > 0) {
+    const [what, where] =
+      names === null
+        ? ['fqdn peers stand for nothing here', 'with --names FILE']
+        : ['as fqdn peers they stand for nothing here', `in ${options.names}`];
     process.stderr.write(
-      `no address is known for ${listed}: fqdn peers stand for nothing here; say what they resolve to with --names FILE\n`,
+      `no address is known for ${unknown.join(', ')}: ${what}; say what they resolve to ${where}\n`,
     );
   }
-  return { ...rest, state };
+  return names === null ? { ...rest, state } : { ...rest, state: nameResolver()(state, names) };
 }

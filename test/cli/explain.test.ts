@@ -25,6 +25,19 @@ describe('nodewall explain', function () {
   const answer = async (fields: object) =>
     JSON.parse((await explain('--flow', flow(fields), '-o', 'json')).stdout);
 
+  it('says which fqdn peers stand for nothing, with --names and without', async () => {
+    const names = await folder.writeBeside('names.yaml', 'Registry.example.com.: [192.0.2.80]\n');
+    const args = ['--manifests', 'docs/examples/fqdn/manifests', '--node', 'node-0', '--flow', flow({})];
+    assert.match(
+      (await nodewall('explain', ...args)).stderr,
+      /^no address is known for \*\.cdn\.example\.com, registry\.example\.com: .* --names FILE$/m,
+    );
+    assert.match(
+      (await nodewall('explain', ...args, '--names', names)).stderr,
+      /^no address is known for \*\.cdn\.example\.com: .* in \S+names\.yaml$/m,
+    );
+  });
+
   it('gives the verdict, the rule and the reason', async () => {
     const { considered, ...rest } = await answer({ dstPort: 22 });
     assert.deepEqual(rest, {
