@@ -158,6 +158,18 @@ dispatch: fast
     ]);
   });
 
+  it('reject 0 for the groups that exemptions and masquerade know', () => {
+    const message = 'must not be 0, the number of every interface that is in no group; as in';
+    assert.deepEqual(lines('interfaceGroups: {pods: 0, clusternet: {group: 9}, none: 0}'), [
+      `c.yaml:1: interfaceGroups.pods: ${message} 8`,
+      'c.yaml:1: interfaceGroups.none: 0 is the number of pods already; each name needs its own',
+    ]);
+    assert.deepEqual(lines('interfaceGroups: {clusternet: {group: 0}}'), [
+      `c.yaml:1: interfaceGroups.clusternet.group: ${message} 9`,
+    ]);
+    assert.deepEqual(lines('interfaceGroups: {none: 0}'), []);
+  });
+
   it('names what is wrong of masquerade, names and log', () => {
     assert.deepEqual(
       lines(`masquerade: {enable: true, except: [10.0.0.1, 5]}

@@ -23,11 +23,13 @@ function checkInterfaceGroup(name: string, value: unknown, found: Findings): voi
   const fields = asFields(value);
   if (fields === null) {
     checkGroupNumber(value, path, found);
+    checkNotZero(name, value, path, found);
     return;
   }
   if (!('group' in fields))
     found.error([...path, 'group'], 'is missing; it must be the number of the link group');
   else checkGroupNumber(fields.group, [...path, 'group'], found);
+  checkNotZero(name, fields.group, [...path, 'group'], found);
   if ('match' in fields) checkMatches(fields.match, [...path, 'match'], found);
   for (const field of Object.keys(fields)) {
     if (field !== 'group' && field !== 'match')
@@ -38,6 +40,13 @@ function checkInterfaceGroup(name: string, value: unknown, found: Findings): voi
 function checkGroupNumber(value: unknown, path: FieldPath, found: Findings): void {
   if (isGroupNumber(value)) return;
   found.error(path, `must be the number of a link group, 0 to 4294967295, not ${show(value)}`);
+}
+
+/** As the group of the pods it would exempt all that the node sends. */
+function checkNotZero(name: string, value: unknown, path: FieldPath, found: Findings): void {
+  const usual = Object.entries(DEFAULT_CONFIG.interfaceGroups).find(([known]) => known === name)?.[1];
+  if (value !== 0 || usual === undefined) return;
+  found.error(path, `must not be 0, the number of every interface that is in no group; as in ${usual}`);
 }
 
 function isGroupNumber(value: unknown): value is number {
