@@ -31,7 +31,11 @@ export interface Answer {
   /** Rules that matched and were skipped by the failsafe list, in order. */
   readonly skipped: readonly { readonly policy: string; readonly rule: string }[];
   /** Rules of Audit policies that matched before the decision, in order; absent is none. */
-  readonly audited?: readonly { readonly policy: string; readonly rule: string; readonly action: RuleAction }[];
+  readonly audited?: readonly {
+    readonly policy: string;
+    readonly rule: string;
+    readonly action: RuleAction;
+  }[];
 }
 
 /** One rule that was looked at, in order, and how it went. */
