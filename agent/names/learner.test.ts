@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { parseCidr } from '../../apis/address.ts';
 import { type MemberSet, toMemberSet } from '../../apis/memberset.ts';
 import { matchesName } from '../../apis/names.ts';
-import { answerPacket, inIP } from '../../test/dns/packet.ts';
+import { answerPacket, inIP, questionPacket } from '../../test/dns/packet.ts';
 import { answersTo } from '../../test/dns/zone.ts';
 import { fakeClock } from '../../test/fake/fakeclock.ts';
 import { learner } from './learner.ts';
@@ -28,8 +28,20 @@ function learningFrom(from: MemberSet | null, ...peers: readonly string[]) {
       learnt[name] = [...(learnt[name] ?? []), ...records.map(({ address, ttl }) => `${address} ${ttl}`)];
     },
   });
-  const read = (...packets: readonly Uint8Array[]) => one.read(packets.map((payload) => ({ payload })));
-  return { learnt, read, counts: one.counts, clock };
+  const tell = (...packets: readonly Uint8Array[]) => one.read(packets.map((payload) => ({ payload })));
+  /** Each after the question that it may be the answer to. */
+  const read = (...packets: readonly Uint8Array[]) => {
+    for (const packet of packets) tell(...NAMES.map((name) => asIn(packet, name)), packet);
+  };
+  return { learnt, read, tell, counts: one.counts, clock };
+}
+
+/** Those that the tests answer. */
+const NAMES = ['x.a.test', 'a.test', 'x.b.test'];
+
+function asIn(packet: Uint8Array, name: string): Uint8Array {
+  const isV6 = (packet[0] ?? 0) >> 4 === 6;
+  return questionPacket(name, { ip: isV6 ? 'v6' : 'v4' });
 }
 
 describe('learner', () => {
@@ -58,6 +70,43 @@ describe('learner', () => {
       server.read(answer);
       assert.equal(server.counts.learnt, 1, ip);
     }
+  });
+
+  it('believes an answer to a question of the node alone, once, and not for long', () => {
+    const answer = answerPacket('x.a.test', [A('x.a.test', '192.0.2.1')]);
+    const asked = (question: Uint8Array | null, later = 0) => {
+      const { learnt, tell, counts, clock } = learning('*.a.test');
+      if (question !== null) tell(question);
+      clock.pass(later);
+      tell(answer, answer);
+      return [Object.keys(learnt).length, counts.learnt, counts.unasked];
+    };
+    assert.deepEqual(asked(questionPacket('X.a.test')), [1, 1, 1]);
+    assert.deepEqual(asked(questionPacket('x.a.test'), 29_000), [1, 1, 1]);
+    assert.deepEqual(asked(questionPacket('x.a.test'), 31_000), [0, 0, 2]);
+    assert.deepEqual(asked(null), [0, 0, 2]);
+    for (const other of [
+      questionPacket('y.a.test'),
+      questionPacket('x.a.test', { id: 8 }),
+      questionPacket('x.a.test', { port: 40_001 }),
+      questionPacket('x.a.test', { ip: 'v6' }),
+    ]) {
+      assert.deepEqual(asked(other), [0, 0, 2]);
+    }
+  });
+
+  it('keeps in mind so many questions, and no more', () => {
+    const { tell, counts } = learning('*.a.test');
+    const ids = Array.from({ length: 20_000 }, (_, i) => i);
+    tell(...ids.slice(0, 9_000).map((id) => questionPacket('x.a.test', { id })));
+    assert.equal(counts.questions, 9_000);
+    const answer = (id: number) => {
+      const packet = Buffer.from(answerPacket('x.a.test', [A('x.a.test', '192.0.2.1')]));
+      packet.writeUInt16BE(id, 28);
+      return packet;
+    };
+    tell(answer(0), answer(8_999));
+    assert.deepEqual([counts.unasked, counts.learnt], [1, 1]);
   });
 
   it('follows CNAMEs in any order, by the shortest TTL; the name of the question counts', () => {

@@ -1,8 +1,10 @@
+import type { Address } from '../../apis/address.ts';
 import { hasMember, type MemberSet } from '../../apis/memberset.ts';
 import type { Clock } from '../apply/enforcer.ts';
 import { addressesFor, MAX_RECORDS } from './answer.ts';
+import { askedQuestions } from './asked.ts';
 import type { AddressRecord } from './nameentry.ts';
-import { questionOf } from './question.ts';
+import { askedFor, questionOf } from './question.ts';
 import { udpPayload } from './udp.ts';
 
 /** What became of the packets, counted. */
@@ -13,6 +15,10 @@ export interface LearnerCounts {
   learnt: number;
   /** Answers that are of no use: names that nobody names, failures, other types, servers that don't count. */
   ignored: number;
+  /** Copies of questions that the node asked. */
+  questions: number;
+  /** Answers to nothing that the node asked just before. */
+  unasked: number;
   /** No DNS answer, or one that can't be read. */
   garbage: number;
   /** Fragments, and what was cut off on the way. */
@@ -32,21 +38,30 @@ export interface LearnerParts {
   learnt(name: string, records: readonly AddressRecord[]): void;
 }
 
+const DNS = 53;
+
+function endOf({ family, value }: Address, port: number): string {
+  return `${family}/${value}/${port}`;
+}
+
 /** A second's worth of work: below a tenth of a processor. */
 const PACKETS_A_SECOND = 10_000;
 const RECORDS_A_SECOND = 20 * MAX_RECORDS;
 
-/** Reads copies of DNS answers, from the IP header on. Never throws; a flood costs no more than so much a second. */
+/** Reads copies of DNS questions and answers, from the IP header on: an answer counts where its question was seen before. Never throws; a flood costs no more than so much a second. */
 export function learner({ clock, from, wants, learnt }: LearnerParts) {
   const counts: LearnerCounts = {
     packets: 0,
     learnt: 0,
     ignored: 0,
+    questions: 0,
+    unasked: 0,
     garbage: 0,
     incomplete: 0,
     cut: 0,
     skipped: 0,
   };
+  const asked = askedQuestions(clock);
   const budget = { until: Number.NEGATIVE_INFINITY, packets: 0, records: 0 };
 
   function renewBudget(): void {
@@ -59,10 +74,20 @@ export function learner({ clock, from, wants, learnt }: LearnerParts) {
     if (budget.packets-- <= 0) return 'skipped';
     const opened = udpPayload(packet);
     if (opened.kind !== 'payload') return opened.kind;
+    if (opened.destinationPort === DNS) {
+      const question = askedFor(opened.payload);
+      if (question !== null && wants(question.name)) {
+        asked.ask({ by: endOf(opened.source, opened.sourcePort), ...question });
+      }
+      return 'questions';
+    }
     if (from !== null && !hasMember(from, opened.source)) return 'ignored';
     const question = questionOf(opened.payload);
     if (question === 'garbage') return 'garbage';
     if (question === 'nothing' || !wants(question.name)) return 'ignored';
+    const { id, name } = question;
+    const by = endOf(opened.destination, opened.destinationPort);
+    if (!asked.answer({ by, id, name })) return 'unasked';
     if (question.isCut) counts.cut++;
     if (budget.records <= 0) return 'skipped';
     budget.records -= Math.min(question.answers, MAX_RECORDS);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
 import { DEFAULT_CONFIG, type NamesConfig } from '../../apis/config.ts';
-import { answerPacket } from '../../test/dns/packet.ts';
+import { answerPacket, questionPacket } from '../../test/dns/packet.ts';
 import { fakeClock } from '../../test/fake/fakeclock.ts';
 import type { AnswerListener } from './answersource.ts';
 import { watchNames } from './names.ts';
@@ -79,7 +79,8 @@ async function watched(config: Partial<NamesConfig> = {}, disk: Disk = { text: n
     },
     learn(name: string, ...addresses: readonly string[]) {
       const records = addresses.map((data) => ({ type: 'A' as const, name, ttl: 10, data }));
-      source.listener?.({ packets: [{ payload: answerPacket(name, records) }] as never, lost: 0 });
+      const packets = [questionPacket(name), answerPacket(name, records)].map((payload) => ({ payload }));
+      source.listener?.({ packets: packets as never, lost: 0 });
     },
     async pass(milliseconds: number) {
       clock.pass(milliseconds);

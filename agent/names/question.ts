@@ -1,5 +1,7 @@
 /** The question of a DNS answer that may teach addresses. */
 export interface Question {
+  /** The message's number. */
+  readonly id: number;
   /** Lower case, without a trailing dot. */
   readonly name: string;
   /** So many records the answer section is said to have. */
@@ -38,7 +40,17 @@ export function questionOf(message: Uint8Array): Asked {
   const read = readName(message, HEADER);
   if (read === null || read.end + 4 > message.length) return 'garbage';
   const isAsked = TYPES.has(view.getUint16(read.end)) && view.getUint16(read.end + 2) === IN;
-  return isAsked ? { name: read.name, answers, isCut: (flags & TRUNCATED) !== 0 } : 'nothing';
+  if (!isAsked) return 'nothing';
+  return { id: view.getUint16(0), name: read.name, answers, isCut: (flags & TRUNCATED) !== 0 };
+}
+
+/** The name that a DNS question asks for, and its number; null where it is none. */
+export function askedFor(message: Uint8Array): Pick<Question, 'id' | 'name'> | null {
+  if (message.length < HEADER) return null;
+  const view = new DataView(message.buffer, message.byteOffset, message.byteLength);
+  if ((view.getUint16(2) & (IS_ANSWER | OPCODE)) !== 0 || view.getUint16(4) !== 1) return null;
+  const read = readName(message, HEADER);
+  return read === null ? null : { id: view.getUint16(0), name: read.name };
 }
 
 /** A name without pointers: the question comes first, there is nothing to point at. */

@@ -2,11 +2,18 @@ import type { Address } from '../../apis/address.ts';
 
 /** What became of looking into a packet. */
 export type Opened =
-  | { readonly kind: 'payload'; readonly payload: Uint8Array; readonly source: Address }
+  | ({ readonly kind: 'payload'; readonly payload: Uint8Array } & Ends)
   /** Part of a packet, or cut off. */
   | { readonly kind: 'incomplete' }
   /** No UDP over IP, or nonsense. */
   | { readonly kind: 'garbage' };
+
+interface Ends {
+  readonly source: Address;
+  readonly destination: Address;
+  readonly sourcePort: number;
+  readonly destinationPort: number;
+}
 
 const UDP = 17;
 const UDP_HEADER = 8;
@@ -32,7 +39,8 @@ function insideIPv4(view: DataView): Opened {
   if (headerLength < 20 || view.getUint8(9) !== UDP) return GARBAGE;
   // More fragments, or not the first.
   if ((view.getUint16(6) & 0x3fff) !== 0) return INCOMPLETE;
-  return insideUDP(view, headerLength, { family: 4, value: BigInt(view.getUint32(12)) });
+  const address = (at: number): Address => ({ family: 4, value: BigInt(view.getUint32(at)) });
+  return insideUDP(view, headerLength, { source: address(12), destination: address(16) });
 }
 
 function insideIPv6(view: DataView): Opened {
@@ -46,18 +54,24 @@ function insideIPv6(view: DataView): Opened {
     next = view.getUint8(at);
     at += length;
   }
-  const value = (view.getBigUint64(8) << 64n) | view.getBigUint64(16);
-  return next === UDP ? insideUDP(view, at, { family: 6, value }) : GARBAGE;
+  if (next !== UDP) return GARBAGE;
+  const address = (from: number): Address => ({
+    family: 6,
+    value: (view.getBigUint64(from) << 64n) | view.getBigUint64(from + 8),
+  });
+  return insideUDP(view, at, { source: address(8), destination: address(24) });
 }
 
-function insideUDP(view: DataView, at: number, source: Address): Opened {
+function insideUDP(view: DataView, at: number, ends: Pick<Ends, 'source' | 'destination'>): Opened {
   if (at + UDP_HEADER > view.byteLength) return GARBAGE;
   const length = view.getUint16(at + 4);
   if (length < UDP_HEADER) return GARBAGE;
   if (at + length > view.byteLength) return INCOMPLETE;
   return {
     kind: 'payload',
-    source,
+    ...ends,
+    sourcePort: view.getUint16(at),
+    destinationPort: view.getUint16(at + 2),
     payload: new Uint8Array(view.buffer, view.byteOffset + at + UDP_HEADER, length - UDP_HEADER),
   };
 }

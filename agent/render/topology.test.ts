@@ -80,6 +80,13 @@ describe('topology', () => {
       /^udp sport 53 ct state established ct direction reply limit rate 5000\/second burst 10000 packets log .* group 7412 snaplen 65535 /,
     );
     assert.match(second ?? '', /^ct state established,related accept/);
+    const [, question] = baseChains('egress', DEFAULT_CONFIG, { indexes: [], copyAnswers: true }).flatMap(
+      chainLines,
+    );
+    assert.match(
+      question ?? '',
+      /^udp dport 53 limit rate 5000\/second burst 10000 packets log .* group 7412 /,
+    );
   });
 
   it('masquerades by groups where that is on, but for the exceptions', () => {

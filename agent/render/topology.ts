@@ -10,8 +10,9 @@ import type { BaseChain, Chain, Match, NftRule } from './ruleset.ts';
 
 /**
  * The skeleton of the table: base chains that accept what no policy judges, then jump to the index of their traffic.
- * Base chains are never deleted, not even within a transaction that adds them again: the kernel then drops every packet
- * queued to NFQUEUE in that namespace, other tables' too. So they are there also while no rule needs them; what changes is what they jump to.
+ * Base chains are not deleted, not even within a transaction that adds them again: the kernel then drops every packet
+ * queued to NFQUEUE in that namespace, other tables' too. So they are there also while no rule needs them; what changes is what they jump to. (That of
+ * masquerade comes and goes with its configuration.)
  */
 interface BaseRow {
   readonly chain: string;
@@ -108,7 +109,7 @@ export function baseChains(
   const jumps = indexes.map((index) => plain([], { kind: 'jump', chain: index }));
   const accepted = accept([{ match: 'ctEstablished' }], null);
   if (traffic !== 'nodeport') {
-    const copies = copyAnswers && traffic === 'ingress' ? [copyRule(config)] : [];
+    const copies = copyAnswers ? [copyRule(direction, config)] : [];
     return [chain(name, base, [...copies, accepted, ...exemptions(direction, config), ...jumps])];
   }
   // Every packet of the node comes by here: those that NAT has not changed meet two rules, and none while there is nothing to judge.
@@ -161,12 +162,15 @@ function beforeNat(rule: NftRule): NftRule {
 }
 
 /** More than a node's applications ask for, less than a flood: what comes above it is not read. */
-const ANSWERS = { match: 'limit', perSecond: 5000, burst: 10_000 } as const;
-/** Larger than any DNS answer over UDP. */
+const COPIES = { match: 'limit', perSecond: 5000, burst: 10_000 } as const;
+/** Larger than any DNS message over UDP. */
 const WHOLE_PACKET = 65_535;
 
-/** Before everything else: an answer is a packet of an established connection. */
-function copyRule({ names }: Config): NftRule {
+/**
+ * Before everything else: an answer is a packet of an established connection, and so may a question be. The questions tell which answers are to be
+ * believed: conntrack alone knows no more than the ports.
+ */
+function copyRule(direction: Direction, { names }: Config): NftRule {
   const statement = {
     kind: 'log',
     prefix: 'nodewall dns',
@@ -175,10 +179,10 @@ function copyRule({ names }: Config): NftRule {
     queueThreshold: 1,
   } as const;
   return {
-    matches: [{ match: 'dnsAnswer' }, ANSWERS],
+    matches: [direction === 'ingress' ? { match: 'dnsAnswer' } : port('dport', 53), COPIES],
     counter: false,
     statement,
-    comment: comment('DNS answers, for the names in policies'),
+    comment: comment(`DNS ${direction === 'ingress' ? 'answers' : 'questions'}, for the names in policies`),
   };
 }
 

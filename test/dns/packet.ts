@@ -1,6 +1,6 @@
 import { type Answer, encode } from 'dns-packet';
 
-/** IP packets that carry DNS answers, as nflog hands them over: from the network header on. */
+/** IP packets that carry DNS questions and answers, as nflog hands them over: from the network header on. */
 
 export interface AnswerOptions {
   readonly type?: 'A' | 'AAAA' | 'MX';
@@ -17,7 +17,7 @@ export function answerPacket(
   const { type = 'A', flags = 0x0180, ip = 'v4' } = options;
   const message = encode({
     type: 'response',
-    id: 7,
+    id: ID,
     flags,
     questions: [{ type, name, class: 'IN' }],
     answers: [...answers],
@@ -25,11 +25,27 @@ export function answerPacket(
   return inIP(message, ip);
 }
 
-/** Any bytes as the payload of a UDP packet from port 53. */
-export function inIP(message: Uint8Array, ip: NonNullable<AnswerOptions['ip']> = 'v4'): Uint8Array {
+/** The question that an answer of `answerPacket` is to. */
+export function questionPacket(
+  name: string,
+  { id = ID, port = PORT, ip = 'v4' }: { id?: number; port?: number; ip?: AnswerOptions['ip'] } = {},
+): Uint8Array {
+  const message = encode({ type: 'query', id, questions: [{ type: 'A', name, class: 'IN' }] });
+  return inIP(message, ip, [port, 53]);
+}
+
+const ID = 7;
+const PORT = 40_000;
+
+/** Any bytes as the payload of a UDP packet, from port 53 unless something else is said. */
+export function inIP(
+  message: Uint8Array,
+  ip: NonNullable<AnswerOptions['ip']> = 'v4',
+  [from, to]: readonly [number, number] = [53, PORT],
+): Uint8Array {
   const udp = Buffer.alloc(8);
-  udp.writeUInt16BE(53, 0);
-  udp.writeUInt16BE(40_000, 2);
+  udp.writeUInt16BE(from, 0);
+  udp.writeUInt16BE(to, 2);
   udp.writeUInt16BE(8 + message.length, 4);
   return Buffer.concat([ipHeader(ip, 8 + message.length), udp, message]);
 }
