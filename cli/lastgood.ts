@@ -4,6 +4,7 @@ import { type StateFile, stateFile } from '../agent/receive/statefile.ts';
 import type { NodeState } from '../apis/compiled.ts';
 import { snapshot } from '../apis/snapshot.ts';
 import type { Message } from '../apis/wire.ts';
+import type { LinkGroups } from './linkgroups.ts';
 import type { Log } from './log.ts';
 
 /** The least time between two writes (milliseconds): the first is made at once, a burst after it is one write. */
@@ -31,12 +32,22 @@ export function lastGood({ stateDir, node, manifests: paths, log }: LastGoodOpti
     log,
   );
   const digests = saver<Digests>(stateFile(stateDir, 'digests.json'), (value) => JSON.stringify(value), log);
+  const linkGroups = saver<LinkGroups>(
+    stateFile(stateDir, 'link-groups.json'),
+    (value) => JSON.stringify(value),
+    log,
+  );
   return {
     state: state.save,
     digests: digests.save,
     /** What the chains of the last run were, so that what still is that keeps its counters. */
     async readDigests(): Promise<Digests> {
       return (await digests.read((text) => JSON.parse(text) as Digests)) ?? {};
+    },
+    linkGroups: linkGroups.save,
+    /** What the names of link groups in rules stood for. */
+    async readLinkGroups(): Promise<LinkGroups> {
+      return (await linkGroups.read((text) => JSON.parse(text) as LinkGroups)) ?? {};
     },
     manifests: (memory: object): void => manifests.save({ origin, memory }),
     async readState(): Promise<NodeState | null> {
@@ -53,7 +64,7 @@ export function lastGood({ stateDir, node, manifests: paths, log }: LastGoodOpti
       return found?.origin === origin ? found.memory : null;
     },
     async flush(): Promise<void> {
-      await Promise.all([state.flush(), manifests.flush(), digests.flush()]);
+      await Promise.all([state.flush(), manifests.flush(), digests.flush(), linkGroups.flush()]);
     },
   };
 }

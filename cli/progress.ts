@@ -1,3 +1,4 @@
+import { NftError } from 'nftables-napi';
 import type { Enforced } from '../agent/apply/enforcer.ts';
 import { ApplyError } from '../agent/apply/reconciler.ts';
 import { policyKey } from '../agent/apply/substitute.ts';
@@ -136,6 +137,7 @@ function sameRules(a: readonly CompiledRule[], b: readonly CompiledRule[]): bool
 /** What the kernel or nft refused says itself; anything else is a mistake of ours, and its place is needed. */
 function errorFields(error: unknown): object {
   if (!(error instanceof Error)) return { error: String(error) };
-  if (error instanceof ApplyError || error instanceof RenderError) return { error: error.message };
+  const isKnown = error instanceof ApplyError || error instanceof RenderError || error instanceof NftError;
+  if (isKnown) return { error: error.message };
   return { error: `internal error: ${error.message}`, stack: error.stack };
 }

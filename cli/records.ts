@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { recordLines } from '../agent/record/recordfiles.ts';
@@ -25,6 +26,11 @@ export async function recordsCommand(files: readonly string[], options: RecordsO
   const paths = files.length > 0 ? files : [await recordFile(options)];
   if (options.follow && (paths.length > 1 || paths[0] === '-')) {
     throw new CommandError(EXIT.usage, '--follow takes one file; standard input is followed without it');
+  }
+  for (const path of files) {
+    if (path !== '-' && !options.follow && !existsSync(path)) {
+      throw new CommandError(EXIT.invalid, `there is no file ${path}`);
+    }
   }
   const filter = toFilter(options, Date.now());
   const lines = options.lines === undefined ? undefined : wholeNumber('--lines', options.lines);

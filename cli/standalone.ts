@@ -12,6 +12,7 @@ import type { AgentOptions } from './agentoptions.ts';
 import { CommandError, EXIT, type ExitStatus } from './exit.ts';
 import type { InterfaceGroups } from './interfacegroups.ts';
 import { lastGood } from './lastgood.ts';
+import { usedLinkGroups, withLastLinkGroups } from './linkgroups.ts';
 import { hasErrors } from './load.ts';
 import type { Log } from './log.ts';
 import { nameOverlay } from './nameoverlay.ts';
@@ -40,9 +41,10 @@ interface Outcome {
 
 /** The stand-alone agent: stages 1, 2 and 4 to 6 in one process, from a directory of manifests. */
 export async function runStandalone(parts: Parts): Promise<ExitStatus> {
-  const { options, manifests, config, log, kernel, interfaces } = parts;
+  const { options, manifests, log, kernel, interfaces } = parts;
   const { node, once, stateDir } = options;
   const saved = lastGood({ stateDir, node, manifests, log });
+  const config = withLastLinkGroups(parts.config, await saved.readLinkGroups(), log);
   const reports = progress(node, log);
   const outcome: Outcome = { snapshot: null, declared: true, enforced: null, failure: null };
   const events: EnforcerEvents = {
@@ -52,6 +54,7 @@ export async function runStandalone(parts: Parts): Promise<ExitStatus> {
       reports.enforced(result);
       Object.assign(outcome, { enforced: result, failure: null });
       saved.state(names.withoutNames(result.state));
+      saved.linkGroups(usedLinkGroups(result.state, config));
       if (changesStructure(result.transaction)) saved.digests(reconciler.digests());
       records.enforced(result, reconciler.inForce());
     },

@@ -166,6 +166,19 @@ describe('GroupKeeper', () => {
     assert.deepEqual(it_.links.calls.set, []);
   });
 
+  it('a group that comes right before ours stays', async () => {
+    const index = it_.links.addPodPair('veth1');
+    const { setGroups } = it_.links;
+    it_.links.setGroups = (changes) => {
+      it_.links.setGroups = setGroups;
+      it_.links.setForeign(index, 5);
+      return setGroups(changes);
+    };
+    await it_.settle();
+    assert.equal(group('veth1'), 5);
+    assert.deepEqual([it_.held(), it_.refused], [[], []]);
+  });
+
   it('a group that was set silently long ago is seen', async () => {
     const bridge = it_.links.add('br7', { kind: 'bridge' });
     await it_.settle();

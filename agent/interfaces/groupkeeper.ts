@@ -314,7 +314,8 @@ export class GroupKeeper {
     for (const { index, name, group } of changes) this.#hold({ index, name, group });
     this.#sayHeld();
     const answers = await this.#options.links.setGroups(
-      changes.map(({ index, group }) => ({ index, group })),
+      // Whoever sets a group right after making a link may do so just now: theirs stays.
+      changes.map(({ index, group, before: from }) => ({ index, group, from })),
     );
     const done: GroupChange[] = [];
     changes.forEach((change, i) => {
@@ -345,6 +346,11 @@ export class GroupKeeper {
     else this.#hold(before);
     // It went in the meantime; its event says so, too.
     if (error.code === 'ENODEV') return;
+    if (error.code === 'ESTALE') {
+      this.#suspects.add(index);
+      this.#again = true;
+      return;
+    }
     this.#refused.set(index, group);
     this.#options.events.refused(change, error);
   }

@@ -35,6 +35,7 @@ describe('validateObject', () => {
           ports: [],
           protocols: [],
           appliedTo: [],
+          toServices: [],
           enableLogging: false,
         },
       ],

@@ -6,7 +6,15 @@ import { show } from './problem.ts';
 
 /** Every disagreement with the schema, in words. */
 export function reportSchema(schema: JsonSchema, value: unknown, found: Findings): void {
-  for (const problem of checkSchema(schema, value)) found.error(problem.path, describe(problem));
+  for (const problem of checkSchema(schema, value)) {
+    if (!isAsIfAbsent(problem)) found.error(problem.path, describe(problem));
+  }
+}
+
+/** An ingress rule has no toServices, and an empty list is as if absent. */
+function isAsIfAbsent({ keyword, path, value }: SchemaProblem): boolean {
+  const isEmpty = Array.isArray(value) && value.length === 0;
+  return keyword === 'unknown' && isEmpty && path[1] === 'ingress' && path.at(-1) === 'toServices';
 }
 
 function describe({ keyword, path, schema, value }: SchemaProblem): string {

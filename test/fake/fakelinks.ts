@@ -106,9 +106,10 @@ export function fakeLinks(tell: (events: readonly LinkEvent[]) => void): FakeLin
     async setGroups(changes) {
       calls.set.push([...changes]);
       await turn();
-      const answers = changes.map(({ index, group }) => {
+      const answers = changes.map(({ index, group, from }) => {
         if (refusal !== null) return refused(refusal);
         if (!links.has(index)) return refused('ENODEV');
+        if (from !== undefined && links.get(index)?.group !== from) return refused('ESTALE');
         setGroup(index, group, 'us');
         return null;
       });

@@ -107,8 +107,8 @@ export interface NativeLinkEvent {
 export interface NativeLinkSocket {
   list(): Promise<NativeLink[]>;
   getMany(indices: Uint32Array): Promise<(NativeLink | null)[]>;
-  /** The errno of each change, 0 for none. */
-  setGroups(indices: Uint32Array, groups: Uint32Array): Promise<Uint32Array>;
+  /** The errno of each change, 0 for none. `from`: the group it must be in, or -1. */
+  setGroups(indices: Uint32Array, groups: Uint32Array, from: Float64Array): Promise<Uint32Array>;
   close(): Promise<void>;
 }
 

@@ -1,5 +1,7 @@
 #include "links.h"
 
+#include <cerrno>
+
 namespace binding {
 
 namespace {
@@ -81,14 +83,25 @@ Napi::Value LinkSocket::get_many(const Napi::CallbackInfo& info) {
 Napi::Value LinkSocket::set_groups(const Napi::CallbackInfo& info) {
   auto indices = numbers_argument(info[0], "indices");
   auto groups = numbers_argument(info[1], "groups");
-  if (indices.size() != groups.size()) throw Napi::RangeError::New(info.Env(), "nftables_napi: as many groups as indices");
+  // As 64 bits: -1 is whatever group it is in.
+  const auto given = argument<Napi::Float64Array>(info[2], &Napi::Value::IsTypedArray, "from");
+  std::vector<double> from(given.Data(), given.Data() + given.ElementLength());
+  if (indices.size() != groups.size() || indices.size() != from.size()) {
+    throw Napi::RangeError::New(info.Env(), "nftables_napi: as many groups as indices");
+  }
   return PromiseWorker<std::vector<uint32_t>>::run(
       info.Env(),
-      [socket = socket_, indices = std::move(indices), groups = std::move(groups)] {
+      [socket = socket_, indices = std::move(indices), groups = std::move(groups), from = std::move(from)] {
         return socket->use([&](nft::NetlinkSocket& it) {
           std::vector<uint32_t> errors(indices.size());
           for (size_t i = 0; i < indices.size(); i++) {
-            errors[i] = static_cast<uint32_t>(nft::set_link_group(it, indices[i], groups[i]));
+            const bool is_conditional = from[i] >= 0;
+            const auto link = is_conditional ? nft::get_link(it, indices[i]) : std::nullopt;
+            if (is_conditional && (!link || link->group != static_cast<uint32_t>(from[i]))) {
+              errors[i] = link ? ESTALE : ENODEV;
+            } else {
+              errors[i] = static_cast<uint32_t>(nft::set_link_group(it, indices[i], groups[i]));
+            }
           }
           return errors;
         });

@@ -144,6 +144,11 @@ inNamespace(import.meta.filename, () => {
       );
       assert.deepEqual(['v0', 'v1', 'v2'].map(groupOf), ['5', '77', '6']);
       assert.deepEqual(await links.setGroups([]), []);
+      const [stale, done] = await links.setGroups([
+        { index: 1, group: 9, from: 8 },
+        { index: 1, group: 0, from: 0 },
+      ]);
+      assert.deepEqual([stale?.code, done], ['ESTALE', null]);
     });
 
     it('never changes a whole group: index 0 is refused before the kernel sees it', async () => {
