@@ -44,7 +44,7 @@ export const rate: Benchmark = {
     if (!hasClient(THOUSAND_RULES, RULE)) throw new Error(`rule ${RULE} is not for the client`);
     await writeManifests(manifests, THOUSAND_RULES, { client: CLIENT });
     const config = join(settings.folder, 'linear.yaml');
-    await writeFile(config, 'dispatch: linear\n');
+    await writeFile(config, "dispatch: linear\ninterfaceGroupFile: ''\n");
     const seconds = settings.quick ? 1 : 2;
     const rounds = settings.quick ? 3 : 9;
     const measured: Record<Firewall, Rate[]> = { none: [], stateful: [], indexed: [], linear: [] };

@@ -100,7 +100,8 @@ function isRecorded({ counted, recorded }: Trace, rules: Rules): boolean {
     if (!rule?.log) return [];
     return [`nodewall ${id} ${rule.action}${rule.mode === 'Audit' ? ' audit' : ''}`];
   });
-  return JSON.stringify(wanted) === JSON.stringify(recorded);
+  // Copies of DNS questions are no records.
+  return JSON.stringify(wanted) === JSON.stringify(recorded.filter((prefix) => prefix !== 'nodewall dns'));
 }
 
 function differ(found: object, objects: readonly object[], config: object): never {
