@@ -146,6 +146,8 @@ export class GroupKeeper {
       // Made from within the other namespace, the host's end is told of before the two are joined.
       (isPair(link) && (link.peer === null || (before !== undefined && !sameEnds(before, link))));
     if (isSuspect) this.#suspects.add(link.index);
+    // As good as a look: should somebody have set a group since, ours is not set (LinkGroupChange.from).
+    else if (before === undefined) this.#seen.add(link.index);
     // The other end came to this namespace: nothing is told of this one's peer.
     const peer = link.peerNamespace === null && link.peer !== null ? this.#table.get(link.peer) : undefined;
     if (isPair(link) && peer !== undefined && (peer.peer !== link.index || peer.peerNamespace !== null)) {

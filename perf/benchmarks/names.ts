@@ -73,7 +73,10 @@ async function trial({ folder, name, seconds, peer }: Trial): Promise<Record<str
   const config = join(folder, `${name}-config.yaml`);
   await writeFile(manifests, yamlText([node(plan.nodeAddresses[0]?.v4 ?? ''), policy(peer)]));
   // The server is behind a veth pair, as pods are.
-  await writeFile(config, yamlText([{ exemptions: { localPods: false }, names: { servers: [server] } }]));
+  await writeFile(
+    config,
+    yamlText([{ interfaceGroupFile: '', exemptions: { localPods: false }, names: { servers: [server] } }]),
+  );
   try {
     const dns = await dnsProcess(servers as Namespace, server, { '*.perf.test': { byName: true, ttl: TTL } });
     const stateDir = join(folder, `${name}-state`);
