@@ -1,3 +1,5 @@
+import { BASELINE_PRIORITY } from '../baseline.ts';
+
 /** The built-in tiers and their priorities (Antrea's). */
 export const BUILT_IN_TIERS: Readonly<Record<string, number>> = Object.freeze(
   Object.assign(Object.create(null), {
@@ -6,7 +8,7 @@ export const BUILT_IN_TIERS: Readonly<Record<string, number>> = Object.freeze(
     networkops: 150,
     platform: 200,
     application: 250,
-    baseline: 253,
+    baseline: BASELINE_PRIORITY,
   }),
 );
 

@@ -26,10 +26,15 @@ export function check<T>(
     numRuns: runs(count),
     ...(seed === undefined ? {} : { seed: Number(seed) }),
     ...(path === undefined ? {} : { path }),
-    // Shrinking a whole cluster can take longer than anybody waits; what it has by then is shown.
+    // Shrinking a whole cluster can take longer than anybody waits; what it has by then is shown. Cases that there was no time for are a failure.
     interruptAfterTimeLimit:
       60_000 * Math.max(1, Number(process.env.NODEWALL_RUNS ?? 1)) * Math.max(1, flowCount(100) / 100),
   });
+  if (!details.failed && details.interrupted) {
+    throw new Error(
+      `only ${details.numRuns} of ${runs(count)} cases in the time there is\n\n${rerun(test, details)}`,
+    );
+  }
   if (!details.failed) return;
   throw new Error(`${reason(details.errorInstance)}\n\n${rerun(test, details)}`);
 }

@@ -14,6 +14,7 @@ import { assemble } from '../../controller/watch/assemble.ts';
 import type { FileContent } from '../../controller/watch/content.ts';
 import { type Memory, NO_MEMORY } from '../../controller/watch/memory.ts';
 import { NO_CACHE, parseManifest, type ReadFile } from '../../controller/watch/readfile.ts';
+import { NO_OBJECTS } from '../../controller/watch/source.ts';
 import { objectsToYaml, scenario } from '../generate/scenario.ts';
 import { renderBoth, toConfig, toState } from './pipeline.ts';
 import { check } from './runs.ts';
@@ -113,16 +114,7 @@ function events(objects: readonly object[]): fc.Arbitrary<FileEvent[]> {
 function replay(happened: readonly FileEvent[], interfaceGroups: readonly string[]): ClusterObjects {
   const files = new Map<string, ReadFile>();
   let memory: Memory = NO_MEMORY;
-  let objects: ClusterObjects = {
-    nodes: [],
-    namespaces: [],
-    pods: [],
-    services: [],
-    endpointSlices: [],
-    groups: [],
-    tiers: [],
-    policies: [],
-  };
+  let objects = NO_OBJECTS;
   for (const { file, objects: written } of happened) {
     if (written === null) files.delete(file);
     else files.set(file, read(file, written, files.get(file)));

@@ -1,6 +1,7 @@
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import type { Family } from './family.ts';
+import type { Link } from './links.ts';
 
 /** What Context.run() answers: libnftables' exit state, both of its buffers, the generations around it. */
 export interface NativeRun {
@@ -82,31 +83,18 @@ export interface NativeMonitor {
   unref(): void;
 }
 
-/** A network interface. Numbers that may be missing are null; lib/links.ts has what each means. */
-export interface NativeLink {
-  index: number;
-  name: string;
-  kind: string | null;
-  group: number;
-  master: number | null;
-  peer: number | null;
-  peerNamespace: number | null;
-  isLoopback: boolean;
-  isUp: boolean;
-}
-
 /** What the listener of a LinkMonitor gets. `kind`: 0 link, 1 removed, 2 overrun, 3 error. */
 export interface NativeLinkEvent {
   kind: number;
   errno: number;
   /** Of kind 0 and 1. */
-  link: NativeLink | null;
+  link: Link | null;
 }
 
 /** An rtnetlink socket. */
 export interface NativeLinkSocket {
-  list(): Promise<NativeLink[]>;
-  getMany(indices: Uint32Array): Promise<(NativeLink | null)[]>;
+  list(): Promise<Link[]>;
+  getMany(indices: Uint32Array): Promise<(Link | null)[]>;
   /** The errno of each change, 0 for none. `from`: the group it must be in, or -1. */
   setGroups(indices: Uint32Array, groups: Uint32Array, from: Float64Array): Promise<Uint32Array>;
   close(): Promise<void>;
