@@ -1,37 +1,30 @@
 import type { JsonSchema } from './jsonschema.ts';
+import { kindSchema } from './kind.ts';
 import { IP_BLOCK_SCHEMA, NAMESPACED_NAME_SCHEMA } from './peer.ts';
 import { labelSelector } from './selector.ts';
 
 const any = 'x-kubernetes-preserve-unknown-fields';
 
-export const CLUSTER_GROUP_SCHEMA: JsonSchema = {
-  type: 'object',
-  description: 'Peers, or Nodes, under a name that policies use.',
-  required: ['spec'],
-  properties: {
-    apiVersion: { type: 'string' },
-    kind: { type: 'string' },
-    metadata: { type: 'object' },
-    spec: {
-      type: 'object',
-      description: 'Exactly one kind of member, save that podSelector and namespaceSelector go together.',
-      properties: {
-        podSelector: labelSelector('The pods selected, hostNetwork and finished ones left out.'),
-        namespaceSelector: labelSelector('Pods in the namespaces selected.'),
-        nodeSelector: labelSelector('The Nodes selected.'),
-        ipBlocks: { type: 'array', description: 'CIDRs, OR-ed.', items: IP_BLOCK_SCHEMA },
-        serviceReference: {
-          ...NAMESPACED_NAME_SCHEMA,
-          description: 'The pods that the selector of a Service selects.',
-        },
-        childGroups: {
-          type: 'array',
-          description: 'Names of ClusterGroups that have no childGroups themselves, OR-ed.',
-          items: { type: 'string' },
-        },
-        externalEntitySelector: { type: 'object', description: 'Not supported for Nodes.', [any]: true },
+export const CLUSTER_GROUP_SCHEMA: JsonSchema = kindSchema(
+  'Peers, or Nodes, under a name that policies use.',
+  {
+    type: 'object',
+    description: 'Exactly one kind of member, save that podSelector and namespaceSelector go together.',
+    properties: {
+      podSelector: labelSelector('The pods selected, hostNetwork and finished ones left out.'),
+      namespaceSelector: labelSelector('Pods in the namespaces selected.'),
+      nodeSelector: labelSelector('The Nodes selected.'),
+      ipBlocks: { type: 'array', description: 'CIDRs, OR-ed.', items: IP_BLOCK_SCHEMA },
+      serviceReference: {
+        ...NAMESPACED_NAME_SCHEMA,
+        description: 'The pods that the selector of a Service selects.',
       },
+      childGroups: {
+        type: 'array',
+        description: 'Names of ClusterGroups that have no childGroups themselves, OR-ed.',
+        items: { type: 'string' },
+      },
+      externalEntitySelector: { type: 'object', description: 'Not supported for Nodes.', [any]: true },
     },
-    status: { type: 'object', [any]: true },
   },
-};
+);

@@ -1,4 +1,5 @@
 import type { JsonSchema } from './jsonschema.ts';
+import { kindSchema } from './kind.ts';
 import { APPLIED_TO_SCHEMA, PEER_SCHEMA, SERVICE_REFERENCE_SCHEMA } from './peer.ts';
 import { PORT_SCHEMA, PROTOCOL_SCHEMA } from './service.ts';
 
@@ -96,15 +97,7 @@ const spec: JsonSchema = {
   },
 };
 
-export const CLUSTER_NETWORK_POLICY_SCHEMA: JsonSchema = {
-  type: 'object',
-  description: 'Which connections the Nodes it is applied to accept and make.',
-  required: ['spec'],
-  properties: {
-    apiVersion: { type: 'string' },
-    kind: { type: 'string' },
-    metadata: { type: 'object' },
-    spec,
-    status: { type: 'object', [any]: true },
-  },
-};
+export const CLUSTER_NETWORK_POLICY_SCHEMA: JsonSchema = kindSchema(
+  'Which connections the Nodes it is applied to accept and make.',
+  spec,
+);

@@ -1,14 +1,9 @@
-import {
-  type Binding,
-  loadBinding,
-  type NativeLinkEvent,
-  type NativeLinkSocket,
-  type NativeMonitor,
-} from './binding.ts';
+import { type Binding, loadBinding, type NativeLinkEvent, type NativeLinkSocket } from './binding.ts';
 import { type ErrnoTable, toErrnoTable, toNftError } from './errno.ts';
 import { type NftError, plainError } from './errors.ts';
 import { maximumReceiveBuffer, requireInteger } from './integer.ts';
 import { Lane } from './lane.ts';
+import { Listening } from './listening.ts';
 
 /** A network interface, as of one message of the kernel. */
 export interface Link {
@@ -72,10 +67,7 @@ const maximumGroup = 2 ** 32 - 1;
  * Needs no privileges. Creating it throws TypeError or RangeError for wrong options, NftError when no socket can be had. What
  * the listener throws is an uncaught exception.
  */
-export class LinkMonitor {
-  readonly #monitor: NativeMonitor;
-  #closing: Promise<void> | null = null;
-
+export class LinkMonitor extends Listening {
   /** `binding` is only given by tests. */
   constructor(
     options: LinkMonitorOptions,
@@ -86,32 +78,12 @@ export class LinkMonitor {
     requireInteger(receiveBuffer, 'receiveBuffer', 1, maximumReceiveBuffer);
     if (typeof listener !== 'function') throw new TypeError('listener must be a function');
     const errnos = toErrnoTable(binding.errors);
-    try {
-      this.#monitor = new binding.LinkMonitor(receiveBuffer, (events) => {
-        // Events may have been on their way when close() was called.
-        if (!this.#closing) listener(events.map((event) => toLinkEvent(event, errnos)));
-      });
-    } catch (error) {
-      throw toNftError(error, errnos);
-    }
-  }
-
-  /** Lets the process end while the monitor listens. */
-  unref(): this {
-    this.#monitor.unref();
-    return this;
-  }
-
-  /** Undoes unref(). */
-  ref(): this {
-    this.#monitor.ref();
-    return this;
-  }
-
-  /** Ends the thread and closes the socket; the listener is not called any more. Idempotent. */
-  close(): Promise<void> {
-    this.#closing ??= this.#monitor.close();
-    return this.#closing;
+    const tell = (events: readonly NativeLinkEvent[]): void =>
+      listener(events.map((event) => toLinkEvent(event, errnos)));
+    super(
+      (whileOpen) => new binding.LinkMonitor(receiveBuffer, whileOpen(tell)),
+      (error) => toNftError(error, errnos),
+    );
   }
 }
 

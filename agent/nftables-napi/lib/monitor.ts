@@ -1,8 +1,9 @@
-import { type Binding, loadBinding, type NativeEvent, type NativeMonitor } from './binding.ts';
+import { type Binding, loadBinding, type NativeEvent } from './binding.ts';
 import { type ErrnoTable, toErrnoTable, toNftError } from './errno.ts';
 import { type NftError, plainError } from './errors.ts';
 import type { Family } from './family.ts';
 import { maximumReceiveBuffer, requireInteger } from './integer.ts';
+import { Listening } from './listening.ts';
 import { requireName, toFamilyNumber } from './operation.ts';
 
 /** The kinds of object a commit can touch. */
@@ -47,10 +48,7 @@ const defaultReceiveBuffer = 64 * 1024 * 1024;
  * Creating it throws TypeError or RangeError for wrong options, NftError when no socket can be had (EPERM without
  * CAP_NET_ADMIN). What the listener throws is an uncaught exception.
  */
-export class Monitor {
-  readonly #monitor: NativeMonitor;
-  #closing: Promise<void> | null = null;
-
+export class Monitor extends Listening {
   /** `binding` is only given by tests. */
   constructor(
     options: MonitorOptions,
@@ -63,32 +61,11 @@ export class Monitor {
     requireInteger(receiveBuffer, 'receiveBuffer', 1, maximumReceiveBuffer);
     if (typeof listener !== 'function') throw new TypeError('listener must be a function');
     const errnos = toErrnoTable(binding.errors);
-    try {
-      this.#monitor = new binding.EventMonitor(number, table, receiveBuffer, (event) => {
-        // An event may have been on its way when close() was called.
-        if (!this.#closing) listener(toMonitorEvent(event, errnos));
-      });
-    } catch (error) {
-      throw toNftError(error, errnos);
-    }
-  }
-
-  /** Lets the process end while the monitor listens. */
-  unref(): this {
-    this.#monitor.unref();
-    return this;
-  }
-
-  /** Undoes unref(). */
-  ref(): this {
-    this.#monitor.ref();
-    return this;
-  }
-
-  /** Ends the thread and closes the socket; the listener is not called any more. Idempotent. */
-  close(): Promise<void> {
-    this.#closing ??= this.#monitor.close();
-    return this.#closing;
+    const tell = (event: NativeEvent): void => listener(toMonitorEvent(event, errnos));
+    super(
+      (whileOpen) => new binding.EventMonitor(number, table, receiveBuffer, whileOpen(tell)),
+      (error) => toNftError(error, errnos),
+    );
   }
 }
 

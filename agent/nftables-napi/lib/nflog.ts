@@ -1,7 +1,8 @@
-import { type Binding, loadBinding, type NativeMonitor, type NativeNflogBatch } from './binding.ts';
+import { type Binding, loadBinding, type NativeNflogBatch } from './binding.ts';
 import { type ErrnoTable, toErrnoTable, toNftError } from './errno.ts';
 import { type NftError, plainError } from './errors.ts';
 import { maximumReceiveBuffer, requireInteger } from './integer.ts';
+import { Listening } from './listening.ts';
 
 /** A packet that a rule with `log group N` handed over. */
 export interface NflogPacket {
@@ -78,10 +79,7 @@ const defaultReceiveBuffer = 8 * 1024 * 1024;
  * Creating it throws TypeError or RangeError for wrong options, NftError when the group can't be had: EBUSY if somebody else
  * listens to it, EPERM without CAP_NET_ADMIN. What the listener throws is an uncaught exception.
  */
-export class Nflog {
-  readonly #nflog: NativeMonitor;
-  #closing: Promise<void> | null = null;
-
+export class Nflog extends Listening {
   /** `binding` is only given by tests. */
   constructor(
     options: NflogOptions,
@@ -98,32 +96,12 @@ export class Nflog {
     if (typeof listener !== 'function') throw new TypeError('listener must be a function');
     const errnos = toErrnoTable(binding.errors);
     const timeout = Math.ceil(flushInterval / 10);
-    try {
-      this.#nflog = new binding.Nflog(group, copyRange, queueThreshold, timeout, receiveBuffer, (batch) => {
-        // A batch may have been on its way when close() was called.
-        if (!this.#closing) listener(toNflogBatch(batch, group, errnos));
-      });
-    } catch (error) {
-      throw toNftError(error, errnos, () => ({ text: `nflog group ${group}`, set: '' }));
-    }
-  }
-
-  /** Lets the process end while it listens. */
-  unref(): this {
-    this.#nflog.unref();
-    return this;
-  }
-
-  /** Undoes unref(). */
-  ref(): this {
-    this.#nflog.ref();
-    return this;
-  }
-
-  /** Ends the thread and gives the group back; the listener is not called any more. Idempotent. */
-  close(): Promise<void> {
-    this.#closing ??= this.#nflog.close();
-    return this.#closing;
+    const tell = (batch: NativeNflogBatch): void => listener(toNflogBatch(batch, group, errnos));
+    super(
+      (whileOpen) =>
+        new binding.Nflog(group, copyRange, queueThreshold, timeout, receiveBuffer, whileOpen(tell)),
+      (error) => toNftError(error, errnos, () => ({ text: `nflog group ${group}`, set: '' })),
+    );
   }
 }
 
