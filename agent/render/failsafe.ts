@@ -4,10 +4,10 @@ import type { FailsafeEntry } from '../../apis/config.ts';
 import { shortHash } from '../../apis/hash.ts';
 import { toMemberSet } from '../../apis/memberset.ts';
 import type { Direction } from '../../apis/objects.ts';
-import type { Scope } from './dispatch.ts';
+import type { Scope } from './index/item.ts';
 import { comment } from './name.ts';
 import { ALL_PORTS, portCount, unionPorts } from './ports.ts';
-import { addressAlternatives } from './rulechain.ts';
+import { addressAlternatives, familiesOf } from './rulechain.ts';
 import type { Match, NamedSet, NftRule, PortProtocol } from './ruleset.ts';
 
 /**
@@ -38,6 +38,7 @@ export function failsafeRules(
     const addresses = addressAlternatives(
       peerSet(first.peers, state),
       direction === 'ingress' ? 'saddr' : 'daddr',
+      familiesOf(state),
     );
     for (const { matches, set } of addresses) {
       if (set !== null) sets.push(set);

@@ -55,11 +55,8 @@ describe('nfttext', () => {
       [verdict, 'goto c'],
       [{ kind: 'reject', with: 'tcp reset' }, 'reject with tcp reset'],
       [{ kind: 'reject', with: 'icmpx admin-prohibited' }, 'reject with icmpx admin-prohibited'],
-      [{ kind: 'portMap', protocol: 'udp', original: false, map: 'm' }, 'udp dport vmap @m'],
-      [
-        { kind: 'portRangeMap', protocol: 'tcp', original: false, entries: [[[1, 9], verdict]] },
-        'tcp dport vmap { 1-9 : goto c }',
-      ],
+      [{ kind: 'portMap', protocol: 'udp', field: 'dport', original: false, map: 'm' }, 'udp dport vmap @m'],
+      [{ kind: 'addressMap', family: 6, field: 'daddr', map: 'm' }, 'ip6 daddr vmap @m'],
     ];
     for (const [statement, text] of statements) {
       assert.equal(ruleText({ matches: [], counter: false, statement, comment: null }), text);
@@ -74,7 +71,7 @@ describe('nfttext', () => {
       'goto',
       'reject',
       'portMap',
-      'portRangeMap',
+      'addressMap',
     ];
     assert.deepEqual(new Set(statements.map(([{ kind }]) => kind)), new Set(kinds));
   });
@@ -84,9 +81,37 @@ describe('nfttext', () => {
     assert.deepEqual(setLines(set(), false), head);
     assert.deepEqual(setLines(set(), true), [...head, 'elements = { 10.0.0.0/8, 192.0.2.1 }']);
     assert.deepEqual(setLines(set(toMemberSet([], [])), true), ['type ipv4_addr', 'comment "c"']);
-    const map = { name: 'm', entries: new Map([[80, { kind: 'jump', chain: 'c' } as const]]) };
-    assert.deepEqual(mapLines(map, false), ['type inet_service : verdict']);
-    assert.deepEqual(mapLines(map, true), ['type inet_service : verdict', 'elements = { 80 : jump c }']);
+  });
+
+  it('declares a verdict map with or without its elements', () => {
+    const map = (family: 4 | 6 | null, keys: number[], interval = false) => ({
+      name: 'm',
+      family,
+      interval,
+      fixed: false,
+      keys: Uint8Array.from(keys),
+      targets: Uint32Array.of(0),
+      verdicts: [{ kind: 'jump', chain: 'c' } as const],
+    });
+    assert.deepEqual(mapLines(map(null, [0, 80]), false), ['type inet_service : verdict']);
+    assert.deepEqual(mapLines(map(null, [1, 80]), true)[1], 'elements = { 336 : jump c }');
+    assert.deepEqual(mapLines(map(null, [0, 1, 0, 9], true), true), [
+      'type inet_service : verdict',
+      'flags interval',
+      'elements = { 1-9 : jump c }',
+    ]);
+    assert.deepEqual(mapLines(map(4, [192, 0, 2, 1]), true), [
+      'type ipv4_addr : verdict',
+      'elements = { 192.0.2.1 : jump c }',
+    ]);
+    assert.deepEqual(
+      mapLines(map(4, [10, 0, 0, 0, 10, 255, 255, 255], true), true)[2],
+      'elements = { 10.0.0.0/8 : jump c }',
+    );
+    assert.deepEqual(
+      mapLines(map(4, [10, 0, 0, 1, 10, 0, 0, 2], true), true)[2],
+      'elements = { 10.0.0.1-10.0.0.2 : jump c }',
+    );
   });
 
   it('throws on a chain whose name is no identifier, wherever it is named', () => {

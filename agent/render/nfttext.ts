@@ -1,18 +1,20 @@
-import { formatAddress, formatCidr } from '../../apis/address.ts';
+import { type Family, formatAddress, formatCidr } from '../../apis/address.ts';
 import type { PortRange } from '../../apis/compiled.ts';
+import { toCidrs } from '../../apis/interval.ts';
 import { formatFamily, unpackAddress } from '../../apis/memberset.ts';
 import {
   type Chain,
   type ChainVerdict,
+  eachEntry,
   KEY_LENGTH,
   type Match,
   type NamedSet,
   type NftRule,
-  type PortMap,
   type PortTuple,
   type Ruleset,
   type Statement,
   TABLE,
+  type VerdictMap,
 } from './ruleset.ts';
 
 /**
@@ -38,7 +40,7 @@ export function setLines(set: NamedSet, withMembers: boolean): string[] {
   const address = set.family === 4 ? 'ipv4_addr' : 'ipv6_addr';
   const lines = [`type ${set.key === 'address' ? address : `${address} . inet_proto . inet_service`}`];
   if (set.interval) lines.push('flags interval');
-  lines.push(`comment ${quote(set.comment)}`);
+  if (set.comment !== null) lines.push(`comment ${quote(set.comment)}`);
   const members = withMembers ? memberTexts(set) : [];
   if (members.length > 0) lines.push(`elements = { ${members.join(', ')} }`);
   return lines;
@@ -60,13 +62,33 @@ function memberTexts({ key, family, members }: NamedSet): string[] {
 /** inet_proto, by number. */
 const PROTOCOL_NAMES: Readonly<Record<number, string>> = { 6: 'tcp', 17: 'udp', 132: 'sctp' };
 
-export function mapLines(map: PortMap, withElements: boolean): string[] {
-  const lines = ['type inet_service : verdict'];
-  const elements = withElements
-    ? [...map.entries].map(([port, verdict]) => `${port} : ${chainVerdict(verdict)}`)
-    : [];
+export function mapLines(map: VerdictMap, withElements: boolean): string[] {
+  const lines = [`type ${map.family === null ? 'inet_service' : `ipv${map.family}_addr`} : verdict`];
+  if (map.interval) lines.push('flags interval');
+  const elements = withElements ? entryTexts(map) : [];
   if (elements.length > 0) lines.push(`elements = { ${elements.join(', ')} }`);
   return lines;
+}
+
+function entryTexts(map: VerdictMap): string[] {
+  const { family } = map;
+  const texts: string[] = [];
+  eachEntry(map, (first, last, verdict) => {
+    const key =
+      family === null
+        ? rangeText([(first[0] ?? 0) * 256 + (first[1] ?? 0), (last[0] ?? 0) * 256 + (last[1] ?? 0)])
+        : addressRangeText(family, first, last);
+    texts.push(`${key} : ${chainVerdict(verdict)}`);
+  });
+  return texts;
+}
+
+function addressRangeText(family: Family, first: Uint8Array, last: Uint8Array): string {
+  const from = unpackAddress(family, first, 0);
+  const to = unpackAddress(family, last, 0);
+  const [cidr, ...others] = toCidrs(family, { first: from.value, last: to.value });
+  if (cidr !== undefined && others.length === 0) return formatCidr(cidr);
+  return `${formatAddress(from)}-${formatAddress(to)}`;
 }
 
 export function chainLines(chain: Chain): string[] {
@@ -172,13 +194,13 @@ function statementText(statement: Statement): string {
       return chainVerdict(statement);
     case 'portMap':
       return `${portKey(statement)} vmap @${identifier(statement.map)}`;
-    case 'portRangeMap':
-      return `${portKey(statement)} vmap ${set(statement.entries.map(([range, verdict]) => `${rangeText(range)} : ${chainVerdict(verdict)}`))}`;
+    case 'addressMap':
+      return `${statement.family === 4 ? 'ip' : 'ip6'} ${statement.field} vmap @${identifier(statement.map)}`;
   }
 }
 
-function portKey({ protocol, original }: Extract<Statement, { original: boolean }>): string {
-  return original ? `meta l4proto ${protocol} ct original proto-dst` : `${protocol} dport`;
+function portKey({ protocol, field, original }: Extract<Statement, { original: boolean }>): string {
+  return original ? `meta l4proto ${protocol} ct original proto-dst` : `${protocol} ${field}`;
 }
 
 function chainVerdict({ kind, chain }: ChainVerdict): string {

@@ -21,12 +21,21 @@ function rule(
 }
 
 const rendered = (one: CompiledRule, set: AddressSet | null, parts: Partial<RuleParts> = {}) =>
-  ruleChain(one, { set, services: null, config: DEFAULT_CONFIG, ...parts });
+  ruleChain(one, { set, services: null, families: [4, 6], config: DEFAULT_CONFIG, ...parts });
 const texts = (one: CompiledRule, set: AddressSet | null, parts: Partial<RuleParts> = {}) =>
   rendered(one, set, parts).chain.rules.map(ruleText);
 const names = (set: AddressSet, one = rule()) => rendered(one, set).sets.map(({ name }) => name);
 
 describe('rulechain', () => {
+  it('has no set of a family that the cluster does not use, while nobody is in it', () => {
+    const set = (...addresses: string[]) =>
+      addressSet('abc', { dynamic: true, members: toMemberSet([], addresses) });
+    const sets = (one: AddressSet) => rendered(rule(), one, { families: [4] }).sets.map(({ name }) => name);
+    assert.deepEqual(sets(set()), ['peers-abc-v4']);
+    assert.deepEqual(sets(set('fd00::1')), ['peers-abc-v4', 'peers-abc-v6']);
+    assert.deepEqual(sets({ ...set(), names: ['example.org'] }), ['peers-abc-v4', 'peers-abc-v6']);
+  });
+
   it('is one rule for any address, with its verdict', () => {
     const words = 'comment "p/r"';
     assert.deepEqual(texts(rule(), null), [`counter drop ${words}`]);

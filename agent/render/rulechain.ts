@@ -1,5 +1,5 @@
 import { BITS, type Cidr, type Family, parseAddress } from '../../apis/address.ts';
-import type { AddressSet, CompiledRule, ServiceMember, ServiceSet } from '../../apis/compiled.ts';
+import type { AddressSet, CompiledRule, NodeState, ServiceMember, ServiceSet } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import { shortHash } from '../../apis/hash.ts';
 import {
@@ -31,11 +31,23 @@ type AddressMatch =
 
 const FAMILIES = [4, 6] as const;
 
+/** By AddressSet, in each family: rules that name the same set name the same object. */
+const addressMatches = new WeakMap<AddressSet, readonly [AddressMatch, AddressMatch]>();
+
+function addressMatch(set: AddressSet, family: Family): AddressMatch {
+  let matches = addressMatches.get(set);
+  if (matches === undefined) {
+    matches = [toAddressMatch(set, 4), toAddressMatch(set, 6)];
+    addressMatches.set(set, matches);
+  }
+  return matches[family === 4 ? 0 : 1];
+}
+
 /**
  * A set whose members can change is always a named set, also while empty, so that a change of members is never
  * a change of rules. What is fixed and one prefix stands in the rule itself: the kernel walks a table's sets one by one.
  */
-function addressMatch(set: AddressSet, family: Family): AddressMatch {
+function toAddressMatch(set: AddressSet, family: Family): AddressMatch {
   const members: FamilyMembers = family === 4 ? set.members.v4 : set.members.v6;
   if (coversFamily(members)) return { kind: 'all' };
   if (!set.dynamic && memberCount(members) === 0) return { kind: 'none' };
@@ -59,14 +71,44 @@ function addressMatch(set: AddressSet, family: Family): AddressMatch {
 }
 
 /**
+ * The families that a state's Nodes have addresses of; both where that isn't known. Of another family there is no set for members that may come some
+ * day: a cluster of one family has one nft rule a policy rule.
+ */
+export function familiesOf({
+  addressSets,
+  allNodes,
+}: Pick<NodeState, 'addressSets' | 'allNodes'>): readonly Family[] {
+  const nodes = addressSets.get(allNodes)?.members;
+  const found = FAMILIES.filter((family) => nodes && memberCount(family === 4 ? nodes.v4 : nodes.v6) > 0);
+  const [only] = found;
+  return found.length === 1 && only !== undefined ? ONLY[only] : FAMILIES;
+}
+
+const ONLY: Readonly<Record<Family, readonly Family[]>> = { 4: [4], 6: [6] };
+
+/**
  * The matches that say "`field` is in the set", one alternative for each family that can match; a set of every address
  * of both families is one alternative without a match.
  */
-export function addressAlternatives(set: AddressSet | null, field: 'saddr' | 'daddr'): AddressAlternative[] {
+export function addressAlternatives(
+  set: AddressSet | null,
+  field: 'saddr' | 'daddr',
+  families: readonly Family[],
+): AddressAlternative[] {
   if (set === null) return [ANY_ADDRESS];
-  const found = FAMILIES.map((family) => [family, addressMatch(set, family)] as const);
-  if (found.every(([, match]) => match.kind === 'all')) return [ANY_ADDRESS];
+  const found = FAMILIES.flatMap((family) => {
+    const match = addressMatch(set, family);
+    // What a name comes to may be of any family.
+    const unused = !families.includes(family) && set.names.length === 0;
+    const empty = match.kind === 'set' && isEmpty(match.set.members);
+    return unused && empty ? [] : [[family, match] as const];
+  });
+  if (found.length === 2 && found.every(([, match]) => match.kind === 'all')) return [ANY_ADDRESS];
   return found.flatMap(([family, match]) => alternative(family, match, field) ?? []);
+}
+
+function isEmpty({ singles, prefixes }: NamedSet['members']): boolean {
+  return singles.length === 0 && prefixes.length === 0;
 }
 
 export interface AddressAlternative {
@@ -148,6 +190,8 @@ function verdict(rule: CompiledRule): Statement {
 export interface RuleParts {
   readonly set: AddressSet | null;
   readonly services: ServiceSet | null;
+  /** Those of the state (`familiesOf`). */
+  readonly families: readonly Family[];
   readonly config: Pick<Config, 'interfaceGroups' | 'log'>;
 }
 
@@ -200,14 +244,21 @@ export function ruleChain(rule: CompiledRule, parts: RuleParts): RenderedRule {
  * Who the rule is for, one alternative for each nft rule that this takes: one a family, and one more where interface groups stand beside
  * addresses, because nft can't say "by this interface or in this set" in one rule.
  */
-function peerAlternatives(rule: CompiledRule, { set, services, config }: RuleParts): AddressAlternative[] {
+function peerAlternatives(
+  rule: CompiledRule,
+  { set, services, families, config }: RuleParts,
+): AddressAlternative[] {
   const { direction } = rule.source;
-  if (services !== null) return serviceAlternatives(services);
+  if (services !== null) {
+    return serviceAlternatives(services).filter(
+      ({ family, set }) => families.includes(family ?? 4) || (set !== null && set.members.singles.length > 0),
+    );
+  }
   const groups = rule.interfaceGroups.map((group) => groupNumber(group, config));
   const addresses =
     set === null && groups.length > 0
       ? []
-      : addressAlternatives(set, direction === 'ingress' ? 'saddr' : 'daddr');
+      : addressAlternatives(set, direction === 'ingress' ? 'saddr' : 'daddr', families);
   if (groups.length === 0) return addresses;
   const field = direction === 'ingress' ? 'iifgroup' : 'oifgroup';
   const sorted = [...new Set(groups)].sort((a, b) => a - b);
@@ -223,8 +274,19 @@ function groupNumber(group: string | number, { interfaceGroups }: Pick<Config, '
   throw new Error(`no interface group ${JSON.stringify(group)} in the configuration; known: ${known}`);
 }
 
+const knownServices = new WeakMap<ServiceSet, AddressAlternative[]>();
+
 /** Services come and go, so there is a set for each family, also while it is empty. */
-function serviceAlternatives({ id, description, members }: ServiceSet): AddressAlternative[] {
+function serviceAlternatives(services: ServiceSet): AddressAlternative[] {
+  let found = knownServices.get(services);
+  if (found === undefined) {
+    found = toServiceAlternatives(services);
+    knownServices.set(services, found);
+  }
+  return found;
+}
+
+function toServiceAlternatives({ id, description, members }: ServiceSet): AddressAlternative[] {
   return FAMILIES.map((family) => {
     const set: NamedSet = {
       name: serviceSetName(id, family),

@@ -10,7 +10,7 @@ export interface Ruleset {
   /** In the order they are printed: base chains, index chains, rule chains. Keyed by name. */
   readonly chains: ReadonlyMap<string, Chain>;
   readonly sets: ReadonlyMap<string, NamedSet>;
-  readonly maps: ReadonlyMap<string, PortMap>;
+  readonly maps: ReadonlyMap<string, VerdictMap>;
 }
 
 export interface Chain {
@@ -18,7 +18,8 @@ export interface Chain {
   readonly base: BaseChain | null;
   /**
    * A fixed chain is named for its content and never changed in place: a changed rule is another chain. It may hold
-   * anonymous interval sets, which must be there one transaction before they are used (see apply/transaction.ts).
+   * anonymous interval sets, which must be there one transaction before they are used (see apply/transaction.ts). The rules of another are
+   * replaced in place; a packet goes through one generation's rules all its way, but looks sets and maps up as they are at that moment.
    */
   readonly fixed: boolean;
   readonly rules: readonly NftRule[];
@@ -124,19 +125,20 @@ export type Statement =
     }
   /** The source becomes an address of the outgoing interface, with a random port. */
   | { readonly kind: 'masquerade' }
-  /** Verdict map by destination port, the client's own (`original`) or the packet's: a named hash map. */
+  /** Verdict map by port; the destination port is the client's own (`original`) or the packet's. */
   | {
       readonly kind: 'portMap';
       readonly protocol: PortProtocol;
+      readonly field: 'sport' | 'dport';
       readonly original: boolean;
       readonly map: string;
     }
-  /** Verdict map by destination port range, anonymous: only in fixed chains. */
+  /** Verdict map by address; packets of the other family pass by. */
   | {
-      readonly kind: 'portRangeMap';
-      readonly protocol: PortProtocol;
-      readonly original: boolean;
-      readonly entries: readonly (readonly [PortRange, ChainVerdict])[];
+      readonly kind: 'addressMap';
+      readonly family: Family;
+      readonly field: 'saddr' | 'daddr';
+      readonly map: string;
     };
 
 export interface ChainVerdict {
@@ -150,8 +152,6 @@ export function targets(statement: Statement): readonly string[] {
     case 'jump':
     case 'goto':
       return [statement.chain];
-    case 'portRangeMap':
-      return statement.entries.map(([, { chain }]) => chain);
     case 'accept':
     case 'drop':
     case 'reject':
@@ -159,6 +159,7 @@ export function targets(statement: Statement): readonly string[] {
     case 'log':
     case 'masquerade':
     case 'portMap':
+    case 'addressMap':
       return [];
   }
 }
@@ -171,7 +172,7 @@ export interface NamedSet {
   readonly key: SetKey;
   readonly interval: boolean;
   readonly members: SetMembers;
-  readonly comment: string;
+  readonly comment: string | null;
 }
 
 export type SetKey = 'address' | 'service';
@@ -188,13 +189,47 @@ export const KEY_LENGTH: Readonly<Record<SetKey, Readonly<Record<Family, number>
 };
 
 /**
- * A named hash map from destination port to verdict, named for its content like a fixed chain. Filled by netlink before it is used:
- * libnftables 1.0.6 reads every interval set of the table back from the kernel before it adds one element (0.4 s at 100,000 members).
+ * A named map from ports or addresses to verdicts. Filled by netlink before it is used.
+ *
+ * A fixed map is named for its content, like a fixed chain, and never changed in place: so is each interval map, because a range that is replaced
+ * in place is not found for a moment. The elements of another change while it is in use, each from one verdict to the next at once.
  */
-export interface PortMap {
+export interface VerdictMap {
   readonly name: string;
-  /** Sorted by port. */
-  readonly entries: ReadonlyMap<number, ChainVerdict>;
+  /** Null: by port. */
+  readonly family: Family | null;
+  readonly interval: boolean;
+  readonly fixed: boolean;
+  /**
+   * Packed as the kernel takes them, mapKeyLength bytes each, in network byte order; sorted, unique. Of an interval map: pairs of first and last key,
+   * sorted and disjoint.
+   */
+  readonly keys: Uint8Array;
+  /** For each key or pair an index into `verdicts`. */
+  readonly targets: Uint32Array;
+  /** One may be there twice. */
+  readonly verdicts: readonly ChainVerdict[];
+}
+
+/** Bytes of one key. */
+export function mapKeyLength({ family }: Pick<VerdictMap, 'family'>): number {
+  return family === null ? 2 : KEY_LENGTH.address[family];
+}
+
+/** Calls back for each element, in order: its key or first key, its last key (the same in a hash map), its verdict. */
+export function eachEntry(
+  map: VerdictMap,
+  entry: (first: Uint8Array, last: Uint8Array, verdict: ChainVerdict) => void,
+): void {
+  const width = mapKeyLength(map);
+  const step = map.interval ? 2 * width : width;
+  for (const [i, target] of map.targets.entries()) {
+    const first = map.keys.subarray(i * step, i * step + width);
+    const last = map.interval ? map.keys.subarray(i * step + width, (i + 1) * step) : first;
+    const verdict = map.verdicts[target];
+    if (verdict === undefined) throw new RangeError(`map ${map.name}: no verdict ${target}`);
+    entry(first, last, verdict);
+  }
 }
 
 export const TABLE = { family: 'inet', name: 'nodewall' } as const;

@@ -11,8 +11,9 @@ import type { BaseChain, Chain, Match, NftRule } from './ruleset.ts';
 /**
  * The skeleton of the table: base chains that accept what no policy judges, then jump to the index of their traffic.
  * Base chains are not deleted, not even within a transaction that adds them again: the kernel then drops every packet
- * queued to NFQUEUE in that namespace, other tables' too. So they are there also while no rule needs them; what changes is what they jump to. (That of
- * masquerade comes and goes with its configuration.)
+ * queued to NFQUEUE in that namespace, other tables' too (apply/retired.ts). So the Node's are there also while no rule needs them; what changes is what
+ * they jump to. That of NodePort traffic, which every packet of the node goes through, comes with the first rule for it; that of masquerade comes and
+ * goes with its configuration.
  */
 interface BaseRow {
   readonly chain: string;
@@ -112,8 +113,8 @@ export function baseChains(
     const copies = copyAnswers ? [copyRule(direction, config)] : [];
     return [chain(name, base, [...copies, accepted, ...exemptions(direction, config), ...jumps])];
   }
-  // Every packet of the node comes by here: those that NAT has not changed meet two rules, and none while there is nothing to judge.
-  if (jumps.length === 0) return [chain(name, base, [])];
+  // Every packet of the node comes by here, and an idle chain costs one in a hundred connections: none is made while there is nothing to judge.
+  if (jumps.length === 0) return [];
   const entry = plain([{ match: 'ctDnat' }], { kind: 'jump', chain: NODEPORT_ENTRY });
   const alone = notFromOutside(config);
   // What the exemption of loopback says is among these.

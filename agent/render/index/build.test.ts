@@ -1,0 +1,323 @@
+import assert from 'node:assert/strict';
+import { item, items, peersOf } from '../../../test/fake/indexitem.ts';
+import { chainLines, mapLines } from '../nfttext.ts';
+import { build, type Dispatched, type Fields, FixedChains } from './build.ts';
+import type { Item } from './item.ts';
+import type { Plan } from './plan.ts';
+import { plan } from './planner.ts';
+
+const TCP: Fields = { protocol: 'tcp', original: false, address: 'saddr' };
+
+function built(given: readonly Item[], fields: Fields = TCP): Dispatched {
+  return build('in', plan(given, { ports: fields.protocol !== null }), fields);
+}
+
+/** Chains and maps as nft text; hashes at the end of names left out. */
+function words({ chains, maps }: Dispatched): Record<string, string[]> {
+  const short = (text: string): string => text.replaceAll(/-[0-9a-f]{10}\b/g, '-#');
+  return Object.fromEntries([
+    ...chains.map((chain) => [short(chain.name), chainLines(chain).map(short)] as const),
+    ...maps.map((map) => [`@${short(map.name)}`, elements(mapLines(map, true)).map(short)] as const),
+  ]);
+}
+
+function elements(lines: readonly string[]): string[] {
+  const [, all = ''] = /^elements = \{ (.*) \}$/.exec(lines.at(-1) ?? '') ?? [];
+  return all === '' ? [] : all.split(', ');
+}
+
+const address = (i: number): string => `10.0.0.${i}`;
+const FIVE = [1, 2, 3, 4, 5] as const;
+/** A port for each. */
+const ports = items(5, (i) => ({ ports: [i + 1] }));
+const sources = items(5, (i) => ({ from: [address(i)] }));
+
+describe('index of a plan', () => {
+  it('of nothing is an empty chain', () => {
+    assert.deepEqual(words(built([])), { in: [] });
+  });
+
+  it('that tries rules in order is one chain', () => {
+    assert.deepEqual(words(built([item('a'), item('b', { ports: [80] })].toReversed())), {
+      in: ['jump b', 'jump a'],
+    });
+  });
+
+  it('by port is a hash map that leads straight to the rules, and comes back where others follow', () => {
+    assert.deepEqual(words(built(ports)), {
+      in: ['tcp dport vmap @in-ports'],
+      '@in-ports': FIVE.map((port) => `${port} : jump rule${port - 1}`),
+    });
+    const followed = [...ports, item('s', { from: ['192.0.2.1'], ports: [[0, 65_535]] }), item('last')];
+    assert.deepEqual(words(built(followed)).in?.at(-1), 'jump last');
+  });
+
+  it('by port, with rules for every port, goes and does not come back: they are in each list', () => {
+    const given = [
+      item('first', { from: ['192.0.2.1'], final: false }),
+      ...ports.map((one) => ({
+        ...one,
+        ranges: [[10 * Number(one.id.slice(4)), 10 * Number(one.id.slice(4)) + 9] as const],
+      })),
+    ];
+    const found = words(built(given));
+    assert.deepEqual(found.in, ['tcp dport vmap @in-ranges-#', 'jump first']);
+    assert.deepEqual(found['@in-ranges-#']?.[0], '0-9 : goto in-list-#');
+    const { chains } = built(given);
+    assert.equal(chains.length, 1 + 5);
+    assert.deepEqual(chains[1] && chainLines(chains[1]), ['jump first', 'jump rule0']);
+  });
+
+  it('goes by the port that the client used where that is asked for', () => {
+    const found = words(built(ports, { ...TCP, original: true }));
+    assert.deepEqual(found.in, ['meta l4proto tcp ct original proto-dst vmap @in-ports']);
+  });
+
+  it('by address looks each family up, an address by itself before the ranges', () => {
+    const given = [
+      ...sources,
+      item('net', { from: ['10.0.0.0/24', 'fd00::/64'] }),
+      item('v6', { from: ['fd00::1', 'fd00::2'] }),
+    ];
+    const found = words(built(given));
+    assert.deepEqual(found.in, [
+      'ip saddr vmap @in-v4',
+      'ip saddr vmap @in-v4-ranges-#',
+      'ip6 saddr vmap @in-v6',
+      'ip6 saddr vmap @in-v6-ranges-#',
+    ]);
+    assert.deepEqual(found['@in-v4']?.[0], '10.0.0.0 : goto rule0');
+    assert.deepEqual(found['@in-v4-ranges-#'], ['10.0.0.0/24 : goto net']);
+    assert.deepEqual(found['@in-v6'], ['fd00::1 : goto net', 'fd00::2 : goto net']);
+  });
+
+  it('by address goes by the destination where that is asked for', () => {
+    const found = words(built(sources, { ...TCP, address: 'daddr' }));
+    assert.deepEqual(found.in, ['ip daddr vmap @in-v4']);
+  });
+
+  it('by address, what is for anybody is in each list, and comes last for the others', () => {
+    const found = words(built([...sources, item('all', { ports: [22] })]));
+    assert.deepEqual(found.in?.at(-1), 'jump all');
+  });
+
+  it('that looks up twice has a map for each port, named for the port', () => {
+    const blocks = [0, 32, 64, 96, 128, 160];
+    const given = items(72, (i) => ({
+      ports: [1 + Math.floor(i / 6)],
+      from: [`${blocks[i % 6]}.0.0.0/3`, `${blocks[(i + 1) % 6]}.0.0.${i}`],
+    }));
+    const { maps } = built(given);
+    assert.ok(
+      maps.some(({ name }) => name === 'in-7-v4'),
+      maps.map(({ name }) => name).join(' '),
+    );
+    assert.ok(words(built(given))['@in-ports']?.includes('7 : jump in-7-#'));
+  });
+
+  it('refuses to look ports up where the protocol has none', () => {
+    assert.throws(
+      () => build('in', plan(ports, { ports: true }), { ...TCP, protocol: null }),
+      /in: no ports/,
+    );
+  });
+});
+
+describe('index of a plan in pieces', () => {
+  /** Two pieces by port and by address; `build` looks at no sizes. */
+  const sequence = (...parts: readonly (readonly Item[])[]): Plan => {
+    const plans = parts.map((part) => plan(part, { ports: true }));
+    return { kind: 'sequence', items: parts.flat(), parts: plans, size: 0, tries: 0 };
+  };
+  const of = (p: Plan): Dispatched => build('in', p, TCP);
+
+  it('comes back from each piece but the last', () => {
+    const found = words(
+      of(
+        sequence(
+          sources,
+          ports,
+          sources.map((one) => ({ ...one, id: `${one.id}x`, chain: `${one.id}x` })),
+        ),
+      ),
+    );
+    // What goes to its chain and doesn't come back is in a chain of its own; a port map without others is not.
+    assert.deepEqual(found.in, ['jump in-#-#', 'tcp dport vmap @in-#-ports', 'ip saddr vmap @in-#-v4']);
+    assert.deepEqual(found['in-#-#'], ['ip saddr vmap @in-#-v4']);
+  });
+
+  it('a port map whose rules for every port come beside it does not come back: it has a chain of its own', () => {
+    const audit = item('first', { from: ['192.0.2.1'], final: false });
+    const ranges = items(5, (i) => ({ ports: [[10 * i, 10 * i + 9]] }));
+    const found = words(of(sequence([audit, ...ranges], sources)));
+    assert.deepEqual(found.in, ['jump in-#-#', 'ip saddr vmap @in-#-v4']);
+    assert.deepEqual(found['in-#-#'], ['tcp dport vmap @in-#-ranges-#', 'jump first']);
+  });
+
+  it('names the pieces for which rules they have: a rule that moves makes new ones', () => {
+    const names = (p: Plan): string[] => of(p).maps.map(({ name }) => name);
+    const more = items(12, (i) => ({ ports: [100 + i] }));
+    const [first, second] = [more.slice(0, 6), more.slice(6)];
+    const before = names(sequence(first, second));
+    const moved = names(sequence(more.slice(0, 5), more.slice(5)));
+    assert.equal(before.length, 2);
+    assert.deepEqual(
+      before.filter((name) => moved.includes(name)),
+      [],
+    );
+    assert.deepEqual(names(sequence(first, second)), before);
+  });
+
+  it('one piece and rules for all behind it: those tell the name, the piece may change in place', () => {
+    const names = (p: Plan): string[] => of(p).maps.map(({ name }) => name);
+    const one = names(sequence(ports, [item('all')]));
+    assert.deepEqual(
+      names(sequence(ports.slice(0, 4).concat(item('new', { ports: [9] })), [item('all')])),
+      one,
+    );
+    assert.notDeepEqual(names(sequence(ports, [item('other')])), one);
+  });
+});
+
+describe('names in an index', () => {
+  const chainsOf = (given: readonly Item[]): string[] => built(given).chains.map(({ name }) => name);
+
+  it('of a port by itself stays while other ports change', () => {
+    const shared = items(3, () => ({ ports: [80] })).map((one, i) => ({
+      ...one,
+      id: `s${i}`,
+      chain: `s${i}`,
+      final: false,
+    }));
+    const before = built([...ports, ...shared]);
+    const after = built([...ports.slice(1), ...shared, item('new', { ports: [99] })]);
+    const list = (of: Dispatched): string | undefined => of.chains[1]?.name;
+    assert.ok(list(before)?.startsWith('in-list-'));
+    assert.equal(list(before), list(after));
+    assert.equal(before.maps[0]?.name, after.maps[0]?.name, 'the hash map changes in place');
+  });
+
+  it('of the map behind a port is that of the port, whatever rules it has', () => {
+    const blocks = [0, 32, 64, 96, 128, 160];
+    const given = (more: number): Item[] =>
+      items(72 + more, (i) => ({
+        ports: [1 + (i < 72 ? Math.floor(i / 6) : 6)],
+        from: i < 72 ? [`${blocks[i % 6]}.0.0.0/3`, `${blocks[(i + 1) % 6]}.0.0.${i}`] : [`200.0.0.${i}`],
+      }));
+    const names = (more: number): Set<string> =>
+      new Set(
+        built(given(more))
+          .maps.filter(({ interval }) => !interval)
+          .map(({ name }) => name),
+      );
+    assert.deepEqual(names(3), names(0));
+    assert.ok(names(0).has('in-7-v4'));
+  });
+
+  it('of a fixed chain and an interval map is that of their content', () => {
+    const ranges = (last: number): Item[] =>
+      items(5, (i) => ({ ports: [[1000 * i, 1000 * i + (i === 4 ? last : 500)]] }));
+    const [a, b] = [built(ranges(500)), built(ranges(501))];
+    assert.match(a.maps[0]?.name ?? '', /^in-ranges-[0-9a-f]{10}$/);
+    assert.notEqual(a.maps[0]?.name, b.maps[0]?.name);
+    assert.deepEqual(built(ranges(500)).maps[0]?.name, a.maps[0]?.name);
+    const elsewhere = ranges(500).map((one) => ({ ...one, chain: `other-${one.chain}` }));
+    assert.notEqual(built(elsewhere).maps[0]?.name, a.maps[0]?.name, 'where ranges lead is content too');
+    for (const map of [...a.maps, ...built(sources).maps]) assert.equal(map.fixed, map.interval);
+    const [root, ...fixed] = built(
+      [...ports, item('b', { ports: [1, 2], final: false }), item('c', { from: ['192.0.2.1'] })].reverse(),
+    ).chains;
+    assert.equal(root?.fixed, false);
+    assert.ok(fixed.length > 0 && fixed.every((chain) => chain.fixed));
+  });
+
+  it('equal lists are one chain', () => {
+    const two = (port: number): Item[] => [item(`a${port}`, { ports: [port] })];
+    const shared = [item('x', { ports: [1, 2, 3], final: false }), item('y', { ports: [1, 2, 3] })];
+    const lists = chainsOf([...shared, ...[4, 5, 6].flatMap(two)]).filter((name) =>
+      name.startsWith('in-list'),
+    );
+    assert.equal(lists.length, 1);
+  });
+
+  it('of the map behind an address tells who has it, and stays while other peers come and go', () => {
+    // Eight ports for each peer, the same ones.
+    const given = (count: number): Item[] =>
+      Array.from({ length: count }, (_, n) => peersOf(`peers ${n}`, address(n))).flatMap((from) =>
+        Array.from({ length: 8 }, (_, i) =>
+          item(`${from.key.replace(' ', '')}-${i}`, { from, ports: [i + 1] }),
+        ),
+      );
+    const maps = (count: number): string[] => built(given(count)).maps.map(({ name }) => name);
+    const few = maps(6);
+    assert.equal(few.length, 1 + 6);
+    assert.ok(
+      few.every((name) => /^in-v4$|^in-[0-9a-f]{10}-ports$/.test(name)),
+      few.join(' '),
+    );
+    assert.deepEqual(
+      few.filter((name) => !maps(7).includes(name)),
+      [],
+    );
+  });
+
+  it('fixed chains that are known are the same objects', () => {
+    const known = new FixedChains();
+    const shared = [
+      ...ports,
+      ...items(2, () => ({ ports: [80], final: false })).map((one, i) => ({
+        ...one,
+        chain: `s${i}`,
+        id: `s${i}`,
+      })),
+    ];
+    const make = (): Dispatched => build('in', plan(shared, { ports: true }), TCP, known);
+    const first = make();
+    known.next();
+    const second = make();
+    assert.notEqual(first.chains[1], undefined);
+    assert.equal(first.chains[1], second.chains[1]);
+    known.next();
+    known.next();
+    assert.notEqual(make().chains[1], first.chains[1]);
+  });
+});
+
+describe('the levels of an index', () => {
+  /** How many chains call each other below the first; rules' own not counted. */
+  function depth({ chains, maps }: Dispatched): number {
+    const byName = new Map(chains.map((chain) => [chain.name, chain]));
+    const mapsByName = new Map(maps.map((map) => [map.name, map]));
+    const below = (name: string): number => {
+      const chain = byName.get(name);
+      if (chain === undefined) return -1;
+      const targets = chain.rules.flatMap(({ statement }) => {
+        if ('map' in statement)
+          return (mapsByName.get(statement.map)?.verdicts ?? []).map((one) => one.chain);
+        return 'chain' in statement ? [statement.chain] : [];
+      });
+      return Math.max(-1, ...targets.map(below)) + 1;
+    };
+    return below('in');
+  }
+  const given = [
+    ...items(400, (i) => ({
+      ports: [1 + (i % 20)],
+      from: [address(i % 17), `10.${i % 13}.0.0/16`],
+      sources: [1000 + (i % 11)],
+      final: i % 3 > 0,
+    })),
+    item('everything'),
+  ];
+
+  for (const levels of [0, 1, 2, 3, 8]) {
+    it(`are ${levels} at most where that is all the kernel leaves`, () => {
+      const found = build('in', plan(given, { ports: true, levels }), TCP);
+      assert.ok(depth(found) <= levels, `${depth(found)} levels`);
+    });
+  }
+
+  it('are needed by these rules', () => {
+    assert.ok(depth(build('in', plan(given, { ports: true }), TCP)) > 2);
+  });
+});

@@ -1,0 +1,217 @@
+import { type Mapped, mapAlike } from '../alike.ts';
+import { ALL_PORTS } from '../ports.ts';
+import type { Chain, L4Protocol, NftRule } from '../ruleset.ts';
+import { build, type Dispatched, type Fields, FixedChains } from './build.ts';
+import {
+  type Entry,
+  forAnybody,
+  type Item,
+  PORT_PROTOCOLS,
+  portItem,
+  protocolItem,
+  type Scope,
+} from './item.ts';
+import { LEVELS, type Others, type Plan, withItems } from './plan.ts';
+import { type PlanOptions, planned } from './planner.ts';
+import { Spaces } from './spaces.ts';
+
+const OTHER_PROTOCOLS = ['icmp', 'icmpv6', 'igmp'] as const;
+
+export interface DispatchOptions extends Pick<Fields, 'original' | 'address'> {
+  readonly scope: Scope;
+  /** As in PlanOptions. */
+  readonly levels?: number;
+}
+
+/**
+ * The index in front of the rule chains. It only skips rules that can't match; it never decides. What comes in is the rules in
+ * evaluation order with the chain each has; what goes out is an entry chain that tries, for every packet, every rule that could match
+ * it, in order, up to the first that is sure to.
+ */
+export type Dispatch = (name: string, entries: readonly Entry[], options: DispatchOptions) => Dispatched;
+
+/** Every rule is tried. */
+export const linearDispatch: Dispatch = (name, entries) => ({
+  chains: [
+    indexChain(
+      name,
+      entries.map(({ chain }) => plain({ kind: 'jump', chain })),
+    ),
+  ],
+  maps: [],
+});
+
+/**
+ * By protocol, then as plan.ts finds best for the rules of each. Takes over from one time to the next what it knows of entries that are the same objects:
+ * where none of a protocol's has changed, all that was made for it.
+ */
+export class Indexer {
+  /** By the name of the chain that the protocol's packets go to. */
+  readonly #parts = new Map<string, Part>();
+  readonly #onBuilt: (part: BuiltPart) => void;
+
+  /** `onBuilt` is told of each part that is made, for whoever explains the index. */
+  constructor(onBuilt: (part: BuiltPart) => void = () => undefined) {
+    this.#onBuilt = onBuilt;
+  }
+
+  readonly dispatch: Dispatch = (name, entries, { scope, levels = LEVELS, ...fields }) => {
+    // What names neither ports nor protocols is tried for every packet; a protocol that has nothing else needs no chain.
+    const rest = this.#part(name, entries, (entry) => protocolItem(entry, null));
+    const found: Dispatched[] = [];
+    const rules: NftRule[] = [];
+    const add = (protocol: L4Protocol, part: Part, of: Fields): void => {
+      found.push(this.#build({ index: name, name: `${name}-${protocol}`, protocol, levels }, part, of));
+      // A packet of the protocol goes there for good; plain rules, because a verdict map here would leak (ADR 2).
+      rules.push({
+        ...plain({ kind: 'goto', chain: `${name}-${protocol}` }),
+        matches: [{ match: 'l4proto', protocols: [protocol] }],
+      });
+    };
+    for (const protocol of PORT_PROTOCOLS) {
+      const ports = scope === null ? [ALL_PORTS] : (scope.get(protocol) ?? []);
+      const part = this.#part(`${name}-${protocol}`, entries, (entry) => portItem(entry, protocol, ports));
+      if (part.items.length === (scope === null ? rest.items.length : 0)) continue;
+      add(protocol, part, { ...fields, protocol });
+    }
+    for (const protocol of scope === null ? OTHER_PROTOCOLS : []) {
+      const part = this.#part(`${name}-${protocol}`, entries, (entry) => protocolItem(entry, protocol));
+      if (part.items.length === rest.items.length) continue;
+      add(protocol, part, { ...fields, protocol: null });
+    }
+    if (scope !== null) return joined(name, rules, found);
+    const { chains, maps } = this.#build({ index: name, name, protocol: null, levels }, rest, {
+      ...fields,
+      protocol: null,
+    });
+    const [entry, ...others] = chains;
+    return joined(name, [...rules, ...(entry?.rules ?? [])], [...found, { chains: others, maps }]);
+  };
+
+  #part(name: string, entries: readonly Entry[], toItem: (entry: Entry) => Item | null): Part {
+    const before = this.#parts.get(name);
+    if (before?.of.from === entries) return before;
+    const of = mapAlike(before?.of ?? null, entries, toItem);
+    const items = of.to.filter((item) => item !== null);
+    const { chains = new FixedChains(), spaces = new Spaces(), built = null } = before ?? {};
+    const others = otherItems(before?.items ?? [], items, built?.needsMembers ?? true);
+    const part: Part = { of, chains, spaces, items, built: null, alike: null };
+    if (built !== null && others !== null) {
+      const alike = { ...built, plan: withItems(built.plan, others.flatMap(withCopies)) };
+      if (others.every(([was, is]) => was.chain === is.chain)) part.built = alike;
+      else part.alike = alike;
+    }
+    this.#parts.set(name, part);
+    return part;
+  }
+
+  #build(
+    of: Pick<BuiltPart, 'index' | 'name' | 'protocol'> & { readonly levels: number },
+    part: Part,
+    fields: Fields,
+  ): Dispatched {
+    if (part.built?.levels !== of.levels) {
+      const { items, chains, spaces, alike } = part;
+      chains.next();
+      const { levels } = of;
+      const { plan, needsMembers } =
+        alike?.levels === levels
+          ? alike
+          : this.#plan(items, { ports: fields.protocol !== null, levels, spaces });
+      part.built = { ...build(of.name, plan, fields, chains), plan, needsMembers, levels };
+      part.alike = null;
+      this.#onBuilt({ ...of, items, plan, dispatched: part.built });
+    }
+    return part.built;
+  }
+
+  #plan(items: readonly Item[], options: Required<PlanOptions>): ReturnType<typeof planned> {
+    options.spaces.next();
+    return planned(items, options);
+  }
+}
+
+/** One protocol's part of one index. */
+export interface BuiltPart {
+  readonly index: string;
+  /** Of the chain that its packets go to. */
+  readonly name: string;
+  /** Null: the protocols that have no part of their own. */
+  readonly protocol: L4Protocol | null;
+  readonly items: readonly Item[];
+  readonly plan: Plan;
+  readonly dispatched: Dispatched;
+}
+
+/** The rules that the packets of one protocol may meet, and what was made for them. */
+interface Part {
+  /** What each entry is to the protocol. */
+  readonly of: Mapped<Entry, Item | null>;
+  readonly chains: FixedChains;
+  readonly spaces: Spaces;
+  readonly items: readonly Item[];
+  built: (Dispatched & Planned) | null;
+  /** The plan of other items, with these in their place. */
+  alike: Planned | null;
+}
+
+interface Planned {
+  readonly plan: Plan;
+  readonly needsMembers: boolean;
+  readonly levels: number;
+}
+
+/** The items that are others now, each with the one in its place; null where another plan may be better for them. */
+function otherItems(
+  before: readonly Item[],
+  now: readonly Item[],
+  needsMembers: boolean,
+): [Item, Item][] | null {
+  if (before.length !== now.length) return null;
+  const others: [Item, Item][] = [];
+  for (const [i, is] of now.entries()) {
+    const was = before[i];
+    if (was === is) continue;
+    if (was === undefined || !isAlike(was, is, needsMembers)) return null;
+    others.push([was, is]);
+  }
+  return others;
+}
+
+/** A plan may hold an item as it is for anybody (see planner.ts). */
+function withCopies(pair: readonly [Item, Item]): Others {
+  const [was, is] = pair;
+  return [pair, [forAnybody(was), forAnybody(is)]];
+}
+
+/** All that a plan depends on. */
+function isAlike(a: Item, b: Item, needsMembers: boolean): boolean {
+  return (
+    a.id === b.id &&
+    a.final === b.final &&
+    a.peers?.key === b.peers?.key &&
+    (!needsMembers || a.peers?.members === b.peers?.members) &&
+    sameRanges(a.ranges, b.ranges) &&
+    sameRanges(a.sources, b.sources)
+  );
+}
+
+function sameRanges(a: Item['ranges'], b: Item['ranges']): boolean {
+  if (a === null || b === null) return a === b;
+  return a.length === b.length && a.every(([first, last], i) => first === b[i]?.[0] && last === b[i][1]);
+}
+
+function joined(name: string, rules: readonly NftRule[], parts: readonly Dispatched[]): Dispatched {
+  return {
+    chains: [indexChain(name, rules), ...parts.flatMap(({ chains }) => chains)],
+    maps: parts.flatMap(({ maps }) => maps),
+  };
+}
+
+function plain(statement: NftRule['statement']): NftRule {
+  return { matches: [], counter: false, statement, comment: null };
+}
+
+function indexChain(name: string, rules: readonly NftRule[]): Chain {
+  return { name, base: null, fixed: false, rules, source: null, ruleId: null };
+}

@@ -1,0 +1,28 @@
+import type { CompiledRule, NodeState, ServiceSet } from '../../../apis/compiled.ts';
+import { toMemberSet } from '../../../apis/memberset.ts';
+import type { Peers } from './item.ts';
+
+/** Whom a rule is for, by address; null where an interface group may let any address be one. */
+export function peersOf(
+  { addressSets: [set], serviceSets: [services], interfaceGroups }: CompiledRule,
+  state: Pick<NodeState, 'addressSets' | 'serviceSets'>,
+): Peers | null {
+  if (interfaceGroups.length > 0) return null;
+  const addresses = set === undefined ? undefined : state.addressSets.get(set);
+  if (addresses !== undefined) return { key: addresses.id, members: addresses.members };
+  const members = services === undefined ? undefined : state.serviceSets.get(services);
+  return members === undefined ? null : servicePeers(members);
+}
+
+const known = new WeakMap<ServiceSet, Peers>();
+
+/** The addresses that the Services stand for, whatever the port. */
+function servicePeers(set: ServiceSet): Peers {
+  let peers = known.get(set);
+  if (peers === undefined) {
+    const addresses = new Set(set.members.map(({ address }) => address));
+    peers = { key: `services ${set.id}`, members: toMemberSet([], addresses) };
+    known.set(set, peers);
+  }
+  return peers;
+}

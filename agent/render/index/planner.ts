@@ -1,0 +1,348 @@
+import { memberCount } from '../../../apis/memberset.ts';
+import { forAnybody, type Item, type Peers } from './item.ts';
+import {
+  type AddressesPlan,
+  LEVELS,
+  type ListPlan,
+  type Plan,
+  type PortsPlan,
+  REPLICATION,
+  SHORT,
+} from './plan.ts';
+import { type PortPieces, portPieces } from './portpieces.ts';
+import { Spaces } from './spaces.ts';
+
+/** What has been looked up already, on the way here, and how many chains may still call each other below this one, the rule's own not counted. */
+interface Known {
+  readonly levels: number;
+  readonly ports: boolean;
+  readonly sources: boolean;
+  readonly addresses: boolean;
+}
+
+export interface PlanOptions {
+  /** The protocol has ports. */
+  readonly ports: boolean;
+  /** The kernel lets chains call each other 16 deep (NFT_JUMP_STACK_SIZE), all that is around the index included. */
+  readonly levels?: number;
+  readonly spaces?: Spaces;
+}
+
+/** Of rules in evaluation order. Pure. */
+export function plan(items: readonly Item[], options: PlanOptions): Plan {
+  return planned(items, options).plan;
+}
+
+/** A plan, and whether it would be the same whoever the members of the peers were. */
+export function planned(
+  items: readonly Item[],
+  { ports, levels = LEVELS, spaces = new Spaces() }: PlanOptions,
+): { readonly plan: Plan; readonly needsMembers: boolean } {
+  const planner = new Planner(spaces);
+  const found = planner.sequence(items, { levels, ports: !ports, sources: !ports, addresses: false });
+  return { plan: found, needsMembers: planner.needsMembers };
+}
+
+class Planner {
+  needsMembers = false;
+  readonly #spaces: Spaces;
+
+  constructor(spaces: Spaces) {
+    this.#spaces = spaces;
+  }
+
+  /** Pieces that each keep to their share of memory, as few as halving finds; the rules for everything at the end are tried for everything. */
+  sequence(given: readonly Item[], known: Known): Plan {
+    const items = reachable(given, known);
+    const end = items.findLastIndex((item) => !isUniversal(item)) + 1;
+    // Several parts have chains of their own (see build.ts).
+    const inParts = { ...known, levels: known.levels - 1 };
+    const parts: Plan[] = [];
+    for (let from = 0; from < end; ) {
+      let to = end;
+      let found: Plan | null = null;
+      for (;;) {
+        const piece = items.slice(from, to);
+        const below = piece.length === items.length ? known : inParts;
+        found = this.quick(piece, known) ?? this.best(piece, below, REPLICATION * ownSize(piece));
+        if (found !== null) break;
+        to = from + ((to - from) >> 1);
+      }
+      parts.push(found);
+      from = to;
+    }
+    if (end < items.length) parts.push(list(items.slice(end), known));
+    const [only] = parts;
+    if (only !== undefined && parts.length === 1) return only;
+    if (only === undefined) return list([], known);
+    return { kind: 'sequence', items, parts, size: sum(parts, 'size'), tries: sum(parts, 'tries') };
+  }
+
+  /** What `best` would find where one look-up of the port is all it takes; null where it isn't. */
+  quick(items: readonly Item[], known: Known): Plan | null {
+    const tried = list(items, known);
+    if (tried.tries <= SHORT) return tried;
+    const cut =
+      known.ports || known.levels < 1 ? null : this.portLists(items, known, 2 * items.length, 'dport');
+    return cut?.isShort ? this.byPorts(items, cut, known, items.length) : null;
+  }
+
+  /** Null where all ways take more than `limit`. */
+  best(given: readonly Item[], known: Known, limit: number): Plan | null {
+    const [only] = given;
+    if (only !== undefined && given.length === 1) return alone(only);
+    const items = reachable(given, known);
+    const tried = list(items, known);
+    if (tried.tries <= SHORT || known.levels < 1) return tried;
+    const splitsPorts = !known.ports && items.some(({ ranges }) => ranges !== null);
+    const splitsAddresses = !known.addresses && items.some(({ peers }) => peers !== null);
+    if (!splitsPorts && !splitsAddresses) return this.bySources(items, known, limit) ?? tried;
+    const cut = splitsPorts ? this.portLists(items, known, limit, 'dport') : null;
+    // From what is cheap to work out to what isn't: one look-up, the other, both.
+    const byPorts = cut?.isShort ? this.byPorts(items, cut, known, limit) : null;
+    if (byPorts !== null && byPorts.size <= items.length) return byPorts;
+    this.needsMembers = true;
+    const byAddresses = splitsAddresses ? this.byAddresses(items, known, limit) : null;
+    const ways: Plan[] = [byPorts, byAddresses].filter((way) => way !== null);
+    if (cut?.isShort === false && !ways.some((way) => isShort(way) && way.size <= ownSize(items))) {
+      ways.push(...[this.byPorts(items, cut, known, limit)].filter((way) => way !== null));
+    }
+    return ways.reduce((a: Plan | null, b) => (a === null || isBetter(b, a) ? b : a), null);
+  }
+
+  /** Where nothing else tells them apart. */
+  bySources(items: readonly Item[], known: Known, limit: number): Plan | null {
+    if (known.sources || !items.some(({ sources }) => sources !== null)) return null;
+    this.needsMembers = true;
+    const cut = this.portLists(items, known, limit, 'sport');
+    return cut === null ? null : this.byPorts(items, cut, known, limit);
+  }
+
+  /** Null where they take more than `limit`. */
+  portLists(
+    items: readonly Item[],
+    known: Known,
+    limit: number,
+    field: PortsPlan['field'],
+  ): PortLists | null {
+    const pieces = portPieces(items, limit, field === 'dport' ? 'ranges' : 'sources');
+    if (pieces === null || pieces.ports.length + pieces.ranges.length > limit) return null;
+    const found = withPorts(known, field);
+    const pick = (members: readonly number[]): Item[] => members.map((i) => items[i] as Item);
+    const lists = pieces.lists.map((members) =>
+      members.length === 1 ? alone(items[members[0] ?? 0] as Item).items : pick(members),
+    );
+    const others = pieces.others.length > 0 ? pick(pieces.others) : null;
+    const long = [...lists, ...(others === null ? [] : [others])].filter(
+      (one) => one.length > SHORT && list(reachable(one, found), found).tries > SHORT,
+    );
+    return { field, pieces, lists, others, long, isShort: long.length === 0 };
+  }
+
+  byPorts(items: readonly Item[], cut: PortLists, known: Known, limit: number): PortsPlan | null {
+    const { field, pieces } = cut;
+    const { ports, planOfPort, ranges, planOfRange } = pieces;
+    const found = withPorts(known, field);
+    let size = ports.length + ranges.length;
+    // One look at all the addresses that the lists may be split by.
+    if (!known.addresses && cut.long.length > 1) this.#spaces.of(distinctPeers(small(cut.long.flat())));
+    const take = (one: readonly Item[]): Plan | null => {
+      const inner = this.best(one, found, limit - size);
+      size += inner?.size ?? 0;
+      return size > limit ? null : inner;
+    };
+    const plans: Plan[] = [];
+    for (const one of cut.lists) {
+      const inner = take(one);
+      if (inner === null) return null;
+      plans.push(inner);
+    }
+    const others = cut.others === null ? null : take(cut.others);
+    if (cut.others !== null && others === null) return null;
+    const tries = Math.max(most(plans), others?.tries ?? 0);
+    return {
+      kind: 'ports',
+      field,
+      items,
+      ports,
+      planOfPort,
+      ranges,
+      planOfRange,
+      plans,
+      others,
+      size,
+      tries,
+    };
+  }
+
+  byAddresses(given: readonly Item[], known: Known, limit: number): AddressesPlan | null {
+    const items = small(given);
+    const wanted = distinctPeers(items);
+    if (wanted.length === 0) return null;
+    const classes = this.#spaces.of(wanted).restrict(wanted);
+    let size = 0;
+    for (const { classOfSingle, classOfRange } of classes.tables)
+      size += classOfSingle.length + classOfRange.length;
+    if (size > limit) return null;
+    const number = new Map(classes.peers.map(({ key }, i) => [key, i]));
+    const ofPeers: number[][] = classes.peers.map(() => []);
+    const anybody: number[] = [];
+    for (const [i, item] of items.entries()) {
+      if (item.peers === null) anybody.push(i);
+      else ofPeers[number.get(item.peers.key) ?? 0]?.push(i);
+    }
+    const found = { ...known, levels: known.levels - 1, addresses: true };
+    const take = (members: readonly number[]): Plan | null => {
+      const inner = this.best(
+        members.map((i) => items[i] as Item),
+        found,
+        limit - size,
+      );
+      size += inner?.size ?? 0;
+      return size > limit ? null : inner;
+    };
+    const plans: Plan[] = [];
+    for (const combination of classes.peersOf) {
+      const [only = 0] = combination;
+      const alone = combination.length === 1 && anybody.length === 0;
+      const members = alone
+        ? (ofPeers[only] ?? [])
+        : [...combination.flatMap((peer) => ofPeers[peer] ?? []), ...anybody].sort((a, b) => a - b);
+      const inner = take(members);
+      if (inner === null) return null;
+      plans.push(inner);
+    }
+    // An address of no class has none of the peers: what is for anybody is all there is.
+    const others = anybody.length > 0 ? take(anybody) : null;
+    if (anybody.length > 0 && others === null) return null;
+    const tries = Math.max(most(plans), others?.tries ?? 0);
+    return { kind: 'addresses', items: given, classes, plans, others, size, tries };
+  }
+}
+
+function withPorts(known: Known, field: PortsPlan['field']): Known {
+  const levels = known.levels - 1;
+  return field === 'dport' ? { ...known, levels, ports: true } : { ...known, levels, sources: true };
+}
+
+interface PortLists {
+  readonly field: PortsPlan['field'];
+  readonly pieces: PortPieces;
+  readonly lists: readonly (readonly Item[])[];
+  readonly others: readonly Item[] | null;
+  /** Those of them that try many rules. */
+  readonly long: readonly (readonly Item[])[];
+  readonly isShort: boolean;
+}
+
+/** Peers with more members than this are large. */
+const LARGE = 4096;
+/** So many large peers may be tried by their own sets. */
+const FEW = 2;
+
+/**
+ * The same, where few peers are large with those for anybody: an element of a map for each of their members would make every change of the table
+ * dear (the kernel walks all elements of verdict maps when a rule or a verdict is added).
+ */
+function small(items: readonly Item[]): readonly Item[] {
+  const large = new Set<string>();
+  for (const { key, members } of distinctPeers(items)) if (memberTotal(members) > LARGE) large.add(key);
+  if (large.size === 0 || large.size > FEW) return items;
+  return items.map((item) => (item.peers !== null && large.has(item.peers.key) ? forAnybody(item) : item));
+}
+
+function memberTotal({ v4, v6 }: Peers['members']): number {
+  return memberCount(v4) + memberCount(v6);
+}
+
+function isShort({ tries }: Plan): boolean {
+  return tries <= SHORT;
+}
+
+/** Fewer tries where they are many, else less memory. */
+function isBetter(a: Plan, b: Plan): boolean {
+  const tries = (one: Plan): number => Math.max(SHORT, one.tries);
+  return tries(a) !== tries(b) ? tries(a) < tries(b) : a.size < b.size;
+}
+
+function most(plans: readonly Plan[]): number {
+  let tries = 0;
+  for (const one of plans) tries = Math.max(tries, one.tries);
+  return tries;
+}
+
+function sum(plans: readonly Plan[], what: 'size' | 'tries'): number {
+  return plans.reduce((total, one) => total + one[what], 0);
+}
+
+function isUniversal({ ranges, sources, peers }: Item): boolean {
+  return ranges === null && sources === null && peers === null;
+}
+
+/** Whether a packet that comes here is sure to be one of the item's, and ends there. */
+function isSure({ ranges, sources, peers, final }: Item, known: Known): boolean {
+  return (
+    final &&
+    (ranges === null || known.ports) &&
+    (sources === null || known.sources) &&
+    (peers === null || known.addresses)
+  );
+}
+
+/**
+ * Without the rules that no packet reaches: behind one that is sure to match, or behind one with the same peers that is sure for them.
+ * (Where an address is leaving a set, it is taken out of the maps first: see apply/transaction.ts.)
+ */
+function reachable(items: readonly Item[], known: Known): readonly Item[] {
+  const decided = new Set<string>();
+  const found: Item[] = [];
+  for (const item of items) {
+    if (item.peers !== null && decided.has(item.peers.key)) continue;
+    found.push(item);
+    if (isSure(item, known)) return found;
+    if (item.peers !== null && isSure(item, { ...known, addresses: true })) decided.add(item.peers.key);
+  }
+  return found;
+}
+
+/** A list of one takes no memory of its own: what leads to it leads to the rule. */
+function list(items: readonly Item[], known: Known): ListPlan {
+  const [only] = items;
+  if (only !== undefined && items.length === 1) return alone(only);
+  const sure = items.findIndex((item) => isSure(item, known));
+  return {
+    kind: 'list',
+    items,
+    size: items.length > 1 ? items.length : 0,
+    tries: sure < 0 ? items.length : sure + 1,
+  };
+}
+
+const lonely = new WeakMap<Item, ListPlan>();
+
+/** One rule alone: always the same object. */
+function alone(item: Item): ListPlan {
+  let found = lonely.get(item);
+  if (found === undefined) {
+    found = { kind: 'list', items: [item], size: 0, tries: 1 };
+    lonely.set(item, found);
+  }
+  return found;
+}
+
+function distinctPeers(items: readonly Item[]): Peers[] {
+  const found = new Map<string, Peers>();
+  for (const { peers } of items) if (peers !== null) found.set(peers.key, peers);
+  return [...found.values()];
+}
+
+/**
+ * The kernel's objects for the rules alone: of each rule its chain, an nft rule a family and its port ranges; of each list of peers a set a family and
+ * the members.
+ */
+export function ownSize(items: readonly Item[]): number {
+  let size = 3 * items.length;
+  for (const { ranges, sources } of items) size += (ranges?.length ?? 0) + (sources?.length ?? 0);
+  for (const { members } of distinctPeers(items)) size += 2 + memberTotal(members);
+  return size;
+}

@@ -1,0 +1,169 @@
+import type { PortRange } from '../../../apis/compiled.ts';
+import type { Item } from './item.ts';
+
+/** The ports cut where the rules for them change. */
+export interface PortPieces {
+  /** Single ports, sorted, and for each its list. */
+  readonly ports: readonly number[];
+  readonly planOfPort: readonly number[];
+  /** Wider pieces, sorted, and for each its list. */
+  readonly ranges: readonly PortRange[];
+  readonly planOfRange: readonly number[];
+  /** The different lists of rules, as indexes into the items, sorted. */
+  readonly lists: readonly (readonly number[])[];
+  /** The rules for the ports of no piece: those for every port. */
+  readonly others: readonly number[];
+}
+
+/** A piece of at most so many ports is single elements of a hash map: looking those up is faster than ranges. */
+const EXPAND_PORTS = 8;
+const ALL = 65_536;
+
+/** Sweeps the destination or source ports once. Null where the lists come to more than `limit` entries. */
+export function portPieces(
+  items: readonly Item[],
+  limit: number,
+  by: 'ranges' | 'sources' = 'ranges',
+): PortPieces | null {
+  const everywhere: number[] = [];
+  const alone = new Map<number, number | number[]>();
+  const starts = new Map<number, number[]>();
+  const ends = new Map<number, number[]>();
+  for (let i = 0; i < items.length; i++) {
+    const ranges = items[i]?.[by] ?? null;
+    if (ranges === null) everywhere.push(i);
+    else {
+      for (const [first, last] of ranges) {
+        if (first === last) alone.set(first, withOne(alone.get(first), i));
+        else {
+          push(starts, first, i);
+          push(ends, last + 1, i);
+        }
+      }
+    }
+  }
+  const pieces = new Pieces(limit, items.length);
+  const points = Float64Array.from(new Set([...starts.keys(), ...ends.keys()])).sort();
+  const singles = Float64Array.from(alone.keys()).sort();
+  let at = 0;
+  const active = new Set<number>();
+  /** Between two points a single port is a piece of its own. */
+  const take = (from: number, to: number): void => {
+    const around = active.size > 0 ? merged(everywhere, [...active]) : NONE;
+    const beside = around.length > 0 ? around : everywhere;
+    let next = from;
+    for (; at < singles.length && (singles[at] ?? to) < to; at++) {
+      const port = singles[at] ?? 0;
+      const own = alone.get(port) ?? NONE;
+      if (around.length > 0) pieces.add(next, port - 1, around);
+      if (typeof own === 'number' && beside.length === 0) pieces.addOne(port, own);
+      else pieces.add(port, port, merged(beside, typeof own === 'number' ? [own] : own));
+      next = port + 1;
+    }
+    pieces.add(next, to - 1, around);
+  };
+  let before = 0;
+  for (const point of points) {
+    take(before, point);
+    for (const i of ends.get(point) ?? []) active.delete(i);
+    for (const i of starts.get(point) ?? []) active.add(i);
+    before = point;
+  }
+  take(before, ALL);
+  return pieces.result(everywhere);
+}
+
+const NONE: readonly number[] = [];
+
+class Pieces {
+  readonly #limit: number;
+  readonly #ports: number[] = [];
+  readonly #planOfPort: number[] = [];
+  readonly #ranges: [number, number][] = [];
+  readonly #planOfRange: number[] = [];
+  readonly #lists: (readonly number[])[] = [];
+  readonly #known = new Map<string, number>();
+  /** By item, the list of it alone, counted from 1. */
+  readonly #alone: Uint32Array;
+  #entries = 0;
+
+  constructor(limit: number, items: number) {
+    this.#limit = limit;
+    this.#alone = new Uint32Array(items);
+  }
+
+  /** A port that one item alone is for. */
+  addOne(port: number, item: number): void {
+    this.#ports.push(port);
+    this.#planOfPort.push(this.#planOfOne(item));
+  }
+
+  add(first: number, last: number, members: readonly number[]): void {
+    if (first > last || members.length === 0 || this.#entries > this.#limit) return;
+    const plan = this.#planOf(members);
+    const before = this.#ranges.at(-1);
+    if (last - first < EXPAND_PORTS) {
+      for (let port = first; port <= last; port++) {
+        this.#ports.push(port);
+        this.#planOfPort.push(plan);
+      }
+    } else if (before?.[1] === first - 1 && this.#planOfRange.at(-1) === plan) before[1] = last;
+    else {
+      this.#ranges.push([first, last]);
+      this.#planOfRange.push(plan);
+    }
+  }
+
+  #planOfOne(item: number): number {
+    const known = this.#alone[item] ?? 0;
+    if (known > 0) return known - 1;
+    this.#entries++;
+    const plan = this.#lists.push([item]);
+    this.#alone[item] = plan;
+    return plan - 1;
+  }
+
+  #planOf(members: readonly number[]): number {
+    const [only = 0] = members;
+    if (members.length === 1) return this.#planOfOne(only);
+    const key = members.join();
+    let plan = this.#known.get(key);
+    if (plan === undefined) {
+      plan = this.#lists.push(members) - 1;
+      this.#entries += members.length;
+      this.#known.set(key, plan);
+    }
+    return plan;
+  }
+
+  result(others: readonly number[]): PortPieces | null {
+    if (this.#entries > this.#limit) return null;
+    return {
+      ports: this.#ports,
+      planOfPort: this.#planOfPort,
+      ranges: this.#ranges,
+      planOfRange: this.#planOfRange,
+      lists: this.#lists,
+      others,
+    };
+  }
+}
+
+function withOne(list: number | number[] | undefined, value: number): number | number[] {
+  if (list === undefined) return value;
+  if (typeof list === 'number') return [list, value];
+  list.push(value);
+  return list;
+}
+
+function push(lists: Map<number, number[]>, key: number, value: number): void {
+  const list = lists.get(key);
+  if (list === undefined) lists.set(key, [value]);
+  else list.push(value);
+}
+
+/** Sorted; `b` may not be. */
+function merged(a: readonly number[], b: readonly number[]): readonly number[] {
+  if (a.length === 0 && b.length < 2) return b;
+  return [...a, ...b].sort((x, y) => x - y);
+}
