@@ -77,9 +77,10 @@ function state(ports: Readonly<Record<string, number>>): NodeState {
 /** The kernel refuses every rule about this port; it says which line, or not. */
 function refusing(port: number, { silently = false } = {}) {
   return ({ lines }: Call) => {
-    const line =
-      lines.findIndex((text) => text.startsWith('add rule ') && text.includes(`dport ${port} `)) + 1;
-    if (line > 0) throw toNftError('EINVAL', 'Invalid argument', silently ? {} : { line });
+    const operation = lines.findIndex(
+      (text) => text.startsWith('add rule ') && text.includes(`dport ${port} `),
+    );
+    if (operation >= 0) throw toNftError('EINVAL', 'Invalid argument', silently ? {} : { operation });
   };
 }
 
@@ -225,7 +226,7 @@ describe('a policy whose last good version is refused now', () => {
   it('is left out, so that the others are enforced', async () => {
     const { kernel, submit, inForce } = setUp();
     await submit(state({ a: 1, bad: 66 }));
-    await kernel.commands.run('delete table inet nodewall\n');
+    await kernel.transact([{ kind: 'deleteTable' }]);
     kernel.intercept(refusing(66));
     // The first finds the table gone; from then on it is known.
     await submit(state({ a: 2, bad: 66 }));
@@ -252,8 +253,8 @@ describe('a kernel without NFLOG', () => {
   it('enforces everything all the same, audits, records and names too, and says so once', async () => {
     const { kernel, submit, said, results } = setUp();
     kernel.intercept(({ lines }) => {
-      const line = lines.findIndex((text) => text.includes(' log prefix ')) + 1;
-      if (line > 0) throw toNftError('ENOENT', 'No such file or directory', { line });
+      const operation = lines.findIndex((text) => text.includes(' log prefix '));
+      if (operation >= 0) throw toNftError('ENOENT', 'No such file or directory', { operation });
     });
     const recorded = { name: 'close', action: 'Drop', ports: [tcp(22)], enableLogging: true } as const;
     const named = { name: 'name', action: 'Allow', to: [{ fqdn: 'a.example.com' }] } as const;
@@ -305,17 +306,17 @@ describe('a refused policy about services', () => {
 describe('a sweep that the kernel refuses', () => {
   it('leaves what was wanted in force, and comes later', async () => {
     const { kernel, submit, inForce, pass, clock, said } = setUp();
-    await submit(state({ a: 1 }));
+    await submit(state({ a: 1, b: 3 }));
     kernel.intercept(({ lines }) => {
       if (lines.some((line) => line.startsWith('delete chain ')))
-        throw toNftError('EBUSY', 'busy', { line: 1 });
+        throw toNftError('EBUSY', 'busy', { operation: 0 });
     });
-    await submit(state({ a: 2 }));
-    assert.deepEqual(inForce(), ['a:1', 'a:2'], 'the old chain is still there');
+    await submit(state({ b: 3 }));
+    assert.deepEqual(inForce(), ['a:1', 'b:3'], 'the old chain is still there');
     assert.ok(!said.some((line) => line.includes('without')), said.join('; '));
     kernel.intercept(() => undefined);
     await pass(clock.waiting()[0] ?? 0);
-    assert.deepEqual(inForce(), ['a:2']);
+    assert.deepEqual(inForce(), ['b:3']);
   });
 });
 
@@ -424,14 +425,14 @@ describe('a restart over a table that is in force', () => {
     const kernel = await inUse();
     const fewest = watchIndex(kernel);
     let reads = 0;
-    const netlink = {
-      ...kernel.netlink,
-      snapshot: (...args: Parameters<typeof kernel.netlink.snapshot>) => {
+    const unreadable = {
+      ...kernel,
+      snapshot: () => {
         if (++reads < 3) throw toNftError('EINTR', 'Interrupted system call');
-        return kernel.netlink.snapshot(...args);
+        return kernel.snapshot();
       },
     };
-    const { submit, inForce, pass, clock } = setUp({ kernel: { ...kernel, netlink }, lastGood: before });
+    const { submit, inForce, pass, clock } = setUp({ kernel: unreadable, lastGood: before });
     await submit(state({ a: 1, b: 3 }));
     assert.deepEqual(inForce(), ['a:1', 'b:2']);
     while (clock.waiting().length > 0) await pass(clock.waiting()[0] ?? 0);
@@ -460,7 +461,7 @@ describe('a table that somebody changed since', () => {
   it('is looked at again before a policy is blamed', async () => {
     const { kernel, submit, inForce, said } = setUp();
     await submit(state({ a: 1, b: 2 }));
-    await kernel.commands.run('delete table inet nodewall\n');
+    await kernel.transact([{ kind: 'deleteTable' }]);
     await submit(state({ a: 1, b: 3 }));
     assert.deepEqual(inForce(), ['a:1', 'b:3']);
     assert.equal(said.at(-1), 'enforced a b');
@@ -494,7 +495,7 @@ describe('drift', () => {
   it('does not blame a policy for a change that met a table of strangers', async () => {
     const { kernel, submit, said, inForce, pass } = setUp();
     await submit(state({ a: 1 }));
-    await kernel.commands.run('delete table inet nodewall\n');
+    await kernel.transact([{ kind: 'deleteTable' }]);
     // No event has told of it yet.
     await submit(state({ a: 1, b: 2 }));
     await pass(1000);

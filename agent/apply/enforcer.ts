@@ -8,6 +8,8 @@ import type { Transaction } from './transaction.ts';
 
 /** What an apply came to. */
 export interface Enforced {
+  /** The state that was submitted. */
+  readonly wanted: NodeState;
   /** What is in force: the wanted state, with the failed policies in their last good version or left out. */
   readonly state: NodeState;
   /** API group/name of each policy that could not be applied, and why. */
@@ -15,7 +17,11 @@ export interface Enforced {
   /** Why what nothing leads to any more could not be removed; tried again by itself. */
   readonly unswept: Error | null;
   readonly transaction: Transaction;
+  /** Until all is done, reading and sweeping included. */
   readonly milliseconds: number;
+  /** See Applied: of the last apply, until the kernel enforced it, and what the kernel took of that. */
+  readonly enforcedAfter: number;
+  readonly kernelMicroseconds: number;
 }
 
 export interface EnforcerEvents {
@@ -138,11 +144,11 @@ export class Enforcer {
     this.#good = result.state;
     if (result.failed.size > 0 || result.unswept !== null) this.#scheduleRetry(() => {});
     else this.#retry = FIRST_RETRY;
-    this.#events.enforced({ ...result, milliseconds: this.#clock.now() - started });
+    this.#events.enforced({ ...result, wanted, milliseconds: this.#clock.now() - started });
   }
 
   /** Applies the state; a policy that is refused is replaced by its last good version, then by nothing. */
-  async #applyWithout(wanted: NodeState): Promise<Omit<Enforced, 'milliseconds'>> {
+  async #applyWithout(wanted: NodeState): Promise<Omit<Enforced, 'milliseconds' | 'wanted'>> {
     const failed = new Map<string, Error>();
     let state = wanted;
     for (;;) {
@@ -180,10 +186,10 @@ export class Enforcer {
    * The kernel didn't say which rule it refused: every changed policy is taken back to its last good version, then each is tried by itself.
    * Where no good state is known and a table is there, that would open what the table closes: nothing is touched.
    */
-  async #applyOneByOne(wanted: NodeState, first: Error): Promise<Omit<Enforced, 'milliseconds'>> {
+  async #applyOneByOne(wanted: NodeState, first: Error): Promise<Omit<Enforced, 'milliseconds' | 'wanted'>> {
     const good = await this.#goodState();
     const suspects = changedPolicies(wanted, good);
-    if (suspects.length === 0 || (good === null && (await this.#reconciler.holdsTable()))) throw first;
+    if (suspects.length === 0 || (good === null && (await this.#reconciler.holdsRules()))) throw first;
     const failed = new Map<string, Error>();
     let state = suspects.reduce((rest, key) => substitute(rest, key, good), wanted);
     let applied = await this.#reconciler.apply(this.#render(state));

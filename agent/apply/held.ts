@@ -1,25 +1,37 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Family } from '../../apis/address.ts';
-import { chainLines } from '../render/nfttext.ts';
-import type { BaseChain, Chain, ChainVerdict, Ruleset, SetKey, SetMembers } from '../render/ruleset.ts';
+import type {
+  BaseChain,
+  Chain,
+  ChainVerdict,
+  Ruleset,
+  SetKey,
+  SetMembers,
+  VerdictMap,
+} from '../render/ruleset.ts';
 
 /**
- * What the kernel holds of our table, as far as it is known. After an apply of ours it is what was applied; after a start or a foreign
- * change it is read from the kernel, and what can't be vouched for is unknown.
+ * What the kernel holds of our table, as far as it is known. After an apply of ours it is what was applied: the very objects, so that what
+ * didn't change is told by identity. After a start or a foreign change it is read from the kernel, and what can't be vouched for is unknown.
  */
 export interface Held {
   /** Whether the table is there at all. */
   readonly table: boolean;
   /** The table is switched off (nft's flag `dormant`). */
-  readonly dormant?: boolean;
+  readonly dormant: boolean;
   readonly chains: ReadonlyMap<string, HeldChain>;
   readonly sets: ReadonlyMap<string, HeldSet>;
   readonly maps: ReadonlyMap<string, HeldMap>;
+  /** Of the chains, by name, as far as they are known. */
+  readonly handles: ReadonlyMap<string, number>;
 }
 
-export interface HeldChain {
+/** The chain as we applied it, or one whose rules in the kernel are not known to be that. */
+export type HeldChain = Chain | UnknownChain;
+
+export interface UnknownChain {
   readonly base: BaseChain | null;
-  /** The chain as we applied it; null where the kernel's rules are not known to be that. */
-  readonly known: Chain | null;
+  readonly rules: null;
 }
 
 export interface HeldSet {
@@ -31,48 +43,49 @@ export interface HeldSet {
   readonly members: SetMembers | null;
 }
 
+/** A VerdictMap as we filled it, or what was read of one. */
 export interface HeldMap {
-  readonly isPortMap: boolean;
-  /** As we filled it: its name says its content. */
-  readonly known?: boolean;
+  /** As in VerdictMap; 'other': no verdict map, or by keys of another kind. */
+  readonly family: Family | null | 'other';
+  readonly interval: boolean;
+  /** Only of what we filled. */
+  readonly fixed?: boolean;
   /** Null: elements that no map of ours has, so all are taken out and put in again. */
-  readonly entries: ReadonlyMap<number, ChainVerdict> | null;
+  readonly keys: Uint8Array | null;
+  readonly targets: Uint32Array;
+  readonly verdicts: readonly ChainVerdict[];
 }
 
-export const NOTHING_HELD: Held = { table: false, chains: new Map(), sets: new Map(), maps: new Map() };
+export const NOTHING_HELD: Held = {
+  table: false,
+  dormant: false,
+  chains: new Map(),
+  sets: new Map(),
+  maps: new Map(),
+  handles: new Map(),
+};
 
 /** What is held once a ruleset has been applied. */
-export function heldAfter(ruleset: Ruleset): Held {
-  return {
-    table: true,
-    chains: new Map([...ruleset.chains].map(([name, chain]) => [name, { base: chain.base, known: chain }])),
-    sets: ruleset.sets,
-    maps: new Map(
-      [...ruleset.maps].map(([name, { entries }]) => [name, { isPortMap: true, known: true, entries }]),
-    ),
-  };
+export function heldAfter(
+  { chains, sets, maps }: Ruleset,
+  handles: Held['handles'] = NOTHING_HELD.handles,
+): Held {
+  return { table: true, dormant: false, chains, sets, maps, handles };
 }
 
-/** Whether two rulesets differ in nothing but the members of their sets. */
-export function sameStructure(a: Ruleset, b: Ruleset): boolean {
+/** Whether the rules are the chain's. A fixed chain is named for its content, so a known one of that name is the same. */
+export function holdsChain(held: HeldChain, chain: Chain): boolean {
+  if (held.rules === null) return false;
+  if (held === chain || (held.fixed && chain.fixed)) return true;
   return (
-    sameNames(a.chains, b.chains) &&
-    sameNames(a.sets, b.sets) &&
-    sameNames(a.maps, b.maps) &&
-    [...b.chains].every(([name, chain]) => holdsChain({ known: a.chains.get(name) ?? null }, chain))
+    held.rules.length === chain.rules.length &&
+    held.rules.every((rule, i) => rule === chain.rules[i] || isDeepStrictEqual(rule, chain.rules[i]))
   );
 }
 
-function sameNames(a: ReadonlyMap<string, unknown>, b: ReadonlyMap<string, unknown>): boolean {
-  if (a.size !== b.size) return false;
-  for (const name of b.keys()) if (!a.has(name)) return false;
-  return true;
-}
-
-/** A fixed chain is named for its content, so a known one of that name is the same. */
-export function holdsChain({ known }: Pick<HeldChain, 'known'>, chain: Chain): boolean {
-  if (known === null) return false;
-  return known === chain || chain.fixed || chainLines(known).join('\n') === chainLines(chain).join('\n');
+/** Whether nothing has to be looked at: the same object, or a map of ours that is named for its content. */
+export function isKnownMap(held: HeldMap, map: VerdictMap): boolean {
+  return held === map || (map.fixed && held.fixed === true);
 }
 
 /** What of a base chain can't be changed in place. */

@@ -1,39 +1,29 @@
-import { type Generation, NftError, type TableSnapshot } from 'nftables-napi';
+import { setImmediate } from 'node:timers/promises';
+import { type Generation, NftError } from 'nftables-napi';
 import type { RuleSource } from '../../apis/compiled.ts';
-import { sameMembers } from '../../apis/memberset.ts';
-import { type Chain, type Ruleset, TABLE } from '../render/ruleset.ts';
-import {
-  type Held,
-  type HeldChain,
-  type HeldMap,
-  type HeldSet,
-  heldAfter,
-  NOTHING_HELD,
-  sameHook,
-  samePolicy,
-} from './held.ts';
-import { type Kernel, readMap, readSet, readTable, toBatches } from './kernel.ts';
-import {
-  type Command,
-  changesStructure,
-  isReplacement,
-  replacement,
-  type Transaction,
-  transaction,
-  transactionBetween,
-} from './transaction.ts';
+import type { Chain, Ruleset } from '../render/ruleset.ts';
+import { inOrder, toBatches, toParts } from './batches.ts';
+import type { Command } from './command.ts';
+import { Commits } from './commits.ts';
+import { compare } from './compare.ts';
+import { type Held, heldAfter } from './held.ts';
+import { type ChainReading, type Committed, type Kernel, MAX_CHAINS_READ } from './kernel.ts';
+import { makeProbes, probes, recognise, removeProbes } from './probe.ts';
+import { digestOf, type Reading, readHeld } from './reading.ts';
+import { withRetired } from './retired.ts';
+import { changesStructure, detour, isReplacement, type Transaction, transaction } from './transaction.ts';
 
 /** The kernel refused a part of a transaction; what was in force still is. */
 export class ApplyError extends Error {
   override readonly name = 'ApplyError';
   readonly stage: keyof Transaction;
-  /** The policy rule that the refused line is for; null where that can't be told. */
+  /** The policy rule that the refused command is for; null where that can't be told. */
   readonly source: RuleSource | null;
-  /** The kernel knows no NFLOG, which the refused line needs. */
+  /** The kernel knows no NFLOG, which the refused rule needs. */
   readonly lacksLog: boolean;
 
   constructor(stage: keyof Transaction, refused: Command | null, cause: unknown) {
-    const source = refused?.source ?? null;
+    const source = refused === null ? null : sourceOf(refused);
     const where = source === null ? '' : `rule ${source.policy}/${source.rule}: `;
     super(
       `${where}the kernel refused it (${stage}): ${cause instanceof Error ? cause.message : String(cause)}`,
@@ -41,30 +31,38 @@ export class ApplyError extends Error {
     );
     this.stage = stage;
     this.source = source;
-    this.lacksLog = cause instanceof NftError && isWithoutLog(cause, refused?.text ?? '');
+    // ENOENT would be said of a chain that isn't there, too: then the table was changed, and the second look at it makes the chain.
+    this.lacksLog =
+      cause instanceof NftError &&
+      cause.code === 'ENOENT' &&
+      refused?.kind === 'addRule' &&
+      refused.rule.statement.kind === 'log';
   }
 }
 
-/** ENOENT for a rule that logs, as nfttext.ts writes it; where the table or the chain is what isn't there, nft underlines its name. */
-function isWithoutLog({ code, refersTo }: NftError, text: string): boolean {
-  const [, chain] = /^add rule \S+ \S+ (\S+) .*\blog prefix "/.exec(text) ?? [];
-  return code === 'ENOENT' && chain !== undefined && refersTo !== chain && refersTo !== TABLE.name;
+function sourceOf(command: Command): RuleSource | null {
+  if (command.kind === 'addChain') return command.chain.source;
+  return command.kind === 'addRule' ? command.source : null;
 }
 
 export interface Applied {
   readonly transaction: Transaction;
+  /** What had to come before it (see `detour`); null: nothing. */
+  readonly detour: Transaction | null;
   /** Why what nothing leads to any more could not be removed. */
   readonly unswept: ApplyError | null;
+  /** Milliseconds from the call until the kernel enforced the ruleset; what is read and swept after it is not in it. */
+  readonly enforcedAfter: number;
+  /** Of that, what the kernel's transactions took. */
+  readonly kernelMicroseconds: number;
 }
 
 export interface ReconcilerOptions {
   /**
    * Digests that an earlier run took (see `digests`): a fixed chain that still has its digest is what its name says, and is left alone with its
-   * counters. Of another run's text or of a stranger's doing, they just don't fit.
+   * counters. Of another run's rules or of a stranger's doing, they just don't fit.
    */
   readonly remembered?: Readonly<Record<string, string>>;
-  /** Is awaited before chains with counters are renamed, removed or replaced. What it throws is ignored: enforcement comes first. */
-  readonly beforeLoss?: () => Promise<void>;
 }
 
 const MAX_UNSEEN = 255;
@@ -80,25 +78,23 @@ export class NodeRuleReconciler {
   /** What the kernel holds, exactly; null where that isn't known. */
   #exact: Ruleset | null = null;
   /** Else what was last found there; null: to be read before the next change. */
-  #found: Held | null = null;
-  #digests: ReadonlyMap<string, string> = new Map();
+  #found: Reading | null = null;
+  /** The generation (see nft_generation) up to which that was proven; null where somebody may have changed it since. */
+  #proven: number | null = null;
+  /** Of the chains of `#applied`, by name. */
+  readonly #digests = new Map<string, string>();
+  /** Of the chains that were seen in the kernel, by name. */
+  readonly #handles = new Map<string, number>();
   #remembered: Readonly<Record<string, string>>;
-  readonly #beforeLoss: () => Promise<void>;
   #applied: Ruleset | null = null;
-  /** The next apply replaces the table. */
-  #replace = false;
-  /** Generation of the nf_tables ruleset (see nft_generation) up to which `#digests` was taken. */
-  #digestGeneration = 0;
+  /** Digests were taken after these generations and up to these, with commits of others in between: one to our table makes all worthless. */
+  readonly #doubtful: Generation[] = [];
   /** Commits of ours that no event has told of yet: each is one generation in (before, after]. */
-  #unseen: Generation[] = [];
+  readonly #unseen: Readonly<Generation>[] = [];
 
-  constructor(
-    kernel: Kernel,
-    { remembered = {}, beforeLoss = async () => undefined }: ReconcilerOptions = {},
-  ) {
+  constructor(kernel: Kernel, { remembered = {} }: ReconcilerOptions = {}) {
     this.#kernel = kernel;
     this.#remembered = remembered;
-    this.#beforeLoss = beforeLoss;
   }
 
   /** What was applied last; null before the first time. */
@@ -114,9 +110,14 @@ export class NodeRuleReconciler {
 
   /** The transaction that `apply` would run now; changes nothing. */
   async plan(desired: Ruleset): Promise<Transaction> {
-    if (this.#exact !== null) return transactionBetween(this.#exact, desired);
+    const held = await this.#held();
+    return transaction(held, withRetired(desired, held));
+  }
+
+  async #held(): Promise<Held> {
+    if (this.#exact !== null) return heldAfter(this.#exact, this.#handles);
     this.#found ??= await this.#read();
-    return this.#replace ? replacement(desired) : transaction(this.#found, desired);
+    return this.#found.held;
   }
 
   /**
@@ -125,213 +126,252 @@ export class NodeRuleReconciler {
    */
   async apply(desired: Ruleset): Promise<Applied> {
     const wasRead = this.#exact === null && this.#found === null;
+    const started = performance.now();
     try {
-      return await this.#applyOnce(desired);
+      return await this.#applyOnce(desired, started);
     } catch (error) {
       // Somebody else may have changed the table since: no policy is to blame before it has been looked at.
       if (wasRead || !(error instanceof ApplyError)) throw error;
-      return await this.#applyOnce(desired);
+      return await this.#applyOnce(desired, started);
     }
   }
 
-  async #applyOnce(desired: Ruleset): Promise<Applied> {
+  async #applyOnce(given: Ruleset, started: number): Promise<Applied> {
+    const commits = new Commits();
+    const desired = withRetired(given, await this.#held());
+    const wasProven = this.#exact === null ? (this.#found?.generation ?? null) : this.#proven;
+    if (this.#exact === null) await this.#recognise(desired, commits);
+    const first = await this.#takeDetour(desired, started);
+    const proven = first === null ? wasProven : this.#proven;
     const change = await this.plan(desired);
+    const found = this.#exact === null ? this.#found : null;
     // Until it has gone through, nothing is known for sure.
     this.#exact = null;
     this.#found = null;
-    if (change.rename.length > 0 || isReplacement(change)) await this.#prepareLoss();
-    await this.#run('rename', change.rename);
-    await this.#run('prepare', change.prepare);
-    await this.#changeElements(change);
-    await this.#run('swap', change.swap);
+    this.#proven = null;
+    if (isReplacement(change)) await this.#showCounters();
+    for (const stage of ['rename', 'prepare', 'members', 'swap', 'withdraw'] as const) {
+      await this.#run(stage, change[stage], commits);
+    }
+    const enforced = {
+      transaction: change,
+      detour: first?.transaction ?? null,
+      enforcedAfter: first?.enforcedAfter ?? performance.now() - started,
+      kernelMicroseconds: first?.kernelMicroseconds ?? commits.kernelMicroseconds,
+    };
     this.#applied = desired;
-    const unswept = await this.#sweep(change);
-    if (changesStructure(change)) await this.#takeDigests(desired);
-    if (unswept === null) this.#exact = desired;
-    return { transaction: change, unswept };
+    if (found !== null) this.#keepDigests(found, desired);
+    // Before the sweep: the same reading shows the counters of the chains that go.
+    if (changesStructure(change)) await this.#takeDigests(change, desired, commits);
+    const unswept = await this.#sweep(change, commits);
+    if (unswept === null) {
+      const { span, isUnbroken } = commits;
+      this.#exact = desired;
+      if (span === null) this.#proven = proven;
+      else if (isUnbroken && span.before === proven) this.#proven = span.after;
+    }
+    return { ...enforced, unswept };
   }
 
-  /** A name that is a word of nft's language (a stranger's, made by netlink) can't be swept: then the table is replaced next time. */
-  async #sweep({ sweep }: Transaction): Promise<ApplyError | null> {
+  /** Once it is there, all that is desired is in force: what follows changes names. */
+  async #takeDetour(desired: Ruleset, started: number): Promise<Applied | null> {
+    const held = this.#exact === null ? this.#found?.held : heldAfter(this.#exact, this.#handles);
+    const by = held === undefined ? null : detour(held, desired);
+    return by === null ? null : await this.#applyOnce(by, started);
+  }
+
+  /**
+   * Chains that an earlier run left and no digest was kept of (it was killed), or all of them after events were lost: they are compared with copies of what
+   * they should be, so that only what somebody changed is written again, and the others keep their counters.
+   */
+  async #recognise(desired: Ruleset, commits: Commits): Promise<void> {
+    const found = this.#found;
+    const list = found === null ? [] : probes(found, desired);
+    if (found === null || list.length === 0) return;
+    // One transaction: all of them are there, or none. Something is refused, or the table was changed: what follows finds out.
+    if ((await this.#commit('prepare', makeProbes(list), commits)) !== null) return;
+    this.#found = null;
+    const reading = await this.#chains(list.map(({ name }) => name)).catch(() => null);
+    await this.#run('prepare', removeProbes(list), commits);
+    this.#found = reading === null ? found : recognise(found, list, reading.chains);
+  }
+
+  /** What was vouched for when it was read, and is left as it is. */
+  #keepDigests({ held, digests }: Reading, { chains }: Ruleset): void {
+    this.#digests.clear();
+    this.#handles.clear();
+    for (const name of chains.keys()) {
+      const digest = digests.get(name);
+      const handle = held.handles.get(name);
+      if (handle !== undefined) this.#handles.set(name, handle);
+      if (digest !== undefined && held.chains.get(name)?.rules) this.#digests.set(name, digest);
+    }
+  }
+
+  /** Null: no table. */
+  #chains(names: readonly string[]): Promise<Pick<ChainReading, 'generation' | 'chains'> | null> {
+    return names.length > MAX_CHAINS_READ ? this.#kernel.snapshot() : this.#kernel.chains(names);
+  }
+
+  /** Whoever counts along (agent/record/counters.ts) sees what is replaced for the last time. A count that is lost is no reason to enforce the old rules. */
+  async #showCounters(): Promise<void> {
+    await this.#kernel.snapshot().catch(() => null);
+  }
+
+  async #sweep({ sweep }: Transaction, commits: Commits): Promise<ApplyError | null> {
     try {
-      if (sweep.length > 0) await this.#prepareLoss();
-      await this.#run('sweep', sweep);
-      this.#replace = false;
+      await this.#run('sweep', sweep, commits);
       return null;
     } catch (error) {
       if (!(error instanceof ApplyError)) throw error;
-      this.#replace = error.cause instanceof NftError && error.cause.code === 'SYNTAX';
       return error;
     }
   }
 
-  async #prepareLoss(): Promise<void> {
-    try {
-      await this.#beforeLoss();
-    } catch {
-      // A count that is lost is no reason to enforce the old rules.
-    }
-  }
-
-  /** Whether there is a table of ours, of whatever content. */
-  async holdsTable(): Promise<boolean> {
-    return (await readTable(this.#kernel)) !== null;
+  /** Whether packets meet rules of ours: a table that a first apply made and could not finish has none. */
+  async holdsRules(): Promise<boolean> {
+    const table = await this.#kernel.snapshot();
+    return table?.chains.some(({ base, rules }) => base !== null && rules.length > 0) ?? false;
   }
 
   /** Forgets what was vouched for: events were lost, so anything may have been changed. */
   distrust(): void {
-    this.#digests = new Map();
+    this.#digests.clear();
     this.#remembered = {};
     this.#exact = null;
     this.#found = null;
+    this.#proven = null;
   }
 
   /**
    * Compares the kernel with what was last applied. Returns what differs, in words, and is ready for `apply` to repair it;
-   * empty: nothing does.
+   * empty: nothing does. Where nobody committed anything since that was last known, nothing is read.
    */
   async verify(): Promise<string[]> {
     if (this.#applied === null) return [];
+    if (this.#exact === this.#applied && this.#proven !== null) {
+      if ((await this.#kernel.generation()) === this.#proven) return [];
+    }
     // Should the reading fail, the next apply starts with one.
     this.#exact = null;
+    this.#proven = null;
     this.#found = await this.#read();
-    const differences = compare(heldAfter(this.#applied), this.#found);
-    if (differences.length === 0) this.#exact = this.#applied;
+    const differences = compare(this.#applied, this.#found.held);
+    if (differences.length === 0) {
+      this.#exact = this.#applied;
+      this.#proven = this.#found.generation;
+    }
     return differences;
   }
 
   /**
    * Whether an event of this generation, which touched our table, is of a commit of ours. Where somebody else committed between the numbers
    * read before and after ours, the first event in that range is taken for it: if it was the other's, ours is looked at as foreign, and
-   * the comparison that follows finds what there is to find. A foreign change older than the digests makes them worthless.
+   * the comparison that follows finds what there is to find. A foreign change between a commit of ours and the digests taken after it makes them worthless.
    */
   isOwn(generation: number): boolean {
-    const at = this.#unseen.findIndex(({ before, after }) => before < generation && generation <= after);
+    const at = this.#unseen.findIndex((commit) => isIn(generation, commit));
     if (at >= 0) this.#unseen.splice(at, 1);
-    else if (generation <= this.#digestGeneration) this.#digests = new Map();
+    else if (this.#doubtful.some((reading) => isIn(generation, reading))) this.#digests.clear();
     return at >= 0;
   }
 
-  async #run(stage: keyof Transaction, commands: readonly Command[]): Promise<void> {
-    if (commands.length === 0) return;
+  async #run(stage: keyof Transaction, commands: readonly Command[], commits: Commits): Promise<void> {
+    // What changes verdicts is one transaction, however large.
+    const parts = BATCHES[stage](commands);
+    const sent: Promise<ApplyError | null>[] = [];
+    for (const part of parts) {
+      sent.push(this.#commit(stage, part, commits));
+      // The kernel begins with it, in a thread of its own; one more is put into messages meanwhile, not all of them.
+      if (parts.length > 1) await (sent.at(-2) ?? setImmediate());
+    }
+    const refused = (await Promise.all(sent)).find((error) => error !== null);
+    if (refused !== undefined) throw refused;
+  }
+
+  /** Parts are committed in the order they were sent; those behind one that was refused are wasted. */
+  async #commit(
+    stage: keyof Transaction,
+    commands: readonly Command[],
+    commits: Commits,
+  ): Promise<ApplyError | null> {
     try {
-      const result = await this.#kernel.commands.run(`${commands.map(({ text }) => text).join('\n')}\n`);
-      this.#remember(result.generation);
+      const committed = await this.#kernel.transact(commands);
+      commits.add(committed);
+      this.#remember(committed);
+      return null;
     } catch (error) {
-      const line = error instanceof NftError ? error.line : null;
-      throw new ApplyError(stage, line === null ? null : (commands[line - 1] ?? null), error);
+      const index = error instanceof NftError ? error.operation : null;
+      return new ApplyError(stage, index === null ? null : (commands[index] ?? null), error);
     }
   }
 
-  async #changeElements(change: Transaction): Promise<void> {
-    try {
-      for (const batch of toBatches(change)) {
-        this.#remember((await this.#kernel.netlink.batch(batch)).generation);
-      }
-    } catch (error) {
-      throw new ApplyError('members', null, error);
-    }
-  }
-
-  #remember(generation: Generation): void {
+  #remember({ generation }: Committed): void {
     // Without a monitor (`agent --once`) nothing is ever seen.
-    this.#unseen = [...this.#unseen.slice(-MAX_UNSEEN), generation];
+    this.#unseen.push(generation);
+    if (this.#unseen.length > MAX_UNSEEN) this.#unseen.shift();
   }
 
-  async #takeDigests(desired: Ruleset): Promise<void> {
+  /** Of the chains that were touched; those that go are read along, for whoever counts. */
+  async #takeDigests(change: Transaction, desired: Ruleset, { span, isUnbroken }: Commits): Promise<void> {
+    const touched = new Set([...change.prepare, ...change.swap].flatMap(chainOf));
+    const going = change.sweep.flatMap((one) => (one.kind === 'deleteChain' ? one.name : []));
+    if (isReplacement(change)) for (const known of [this.#digests, this.#handles]) known.clear();
+    for (const known of [this.#digests, this.#handles])
+      for (const name of [...going, ...touched]) known.delete(name);
+    const names = [...touched, ...going];
     try {
-      const table = await readTable(this.#kernel);
-      const digests = chainDigests(table);
-      this.#digests = new Map([...digests].filter(([name]) => desired.chains.has(name)));
-      this.#digestGeneration = table?.generation ?? 0;
+      const reading = await this.#chains(names);
+      if (reading === null) return;
+      for (const { name, handle, rules } of reading.chains) {
+        if (!touched.has(name) || !desired.chains.has(name)) continue;
+        this.#digests.set(name, digestOf(rules));
+        this.#handles.set(name, handle);
+      }
+      if (span === null || (isUnbroken && span.after === reading.generation)) return;
+      this.#doubtful.push({ before: span.before, after: reading.generation });
+      if (this.#doubtful.length > MAX_UNSEEN) this.#doubtful.shift();
     } catch {
-      // The rules are in force all the same; without digests the next comparison writes every chain again.
-      this.#digests = new Map();
+      // The rules are in force all the same; without digests the next comparison writes these chains again.
     }
   }
 
-  async #read(): Promise<Held> {
-    const table = await readTable(this.#kernel);
-    if (table === null) return NOTHING_HELD;
-    const digests = chainDigests(table);
-    const vouched = (name: string): Chain | null =>
-      this.#applied === null
-        ? rememberedChain(name, this.#remembered[name], digests.get(name))
-        : this.#digests.get(name) === digests.get(name)
-          ? (this.#applied.chains.get(name) ?? null)
-          : null;
-    // A chain that is bound to a rule (`jump { … }`) comes and goes with that rule.
-    const own = table.chains.filter(({ name }) => !name.startsWith('__chain'));
-    const chains = own.map(({ name, base }): [string, HeldChain] => [
-      name,
-      { base: base as HeldChain['base'], known: vouched(name) },
-    ]);
-    const named = table.sets.filter((set) => !set.isAnonymous);
-    const sets: [string, HeldSet][] = [];
-    const maps: [string, HeldMap][] = [];
-    for (const { name, isMap, isInterval } of named) {
-      if (isMap) maps.push([name, await readMap(this.#kernel, name)]);
-      else sets.push([name, await readSet(this.#kernel, name, isInterval)]);
-    }
-    return {
-      table: true,
-      dormant: table.isDormant,
-      chains: new Map(chains),
-      sets: new Map(sets),
-      maps: new Map(maps),
-    };
+  #read(): Promise<Reading> {
+    const applied = this.#applied;
+    return readHeld(this.#kernel, (name, digest) => {
+      if (applied === null) return this.#remembered[name] === digest ? rememberedChain(name) : null;
+      return this.#digests.get(name) === digest ? (applied.chains.get(name) ?? null) : null;
+    });
   }
+}
+
+/** What changes verdicts is one transaction, however large. */
+const whole = (commands: readonly Command[]): (readonly Command[])[] =>
+  commands.length > 0 ? [commands] : [];
+
+/** Each stage as kernel transactions. */
+const BATCHES: Readonly<Record<keyof Transaction, (commands: readonly Command[]) => (readonly Command[])[]>> =
+  {
+    rename: whole,
+    prepare: (commands) => toBatches(commands).flatMap(toParts),
+    members: toBatches,
+    swap: whole,
+    withdraw: inOrder,
+    sweep: toBatches,
+  };
+
+function isIn(generation: number, { before, after }: Readonly<Generation>): boolean {
+  return before < generation && generation <= after;
+}
+
+function chainOf(command: Command): string[] {
+  if (command.kind === 'addChain') return [command.chain.name];
+  if (command.kind === 'addRule') return [command.chain];
+  if (command.kind === 'renameChain') return [command.name, command.to];
+  return command.kind === 'flushChain' ? [command.name] : [];
 }
 
 /** A fixed chain of an earlier run is known by its name; what it was made of need not be. */
-function rememberedChain(name: string, then: string | undefined, now: string | undefined): Chain | null {
-  if (then === undefined || then !== now) return null;
+function rememberedChain(name: string): Chain {
   return { name, base: null, fixed: true, rules: [], source: null, ruleId: null };
-}
-
-function chainDigests(table: TableSnapshot | null): Map<string, string> {
-  return new Map(
-    (table?.chains ?? []).map(({ name, rules }) => [name, rules.map(({ digest }) => digest).join(' ')]),
-  );
-}
-
-function compare(wanted: Held, now: Held): string[] {
-  if (!now.table) return [`table ${TABLE.family} ${TABLE.name} is gone`];
-  const differences: string[] = now.dormant ? [`table ${TABLE.family} ${TABLE.name} was switched off`] : [];
-  for (const [name, { base }] of wanted.chains) {
-    const there = now.chains.get(name);
-    if (there === undefined) differences.push(`chain ${name} is gone`);
-    else if (there.known === null) differences.push(`chain ${name} was changed`);
-    else if (!sameHook(there.base, base) || !samePolicy(there.base, base)) {
-      differences.push(`chain ${name} has another hook, priority or policy`);
-    }
-  }
-  for (const name of now.chains.keys())
-    if (!wanted.chains.has(name)) differences.push(`chain ${name} is foreign`);
-  for (const [name, set] of wanted.sets) {
-    const there = now.sets.get(name);
-    if (there === undefined) differences.push(`set ${name} is gone`);
-    else if (
-      there.family !== set.family ||
-      there.key !== set.key ||
-      !there.members ||
-      !set.members ||
-      !sameMembers(there.members, set.members)
-    ) {
-      differences.push(`set ${name} has other members`);
-    }
-  }
-  for (const name of now.sets.keys()) if (!wanted.sets.has(name)) differences.push(`set ${name} is foreign`);
-  for (const [name, { entries }] of wanted.maps) {
-    const there = now.maps.get(name);
-    if (there === undefined) differences.push(`map ${name} is gone`);
-    else if (
-      there.entries === null ||
-      JSON.stringify([...there.entries]) !== JSON.stringify([...(entries ?? [])])
-    ) {
-      differences.push(`map ${name} has other elements`);
-    }
-  }
-  for (const name of now.maps.keys()) if (!wanted.maps.has(name)) differences.push(`map ${name} is foreign`);
-  return differences;
 }

@@ -25,7 +25,7 @@ const ZONE: Zone = {
 };
 
 describe('lookup', function () {
-  this.timeout(30_000);
+  this.timeout(60_000);
   let server: FakeDns;
   let names: Lookup;
   before(async () => {

@@ -11,6 +11,10 @@ export interface Accounting {
   know(ruleset: Ruleset): void;
   /** What the kernel holds; null: no table. `time` (ISO) is the last hit of the rules that grew. */
   read(table: CountedTable | null, time: string): void;
+  /** Some of the chains that the kernel holds; nothing is said of the others. */
+  readSome(chains: CountedTable['chains'], time: string): void;
+  /** Chains of the ruleset, by name, that no reading has shown yet. */
+  unread(): string[];
   /** A record was written of this rule: that is its last hit, to the microsecond. */
   hit(rule: string, time: string): void;
   /** Forgets all other rules. */
@@ -79,31 +83,49 @@ export function accounting(saved: unknown = NO_ACCOUNTS): Accounting {
     bases.set(rule, change(bases.get(rule) ?? NOTHING));
   }
 
+  /** What the chains say now, by handle. Those that go on from their last reading are taken out of `chains`. */
+  function count(found: CountedTable['chains'], time: string): Map<number, SavedChain> {
+    const now = new Map<number, SavedChain>();
+    for (const { name, handle, rules } of found) {
+      const before = chains.get(handle);
+      const isSame = before !== undefined && isSameChain(name, before.name);
+      const owner = isSame ? before : owners.get(name);
+      if (owner === undefined) continue;
+      const packets = sum(rules.map((rule) => rule.packets));
+      const bytes = sum(rules.map((rule) => rule.bytes));
+      const chain = { rule: owner.rule, kind: owner.kind, name, handle, packets, bytes };
+      const goesOn = isSame && packets >= before.packets && bytes >= before.bytes;
+      const grew = packets > (goesOn ? before.packets : 0);
+      if (grew && chain.kind !== 'record' && !recent.has(chain.rule)) {
+        update(chain.rule, (base) => ({ ...base, lastHit: time }));
+      }
+      now.set(handle, chain);
+      if (goesOn) chains.delete(handle);
+    }
+    return now;
+  }
+
   return {
     know(ruleset) {
       owners = chainOwners(ruleset);
     },
     read(table, time) {
-      const now = new Map<number, SavedChain>();
-      for (const { name, handle, rules } of table?.chains ?? []) {
-        const before = chains.get(handle);
-        const isSame = before !== undefined && isSameChain(name, before.name);
-        const owner = isSame ? before : owners.get(name);
-        if (owner === undefined) continue;
-        const packets = sum(rules.map((rule) => rule.packets));
-        const bytes = sum(rules.map((rule) => rule.bytes));
-        const chain = { rule: owner.rule, kind: owner.kind, name, handle, packets, bytes };
-        const goesOn = isSame && packets >= before.packets && bytes >= before.bytes;
-        const grew = packets > (goesOn ? before.packets : 0);
-        if (grew && chain.kind !== 'record' && !recent.has(chain.rule)) {
-          update(chain.rule, (base) => ({ ...base, lastHit: time }));
-        }
-        now.set(handle, chain);
-        if (goesOn) chains.delete(handle);
-      }
+      const now = count(table?.chains ?? [], time);
       for (const gone of chains.values()) update(gone.rule, (base) => plus(base, gone));
       chains = now;
       recent.clear();
+    },
+    readSome(some, time) {
+      for (const [handle, chain] of count(some, time)) {
+        const replaced = chains.get(handle);
+        if (replaced !== undefined) update(replaced.rule, (base) => plus(base, replaced));
+        chains.set(handle, chain);
+      }
+    },
+    unread() {
+      const names = new Set<string>();
+      for (const { name } of chains.values()) names.add(name);
+      return [...owners.keys()].filter((name) => !names.has(name));
     },
     hit(rule, time) {
       recent.add(rule);
@@ -135,16 +157,17 @@ function plus(total: RuleTotals, { kind, packets, bytes }: SavedChain): RuleTota
   };
 }
 
-function chainOwners(ruleset: Ruleset): Map<string, ChainOwner> {
-  const chains = [...ruleset.chains.values()];
-  const recording = new Set(chains.flatMap(({ ruleId, source }) => (source === null ? (ruleId ?? []) : [])));
-  return new Map(
-    chains.flatMap(({ name, ruleId, source }) => {
-      if (ruleId === null) return [];
-      const kind = source === null ? 'record' : recording.has(ruleId) ? 'logged' : 'matched';
-      return [[name, { rule: ruleId, kind }] as const];
-    }),
-  );
+function chainOwners({ chains }: Ruleset): Map<string, ChainOwner> {
+  const recording = new Set<string>();
+  for (const { ruleId, source } of chains.values())
+    if (ruleId !== null && source === null) recording.add(ruleId);
+  const owners = new Map<string, ChainOwner>();
+  for (const { name, ruleId, source } of chains.values()) {
+    if (ruleId === null) continue;
+    const kind = source === null ? 'record' : recording.has(ruleId) ? 'logged' : 'matched';
+    owners.set(name, { rule: ruleId, kind });
+  }
+  return owners;
 }
 
 /** A chain that is to be replaced by one of its own name is moved aside first, as stale-N (apply/transaction.ts). */

@@ -14,7 +14,7 @@ const drop = fakeRule('drop');
 const silent = fakeRule('silent', { logged: false });
 
 describe('recorder', function () {
-  this.timeout(20_000);
+  this.timeout(60_000);
   let folder: string;
   let file: string;
   let said: string[];
@@ -125,7 +125,7 @@ describe('recorder', function () {
   });
 
   it('says once why nothing is recorded, and tries again', async function () {
-    this.timeout(20_000);
+    this.timeout(60_000);
     refusal = Object.assign(new Error('nflog group 7411: Device or resource busy'), { code: 'EBUSY' });
     records.learn(fakeState(drop));
     records.enforced(fakeState(drop));

@@ -95,7 +95,7 @@ describe('RotatingFile', () => {
   });
 
   it('begins a new file where somebody has moved the old one away', async function () {
-    this.timeout(5000);
+    this.timeout(60_000);
     const file = create();
     await write(file, line(1));
     renameSync(path, `${path}.away`);
@@ -125,7 +125,7 @@ describe('RotatingFile', () => {
   });
 
   it('leaves no half line on a full disk, and goes on when there is room', function () {
-    this.timeout(15_000);
+    this.timeout(60_000);
     if (process.getuid?.() !== 0) this.skip();
     const child = [process.execPath, join(import.meta.dirname, '../../test/fake/fulldisk.ts'), folder];
     // A mount namespace of its own: however it ends, the disk goes with it.

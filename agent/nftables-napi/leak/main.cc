@@ -31,16 +31,80 @@ void expect(bool holds, const char* what) {
   std::exit(2);
 }
 
-nft::SetOperation operation(nft::Change change, nft::Shape shape, const char* set, std::vector<uint8_t> data) {
-  nft::SetOperation made;
-  made.change = change;
-  made.shape = shape;
-  made.family = NFPROTO_INET;
-  made.table = "t";
-  made.set = set;
-  made.key_length = 4;
-  made.data = std::move(data);
+// Bytes as lib/record.ts packs them; attributes and values as the kernel takes them.
+struct Bytes {
+  std::vector<uint8_t> all;
+
+  void add(const void* data, size_t length) {
+    const auto* bytes = static_cast<const uint8_t*>(data);
+    all.insert(all.end(), bytes, bytes + length);
+    all.resize((all.size() + 3) & ~size_t{3});
+  }
+  void attribute(uint16_t type, const void* data, size_t length) {
+    const nlattr header{.nla_len = static_cast<uint16_t>(sizeof(nlattr) + length), .nla_type = type};
+    add(&header, sizeof header);
+    add(data, length);
+  }
+  void text(uint16_t type, const char* value) { attribute(type, value, std::strlen(value) + 1); }
+  void nest(uint16_t type, const Bytes& inner) { attribute(type | NLA_F_NESTED, inner.all.data(), inner.all.size()); }
+};
+
+Bytes names(const char* set) {
+  Bytes made;
+  made.text(NFTA_SET_ELEM_LIST_TABLE, "t");
+  made.text(NFTA_SET_ELEM_LIST_SET, set);
   return made;
+}
+
+// NFTA_SET_ELEM_DATA with a verdict.
+Bytes value_of(int code, const char* chain) {
+  Bytes verdict, data, value;
+  const uint32_t number = htonl(static_cast<uint32_t>(code));
+  verdict.attribute(NFTA_VERDICT_CODE, &number, sizeof number);
+  if (chain) verdict.text(NFTA_VERDICT_CHAIN, chain);
+  data.nest(NFTA_DATA_VERDICT, verdict);
+  value.nest(NFTA_SET_ELEM_DATA, data);
+  return value;
+}
+
+// A record of elements of 4 bytes, 0 being the first value and 1 the second.
+Bytes record(uint16_t message, nft::Shape shape, const char* set, const std::vector<uint8_t>& data,
+             const std::vector<Bytes>& values = {}) {
+  Bytes attributes = names(set), tail;
+  std::vector<uint32_t> value_at;
+  for (const Bytes& value : values) {
+    value_at.push_back(static_cast<uint32_t>(tail.all.size()));
+    tail.add(value.all.data(), value.all.size());
+  }
+  const auto size = [](const auto& list) { return static_cast<uint32_t>(list.size() * sizeof(list[0])); };
+  const uint16_t flags[] = {message, static_cast<uint16_t>(message == NFT_MSG_NEWSETELEM ? NLM_F_CREATE : 0)};
+  const uint8_t kind[] = {NFPROTO_INET, static_cast<uint8_t>(shape), 1, 0};
+  const uint32_t operation = 0, sizes[] = {size(attributes.all), size(data), size(value_at), size(tail.all), 4};
+  Bytes made;
+  made.add(&operation, sizeof operation);
+  made.add(flags, sizeof flags);
+  made.add(kind, sizeof kind);
+  made.add(sizes, sizeof sizes);
+  made.add(attributes.all.data(), attributes.all.size());
+  made.add(data.data(), data.size());
+  made.add(value_at.data(), size(value_at));
+  made.add(tail.all.data(), tail.all.size());
+  return made;
+}
+
+void send(nft::NetlinkSocket& socket, const std::vector<Bytes>& records) {
+  std::vector<uint8_t> packed;
+  for (const Bytes& each : records) packed.insert(packed.end(), each.all.begin(), each.all.end());
+  nft::send_batch(socket, nft::read_steps(packed));
+  // Cut off anywhere it must be refused, and nothing behind the end be read.
+  for (size_t length = 1; length < packed.size(); length += 3) {
+    const std::vector<uint8_t> part(packed.begin(), packed.begin() + static_cast<ptrdiff_t>(length));
+    try {
+      expect(nft::read_steps(part).size() < records.size(), "a cut record was taken for a whole one");
+    } catch (const nft::Failure& failure) {
+      expect(failure.err == EINVAL, "not EINVAL");
+    }
+  }
 }
 
 void round(nft::NetlinkSocket& socket) {
@@ -56,13 +120,12 @@ void round(nft::NetlinkSocket& socket) {
   expect(!context.run("add rule inet t nowhere accept", 0, false).succeeded, "a wrong rule was accepted");
   expect(!context.run("not a command", 0, false).succeeded, "a wrong word was accepted");
 
-  auto map = operation(nft::Change::add, nft::Shape::keys, "m", {1, 1, 1, 1, 2, 2, 2, 2});
-  map.verdicts = {{.code = NFT_JUMP, .chain = "c"}, {.code = NF_DROP, .chain = ""}};
-  map.verdict_of = {0, 1};
-  nft::send_batch(socket, {operation(nft::Change::add, nft::Shape::keys, "h", {1, 1, 1, 1, 2, 2, 2, 2}),
-                           operation(nft::Change::add, nft::Shape::ranges, "i", {9, 0, 0, 0, 255, 255, 255, 255}), map});
+  send(socket, {record(NFT_MSG_NEWSETELEM, nft::Shape::keys, "h", {1, 1, 1, 1, 2, 2, 2, 2}),
+                record(NFT_MSG_NEWSETELEM, nft::Shape::ranges, "i", {9, 0, 0, 0, 255, 255, 255, 255}),
+                record(NFT_MSG_NEWSETELEM, nft::Shape::keys, "m", {1, 1, 1, 1, 2, 2, 2, 2},
+                       {value_of(NFT_JUMP, "c"), value_of(NF_DROP, nullptr)})});
   try {
-    nft::send_batch(socket, {operation(nft::Change::remove, nft::Shape::keys, "h", {7, 7, 7, 7})});
+    send(socket, {record(NFT_MSG_DELSETELEM, nft::Shape::keys, "h", {7, 7, 7, 7})});
     expect(false, "a missing element was deleted");
   } catch (const nft::Failure& failure) {
     expect(failure.details.size() == 1 && failure.details[0].key.size() == 4, "no element in the error");
@@ -72,6 +135,8 @@ void round(nft::NetlinkSocket& socket) {
   }
   expect(nft::take_snapshot(socket, NFPROTO_INET, "t")->chains.size() == 1, "no snapshot");
   expect(!nft::take_snapshot(socket, NFPROTO_INET, "nothing"), "a snapshot of nothing");
+  const nft::TableSnapshot chains = nft::take_snapshot_of_chains(socket, NFPROTO_INET, "t", {"c", "nothing"});
+  expect(chains.chains.size() == 1 && chains.chains[0].rules.size() == 1, "not one chain with one rule");
   context.run("list ruleset", 0, false);
   context.run("delete table inet t", 0, false);
 }

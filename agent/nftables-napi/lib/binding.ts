@@ -18,28 +18,13 @@ export interface NativeContext {
   close(): Promise<void>;
 }
 
-/** One change of one set as the addon takes it; see src/core/batch.h. */
-export interface NativeOperation {
-  /** 0 add, 1 delete, 2 flush. */
-  change: number;
-  /** 0 keys, 1 ranges, 2 concatenated ranges. */
-  shape: number;
-  family: number;
-  table: string;
-  set: string;
-  keyLength: number;
-  data: Uint8Array;
-  verdictOf: Uint32Array | null;
-  verdictCodes: Int32Array;
-  verdictChains: string[];
-}
-
 /** What Socket.batch() answers; times in microseconds. */
 export interface NativeBatch {
   before: number;
   after: number;
   build: number;
   kernel: number;
+  lastCounts: { operation: number; packets: bigint; bytes: bigint }[];
 }
 
 /** What Socket.elements() answers. */
@@ -57,10 +42,13 @@ export interface NativeElements {
 
 /** A netlink socket. */
 export interface NativeSocket {
-  batch(operations: NativeOperation[]): Promise<NativeBatch>;
+  /** Packed records: lib/record.ts. */
+  batch(records: Uint8Array): Promise<NativeBatch>;
   elements(family: number, table: string, set: string): Promise<NativeElements | null>;
   /** JSON text; lib/snapshot.ts has its type. */
   snapshot(family: number, table: string): Promise<string>;
+  /** The same, of these chains and without sets. */
+  chains(family: number, table: string, names: string[]): Promise<string>;
   generation(): Promise<number>;
   close(): Promise<void>;
 }

@@ -24,6 +24,8 @@ export function toErrnoTable(errors: Binding['errors']): ErrnoTable {
 interface NativeDetail {
   errno: number;
   operation: number;
+  /** -1 for none. */
+  expression: number;
   element: Uint8Array;
   text: string;
 }
@@ -44,7 +46,7 @@ function isNativeFailure(error: unknown): error is NativeFailure {
 export function toNftError(
   error: unknown,
   table: ErrnoTable,
-  describe: (operation: number) => { text: string; set: string } | null = () => null,
+  describe: (operation: number) => { text: string; set: string | null } | null = () => null,
 ): unknown {
   if (!isNativeFailure(error)) return error;
   const toDetail = (native: NativeDetail): NftErrorDetail => {
@@ -52,6 +54,7 @@ export function toNftError(
     const element = native.element.length > 0 ? native.element : null;
     const message = [
       operation?.text,
+      native.expression >= 0 && `expression ${native.expression}`,
       element && `element 0x${Buffer.from(element).toString('hex')}`,
       table.messageOf(native.errno),
       native.text,
@@ -61,6 +64,7 @@ export function toNftError(
       errno: native.errno,
       operation: operation && native.operation,
       set: operation?.set ?? null,
+      expression: native.expression >= 0 ? native.expression : null,
       element,
     };
   };

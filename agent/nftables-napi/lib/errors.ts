@@ -32,6 +32,7 @@ export interface NftErrorDetail {
   refersTo: string | null;
   operation: number | null;
   set: string | null;
+  expression: number | null;
   element: Uint8Array | null;
 }
 
@@ -60,6 +61,8 @@ export class NftError extends Error implements NftErrorDetail {
   readonly operation: number | null;
   /** The set of that operation. */
   readonly set: string | null;
+  /** The index of the refused expression of a rule, where the kernel names it. */
+  readonly expression: number | null;
   /** The key of the refused element (of a range: its first key), where the kernel names it. */
   readonly element: Uint8Array | null;
   /** Everything libnftables wrote to its error output, empty for a batch or a socket. */
@@ -82,6 +85,7 @@ export class NftError extends Error implements NftErrorDetail {
     this.refersTo = first.refersTo;
     this.operation = first.operation;
     this.set = first.set;
+    this.expression = first.expression;
     this.element = first.element;
     this.stderr = stderr;
     this.all = details;
@@ -100,6 +104,7 @@ export function plainDetail(code: NftErrorCode, message: string): NftErrorDetail
     refersTo: null,
     operation: null,
     set: null,
+    expression: null,
     element: null,
   };
 }

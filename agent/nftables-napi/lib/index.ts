@@ -1,6 +1,7 @@
 /** libnftables and nf_tables netlink for Node.js. See README.md. */
 export type { Elements } from './elements.ts';
 export { NftError, type NftErrorCode, type NftErrorDetail } from './errors.ts';
+export type { CmpOperator, CtKey, Expression, MetaKey, PayloadBase } from './expression.ts';
 export type { Family } from './family.ts';
 export {
   type Link,
@@ -11,7 +12,7 @@ export {
   LinkSocket,
 } from './links.ts';
 export { Monitor, type MonitorEvent, type MonitorOptions, type ObjectKind } from './monitor.ts';
-export { type BatchResult, type Generation, Netlink } from './netlink.ts';
+export { type BatchResult, type Generation, type LastCount, Netlink } from './netlink.ts';
 export { Nflog, type NflogBatch, type NflogOptions, type NflogPacket } from './nflog.ts';
 export {
   type JsonObject,
@@ -20,6 +21,38 @@ export {
   type NftablesOptions,
   type RunResult,
 } from './nftables.ts';
-export type { FlushOperation, KeysOperation, RangesOperation, SetName, SetOperation } from './operation.ts';
-export type { BaseChain, ChainSnapshot, Hook, RuleSnapshot, SetSnapshot, TableSnapshot } from './snapshot.ts';
+export type {
+  FlushOperation,
+  KeysOperation,
+  Operation,
+  OperationTarget,
+  RangesOperation,
+  SetName,
+  SetOperation,
+} from './operation.ts';
+export type {
+  BaseChain,
+  ChainSnapshot,
+  ChainsSnapshot,
+  Hook,
+  RuleSnapshot,
+  SetSnapshot,
+  TableSnapshot,
+} from './snapshot.ts';
+export type {
+  AddChain,
+  AddMap,
+  AddRule,
+  AddSet,
+  AddTable,
+  DeleteChain,
+  DeleteSet,
+  DeleteTable,
+  FlushChain,
+  RenameChain,
+  SetDefinition,
+  SetKey,
+  StructureOperation,
+  TableName,
+} from './structure.ts';
 export type { Verdict } from './verdict.ts';

@@ -4,7 +4,7 @@ import { type NftError, plainError } from './errors.ts';
 import type { Family } from './family.ts';
 import { maximumReceiveBuffer, requireInteger } from './integer.ts';
 import { Listening } from './listening.ts';
-import { requireName, toFamilyNumber } from './operation.ts';
+import { requireName, toFamilyNumber } from './name.ts';
 
 /** The kinds of object a commit can touch. */
 export type ObjectKind = 'table' | 'chain' | 'rule' | 'set' | 'element' | 'object' | 'flowtable';

@@ -3,14 +3,10 @@ import { type Elements, toElements } from './elements.ts';
 import { type ErrnoTable, toErrnoTable, toNftError } from './errno.ts';
 import type { Family } from './family.ts';
 import { Lane } from './lane.ts';
-import {
-  requireName,
-  type SetName,
-  type SetOperation,
-  toFamilyNumber,
-  toNativeOperation,
-} from './operation.ts';
-import { type TableSnapshot, toSnapshot } from './snapshot.ts';
+import { requireName, toFamilyNumber } from './name.ts';
+import { describeOperation, type Operation, putOperation, type SetName, setOf } from './operation.ts';
+import { RecordWriter } from './record.ts';
+import { type ChainsSnapshot, type TableSnapshot, toSnapshot } from './snapshot.ts';
 
 /** The nf_tables generation: a number that grows by one with every commit in the network namespace, anybody's. */
 export interface Generation {
@@ -20,10 +16,21 @@ export interface Generation {
   after: number;
 }
 
+export interface LastCount {
+  operation: number;
+  packets: bigint;
+  bytes: bigint;
+}
+
 /** What a batch did. */
 export interface BatchResult {
   /** Equal numbers if there was nothing to send. */
   generation: Generation;
+  /**
+   * Of each rule with a counter that a `flushChain` with `counts` deleted, what it had counted when the transaction was in force: by the operation's
+   * index, in the order of the chain. A packet that was on its way through the rule in that very moment may be missing.
+   */
+  lastCounts: LastCount[];
   /** Wall-clock microseconds on the worker thread: building the messages, and sending them with the kernel's work. */
   microseconds: { build: number; kernel: number };
 }
@@ -57,22 +64,21 @@ export class Netlink {
    * NftError: `operation` is the index of the first one refused, `set` and `element` say what it is about.
    * Needs CAP_NET_ADMIN (else EPERM).
    */
-  batch(operations: readonly SetOperation[]): Promise<BatchResult> {
+  batch(operations: readonly Operation[]): Promise<BatchResult> {
     return this.#attempt(() => {
       if (!Array.isArray(operations)) throw new TypeError('operations must be an array');
-      const native = operations.map((operation) => {
-        const given = toNativeOperation(operation, this.#binding);
-        return { ...given, data: given.data.slice() };
-      });
+      const writer = new RecordWriter();
+      for (const [index, operation] of operations.entries()) {
+        putOperation(writer, operation, index, this.#binding);
+      }
       const describe = (index: number) => {
         const operation = operations[index];
         if (!operation) return null;
-        const { op, family, table, set } = operation;
-        return { text: `operation ${index} (${op} ${family} ${table} ${set})`, set };
+        return { text: `operation ${index} (${describeOperation(operation)})`, set: setOf(operation) };
       };
       return this.#run(async () => {
-        const { before, after, build, kernel } = await this.#socket.batch(native);
-        return { generation: { before, after }, microseconds: { build, kernel } };
+        const { before, after, build, kernel, lastCounts } = await this.#socket.batch(writer.records);
+        return { generation: { before, after }, lastCounts, microseconds: { build, kernel } };
       }, describe);
     });
   }
@@ -102,6 +108,25 @@ export class Netlink {
     });
   }
 
+  /**
+   * Of a table only these chains with their rules, in the order of their names, as of one generation; what doesn't exist is left out. Costs what
+   * is in them, not what is in the table. The digests are those of snapshot(). EINTR as with elements().
+   */
+  chains(family: Family, table: string, names: readonly string[]): Promise<ChainsSnapshot> {
+    return this.#attempt(() => {
+      const number = toFamilyNumber(family, this.#binding);
+      requireName(table, 'table');
+      if (!Array.isArray(names)) throw new TypeError('names must be an array');
+      const distinct = [...new Set(names)];
+      for (const name of distinct) requireName(name, 'chain');
+      return this.#run(async () => {
+        const json = await this.#socket.chains(number, table, distinct);
+        const found = toSnapshot(json, family, this.#binding);
+        return { generation: found?.generation ?? 0, chains: found?.chains ?? [] };
+      });
+    });
+  }
+
   /** The generation now. */
   generation(): Promise<number> {
     return this.#run(() => this.#socket.generation());
@@ -118,7 +143,7 @@ export class Netlink {
 
   #run<Result>(
     call: () => Promise<Result>,
-    describe?: (operation: number) => { text: string; set: string } | null,
+    describe?: (operation: number) => { text: string; set: string | null } | null,
   ): Promise<Result> {
     return this.#lane.run(async () => {
       try {

@@ -1,5 +1,9 @@
-import type { Binding, NativeOperation } from './binding.ts';
+import type { Binding } from './binding.ts';
+import { putVerdict } from './expression.ts';
 import type { Family } from './family.ts';
+import { requireName, toFamilyNumber } from './name.ts';
+import type { RecordWriter } from './record.ts';
+import { putStructure, type StructureOperation } from './structure.ts';
 import { toVerdictTable, type Verdict } from './verdict.ts';
 
 /** A set or map of a table. */
@@ -9,62 +13,119 @@ export interface SetName {
   set: string;
 }
 
+/** The set that an operation is about. */
+export interface OperationTarget extends SetName {
+  /**
+   * The `id` of a set made earlier in the same batch: the kernel looks for that, not for the name, which is for messages then. It finds the
+   * set made last at once (6.12 and newer; older kernels look through what the batch did so far), a name in time that grows with the number of sets.
+   */
+  setId?: number;
+}
+
 /**
  * Adds or deletes single keys. Only for sets without the interval flag: in an interval set a key alone would be a range
  * without an end (use `ranges`).
  */
-export interface KeysOperation extends SetName {
+export interface KeysOperation extends OperationTarget {
   op: 'add' | 'delete';
   /** Bytes of one key, 1 to 64: 4 for ipv4_addr, 16 for ipv6_addr, 2 for inet_service; a concatenation's fields are padded to 4 each. */
   keyLength: number;
   /** Keys one after another, in network byte order, in any order. */
   keys: Uint8Array;
-  /** For a verdict map: one for each key. Not needed for deleting. */
+  /** For a verdict map: one for each key, or with `verdictOf` each different one. Not needed for deleting. */
   verdicts?: readonly Verdict[];
+  /** For each key an index into `verdicts`. */
+  verdictOf?: Uint32Array;
 }
 
 /** Adds or deletes ranges of an interval set. A range must be deleted as it was added: part of one is ENOENT. */
-export interface RangesOperation extends SetName {
+export interface RangesOperation extends OperationTarget {
   op: 'add' | 'delete';
   /** As for keys. */
   keyLength: number;
   /** Pairs of first and last key, both inclusive, in network byte order. They may touch, but not overlap. */
   ranges: Uint8Array;
-  /** For a verdict map: one for each range. Not needed for deleting. */
+  /** For a verdict map: one for each range, or with `verdictOf` each different one. Not needed for deleting. */
   verdicts?: readonly Verdict[];
+  /** For each range an index into `verdicts`. */
+  verdictOf?: Uint32Array;
   /** The set's key is a concatenation: a range of each field, in one element with a closing key. Default false. */
   concatenated?: boolean;
+  /** These are all of a new set, sorted: write them as libnftables writes an anonymous set, with an end before the first. Default false. */
+  whole?: boolean;
 }
 
 /** Deletes all elements of a set. */
-export interface FlushOperation extends SetName {
+export interface FlushOperation extends OperationTarget {
   op: 'flush';
 }
 
-/** One step of a batch. Adding what is there already (with the same verdict) is no error; deleting what isn't is ENOENT. */
+/** Changes elements. Adding what is there already (with the same verdict) is no error; deleting what isn't is ENOENT. */
 export type SetOperation = KeysOperation | RangesOperation | FlushOperation;
 
-const changes = { add: 0, delete: 1, flush: 2 } as const;
+/** One step of a batch. */
+export type Operation = SetOperation | StructureOperation;
 
-/** The operation as the addon takes it. Throws TypeError or RangeError for what no kernel could take. */
-export function toNativeOperation(operation: SetOperation, binding: Binding): NativeOperation {
-  const { op, family, table, set } = operation;
-  const familyNumber = toFamilyNumber(family, binding);
+// linux/netfilter/nf_tables.h and linux/netlink.h.
+const NFT_MSG_NEWSETELEM = 12;
+const NFT_MSG_DELSETELEM = 14;
+const NLM_F_CREATE = 0x400;
+const NFTA_SET_ELEM_DATA = 2;
+
+/** Writes the operation as a record. Throws TypeError or RangeError for what no kernel could take. */
+export function putOperation(to: RecordWriter, operation: Operation, index: number, binding: Binding): void {
+  switch (operation.op) {
+    case 'add':
+    case 'delete':
+      putElements(to, operation, index, binding);
+      break;
+    case 'flush':
+      begin(to, operation, index, binding);
+      to.end();
+      break;
+    default:
+      putStructure(to, operation, index, binding);
+  }
+}
+
+/** The set of an operation, for errors. */
+export function setOf(operation: Operation): string | null {
+  return 'set' in operation && operation.set !== undefined ? operation.set : null;
+}
+
+/** The operation in few words, for errors. */
+export function describeOperation(operation: Operation): string {
+  const { op, family, table } = operation;
+  const what = 'chain' in operation ? operation.chain : 'set' in operation ? operation.set : '';
+  const renamed = op === 'renameChain' ? `handle ${operation.handle} to ${operation.to}` : '';
+  return [op, family, table, what, renamed].filter((word) => word).join(' ');
+}
+
+function begin(to: RecordWriter, operation: SetOperation, index: number, binding: Binding): void {
+  const { op, table, set, setId } = operation;
+  const family = toFamilyNumber(operation.family, binding);
   requireName(table, 'table');
   requireName(set, 'set');
-  const common = { family: familyNumber, table, set };
-  if (op === 'flush') {
-    return {
-      ...common,
-      ...noVerdicts,
-      change: changes.flush,
-      shape: 0,
-      keyLength: 0,
-      data: new Uint8Array(),
-    };
-  }
-  if (!Object.hasOwn(changes, op)) throw new TypeError(`op must be add, delete or flush, not ${String(op)}`);
-  const { keyLength } = operation;
+  // Adding what is there already is no error, as with nft's `add element`; NLM_F_EXCL would make it one.
+  to.begin({
+    operation: index,
+    message: op === 'add' ? NFT_MSG_NEWSETELEM : NFT_MSG_DELSETELEM,
+    flags: op === 'add' ? NLM_F_CREATE : 0,
+    family,
+  });
+  to.text(1, table);
+  // Not both: where it gets a name the kernel looks by name first, through the list of all sets.
+  if (setId === undefined) to.text(2, set);
+  else to.u32(4, setId);
+}
+
+function putElements(
+  to: RecordWriter,
+  operation: KeysOperation | RangesOperation,
+  index: number,
+  binding: Binding,
+): void {
+  const { keyLength, verdicts } = operation;
   if (!Number.isInteger(keyLength) || keyLength < 1 || keyLength > 64) {
     throw new RangeError(`keyLength must be 1 to 64 bytes, not ${keyLength}`);
   }
@@ -77,32 +138,17 @@ export function toNativeOperation(operation: SetOperation, binding: Binding): Na
       `${data.length} bytes are no multiple of ${width}, the length of one ${isRanges ? 'range' : 'key'}`,
     );
   }
-  const count = data.length / width;
-  if (operation.verdicts && operation.verdicts.length !== count) {
-    throw new RangeError(`${operation.verdicts.length} verdicts for ${count} elements`);
-  }
-  return {
-    ...common,
-    ...(operation.verdicts ? toVerdictTable(operation.verdicts, binding) : noVerdicts),
-    change: changes[op],
-    shape: isRanges ? (operation.concatenated ? 2 : 1) : 0,
+  const table = verdicts && toVerdictTable(verdicts, operation.verdictOf, data.length / width);
+  begin(to, operation, index, binding);
+  to.end({
+    shape: isRanges ? (operation.concatenated ? 'concatenatedRanges' : 'ranges') : 'keys',
+    whole: isRanges && operation.whole === true,
     keyLength,
     data,
-  };
-}
-
-const noVerdicts = { verdictOf: null, verdictCodes: new Int32Array(), verdictChains: [] };
-
-/** The kernel's number of a family. Throws TypeError for an unknown one. */
-export function toFamilyNumber(family: Family, binding: Binding): number {
-  if (!Object.hasOwn(binding.families, family)) throw new TypeError(`unknown family ${String(family)}`);
-  return binding.families[family];
-}
-
-/** Names are 1 to 255 bytes without NUL (NFT_NAME_MAXLEN is 256 with its NUL). */
-export function requireName(name: unknown, what: string): void {
-  if (typeof name !== 'string') throw new TypeError(`${what} must be a string, not ${typeof name}`);
-  if (name === '' || name.includes('\0') || Buffer.byteLength(name) > 255) {
-    throw new RangeError(`${what} must have 1 to 255 bytes and no NUL`);
-  }
+    valuesOf: table?.verdictOf ?? null,
+    values: {
+      count: table?.distinct.length ?? 0,
+      write: (i) => putVerdict(to, NFTA_SET_ELEM_DATA, table?.distinct[i] as Verdict, binding.verdicts),
+    },
+  });
 }

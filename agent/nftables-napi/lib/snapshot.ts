@@ -59,6 +59,9 @@ export interface TableSnapshot {
   sets: SetSnapshot[];
 }
 
+/** Some chains of a table, as of one generation. */
+export type ChainsSnapshot = Pick<TableSnapshot, 'generation' | 'chains'>;
+
 interface NativeSnapshot {
   generation: number;
   dormant: number;
@@ -116,6 +119,13 @@ export function toSnapshot(json: string, family: Family, binding: Binding): Tabl
       isAnonymous: (set.flags & anonymous) !== 0,
     })),
   };
+}
+
+/** The kernel's number of a hook. Throws TypeError for one that the family doesn't have. */
+export function hookNumber(family: Family, hook: Hook): number {
+  const found = hooks[family].indexOf(hook);
+  if (found < 0) throw new TypeError(`family ${family} has no hook ${String(hook)}`);
+  return found;
 }
 
 function toHook(family: Family, hook: number): Hook {

@@ -5,41 +5,36 @@ export type Verdict =
   | { kind: 'jump' | 'goto'; chain: string }
   | { kind: 'accept' | 'drop' | 'continue' | 'return' };
 
-/** Each different verdict once, and for every element which of them it has. */
+/** Verdicts as the addon reads them: each different one once, and for every element which of them it has. */
 export interface VerdictTable {
   verdictOf: Uint32Array;
   verdictCodes: Int32Array;
   verdictChains: string[];
 }
 
-/** Packs verdicts for the addon. Throws TypeError for an unknown kind or a jump without a chain. */
-export function toVerdictTable(verdicts: readonly Verdict[], binding: Binding): VerdictTable {
-  const known = new Map<string, number>();
-  const codes: number[] = [];
-  const chains: string[] = [];
-  const verdictOf = Uint32Array.from(verdicts, (verdict) => {
-    const chain = 'chain' in verdict ? verdict.chain : '';
-    const key = `${verdict.kind} ${chain}`;
-    let index = known.get(key);
-    if (index === undefined) {
-      index = codes.length;
-      codes.push(toCode(verdict, chain, binding));
-      chains.push(chain);
-      known.set(key, index);
+/** Each different verdict once, and for every element which it has. RangeError if there are not as many as elements. */
+export function toVerdictTable(
+  verdicts: readonly Verdict[],
+  verdictOf: Uint32Array | undefined,
+  count: number,
+): { distinct: readonly Verdict[]; verdictOf: Uint32Array } {
+  const given = verdictOf ?? verdicts;
+  if (given.length !== count) throw new RangeError(`${given.length} verdicts for ${count} elements`);
+  if (verdictOf !== undefined) {
+    for (const index of verdictOf) {
+      if (index >= verdicts.length) throw new RangeError(`verdictOf: there is no verdict ${index}`);
     }
+    return { distinct: verdicts, verdictOf };
+  }
+  const known = new Map<string, number>();
+  const distinct: Verdict[] = [];
+  const indices = Uint32Array.from(verdicts, (verdict) => {
+    const key = `${verdict.kind} ${'chain' in verdict ? verdict.chain : ''}`;
+    const index = known.get(key) ?? distinct.push(verdict) - 1;
+    known.set(key, index);
     return index;
   });
-  return { verdictOf, verdictCodes: Int32Array.from(codes), verdictChains: chains };
-}
-
-function toCode(verdict: Verdict, chain: unknown, binding: Binding): number {
-  if (!Object.hasOwn(binding.verdicts, verdict.kind))
-    throw new TypeError(`unknown verdict ${String(verdict.kind)}`);
-  const jumps = verdict.kind === 'jump' || verdict.kind === 'goto';
-  if (jumps !== (typeof chain === 'string' && chain !== '')) {
-    throw new TypeError(`verdict ${verdict.kind} ${jumps ? 'needs a chain' : 'has no chain'}`);
-  }
-  return binding.verdicts[verdict.kind] | 0; // jump and goto are negative: the header's numbers come unsigned
+  return { distinct, verdictOf: indices };
 }
 
 /** The verdict of each element. Equal verdicts are one object. Throws Error for a code nf_tables doesn't use in maps. */

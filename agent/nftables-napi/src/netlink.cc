@@ -10,42 +10,22 @@ namespace binding {
 
 namespace {
 
-std::vector<nft::Verdict> to_verdicts(const Napi::Object& from) {
-  const auto codes = argument<Napi::Int32Array>(from.Get("verdictCodes"), &Napi::Value::IsTypedArray, "verdictCodes");
-  const auto chains = argument<Napi::Array>(from.Get("verdictChains"), &Napi::Value::IsArray, "verdictChains");
-  std::vector<nft::Verdict> verdicts(codes.ElementLength());
-  for (size_t i = 0; i < verdicts.size(); i++) {
-    verdicts[i] = {codes[i], text_argument(chains.Get(static_cast<uint32_t>(i)), "verdictChains")};
-  }
-  return verdicts;
-}
-
-// Copies the keys: JavaScript may change or transfer its buffer while the worker builds the messages.
-nft::SetOperation to_operation(const Napi::Object& from) {
-  nft::SetOperation operation;
-  operation.change = static_cast<nft::Change>(number_argument(from.Get("change"), "change"));
-  operation.shape = static_cast<nft::Shape>(number_argument(from.Get("shape"), "shape"));
-  operation.family = static_cast<uint8_t>(number_argument(from.Get("family"), "family"));
-  operation.table = text_argument(from.Get("table"), "table");
-  operation.set = text_argument(from.Get("set"), "set");
-  operation.key_length = number_argument(from.Get("keyLength"), "keyLength");
-  const auto data = argument<Napi::TypedArray>(from.Get("data"), &Napi::Value::IsTypedArray, "data");
-  const auto* bytes = static_cast<const uint8_t*>(data.ArrayBuffer().Data()) + data.ByteOffset();
-  operation.data.assign(bytes, bytes + data.ByteLength());
-  const Napi::Value verdict_of = from.Get("verdictOf");
-  if (verdict_of.IsNull()) return operation;
-  const auto indices = argument<Napi::Uint32Array>(verdict_of, &Napi::Value::IsTypedArray, "verdictOf");
-  operation.verdict_of.assign(indices.Data(), indices.Data() + indices.ElementLength());
-  operation.verdicts = to_verdicts(from);
-  return operation;
-}
-
 Napi::Value from_batch(Napi::Env env, const nft::BatchResult& result) {
   Napi::Object object = Napi::Object::New(env);
   object.Set("before", Napi::Number::New(env, result.before));
   object.Set("after", Napi::Number::New(env, result.after));
   object.Set("build", Napi::Number::New(env, result.build_microseconds));
   object.Set("kernel", Napi::Number::New(env, result.kernel_microseconds));
+  Napi::Array counts = Napi::Array::New(env, result.last_counts.size());
+  for (size_t i = 0; i < result.last_counts.size(); i++) {
+    const nft::LastCount& last = result.last_counts[i];
+    Napi::Object count = Napi::Object::New(env);
+    count.Set("operation", Napi::Number::New(env, last.operation));
+    count.Set("packets", Napi::BigInt::New(env, last.packets));
+    count.Set("bytes", Napi::BigInt::New(env, last.bytes));
+    counts.Set(static_cast<uint32_t>(i), count);
+  }
+  object.Set("lastCounts", counts);
   return object;
 }
 
@@ -77,7 +57,8 @@ Napi::Value from_elements(Napi::Env env, const std::optional<nft::Elements>& fou
 Napi::Function Socket::define(Napi::Env env) {
   return DefineClass(env, "Socket",
                      {InstanceMethod<&Socket::batch>("batch"), InstanceMethod<&Socket::elements>("elements"),
-                      InstanceMethod<&Socket::snapshot>("snapshot"), InstanceMethod<&Socket::generation>("generation"),
+                      InstanceMethod<&Socket::snapshot>("snapshot"), InstanceMethod<&Socket::chains>("chains"),
+                      InstanceMethod<&Socket::generation>("generation"),
                       InstanceMethod<&Socket::close>("close")});
 }
 
@@ -89,16 +70,15 @@ Socket::Socket(const Napi::CallbackInfo& info) : Napi::ObjectWrap<Socket>(info) 
   }
 }
 
+// Copies the records: JavaScript may change or transfer its buffer while the worker builds the messages.
 Napi::Value Socket::batch(const Napi::CallbackInfo& info) {
-  const auto list = argument<Napi::Array>(info[0], &Napi::Value::IsArray, "operations");
-  auto operations = std::make_shared<std::vector<nft::SetOperation>>();
-  for (uint32_t i = 0; i < list.Length(); i++) {
-    operations->push_back(to_operation(argument<Napi::Object>(list.Get(i), &Napi::Value::IsObject, "operation")));
-  }
+  const auto array = argument<Napi::Uint8Array>(info[0], &Napi::Value::IsTypedArray, "records");
+  auto records = std::make_shared<std::vector<uint8_t>>(array.Data(), array.Data() + array.ByteLength());
   return PromiseWorker<nft::BatchResult>::run(
       info.Env(),
-      [socket = socket_, operations] {
-        return socket->use([&](nft::NetlinkSocket& it) { return nft::send_batch(it, *operations); });
+      [socket = socket_, records] {
+        const std::vector<nft::Step> steps = nft::read_steps(*records);
+        return socket->use([&](nft::NetlinkSocket& it) { return nft::send_batch(it, steps); });
       },
       from_batch);
 }
@@ -122,6 +102,21 @@ Napi::Value Socket::snapshot(const Napi::CallbackInfo& info) {
       info.Env(),
       [socket = socket_, family, table] {
         return socket->use([&](nft::NetlinkSocket& it) { return to_json(nft::take_snapshot(it, family, table)); });
+      },
+      [](Napi::Env env, const std::string& json) { return Napi::String::New(env, json); });
+}
+
+Napi::Value Socket::chains(const Napi::CallbackInfo& info) {
+  const auto family = static_cast<uint8_t>(number_argument(info[0], "family"));
+  const std::string table = text_argument(info[1], "table");
+  const auto list = argument<Napi::Array>(info[2], &Napi::Value::IsArray, "names");
+  std::vector<std::string> names;
+  for (uint32_t i = 0; i < list.Length(); i++) names.push_back(text_argument(list.Get(i), "names"));
+  return PromiseWorker<std::string>::run(
+      info.Env(),
+      [socket = socket_, family, table, names] {
+        return socket->use(
+            [&](nft::NetlinkSocket& it) { return to_json(nft::take_snapshot_of_chains(it, family, table, names)); });
       },
       [](Napi::Env env, const std::string& json) { return Napi::String::New(env, json); });
 }

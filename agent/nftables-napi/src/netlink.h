@@ -7,8 +7,8 @@
 
 namespace binding {
 
-// JavaScript: new Socket(); batch(operations), elements(family, table, set), snapshot(family, table), generation(), close(),
-// each a Promise.
+// JavaScript: new Socket(); batch(records), elements(family, table, set), snapshot(family, table), chains(family, table, names),
+// generation(), close(), each a Promise.
 class Socket : public Napi::ObjectWrap<Socket> {
  public:
   static Napi::Function define(Napi::Env env);
@@ -18,6 +18,7 @@ class Socket : public Napi::ObjectWrap<Socket> {
   Napi::Value batch(const Napi::CallbackInfo& info);
   Napi::Value elements(const Napi::CallbackInfo& info);
   Napi::Value snapshot(const Napi::CallbackInfo& info);
+  Napi::Value chains(const Napi::CallbackInfo& info);
   Napi::Value generation(const Napi::CallbackInfo& info);
   Napi::Value close(const Napi::CallbackInfo& info);
 

@@ -25,6 +25,7 @@ inline Napi::Error to_error(Napi::Env env, const nft::Failure& failure) {
     Napi::Object detail = Napi::Object::New(env);
     detail.Set("errno", Napi::Number::New(env, each.err));
     detail.Set("operation", Napi::Number::New(env, each.operation));
+    detail.Set("expression", Napi::Number::New(env, each.expression));
     detail.Set("element", to_bytes(env, each.key.data(), each.key.size()));
     detail.Set("text", Napi::String::New(env, each.text));
     details.Set(details.Length(), detail);

@@ -359,6 +359,6 @@ inNamespace(import.meta.filename, () => {
       assert.equal(program(''), null);
       assert.equal(program('monitor.unref();'), 0);
       assert.equal(program('await monitor.close();'), 0);
-    }).timeout(20_000);
+    }).timeout(60_000);
   });
 });

@@ -142,6 +142,6 @@ inNamespace(import.meta.filename, () => {
       assert.equal(program('monitor.unref();'), 0);
       assert.equal(program('await monitor.close();'), 0);
       assert.equal(program('process.exit(3);'), 3);
-    }).timeout(20_000);
+    }).timeout(60_000);
   });
 });

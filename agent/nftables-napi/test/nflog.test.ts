@@ -348,6 +348,6 @@ inNamespace(import.meta.filename, () => {
       assert.equal(program(''), null);
       assert.equal(program('nflog.unref();'), 0);
       assert.equal(program('await nflog.close();'), 0);
-    }).timeout(20_000);
+    }).timeout(60_000);
   });
 });

@@ -65,7 +65,7 @@ inNamespace(import.meta.filename, () => {
       );
       assert.equal(generation.after, generation.before + 1);
       await assert.rejects(context.run('x'.repeat(200_000)), { code: 'SYNTAX' });
-    }).timeout(30_000);
+    }).timeout(60_000);
 
     it('says where an error is in an indented line far down', async () => {
       const text = `add table inet t\n${'# comment\n'.repeat(5_000)}   add chain inet t 7bad\n`;

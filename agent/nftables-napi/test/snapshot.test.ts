@@ -123,6 +123,6 @@ inNamespace(import.meta.filename, () => {
         stop = true;
         await writer;
       }
-    }).timeout(30_000);
+    }).timeout(60_000);
   });
 });

@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <memory>
 #include <span>
 
+#include "core/digest.h"
 #include "core/failure.h"
 
 namespace nft {
@@ -18,27 +20,31 @@ namespace {
 
 // The length of an attribute is a 16-bit field, and all elements of a message are in one attribute.
 constexpr size_t elements_limit = 64000;
-constexpr size_t header_room = 1024;
+// Of headers, of a nest and of a first end, more than they take.
+constexpr size_t header_room = 192;
+// NFTNL_UDATA_SET_ELEM_FLAGS, 4 bytes, SET_ELEM_F_INTERVAL_OPEN: libnftables' mark (src/expression.c), which only its lists read.
+constexpr uint8_t open_interval[] = {1, 4, 1, 0, 0, 0};
+
+constexpr uint16_t deleted_rule = NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_DELRULE;
+
+// The flags of an end element, or the mark of an element that is open to the right.
+constexpr size_t mark_room = 12;
 
 size_t aligned(size_t length) { return MNL_ALIGN(length); }
 
-// The most bytes one key or range of the operation takes: its elements, each a nest of nests, 4 bytes a header.
-size_t element_room(const SetOperation& operation) {
-  size_t verdict = 0;
-  for (const Verdict& each : operation.verdicts) {
-    verdict = std::max(verdict, 4 + 4 + 8 + 4 + aligned(each.chain.size() + 1));
-  }
-  const size_t key = 4 + 4 + aligned(operation.key_length);
-  return 4 + key + verdict + (operation.shape == Shape::keys ? 0 : 4 + key + 8);
+const nlattr* value_of(const Step& step, uint32_t at) { return reinterpret_cast<const nlattr*>(step.values.data() + at); }
+
+// The most bytes one key or range of the step takes: its elements, each a nest of nests, 4 bytes a header.
+size_t element_room(const Step& step) {
+  size_t value = 0;
+  for (const uint32_t at : step.value_at) value = std::max(value, aligned(value_of(step, at)->nla_len));
+  const size_t key = 4 + 4 + aligned(step.key_length);
+  return 4 + key + value + (step.shape == Shape::keys ? 0 : 4 + key + mark_room);
 }
 
-size_t width_of(const SetOperation& operation) {
-  return operation.key_length * (operation.shape == Shape::keys ? 1 : 2);
-}
+size_t width_of(const Step& step) { return step.key_length * (step.shape == Shape::keys ? 1 : 2); }
 
-size_t count_of(const SetOperation& operation) {
-  return operation.change == Change::flush ? 0 : operation.data.size() / width_of(operation);
-}
+size_t count_of(const Step& step) { return step.shape == Shape::none ? 0 : step.data.size() / width_of(step); }
 
 // The key after this one; false where there is none, because it is the highest.
 bool increment(std::span<uint8_t> key) {
@@ -51,25 +57,26 @@ bool increment(std::span<uint8_t> key) {
 // The netlink messages of one batch in one buffer, and which operation each belongs to.
 class Batch {
  public:
-  explicit Batch(const std::vector<SetOperation>& operations) : operations_(operations) {
+  explicit Batch(const std::vector<Step>& steps) : steps_(steps) {
     size_t room = 4 * header_room;
-    for (const SetOperation& operation : operations) {
-      const size_t bytes = count_of(operation) * element_room(operation);
-      room += bytes + (bytes / (elements_limit / 2) + 1) * header_room;
+    for (const Step& step : steps) {
+      const size_t head = step.attributes.size() + header_room;
+      const size_t bytes = count_of(step) * element_room(step);
+      room += bytes + (bytes / (elements_limit / 2) + 1) * head;
     }
     // Zeroed: libmnl leaves the padding of strings as it finds it, and it goes to the kernel.
     buffer_ = std::make_unique<char[]>(room);
+    messages_.reserve(steps.size());
   }
 
   void build(uint32_t sequence) {
     first_sequence_ = sequence;
     length_ = nftnl_batch_begin(buffer_.get(), sequence++)->nlmsg_len;
-    for (size_t i = 0; i < operations_.size(); i++) {
-      const SetOperation& operation = operations_[i];
-      if (operation.change == Change::flush) {
-        finish(start(operation, i, sequence++));
+    for (const Step& step : steps_) {
+      if (step.shape == Shape::none) {
+        finish(start(step, sequence++));
       } else {
-        sequence = put_elements(operation, i, sequence);
+        sequence = put_elements(step, sequence);
       }
     }
     if (messages_.empty()) return;
@@ -79,11 +86,9 @@ class Batch {
   }
 
   // An upper bound of the sequence numbers build() uses.
-  static uint32_t sequences(const std::vector<SetOperation>& operations) {
+  static uint32_t sequences(const std::vector<Step>& steps) {
     size_t count = 2;
-    for (const SetOperation& operation : operations) {
-      count += 1 + count_of(operation) * element_room(operation) / (elements_limit / 2);
-    }
+    for (const Step& step : steps) count += 1 + count_of(step) * element_room(step) / (elements_limit / 2);
     return static_cast<uint32_t>(count);
   }
 
@@ -94,83 +99,111 @@ class Batch {
 
   // The operation a sequence number belongs to, -1 for the batch's own messages.
   int operation_of(uint32_t sequence) const {
-    const uint32_t index = sequence - first_sequence_ - 1;
-    return index < messages_.size() ? static_cast<int>(messages_[index].operation) : -1;
+    const Message* found = message_of(sequence);
+    return found ? static_cast<int>(found->operation) : -1;
   }
 
-  // The key of the element that the byte at `offset` of a message belongs to, empty if it is in none.
-  std::string key_at(uint32_t sequence, uint32_t offset) const {
-    const uint32_t index = sequence - first_sequence_ - 1;
-    if (index >= messages_.size()) return {};
-    const char* begin = buffer_.get() + messages_[index].offset;
+  // What the byte at `offset` of a message belongs to: the key of an element, the index of a rule's expression.
+  void locate(uint32_t sequence, uint32_t offset, FailureDetail& detail) const {
+    const Message* found = message_of(sequence);
+    if (!found) return;
+    const char* begin = buffer_.get() + found->offset;
     const auto* message = reinterpret_cast<const nlmsghdr*>(begin);
-    const nlattr* elements = Attributes<NFTA_SET_ELEM_LIST_MAX + 1>::of(message)[NFTA_SET_ELEM_LIST_ELEMENTS];
-    if (!elements) return {};
-    std::string found;
-    each_nested(elements, [&](const nlattr* element) {
-      const size_t at = static_cast<size_t>(reinterpret_cast<const char*>(element) - begin);
-      if (offset < at || offset >= at + mnl_attr_get_len(element)) return;
-      const nlattr* key = Attributes<NFTA_SET_ELEM_MAX + 1>::in(element)[NFTA_SET_ELEM_KEY];
-      const auto* value = static_cast<const nlattr*>(mnl_attr_get_payload(key));
-      found.assign(static_cast<const char*>(mnl_attr_get_payload(value)), mnl_attr_get_payload_len(value));
+    const int type = NFNL_MSG_TYPE(message->nlmsg_type);
+    const bool is_rule = type == NFT_MSG_NEWRULE;
+    if (!is_rule && type != NFT_MSG_NEWSETELEM && type != NFT_MSG_DELSETELEM) return;
+    const nlattr* list = Attributes<NFTA_RULE_MAX + 1>::of(message)[is_rule ? uint16_t{NFTA_RULE_EXPRESSIONS} : uint16_t{NFTA_SET_ELEM_LIST_ELEMENTS}];
+    if (!list) return;
+    int index = 0;
+    each_nested(list, [&](const nlattr* entry) {
+      const size_t at = static_cast<size_t>(reinterpret_cast<const char*>(entry) - begin);
+      const bool is_it = offset >= at && offset < at + mnl_attr_get_len(entry);
+      if (is_it && is_rule) detail.expression = index;
+      if (is_it && !is_rule) detail.key = key_of(entry);
+      index++;
     });
-    return found;
   }
 
  private:
   struct Message {
     size_t offset;
-    size_t operation;
+    uint32_t operation;
   };
 
-  nlmsghdr* start(const SetOperation& operation, size_t index, uint32_t sequence) {
-    const bool add = operation.change == Change::add;
-    // Adding what is there already is no error, as with nft's `add element`; NLM_F_EXCL would make it one.
-    nlmsghdr* message = nftnl_nlmsg_build_hdr(buffer_.get() + length_, add ? NFT_MSG_NEWSETELEM : NFT_MSG_DELSETELEM,
-                                              operation.family, add ? NLM_F_CREATE : 0, sequence);
-    mnl_attr_put_strz(message, NFTA_SET_ELEM_LIST_TABLE, operation.table.c_str());
-    mnl_attr_put_strz(message, NFTA_SET_ELEM_LIST_SET, operation.set.c_str());
-    messages_.push_back({length_, index});
+  const Message* message_of(uint32_t sequence) const {
+    const uint32_t index = sequence - first_sequence_ - 1;
+    return index < messages_.size() ? &messages_[index] : nullptr;
+  }
+
+  static std::string key_of(const nlattr* element) {
+    const nlattr* key = Attributes<NFTA_SET_ELEM_MAX + 1>::in(element)[NFTA_SET_ELEM_KEY];
+    const auto* value = static_cast<const nlattr*>(mnl_attr_get_payload(key));
+    return std::string(static_cast<const char*>(mnl_attr_get_payload(value)), mnl_attr_get_payload_len(value));
+  }
+
+  nlmsghdr* start(const Step& step, uint32_t sequence) {
+    nlmsghdr* message =
+        nftnl_nlmsg_build_hdr(buffer_.get() + length_, step.message, step.family, step.flags, sequence);
+    if (!step.attributes.empty()) {
+      std::memcpy(mnl_nlmsg_get_payload_tail(message), step.attributes.data(), step.attributes.size());
+      message->nlmsg_len += static_cast<uint32_t>(step.attributes.size());
+    }
+    messages_.push_back({length_, step.operation});
     return message;
   }
 
   void finish(nlmsghdr* message) { length_ += MNL_ALIGN(message->nlmsg_len); }
 
-  uint32_t put_elements(const SetOperation& operation, size_t index, uint32_t sequence) {
-    const size_t count = count_of(operation);
-    const size_t room = element_room(operation);
+  uint32_t put_elements(const Step& step, uint32_t sequence) {
+    const size_t count = count_of(step);
+    const size_t room = element_room(step);
     for (size_t done = 0; done < count;) {
-      nlmsghdr* message = start(operation, index, sequence++);
+      nlmsghdr* message = start(step, sequence++);
       nlattr* elements = mnl_attr_nest_start(message, NFTA_SET_ELEM_LIST_ELEMENTS);
       const size_t begin = message->nlmsg_len;
-      while (done < count && message->nlmsg_len - begin + room <= elements_limit) {
-        put_element(message, operation, done++);
-      }
+      if (done == 0 && step.whole && step.shape == Shape::ranges) put_first_end(message, step);
+      while (done < count && message->nlmsg_len - begin + room <= elements_limit) put_element(message, step, done++);
       mnl_attr_nest_end(message, elements);
       finish(message);
     }
     return sequence;
   }
 
-  void put_element(nlmsghdr* message, const SetOperation& operation, size_t index) {
-    const size_t length = operation.key_length;
-    const uint8_t* first = operation.data.data() + index * width_of(operation);
+  void put_element(nlmsghdr* message, const Step& step, size_t index) {
+    const size_t length = step.key_length;
+    const uint8_t* first = step.data.data() + index * width_of(step);
+    const uint8_t* last = first + length;
+    const bool has_end = step.shape == Shape::ranges && set_end(last, length);
     nlattr* element = mnl_attr_nest_start(message, NFTA_LIST_ELEM);
     put_key(message, NFTA_SET_ELEM_KEY, first, length);
-    if (operation.shape == Shape::concatenated_ranges) put_key(message, NFTA_SET_ELEM_KEY_END, first + length, length);
-    if (!operation.verdict_of.empty()) put_verdict(message, operation.verdicts[operation.verdict_of[index]]);
+    if (step.shape == Shape::concatenated_ranges) put_key(message, NFTA_SET_ELEM_KEY_END, last, length);
+    if (!step.value_at.empty()) put_value(message, value_of(step, step.value_at[index]));
+    if (step.shape == Shape::ranges && !has_end && step.whole) {
+      mnl_attr_put(message, NFTA_SET_ELEM_USERDATA, sizeof open_interval, open_interval);
+    }
     mnl_attr_nest_end(message, element);
     // After its start: the kernel refuses an end that ends nothing (EEXIST).
-    if (operation.shape == Shape::ranges) put_range_end(message, first + length, length);
+    if (has_end) put_end(message, end_.data(), length);
+  }
+
+  // libnftables begins a whole set with what ends before its first range.
+  void put_first_end(nlmsghdr* message, const Step& step) {
+    const auto first = step.data.first(step.key_length);
+    if (std::all_of(first.begin(), first.end(), [](uint8_t byte) { return byte == 0; })) return;
+    end_.assign(step.key_length, 0);
+    put_end(message, end_.data(), step.key_length);
   }
 
   // A range that ends at the highest key has no end element: it is open to the right.
-  void put_range_end(nlmsghdr* message, const uint8_t* last, size_t length) {
+  bool set_end(const uint8_t* last, size_t length) {
     end_.assign(last, last + length);
-    if (!increment(end_)) return;
+    return increment(end_);
+  }
+
+  static void put_end(nlmsghdr* message, const uint8_t* key, size_t length) {
     nlattr* element = mnl_attr_nest_start(message, NFTA_LIST_ELEM);
-    put_key(message, NFTA_SET_ELEM_KEY, end_.data(), length);
     mnl_attr_put_u32(message, NFTA_SET_ELEM_FLAGS, htonl(NFT_SET_ELEM_INTERVAL_END));
+    put_key(message, NFTA_SET_ELEM_KEY, key, length);
     mnl_attr_nest_end(message, element);
   }
 
@@ -180,16 +213,12 @@ class Batch {
     mnl_attr_nest_end(message, nest);
   }
 
-  static void put_verdict(nlmsghdr* message, const Verdict& verdict) {
-    nlattr* data = mnl_attr_nest_start(message, NFTA_SET_ELEM_DATA);
-    nlattr* nest = mnl_attr_nest_start(message, NFTA_DATA_VERDICT);
-    mnl_attr_put_u32(message, NFTA_VERDICT_CODE, htonl(static_cast<uint32_t>(verdict.code)));
-    if (!verdict.chain.empty()) mnl_attr_put_strz(message, NFTA_VERDICT_CHAIN, verdict.chain.c_str());
-    mnl_attr_nest_end(message, nest);
-    mnl_attr_nest_end(message, data);
+  static void put_value(nlmsghdr* message, const nlattr* value) {
+    std::memcpy(mnl_nlmsg_get_payload_tail(message), value, aligned(value->nla_len));
+    message->nlmsg_len += static_cast<uint32_t>(aligned(value->nla_len));
   }
 
-  const std::vector<SetOperation>& operations_;
+  const std::vector<Step>& steps_;
   std::unique_ptr<char[]> buffer_;
   size_t length_ = 0;
   uint32_t first_sequence_ = 0;
@@ -197,40 +226,37 @@ class Batch {
   std::vector<uint8_t> end_;
 };
 
-void check(const std::vector<SetOperation>& operations) {
-  for (const SetOperation& operation : operations) {
-    const auto require = [](bool holds, const char* what) {
-      if (!holds) throw Failure(EINVAL, what);
-    };
-    require(operation.table.size() < NFT_NAME_MAXLEN && operation.set.size() < NFT_NAME_MAXLEN, "name too long");
-    if (operation.change == Change::flush) continue;
-    require(operation.key_length > 0 && operation.key_length <= NFT_DATA_VALUE_MAXLEN, "key length");
-    require(operation.data.size() % width_of(operation) == 0, "length of the keys");
-    require(operation.verdict_of.empty() || operation.verdict_of.size() == count_of(operation), "number of verdicts");
-    for (uint32_t index : operation.verdict_of) require(index < operation.verdicts.size(), "verdict index");
-    for (const Verdict& verdict : operation.verdicts) require(verdict.chain.size() < NFT_NAME_MAXLEN, "chain name");
-  }
-}
-
 // Appends what one NLMSG_ERROR says; true if it was the acknowledgement of the last message.
 bool read_answer(const nlmsghdr* message, const Batch& batch, std::vector<FailureDetail>& errors) {
   const auto* answer = static_cast<const nlmsgerr*>(mnl_nlmsg_get_payload(message));
   if (answer->error == 0) return message->nlmsg_seq == batch.last_sequence();
-  FailureDetail detail{.err = -answer->error, .operation = batch.operation_of(message->nlmsg_seq), .key = {}, .text = {}};
+  FailureDetail detail;
+  detail.err = -answer->error;
+  detail.operation = batch.operation_of(message->nlmsg_seq);
   if (message->nlmsg_flags & NLM_F_ACK_TLVS) {
     size_t skip = sizeof(nlmsgerr);
     if (!(message->nlmsg_flags & NLM_F_CAPPED)) skip += answer->msg.nlmsg_len - sizeof(nlmsghdr);
     each_attribute(message, skip, [&](const nlattr* attribute) {
       const uint16_t type = mnl_attr_get_type(attribute);
       if (type == NLMSGERR_ATTR_MSG) detail.text = text_of(attribute);
-      if (type == NLMSGERR_ATTR_OFFS) detail.key = batch.key_at(message->nlmsg_seq, mnl_attr_get_u32(attribute));
+      if (type == NLMSGERR_ATTR_OFFS) batch.locate(message->nlmsg_seq, mnl_attr_get_u32(attribute), detail);
     });
   }
   errors.push_back(std::move(detail));
   return false;
 }
 
-void transmit(NetlinkSocket& socket, const Batch& batch) {
+// The kernel tells of a rule as it is deleted, after the generation has changed: packets of the new one count elsewhere.
+void read_last_count(const nlmsghdr* message, const Batch& batch, std::vector<LastCount>& into) {
+  const auto attributes = Attributes<NFTA_RULE_MAX + 1>::of(message);
+  const int operation = batch.operation_of(message->nlmsg_seq);
+  if (operation < 0 || !attributes[NFTA_RULE_EXPRESSIONS]) return;
+  const Expressions found = read_expressions(attributes[NFTA_RULE_EXPRESSIONS], [](const std::string&) { return std::nullopt; });
+  if (!found.packets || !found.bytes) return;
+  into.push_back({static_cast<uint32_t>(operation), *found.packets, *found.bytes});
+}
+
+std::vector<LastCount> transmit(NetlinkSocket& socket, const Batch& batch) {
   sockaddr_nl kernel{};
   kernel.nl_family = AF_NETLINK;
   ssize_t sent;
@@ -240,20 +266,27 @@ void transmit(NetlinkSocket& socket, const Batch& batch) {
   if (sent < 0) throw Failure(errno, "netlink send");
 
   // The kernel handles the batch inside send(): every answer is in the queue by now, so reading doesn't wait.
-  bool acknowledged = false;
+  // More refusals than the socket's buffer holds: those that are there are read, else the queue would stay full and the next question have no answer.
+  bool acknowledged = false, overrun = false;
   std::vector<FailureDetail> errors;
+  std::vector<LastCount> last_counts;
   std::vector<char> buffer(1 << 16);
   for (;;) {
     ssize_t got = recv(socket.fd(), buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (got < 0) {
       if (errno == EINTR) continue;
       if (errno == EAGAIN) break;
+      if (errno == ENOBUFS) {
+        overrun = true;
+        continue;
+      }
       throw Failure(errno, "netlink receive");
     }
     int left = static_cast<int>(got);
     for (auto* message = reinterpret_cast<nlmsghdr*>(buffer.data()); mnl_nlmsg_ok(message, left);
          message = mnl_nlmsg_next(message, &left)) {
       if (message->nlmsg_type == NLMSG_ERROR) acknowledged = read_answer(message, batch, errors) || acknowledged;
+      if (message->nlmsg_type == deleted_rule) read_last_count(message, batch, last_counts);
     }
   }
   if (!errors.empty()) {
@@ -261,25 +294,26 @@ void transmit(NetlinkSocket& socket, const Batch& batch) {
     failure.details = std::move(errors);
     throw failure;
   }
+  if (overrun) throw Failure(ENOBUFS, "netlink receive");
   if (!acknowledged) throw Failure(EPROTO, "batch not acknowledged");
+  return last_counts;
 }
 
 }  // namespace
 
-BatchResult send_batch(NetlinkSocket& socket, const std::vector<SetOperation>& operations) {
+BatchResult send_batch(NetlinkSocket& socket, const std::vector<Step>& steps) {
   using Clock = std::chrono::steady_clock;
   using Microseconds = std::chrono::duration<double, std::micro>;
-  check(operations);
   BatchResult result;
   const auto began = Clock::now();
-  Batch batch(operations);
-  batch.build(socket.next_sequence(Batch::sequences(operations)));
+  Batch batch(steps);
+  batch.build(socket.next_sequence(Batch::sequences(steps)));
   result.build_microseconds = Microseconds(Clock::now() - began).count();
   result.before = result.after = socket.generation();
   if (batch.empty()) return result;
   socket.reserve_send_buffer(batch.length());
   const auto sending = Clock::now();
-  transmit(socket, batch);
+  result.last_counts = transmit(socket, batch);
   result.kernel_microseconds = Microseconds(Clock::now() - sending).count();
   result.after = socket.generation();
   return result;

@@ -1,45 +1,58 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
+#include <span>
 #include <vector>
 
 #include "core/netlink_socket.h"
-#include "core/verdict.h"
 
 namespace nft {
 
-enum class Change { add = 0, remove = 1, flush = 2 };
-
-// What `data` holds: keys one after another, or pairs of first and last key, both inclusive.
-enum class Shape {
-  keys = 0,
-  ranges = 1,               // one field: a start element and an end element (last + 1)
-  concatenated_ranges = 2,  // several fields: one element with a closing key
+// What `data` of a step holds: keys one after another, or pairs of first and last key, both inclusive.
+enum class Shape : uint8_t {
+  none = 0,  // no elements: the attributes are all of the message
+  keys = 1,
+  ranges = 2,               // one field: a start element and an end element (last + 1)
+  concatenated_ranges = 3,  // several fields: one element with a closing key
 };
 
-// One change of one set. `verdict_of` has an index into `verdicts` for every key or range, or is empty.
-struct SetOperation {
-  Change change = Change::add;
-  Shape shape = Shape::keys;
+// One message, or the many that its elements take. Points into memory of the caller.
+struct Step {
+  uint32_t operation = 0;  // what errors name
+  uint16_t message = 0;    // NFT_MSG_*
+  uint16_t flags = 0;      // NLM_F_* besides NLM_F_REQUEST
   uint8_t family = 0;
-  std::string table;
-  std::string set;
+  Shape shape = Shape::none;
+  // Ranges as libnftables writes a whole anonymous set: a first end at key 0, a mark at what is open to the right.
+  bool whole = false;
+  std::span<const uint8_t> attributes;  // as they go to the kernel, before the elements
   uint32_t key_length = 0;
-  std::vector<uint8_t> data;
-  std::vector<uint32_t> verdict_of;
-  std::vector<Verdict> verdicts;
+  std::span<const uint8_t> data;
+  // For every key or range the offset of an attribute in `values` (NFTA_SET_ELEM_DATA, padded); empty for a set.
+  std::span<const uint32_t> value_at;
+  std::span<const uint8_t> values;
+};
+
+// The steps in a packed buffer, which must outlive them; lib/record.ts writes it. Throws Failure (EINVAL) where it doesn't add up.
+std::vector<Step> read_steps(std::span<const uint8_t> packed);
+
+// What a deleted rule counted last, of a rule with a counter whose step asked for it (NLM_F_ECHO).
+struct LastCount {
+  uint32_t operation = 0;
+  uint64_t packets = 0;
+  uint64_t bytes = 0;
 };
 
 struct BatchResult {
   uint32_t before = 0;
   uint32_t after = 0;
+  std::vector<LastCount> last_counts;
   double build_microseconds = 0;
   double kernel_microseconds = 0;
 };
 
-// Sends all operations as one transaction: either all of them happen or none. Throws Failure with the operation and, where
-// the kernel names it, the element.
-BatchResult send_batch(NetlinkSocket& socket, const std::vector<SetOperation>& operations);
+// Sends all steps as one transaction: either all of them happen or none. Throws Failure with the operation and, where
+// the kernel names it, the element or the expression.
+BatchResult send_batch(NetlinkSocket& socket, const std::vector<Step>& steps);
 
 }  // namespace nft

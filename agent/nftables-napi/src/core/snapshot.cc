@@ -2,6 +2,7 @@
 
 #include <libnftnl/udata.h>
 
+#include <set>
 #include <unordered_map>
 
 #include "core/consistent.h"
@@ -58,6 +59,23 @@ class Reader {
     return answer;
   }
 
+  // Some chains alone; those that don't exist are left out.
+  Answer read(const std::vector<std::string>& names) {
+    for (const std::string& name : names) {
+      ChainInfo chain;
+      Request request(NFT_MSG_GETCHAIN, family_, 0);
+      request.text(NFTA_CHAIN_TABLE, table_).text(NFTA_CHAIN_NAME, name);
+      Answer answer = socket_.ask(request, [&](const nlmsghdr* message) {
+        chain = read_chain(Attributes<NFTA_CHAIN_MAX + 1>::of(message));
+      });
+      if (answer == Answer::absent) continue;
+      if (answer == Answer::complete) answer = read_rules_of(chain);
+      if (answer != Answer::complete) return answer;
+      into_.chains.push_back(std::move(chain));
+    }
+    return Answer::complete;
+  }
+
  private:
   Answer read_sets() {
     Request request(NFT_MSG_GETSET, family_, NLM_F_DUMP);
@@ -83,40 +101,84 @@ class Reader {
       if (!attributes[NFTA_RULE_CHAIN] || !attributes[NFTA_RULE_TABLE]) return;
       const auto chain = chain_index_.find(text_of(attributes[NFTA_RULE_CHAIN]));
       if (chain == chain_index_.end() || text_of(attributes[NFTA_RULE_TABLE]) != table_) return;
-      RuleInfo rule;
-      if (attributes[NFTA_RULE_HANDLE]) rule.handle = u64_of(attributes[NFTA_RULE_HANDLE]);
-      rule.comment = read_comment(attributes[NFTA_RULE_USERDATA]);
-      rule.expressions = read_expressions(attributes[NFTA_RULE_EXPRESSIONS], [&](const std::string& name) {
-        const auto found = anonymous_.find(name);
-        return found == anonymous_.end() ? std::nullopt : std::optional(found->second);
-      });
-      into_.chains[chain->second].rules.push_back(std::move(rule));
+      into_.chains[chain->second].rules.push_back(read_rule(message, anonymous_set()));
     });
+  }
+
+  // The rules of one chain, and the anonymous sets they name: those are asked for between the two readings of a rule, because the
+  // socket can only do one thing at a time.
+  Answer read_rules_of(ChainInfo& chain) {
+    std::vector<std::vector<char>> messages;
+    std::set<std::string> sets;
+    const auto note = [&](const std::string& name) {
+      sets.insert(name);
+      return std::nullopt;
+    };
+    Request request(NFT_MSG_GETRULE, family_, NLM_F_DUMP);
+    request.text(NFTA_RULE_TABLE, table_).text(NFTA_RULE_CHAIN, chain.name);
+    Answer answer = socket_.ask(request, [&](const nlmsghdr* message) {
+      const auto* bytes = reinterpret_cast<const char*>(message);
+      messages.emplace_back(bytes, bytes + message->nlmsg_len);
+      read_rule(message, note);
+    });
+    if (answer != Answer::complete) return Answer::interrupted;
+    for (const std::string& name : sets) {
+      SetInfo set;
+      Request question(NFT_MSG_GETSET, family_, 0);
+      question.text(NFTA_SET_TABLE, table_).text(NFTA_SET_NAME, name);
+      answer = socket_.ask(question, [&](const nlmsghdr* message) { set = read_set(message); });
+      if (answer == Answer::complete && (set.flags & NFT_SET_ANONYMOUS)) answer = digest_set(set);
+      if (answer != Answer::complete) return Answer::interrupted;
+    }
+    for (const std::vector<char>& message : messages) {
+      chain.rules.push_back(read_rule(reinterpret_cast<const nlmsghdr*>(message.data()), anonymous_set()));
+    }
+    return Answer::complete;
+  }
+
+  static RuleInfo read_rule(const nlmsghdr* message, const AnonymousSet& anonymous_set) {
+    const auto attributes = Attributes<NFTA_RULE_MAX + 1>::of(message);
+    RuleInfo rule;
+    if (attributes[NFTA_RULE_HANDLE]) rule.handle = u64_of(attributes[NFTA_RULE_HANDLE]);
+    rule.comment = read_comment(attributes[NFTA_RULE_USERDATA]);
+    rule.expressions = read_expressions(attributes[NFTA_RULE_EXPRESSIONS], anonymous_set);
+    return rule;
+  }
+
+  AnonymousSet anonymous_set() const {
+    return [this](const std::string& name) {
+      const auto found = anonymous_.find(name);
+      return found == anonymous_.end() ? std::nullopt : std::optional(found->second);
+    };
   }
 
   Answer digest_anonymous_sets() {
     for (const SetInfo& set : into_.sets) {
-      if (!(set.flags & NFT_SET_ANONYMOUS)) continue;
-      Fnv hash;
-      hash.number(set.flags);
-      hash.number(set.key_length);
-      hash.number(set.data_type);
-      // The members of a set that rules fill themselves (a meter) come and go with packets.
-      if (!(set.flags & NFT_SET_EVAL)) {
-        Elements elements;
-        elements.set = set;
-        const Answer answer = read_elements(socket_, {family_, table_, set.name}, elements);
-        if (answer != Answer::complete) return Answer::interrupted;
-        hash.bytes(elements.keys.data(), elements.keys.size());
-        hash.bytes(elements.ranges.data(), elements.ranges.size());
-        for (uint32_t index : elements.verdict_of) {
-          hash.number(static_cast<uint64_t>(elements.verdicts[index].code));
-          hash.text(elements.verdicts[index].chain);
-        }
-        hash.number(elements.catch_all);
-      }
-      anonymous_.emplace(set.name, hash.value());
+      if ((set.flags & NFT_SET_ANONYMOUS) && digest_set(set) != Answer::complete) return Answer::interrupted;
     }
+    return Answer::complete;
+  }
+
+  Answer digest_set(const SetInfo& set) {
+    Fnv hash;
+    hash.number(set.flags);
+    hash.number(set.key_length);
+    hash.number(set.data_type);
+    // The members of a set that rules fill themselves (a meter) come and go with packets.
+    if (!(set.flags & NFT_SET_EVAL)) {
+      Elements elements;
+      elements.set = set;
+      const Answer answer = read_elements(socket_, {family_, table_, set.name}, elements);
+      if (answer != Answer::complete) return Answer::interrupted;
+      hash.bytes(elements.keys.data(), elements.keys.size());
+      hash.bytes(elements.ranges.data(), elements.ranges.size());
+      for (uint32_t index : elements.verdict_of) {
+        hash.number(static_cast<uint64_t>(elements.verdicts[index].code));
+        hash.text(elements.verdicts[index].chain);
+      }
+      hash.number(elements.catch_all);
+    }
+    anonymous_.emplace(set.name, hash.value());
     return Answer::complete;
   }
 
@@ -138,6 +200,18 @@ std::optional<TableSnapshot> take_snapshot(NetlinkSocket& socket, uint8_t family
     return Reader(socket, family, table, snapshot).read();
   });
   if (answer == Answer::absent) return std::nullopt;
+  snapshot.generation = generation;
+  return snapshot;
+}
+
+TableSnapshot take_snapshot_of_chains(NetlinkSocket& socket, uint8_t family, const std::string& table,
+                                      const std::vector<std::string>& names) {
+  TableSnapshot snapshot;
+  uint32_t generation = 0;
+  consistently(socket, generation, [&] {
+    snapshot = TableSnapshot{};
+    return Reader(socket, family, table, snapshot).read(names);
+  });
   snapshot.generation = generation;
   return snapshot;
 }

@@ -1,0 +1,16 @@
+import type { Binding } from './binding.ts';
+import type { Family } from './family.ts';
+
+/** The kernel's number of a family. Throws TypeError for an unknown one. */
+export function toFamilyNumber(family: Family, binding: Binding): number {
+  if (!Object.hasOwn(binding.families, family)) throw new TypeError(`unknown family ${String(family)}`);
+  return binding.families[family];
+}
+
+/** Names are 1 to 255 bytes without NUL (NFT_NAME_MAXLEN is 256 with its NUL). */
+export function requireName(name: unknown, what: string): asserts name is string {
+  if (typeof name !== 'string') throw new TypeError(`${what} must be a string, not ${typeof name}`);
+  if (name === '' || (name.length > 85 && Buffer.byteLength(name) > 255) || name.includes('\0')) {
+    throw new RangeError(`${what} must have 1 to 255 bytes and no NUL`);
+  }
+}

@@ -1,0 +1,313 @@
+import type { Binding } from './binding.ts';
+import { type Expression, putExpression } from './expression.ts';
+import type { Family } from './family.ts';
+import { requireInteger } from './integer.ts';
+import { requireName, toFamilyNumber } from './name.ts';
+import type { RecordWriter } from './record.ts';
+import { type Hook, hookNumber } from './snapshot.ts';
+
+/** A table. */
+export interface TableName {
+  family: Family;
+  table: string;
+}
+
+/** Makes a table, or switches one on again that is dormant; one that is there is no error. */
+export interface AddTable extends TableName {
+  op: 'addTable';
+}
+
+/** With everything in it. ENOENT if it isn't there. */
+export interface DeleteTable extends TableName {
+  op: 'deleteTable';
+}
+
+/** Makes a chain; one that is there is no error, and a base chain that is there gets the policy. */
+export interface AddChain extends TableName {
+  op: 'addChain';
+  chain: string;
+  /** Makes it a base chain: where the kernel begins. Hook and priority of one that is there can't change (EEXIST, EOPNOTSUPP). */
+  base?: { type: 'filter' | 'nat' | 'route'; hook: Hook; priority: number; policy: 'accept' | 'drop' };
+}
+
+/** Deletes all rules of a chain. */
+export interface FlushChain extends TableName {
+  op: 'flushChain';
+  chain: string;
+  /** Whether BatchResult.lastCounts is to hold what the rules counted. Default false. */
+  counts?: boolean;
+}
+
+/** EBUSY while rules or elements lead to it. Its own rules go with it. */
+export interface DeleteChain extends TableName {
+  op: 'deleteChain';
+  chain: string;
+}
+
+/**
+ * By handle (ChainSnapshot.handle), as the kernel wants it. Nothing that leads to the chain notices. EEXIST if the name is taken. The kernel
+ * renames with the commit: the other operations of the batch find the chain under its old name.
+ */
+export interface RenameChain extends TableName {
+  op: 'renameChain';
+  handle: number;
+  to: string;
+}
+
+/** Adds a rule at the end of a chain. */
+export interface AddRule extends TableName {
+  op: 'addRule';
+  chain: string;
+  expressions: readonly Expression[];
+  /** At most 253 bytes; nft itself takes 128. */
+  comment?: string;
+}
+
+/** What sets and maps have in common. */
+export interface SetDefinition extends TableName {
+  set: string;
+  /**
+   * Names the set for later operations and rules of the same batch (`setId`), and has to be unique in it: 1 to 2 ** 31 - 1. Needed for an
+   * anonymous set. The kernel finds the last one made at once; by name it walks the list of all sets of the table.
+   */
+  id?: number;
+  key: SetKey;
+  /** Has ranges. Default false. */
+  interval?: boolean;
+  /**
+   * Set or map for one rule of the same batch, deleted with it; its elements never change. `set` must be a pattern as libnftables has it,
+   * `__set%d` or `__map%d`: the kernel fills the number in. Default false.
+   */
+  anonymous?: boolean;
+  /** How many elements it will have at most: the kernel chooses its data structure by it. With `interval` count the ends. Default: open. */
+  size?: number;
+  /** At most 253 bytes. */
+  comment?: string;
+}
+
+/** The key of a set. */
+export interface SetKey {
+  /**
+   * As nft numbers its data types (`enum datatypes` of its datatype.h: 7 ipv4_addr, 8 ipv6_addr, 12 inet_proto, 13 inet_service ...), 6 bits a
+   * field of a concatenation. The kernel only keeps it, `nft list` prints by it.
+   */
+  type: number;
+  /** Bytes of one key. */
+  length: number;
+  /** Of a concatenation: the bytes of each field. Each takes a multiple of 4 in the key. */
+  fields?: readonly number[];
+  /** For `nft list`: the byte order of the keys; null for a concatenation. Default 'network'. */
+  byteOrder?: 'network' | 'machine' | null;
+  /**
+   * For `nft list`: the expression that the key is, as libnftables writes it into NFTNL_UDATA_SET_KEY_TYPEOF (TLVs of one byte type, one byte
+   * length and value). Default: none, for a concatenation that of `type a . b`.
+   */
+  typeOf?: Uint8Array;
+}
+
+/** Makes a set; one that is there with the same definition is no error. */
+export interface AddSet extends SetDefinition {
+  op: 'addSet';
+}
+
+/** Makes a verdict map. */
+export interface AddMap extends SetDefinition {
+  op: 'addMap';
+}
+
+/** Deletes a set or map. EBUSY while rules use it. */
+export interface DeleteSet extends TableName {
+  op: 'deleteSet';
+  set: string;
+}
+
+/** Changes what is in a table besides the elements of its sets. */
+export type StructureOperation =
+  | AddTable
+  | DeleteTable
+  | AddChain
+  | FlushChain
+  | DeleteChain
+  | RenameChain
+  | AddRule
+  | AddSet
+  | AddMap
+  | DeleteSet;
+
+// linux/netfilter/nf_tables.h and linux/netlink.h.
+const NFT_MSG_NEWTABLE = 0;
+const NFT_MSG_DELTABLE = 2;
+const NFT_MSG_NEWCHAIN = 3;
+const NFT_MSG_DELCHAIN = 5;
+const NFT_MSG_NEWRULE = 6;
+const NFT_MSG_DELRULE = 8;
+const NFT_MSG_NEWSET = 9;
+const NFT_MSG_DELSET = 11;
+/** The kernel tells the sender, too, what it tells those who listen. */
+const NLM_F_ECHO = 0x8;
+const NLM_F_CREATE = 0x400;
+const NLM_F_APPEND = 0x800;
+/** Ids that nobody gave: the kernel wants one of each new set. */
+const OWN_IDS = 2 ** 31;
+
+/** Writes the operation as a record. TypeError or RangeError for what no kernel could take. */
+export function putStructure(
+  to: RecordWriter,
+  operation: StructureOperation,
+  index: number,
+  binding: Binding,
+): void {
+  const { op, table } = operation;
+  const family = toFamilyNumber(operation.family, binding);
+  requireName(table, 'table');
+  const begin = (message: number, flags: number): void => {
+    to.begin({ operation: index, message, flags, family });
+    to.text(1, table); // NFTA_*_TABLE: 1 in each kind of message
+  };
+  switch (op) {
+    case 'addTable':
+      begin(NFT_MSG_NEWTABLE, 0);
+      to.u32(2, 0); // flags: not dormant
+      break;
+    case 'deleteTable':
+      begin(NFT_MSG_DELTABLE, 0);
+      break;
+    case 'addChain':
+      begin(NFT_MSG_NEWCHAIN, NLM_F_CREATE);
+      putChain(to, operation, binding);
+      break;
+    case 'flushChain':
+      begin(NFT_MSG_DELRULE, operation.counts ? NLM_F_ECHO : 0);
+      putName(to, 2, operation.chain, 'chain');
+      break;
+    case 'deleteChain':
+      begin(NFT_MSG_DELCHAIN, 0);
+      putName(to, 3, operation.chain, 'chain');
+      break;
+    case 'renameChain':
+      begin(NFT_MSG_NEWCHAIN, 0);
+      putName(to, 3, operation.to, 'to');
+      requireInteger(operation.handle, 'handle', 1, Number.MAX_SAFE_INTEGER);
+      to.u64(2, operation.handle);
+      break;
+    case 'addRule':
+      begin(NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND);
+      putRule(to, operation, binding);
+      break;
+    case 'addSet':
+    case 'addMap':
+      begin(NFT_MSG_NEWSET, NLM_F_CREATE);
+      putSet(to, operation, operation.id ?? OWN_IDS + index, binding);
+      break;
+    case 'deleteSet':
+      begin(NFT_MSG_DELSET, 0);
+      putName(to, 2, operation.set, 'set');
+      break;
+    default:
+      throw new TypeError(`unknown op ${String(op)}`);
+  }
+  to.end();
+}
+
+function putName(to: RecordWriter, type: number, name: string, what: string): void {
+  requireName(name, what);
+  to.text(type, name);
+}
+
+function putChain(to: RecordWriter, { chain, base, family }: AddChain, binding: Binding): void {
+  putName(to, 3, chain, 'chain');
+  if (base === undefined) return;
+  const { type, hook, priority, policy } = base;
+  requireInteger(priority, 'priority', -(2 ** 31), 2 ** 31 - 1);
+  if (policy !== 'accept' && policy !== 'drop') {
+    throw new TypeError(`policy must be accept or drop, not ${String(policy)}`);
+  }
+  putName(to, 7, type, 'type');
+  to.u32(5, binding.verdicts[policy]);
+  const nest = to.beginNest(4);
+  to.u32(1, hookNumber(family, hook));
+  to.u32(2, priority);
+  to.endNest(nest);
+}
+
+function putRule(to: RecordWriter, { chain, expressions, comment }: AddRule, binding: Binding): void {
+  putName(to, 2, chain, 'chain');
+  const nest = to.beginNest(4);
+  for (const expression of expressions) putExpression(to, expression, binding.verdicts);
+  to.endNest(nest);
+  // NFTNL_UDATA_RULE_COMMENT
+  if (comment === undefined) return;
+  const userdata = to.beginUserdata(7);
+  putComment(to, 0, comment);
+  to.endUserdata(userdata);
+}
+
+const NFT_DATA_VERDICT = 0xffffff00;
+
+function putSet(to: RecordWriter, set: AddSet | AddMap, id: number, { setFlags }: Binding): void {
+  const { key, interval = false, anonymous = false } = set;
+  const isMap = set.op === 'addMap';
+  const concatenated = key.fields !== undefined && key.fields.length > 1;
+  requireInteger(id, 'id', 1, 2 ** 32 - 1);
+  requireInteger(key.type, 'type of the key', 0, 2 ** 32 - 1);
+  requireInteger(key.length, 'length of the key', 1, 64);
+  putName(to, 2, set.set, 'set');
+  to.u32(
+    3,
+    (anonymous ? setFlags.anonymous | setFlags.constant : 0) |
+      (interval ? setFlags.interval : 0) |
+      (isMap ? setFlags.map : 0) |
+      (interval && concatenated ? setFlags.concat : 0),
+  );
+  to.u32(4, key.type);
+  to.u32(5, key.length);
+  if (isMap) {
+    to.u32(6, NFT_DATA_VERDICT);
+    to.u32(7, 0);
+  }
+  to.u32(10, id);
+  putDescription(to, set, interval && concatenated);
+  putSetUserdata(to, set, isMap, concatenated);
+}
+
+/** NFTA_SET_DESC: the size, and the fields of a concatenation of ranges. */
+function putDescription(to: RecordWriter, { size, key }: SetDefinition, withFields: boolean): void {
+  if (size === undefined && !withFields) return;
+  const nest = to.beginNest(9);
+  if (size !== undefined) to.u32(1, size);
+  if (withFields) {
+    const fields = to.beginNest(2);
+    for (const length of key.fields ?? []) {
+      const field = to.beginNest(1);
+      to.u32(1, length);
+      to.endNest(field);
+    }
+    to.endNest(fields);
+  }
+  to.endNest(nest);
+}
+
+// In the machine's byte order, like all of these.
+const CONCATENATION = Uint8Array.of(0, 4, ...new Uint8Array(Uint32Array.of(13).buffer), 1, 0); // NFTNL_UDATA_SET_TYPEOF_EXPR: EXPR_CONCAT; _DATA: none
+const BYTE_ORDER = { machine: 1, network: 2 } as const; // enum byteorder of nft's datatype.h
+
+/** What nft keeps for itself: enum nftnl_udata_set_types of libnftnl/udata.h, in the order of libnftables 1.0.6 (src/mnl.c). */
+function putSetUserdata(to: RecordWriter, set: SetDefinition, isMap: boolean, concatenated: boolean): void {
+  const { key, interval, anonymous, comment } = set;
+  const byteOrder = key.byteOrder === undefined ? (concatenated ? null : 'network') : key.byteOrder;
+  const typeOf = key.typeOf ?? (concatenated ? CONCATENATION : undefined);
+  const userdata = to.beginUserdata(13);
+  to.userdata32(0, byteOrder === null ? 0 : BYTE_ORDER[byteOrder]);
+  if (isMap) to.userdata32(1, 0);
+  if (interval && anonymous) to.userdata32(2, 1); // ranges that touch were merged
+  if (typeOf) to.userdata(3, typeOf);
+  if (isMap) to.userdata32(6, 0);
+  if (comment !== undefined) putComment(to, 7, comment);
+  to.endUserdata(userdata);
+}
+
+function putComment(to: RecordWriter, type: number, comment: string): void {
+  if (typeof comment !== 'string') throw new TypeError(`comment must be a string, not ${typeof comment}`);
+  if (comment.includes('\0')) throw new RangeError('a comment must have no NUL');
+  to.userdataText(type, comment);
+}
