@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { type Address, formatAddress, parseAddress, parseCidr, WIDTH } from './address.ts';
 import {
   addAddresses,
+  changeAddresses,
   coversFamily,
   diffSingles,
   formatMembers,
@@ -48,6 +49,21 @@ describe('memberset', () => {
         assert.deepEqual(formatMembers(before), copy, 'what it was added to stays');
       }),
     );
+  });
+
+  it('gives addresses away and takes others in as if it had been made so', () => {
+    const list = fc.uniqueArray(NEAR.map(formatAddress), { maxLength: 12 });
+    const blocks = fc.array(fc.record({ cidr: BLOCK, except: fc.constant([]) }), { maxLength: 2 });
+    fc.assert(
+      fc.property(blocks, list, list, list, (given, kept, removed, added) => {
+        const free = removed.filter((one) => !kept.includes(one) && !added.includes(one));
+        const others = free.filter((one) => !hasMember(toMemberSet(given, []), address(one)));
+        const changed = changeAddresses(toMemberSet(given, [...kept, ...others]), others, added);
+        assert.deepEqual(changed, toMemberSet(given, [...kept, ...added]));
+      }),
+    );
+    const before = toMemberSet([], ['10.0.0.1', '2001:db8::1']);
+    assert.equal(changeAddresses(before, ['10.0.0.2'], ['10.0.0.1']).v4, before.v4);
   });
 
   it('is the same object in a family that takes in nothing', () => {
@@ -132,7 +148,12 @@ describe('memberset', () => {
   });
 
   it('diffSingles tells what to add and what to remove', () => {
-    const lists = fc.array(fc.integer({ min: 0, max: 40 }), { maxLength: 20 });
+    const keys = fc.array(fc.integer({ min: 0, max: 40 }), { maxLength: 20 });
+    const run = fc.tuple(fc.integer({ min: 0, max: 300 }), fc.integer({ min: 0, max: 60 }));
+    const runs = fc
+      .array(run, { maxLength: 4 })
+      .map((list) => list.flatMap(([first, count]) => Array.from({ length: count }, (_, i) => first + i)));
+    const lists = fc.oneof(keys, runs);
     fc.assert(
       fc.property(lists, lists, fc.constantFrom<4 | 6>(4, 6), (before, after, family) => {
         const text = (n: number) =>

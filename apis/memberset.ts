@@ -12,6 +12,10 @@ import {
   WIDTH,
 } from './address.ts';
 import { type Interval, subtract, toCidrs, toInterval, union } from './interval.ts';
+import { mergeIPv4 } from './ipv4blocks.ts';
+import { changedKeys, compareAt, concat } from './packedkeys.ts';
+
+export { diffSingles } from './packedkeys.ts';
 
 /**
  * The members of an AddressSet in one family. No address is in both parts.
@@ -40,7 +44,21 @@ export interface Block {
  * Static blocks are merged to the fewest prefixes; the other addresses stay single, so that a later change of
  * theirs is one element's and never touches a prefix. An address that a prefix covers is left out.
  */
-export function toMemberSet(blocks: readonly Block[], addresses: Iterable<string>): MemberSet {
+export function toMemberSet(blocks: Iterable<Block>, addresses: Iterable<string>): MemberSet {
+  const blocks6: Block[] = [];
+  const merged4 = mergeIPv4(asideIPv6(blocks, blocks6));
+  const merged6 = mergeBlocks(6, blocks6);
+  const { v4, v6 } = toNumbers(addresses);
+  for (const value of merged4.singles) v4.push(value);
+  const prefixes6 = wide(merged6);
+  for (const { value, length } of merged6) if (length === BITS[6]) v6.push(value);
+  return {
+    v4: { family: 4, singles: packIPv4(v4, merged4.prefixes), prefixes: merged4.prefixes },
+    v6: { family: 6, singles: packIPv6(v6, prefixes6), prefixes: prefixes6 },
+  };
+}
+
+function toNumbers(addresses: Iterable<string>): { readonly v4: number[]; readonly v6: bigint[] } {
   const v4: number[] = [];
   const v6: bigint[] = [];
   for (const text of addresses) {
@@ -51,40 +69,63 @@ export function toMemberSet(blocks: readonly Block[], addresses: Iterable<string
       v6.push(address.value);
     }
   }
-  const prefixes4 = mergeBlocks(4, blocks);
-  const prefixes6 = mergeBlocks(6, blocks);
-  for (const { value, length } of prefixes4) if (length === BITS[4]) v4.push(Number(value));
-  for (const { value, length } of prefixes6) if (length === BITS[6]) v6.push(value);
-  return {
-    v4: { family: 4, singles: packIPv4(v4, wide(prefixes4)), prefixes: wide(prefixes4) },
-    v6: { family: 6, singles: packIPv6(v6, wide(prefixes6)), prefixes: wide(prefixes6) },
-  };
+  return { v4, v6 };
+}
+
+const NO_SINGLES = new Uint8Array(0);
+
+/** One object for all: of 100,000 sets most have nothing in one of the families. */
+export const NO_MEMBERS: MemberSet = {
+  v4: { family: 4, singles: NO_SINGLES, prefixes: [] },
+  v6: { family: 6, singles: NO_SINGLES, prefixes: [] },
+};
+
+function* asideIPv6(blocks: Iterable<Block>, aside: Block[]): Iterable<Block> {
+  for (const block of blocks) {
+    if (block.cidr.family === 4) yield block;
+    else aside.push(block);
+  }
 }
 
 /** The members and some addresses more. */
-export function addAddresses({ v4, v6 }: MemberSet, addresses: Iterable<string>): MemberSet {
-  const added = toMemberSet([], addresses);
-  return { v4: withSingles(v4, added.v4), v6: withSingles(v6, added.v6) };
+export function addAddresses(members: MemberSet, addresses: Iterable<string>): MemberSet {
+  return changeAddresses(members, [], addresses);
 }
 
-function withSingles(members: FamilyMembers, { singles: added }: FamilyMembers): FamilyMembers {
-  if (added.length === 0) return members;
+/**
+ * The members less some addresses, then with others. What is taken away must be of nobody else in the set any more: neither another one's nor a static
+ * block's. A family in which nothing changes is the same object; the cost is that of the addresses named, and a copy of the family's singles.
+ */
+export function changeAddresses(
+  { v4, v6 }: MemberSet,
+  removed: Iterable<string>,
+  added: Iterable<string>,
+): MemberSet {
+  const [less, more] = [toNumbers(removed), toNumbers(added)];
+  return {
+    v4: withSingles(v4, packIPv4(less.v4, []), packIPv4(more.v4, [])),
+    v6: withSingles(v6, packIPv6(less.v6, []), packIPv6(more.v6, [])),
+  };
+}
+
+function withSingles(members: FamilyMembers, removed: Uint8Array, added: Uint8Array): FamilyMembers {
+  if (removed.length === 0 && added.length === 0) return members;
   const { family, prefixes } = members;
-  const all = Buffer.concat([members.singles, added]);
-  const values = Array.from({ length: all.length / WIDTH[family] }, (_, i) =>
-    unpackAddress(family, all, i * WIDTH[family]),
-  );
-  const singles =
-    family === 4
-      ? packIPv4(
-          values.map(({ value }) => Number(value)),
-          prefixes,
-        )
-      : packIPv6(
-          values.map(({ value }) => value),
-          prefixes,
-        );
-  return { family, singles, prefixes };
+  const width = WIDTH[family];
+  const singles = changedKeys(members.singles, removed, uncovered(family, added, prefixes), width);
+  return singles === members.singles ? members : { family, singles, prefixes };
+}
+
+/** Packed addresses that no prefix covers. */
+function uncovered(family: Family, packed: Uint8Array, prefixes: readonly Cidr[]): Uint8Array {
+  if (prefixes.length === 0) return packed;
+  const width = WIDTH[family];
+  const rest: Uint8Array[] = [];
+  for (let at = 0; at < packed.length; at += width) {
+    if (!hasPrefix(prefixes, unpackAddress(family, packed, at).value))
+      rest.push(packed.subarray(at, at + width));
+  }
+  return concat(rest);
 }
 
 function wide(prefixes: readonly Cidr[]): Cidr[] {
@@ -102,10 +143,11 @@ function mergeBlocks(family: Family, blocks: readonly Block[]): Cidr[] {
 }
 
 function packIPv4(values: readonly number[], prefixes: readonly Cidr[]): Uint8Array {
-  const sorted = Uint32Array.from(values).sort();
+  if (values.length === 0) return NO_SINGLES;
+  const sorted = new Uint32Array(values).sort();
   const bounds = prefixes.map((prefix) => [Number(prefix.value), Number(lastAddress(prefix))] as const);
-  const packed = new DataView(new ArrayBuffer(sorted.length * 4));
-  let count = 0;
+  const packed = new Uint8Array(sorted.length * 4);
+  let length = 0;
   let previous = -1;
   let at = 0;
   for (const value of sorted) {
@@ -113,12 +155,16 @@ function packIPv4(values: readonly number[], prefixes: readonly Cidr[]): Uint8Ar
     previous = value;
     while ((bounds[at]?.[1] ?? value) < value) at++;
     if ((bounds[at]?.[0] ?? Number.POSITIVE_INFINITY) <= value) continue;
-    packed.setUint32(4 * count++, value);
+    packed[length++] = value >>> 24;
+    packed[length++] = value >>> 16;
+    packed[length++] = value >>> 8;
+    packed[length++] = value;
   }
-  return new Uint8Array(packed.buffer.slice(0, 4 * count));
+  return length === packed.length ? packed : packed.slice(0, length);
 }
 
 function packIPv6(values: bigint[], prefixes: readonly Cidr[]): Uint8Array {
+  if (values.length === 0) return NO_SINGLES;
   values.sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
   const packed = new DataView(new ArrayBuffer(values.length * 16));
   let count = 0;
@@ -165,6 +211,12 @@ export function hasMember(set: MemberSet, address: Address): boolean {
   return hasPrefix(prefixes, address.value) || hasSingle(singles, packAddress(address));
 }
 
+/** The same of an address as text; false where it is none. */
+export function hasAddress(set: MemberSet, text: string): boolean {
+  const address = parseAddress(text);
+  return address !== null && hasMember(set, address);
+}
+
 function hasPrefix(prefixes: readonly Cidr[], value: bigint): boolean {
   let low = 0;
   let high = prefixes.length;
@@ -190,69 +242,6 @@ function hasSingle(singles: Uint8Array, key: Uint8Array): boolean {
     else high = middle;
   }
   return false;
-}
-
-function compareAt(a: Uint8Array, atA: number, b: Uint8Array, atB: number, width: number): number {
-  for (let i = 0; i < width; i++) {
-    const difference = (a[atA + i] ?? 0) - (b[atB + i] ?? 0);
-    if (difference !== 0) return difference;
-  }
-  return 0;
-}
-
-/**
- * Packed keys of `width` bytes in `desired` but not in `current`, and the other way round; both sorted. What is equal at both ends is compared as
- * memory, the rest merged: one change among 100,000 keys costs microseconds.
- */
-export function diffSingles(
-  width: number,
-  current: Uint8Array,
-  desired: Uint8Array,
-): { readonly added: Uint8Array; readonly removed: Uint8Array } {
-  const start = commonKeys(current, desired, width, 'start');
-  const rest = { current: current.subarray(start), desired: desired.subarray(start) };
-  const end = commonKeys(rest.current, rest.desired, width, 'end');
-  return mergeKeys(
-    rest.current.subarray(0, rest.current.length - end),
-    rest.desired.subarray(0, rest.desired.length - end),
-    width,
-  );
-}
-
-/** Bytes of whole keys that both have in common at one end: a binary search over memory comparisons. */
-function commonKeys(a: Uint8Array, b: Uint8Array, width: number, at: 'start' | 'end'): number {
-  const slice = (keys: Uint8Array, from: number, to: number): Uint8Array =>
-    at === 'start' ? keys.subarray(from, to) : keys.subarray(keys.length - to, keys.length - from);
-  let low = 0;
-  let high = Math.min(a.length, b.length) / width;
-  while (low < high) {
-    const middle = (low + high + 1) >>> 1;
-    const equal =
-      Buffer.compare(slice(a, low * width, middle * width), slice(b, low * width, middle * width)) === 0;
-    if (equal) low = middle;
-    else high = middle - 1;
-  }
-  return low * width;
-}
-
-function mergeKeys(
-  current: Uint8Array,
-  desired: Uint8Array,
-  width: number,
-): { readonly added: Uint8Array; readonly removed: Uint8Array } {
-  const added: Uint8Array[] = [];
-  const removed: Uint8Array[] = [];
-  let c = 0;
-  let d = 0;
-  while (c < current.length || d < desired.length) {
-    const order =
-      c >= current.length ? 1 : d >= desired.length ? -1 : compareAt(current, c, desired, d, width);
-    if (order < 0) removed.push(current.subarray(c, c + width));
-    if (order > 0) added.push(desired.subarray(d, d + width));
-    if (order <= 0) c += width;
-    if (order >= 0) d += width;
-  }
-  return { added: Buffer.concat(added), removed: Buffer.concat(removed) };
 }
 
 /** CIDRs and addresses as text: IPv4 first, each family sorted by address. */

@@ -8,19 +8,22 @@ export interface NameTable {
 }
 
 /**
- * Adds to the AddressSets what their fqdn peers stand for. An AddressSet whose addresses are what they were the last time is the same object again, so
- * that later stages need not look at it. Cost: the sets with names, and the addresses of those that changed.
+ * Adds to the AddressSets what their fqdn peers stand for. An AddressSet whose addresses are what they were the last time is the same object again, and so is
+ * the map of them where all are, so that later stages need not look at it. Cost: the sets with names, and the addresses of those that changed.
  */
 export function nameResolver(): (state: NodeState, table: NameTable) => NodeState {
   const known = new Map<string, { base: AddressSet; addresses: string; resolved: AddressSet }>();
+  let last: { base: NodeState['addressSets']; sets: NodeState['addressSets'] } | null = null;
   return (state, table) => {
     const resolved = new Map<string, AddressSet>();
+    let changed = last?.base !== state.addressSets;
     for (const [id, base] of state.addressSets) {
       if (base.names.length === 0) continue;
       const addresses = base.names.flatMap((name) => table.addresses(name));
       const text = addresses.join();
       let entry = known.get(id);
       if (entry?.base !== base || entry.addresses !== text) {
+        changed = true;
         entry = {
           base,
           addresses: text,
@@ -32,8 +35,11 @@ export function nameResolver(): (state: NodeState, table: NameTable) => NodeStat
     }
     for (const id of known.keys()) if (!resolved.has(id)) known.delete(id);
     if (resolved.size === 0) return state;
-    const addressSets = new Map([...state.addressSets].map(([id, set]) => [id, resolved.get(id) ?? set]));
-    return { ...state, addressSets };
+    if (changed || last === null) {
+      const sets = new Map([...state.addressSets].map(([id, set]) => [id, resolved.get(id) ?? set]));
+      last = { base: state.addressSets, sets };
+    }
+    return { ...state, addressSets: last.sets };
   };
 }
 

@@ -199,6 +199,17 @@ export interface ClusterObjects {
   readonly policies: readonly ClusterNetworkPolicy[];
 }
 
+export const NO_OBJECTS: ClusterObjects = {
+  nodes: [],
+  namespaces: [],
+  pods: [],
+  services: [],
+  endpointSlices: [],
+  groups: [],
+  tiers: [],
+  policies: [],
+};
+
 export type ClusterObject =
   | Node
   | Namespace

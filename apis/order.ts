@@ -25,16 +25,18 @@ function compareCodePoints(a: string, b: string): number {
 }
 
 /** Evaluation order of rules: ingress first, then by their policies' places, then by index. */
-export function inEvaluationOrder(rules: readonly CompiledRule[]): CompiledRule[] {
-  const placed = rules.map((rule) => ({
-    rule,
-    place: { ...rule, ...rule.source, name: rule.source.policy },
-  }));
-  placed.sort(
-    ({ place: a }, { place: b }) =>
-      Number(a.direction === 'egress') - Number(b.direction === 'egress') ||
-      comparePlace(a, b) ||
-      a.ruleIndex - b.ruleIndex,
+export function compareRules(a: CompiledRule, b: CompiledRule): number {
+  return (
+    Number(a.source.direction === 'egress') - Number(b.source.direction === 'egress') ||
+    comparePlace(placeOf(a), placeOf(b)) ||
+    a.source.ruleIndex - b.source.ruleIndex
   );
-  return placed.map(({ rule }) => rule);
+}
+
+function placeOf({ tierPriority, priority, source }: CompiledRule): Place {
+  return { tierPriority, priority, name: source.policy, apiGroup: source.apiGroup };
+}
+
+export function inEvaluationOrder(rules: readonly CompiledRule[]): CompiledRule[] {
+  return [...rules].sort(compareRules);
 }

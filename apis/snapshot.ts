@@ -4,26 +4,55 @@ import type { Message } from './wire.ts';
 
 /** Stage 3: a node's view as messages, each AddressSet and ServiceSet before the rules that name it. */
 export function* snapshot(state: NodeState): Iterable<Message> {
-  yield { type: 'node', node: state.node, addresses: state.nodeAddresses, allNodes: state.allNodes };
-  for (const { id, description, dynamic, names, members } of state.addressSets.values()) {
-    yield {
-      type: 'addressSet',
-      id,
-      description,
-      dynamic,
-      ...(names.length === 0 ? {} : { names }),
-      members: formatMembers(members),
+  for (const { toMessage } of parts(state)) yield toMessage();
+}
+
+/**
+ * The messages of one state after another as lines. What is the same JavaScript object as before has its line already: an edit among 10,000 rules makes
+ * ten of them.
+ */
+export function snapshotText(): (state: NodeState) => string {
+  const known = new WeakMap<object, string>();
+  return (state) => {
+    const lines: string[] = [];
+    for (const { of, toMessage } of parts(state)) {
+      let line = of === null ? undefined : known.get(of);
+      if (line === undefined) {
+        line = `${JSON.stringify(toMessage())}\n`;
+        if (of !== null) known.set(of, line);
+      }
+      lines.push(line);
+    }
+    return lines.join('');
+  };
+}
+
+/** A message that is made when it is asked for, and the object that it says all of; null where it says something of the whole state. */
+interface Part {
+  readonly of: object | null;
+  readonly toMessage: () => Message;
+}
+
+function* parts(state: NodeState): Iterable<Part> {
+  const { node, nodeAddresses: addresses, allNodes, addressSets, serviceSets, rules } = state;
+  yield { of: null, toMessage: () => ({ type: 'node', node, addresses, allNodes }) };
+  for (const set of addressSets.values()) {
+    const { id, description, dynamic, names, members } = set;
+    const named = names.length === 0 ? {} : { names };
+    const toMessage = (): Message => {
+      return { type: 'addressSet', id, description, dynamic, ...named, members: formatMembers(members) };
     };
+    yield { of: set, toMessage };
   }
-  for (const { id, description, members } of state.serviceSets.values()) {
-    yield { type: 'serviceSet', id, description, members };
+  for (const set of serviceSets.values()) {
+    const { id, description, members } = set;
+    yield { of: set, toMessage: () => ({ type: 'serviceSet', id, description, members }) };
   }
-  for (const rule of state.rules) yield { type: 'rule', rule };
-  const { size } = state.serviceSets;
+  for (const rule of rules) yield { of: rule, toMessage: () => ({ type: 'rule', rule }) };
+  const counts = { rules: rules.length, addressSets: addressSets.size };
+  const { size } = serviceSets;
   yield {
-    type: 'bookmark',
-    rules: state.rules.length,
-    addressSets: state.addressSets.size,
-    ...(size === 0 ? {} : { serviceSets: size }),
+    of: null,
+    toMessage: () => ({ type: 'bookmark', ...counts, ...(size === 0 ? {} : { serviceSets: size }) }),
   };
 }

@@ -6,7 +6,10 @@ const any = 'x-kubernetes-preserve-unknown-fields';
 export const NAMESPACED_NAME_SCHEMA: JsonSchema = {
   type: 'object',
   required: ['name', 'namespace'],
-  properties: { name: { type: 'string' }, namespace: { type: 'string' } },
+  properties: {
+    name: { type: 'string', description: 'Its name.' },
+    namespace: { type: 'string', description: 'The namespace it is in.' },
+  },
 };
 
 export const IP_BLOCK_SCHEMA: JsonSchema = {
@@ -63,6 +66,10 @@ export const SERVICE_REFERENCE_SCHEMA: JsonSchema = {
   description: 'The cluster IPs and endpoints of a Service.',
   properties: {
     ...NAMESPACED_NAME_SCHEMA.properties,
-    scope: { type: 'string', enum: ['Cluster', 'ClusterSet'] },
+    scope: {
+      type: 'string',
+      description: 'Cluster; ClusterSet is not supported for Nodes.',
+      enum: ['Cluster', 'ClusterSet'],
+    },
   },
 };

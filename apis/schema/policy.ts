@@ -18,13 +18,15 @@ const appliedTo: JsonSchema = {
 function ruleSchema(peers: Readonly<Record<string, JsonSchema>>): JsonSchema {
   return {
     type: 'object',
+    description: 'What happens to connections with these peers, ports and protocols.',
     required: ['action'],
     properties: {
       name: {
         type: 'string',
         description: 'Unique in the policy; generated when absent.',
         maxLength: 253,
-        pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$',
+        // In the words of both JavaScript and RE2, which the API server reads it with.
+        pattern: '^[^\\p{Cc}\\p{Zl}\\p{Zp}]*$',
       },
       action: {
         type: 'string',
@@ -55,6 +57,7 @@ const peers = (description: string): JsonSchema => ({ type: 'array', description
 
 const spec: JsonSchema = {
   type: 'object',
+  description: 'The rules, and the Nodes that they are for.',
   required: ['priority'],
   properties: {
     tier: { type: 'string', description: 'Name of a Tier.', default: 'application' },

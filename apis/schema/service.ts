@@ -17,7 +17,12 @@ export const PORT_SCHEMA: JsonSchema = {
   type: 'object',
   description: 'A protocol with a range of ports; without port, every port.',
   properties: {
-    protocol: { type: 'string', enum: ['TCP', 'UDP', 'SCTP'], default: 'TCP' },
+    protocol: {
+      type: 'string',
+      description: 'TCP where nothing is said.',
+      enum: ['TCP', 'UDP', 'SCTP'],
+      default: 'TCP',
+    },
     port: port('Destination port, 1 to 65535. Names of ports mean nothing on a Node.'),
     endPort: port('Last destination port of a range that starts with port.'),
     sourcePort: port('Source port.'),

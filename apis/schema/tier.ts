@@ -5,6 +5,7 @@ export const TIER_SCHEMA: JsonSchema = kindSchema(
   'A place in the order of evaluation, for the policies that name it.',
   {
     type: 'object',
+    description: 'Its place.',
     required: ['priority'],
     properties: {
       priority: {
@@ -13,7 +14,7 @@ export const TIER_SCHEMA: JsonSchema = kindSchema(
         minimum: 1,
         maximum: 253,
       },
-      description: { type: 'string' },
+      description: { type: 'string', description: 'What it is for, in words.' },
     },
   },
 );

@@ -15,11 +15,10 @@ const one: NetworkPolicyPeer = { nodeSelector: { matchLabels: { name: 'one' } } 
 const block = (cidr: string, ...except: string[]): NetworkPolicyPeer => ({ ipBlock: { cidr, except } });
 const idOf = (...peers: NetworkPolicyPeer[]) => canonicalPeers(peers).id;
 const setOf = (peers: NetworkPolicyPeer[], ...nodes: Node[]) =>
-  resolve(
-    canonicalPeers(peers),
-    objectIndex({ nodes, namespaces: [], pods: [] }),
-    serviceIndex({ services: [], endpointSlices: [] }),
-  );
+  resolve(canonicalPeers(peers), {
+    index: objectIndex({ nodes, namespaces: [], pods: [] }),
+    services: serviceIndex({ services: [], endpointSlices: [] }),
+  });
 
 describe('addressset', () => {
   it('has one id for peers that say the same', () => {

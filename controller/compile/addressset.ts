@@ -1,10 +1,17 @@
 import { type Cidr, parseCidr } from '../../apis/address.ts';
 import type { AddressSet } from '../../apis/compiled.ts';
 import { shortHash } from '../../apis/hash.ts';
-import { type Block, formatMembers, toMemberSet } from '../../apis/memberset.ts';
-import type { NamespacedName, Pod } from '../../apis/objects.ts';
-import type { ObjectIndex } from '../index/objectindex.ts';
-import { formatSelector } from '../index/selector.ts';
+import {
+  addAddresses,
+  type Block,
+  formatMembers,
+  type MemberSet,
+  NO_MEMBERS,
+  toMemberSet,
+} from '../../apis/memberset.ts';
+import type { NamespacedName } from '../../apis/objects.ts';
+import type { Holder, ObjectIndex } from '../index/objectindex.ts';
+import { allHold, canonicalRequirements, formatRequirements, type Requirements } from '../index/selector.ts';
 import { formatName, type ServiceIndex } from '../index/serviceindex.ts';
 import type { AddressPeer } from './peers.ts';
 
@@ -16,30 +23,36 @@ export interface CanonicalPeers {
   readonly description: string;
   /** The fqdn peers, sorted. */
   readonly names: readonly string[];
-  readonly blocks: readonly Block[];
-  /** How to find each selector's addresses. */
+  /** The static blocks, merged. */
+  readonly fixed: MemberSet;
   readonly selectors: readonly Selector[];
 }
 
-interface Selector {
-  readonly words: string;
-  /** Whether it looks at Services besides Nodes, Namespaces and Pods. */
-  readonly ofService: boolean;
-  readonly select: (
-    index: ObjectIndex,
-    services: ServiceIndex,
-  ) => readonly { readonly addresses: readonly string[] }[];
+/** One after the other: a million of them need not be there at once. */
+function* blocksOf(peers: readonly AddressPeer[]): Iterable<Block> {
+  for (const { ipBlock } of peers) {
+    if (ipBlock !== undefined)
+      yield { cidr: toCidr(ipBlock.cidr), except: (ipBlock.except ?? []).map(toCidr) };
+  }
 }
+
+/** What a peer without addresses of its own looks at. `words` are equal for equal ones. */
+export type Selector = { readonly words: string } & (
+  | { readonly of: 'nodes'; readonly requirements: Requirements }
+  /** `namespace`: those of the Namespace that the pod is in. */
+  | { readonly of: 'pods'; readonly requirements: Requirements; readonly namespace: Requirements }
+  | { readonly of: 'account'; readonly account: NamespacedName }
+  /** The pods of a Service. */
+  | { readonly of: 'service'; readonly service: NamespacedName }
+);
 
 /** No peers at all (a ClusterGroup that holds nothing) are a set without members. */
 export function canonicalPeers(peers: readonly AddressPeer[]): CanonicalPeers {
-  const blocks: Block[] = [];
   const byName = new Map<string, string>();
   const bySelector = new Map<string, Selector>();
   for (const { ipBlock, fqdn, ...selector } of peers) {
-    if (ipBlock !== undefined) {
-      blocks.push({ cidr: toCidr(ipBlock.cidr), except: (ipBlock.except ?? []).map(toCidr) });
-    } else if (fqdn !== undefined) {
+    if (ipBlock !== undefined) continue;
+    if (fqdn !== undefined) {
       byName.set(`name ${fqdn}`, fqdn);
     } else {
       const found = toSelector(selector);
@@ -47,79 +60,104 @@ export function canonicalPeers(peers: readonly AddressPeer[]): CanonicalPeers {
     }
   }
   const words = [...bySelector.keys(), ...byName.keys()].sort();
-  const fixed = blocks.length === 0 ? [] : formatMembers(toMemberSet(blocks, []));
+  const hasBlocks = peers.some(({ ipBlock }) => ipBlock !== undefined);
+  const fixed = hasBlocks ? toMemberSet(blocksOf(peers), []) : NO_MEMBERS;
+  const fixedWords = formatMembers(fixed);
   return {
-    id: shortHash(12, words, fixed),
-    description: [...words, ...fixed].join('; ') || 'no address',
+    id: shortHash(12, words, fixedWords),
+    description: words.concat(fixedWords).join('; ') || 'no address',
     names: [...byName.values()].sort(),
-    blocks,
+    fixed,
     selectors: words.flatMap((word) => bySelector.get(word) ?? []),
   };
 }
 
 function toSelector(peer: Omit<AddressPeer, 'ipBlock' | 'fqdn'>): Selector {
-  const { nodeSelector, podSelector, namespaceSelector, serviceAccount, serviceReference } = peer;
+  const { nodeSelector, serviceAccount, serviceReference, podSelector, namespaceSelector } = peer;
   if (nodeSelector !== undefined) {
-    return {
-      words: `nodes ${formatSelector(nodeSelector)}`,
-      ofService: false,
-      select: (index) => index.selectNodes(nodeSelector),
-    };
+    const requirements = canonicalRequirements(nodeSelector);
+    return { words: `nodes ${formatRequirements(requirements)}`, of: 'nodes', requirements };
   }
   if (serviceAccount !== undefined) {
-    const { namespace, name } = serviceAccount;
-    return {
-      words: `serviceAccount ${namespace}/${name}`,
-      ofService: false,
-      select: (index) => index.serviceAccountPods(namespace, name),
-    };
+    return { words: `serviceAccount ${formatName(serviceAccount)}`, of: 'account', account: serviceAccount };
   }
   if (serviceReference !== undefined) {
-    return {
-      words: `pods of service ${formatName(serviceReference)}`,
-      ofService: true,
-      select: (index, services) => servicePods(serviceReference, index, services),
-    };
+    const words = `pods of service ${formatName(serviceReference)}`;
+    return { words, of: 'service', service: serviceReference };
   }
-  const pods = `pods ${formatSelector(podSelector ?? {})}`;
-  const inNamespaces = namespaceSelector && ` in namespaces ${formatSelector(namespaceSelector)}`;
-  return {
-    words: `${pods}${inNamespaces ?? ''}`,
-    ofService: false,
-    select: (index) => index.selectPods(peer),
-  };
+  const requirements = canonicalRequirements(podSelector ?? {});
+  const namespace = canonicalRequirements(namespaceSelector ?? {});
+  const inNamespaces = namespaceSelector && ` in namespaces ${formatRequirements(namespace)}`;
+  const words = `pods ${formatRequirements(requirements)}${inNamespaces ?? ''}`;
+  return { words, of: 'pods', requirements, namespace };
 }
 
-/** A Service without a selector, or with an empty one, selects no pods: its endpoints are somebody else's to say. */
-function servicePods(name: NamespacedName, index: ObjectIndex, services: ServiceIndex): readonly Pod[] {
-  const labels = services.service(name)?.selector ?? {};
-  return Object.keys(labels).length === 0 ? [] : index.labelledPods(name.namespace, labels);
+/** Nodes and Services as they stand. */
+export interface World {
+  readonly index: ObjectIndex;
+  readonly services: ServiceIndex;
+}
+
+function select(selector: Selector, { index, services }: World): Iterable<Holder> {
+  switch (selector.of) {
+    case 'nodes':
+      return index.selectNodes(selector.requirements);
+    case 'pods':
+      return index.selectPods(selector.requirements, selector.namespace);
+    case 'account':
+      return index.serviceAccountPods(selector.account.namespace, selector.account.name);
+    case 'service': {
+      // A Service without a selector, or with an empty one, selects no pods: its endpoints are somebody else's to say.
+      const labels = services.service(selector.service)?.selector ?? {};
+      return Object.keys(labels).length === 0 ? [] : index.labelledPods(selector.service.namespace, labels);
+    }
+  }
+}
+
+/** Whether one of the selectors selects it; what `select` says, asked of one. */
+export function selectsHolder({ selectors }: CanonicalPeers, holder: Holder, world: World): boolean {
+  return selectors.some((selector) => selects(selector, holder, world));
+}
+
+function selects(selector: Selector, holder: Holder, world: World): boolean {
+  if (holder.kind === 'Node') return selector.of === 'nodes' && allHold(selector.requirements, holder.labels);
+  switch (selector.of) {
+    case 'nodes':
+      return false;
+    case 'pods':
+      return (
+        allHold(selector.requirements, holder.labels) &&
+        (selector.namespace.length === 0 ||
+          allHold(selector.namespace, world.index.namespaceLabels(holder.namespace)))
+      );
+    case 'account':
+      return (
+        holder.namespace === selector.account.namespace && holder.serviceAccount === selector.account.name
+      );
+    case 'service': {
+      const labels = world.services.service(selector.service)?.selector ?? {};
+      return (
+        holder.namespace === selector.service.namespace &&
+        Object.keys(labels).length > 0 &&
+        allHold(canonicalRequirements({ matchLabels: labels }), holder.labels)
+      );
+    }
+  }
 }
 
 /** Looks the members up, all but what names resolve to: that is the node's to know. */
-export function resolve(peers: CanonicalPeers, index: ObjectIndex, services: ServiceIndex): AddressSet {
+export function resolve(peers: CanonicalPeers, world: World): AddressSet {
+  const found: string[] = [];
+  for (const selector of peers.selectors) {
+    for (const { addresses } of select(selector, world)) for (const address of addresses) found.push(address);
+  }
   return {
     id: peers.id,
     description: peers.description,
     dynamic: peers.selectors.length > 0 || peers.names.length > 0,
     names: peers.names,
-    members: toMemberSet(peers.blocks, addresses(peers, index, services)),
+    members: addAddresses(peers.fixed, found),
   };
-}
-
-function* addresses(
-  { selectors }: CanonicalPeers,
-  index: ObjectIndex,
-  services: ServiceIndex,
-): Iterable<string> {
-  for (const { select } of selectors) {
-    for (const { addresses: found } of select(index, services)) yield* found;
-  }
-}
-
-/** Whether an AddressSet of these peers may be another when only Services changed. */
-export function followsServices({ selectors }: CanonicalPeers): boolean {
-  return selectors.some(({ ofService }) => ofService);
 }
 
 /** Validation made it a CIDR. */

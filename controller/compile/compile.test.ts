@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
-import type {
-  ClusterNetworkPolicy,
-  ClusterNetworkPolicySpec,
-  ClusterObjects,
-  Node,
-  Rule,
+import {
+  type ClusterNetworkPolicy,
+  type ClusterNetworkPolicySpec,
+  type ClusterObjects,
+  NO_OBJECTS,
+  type Node,
+  type Rule,
 } from '../../apis/objects.ts';
 import { compile } from './compile.ts';
 
@@ -23,13 +24,8 @@ function policy(
 
 function objects(...policies: ClusterNetworkPolicy[]): ClusterObjects {
   return {
+    ...NO_OBJECTS,
     nodes: [node('one'), node('two')],
-    namespaces: [],
-    pods: [],
-    services: [],
-    endpointSlices: [],
-    groups: [],
-    tiers: [],
     policies,
   };
 }

@@ -1,13 +1,16 @@
-import type { AddressSet, Compiled, CompiledPolicy, ServiceSet } from '../../apis/compiled.ts';
-import { sameMembers } from '../../apis/memberset.ts';
-import type { ClusterNetworkPolicy, ClusterObjects } from '../../apis/objects.ts';
-import { comparePlace } from '../../apis/order.ts';
-import { groupIndex } from '../index/groupindex.ts';
+import type { Compiled, CompiledPolicy } from '../../apis/compiled.ts';
+import { type ClusterNetworkPolicy, type ClusterObjects, NO_OBJECTS, type Node } from '../../apis/objects.ts';
+import { comparePlace, type Place } from '../../apis/order.ts';
+import { type GroupIndex, groupIndex } from '../index/groupindex.ts';
+import { type ListChange, listChange } from '../index/listchange.ts';
 import { type ObjectIndex, objectIndex } from '../index/objectindex.ts';
 import { type ServiceIndex, serviceIndex } from '../index/serviceindex.ts';
-import { type CanonicalPeers, canonicalPeers, followsServices, resolve } from './addressset.ts';
-import { type AppliedNodes, memoizedPeers, type PolicyRules, policyCompiler } from './policyrules.ts';
-import { type CanonicalServices, resolveServices, sameServiceMembers } from './serviceset.ts';
+import { type UseCount, useCount } from '../index/usecount.ts';
+import { type CanonicalPeers, canonicalPeers } from './addressset.ts';
+import { type AddressSets, addressSets } from './addresssets.ts';
+import { memoizedSpellings, type PolicyRules, policyRules, stillHold } from './policyrules.ts';
+import { type CanonicalServices, type ServiceSets, serviceSets } from './serviceset.ts';
+import { nodeSpans, type Spans } from './spans.ts';
 import { tierName, tierPriority } from './tiers.ts';
 
 /**
@@ -19,119 +22,202 @@ export function compile(objects: ClusterObjects): Compiled {
   return compiler()(objects);
 }
 
-/**
- * `compile` for one state of the objects after another. It gives what `compile` gives; what a policy (the same JavaScript object) came to before
- * is taken over, and so is an AddressSet or ServiceSet whose members are what they were.
- */
-export function compiler(): (objects: ClusterObjects) => Compiled {
-  const rulesOf = policyCompiler();
-  const allNodes = canonicalPeers([{ nodeSelector: {} }]);
-  let last: Resolved | null = null;
-  return (objects) => {
-    const groups = groupIndex(objects.groups);
-    const peersOf = memoizedPeers();
-    const placed = objects.policies.map((policy) => {
-      const priorityOfTier = requireTier(objects, policy);
-      const compiled = rulesOf(policy, { tierPriority: priorityOfTier, groups, peersOf });
-      const { name, apiGroup, spec } = policy;
-      return { compiled, name, apiGroup, priority: spec.priority, tierPriority: priorityOfTier };
-    });
-    placed.sort(comparePlace);
-    const wanted: Wanted = { peers: new Map([[allNodes.id, allNodes]]), services: new Map() };
-    for (const { compiled } of placed) {
-      for (const [id, peers] of compiled.peers) wanted.peers.set(id, peers);
-      for (const [id, services] of compiled.services) wanted.services.set(id, services);
-    }
-    const resolved = resolveAll(wanted, objects, last);
-    last = resolved;
-    return {
-      policies: placed.map((one) => withSpans(one, one.compiled, resolved.spans)),
-      addressSets: resolved.sets,
-      serviceSets: resolved.serviceSets,
-      allNodes: allNodes.id,
-      nodeAddresses: new Map(objects.nodes.map((node) => [node.name, node.addresses])),
-    };
+/** `compile` for one state of the objects after another. */
+export interface Compiler {
+  /**
+   * Gives what `compile` gives, and what didn't change is the same JavaScript object: a rule that says what it said, a policy with its rules and nodes, an
+   * AddressSet or ServiceSet with its members, and the maps of them. Objects are taken for unchanged where they are the same JavaScript objects; the cost is
+   * that of those that aren't and of what they belong to, and a walk over the lists of objects that are other arrays.
+   */
+  (objects: ClusterObjects): Compiled;
+  /** Builds what the first change needs, for when there is time; else the first change does. */
+  prepare(): void;
+}
+
+export function compiler(): Compiler {
+  let state: State | null = null;
+  const next = (objects: ClusterObjects): Compiled => {
+    const before = state ?? startState();
+    // What throws leaves a state that nobody can say anything of.
+    state = null;
+    state = advance(before, objects);
+    return state.compiled;
   };
+  return Object.assign(next, { prepare: () => state?.sets.prepare() });
 }
 
-/** What the rules of all policies name. */
-interface Wanted {
-  readonly peers: Map<string, CanonicalPeers>;
-  readonly services: Map<string, CanonicalServices>;
+const ALL_NODES = canonicalPeers([{ nodeSelector: {} }]);
+
+/** A policy where it belongs, and what it came to. */
+interface Placed extends Place {
+  readonly rules: PolicyRules;
+  /** Null until it is given its nodes. */
+  compiled: CompiledPolicy | null;
 }
 
-/** What selectors come to over one state of the nodes, namespaces, pods and Services. */
-interface Resolved {
+/** Of one state of the objects; what is not readonly inside is changed in place by the next. */
+interface State {
   readonly objects: ClusterObjects;
+  readonly groups: GroupIndex;
+  readonly placed: Map<ClusterNetworkPolicy, Placed>;
+  /** In evaluation order. */
+  readonly ordered: readonly Placed[];
+  readonly peers: UseCount<CanonicalPeers>;
+  readonly services: UseCount<CanonicalServices>;
   readonly index: ObjectIndex;
-  readonly services: ServiceIndex;
-  readonly spans: Spans;
-  readonly sets: ReadonlyMap<string, AddressSet>;
-  readonly serviceSets: ReadonlyMap<string, ServiceSet>;
+  readonly serviceIndex: ServiceIndex;
+  readonly sets: AddressSets;
+  readonly serviceSets: ServiceSets;
+  readonly spans: Spans<Placed>;
+  readonly compiled: Compiled;
 }
 
-function resolveAll(wanted: Wanted, objects: ClusterObjects, last: Resolved | null): Resolved {
-  const before = last !== null && sameSelected(last.objects, objects) ? last : null;
-  const servicesBefore = last !== null && sameServices(last.objects, objects) ? last : null;
-  const index = before?.index ?? objectIndex(objects);
-  const services = servicesBefore?.services ?? serviceIndex(objects);
-  const sets = [...wanted.peers].map(([id, peers]): [string, AddressSet] => {
-    const old = last?.sets.get(id);
-    const same = before !== null && (servicesBefore !== null || !followsServices(peers));
-    if (old !== undefined && same) return [id, old];
-    const set = resolve(peers, index, services);
-    return [id, old !== undefined && sameAddresses(old, set) ? old : set];
-  });
-  const serviceSets = [...wanted.services].map(([id, canonical]): [string, ServiceSet] => {
-    const old = last?.serviceSets.get(id);
-    if (old !== undefined && servicesBefore !== null) return [id, old];
-    const set = resolveServices(canonical, services);
-    return [id, old !== undefined && sameServiceMembers(old, set) ? old : set];
-  });
+function startState(): State {
+  const [index, services] = [objectIndex(NO_OBJECTS), serviceIndex(NO_OBJECTS)];
+  const sets = addressSets({ index, services });
+  const peers = useCount<CanonicalPeers>();
+  const wanted = peers.exchange([], [new Map([[ALL_NODES.id, ALL_NODES]])]);
+  const change = index.difference(NO_OBJECTS);
   return {
-    objects,
+    objects: NO_OBJECTS,
+    groups: groupIndex([]),
+    placed: new Map(),
+    ordered: [],
+    peers,
+    services: useCount(),
     index,
-    services,
-    spans: before?.spans ?? nodeSpans(index),
-    sets: new Map(sets),
-    serviceSets: new Map(serviceSets),
+    serviceIndex: services,
+    sets,
+    serviceSets: serviceSets(services),
+    spans: nodeSpans(index),
+    compiled: {
+      policies: [],
+      addressSets: sets.advance({ wanted, change, losses: sets.losses(change), services: new Set() }),
+      serviceSets: new Map(),
+      allNodes: ALL_NODES.id,
+      nodeAddresses: new Map(),
+    },
   };
 }
 
-function sameSelected(a: ClusterObjects, b: ClusterObjects): boolean {
-  return a.nodes === b.nodes && a.namespaces === b.namespaces && a.pods === b.pods;
-}
-
-function sameServices(a: ClusterObjects, b: ClusterObjects): boolean {
-  return a.services === b.services && a.endpointSlices === b.endpointSlices;
-}
-
-function sameAddresses({ members: a }: AddressSet, { members: b }: AddressSet): boolean {
-  return sameMembers(a.v4, b.v4) && sameMembers(a.v6, b.v6);
-}
-
-function withSpans(
-  { name, apiGroup }: Pick<ClusterNetworkPolicy, 'name' | 'apiGroup'>,
-  { rules, appliedTo }: PolicyRules,
-  spans: Spans,
-): CompiledPolicy {
-  return { apiGroup, name, rules, spans: appliedTo.map(spans) };
-}
-
-type Spans = (nodes: AppliedNodes) => ReadonlySet<string>;
-
-/** Names of the nodes that selectors select; equal lists share one set. */
-function nodeSpans(index: ObjectIndex): Spans {
-  const known = new Map<string, ReadonlySet<string>>();
-  return ({ key, selectors }) => {
-    let span = known.get(key);
-    if (span === undefined) {
-      const nodes = selectors.flatMap((selector) => index.selectNodes(selector));
-      span = new Set(nodes.map((node) => node.name));
-      known.set(key, span);
-    }
-    return span;
+function advance(last: State, objects: ClusterObjects): State {
+  const { index, sets, spans } = last;
+  const groups = last.objects.groups === objects.groups ? last.groups : groupIndex(objects.groups);
+  const { gone, come } = placePolicies(last, objects, groups);
+  const change = index.difference(objects);
+  const losses = sets.losses(change);
+  index.advance(objects, change);
+  const services = last.serviceIndex.advance(objects);
+  const wanted = last.peers.exchange(
+    gone.map(({ rules }) => rules.peers),
+    come.map(({ rules }) => rules.peers),
+  );
+  const wantedServices = last.services.exchange(
+    gone.map(({ rules }) => rules.services),
+    come.map(({ rules }) => rules.services),
+  );
+  const stale = spans.advance(change.nodes, { gone, come });
+  for (const one of stale) one.compiled = compiledPolicy(one, spans);
+  const ordered = reordered(last.ordered, gone, come);
+  const same = gone.length === 0 && stale.size === 0;
+  return {
+    ...last,
+    objects,
+    groups,
+    ordered,
+    compiled: {
+      policies: same ? last.compiled.policies : ordered.flatMap(({ compiled }) => compiled ?? []),
+      addressSets: sets.advance({ wanted, change, losses, services }),
+      serviceSets: last.serviceSets.advance(wantedServices, services),
+      allNodes: ALL_NODES.id,
+      nodeAddresses: nodeAddresses(last.compiled.nodeAddresses, objects.nodes, change.nodes),
+    },
   };
+}
+
+/** Brings `placed` up to date. A policy that comes to what it came to stays where it is. */
+function placePolicies(
+  last: State,
+  objects: ClusterObjects,
+  groups: GroupIndex,
+): { gone: readonly Placed[]; come: readonly Placed[] } {
+  const { placed } = last;
+  const { removed, added } = listChange(last.objects.policies, objects.policies);
+  const gone = removed.flatMap((policy) => placed.get(policy) ?? []);
+  for (const policy of removed) placed.delete(policy);
+  const earlier = new Map(gone.map((one) => [`${one.apiGroup}/${one.name}`, one.rules]));
+  const come: Placed[] = [];
+  const spellings = memoizedSpellings();
+  const sameSurroundings = groups === last.groups && last.objects.tiers === objects.tiers;
+  for (const policy of sameSurroundings ? added : objects.policies) {
+    const known = placed.get(policy);
+    const priorityOfTier = requireTier(objects, policy);
+    const surroundings = { tierPriority: priorityOfTier, groups, spellings };
+    if (known !== undefined && stillHold(known.rules, policy, surroundings)) continue;
+    if (known !== undefined) gone.push(known);
+    const { name, apiGroup, spec } = policy;
+    const before = known?.rules ?? earlier.get(`${apiGroup}/${name}`);
+    const rules = policyRules(policy, surroundings, before);
+    const where = { name, apiGroup, priority: spec.priority, tierPriority: priorityOfTier };
+    const one: Placed = { ...where, rules, compiled: null };
+    placed.set(policy, one);
+    come.push(one);
+  }
+  return { gone, come };
+}
+
+/** `before` is in order: only what came is sorted. */
+function reordered(
+  before: readonly Placed[],
+  gone: readonly Placed[],
+  come: readonly Placed[],
+): readonly Placed[] {
+  const left = new Set(gone);
+  const kept = gone.length === 0 ? before : before.filter((one) => !left.has(one));
+  if (come.length === 0) return kept;
+  const parts: (readonly Placed[])[] = [];
+  let at = 0;
+  for (const one of come.toSorted(comparePlace)) {
+    const next = firstAfter(kept, one, at);
+    parts.push(kept.slice(at, next), [one]);
+    at = next;
+  }
+  return [...parts, kept.slice(at)].flat();
+}
+
+/** Where the first policy stands, from `from` on, that comes after this one. */
+function firstAfter(ordered: readonly Placed[], one: Placed, from: number): number {
+  let low = from;
+  let high = ordered.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    const other = ordered[middle];
+    if (other !== undefined && comparePlace(other, one) < 0) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+function compiledPolicy({ apiGroup, name, rules }: Placed, spans: Spans<Placed>): CompiledPolicy {
+  return { apiGroup, name, rules: rules.rules, spans: rules.appliedTo.map((nodes) => spans.of(nodes)) };
+}
+
+/** The same map where every node has the addresses it had. */
+function nodeAddresses(
+  before: Compiled['nodeAddresses'],
+  nodes: readonly Node[],
+  { removed, added }: ListChange<Node>,
+): Compiled['nodeAddresses'] {
+  const isSame = ({ name, addresses }: Node): boolean => {
+    const there = before.get(name);
+    return (
+      there !== undefined &&
+      there.length === addresses.length &&
+      there.every((address, i) => address === addresses[i])
+    );
+  };
+  if (removed.length === added.length && added.every(isSame)) return before;
+  return new Map(nodes.map(({ name, addresses }) => [name, addresses]));
 }
 
 function requireTier({ tiers }: ClusterObjects, { name, apiGroup, spec }: ClusterNetworkPolicy): number {

@@ -9,7 +9,7 @@ import type {
   Rule,
 } from '../../apis/objects.ts';
 import { type GroupIndex, groupFamily } from '../index/groupindex.ts';
-import { formatSelector } from '../index/selector.ts';
+import { canonicalRequirements, formatRequirements, type Requirements } from '../index/selector.ts';
 import { type CanonicalPeers, canonicalPeers } from './addressset.ts';
 import { type AddressPeer, addressPeers, type FamilyOf, interfaceGroups, nodeSelectors } from './peers.ts';
 import { ruleNames } from './rulename.ts';
@@ -33,50 +33,68 @@ export interface PolicyRules {
 export interface AppliedNodes {
   /** Equal for equal selectors. */
   readonly key: string;
-  readonly selectors: readonly LabelSelector[];
+  readonly selectors: readonly Requirements[];
 }
 
 /** What one state of the tiers and groups is to a policy. */
-interface Surroundings {
+export interface Surroundings {
   readonly tierPriority: number;
   readonly groups: GroupIndex;
-  readonly peersOf: PeersOf;
+  readonly spellings: Spellings;
 }
 
-type PeersOf = (peers: readonly AddressPeer[]) => CanonicalPeers;
+/** What lists of peers and appliedTo come to, for one state. */
+export interface Spellings {
+  readonly peersOf: (peers: readonly AddressPeer[]) => CanonicalPeers;
+  readonly appliedOf: (selectors: readonly LabelSelector[]) => AppliedNodes;
+}
 
-/** Many rules spell their peers alike. */
-export function memoizedPeers(): PeersOf {
-  const known = new Map<string, CanonicalPeers>();
-  return (peers) => {
-    const spelling = JSON.stringify(peers);
-    let canonical = known.get(spelling);
-    if (canonical === undefined) {
-      canonical = canonicalPeers(peers);
-      known.set(spelling, canonical);
+/** Many rules spell theirs alike. */
+export function memoizedSpellings(): Spellings {
+  return { peersOf: memoized(canonicalPeers), appliedOf: memoized(appliedNodes) };
+}
+
+function memoized<T, R>(make: (spelled: T) => R): (spelled: T) => R {
+  const known = new Map<string, R>();
+  return (spelled) => {
+    const spelling = JSON.stringify(spelled);
+    let made = known.get(spelling);
+    if (made === undefined) {
+      made = make(spelled);
+      known.set(spelling, made);
     }
-    return canonical;
+    return made;
   };
 }
 
 /**
- * Takes over what a policy (the same JavaScript object) came to before, as long as its tier has the same priority and the groups that it names, and
+ * What a policy (the same JavaScript object) came to before still holds as long as its tier has the same priority and the groups that it names, and
  * their children, are the same objects. Other groups don't matter to it.
  */
-export function policyCompiler(): (policy: ClusterNetworkPolicy, surroundings: Surroundings) => PolicyRules {
-  const known = new WeakMap<ClusterNetworkPolicy, PolicyRules>();
-  return (policy, surroundings) => {
-    const familyOf = families(policy, surroundings.groups);
-    let rules = known.get(policy);
-    const same =
-      rules?.tierPriority === surroundings.tierPriority &&
-      [...rules.groups].every(([name, family]) => sameItems(family, familyOf(name)));
-    if (rules === undefined || !same) {
-      rules = policyRules(policy, surroundings, familyOf);
-      known.set(policy, rules);
-    }
-    return rules;
-  };
+export function stillHold(
+  rules: PolicyRules,
+  policy: ClusterNetworkPolicy,
+  { tierPriority, groups }: Surroundings,
+): boolean {
+  if (rules.tierPriority !== tierPriority) return false;
+  const familyOf = families(policy, groups);
+  return [...rules.groups].every(([name, family]) => sameItems(family, familyOf(name)));
+}
+
+/** `before`: what an earlier version of the policy came to; rules that say the same are taken over from there. */
+export function policyRules(
+  policy: ClusterNetworkPolicy,
+  surroundings: Surroundings,
+  before: PolicyRules | null = null,
+): PolicyRules {
+  const now = compiledRules(policy, surroundings, families(policy, surroundings.groups));
+  if (before === null) return now;
+  const known = new Map(before.rules.map((rule) => [rule.id, rule]));
+  const rules = now.rules.map((rule) => {
+    const old = known.get(rule.id);
+    return old !== undefined && JSON.stringify(old) === JSON.stringify(rule) ? old : rule;
+  });
+  return { ...now, rules: sameItems(rules, before.rules) ? before.rules : rules };
 }
 
 function families({ name: policy, apiGroup }: ClusterNetworkPolicy, groups: GroupIndex): FamilyOf {
@@ -93,9 +111,9 @@ function sameItems<T>(a: readonly T[], b: readonly T[]): boolean {
   return a.length === b.length && a.every((item, i) => item === b[i]);
 }
 
-function policyRules(
+function compiledRules(
   policy: ClusterNetworkPolicy,
-  { tierPriority, peersOf }: Surroundings,
+  { tierPriority, spellings: { peersOf, appliedOf } }: Surroundings,
   familyOf: FamilyOf,
 ): PolicyRules {
   const { spec } = policy;
@@ -106,7 +124,7 @@ function policyRules(
     groups.set(name, family);
     return family;
   };
-  const whole = spec.appliedTo?.length ? appliedNodes(nodeSelectors(spec.appliedTo, recorded)) : null;
+  const whole = spec.appliedTo?.length ? appliedOf(nodeSelectors(spec.appliedTo, recorded)) : null;
   const rules: CompiledRule[] = [];
   const appliedTo: AppliedNodes[] = [];
   const peers = new Map<string, CanonicalPeers>();
@@ -144,10 +162,20 @@ function policyRules(
       services: toServices(rule),
       log: ruleLog(rule, mode),
     });
-    appliedTo.push(whole ?? appliedNodes(nodeSelectors(rule.appliedTo ?? [], recorded)));
+    appliedTo.push(whole ?? appliedOf(nodeSelectors(rule.appliedTo ?? [], recorded)));
   }
-  return { tierPriority, rules, appliedTo, peers, services, groups };
+  return {
+    tierPriority,
+    rules,
+    appliedTo,
+    peers,
+    services: services.size === 0 ? NONE : services,
+    groups: groups.size === 0 ? NONE : groups,
+  };
 }
+
+/** Most policies name neither Services nor groups: one map for all of them. */
+const NONE: ReadonlyMap<string, never> = new Map<string, never>();
 
 /** Ingress first, in the order of the list. */
 function* eachRule({ spec }: ClusterNetworkPolicy): Iterable<[Direction, number, Rule]> {
@@ -161,7 +189,8 @@ function ruleId({ apiGroup, policy, direction, rule }: RuleSource): string {
 }
 
 function appliedNodes(selectors: readonly LabelSelector[]): AppliedNodes {
-  return { key: selectors.map(formatSelector).sort().join(' | '), selectors };
+  const canonical = selectors.map(canonicalRequirements);
+  return { key: canonical.map(formatRequirements).sort().join(' | '), selectors: canonical };
 }
 
 /** An Audit rule is there to be read about. */

@@ -2,7 +2,10 @@ import { type Address, formatAddress, parseAddress } from '../../apis/address.ts
 import type { ServiceMember, ServiceSet } from '../../apis/compiled.ts';
 import { shortHash } from '../../apis/hash.ts';
 import type { NamespacedName, ServicePort } from '../../apis/objects.ts';
+import { changedMap } from '../index/changedmap.ts';
+import { keyIndex } from '../index/keyindex.ts';
 import { formatName, type ServiceIndex } from '../index/serviceindex.ts';
+import type { UseChange } from '../index/usecount.ts';
 import { PORT_PROTOCOLS } from './services.ts';
 
 /** A rule's `toServices`, sorted and without duplicates. */
@@ -24,7 +27,7 @@ export function canonicalServices(listed: readonly NamespacedName[]): CanonicalS
 }
 
 /** Looks the members up: cluster IPs with the Service's ports, and the addresses of each EndpointSlice with its own ports. An unknown Service has none. */
-export function resolveServices(canonical: CanonicalServices, index: ServiceIndex): ServiceSet {
+function resolveServices(canonical: CanonicalServices, index: ServiceIndex): ServiceSet {
   const members = new Map<string, Placed>();
   for (const name of canonical.services) {
     const service = index.service(name);
@@ -65,7 +68,38 @@ function comparePlaced({ address: a, member: m }: Placed, { address: b, member: 
   return m.port - n.port;
 }
 
-export function sameServiceMembers(a: ServiceSet, b: ServiceSet): boolean {
+/** The ServiceSets of what is wanted, over one state of the objects after another. */
+export interface ServiceSets {
+  /**
+   * Sorted by id, the same map where every set is the same object, and the same object where its members are what they were. `changed` are the names of
+   * the Services of which something is different.
+   */
+  advance(
+    wanted: UseChange<CanonicalServices>,
+    changed: ReadonlySet<string>,
+  ): ReadonlyMap<string, ServiceSet>;
+}
+
+export function serviceSets(index: ServiceIndex): ServiceSets {
+  const byService = keyIndex<CanonicalServices>([], ({ services }) => services.map(formatName));
+  let sets: ReadonlyMap<string, ServiceSet> = new Map();
+  return {
+    advance({ come, gone }, names) {
+      byService.change({ removed: gone, added: [] });
+      const concerned = new Set([...names].flatMap((name) => [...byService.get(name)]));
+      byService.change({ removed: [], added: come });
+      const changed = [...concerned, ...come].flatMap((canonical) => {
+        const set = resolveServices(canonical, index);
+        const old = sets.get(canonical.id);
+        return old !== undefined && sameServiceMembers(old, set) ? [] : set;
+      });
+      sets = changedMap(sets, { gone: gone.map(({ id }) => id), changed });
+      return sets;
+    },
+  };
+}
+
+function sameServiceMembers(a: ServiceSet, b: ServiceSet): boolean {
   return (
     a.members.length === b.members.length &&
     a.members.every((member, i) => {

@@ -1,48 +1,57 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import type { LabelSelector, Labels } from '../../apis/objects.ts';
+import { CLOSE_LABELS, CLOSE_SELECTOR } from '../../test/generate/labels.ts';
 import { labelIndex } from './labelindex.ts';
-import { canonicalRequirements, holds } from './selector.ts';
-
-const KEY = fc.constantFrom('a', 'b', 'constructor');
-const VALUE = fc.constantFrom('', '1', '2');
-const LABELS: fc.Arbitrary<Labels> = fc.dictionary(KEY, VALUE);
-const VALUES = fc.array(VALUE, { minLength: 1, maxLength: 2 });
-const SELECTOR: fc.Arbitrary<LabelSelector> = fc.record({
-  matchLabels: LABELS,
-  matchExpressions: fc.array(
-    fc.oneof(
-      fc.record({ key: KEY, operator: fc.constantFrom('In', 'NotIn'), values: VALUES }),
-      fc.record({ key: KEY, operator: fc.constantFrom('Exists', 'DoesNotExist') }),
-    ),
-    { maxLength: 2 },
-  ),
-}) as fc.Arbitrary<LabelSelector>;
+import { allHold, canonicalRequirements } from './selector.ts';
 
 describe('labelindex', () => {
-  it('selects what a look at every item selects, in the order given', () => {
+  it('selects what a look at every item selects, whatever came and went', () => {
     fc.assert(
       fc.property(
-        fc.array(LABELS, { maxLength: 12 }),
-        fc.array(SELECTOR, { maxLength: 6 }),
-        (all, selectors) => {
-          const items = all.map((labels) => ({ labels }));
-          const index = labelIndex(items);
-          for (const selector of selectors) {
-            const wanted = items.filter(({ labels }) =>
-              canonicalRequirements(selector).every((requirement) => holds(requirement, labels)),
-            );
-            assert.deepEqual(index.select(selector), wanted);
+        fc.array(CLOSE_LABELS, { maxLength: 12 }),
+        fc.array(CLOSE_LABELS, { maxLength: 6 }),
+        fc.array(CLOSE_SELECTOR, { maxLength: 6 }),
+        (first, more, selectors) => {
+          const [before, added] = [first, more].map((all) => all.map((labels) => ({ labels })));
+          assert.ok(before !== undefined && added !== undefined);
+          const removed = before.filter((_, i) => i % 3 === 1);
+          const index = labelIndex(before);
+          index.change({ removed, added });
+          const now = [...before.filter((item) => !removed.includes(item)), ...added];
+          assert.equal(index.size, now.length);
+          for (const selector of selectors.map(canonicalRequirements)) {
+            const wanted = now.filter(({ labels }) => allHold(selector, labels));
+            const found = index.select(selector);
+            assert.equal(found.length, wanted.length);
+            assert.deepEqual(new Set(found), new Set(wanted));
+            assert.ok(index.effort(selector) >= wanted.length);
           }
         },
       ),
-      { numRuns: 300 },
+      { numRuns: 500 },
     );
   });
 
-  it('has one answer for equal selectors', () => {
-    const index = labelIndex([{ labels: { a: '1' } }]);
-    const written = { matchExpressions: [{ key: 'a', operator: 'In', values: ['1'] }] } as const;
-    assert.equal(index.select({ matchLabels: { a: '1' } }), index.select(written));
+  it('answers for more keys than it keeps', () => {
+    const items = Array.from({ length: 1500 }, (_, i) => ({ labels: { [`key-${i}`]: '' } }));
+    const index = labelIndex(items);
+    const select = (i: number) => index.select([{ key: `key-${i}`, operator: 'Exists' }]);
+    for (const [i, item] of items.entries()) assert.deepEqual(select(i), [item]);
+    const [first, ...others] = items;
+    assert.ok(first !== undefined);
+    index.change({ removed: [first], added: [] });
+    assert.deepEqual([select(0), select(1), select(1499)], [[], [others[0]], [others.at(-1)]]);
+  });
+
+  it('looks at the items of the rarest requirement alone', () => {
+    const items = Array.from({ length: 20 }, (_, i) => ({
+      labels: { all: 'yes', ...(i < 3 ? { few: `${i}` } : {}) },
+    }));
+    const index = labelIndex(items);
+    const effort = (...keys: string[]) =>
+      index.effort(keys.map((key) => ({ key, operator: 'Exists' as const })));
+    assert.deepEqual([effort(), effort('all'), effort('all', 'few'), effort('none')], [20, 20, 3, 0]);
+    assert.equal(index.effort([{ key: 'few', operator: 'In', values: ['1', '9'] }]), 1);
+    assert.equal(index.effort([{ key: 'few', operator: 'NotIn', values: ['1'] }]), 20);
   });
 });

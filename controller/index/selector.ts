@@ -5,6 +5,9 @@ import type { LabelSelector, LabelSelectorRequirement, Labels } from '../../apis
  * NotIn and DoesNotExist also hold where the label is absent.
  */
 
+/** All of them must hold; none at all hold for everything. */
+export type Requirements = readonly LabelSelectorRequirement[];
+
 /** matchLabels folded into requirements, sorted, values sorted and unique: equal selectors have equal forms. */
 export function canonicalRequirements(selector: LabelSelector): LabelSelectorRequirement[] {
   const requirements: LabelSelectorRequirement[] = Object.entries(selector.matchLabels ?? {}).map(
@@ -20,7 +23,11 @@ export function canonicalRequirements(selector: LabelSelector): LabelSelectorReq
 
 /** One line for people and hashes, in kubectl's selector syntax; `{}` selects everything. */
 export function formatSelector(selector: LabelSelector): string {
-  const requirements = canonicalRequirements(selector);
+  return formatRequirements(canonicalRequirements(selector));
+}
+
+/** The same of canonical requirements. */
+export function formatRequirements(requirements: Requirements): string {
   return requirements.length === 0 ? '{}' : requirements.map(formatRequirement).join(',');
 }
 
@@ -49,4 +56,9 @@ export function holds({ key, operator, values = [] }: LabelSelectorRequirement, 
     case 'DoesNotExist':
       return value === undefined;
   }
+}
+
+export function allHold(requirements: Requirements, labels: Labels): boolean {
+  for (const requirement of requirements) if (!holds(requirement, labels)) return false;
+  return true;
 }

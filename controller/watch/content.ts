@@ -73,7 +73,7 @@ export const LISTS = {
 export type Interned = Map<string, Labels | string | readonly ServicePort[]>;
 
 /** What 100,000 objects of a kind have in common is kept once. */
-function internObject(object: ClusterObject, interned: Interned): ClusterObject {
+export function internObject(object: ClusterObject, interned: Interned): ClusterObject {
   if (object.kind === 'Pod') return internPod(object, interned);
   if (object.kind !== 'Service' && object.kind !== 'EndpointSlice') return object;
   const namespace = intern(interned, `n${object.namespace}`, object.namespace);

@@ -9,40 +9,68 @@ export interface Debounced {
   close(): Promise<void>;
 }
 
-/** The task must not throw: it is the one who knows what to say. `quiet` and `longest` in milliseconds. */
+export interface DebounceTimes {
+  /** A run comes when nothing has triggered for so long … (milliseconds) */
+  readonly quiet: number;
+  /** … or when the first trigger since the last run is so long ago, however many follow: what changes forever delays nothing for longer. */
+  readonly longest: number;
+}
+
+export interface DebounceClock {
+  now(): number;
+  /** Calls back once; returns what cancels it. */
+  after(milliseconds: number, callback: () => void): () => void;
+}
+
+const SYSTEM_CLOCK: DebounceClock = {
+  now: () => performance.now(),
+  after(milliseconds, callback) {
+    const timer = setTimeout(callback, milliseconds);
+    return () => clearTimeout(timer);
+  },
+};
+
+/** The task must not throw: it is the one who knows what to say. What triggers while it runs is one run after it. */
 export function debounce(
   task: () => Promise<void>,
-  { quiet, longest }: { readonly quiet: number; readonly longest: number },
+  { quiet, longest }: DebounceTimes,
+  clock: DebounceClock = SYSTEM_CLOCK,
 ): Debounced {
   let first: number | null = null;
-  let timer: NodeJS.Timeout | undefined;
-  let later: NodeJS.Timeout | undefined;
+  let cancel = (): void => {};
+  let cancelRefresh = (): void => {};
   let running: Promise<void> = Promise.resolve();
+  /** A run that is to come after the one under way. */
+  let next: Promise<void> | null = null;
   let closed = false;
   const run = (): Promise<void> => {
-    clearTimeout(timer);
-    clearTimeout(later);
+    cancel();
+    cancelRefresh();
     first = null;
-    running = running.then(() => (closed ? undefined : task()));
-    return running;
+    next ??= running.then(() => {
+      next = null;
+      return closed ? undefined : task();
+    });
+    running = next;
+    return next;
   };
   return {
     trigger() {
       if (closed) return;
-      const now = performance.now();
+      const now = clock.now();
       first ??= now;
-      clearTimeout(timer);
-      timer = setTimeout(run, Math.max(0, Math.min(quiet, first + longest - now)));
+      cancel();
+      cancel = clock.after(Math.max(0, Math.min(quiet, first + longest - now)), run);
     },
     now: run,
     refresh(after) {
-      clearTimeout(later);
-      if (!closed) later = setTimeout(run, after);
+      cancelRefresh();
+      if (!closed) cancelRefresh = clock.after(after, run);
     },
     async close() {
       closed = true;
-      clearTimeout(timer);
-      clearTimeout(later);
+      cancel();
+      cancelRefresh();
       await running;
     },
   };

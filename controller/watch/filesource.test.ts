@@ -398,6 +398,57 @@ describe('fileSource', () => {
     assert.deepEqual(messages(), []);
   });
 
+  it('follows a directory that is made with files in it, moved, and made again', async () => {
+    await start();
+    await mkdir(file('sub'));
+    await mkdir(file('sub/deep'));
+    await writeFile(file('sub/deep/p.yaml'), policy('p'));
+    await until('p=5');
+    await writeFile(file('sub/deep/p.yaml'), policy('p', 6));
+    await until('p=6');
+    await rename(file('sub'), join(dir, 'elsewhere'));
+    await until('');
+    await mkdir(file('sub'));
+    await writeFile(file('sub/q.yaml'), policy('q'));
+    await until('q=5');
+    await writeFile(file('sub/q.yaml'), policy('q', 7));
+    await until('q=7');
+    await rm(file('sub'), { recursive: true });
+    await until('');
+  });
+
+  it('follows the file that a link leads to, and the link', async () => {
+    await mkdir(join(dir, 'real'));
+    await writeFile(join(dir, 'real', 'one'), policy('p'));
+    await writeFile(join(dir, 'real', 'two'), policy('p', 6));
+    await symlink(join(dir, 'real', 'one'), file('p.yaml'));
+    await start();
+    await until('p=5');
+    await writeFile(join(dir, 'real', 'one'), policy('p', 7));
+    await until('p=7');
+    await symlink(join(dir, 'real', 'two'), file('.new'));
+    await rename(file('.new'), file('p.yaml'));
+    await until('p=6');
+    await writeFile(join(dir, 'real', 'two'), policy('p', 8));
+    await until('p=8');
+  });
+
+  it('reads the file that an event names, and no other', async () => {
+    await writeFile(file('p.yaml'), policy('p'));
+    await writeFile(file('q.yaml'), policy('q'));
+    await start();
+    await until('p=5 q=5');
+    const before = latest;
+    await writeFile(file('p.yaml'), `# said otherwise\n${policy('p')}`);
+    await writeFile(file('.p.yaml.swp'), 'not ours');
+    await writeFile(file('p.yaml~'), 'not ours either');
+    await writeFile(file('q.yaml'), policy('q', 6));
+    await until('p=5 q=6');
+    const [p, q] = latest?.objects.policies ?? [];
+    assert.equal(p, before?.objects.policies[0], 'says the same, so it is the same object');
+    assert.notEqual(q, before?.objects.policies[1]);
+  });
+
   it('reads a file once that several paths reach', async () => {
     await writeFile(file('a.yaml'), policy('a'));
     await symlink('.', file('loop'));

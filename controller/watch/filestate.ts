@@ -4,6 +4,7 @@ import type { ValidateOptions } from '../../apis/validate/object.ts';
 import type { FileContent } from './content.ts';
 import type { FileList } from './filelist.ts';
 import { readFileBytes, release } from './filetext.ts';
+import { keepObjects } from './keepobjects.ts';
 import { isUnder } from './memory.ts';
 import { NO_CACHE, parseManifest } from './readfile.ts';
 import type { DocumentCache } from './yamlfile.ts';
@@ -40,6 +41,16 @@ export async function readChanged(
     states.delete(file);
     changed = true;
   }
+  return (await readFiles(states, files, options)) || changed;
+}
+
+/** Reads those of the files that are new or changed; true where any was. */
+export async function readFiles(
+  states: FileStates,
+  files: readonly string[],
+  options: ValidateOptions,
+): Promise<boolean> {
+  let changed = false;
   for (const file of files) {
     const known = states.get(file);
     const stamp = await stampOf(file);
@@ -51,7 +62,9 @@ export async function readChanged(
       states.set(file, { ...known, stamp });
       continue;
     }
-    const { content, cache } = parseManifest(file, read, known?.cache ?? NO_CACHE, options);
+    const parsed = parseManifest(file, read, known?.cache ?? NO_CACHE, options);
+    const content = keepObjects(parsed.content, known?.good ?? null);
+    const { cache } = parsed;
     release(read);
     const good = content.broken ? (known?.good ?? null) : content;
     // What was undecided is in memory if it was in force.

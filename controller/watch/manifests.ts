@@ -27,7 +27,7 @@ export async function loadManifests(
   return { objects: assembled.objects, problems, files: list.files.length };
 }
 
-export function unreadableProblems({ unreadable }: FileList): LoadProblem[] {
+export function unreadableProblems({ unreadable }: Pick<FileList, 'unreadable'>): LoadProblem[] {
   return unreadable.map(({ path, reason }) => {
     return {
       severity: 'error',

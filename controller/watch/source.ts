@@ -29,14 +29,3 @@ export interface ObjectSource {
   start(deliver: (snapshot: Snapshot) => void): Promise<void>;
   close(): Promise<void>;
 }
-
-export const NO_OBJECTS: ClusterObjects = {
-  nodes: [],
-  namespaces: [],
-  pods: [],
-  services: [],
-  endpointSlices: [],
-  groups: [],
-  tiers: [],
-  policies: [],
-};

@@ -1,0 +1,136 @@
+/** Keys of `width` bytes, one after the other, sorted as memory and unique: packed addresses. */
+
+/**
+ * Packed keys of `width` bytes in `desired` but not in `current`, and the other way round; both sorted. What both have is compared as memory, in
+ * steps that double, and what only one has is found by halves: the cost is that of the changes, however many keys there are.
+ */
+export function diffSingles(
+  width: number,
+  current: Uint8Array,
+  desired: Uint8Array,
+): { readonly added: Uint8Array; readonly removed: Uint8Array } {
+  const [before, now] = [asBuffer(current), asBuffer(desired)];
+  const added: Uint8Array[] = [];
+  const removed: Uint8Array[] = [];
+  let c = 0;
+  let d = 0;
+  while (c < before.length && d < now.length) {
+    const same = commonKeys(before, c, now, d, width);
+    c += same;
+    d += same;
+    if (c === before.length || d === now.length) break;
+    if (compareAt(before, c, now, d, width) < 0) {
+      const end = firstFrom(before, c, now, d, width);
+      removed.push(before.subarray(c, end));
+      c = end;
+    } else {
+      const end = firstFrom(now, d, before, c, width);
+      added.push(now.subarray(d, end));
+      d = end;
+    }
+  }
+  if (c < before.length) removed.push(before.subarray(c));
+  if (d < now.length) added.push(now.subarray(d));
+  return { added: Buffer.concat(added), removed: Buffer.concat(removed) };
+}
+
+/** The same memory. */
+function asBuffer({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
+  return Buffer.from(buffer, byteOffset, byteLength);
+}
+
+/** Bytes of whole keys that follow in both alike, from `a[atA]` and `b[atB]` on. */
+function commonKeys(a: Buffer, atA: number, b: Buffer, atB: number, width: number): number {
+  const most = Math.min(a.length - atA, b.length - atB);
+  const isSame = (from: number, to: number): boolean =>
+    a.compare(b, atB + from, atB + to, atA + from, atA + to) === 0;
+  let low = 0;
+  let high = width;
+  if (compareAt(a, atA, b, atB, width) !== 0) return 0;
+  while (isSame(low, high)) {
+    low = high;
+    if (low === most) return most;
+    high = Math.min(most, 2 * high);
+  }
+  // Alike up to `low`, and not up to `high`.
+  while (high - low > width) {
+    const middle = low + width * Math.floor((high - low) / (2 * width));
+    if (isSame(low, middle)) low = middle;
+    else high = middle;
+  }
+  return low;
+}
+
+/** Where the first key of `keys` stands, from `from` on, that is no less than the key at `b[atB]`; the end where there is none. */
+function firstFrom(keys: Uint8Array, from: number, b: Uint8Array, atB: number, width: number): number {
+  if (from >= keys.length || compareAt(keys, from, b, atB, width) >= 0) return from;
+  let low = from;
+  let step = width;
+  while (low + step < keys.length && compareAt(keys, low + step, b, atB, width) < 0) {
+    low += step;
+    step *= 2;
+  }
+  let high = Math.min(low + step, keys.length);
+  // Less at `low`; no less at `high`, or the end.
+  while (high - low > width) {
+    const middle = low + width * Math.floor((high - low) / (2 * width));
+    if (compareAt(keys, middle, b, atB, width) < 0) low = middle;
+    else high = middle;
+  }
+  return high;
+}
+
+/**
+ * Sorted keys less those of `removed` and with those of `added`, both sorted too; what both name is there. The same array where nothing changes. One copy,
+ * and a search for each key named.
+ */
+export function changedKeys(
+  keys: Uint8Array,
+  removed: Uint8Array,
+  added: Uint8Array,
+  width: number,
+): Uint8Array {
+  if (keys.length === 0) return added.length === 0 ? keys : added;
+  const parts: Uint8Array[] = [];
+  let copied = 0;
+  let from = 0;
+  let r = 0;
+  let a = 0;
+  while (r < removed.length || a < added.length) {
+    const order = r === removed.length ? 1 : a === added.length ? -1 : compareAt(removed, r, added, a, width);
+    const isWanted = order >= 0;
+    const [named, at] = isWanted ? [added, a] : [removed, r];
+    from = firstFrom(keys, from, named, at, width);
+    const isThere = from < keys.length && compareAt(keys, from, named, at, width) === 0;
+    if (isThere !== isWanted) {
+      parts.push(keys.subarray(copied, from));
+      if (isWanted) parts.push(added.subarray(a, a + width));
+      copied = isThere ? from + width : from;
+    }
+    if (order <= 0) r += width;
+    if (order >= 0) a += width;
+  }
+  return parts.length === 0 ? keys : concat([...parts, keys.subarray(copied)]);
+}
+
+/** Memory of its own, not of Node's pool for small buffers. */
+export function concat(parts: readonly Uint8Array[]): Uint8Array {
+  // All of it is written: it needs no zeros first.
+  const { buffer } = Buffer.allocUnsafeSlow(parts.reduce((length, part) => length + part.length, 0));
+  const whole = new Uint8Array(buffer);
+  let at = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  return whole;
+}
+
+/** Below zero where the key of `a` is less. */
+export function compareAt(a: Uint8Array, atA: number, b: Uint8Array, atB: number, width: number): number {
+  for (let i = 0; i < width; i++) {
+    const difference = (a[atA + i] ?? 0) - (b[atB + i] ?? 0);
+    if (difference !== 0) return difference;
+  }
+  return 0;
+}

@@ -1,0 +1,213 @@
+import { CRD_CHECKS, type CrdCheck, type CrdSchema } from './crdchecks.ts';
+import { CLUSTER_GROUP_SCHEMA } from './group.ts';
+import type { JsonSchema } from './jsonschema.ts';
+import { CLUSTER_NETWORK_POLICY_SCHEMA } from './policy.ts';
+import { POLICY_STATUS_SCHEMA } from './policystatus.ts';
+import { TIER_SCHEMA } from './tier.ts';
+
+/** An apiextensions.k8s.io/v1 CustomResourceDefinition, as far as ours go. */
+export interface CustomResourceDefinition {
+  readonly apiVersion: 'apiextensions.k8s.io/v1';
+  readonly kind: 'CustomResourceDefinition';
+  readonly metadata: { readonly name: string; readonly labels: Readonly<Record<string, string>> };
+  readonly spec: {
+    readonly group: string;
+    readonly scope: 'Cluster';
+    readonly names: {
+      readonly kind: Kind;
+      readonly listKind: string;
+      readonly plural: string;
+      readonly singular: string;
+      readonly shortNames: readonly string[];
+      readonly categories: readonly string[];
+    };
+    readonly versions: readonly [
+      {
+        readonly name: string;
+        readonly served: true;
+        readonly storage: true;
+        readonly schema: { readonly openAPIV3Schema: CrdSchema };
+        readonly subresources?: { readonly status: Readonly<Record<string, never>> };
+        readonly additionalPrinterColumns: readonly PrinterColumn[];
+      },
+    ];
+  };
+}
+
+interface PrinterColumn {
+  readonly name: string;
+  readonly type: 'string' | 'integer' | 'number' | 'date';
+  readonly description: string;
+  readonly jsonPath: string;
+  /** Above 0: with `-o wide` alone. */
+  readonly priority?: number;
+}
+
+type Kind = keyof typeof CRD_CHECKS;
+
+interface KindDefinition {
+  readonly plural: string;
+  /** Those of Antrea (acnp, cg, tr) and of policy.networking.k8s.io (cnp) are left to them. */
+  readonly shortNames: readonly string[];
+  readonly schema: JsonSchema;
+  /** Null: nothing writes one. */
+  readonly status: CrdSchema | null;
+  readonly columns: readonly PrinterColumn[];
+}
+
+const AGE: PrinterColumn = {
+  name: 'Age',
+  type: 'date',
+  description: 'Since it was made.',
+  jsonPath: '.metadata.creationTimestamp',
+};
+
+const column = (
+  name: string,
+  type: PrinterColumn['type'],
+  jsonPath: string,
+  description: string,
+  priority = 0,
+): PrinterColumn => ({ name, type, description, jsonPath, ...(priority === 0 ? {} : { priority }) });
+
+const KINDS: Readonly<Record<Kind, KindDefinition>> = {
+  ClusterNetworkPolicy: {
+    plural: 'clusternetworkpolicies',
+    shortNames: ['ncnp'],
+    schema: CLUSTER_NETWORK_POLICY_SCHEMA,
+    status: POLICY_STATUS_SCHEMA,
+    columns: [
+      column('Tier', 'string', '.spec.tier', 'The tier it is in.'),
+      column('Priority', 'number', '.spec.priority', 'Its place in the tier; lower is evaluated first.'),
+      column('Desired', 'integer', '.status.desiredNodesRealized', 'Nodes it applies to.'),
+      column('Current', 'integer', '.status.currentNodesRealized', 'Nodes that enforce it as it is now.'),
+      column('Phase', 'string', '.status.phase', 'What became of it.'),
+      column('Mode', 'string', '.spec.mode', 'Enforce or Audit.', 1),
+      column('Traffic', 'string', '.spec.traffic', 'Host or NodePort.', 1),
+      AGE,
+    ],
+  },
+  ClusterGroup: {
+    plural: 'clustergroups',
+    shortNames: ['ncg'],
+    schema: CLUSTER_GROUP_SCHEMA,
+    status: null,
+    columns: [AGE],
+  },
+  Tier: {
+    plural: 'tiers',
+    shortNames: ['ntier'],
+    schema: TIER_SCHEMA,
+    status: null,
+    columns: [
+      column('Priority', 'integer', '.spec.priority', 'Lower is evaluated first.'),
+      column('Description', 'string', '.spec.description', 'What it is for.', 1),
+      AGE,
+    ],
+  },
+};
+
+const GROUP = 'nodewall.io';
+const VERSION = 'v1alpha1';
+
+/** The definitions of nodewall.io/v1alpha1, made of the schemas that `validate` checks with. */
+export function customResourceDefinitions(): CustomResourceDefinition[] {
+  return (Object.keys(KINDS) as Kind[]).map((kind) => {
+    const { plural, shortNames, columns, status } = KINDS[kind];
+    return {
+      apiVersion: 'apiextensions.k8s.io/v1',
+      kind: 'CustomResourceDefinition',
+      metadata: { name: `${plural}.${GROUP}`, labels: { 'app.kubernetes.io/part-of': 'nodewall' } },
+      spec: {
+        group: GROUP,
+        scope: 'Cluster',
+        names: {
+          kind,
+          listKind: `${kind}List`,
+          plural,
+          singular: kind.toLowerCase(),
+          shortNames,
+          categories: ['nodewall'],
+        },
+        versions: [
+          {
+            name: VERSION,
+            served: true,
+            storage: true,
+            schema: { openAPIV3Schema: openApiSchema(kind) },
+            ...(status === null ? {} : { subresources: { status: {} } }),
+            additionalPrinterColumns: columns,
+          },
+        ],
+      },
+    };
+  });
+}
+
+const STANDARD: Readonly<Record<string, CrdSchema>> = {
+  apiVersion: { type: 'string', description: `${GROUP}/${VERSION}.` },
+  kind: { type: 'string', description: 'The kind of object.' },
+  metadata: { type: 'object' },
+};
+
+/** The structural schema of a kind: ours, with what the API server checks besides, and what it needs to know. */
+export function openApiSchema(kind: Kind): CrdSchema {
+  const { schema, status } = KINDS[kind];
+  const { spec } = schema.properties ?? {};
+  if (spec === undefined) throw new Error(`${kind} has no spec`);
+  const properties = {
+    ...STANDARD,
+    spec: withChecks(spec, 'spec', CRD_CHECKS[kind]),
+    ...(status === null ? {} : { status: withChecks(status, 'status', STATUS_CHECKS) }),
+  };
+  return withCel({ ...schema, properties }, '', CRD_CHECKS[kind]);
+}
+
+/** Conditions are merged by type, as everywhere in Kubernetes. */
+const STATUS_CHECKS: readonly CrdCheck[] = [
+  {
+    at: /^status\.conditions$/,
+    add: { maxItems: 8, 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['type'] },
+  },
+  { at: /^status\.(failingNodes|problems)$/, add: { maxItems: 20 } },
+];
+
+function withChecks(schema: JsonSchema | CrdSchema, path: string, checks: readonly CrdCheck[]): CrdSchema {
+  const { properties, items, additionalProperties, ...others } = schema;
+  const fields = Object.entries(properties ?? {}).map(([name, field]): [string, CrdSchema] => {
+    const checked = withChecks(withDefault(field, path), `${path}.${name}`, checks);
+    return [name, schema.required?.includes(name) ? checked : keepingNull(checked)];
+  });
+  const inner: CrdSchema = {
+    ...others,
+    ...(properties === undefined ? {} : { properties: Object.fromEntries(fields) }),
+    ...(items === undefined ? {} : { items: withChecks(items, `${path}[]`, checks) }),
+    ...(additionalProperties === undefined
+      ? {}
+      : { additionalProperties: keepingNull(withChecks(additionalProperties, `${path}.*`, checks)) }),
+  };
+  return withCel(inner, path, checks);
+}
+
+/** Only at the top: a default inside a rule would change what the rule says, and with it the name generated for it. */
+function withDefault(schema: JsonSchema | CrdSchema, parent: string): JsonSchema | CrdSchema {
+  const { default: _, ...others } = schema;
+  return parent.includes('[]') ? others : schema;
+}
+
+/**
+ * `from:` with nothing behind it, or a label without its value: the API server drops a null without a word, and the rule would be for anybody. So it is kept,
+ * for the webhook and the compiler to refuse. Where there is a default, that takes its place.
+ */
+function keepingNull(schema: CrdSchema): CrdSchema {
+  return schema.default === undefined ? { ...schema, nullable: true } : schema;
+}
+
+function withCel(schema: CrdSchema, path: string, checks: readonly CrdCheck[]): CrdSchema {
+  const own = checks.filter(({ at }) => at.test(path));
+  const rules = own.flatMap(({ cel = [] }) => cel);
+  return {
+    ...Object.assign({}, schema, ...own.map(({ add }) => add)),
+    ...(rules.length === 0 ? {} : { 'x-kubernetes-validations': rules }),
+  };
+}

@@ -1,0 +1,108 @@
+import type { Node } from '../../apis/objects.ts';
+import type { ListChange } from '../index/listchange.ts';
+import type { ObjectIndex } from '../index/objectindex.ts';
+import { selectorIndex } from '../index/selectorindex.ts';
+import type { AppliedNodes, PolicyRules } from './policyrules.ts';
+
+/** The names of the nodes that appliedTo lists select, over one state of the nodes after another. */
+export interface Spans<U> {
+  /** In the order of names; equal lists share one set. Of a list that somebody uses. */
+  of(nodes: AppliedNodes): ReadonlySet<string>;
+  /** After the index went on to that state: who must ask anew, those who came among them. What has the nodes that it had is the same set. */
+  advance(
+    change: ListChange<Node>,
+    users: { readonly gone: readonly U[]; readonly come: readonly U[] },
+  ): ReadonlySet<U>;
+}
+
+interface Span<U> {
+  names: ReadonlySet<string>;
+  readonly users: Set<U>;
+  readonly takeOut: readonly (() => void)[];
+}
+
+export function nodeSpans<U extends { readonly rules: Pick<PolicyRules, 'appliedTo'> }>(
+  index: ObjectIndex,
+): Spans<U> {
+  const spans = new Map<string, Span<U>>();
+  const bySelector = selectorIndex<Span<U>>();
+
+  function add({ key, selectors }: AppliedNodes): Span<U> {
+    const names = selectors.flatMap((selector) => index.selectNodes(selector).map(({ name }) => name));
+    const takeOut: (() => void)[] = [];
+    const span = { names: new Set(names.sort()), users: new Set<U>(), takeOut };
+    for (const selector of selectors) takeOut.push(bySelector.add(selector, span));
+    spans.set(key, span);
+    return span;
+  }
+
+  /** The names of what went and came, by span; whether each is selected now. */
+  function touched({ removed, added }: ListChange<Node>): Map<Span<U>, Map<string, boolean>> {
+    const found = new Map<Span<U>, Map<string, boolean>>();
+    for (const [nodes, isSelected] of [
+      [removed, false],
+      [added, true],
+    ] as const) {
+      for (const { labels, name } of nodes) {
+        for (const span of bySelector.matching(labels)) {
+          const names = found.get(span) ?? new Map<string, boolean>();
+          found.set(span, names.set(name, isSelected));
+        }
+      }
+    }
+    return found;
+  }
+
+  return {
+    of({ key }) {
+      const span = spans.get(key);
+      if (span === undefined) throw new Error(`nobody uses ${key}`);
+      return span.names;
+    },
+    advance(change, { gone, come }) {
+      const stale = new Set<U>();
+      for (const [span, names] of touched(change)) {
+        const now = changedNames(span.names, names);
+        if (now === span.names) continue;
+        span.names = now;
+        for (const user of span.users) stale.add(user);
+      }
+      for (const user of come) {
+        stale.add(user);
+        for (const nodes of user.rules.appliedTo) (spans.get(nodes.key) ?? add(nodes)).users.add(user);
+      }
+      for (const user of gone) {
+        stale.delete(user);
+        for (const { key } of user.rules.appliedTo) {
+          const span = spans.get(key);
+          if (span === undefined) continue;
+          span.users.delete(user);
+          if (span.users.size > 0) continue;
+          for (const out of span.takeOut) out();
+          spans.delete(key);
+        }
+      }
+      return stale;
+    },
+  };
+}
+
+/** The same set where nothing changes. */
+function changedNames(
+  names: ReadonlySet<string>,
+  touched: ReadonlyMap<string, boolean>,
+): ReadonlySet<string> {
+  const come = [...touched].flatMap(([name, isSelected]) => (isSelected && !names.has(name) ? name : []));
+  const gone = new Set([...touched].flatMap(([name, isSelected]) => (isSelected ? [] : name)));
+  const isLess = [...gone].some((name) => names.has(name));
+  if (come.length === 0 && !isLess) return names;
+  come.sort();
+  const now = new Set<string>();
+  let next = 0;
+  for (const name of names) {
+    for (let other = come[next]; other !== undefined && other < name; other = come[++next]) now.add(other);
+    if (!gone.has(name)) now.add(name);
+  }
+  for (const name of come.slice(next)) now.add(name);
+  return now;
+}

@@ -1,0 +1,97 @@
+/**
+ * A map sorted by id, less what is gone and with what changed or came; the same map where there is nothing of that. Where nothing comes or goes and little
+ * changes the new one shares what it can with the one before: the cost is that of the changes.
+ */
+export function changedMap<T extends { readonly id: string }>(
+  before: ReadonlyMap<string, T>,
+  { gone, changed }: { readonly gone: readonly string[]; readonly changed: readonly T[] },
+): ReadonlyMap<string, T> {
+  if (gone.length === 0 && changed.length === 0) return before;
+  const come = changed.filter(({ id }) => !before.has(id)).sort((a, b) => (a.id < b.id ? -1 : 1));
+  if (come.length === 0 && gone.length === 0) return replaced(before, changed);
+  const now = come.length === 0 ? new Map(before) : merged(before, come);
+  for (const id of gone) now.delete(id);
+  for (const one of changed) now.set(one.id, one);
+  return now;
+}
+
+/** The ids that two versions of a map do not share, or have other values of; at the cost of what changed where they share the rest. */
+export function* changedIds<T>(
+  before: ReadonlyMap<string, T>,
+  now: ReadonlyMap<string, T>,
+): Iterable<string> {
+  if (before === now) return;
+  const [was, is] = [partsOf(before), partsOf(now)];
+  if (was.base === is.base) {
+    for (const id of new Set([...was.over.keys(), ...is.over.keys()]))
+      if (before.get(id) !== now.get(id)) yield id;
+    return;
+  }
+  for (const [id, one] of now) if (one !== before.get(id)) yield id;
+  for (const id of before.keys()) if (!now.has(id)) yield id;
+}
+
+/** What a map is made of: `over` has other values for some ids of `base`. Neither is changed any more. */
+interface Parts<T> {
+  readonly base: ReadonlyMap<string, T>;
+  readonly over: ReadonlyMap<string, T>;
+}
+
+const partsOfMaps = new WeakMap<ReadonlyMap<string, unknown>, Parts<unknown>>();
+
+function partsOf<T>(map: ReadonlyMap<string, T>): Parts<T> {
+  return (partsOfMaps.get(map) as Parts<T> | undefined) ?? { base: map, over: new Map() };
+}
+
+/** So many values lie over a map at most, and no more than half of it. */
+const MOST_OVER = 256;
+
+/** All of `changed` are there. */
+function replaced<T extends { readonly id: string }>(
+  before: ReadonlyMap<string, T>,
+  changed: readonly T[],
+): ReadonlyMap<string, T> {
+  const { base, over } = partsOf(before);
+  const news = changed.map((one) => [one.id, one] as const);
+  const now = new Map([...over, ...news]);
+  return now.size > Math.min(MOST_OVER, base.size / 2) ? new Map([...before, ...news]) : overlaid(base, now);
+}
+
+function overlaid<T>(base: ReadonlyMap<string, T>, over: ReadonlyMap<string, T>): ReadonlyMap<string, T> {
+  function* entries(): Generator<[string, T], undefined, unknown> {
+    for (const [id, one] of base) yield [id, over.get(id) ?? one];
+  }
+  function* values(): Generator<T, undefined, unknown> {
+    for (const [id, one] of base) yield over.get(id) ?? one;
+  }
+  const map: ReadonlyMap<string, T> = {
+    size: base.size,
+    get: (id) => over.get(id) ?? base.get(id),
+    has: (id) => base.has(id),
+    keys: () => base.keys(),
+    values,
+    entries,
+    [Symbol.iterator]: entries,
+    forEach(callback) {
+      for (const [id, one] of entries()) callback(one, id, map);
+    },
+  };
+  partsOfMaps.set(map, { base, over });
+  return map;
+}
+
+/** `come` is sorted, and none of it is there. */
+function merged<T extends { readonly id: string }>(
+  before: ReadonlyMap<string, T>,
+  come: readonly T[],
+): Map<string, T> {
+  const now = new Map<string, T>();
+  let next = 0;
+  for (const [id, one] of before) {
+    for (let other = come[next]; other !== undefined && other.id < id; other = come[++next])
+      now.set(other.id, other);
+    now.set(id, one);
+  }
+  for (const other of come.slice(next)) now.set(other.id, other);
+  return now;
+}

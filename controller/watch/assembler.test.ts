@@ -1,0 +1,120 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import type { ClusterObject } from '../../apis/objects.ts';
+import { assemble } from './assemble.ts';
+import { type Assembler, assembler } from './assembler.ts';
+import type { FileContent } from './content.ts';
+import { keepObjects } from './keepobjects.ts';
+import { NO_MEMORY } from './memory.ts';
+import { NO_CACHE, parseManifest } from './readfile.ts';
+
+const API = 'nodewall.io/v1alpha1';
+const policy = (name: string, spec: object = {}): object => {
+  const whole = { priority: 5, appliedTo: [{ nodeSelector: {} }], ...spec };
+  return { apiVersion: API, kind: 'ClusterNetworkPolicy', metadata: { name }, spec: whole };
+};
+const toService = { egress: [{ action: 'Drop', toServices: [{ name: 'web', namespace: 'shop' }] }] };
+/** What a policy of a name may say: all is well, or not. */
+const SPECS: readonly object[] = [
+  {},
+  {},
+  { priority: 6 },
+  { priority: 7 },
+  toService,
+  { tier: 'own' },
+  { tier: 'none' },
+  { appliedTo: [{ group: 'nodes' }] },
+  { priority: 'high' },
+];
+const OTHERS: readonly object[] = [
+  { apiVersion: API, kind: 'Tier', metadata: { name: 'own' }, spec: { priority: 9 } },
+  { apiVersion: API, kind: 'ClusterGroup', metadata: { name: 'nodes' }, spec: { nodeSelector: {} } },
+  { apiVersion: 'v1', kind: 'Node', metadata: { name: 'one' } },
+  { apiVersion: 'v1', kind: 'Service', metadata: { name: 'web', namespace: 'shop' }, spec: {} },
+];
+
+interface Write {
+  readonly file: string;
+  /** Null: the file is removed. */
+  readonly objects: readonly object[] | null;
+  readonly broken: boolean;
+}
+
+const POLICY = fc
+  .tuple(fc.constantFrom('a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'), fc.constantFrom(...SPECS))
+  .map(([name, spec]) => policy(name, spec));
+const WRITE: fc.Arbitrary<Write> = fc.oneof(
+  {
+    weight: 8,
+    arbitrary: fc.record({
+      file: fc.constantFrom('1.json', '2.json', '3.json', '4.json'),
+      objects: fc.option(fc.array(POLICY, { maxLength: 2 }), { freq: 6 }),
+      broken: fc.integer({ min: 0, max: 15 }).map((n) => n === 0),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      file: fc.constant('others.json'),
+      objects: fc.subarray([...OTHERS]),
+      broken: fc.constant(false),
+    }),
+  },
+);
+
+describe('assembler', () => {
+  it('comes to what a look at everything comes to, and keeps lists that did not change', () => {
+    const seen = { edits: 0, others: 0 };
+    fc.assert(
+      fc.property(fc.array(WRITE, { minLength: 4, maxLength: 14 }), (writes) => replay(writes, seen)),
+      { numRuns: 400 },
+    );
+    assert.ok(seen.edits > 100 && seen.others > 100, JSON.stringify(seen));
+  });
+});
+
+function replay(writes: readonly Write[], seen: { edits: number; others: number }): void {
+  const next: Assembler = assembler();
+  const files = new Map<string, FileContent>();
+  const good = new Map<string, FileContent>();
+  let memory = NO_MEMORY;
+  let objects: ReturnType<typeof assemble>['objects'] | null = null;
+  write({ file: 'others.json', objects: OTHERS, broken: false });
+  for (const one of writes) {
+    write(one);
+    const input = {
+      contents: [...files.values()],
+      memory,
+      unreadable: [],
+      lastValid: (): ClusterObject | undefined => undefined,
+    };
+    const whole = assemble(input);
+    const assembled = next(input);
+    assert.deepEqual(assembled.objects, whole.objects);
+    assert.deepEqual(assembled.problems, whole.problems);
+    assert.deepEqual(assembled.memory, whole.memory);
+    for (const kind of ['tiers', 'groups', 'policies'] as const) {
+      const [now, then] = [assembled.objects[kind], objects?.[kind] ?? []];
+      const same = now.length === then.length && now.every((object, i) => object === then[i]);
+      if (objects !== null && same) assert.equal(now, then, kind);
+    }
+    if (next.lookedAtAll()) seen.others++;
+    else seen.edits++;
+    ({ memory, objects } = assembled);
+  }
+
+  function write({ file, objects: written, broken }: Write): void {
+    if (written === null) {
+      files.delete(file);
+      good.delete(file);
+      return;
+    }
+    const text = written.map((object) => JSON.stringify(object)).join('\n');
+    const read = {
+      bytes: Buffer.from(broken ? '{' : text === '' ? '{"apiVersion":"v1","kind":"List","items":[]}' : text),
+    };
+    const content = keepObjects(parseManifest(file, read, NO_CACHE, {}).content, good.get(file) ?? null);
+    if (!content.broken) good.set(file, content);
+    files.set(file, content);
+  }
+}

@@ -1,0 +1,224 @@
+import type { ClusterNetworkPolicy, ClusterObject, ClusterObjects } from '../../apis/objects.ts';
+import { identityOf } from '../../apis/validate/identity.ts';
+import { checkPolicyReferences, checkServiceReferences } from '../../apis/validate/references.ts';
+import { type Assembled, type AssembleInput, assemble, compareProblems } from './assemble.ts';
+import type { FileContent } from './content.ts';
+import type { Remembered } from './memory.ts';
+import { compareObjects, type Placed } from './merge.ts';
+import { toLoadProblem } from './settle.ts';
+import type { LoadProblem } from './source.ts';
+
+/**
+ * `assemble` for one state of the files after another: what it gives is what `assemble` gives, and lists in which nothing changed are the same arrays.
+ * Where all is as it should be, and files that hold policies alone change and are so too, only those are looked at; else everything is.
+ */
+export function assembler(): Assembler {
+  let last: Last | null = null;
+  const assembleNext = (input: AssembleInput): Assembled => {
+    const before = last;
+    last = null;
+    const edited = before === null ? null : afterEdit(before, input);
+    const assembled = edited ?? withLists(assemble(input), before?.assembled.objects);
+    last = {
+      assembled,
+      input,
+      files: edited === null ? filesOf(input) : (before?.files ?? filesOf(input)),
+      isPlain: edited === null ? null : true,
+      lookedAtAll: edited === null,
+    };
+    return assembled;
+  };
+  return Object.assign(assembleNext, { lookedAtAll: () => last?.lookedAtAll ?? true });
+}
+
+export interface Assembler {
+  (input: AssembleInput): Assembled;
+  /** Whether the last time took a look at everything. */
+  lookedAtAll(): boolean;
+}
+
+/** Of one state; the map is changed in place by an edit. */
+interface Last {
+  readonly assembled: Assembled;
+  readonly input: AssembleInput;
+  readonly files: Map<string, FileContent>;
+  /** See isPlain; null where it was not looked for yet. */
+  isPlain: boolean | null;
+  readonly lookedAtAll: boolean;
+}
+
+function filesOf({ contents }: AssembleInput): Map<string, FileContent> {
+  return new Map(contents.map((content) => [content.file, content]));
+}
+
+/** Null where it takes a look at everything. */
+function afterEdit(last: Last, input: AssembleInput): Assembled | null {
+  const { memory, problems, objects } = last.assembled;
+  if (
+    input.memory !== memory ||
+    input.unreadable.length > 0 ||
+    input.interfaceGroups !== last.input.interfaceGroups
+  )
+    return null;
+  const changed = changedFiles(last.files, input.contents);
+  if (!changed.every(isEditOfPolicies)) return null;
+  last.isPlain ??= isPlain(last);
+  if (!last.isPlain) return null;
+  const files = new Set(changed.map(({ file }) => file));
+  const now = new Map(memory);
+  const gone = new Set<Remembered['object']>();
+  for (const { before } of changed) {
+    for (const policy of before?.policies.objects ?? []) {
+      now.delete(identityOf(policy));
+      gone.add(policy);
+    }
+  }
+  const come: Placed<ClusterNetworkPolicy>[] = changed.flatMap(({ file, now: content }) =>
+    content === null ? [] : placedPolicies(file, content),
+  );
+  for (const { object, file } of come) {
+    const identity = identityOf(object);
+    // There twice.
+    if (now.has(identity)) return null;
+    now.set(identity, { file, object });
+  }
+  const named = { ...objects, interfaceGroups: input.interfaceGroups, invalid: NOTHING };
+  if (
+    checkPolicyReferences(
+      come.map(({ object }) => object),
+      named,
+    ).length > 0
+  )
+    return null;
+  const policies = editedList(
+    objects.policies,
+    gone,
+    come.map(({ object }) => object),
+  );
+  const own = [
+    ...changed.flatMap(({ now: content }) => content?.problems ?? []),
+    ...serviceWarnings(come, objects),
+  ];
+  for (const { file, now: content } of changed) {
+    if (content === null) last.files.delete(file);
+    else last.files.set(file, content);
+  }
+  const others = problems.filter(({ file }) => !files.has(file));
+  return {
+    objects: policies === objects.policies ? objects : { ...objects, policies },
+    problems: [...others, ...own].sort(compareProblems),
+    memory: now,
+  };
+}
+
+const NOTHING: ReadonlySet<string> = new Set();
+
+interface ChangedFile {
+  readonly file: string;
+  readonly before: FileContent | null;
+  readonly now: FileContent | null;
+}
+
+function changedFiles(
+  before: ReadonlyMap<string, FileContent>,
+  contents: readonly FileContent[],
+): ChangedFile[] {
+  const changed: ChangedFile[] = [];
+  let known = 0;
+  for (const content of contents) {
+    const { file } = content;
+    const there = before.get(file) ?? null;
+    if (there !== null) known++;
+    if (there !== content) changed.push({ file, before: there, now: content });
+  }
+  if (known === before.size) return changed;
+  const now = new Set(contents.map(({ file }) => file));
+  for (const [file, there] of before) if (!now.has(file)) changed.push({ file, before: there, now: null });
+  return changed;
+}
+
+/** Policies alone, then and now, and nothing to keep of what was. */
+function isEditOfPolicies({ before, now }: ChangedFile): boolean {
+  const onlyPolicies = OTHERS.every(
+    (list) => (before?.[list].objects ?? []).length === 0 && (now?.[list].objects ?? []).length === 0,
+  );
+  return onlyPolicies && (now === null || isSound(now));
+}
+
+const OTHERS = ['nodes', 'namespaces', 'pods', 'services', 'endpointSlices', 'groups', 'tiers'] as const;
+
+function isSound({ broken, rejected, undecided }: FileContent): boolean {
+  return !broken && rejected.size === 0 && undecided.length === 0;
+}
+
+/** Whether what is in force is just what the files hold: nothing invalid, undecided, twice, or as it last was. */
+function isPlain({ assembled: { memory }, input, files }: Last): boolean {
+  if (input.unreadable.length > 0) return false;
+  let count = 0;
+  for (const [file, content] of files) {
+    if (!isSound(content)) return false;
+    for (const object of [...content.tiers.objects, ...content.groups.objects, ...content.policies.objects]) {
+      const held = memory.get(identityOf(object));
+      if (held?.object !== object || held.file !== file) return false;
+      count++;
+    }
+  }
+  return count === memory.size;
+}
+
+function placedPolicies(file: string, { policies }: FileContent): Placed<ClusterNetworkPolicy>[] {
+  return policies.objects.map((object, i) => ({
+    object,
+    file,
+    line: policies.lines[i] ?? 0,
+    referenceLines: policies.referenceLines[i] ?? [],
+  }));
+}
+
+function serviceWarnings(
+  policies: readonly Placed<ClusterNetworkPolicy>[],
+  { services }: ClusterObjects,
+): LoadProblem[] {
+  let names: Set<string> | null = null;
+  const hasService = (wanted: string): boolean => {
+    names ??= new Set(services.map(({ namespace, name }) => `${namespace}/${name}`));
+    return names.has(wanted);
+  };
+  return policies.flatMap((placed) =>
+    checkServiceReferences([placed.object], hasService).map(({ problem }) =>
+      toLoadProblem(placed.object, problem, placed),
+    ),
+  );
+}
+
+/** Sorted; the same array where the objects are. */
+function editedList<T extends ClusterObject>(
+  list: readonly T[],
+  gone: ReadonlySet<object>,
+  come: readonly T[],
+): readonly T[] {
+  const back = come.filter((object) => gone.has(object)).length;
+  if (back === gone.size && back === come.length) return list;
+  return [...list.filter((object) => !gone.has(object)), ...come].sort(compareObjects);
+}
+
+/** Lists that hold the same objects are the same arrays. */
+function withLists(assembled: Assembled, before: ClusterObjects | undefined): Assembled {
+  if (before === undefined) return assembled;
+  const { objects } = assembled;
+  const keep = <T>(now: readonly T[], then: readonly T[]): readonly T[] =>
+    now === then || (now.length === then.length && now.every((object, i) => object === then[i])) ? then : now;
+  return {
+    ...assembled,
+    objects: {
+      nodes: keep(objects.nodes, before.nodes),
+      namespaces: keep(objects.namespaces, before.namespaces),
+      pods: keep(objects.pods, before.pods),
+      services: keep(objects.services, before.services),
+      endpointSlices: keep(objects.endpointSlices, before.endpointSlices),
+      groups: keep(objects.groups, before.groups),
+      tiers: keep(objects.tiers, before.tiers),
+      policies: keep(objects.policies, before.policies),
+    },
+  };
+}

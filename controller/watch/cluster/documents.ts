@@ -1,0 +1,113 @@
+import type { ClusterObjects, Service } from '../../../apis/objects.ts';
+import { type Assembled, compareProblems } from '../assemble.ts';
+import { assembler } from '../assembler.ts';
+import { emptyContent, type FileContent } from '../content.ts';
+import { type Memory, NO_MEMORY } from '../memory.ts';
+import type { LoadProblem } from '../source.ts';
+import type { Document } from './document.ts';
+import type { Change } from './entries.ts';
+
+/** Policies, groups and Tiers as one state: valid ones, and the last valid version of the others, as it is for files. */
+export interface Documents {
+  change(change: Change<Document>): void;
+  /** `services` tells which of those named are there, sorted. What didn't change is the same object. */
+  settle(services: readonly Service[]): Settled;
+}
+
+export interface Settled extends Pick<ClusterObjects, 'policies' | 'groups' | 'tiers'> {
+  readonly problems: readonly LoadProblem[];
+}
+
+export function documents(interfaceGroups: readonly string[] | undefined): Documents {
+  const assembleNext = assembler();
+  /** By the content's `file`, which says resource and name. */
+  const held = new Map<string, Document>();
+  /** How many documents name each Service. */
+  const named = new Map<string, number>();
+  /** Of objects that another one of the same name has taken the place of: what they were must not come back. */
+  const replaced = new Set<string>();
+  let memory: Memory = NO_MEMORY;
+  let services: FileContent = emptyContent(SERVICES);
+  let lastServices: readonly Service[] | null = null;
+  let isSettled = false;
+  let settled: Settled = { policies: [], groups: [], tiers: [], problems: [] };
+
+  function count(document: Document | null, by: 1 | -1): void {
+    for (const name of document?.services ?? []) {
+      const uses = (named.get(name) ?? 0) + by;
+      if (uses === 0) named.delete(name);
+      else named.set(name, uses);
+    }
+  }
+
+  return {
+    change({ before, now }) {
+      count(before, -1);
+      count(now, 1);
+      isSettled = false;
+      if (now !== null) held.set(now.content.file, now);
+      else if (before !== null) held.delete(before.content.file);
+      if (before !== null && before.uid !== now?.uid) replaced.add(before.content.file);
+    },
+    settle(all) {
+      if (isSettled && all === lastServices) return settled;
+      lastServices = all;
+      const there = namedServices(all, named);
+      if (isSettled && sameNames(there, services.services.objects)) return settled;
+      if (!sameNames(there, services.services.objects)) services = contentOf(there);
+      // Where none took its place, it goes the usual way.
+      memory = without(
+        memory,
+        [...replaced].filter((file) => held.has(file)),
+      );
+      replaced.clear();
+      const assembled = assembleNext({
+        contents: [...Array.from(held.values(), ({ content }) => content), services],
+        memory,
+        unreadable: [],
+        lastValid: () => undefined,
+        interfaceGroups,
+      });
+      memory = assembled.memory;
+      isSettled = true;
+      settled = toSettled(assembled, settled);
+      return settled;
+    },
+  };
+}
+
+const SERVICES = 'services';
+
+/** Nothing else of the Services matters here than that they are there. */
+function namedServices(services: readonly Service[], named: ReadonlyMap<string, number>): Service[] {
+  if (named.size === 0) return [];
+  return services.filter(({ namespace, name }) => named.has(`${namespace}/${name}`));
+}
+
+function sameNames(a: readonly Service[], b: readonly Service[]): boolean {
+  return (
+    a.length === b.length &&
+    a.every((service, i) => service.name === b[i]?.name && service.namespace === b[i]?.namespace)
+  );
+}
+
+function contentOf(services: Service[]): FileContent {
+  const list = { objects: services, lines: services.map(() => 0), referenceLines: [] };
+  return { ...emptyContent(SERVICES), services: list };
+}
+
+function without(memory: Memory, files: readonly string[]): Memory {
+  if (files.length === 0) return memory;
+  const gone = new Set(files);
+  return new Map([...memory].filter(([, { file }]) => !gone.has(file)));
+}
+
+/** An object of the API stands in no file. */
+function toSettled({ objects, problems }: Assembled, before: Settled): Settled {
+  const { policies, groups, tiers } = objects;
+  const now = problems
+    .map((problem): LoadProblem => ({ ...problem, file: '', line: 0 }))
+    .sort(compareProblems);
+  const isSame = JSON.stringify(now) === JSON.stringify(before.problems);
+  return { policies, groups, tiers, problems: isSame ? before.problems : now };
+}

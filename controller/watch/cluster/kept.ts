@@ -1,0 +1,52 @@
+import type { ClusterObject } from '../../../apis/objects.ts';
+import { claimedIdentity } from '../../../apis/validate/identity.ts';
+import { type ValidateOptions, validateObject } from '../../../apis/validate/object.ts';
+import { formatPath, hasError } from '../../../apis/validate/problem.ts';
+import { type Interned, internObject } from '../content.ts';
+import { sameValue } from '../samevalue.ts';
+import type { LoadProblem } from '../source.ts';
+import type { Narrow } from './entries.ts';
+
+/** What is made of a Node, Namespace, Pod, Service or EndpointSlice: the object alone where nothing is to be said of it. */
+export type Kept = ClusterObject | Flawed;
+
+export interface Flawed {
+  readonly kind: 'Flawed';
+  /** The last valid version where this one is not; null where there is none, or where it is nothing that nodewall uses. */
+  readonly object: ClusterObject | null;
+  readonly problems: readonly LoadProblem[];
+}
+
+/** Distinct labels and words at most, before what is kept of them is begun anew: those of objects that are gone must go as well. */
+const MOST_INTERNED = 200_000;
+
+export function narrowing(options: ValidateOptions): Narrow<Kept> {
+  const interned: Interned = new Map();
+  return ({ raw }, before) => {
+    if (interned.size > MOST_INTERNED) interned.clear();
+    const validated = validateObject(raw, options);
+    const earlier = objectOf(before);
+    const isRejected = validated.object === null && hasError(validated.problems);
+    const found = validated.object === null ? null : internObject(validated.object, interned);
+    const isSame = isRejected || (found !== null && sameValue(found, earlier));
+    const object = isSame ? earlier : found;
+    if (validated.problems.length === 0) return object;
+    const { kind, name } = claimedIdentity(raw);
+    const problems = validated.problems.map(({ severity, path, message }): LoadProblem => {
+      return { severity, file: '', line: 0, kind, name, path: formatPath(path), message };
+    });
+    const same =
+      before?.kind === 'Flawed' && before.object === object && sameValue(before.problems, problems);
+    return same ? before : { kind: 'Flawed', object, problems };
+  };
+}
+
+export function objectOf(kept: Kept | null): ClusterObject | null {
+  return kept?.kind === 'Flawed' ? kept.object : kept;
+}
+
+export function problemsOf(kept: Kept | null): readonly LoadProblem[] {
+  return kept?.kind === 'Flawed' ? kept.problems : NONE;
+}
+
+const NONE: readonly LoadProblem[] = [];

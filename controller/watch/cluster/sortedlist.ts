@@ -1,0 +1,92 @@
+import type { ClusterObject } from '../../../apis/objects.ts';
+import { compareObjects } from '../merge.ts';
+
+/** The objects of one kind, sorted; what changes is another array, what doesn't is the same. */
+export interface SortedList<T extends ClusterObject> {
+  /** One of the two is null where the object comes or goes. */
+  change(before: T | null, now: T | null): void;
+  /** With all changes so far. A few cost a search each and one copy of the array. */
+  array(): readonly T[];
+}
+
+/** More changes than this at once are merged in one walk; fewer are put into a copy one by one. */
+const FEW = 16;
+
+export function sortedList<T extends ClusterObject>(): SortedList<T> {
+  let list: readonly T[] = [];
+  const pending = new Map<string, Pending<T>>();
+  return {
+    change(before, now) {
+      const place = now ?? before;
+      if (place === null) return;
+      const namespace = 'namespace' in place ? place.namespace : '';
+      pending.set(`${namespace}/${place.name}`, { place, now });
+    },
+    array() {
+      if (pending.size === 0) return list;
+      const changes = [...pending.values()].sort((a, b) => compareObjects(a.place, b.place));
+      pending.clear();
+      const news = changes.filter(({ place, now }) => {
+        const at = lowerBound(list, place);
+        const there = list[at];
+        return (there !== undefined && compareObjects(there, place) === 0 ? there : null) !== now;
+      });
+      if (news.length > 0) list = news.length > FEW ? merged(list, news) : edited(list, news);
+      return list;
+    },
+  };
+}
+
+interface Pending<T> {
+  /** Any version of the object: it says where it stands. */
+  readonly place: T;
+  readonly now: T | null;
+}
+
+function edited<T extends ClusterObject>(list: readonly T[], changes: readonly Pending<T>[]): readonly T[] {
+  const copy = list.slice();
+  for (const { place, now } of changes) {
+    const at = lowerBound(copy, place);
+    const there = copy[at];
+    const isThere = there !== undefined && compareObjects(there, place) === 0;
+    if (now === null) copy.splice(at, 1);
+    else if (isThere) copy[at] = now;
+    else copy.splice(at, 0, now);
+  }
+  return copy;
+}
+
+function merged<T extends ClusterObject>(list: readonly T[], changes: readonly Pending<T>[]): readonly T[] {
+  const next: T[] = [];
+  let from = 0;
+  for (const { place, now } of changes) {
+    for (; from < list.length; from++) {
+      const object = list[from];
+      if (object === undefined) continue;
+      const order = compareObjects(object, place);
+      if (order < 0) next.push(object);
+      else {
+        if (order === 0) from++;
+        break;
+      }
+    }
+    if (now !== null) next.push(now);
+  }
+  for (; from < list.length; from++) {
+    const object = list[from];
+    if (object !== undefined) next.push(object);
+  }
+  return next;
+}
+
+/** Where the first object stands that doesn't go before this one. */
+function lowerBound<T extends ClusterObject>(list: readonly T[], place: T): number {
+  let [from, to] = [0, list.length];
+  while (from < to) {
+    const middle = (from + to) >>> 1;
+    const object = list[middle];
+    if (object !== undefined && compareObjects(object, place) < 0) from = middle + 1;
+    else to = middle;
+  }
+  return from;
+}
