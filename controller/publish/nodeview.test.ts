@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { ClusterObjects, Rule } from '../../apis/objects.ts';
+import { type ClusterObjects, NO_OBJECTS, type Rule } from '../../apis/objects.ts';
 import { compile } from '../compile/compile.ts';
 import { nodeView } from './nodeview.ts';
 
@@ -24,18 +24,13 @@ function policy(name: string, ingress: Rule[], egress: Rule[]): ClusterObjects['
 }
 
 const compiled = compile({
+  ...NO_OBJECTS,
   nodes: ['one', 'two', 'three', 'four'].map((name, i) => ({
     kind: 'Node',
     name,
     labels: { name },
     addresses: [`192.0.2.${i}`],
   })),
-  namespaces: [],
-  pods: [],
-  services: [],
-  endpointSlices: [],
-  groups: [],
-  tiers: [],
   policies: [
     policy('b', [rule('i', at('one')), rule('ii', at('two'))], [rule('e', at('one'))]),
     policy('c', [], [toService('y', 'three'), toService('x', 'three'), toService('z', 'four')]),

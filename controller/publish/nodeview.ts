@@ -1,31 +1,144 @@
-import type { Compiled, CompiledRule, NodeState } from '../../apis/compiled.ts';
-import { inEvaluationOrder } from '../../apis/order.ts';
+import type { Compiled, CompiledPolicy, CompiledRule, NodeState } from '../../apis/compiled.ts';
+import { listChange } from '../index/listchange.ts';
+import { useCount } from '../index/usecount.ts';
 
 /** What of everything compiled one node needs: the rules that apply to it, and the AddressSets and ServiceSets those name. */
 export function nodeView(compiled: Compiled, node: string): NodeState {
-  const rules: CompiledRule[] = [];
-  for (const policy of compiled.policies) {
-    for (const [i, rule] of policy.rules.entries()) if (policy.spans[i]?.has(node)) rules.push(rule);
-  }
-  const addressSets = [compiled.allNodes, ...rules.flatMap((rule) => rule.addressSets)];
-  const serviceSets = rules.flatMap((rule) => rule.serviceSets);
-  return {
-    node,
-    rules: inEvaluationOrder(rules),
-    addressSets: picked(compiled.addressSets, addressSets, 'AddressSet'),
-    serviceSets: picked(compiled.serviceSets, serviceSets, 'ServiceSet'),
-    allNodes: compiled.allNodes,
-    nodeAddresses: compiled.nodeAddresses.get(node) ?? [],
+  return nodeViewer(node)(compiled);
+}
+
+/**
+ * `nodeView` for one state after another. What didn't change is the same object: the list of rules, the maps of sets, and the whole state. Policies are
+ * taken for unchanged where they are the same objects.
+ */
+export function nodeViewer(node: string): (compiled: Compiled) => NodeState {
+  let last: View | null = null;
+  return (compiled) => {
+    const before = last ?? startView(node);
+    // What throws leaves a view that nobody can say anything of.
+    last = null;
+    last = advance(before, compiled);
+    return last.state;
   };
 }
 
-/** Sorted by id, each once. */
-function picked<T>(sets: ReadonlyMap<string, T>, ids: readonly string[], kind: string): Map<string, T> {
-  return new Map(
-    [...new Set(ids)].sort().map((id): [string, T] => {
-      const set = sets.get(id);
-      if (set === undefined) throw new Error(`no ${kind} ${id}`);
-      return [id, set];
-    }),
+/** The part of a policy that is for the node. */
+interface Share {
+  readonly ingress: readonly CompiledRule[];
+  readonly egress: readonly CompiledRule[];
+  /** By id; the values say nothing. */
+  readonly addressSets: ReadonlyMap<string, true>;
+  readonly serviceSets: ReadonlyMap<string, true>;
+}
+
+/** Of one state; the map and the counts are changed in place by the next. */
+interface View {
+  readonly policies: readonly CompiledPolicy[];
+  readonly shares: Map<CompiledPolicy, Share>;
+  readonly named: {
+    readonly addressSets: ReturnType<typeof useCount>;
+    readonly serviceSets: ReturnType<typeof useCount>;
+  };
+  readonly state: NodeState;
+}
+
+function startView(node: string): View {
+  return {
+    policies: [],
+    shares: new Map(),
+    named: { addressSets: useCount(), serviceSets: useCount() },
+    state: {
+      node,
+      rules: [],
+      addressSets: new Map(),
+      serviceSets: new Map(),
+      allNodes: '',
+      nodeAddresses: [],
+    },
+  };
+}
+
+function advance({ policies, shares, named, state }: View, compiled: Compiled): View {
+  const { node } = state;
+  const change = listChange(policies, compiled.policies);
+  const gone = change.removed.flatMap((policy) => shares.get(policy) ?? []);
+  const come = change.added.map((policy) => shareOf(policy, node));
+  for (const policy of change.removed) shares.delete(policy);
+  for (const [i, share] of come.entries()) {
+    const policy = change.added[i];
+    if (policy !== undefined) shares.set(policy, share);
+  }
+  const allNodes = (id: string) => new Map(id === '' ? [] : [[id, true]]);
+  const otherSets = named.addressSets.change(
+    [...gone.map(({ addressSets }) => addressSets), allNodes(state.allNodes)],
+    [...come.map(({ addressSets }) => addressSets), allNodes(compiled.allNodes)],
   );
+  const otherServices = named.serviceSets.change(
+    gone.map(({ serviceSets }) => serviceSets),
+    come.map(({ serviceSets }) => serviceSets),
+  );
+  const rules = compiled.policies === policies ? state.rules : rulesOf(compiled.policies, shares);
+  const nodeAddresses = compiled.nodeAddresses.get(node) ?? [];
+  const now: NodeState = {
+    node,
+    rules: sameItems(rules, state.rules) ? state.rules : rules,
+    addressSets: picked(compiled.addressSets, otherSets ? named.addressSets.inUse : null, state.addressSets),
+    serviceSets: picked(
+      compiled.serviceSets,
+      otherServices ? named.serviceSets.inUse : null,
+      state.serviceSets,
+    ),
+    allNodes: compiled.allNodes,
+    nodeAddresses: sameItems(nodeAddresses, state.nodeAddresses) ? state.nodeAddresses : nodeAddresses,
+  };
+  const same =
+    now.rules === state.rules &&
+    now.addressSets === state.addressSets &&
+    now.serviceSets === state.serviceSets &&
+    now.allNodes === state.allNodes &&
+    now.nodeAddresses === state.nodeAddresses;
+  return { policies: compiled.policies, shares, named, state: same ? state : now };
+}
+
+function shareOf({ rules, spans }: CompiledPolicy, node: string): Share {
+  const own = rules.filter((_, i) => spans[i]?.has(node));
+  const ids = (list: readonly string[]) => new Map(list.map((id) => [id, true] as const));
+  return {
+    ingress: own.filter(({ source }) => source.direction === 'ingress'),
+    egress: own.filter(({ source }) => source.direction === 'egress'),
+    addressSets: ids(own.flatMap(({ addressSets }) => addressSets)),
+    serviceSets: ids(own.flatMap(({ serviceSets }) => serviceSets)),
+  };
+}
+
+/** In evaluation order, ingress first: the policies are in that order, and so are the rules of each. */
+function rulesOf(
+  policies: readonly CompiledPolicy[],
+  shares: ReadonlyMap<CompiledPolicy, Share>,
+): CompiledRule[] {
+  const rules: CompiledRule[] = [];
+  for (const direction of ['ingress', 'egress'] as const) {
+    for (const policy of policies) for (const rule of shares.get(policy)?.[direction] ?? []) rules.push(rule);
+  }
+  return rules;
+}
+
+function sameItems<T>(a: readonly T[], b: readonly T[]): boolean {
+  return a.length === b.length && a.every((item, i) => item === b[i]);
+}
+
+/** Sorted by id, each once. `ids` is null where they are those of the last time; where the sets are too, so is the map. */
+function picked<T>(
+  sets: ReadonlyMap<string, T>,
+  ids: ReadonlyMap<string, unknown> | null,
+  last: ReadonlyMap<string, T>,
+): ReadonlyMap<string, T> {
+  const wanted = ids === null ? [...last.keys()] : [...ids.keys()].sort();
+  const found = wanted.map((id): [string, T] => {
+    const set = sets.get(id);
+    if (set === undefined) throw new Error(`no set ${id}`);
+    return [id, set];
+  });
+  const same = ids === null && found.every(([id, set]) => set === last.get(id));
+  return same ? last : new Map(found);
 }

@@ -1,0 +1,80 @@
+import { readFile } from 'node:fs/promises';
+import { checkPair } from './checkpair.ts';
+import type { CertificateAndKey } from './issue.ts';
+import type { CertificateClock, CertificateEvents, CertificateSource } from './keeper.ts';
+
+export interface CertificateFilesParts {
+  readonly certFile: string;
+  readonly keyFile: string;
+  readonly clock: CertificateClock;
+  readonly events: CertificateEvents;
+}
+
+/** Milliseconds. A Secret's files are links that are changed in one go, which watching sees differently on every file system; reading doesn't. */
+const LOOK = 10_000;
+
+/**
+ * A certificate and its key in two files, read again every ten seconds. What is no pair (one of the two is written already, the other not yet) is not
+ * taken; that is told once. The first reading must succeed.
+ */
+export function certificateFiles({
+  certFile,
+  keyFile,
+  clock,
+  events,
+}: CertificateFilesParts): CertificateSource {
+  let held: CertificateAndKey | null = null;
+  let told: string | null = null;
+  let cancel = (): void => {};
+  let isClosed = false;
+  let looking: Promise<void> = Promise.resolve();
+
+  async function read(): Promise<CertificateAndKey> {
+    const [certificate, key] = await Promise.all([readText(certFile), readText(keyFile)]);
+    const pair = { certificate, key };
+    checkPair(pair, { certificate: certFile, key: keyFile });
+    return pair;
+  }
+
+  async function look(): Promise<void> {
+    try {
+      const now = await read();
+      told = null;
+      if (now.certificate === held?.certificate && now.key === held.key) return;
+      held = now;
+      if (!isClosed) events.changed(now);
+    } catch (error) {
+      const { message } = error as Error;
+      if (message !== told && !isClosed) events.failed(error as Error);
+      told = message;
+    }
+  }
+
+  function lookLater(): void {
+    if (isClosed) return;
+    cancel = clock.after(LOOK, () => {
+      looking = look().finally(lookLater);
+    });
+  }
+
+  return {
+    async start() {
+      held = await read();
+      lookLater();
+      return held;
+    },
+    async close() {
+      isClosed = true;
+      cancel();
+      await looking;
+    },
+  };
+}
+
+async function readText(file: string): Promise<string> {
+  try {
+    return await readFile(file, 'utf8');
+  } catch (cause) {
+    throw new Error(`${file}: ${(cause as Error).message}`, { cause });
+  }
+}

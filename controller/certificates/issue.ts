@@ -1,0 +1,85 @@
+// The X.509 library's own libraries ask for it.
+import 'reflect-metadata';
+import { randomBytes, webcrypto } from 'node:crypto';
+import { isIP } from 'node:net';
+import * as x509 from '@peculiar/x509';
+
+/** PEM both; the key is PKCS #8. */
+export interface CertificateAndKey {
+  /** The certificate; behind it those between it and the CA. */
+  readonly certificate: string;
+  readonly key: string;
+}
+
+const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
+const DAY = 86_400_000;
+export const AUTHORITY_LIFE = 730 * DAY;
+export const SERVING_LIFE = 90 * DAY;
+/** Clocks of machines need not agree. */
+export const BACKDATED = 3_600_000;
+
+/** A self-signed CA that signs servers' certificates and no other CA. */
+export async function makeAuthority(now: Date): Promise<CertificateAndKey> {
+  const keys = await makeKeys();
+  const certificate = await x509.X509CertificateGenerator.createSelfSigned({
+    ...validity(now, new Date(now.getTime() + AUTHORITY_LIFE)),
+    // The number tells one from the next in a bundle.
+    name: `CN=nodewall-ca-${Math.floor(now.getTime() / 1000)}`,
+    keys,
+    signingAlgorithm: ALGORITHM,
+    extensions: [
+      new x509.BasicConstraintsExtension(true, 0, true),
+      new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign | x509.KeyUsageFlags.cRLSign, true),
+      await x509.SubjectKeyIdentifierExtension.create(keys.publicKey),
+    ],
+  });
+  return { certificate: certificate.toString('pem'), key: await toPem(keys.privateKey) };
+}
+
+/** For a server that is called by any of `names` (DNS names and IP addresses); the first is its common name. Ends no later than its CA. */
+export async function issueServing(
+  authority: CertificateAndKey,
+  names: readonly string[],
+  now: Date,
+): Promise<CertificateAndKey> {
+  const issuer = new x509.X509Certificate(authority.certificate);
+  const keys = await makeKeys();
+  const end = Math.min(now.getTime() + SERVING_LIFE, issuer.notAfter.getTime());
+  const certificate = await x509.X509CertificateGenerator.create({
+    ...validity(now, new Date(end)),
+    subject: `CN=${names[0] ?? 'nodewall'}`,
+    issuer: issuer.subject,
+    publicKey: keys.publicKey,
+    signingKey: await fromPem(authority.key),
+    signingAlgorithm: ALGORITHM,
+    extensions: [
+      new x509.BasicConstraintsExtension(false, undefined, true),
+      new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature, true),
+      new x509.ExtendedKeyUsageExtension([x509.ExtendedKeyUsage.serverAuth]),
+      new x509.SubjectAlternativeNameExtension(
+        names.map((name) => ({ type: isIP(name) === 0 ? 'dns' : 'ip', value: name })),
+      ),
+      await x509.AuthorityKeyIdentifierExtension.create(issuer.publicKey),
+      await x509.SubjectKeyIdentifierExtension.create(keys.publicKey),
+    ],
+  });
+  return { certificate: certificate.toString('pem'), key: await toPem(keys.privateKey) };
+}
+
+function makeKeys(): Promise<webcrypto.CryptoKeyPair> {
+  return webcrypto.subtle.generateKey(ALGORITHM, true, ['sign', 'verify']);
+}
+
+async function toPem(key: webcrypto.CryptoKey): Promise<string> {
+  return `${x509.PemConverter.encode(await webcrypto.subtle.exportKey('pkcs8', key), 'PRIVATE KEY')}\n`;
+}
+
+function fromPem(pem: string): Promise<webcrypto.CryptoKey> {
+  return webcrypto.subtle.importKey('pkcs8', x509.PemConverter.decodeFirst(pem), ALGORITHM, false, ['sign']);
+}
+
+function validity(now: Date, notAfter: Date): { serialNumber: string; notBefore: Date; notAfter: Date } {
+  // At most 20 bytes and positive (RFC 5280, section 4.1.2.2).
+  const serialNumber = `01${randomBytes(15).toString('hex')}`;
+  return { serialNumber, notBefore: new Date(now.getTime() - BACKDATED), notAfter };
+}

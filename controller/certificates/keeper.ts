@@ -1,0 +1,109 @@
+import { X509Certificate } from 'node:crypto';
+import type { KubeApi } from '../kubeapi/kubeapi.ts';
+import { waiter } from '../kubeapi/waiter.ts';
+import { type Authority, trustedCertificates } from './authority.ts';
+import { authorityInSecret } from './authoritysecret.ts';
+import { publishBundle } from './bundle.ts';
+import { type CertificateAndKey, issueServing, SERVING_LIFE } from './issue.ts';
+
+export interface CertificateClock {
+  /** Calls back once; the answer cancels. */
+  after(milliseconds: number, callback: () => void): () => void;
+  date(): Date;
+}
+
+/** Where servers get their certificate from. */
+export interface CertificateSource {
+  /** Settles with the first one; those that come later are given to `changed`. Rejects once closed. */
+  start(): Promise<CertificateAndKey>;
+  close(): Promise<void>;
+}
+
+export interface CertificateEvents {
+  /** Another than before: for `setSecureContext` of running servers. */
+  changed(certificate: CertificateAndKey): void;
+  /** What there is stays; the next try comes by itself. */
+  failed(error: Error): void;
+}
+
+export interface KeeperParts {
+  readonly request: KubeApi;
+  readonly namespace: string;
+  /** Of the Secret and the ConfigMap. */
+  readonly name: string;
+  /** What the servers are called by; the first is the common name. */
+  readonly names: readonly string[];
+  /** Tells the API server's own callers (webhooks, the APIService) whom to trust: CA certificates, PEM. Called at every look. */
+  readonly trust: (certificates: string) => Promise<unknown>;
+  readonly clock: CertificateClock;
+  readonly events: CertificateEvents;
+}
+
+/** Another replica may have advanced the CA, and somebody may have applied the callers anew without it: so often a look is taken. */
+const LOOK = 600_000;
+const FIRST_RETRY = 1_000;
+
+/** A CA of our own and what hangs on it, kept up. */
+export function certificateKeeper(parts: KeeperParts): CertificateSource {
+  const { request, namespace, name, names, trust, clock, events } = parts;
+  let held: { readonly serving: CertificateAndKey; readonly issuer: string } | null = null;
+  let isClosed = false;
+  const pause = waiter(clock.after);
+  let running: Promise<void> = Promise.resolve();
+
+  async function look(): Promise<void> {
+    const authority = await authorityInSecret(request, { namespace, name }, clock.date());
+    const trusted = trustedCertificates(authority);
+    // First everybody who listens hears whom to trust, then we serve with it.
+    await publishBundle(request, { namespace, name }, trusted);
+    await serve(authority);
+    await trust(trusted);
+  }
+
+  async function serve({ current }: Authority): Promise<void> {
+    const issuer = current.certificate;
+    if (held !== null && held.issuer === issuer && !isDue(held.serving, issuer, clock.date())) return;
+    const isFirst = held === null;
+    held = { issuer, serving: await issueServing(current, names, clock.date()) };
+    if (!isFirst) events.changed(held.serving);
+  }
+
+  async function run(first: () => void): Promise<void> {
+    for (let retry = FIRST_RETRY; !isClosed; ) {
+      let wait = LOOK;
+      try {
+        await look();
+        retry = FIRST_RETRY;
+      } catch (error) {
+        events.failed(error as Error);
+        wait = retry;
+        retry = Math.min(retry * 2, LOOK);
+      }
+      if (held !== null) first();
+      if (!isClosed) await pause.wait(wait);
+    }
+  }
+
+  return {
+    start: () =>
+      new Promise((resolve, reject) => {
+        running = run(() => {
+          if (held !== null) resolve(held.serving);
+        }).finally(() => reject(new Error('closed before there was a certificate')));
+      }),
+    async close() {
+      isClosed = true;
+      pause.wake();
+      await running;
+    },
+  };
+}
+
+/** Two thirds of its life are over, or it hasn't begun: the clock was ahead when it was made. One that its CA cuts short is not asked for any sooner: the next CA signs long before. */
+function isDue({ certificate }: CertificateAndKey, issuer: string, now: Date): boolean {
+  const { validFromDate, validToDate } = new X509Certificate(certificate);
+  if (validFromDate > now) return true;
+  const end = validToDate.getTime();
+  const isCutShort = end === new X509Certificate(issuer).validToDate.getTime();
+  return now.getTime() >= end - (isCutShort ? 0 : SERVING_LIFE / 3);
+}

@@ -1,0 +1,51 @@
+/** Why a request to the API server came to nothing. */
+export class KubeError extends Error {
+  override readonly name = 'KubeError';
+  /** HTTP status; 0 where there was no answer. */
+  readonly status: number;
+  /** metav1.Status' reason (`NotFound`, `Conflict`, `Forbidden` …); without an answer `Unreachable`, `Timeout` or `Aborted`. */
+  readonly reason: string;
+  /** Seconds that the server asks to wait; null where it doesn't. */
+  readonly retryAfter: number | null;
+
+  constructor(message: string, { status = 0, reason, retryAfter = null, cause }: KubeErrorParts) {
+    super(message, cause === undefined ? undefined : { cause });
+    this.status = status;
+    this.reason = reason;
+    this.retryAfter = retryAfter;
+  }
+}
+
+export interface KubeErrorParts {
+  readonly status?: number;
+  readonly reason: string;
+  readonly retryAfter?: number | null;
+  readonly cause?: unknown;
+}
+
+export function isKubeError(error: unknown, ...reasons: readonly string[]): error is KubeError {
+  return error instanceof KubeError && (reasons.length === 0 || reasons.includes(error.reason));
+}
+
+/** The reasons of answers that carry no metav1.Status: a proxy's, or an API server's that is starting. */
+export function reasonOfStatus(status: number): string {
+  return REASONS.get(status) ?? (status >= 500 ? 'InternalError' : 'Unknown');
+}
+
+/** As in apimachinery's metav1.StatusReason. */
+const REASONS: ReadonlyMap<number, string> = new Map([
+  [400, 'BadRequest'],
+  [401, 'Unauthorized'],
+  [403, 'Forbidden'],
+  [404, 'NotFound'],
+  [405, 'MethodNotAllowed'],
+  [406, 'NotAcceptable'],
+  [409, 'Conflict'],
+  [410, 'Gone'],
+  [413, 'RequestEntityTooLarge'],
+  [415, 'UnsupportedMediaType'],
+  [422, 'Invalid'],
+  [429, 'TooManyRequests'],
+  [503, 'ServiceUnavailable'],
+  [504, 'Timeout'],
+]);

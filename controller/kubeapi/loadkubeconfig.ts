@@ -1,0 +1,36 @@
+import { access, readFile } from 'node:fs/promises';
+import type { KubeConfig } from '@kubernetes/client-node';
+
+const TOKEN_FILE = '/var/run/secrets/kubernetes.io/serviceaccount/token';
+
+/**
+ * The file's current context, or the pod's service account. Throws an Error that says what is wrong and what to do. The library is loaded here: it takes
+ * half a second, which commands without a cluster need not pay.
+ */
+export async function loadKubeConfig(file: string | undefined): Promise<KubeConfig> {
+  const { KubeConfig } = await import('@kubernetes/client-node');
+  const kubeConfig = new KubeConfig();
+  if (file === undefined) {
+    try {
+      await access(TOKEN_FILE);
+    } catch (cause) {
+      const message = `not in a pod: there is no ${TOKEN_FILE}; give --kubeconfig FILE`;
+      throw new Error(message, { cause });
+    }
+    kubeConfig.loadFromCluster();
+    return kubeConfig;
+  }
+  try {
+    // Of its own, so that what can't be read isn't told as what can't be understood.
+    await readFile(file);
+    kubeConfig.loadFromFile(file);
+  } catch (cause) {
+    throw new Error(`--kubeconfig: ${file}: ${(cause as Error).message}`, { cause });
+  }
+  const context = kubeConfig.getCurrentContext();
+  if (kubeConfig.getCurrentCluster() === null) {
+    const named = JSON.stringify(context ?? '');
+    throw new Error(`--kubeconfig: ${file}: current-context ${named} names no context with a cluster`);
+  }
+  return kubeConfig;
+}

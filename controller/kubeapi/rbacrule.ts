@@ -1,0 +1,53 @@
+/** The one rule of a Role or ClusterRole that a request needs. */
+export interface RbacRule {
+  readonly apiGroups: readonly [string];
+  /** With the subresource: `clusternetworkpolicies/status`. */
+  readonly resources: readonly [string];
+  readonly verbs: readonly [string];
+  readonly resourceNames?: readonly [string];
+  /** Where the Role must be; null for a ClusterRole. */
+  readonly namespace: string | null;
+}
+
+/** Null where the path is of no resource (`/healthz`, discovery). */
+export function rbacRule(method: string, path: string): RbacRule | null {
+  const [root, ...steps] = path
+    .split('/')
+    .filter((step) => step !== '')
+    .map(decodeURIComponent);
+  const apiGroup = root === 'apis' ? steps.shift() : root === 'api' ? '' : undefined;
+  // The version.
+  steps.shift();
+  if (apiGroup === undefined || steps.length === 0) return null;
+  const namespace = steps[0] === 'namespaces' && steps.length > 2 ? (steps[1] ?? null) : null;
+  const [resource, name, subresource] = namespace === null ? steps : steps.slice(2);
+  if (resource === undefined) return null;
+  const verb = name === undefined ? COLLECTION_VERBS[method] : VERBS[method];
+  return {
+    apiGroups: [apiGroup],
+    resources: [subresource === undefined ? resource : `${resource}/${subresource}`],
+    verbs: [verb ?? method.toLowerCase()],
+    // RBAC can't name what is only just created.
+    ...(name === undefined ? {} : { resourceNames: [name] }),
+    namespace,
+  };
+}
+
+const VERBS: Readonly<Record<string, string>> = {
+  GET: 'get',
+  PUT: 'update',
+  PATCH: 'patch',
+  DELETE: 'delete',
+};
+const COLLECTION_VERBS: Readonly<Record<string, string>> = {
+  GET: 'list',
+  POST: 'create',
+  DELETE: 'deletecollection',
+};
+
+/** As it would stand in the manifest, on one line. */
+export function formatRbacRule({ namespace, ...rule }: RbacRule): string {
+  const fields = Object.entries(rule).map(([key, values]) => `${key}: ${JSON.stringify(values)}`);
+  const place = namespace === null ? 'a ClusterRole' : `a Role in namespace ${namespace}`;
+  return `{${fields.join(', ')}} in ${place}`;
+}

@@ -1,0 +1,36 @@
+import type {
+  AccessReviewSpec,
+  AccessReviewStatus,
+  TokenReviewSpec,
+  TokenReviewStatus,
+} from '../publish/auth.ts';
+import type { KubeApi } from './kubeapi.ts';
+
+/** Milliseconds: somebody waits for the answer. */
+const TIMEOUT = 5_000;
+
+/** Asks the API server who a token is of: authentication.k8s.io/v1 TokenReview. */
+export async function reviewToken(request: KubeApi, spec: TokenReviewSpec): Promise<TokenReviewStatus> {
+  const body = { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenReview', spec };
+  const path = '/apis/authentication.k8s.io/v1/tokenreviews';
+  const { status } = await request<{ status: TokenReviewStatus }>({
+    method: 'POST',
+    path,
+    body,
+    timeout: TIMEOUT,
+  });
+  return status;
+}
+
+/** Asks the API server whether somebody may: authorization.k8s.io/v1 SubjectAccessReview. */
+export async function reviewAccess(request: KubeApi, spec: AccessReviewSpec): Promise<AccessReviewStatus> {
+  const body = { apiVersion: 'authorization.k8s.io/v1', kind: 'SubjectAccessReview', spec };
+  const path = '/apis/authorization.k8s.io/v1/subjectaccessreviews';
+  const { status } = await request<{ status: AccessReviewStatus }>({
+    method: 'POST',
+    path,
+    body,
+    timeout: TIMEOUT,
+  });
+  return status;
+}

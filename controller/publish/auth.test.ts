@@ -1,0 +1,254 @@
+import assert from 'node:assert/strict';
+import type { IncomingMessage } from 'node:http';
+import {
+  type Access,
+  type AccessReviewSpec,
+  accessAuthoriser,
+  boundNode,
+  type FrontProxy,
+  firstOf,
+  frontProxyAuthenticator,
+  type TokenOptions,
+  type TokenReviewSpec,
+  type TokenReviewStatus,
+  tokenAuthenticator,
+} from './auth.ts';
+
+const AUDIENCE = 'nodewall-controller';
+
+function bearing(token: string | null): IncomingMessage {
+  return { headers: token === null ? {} : { authorization: `Bearer ${token}` } } as IncomingMessage;
+}
+
+/** No signature that holds: the API server is the one to look at it. */
+function jwt(claims: object): string {
+  return `x.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.x`;
+}
+
+/** An API server that knows all tokens, with its questions written down. */
+function reviewing(
+  answer: (spec: TokenReviewSpec) => TokenReviewStatus,
+  options: Partial<TokenOptions> = {},
+) {
+  const asked: TokenReviewSpec[] = [];
+  let now = 1_000_000;
+  const authenticate = tokenAuthenticator({
+    audiences: [AUDIENCE],
+    now: () => now,
+    async review(spec) {
+      asked.push(spec);
+      return answer(spec);
+    },
+    ...options,
+  });
+  return {
+    asked,
+    authenticate: (token: string | null) => authenticate(bearing(token)),
+    pass: (milliseconds: number) => {
+      now += milliseconds;
+    },
+    now: () => now,
+  };
+}
+
+const good = ({ token }: TokenReviewSpec): TokenReviewStatus => ({
+  authenticated: true,
+  audiences: [AUDIENCE],
+  user: {
+    username: `user of ${token.length}`,
+    groups: ['g'],
+    extra: { 'authentication.kubernetes.io/node-name': ['cp-1'] },
+  },
+});
+
+describe('tokenAuthenticator', () => {
+  it('knows who a token is of, and its node', async () => {
+    const { authenticate, asked } = reviewing(good);
+    const identity = await authenticate('abc');
+    assert.deepEqual(asked, [{ token: 'abc', audiences: [AUDIENCE] }]);
+    assert.ok(identity !== null);
+    assert.deepEqual(
+      [identity.username, identity.uid, identity.groups, identity.expires, boundNode(identity)],
+      ['user of 3', '', ['g'], null, 'cp-1'],
+    );
+  });
+
+  it('knows nobody without a token, and asks nobody', async () => {
+    const { authenticate, asked } = reviewing(good);
+    assert.equal(await authenticate(null), null);
+    assert.deepEqual(asked, []);
+  });
+
+  it('refuses a token that the API server refuses, or that is for others', async () => {
+    for (const status of [
+      {},
+      { ...good({ token: '' }), authenticated: false },
+      { ...good({ token: '' }), audiences: ['others'] },
+      { ...good({ token: '' }), audiences: [] },
+      { authenticated: true, audiences: [AUDIENCE] },
+      { authenticated: true, audiences: [AUDIENCE], user: { username: '' } },
+    ])
+      assert.equal(await reviewing(() => status).authenticate('abc'), null, JSON.stringify(status));
+  });
+
+  it("takes the API server's own audience where none is named", async () => {
+    const { authenticate, asked } = reviewing(({ token }) => ({ ...good({ token }), audiences: ['api'] }), {
+      audiences: [],
+    });
+    assert.notEqual(await authenticate('abc'), null);
+    assert.deepEqual(asked, [{ token: 'abc' }]);
+  });
+
+  it('asks once a minute for each token, and once for many requests at a time', async () => {
+    const { authenticate, asked, pass } = reviewing(good);
+    await Promise.all([authenticate('abc'), authenticate('abc'), authenticate('abcd')]);
+    pass(59_000);
+    await authenticate('abc');
+    assert.equal(asked.length, 2);
+    pass(2000);
+    await authenticate('abc');
+    assert.equal(asked.length, 3);
+  });
+
+  it('asks again soon for a token that was refused', async () => {
+    let isKnown = false;
+    const { authenticate, pass } = reviewing((spec) => (isKnown ? good(spec) : {}));
+    assert.equal(await authenticate('abc'), null);
+    isKnown = true;
+    assert.equal(await authenticate('abc'), null);
+    pass(3000);
+    assert.notEqual(await authenticate('abc'), null);
+  });
+
+  it('reads when a token runs out, and refuses it then, reviewed or not', async () => {
+    const { authenticate, pass, now } = reviewing(good);
+    const token = jwt({ exp: (now() + 30_000) / 1000 });
+    assert.equal((await authenticate(token))?.expires, now() + 30_000);
+    pass(30_000);
+    assert.equal(await authenticate(token), null);
+  });
+
+  it('says so where the API server does not answer, and asks again', async () => {
+    let isDown = true;
+    const { authenticate } = reviewing((spec) => {
+      if (isDown) throw new Error('down');
+      return good(spec);
+    });
+    await assert.rejects(authenticate('abc'), /down/);
+    isDown = false;
+    assert.notEqual(await authenticate('abc'), null);
+  });
+
+  it('asks so many at a time, and all in the end', async () => {
+    let running = 0;
+    let most = 0;
+    const { authenticate } = reviewing(good, {
+      atOnce: 3,
+      async review(spec) {
+        most = Math.max(most, ++running);
+        await new Promise(setImmediate);
+        running--;
+        if (spec.token.endsWith('5')) throw new Error('down');
+        return good(spec);
+      },
+    });
+    const all = await Promise.allSettled(Array.from({ length: 20 }, (_, i) => authenticate(`token-${i}`)));
+    assert.equal(most, 3);
+    assert.equal(all.filter(({ status }) => status === 'fulfilled').length, 18);
+  });
+});
+
+describe('frontProxyAuthenticator', () => {
+  const proxy: FrontProxy = {
+    allowedNames: ['front-proxy-client'],
+    usernameHeaders: ['X-Remote-User'],
+    uidHeaders: [],
+    groupHeaders: ['X-Remote-Group'],
+    extraHeaderPrefixes: ['X-Remote-Extra-'],
+  };
+  const headers = {
+    'x-remote-user': ['alice'],
+    // As the user sent it, through an API server that knows no header for it.
+    'x-remote-uid': ['forged'],
+    'x-remote-group': ['a, b', 'c'],
+    'x-remote-extra-authentication.kubernetes.io%2fnode-name': ['cp-1'],
+    'x-remote-extra-100%': ['x'],
+  };
+  const ask = (
+    authorized: boolean,
+    name: unknown,
+    config: FrontProxy | null = proxy,
+    given: object = headers,
+  ) =>
+    frontProxyAuthenticator(() => config)({
+      headersDistinct: given,
+      socket: { authorized, getPeerCertificate: () => ({ subject: { CN: name } }) },
+    } as unknown as IncomingMessage);
+
+  it('reads whom the API server vouches for', async () => {
+    const identity = await ask(true, 'front-proxy-client');
+    assert.ok(identity !== null);
+    assert.deepEqual(
+      { ...identity, extra: { ...identity.extra } },
+      {
+        username: 'alice',
+        uid: '',
+        groups: ['a, b', 'c'],
+        extra: { 'authentication.kubernetes.io/node-name': ['cp-1'], '100%': ['x'] },
+        expires: null,
+      },
+    );
+  });
+
+  it('reads the uid from the header that the API server has for it', async () => {
+    const identity = await ask(true, 'front-proxy-client', { ...proxy, uidHeaders: ['X-Remote-Uid'] });
+    assert.equal(identity?.uid, 'forged');
+  });
+
+  it('believes nobody else', async () => {
+    assert.equal(await ask(false, 'front-proxy-client'), null);
+    assert.equal(await ask(false, 'x', { ...proxy, allowedNames: [] }), null);
+    assert.equal(await ask(true, 'somebody'), null);
+    assert.equal(await ask(true, undefined), null);
+    assert.equal(await ask(true, 'front-proxy-client', null), null);
+    assert.equal(await ask(true, 'front-proxy-client', proxy, {}), null);
+    assert.notEqual(await ask(true, 'anybody of this CA', { ...proxy, allowedNames: [] }), null);
+  });
+});
+
+describe('firstOf', () => {
+  it('is the first who knows', async () => {
+    const { authenticate } = reviewing(good);
+    const nobody = async () => null;
+    const both = firstOf(nobody, () => authenticate('abc'), nobody);
+    assert.equal((await both(bearing(null)))?.username, 'user of 3');
+    assert.equal(await firstOf(nobody)(bearing(null)), null);
+  });
+});
+
+describe('accessAuthoriser', () => {
+  it('asks for the user with all that is known of it, once in ten seconds', async () => {
+    let now = 1_000_000;
+    const asked: AccessReviewSpec[] = [];
+    const authorise = accessAuthoriser(
+      async (spec) => {
+        asked.push(spec);
+        return { allowed: true, denied: spec.user === 'denied', reason: 'because' };
+      },
+      () => now,
+    );
+    const access: Access = { verb: 'list', group: 'g', version: 'v', resource: 'nodeviews' };
+    const alice = { username: 'alice', uid: 'u', groups: ['g'], extra: { k: ['v'] }, expires: null };
+    assert.deepEqual(await authorise(alice, access), { allowed: true, reason: 'because' });
+    assert.deepEqual(asked, [
+      { user: 'alice', uid: 'u', groups: ['g'], extra: { k: ['v'] }, resourceAttributes: access },
+    ]);
+    await authorise(alice, access);
+    await authorise(alice, { ...access, verb: 'get' });
+    assert.equal(asked.length, 2);
+    now += 11_000;
+    await authorise(alice, access);
+    assert.equal(asked.length, 3);
+    assert.equal((await authorise({ ...alice, username: 'denied' }, access)).allowed, false);
+  });
+});

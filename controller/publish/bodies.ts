@@ -1,0 +1,33 @@
+import type { AddressSet, ServiceSet } from '../../apis/compiled.ts';
+import type { Update } from '../../apis/stream.ts';
+import { toBody } from './line.ts';
+import { toAddressSetMessage } from './membersdiff.ts';
+import type { PartContent } from './parts.ts';
+
+/** Messages as bytes. What is the same JavaScript object is serialised once, when it is first asked for, for as long as anybody holds it. */
+export interface Bodies {
+  addressSet(set: AddressSet): Buffer;
+  serviceSet(set: ServiceSet): Buffer;
+  rules(content: PartContent): Buffer;
+  /** Not kept. */
+  once(update: Update): Buffer;
+}
+
+export function messageBodies(): Bodies {
+  const known = new WeakMap<object, Buffer>();
+  const kept = (of: object, toUpdate: () => Update): Buffer => {
+    const body = known.get(of) ?? toBody(toUpdate());
+    known.set(of, body);
+    return body;
+  };
+  return {
+    addressSet: (set) => kept(set, () => toAddressSetMessage(set)),
+    serviceSet: (set) =>
+      kept(set, () => {
+        const { id, description, members } = set;
+        return { type: 'serviceSet', id, description, members };
+      }),
+    rules: (content) => kept(content, () => content.update),
+    once: toBody,
+  };
+}

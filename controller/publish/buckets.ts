@@ -1,0 +1,29 @@
+/** Token buckets by name: so many at once, then so many a second. */
+export interface Buckets {
+  /** False: too many of that name. */
+  take(name: string): boolean;
+  forget(name: string): void;
+}
+
+/** `now` in milliseconds. */
+export function bucketOf(options: {
+  readonly now: () => number;
+  readonly burst: number;
+  readonly perSecond: number;
+}): Buckets {
+  const { now, burst, perSecond } = options;
+  const buckets = new Map<string, { level: number; at: number }>();
+  return {
+    take(name) {
+      const time = now();
+      const bucket = buckets.get(name) ?? { level: burst, at: time };
+      bucket.level = Math.min(burst, bucket.level + (perSecond * (time - bucket.at)) / 1000);
+      bucket.at = time;
+      buckets.set(name, bucket);
+      if (bucket.level < 1) return false;
+      bucket.level--;
+      return true;
+    },
+    forget: (name) => void buckets.delete(name),
+  };
+}

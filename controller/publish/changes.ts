@@ -1,0 +1,228 @@
+import type { AddressSet, Compiled, CompiledPolicy, ServiceSet } from '../../apis/compiled.ts';
+import { changedIds } from '../index/changedmap.ts';
+import { listChange } from '../index/listchange.ts';
+import type { Bodies } from './bodies.ts';
+import { type HolderChange, type Holders, holders } from './holders.ts';
+import { addressSetUpdate } from './membersdiff.ts';
+import { type Part, type PartChange, type PartContent, partChanges, partsOf } from './parts.ts';
+import { type Audience, keptOf, NOBODY, type Span, type SpanChange, spanChanges } from './spans.ts';
+
+/** How many of each a node holds. */
+export interface Counts {
+  readonly rules: number;
+  readonly addressSets: number;
+  readonly serviceSets: number;
+}
+
+/** A message to be sent, whom it is for, and what it adds to the counts of each of those. */
+export interface Draft {
+  /** Serialised when it is told: nobody is told the first state. */
+  readonly toBody: () => Buffer;
+  readonly audience: Audience;
+  readonly counts: Counts;
+}
+
+/** One state of everything compiled, as it is told to nodes. The maps are changed in place by the next. */
+export interface Told {
+  readonly compiled: Compiled;
+  /** By the policy's API group and name. */
+  readonly parts: Map<string, readonly Part[]>;
+  /** By the nodes they are for, then by name. */
+  readonly bySpan: Map<Span, Map<string, PartContent>>;
+  readonly addressSets: Holders;
+  readonly serviceSets: Holders;
+}
+
+const NONE: Counts = { rules: 0, addressSets: 0, serviceSets: 0 };
+
+export function toldNothing({ allNodes }: Compiled): Told {
+  return {
+    compiled: {
+      policies: [],
+      addressSets: new Map(),
+      serviceSets: new Map(),
+      allNodes,
+      nodeAddresses: new Map(),
+    },
+    parts: new Map(),
+    bySpan: new Map(),
+    addressSets: holders((content) => content.addressSets),
+    serviceSets: holders((content) => content.serviceSets),
+  };
+}
+
+/**
+ * What has to be said after `told` to make it `compiled`, in order: sets before the rules that name them, removals after. `allNodes` must be the same in both.
+ * What is the same JavaScript object says the same; the cost is that of what isn't, and a walk over policies, sets and nodes where their lists are others.
+ */
+export function changes(
+  told: Told,
+  compiled: Compiled,
+  bodies: Bodies,
+): { readonly drafts: readonly Draft[]; readonly told: Told } {
+  const parts = changeParts(told, compiled.policies);
+  const changeOf = spanChanges();
+  const { allNodes } = compiled;
+  const address = setDrafts(compiled.addressSets, told.addressSets.change(parts, changeOf), {
+    held: told.addressSets,
+    map: told.compiled.addressSets,
+    everyone: allNodes,
+    whole: bodies.addressSet,
+    update(before, now) {
+      const update = addressSetUpdate(before, now);
+      if (update === null) return null;
+      return () => (update.type === 'addressSet' ? bodies.addressSet(now) : bodies.once(update));
+    },
+    removed: (id) => bodies.once({ type: 'addressSetRemoved', id }),
+    one: { ...NONE, addressSets: 1 },
+  });
+  const service = setDrafts(compiled.serviceSets, told.serviceSets.change(parts, changeOf), {
+    held: told.serviceSets,
+    map: told.compiled.serviceSets,
+    everyone: null,
+    whole: bodies.serviceSet,
+    update: (_, now) => () => bodies.serviceSet(now),
+    removed: (id) => bodies.once({ type: 'serviceSetRemoved', id }),
+    one: { ...NONE, serviceSets: 1 },
+  });
+  const rules = ruleDrafts(parts, changeOf, bodies);
+  const drafts = [
+    nodeDrafts(told.compiled, compiled, bodies),
+    address.come,
+    service.come,
+    rules.come,
+    rules.gone,
+    address.gone,
+    service.gone,
+  ];
+  const heard = drafts.flat().filter(({ audience }) => audience?.some((span) => span.size > 0) ?? true);
+  return { drafts: heard, told: { ...told, compiled } };
+}
+
+/** Brings `parts` and `bySpan` up to date. */
+function changeParts(told: Told, policies: readonly CompiledPolicy[]): PartChange[] {
+  const { removed, added } = listChange(told.compiled.policies, policies);
+  const key = ({ apiGroup, name }: CompiledPolicy) => `${apiGroup}/${name}`;
+  const now = new Map(added.map((policy) => [key(policy), policy]));
+  const result: PartChange[] = [];
+  for (const name of new Set([...removed.map(key), ...now.keys()])) {
+    const before = told.parts.get(name) ?? [];
+    const policy = now.get(name);
+    const parts = policy === undefined ? [] : partsOf(policy, before);
+    if (parts.length === 0) told.parts.delete(name);
+    else told.parts.set(name, parts);
+    result.push(...partChanges(before, parts));
+  }
+  for (const { before } of result) {
+    if (before === null) continue;
+    const same = told.bySpan.get(before.span);
+    same?.delete(before.content.update.part);
+    if (same?.size === 0) told.bySpan.delete(before.span);
+  }
+  for (const { now: part } of result) {
+    if (part === null) continue;
+    const same = told.bySpan.get(part.span);
+    if (same === undefined) told.bySpan.set(part.span, new Map([[part.content.update.part, part.content]]));
+    else same.set(part.content.update.part, part.content);
+  }
+  return result;
+}
+
+function nodeDrafts(before: Compiled, now: Compiled, bodies: Bodies): Draft[] {
+  if (before.nodeAddresses === now.nodeAddresses) return [];
+  const drafts: Draft[] = [];
+  const say = (node: string, addresses: readonly string[]): void => {
+    const toBody = () => bodies.once({ type: 'node', node, addresses, allNodes: now.allNodes });
+    drafts.push({ toBody, audience: [new Set([node])], counts: NONE });
+  };
+  for (const [node, addresses] of now.nodeAddresses) {
+    const were = before.nodeAddresses.get(node);
+    if (were === addresses || sameItems(were ?? [], addresses)) continue;
+    say(node, addresses);
+  }
+  for (const [node, were] of before.nodeAddresses) {
+    if (!now.nodeAddresses.has(node) && were.length > 0) say(node, []);
+  }
+  return drafts;
+}
+
+interface SetKind<T> {
+  readonly held: Holders;
+  readonly map: ReadonlyMap<string, T>;
+  /** Id of the set that every node holds, named or not. */
+  readonly everyone: string | null;
+  whole(set: T): Buffer;
+  /** What tells a holder of the one the other; null where there is nothing to tell. */
+  update(before: T, now: T): (() => Buffer) | null;
+  removed(id: string): Buffer;
+  /** Counts of one set. */
+  readonly one: Counts;
+}
+
+function setDrafts<T extends AddressSet | ServiceSet>(
+  sets: ReadonlyMap<string, T>,
+  changed: ReadonlyMap<string, HolderChange>,
+  kind: SetKind<T>,
+): { come: Draft[]; gone: Draft[] } {
+  const come: Draft[] = [];
+  const gone: Draft[] = [];
+  const minus = negative(kind.one);
+  const ids = new Set(changed.keys());
+  for (const id of changedIds(kind.map, sets)) ids.add(id);
+  for (const id of [...ids].sort()) {
+    const [before, now] = [kind.map.get(id), sets.get(id)];
+    const isEveryones = id === kind.everyone;
+    const of = isEveryones
+      ? null
+      : (changed.get(id) ?? { kept: kind.held.spansOf(id), gained: [], lost: [] });
+    if (now === undefined && (isEveryones || kind.held.spansOf(id).length > 0))
+      throw new Error(`no set ${id}`);
+    if (now !== undefined && before !== undefined && now !== before) {
+      const toBody = of === null || of.kept.length > 0 ? kind.update(before, now) : null;
+      if (toBody !== null) come.push({ toBody, audience: of?.kept ?? null, counts: NONE });
+    }
+    if (of === null || (of.gained.length === 0 && of.lost.length === 0)) continue;
+    if (now !== undefined && of.gained.length > 0)
+      come.push({ toBody: () => kind.whole(now), audience: of.gained, counts: kind.one });
+    if (of.lost.length > 0) gone.push({ toBody: () => kind.removed(id), audience: of.lost, counts: minus });
+  }
+  return { come, gone };
+}
+
+function ruleDrafts(
+  parts: readonly PartChange[],
+  changeOf: (before: Span, now: Span) => SpanChange,
+  bodies: Bodies,
+): { come: Draft[]; gone: Draft[] } {
+  const come: Draft[] = [];
+  const gone: Draft[] = [];
+  for (const { before, now } of parts) {
+    const [was, is] = [before?.span ?? NOBODY, now?.span ?? NOBODY];
+    const { gained, lost } = changeOf(was, is);
+    const length = before?.content.update.rules.length ?? 0;
+    if (before !== null && lost.size > 0) {
+      const { part } = before.content.update;
+      const toBody = () => bodies.once({ type: 'rulesRemoved', part });
+      gone.push({ toBody, audience: [lost], counts: { ...NONE, rules: -length } });
+    }
+    if (now === null) continue;
+    const { rules } = now.content.update;
+    const toBody = () => bodies.rules(now.content);
+    if (before !== null && before.content !== now.content) {
+      const kept = keptOf(was, is, { gained, lost });
+      come.push({ toBody, audience: [kept], counts: { ...NONE, rules: rules.length - length } });
+    }
+    if (gained.size > 0) {
+      come.push({ toBody, audience: [gained], counts: { ...NONE, rules: rules.length } });
+    }
+  }
+  return { come, gone };
+}
+
+function negative({ rules, addressSets, serviceSets }: Counts): Counts {
+  return { rules: -rules, addressSets: -addressSets, serviceSets: -serviceSets };
+}
+
+function sameItems(a: readonly string[], b: readonly string[]): boolean {
+  return a.length === b.length && a.every((item, i) => item === b[i]);
+}

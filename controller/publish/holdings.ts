@@ -1,0 +1,67 @@
+import type { Bodies } from './bodies.ts';
+import type { Counts, Told } from './changes.ts';
+import type { Line } from './line.ts';
+import type { PartContent } from './parts.ts';
+import type { Span } from './spans.ts';
+
+/** What a node holds, but for what is its own. */
+export interface Holding {
+  readonly counts: Counts;
+  /** Sets sorted by id, then rules by part. Shared by all nodes that hold the same. */
+  lines(): readonly Line[];
+}
+
+/**
+ * What nodes hold at one position. Nodes of the same spans share one answer: a cluster has as many as it has kinds of nodes,
+ * and thousands of watchers that come at once are given the same list of the same buffers.
+ */
+export function holdings(told: Told, bodies: Bodies, revision: string): (node: string) => Holding {
+  const known = new Map<string, Holding>();
+  const spans = [...told.bySpan.keys()];
+  return (node) => {
+    const own: number[] = [];
+    for (const [i, span] of spans.entries()) if (span.has(node)) own.push(i);
+    const key = own.join(' ');
+    const same = known.get(key);
+    if (same !== undefined) return same;
+    const of = own.flatMap((i) => spans[i] ?? []);
+    const holding = toHolding(told, of, bodies, revision);
+    known.set(key, holding);
+    return holding;
+  };
+}
+
+function toHolding(told: Told, spans: readonly Span[], bodies: Bodies, revision: string): Holding {
+  const { compiled, bySpan } = told;
+  const contents = spans.flatMap((span): PartContent[] => [...(bySpan.get(span)?.values() ?? [])]);
+  const addressSets = new Set([compiled.allNodes, ...contents.flatMap((one) => one.addressSets)]);
+  const serviceSets = new Set(contents.flatMap((one) => one.serviceSets));
+  let lines: readonly Line[] | null = null;
+  return {
+    counts: {
+      rules: contents.reduce((rules, { update }) => rules + update.rules.length, 0),
+      addressSets: addressSets.size,
+      serviceSets: serviceSets.size,
+    },
+    lines() {
+      lines ??= [
+        ...picked(addressSets, compiled.addressSets).map(bodies.addressSet),
+        ...picked(serviceSets, compiled.serviceSets).map(bodies.serviceSet),
+        ...contents.toSorted(byPart).map(bodies.rules),
+      ].map((body) => ({ revision, body }));
+      return lines;
+    },
+  };
+}
+
+function picked<T>(ids: Iterable<string>, sets: ReadonlyMap<string, T>): T[] {
+  return [...ids].sort().map((id) => {
+    const set = sets.get(id);
+    if (set === undefined) throw new Error(`no set ${id}`);
+    return set;
+  });
+}
+
+function byPart({ update: a }: PartContent, { update: b }: PartContent): number {
+  return a.part < b.part ? -1 : 1;
+}

@@ -1,0 +1,236 @@
+import assert from 'node:assert/strict';
+import type { ClusterObjects, Node, Pod, Rule } from '../../apis/objects.ts';
+import type { StreamMessage } from '../../apis/stream.ts';
+import { compile, compiler } from '../compile/compile.ts';
+import { createHub, type Hub } from './hub.ts';
+import { type Line, linePrefix } from './line.ts';
+
+const at = (role: string) => [{ nodeSelector: { matchLabels: { role } } }];
+
+function node(name: string, role: string): Node {
+  return { kind: 'Node', name, labels: { role }, addresses: [`192.0.2.${name.length}`] };
+}
+
+function pod(name: string, address: string): Pod {
+  return {
+    kind: 'Pod',
+    namespace: 'shop',
+    name,
+    labels: { app: 'web' },
+    serviceAccount: 'default',
+    addresses: [address, `fd00:10:200::${name}`],
+  };
+}
+
+function policy(name: string, ...ingress: Rule[]): ClusterObjects['policies'][number] {
+  const spec = { priority: 5, ingress };
+  return { kind: 'ClusterNetworkPolicy', apiGroup: 'nodewall.io', name, uid: '', generation: 1, spec };
+}
+
+const fromWeb: Rule = {
+  name: 'web',
+  action: 'Drop',
+  appliedTo: at('worker'),
+  from: [{ podSelector: { matchLabels: { app: 'web' } } }],
+};
+
+const objects: ClusterObjects = {
+  nodes: [node('a', 'worker'), node('bb', 'worker'), node('ccc', 'other')],
+  namespaces: [{ kind: 'Namespace', name: 'shop', labels: {} }],
+  pods: Array.from({ length: 20 }, (_, i) => pod(`${i}`, `10.200.100.${i}`)),
+  services: [],
+  endpointSlices: [],
+  groups: [],
+  tiers: [],
+  policies: [policy('p', fromWeb)],
+};
+
+/** The messages of one watcher, batch by batch, and the bytes they have on the wire. */
+function watched(hub: Hub, name: string, from: string | null = null) {
+  const batches: StreamMessage[][] = [];
+  const lines: Line[] = [];
+  let sequence = 0;
+  let bytes = 0;
+  const watch = hub.watch(name, from, (batch) => {
+    lines.push(...batch);
+    const texts = batch.map((line) => linePrefix(++sequence, line) + line.body.toString());
+    bytes += texts.join('').length;
+    batches.push(texts.map((text) => JSON.parse(text) as StreamMessage));
+  });
+  const take = (): StreamMessage[][] => {
+    bytes = 0;
+    return batches.splice(0);
+  };
+  return { watch, lines, take, bytes: () => bytes };
+}
+
+const types = (batches: StreamMessage[][]) => batches.map((batch) => batch.map(({ type }) => type));
+
+describe('hub', () => {
+  it('gives a whole view: reset, gate, node, sets, rules, bookmark', () => {
+    const hub = createHub({ gate: true, epoch: 'e' });
+    hub.publish(compile(objects));
+    const [view = []] = watched(hub, 'a').take();
+    assert.deepEqual(types([view]), [
+      ['reset', 'gate', 'node', 'addressSet', 'addressSet', 'rules', 'bookmark'],
+    ]);
+    assert.deepEqual(view.at(-1), {
+      sequence: 7,
+      revision: hub.revision,
+      type: 'bookmark',
+      initial: true,
+      rules: 1,
+      addressSets: 2,
+      serviceSets: 0,
+    });
+    assert.deepEqual(types(watched(hub, 'ccc').take()), [
+      ['reset', 'gate', 'node', 'addressSet', 'bookmark'],
+    ]);
+  });
+
+  it('refuses to be watched before there is something to tell', () => {
+    const hub = createHub({ gate: true });
+    assert.equal(hub.ready, false);
+    assert.throws(() => watched(hub, 'a'), /nothing has been published/);
+  });
+
+  it('tells a changed pod in 400 bytes, serialised once, to those whose rules name it', () => {
+    const hub = createHub({ gate: true });
+    const next = compiler();
+    hub.publish(next(objects));
+    const [a, bb, other] = ['a', 'bb', 'ccc'].map((name) => watched(hub, name));
+    assert.ok(a && bb && other);
+    for (const one of [a, bb, other]) one.take();
+    const pods = objects.pods.with(7, pod('7777', '10.200.177.177'));
+    assert.equal(hub.publish(next({ ...objects, pods })), 1);
+    assert.ok(a.bytes() > 0 && a.bytes() <= 400, `${a.bytes()} bytes`);
+    const [batch = []] = a.take();
+    const [patch] = batch;
+    assert.ok(patch?.type === 'addressSetPatch');
+    assert.deepEqual(patch.add, ['10.200.177.177', 'fd00:10:200::7777']);
+    assert.deepEqual(patch.remove, ['10.200.100.7', 'fd00:10:200::7']);
+    assert.equal(batch[1]?.type, 'bookmark');
+    const [ours, theirs] = [a.lines.at(-2)?.body, bb.lines.at(-2)?.body];
+    assert.ok(ours !== undefined && ours === theirs, 'one buffer for both');
+    assert.deepEqual(other.take(), []);
+  });
+
+  it('tells a relabelled node alone, what it gains and what it loses', () => {
+    const hub = createHub({ gate: true });
+    const next = compiler();
+    hub.publish(next(objects));
+    const [a, other] = ['a', 'ccc'].map((name) => watched(hub, name));
+    a?.take();
+    other?.take();
+    hub.publish(next({ ...objects, nodes: objects.nodes.with(2, node('ccc', 'worker')) }));
+    assert.deepEqual(types(other?.take() ?? []), [['addressSet', 'rules', 'bookmark']]);
+    hub.publish(next(objects));
+    assert.deepEqual(types(other?.take() ?? []), [['rulesRemoved', 'addressSetRemoved', 'bookmark']]);
+    assert.deepEqual(a?.take(), []);
+  });
+
+  it('sends nothing where nothing that anybody needs is other', () => {
+    const hub = createHub({ gate: true });
+    const next = compiler();
+    hub.publish(next(objects));
+    const a = watched(hub, 'a');
+    a.take();
+    assert.equal(hub.publish(next({ ...objects, nodes: objects.nodes.toReversed() })), 0);
+    assert.deepEqual(a.take(), []);
+  });
+
+  it('goes on where a watcher was, and starts again for other lives and other positions', () => {
+    const hub = createHub({ gate: true, epoch: 'e' });
+    const next = compiler();
+    hub.publish(next(objects));
+    const was = hub.revision;
+    hub.publish(next({ ...objects, pods: objects.pods.slice(1) }));
+    assert.deepEqual(types(watched(hub, 'a', was).take()), [['addressSetPatch', 'bookmark']]);
+    assert.deepEqual(types(watched(hub, 'ccc', was).take()), [['bookmark']]);
+    for (const unknown of ['f.1', 'e.99', 'e', '7', 'e.1x', 'e.0']) {
+      assert.equal(watched(hub, 'a', unknown).take()[0]?.[0]?.type, 'reset', unknown);
+    }
+  });
+
+  it('keeps the log for everybody when one node is told very much', () => {
+    const hub = createHub({ gate: true, epoch: 'e', log: { messages: 100, bytes: 1 << 20, names: 1000 } });
+    const next = compiler();
+    const policies = [...objects.policies];
+    for (let i = 0; i < 600; i++)
+      policies.push(policy(`q${i}`, { ...fromWeb, name: `r${i}`, appliedTo: at('new') }));
+    const many = { ...objects, policies };
+    hub.publish(next(many));
+    const was = hub.revision;
+    const crowded = { ...many, nodes: objects.nodes.with(2, node('ccc', 'new')) };
+    hub.publish(next(crowded));
+    hub.publish(next({ ...crowded, pods: objects.pods.slice(1) }));
+    assert.deepEqual(types(watched(hub, 'a', was).take()), [['addressSetPatch', 'bookmark']]);
+    assert.equal(watched(hub, 'ccc', was).take()[0]?.[0]?.type, 'reset');
+  });
+
+  it('tells the gate to everybody, once', () => {
+    const hub = createHub({ gate: false });
+    hub.publish(compile(objects));
+    const other = watched(hub, 'ccc');
+    other.take();
+    hub.setGate(true);
+    hub.setGate(true);
+    assert.deepEqual(types(other.take()), [['gate', 'bookmark']]);
+  });
+
+  it('tells everybody where the control plane is, once, and whoever comes later after the gate', () => {
+    const hub = createHub({ gate: false });
+    hub.setEndpoints([]);
+    hub.publish(compile(objects));
+    const other = watched(hub, 'ccc');
+    other.take();
+    const endpoints = [{ port: 6443, addresses: ['192.0.2.11'] }];
+    hub.setEndpoints(endpoints);
+    hub.setEndpoints(structuredClone(endpoints));
+    const [[told, ...rest] = []] = other.take();
+    assert.deepEqual(told?.type === 'endpoints' ? told.endpoints : null, endpoints);
+    assert.deepEqual(types([rest]), [['bookmark']]);
+    const [view = []] = watched(hub, 'ccc').take();
+    assert.deepEqual(
+      view.slice(0, 3).map(({ type }) => type),
+      ['reset', 'gate', 'endpoints'],
+    );
+    hub.setEndpoints([]);
+    assert.deepEqual(types(other.take()), [['endpoints', 'bookmark']]);
+  });
+
+  it('starts everybody again after a publish that failed', () => {
+    const hub = createHub({ gate: true });
+    const compiled = compile(objects);
+    hub.publish(compiled);
+    const was = hub.revision;
+    const a = watched(hub, 'a');
+    a.take();
+    const broken = {
+      ...compile({ ...objects, policies: [policy('p', { ...fromWeb, name: 'x' })] }),
+      addressSets: new Map(),
+    };
+    assert.throws(() => hub.publish(broken), /no set/);
+    assert.equal(hub.ready, false);
+    assert.deepEqual(a.take(), []);
+    hub.publish(compiled);
+    assert.equal(a.take()[0]?.[0]?.type, 'reset');
+    assert.equal(watched(hub, 'a', was).take()[0]?.[0]?.type, 'reset');
+  });
+
+  it('forgets who has gone', () => {
+    const hub = createHub({ gate: true });
+    hub.publish(compile(objects));
+    const a = watched(hub, 'a');
+    const again = watched(hub, 'a');
+    assert.equal(hub.watchers, 2);
+    a.watch.close();
+    a.watch.close();
+    a.take();
+    again.take();
+    hub.publish(compile({ ...objects, pods: [] }));
+    assert.equal(hub.watchers, 1);
+    assert.deepEqual(a.take(), []);
+    assert.equal(again.take().length, 1);
+  });
+});

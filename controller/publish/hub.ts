@@ -1,0 +1,291 @@
+import { randomBytes } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
+import type { Compiled, NodeState } from '../../apis/compiled.ts';
+import type { Endpoints, Update } from '../../apis/stream.ts';
+import { messageBodies } from './bodies.ts';
+import { type Counts, changes, type Draft, type Told, toldNothing } from './changes.ts';
+import { type Holding, holdings } from './holdings.ts';
+import type { Line } from './line.ts';
+import { nodeView } from './nodeview.ts';
+import { type LogLimits, type ResumeLog, resumeLog } from './resumelog.ts';
+import type { Audience, Span } from './spans.ts';
+
+/** Takes the lines that are next in a watcher's stream; whole batches, each ending with a bookmark. */
+export type Sink = (lines: readonly Line[]) => void;
+
+export interface Watch {
+  /** Sends a bookmark as a sign of life. */
+  bookmark(): void;
+  close(): void;
+}
+
+/** Stage 3: one state after another, told to each node as what of it concerns that node. No I/O. */
+export interface Hub {
+  /**
+   * Tells the watchers what is other than the last time; equal JavaScript objects are taken to say the same. Each message is serialised once, however many
+   * get it. Gives the number of messages. After a throw (a rule names a set that isn't there) nothing is told until a publish succeeds; all get a whole view then.
+   */
+  publish(compiled: Compiled): number;
+  setGate(enabled: boolean): void;
+  readonly gate: boolean;
+  /** Where the API server and the controllers are: all nodes are told. */
+  setEndpoints(endpoints: readonly Endpoints[]): void;
+  /** Whether there is something to tell. */
+  readonly ready: boolean;
+  /** The position, as lines and lists name it. */
+  readonly revision: string;
+  /** How many watchers there are. */
+  readonly watchers: number;
+  /** Names of the nodes there are. */
+  nodes(): Iterable<string>;
+  has(node: string): boolean;
+  /** What a node must hold; of a node that isn't there it is what no rule selects. */
+  view(node: string): NodeState;
+  counts(node: string): Counts;
+  /**
+   * The whole view, or what was missed since `resourceVersion` where that is still known, goes to the sink before this returns; what changes, from within
+   * `publish`. Throws where the hub isn't ready.
+   */
+  watch(node: string, resourceVersion: string | null, sink: Sink): Watch;
+}
+
+export interface HubOptions {
+  /** The feature gate NodeNetworkPolicy to start with. */
+  readonly gate: boolean;
+  /** Names this life of the hub: no two have the same. Letters and digits. */
+  readonly epoch?: string;
+  readonly log?: LogLimits;
+}
+
+interface Watcher {
+  readonly sink: Sink;
+  counts: Counts;
+}
+
+interface State {
+  readonly told: Told;
+  readonly log: ResumeLog;
+  /** Of nodes, at this position. */
+  readonly holdingOf: (node: string) => Holding;
+}
+
+export function createHub({ gate, epoch = randomBytes(6).toString('hex'), log: logLimits }: HubOptions): Hub {
+  const bodies = messageBodies();
+  const watchers = watcherList();
+  let enabled = gate;
+  let endpoints: readonly Endpoints[] = [];
+  let position = 0;
+  let state: State | null = null;
+
+  const revisionAt = (at: number): string => `${epoch}.${at}`;
+  const ready = (): State => {
+    if (state === null) throw new Error('nothing has been published yet');
+    return state;
+  };
+  const bookmarks = () => bookmarkLines(revisionAt(position));
+
+  const wholeView = (node: string, { told, holdingOf }: State): readonly Line[] => {
+    const revision = revisionAt(position);
+    const { nodeAddresses, allNodes } = told.compiled;
+    const addresses = nodeAddresses.get(node) ?? [];
+    const own = [
+      bodies.once({ type: 'reset' }),
+      bodies.once({ type: 'gate', enabled }),
+      ...(endpoints.length === 0 ? [] : [bodies.once({ type: 'endpoints', endpoints })]),
+      bodies.once({ type: 'node', node, addresses, allNodes }),
+    ];
+    const holding = holdingOf(node);
+    const counts = { type: 'bookmark', initial: true, ...holding.counts } as const;
+    return [
+      ...own.map((body) => ({ revision, body })),
+      ...holding.lines(),
+      { revision, body: bodies.once(counts) },
+    ];
+  };
+  /** All that was told counts for nothing: everybody starts again. */
+  const restart = (told: Told): void => {
+    position++;
+    const now = {
+      told,
+      log: resumeLog(position, logLimits),
+      holdingOf: holdings(told, bodies, revisionAt(position)),
+    };
+    state = now;
+    for (const [node, watcher] of watchers.all()) {
+      watcher.counts = now.holdingOf(node).counts;
+      watcher.sink(wholeView(node, now));
+    }
+  };
+  const tell = (told: Told, log: ResumeLog, drafts: readonly Draft[]): void => {
+    const leftOut = tooMuchForFew(drafts);
+    const due = new Map<Watcher, Line[]>();
+    for (const draft of drafts) {
+      position++;
+      const line = { revision: revisionAt(position), body: draft.toBody() };
+      if (leftOut === null || !isForFew(draft.audience))
+        log.append({ line, position, audience: draft.audience });
+      for (const watcher of watchers.of(draft.audience)) {
+        const lines = due.get(watcher);
+        // Of several spans with one node each names it.
+        if (lines?.at(-1) === line) continue;
+        if (lines === undefined) due.set(watcher, [line]);
+        else lines.push(line);
+        watcher.counts = sum(watcher.counts, draft.counts);
+      }
+    }
+    if (leftOut !== null) log.leaveOut(position, leftOut);
+    state = { told, log, holdingOf: holdings(told, bodies, revisionAt(position)) };
+    const bookmarkOf = bookmarks();
+    for (const [watcher, lines] of due) {
+      lines.push(bookmarkOf(watcher.counts));
+      watcher.sink(lines);
+    }
+  };
+  const tellAll = (update: Update): void => {
+    if (state === null) return;
+    const counts = { rules: 0, addressSets: 0, serviceSets: 0 };
+    tell(state.told, state.log, [{ toBody: () => bodies.once(update), audience: null, counts }]);
+  };
+  /** What a watcher has missed; null where it must have a whole view. */
+  const missed = (node: string, resourceVersion: string | null): readonly Line[] | null => {
+    const [, life, number] = /^([^.]+)\.(\d{1,15})$/.exec(resourceVersion ?? '') ?? [];
+    if (life !== epoch || Number(number) > position) return null;
+    return ready().log.since(Number(number), node);
+  };
+
+  return {
+    publish(compiled) {
+      const before = state;
+      const start = position;
+      state = null;
+      const isAnew = before === null || before.told.compiled.allNodes !== compiled.allNodes;
+      const last = isAnew ? toldNothing(compiled) : before.told;
+      const { drafts, told } = changes(last, compiled, bodies);
+      if (isAnew) restart(told);
+      else if (drafts.length === 0) state = { ...before, told };
+      else tell(told, before.log, drafts);
+      return position - start;
+    },
+    setGate(wanted) {
+      if (wanted === enabled) return;
+      enabled = wanted;
+      tellAll({ type: 'gate', enabled });
+    },
+    setEndpoints(wanted) {
+      if (isDeepStrictEqual(wanted, endpoints)) return;
+      endpoints = wanted;
+      tellAll({ type: 'endpoints', endpoints });
+    },
+    get gate() {
+      return enabled;
+    },
+    get ready() {
+      return state !== null;
+    },
+    get revision() {
+      return revisionAt(position);
+    },
+    get watchers() {
+      return watchers.size();
+    },
+    nodes: () => state?.told.compiled.nodeAddresses.keys() ?? [],
+    has: (node) => state?.told.compiled.nodeAddresses.has(node) ?? false,
+    view: (node) => nodeView(ready().told.compiled, node),
+    counts: (node) => ready().holdingOf(node).counts,
+    watch(node, resourceVersion, sink) {
+      const now = ready();
+      const watcher: Watcher = { sink, counts: now.holdingOf(node).counts };
+      const lines = missed(node, resourceVersion);
+      watchers.add(node, watcher);
+      if (lines === null) sink(wholeView(node, now));
+      else sink([...lines, bookmarks()(watcher.counts)]);
+      return {
+        bookmark: () => sink([bookmarks()(watcher.counts)]),
+        close: () => watchers.remove(node, watcher),
+      };
+    },
+  };
+}
+
+/** One line for all whose counts are the same. */
+function bookmarkLines(revision: string): (counts: Counts) => Line {
+  const known = new Map<string, Line>();
+  return (counts) => {
+    const body = JSON.stringify({ type: 'bookmark', ...counts });
+    const line = known.get(body) ?? { revision, body: Buffer.from(`${body.slice(1)}\n`) };
+    known.set(body, line);
+    return line;
+  };
+}
+
+function sum(a: Counts, b: Counts): Counts {
+  return {
+    rules: a.rules + b.rules,
+    addressSets: a.addressSets + b.addressSets,
+    serviceSets: a.serviceSets + b.serviceSets,
+  };
+}
+
+const FEW_NODES = 16;
+const MANY_MESSAGES = 500;
+
+function isForFew(audience: Audience): audience is readonly Span[] {
+  return audience !== null && audience.reduce((names, span) => names + span.size, 0) <= FEW_NODES;
+}
+
+/**
+ * A node that joins, or is relabelled, is told all of its policies: that many messages for it alone would push everybody else's out of the log.
+ * Gives the nodes that better start again should they come back before it; null where all fits.
+ */
+function tooMuchForFew(drafts: readonly Draft[]): Span | null {
+  const own = drafts.filter(({ audience }) => isForFew(audience));
+  if (own.length <= MANY_MESSAGES) return null;
+  return new Set(own.flatMap(({ audience }) => (audience ?? []).flatMap((span) => [...span])));
+}
+
+interface WatcherList {
+  add(node: string, watcher: Watcher): void;
+  remove(node: string, watcher: Watcher): void;
+  size(): number;
+  all(): Iterable<readonly [node: string, watcher: Watcher]>;
+  /** A watcher may come several times in a row of spans. */
+  of(audience: Audience): Iterable<Watcher>;
+}
+
+function watcherList(): WatcherList {
+  const byNode = new Map<string, Set<Watcher>>();
+  let size = 0;
+  function* all(): Iterable<readonly [string, Watcher]> {
+    for (const [node, list] of byNode) for (const watcher of list) yield [node, watcher];
+  }
+  return {
+    add(node, watcher) {
+      const list = byNode.get(node);
+      if (list === undefined) byNode.set(node, new Set([watcher]));
+      else list.add(watcher);
+      size++;
+    },
+    remove(node, watcher) {
+      const list = byNode.get(node);
+      if (list?.delete(watcher) !== true) return;
+      size--;
+      if (list.size === 0) byNode.delete(node);
+    },
+    size: () => size,
+    all,
+    *of(audience) {
+      if (audience === null) {
+        for (const [, watcher] of all()) yield watcher;
+        return;
+      }
+      // Whichever is fewer: the nodes that are watched, or those it is for.
+      if (audience.reduce((names, span) => names + span.size, 0) > byNode.size) {
+        for (const [node, list] of byNode)
+          if (audience.some((span) => span.has(node))) for (const watcher of list) yield watcher;
+        return;
+      }
+      for (const span of audience)
+        for (const node of span) for (const watcher of byNode.get(node) ?? []) yield watcher;
+    },
+  };
+}

@@ -1,0 +1,96 @@
+import type { CompiledPolicy, CompiledRule } from '../../apis/compiled.ts';
+import type { RulesUpdate } from '../../apis/stream.ts';
+import type { Span } from './spans.ts';
+
+/** Those rules of one policy that apply to the same nodes. */
+export interface Part {
+  readonly span: Span;
+  readonly content: PartContent;
+}
+
+/** The same object for as long as it says the same, whomever it applies to. */
+export interface PartContent {
+  readonly update: RulesUpdate;
+  /** Ids of the sets that the rules name, each once. */
+  readonly addressSets: readonly string[];
+  readonly serviceSets: readonly string[];
+}
+
+/** A part as it was and as it is; null where there was or is none. Spans or contents differ. */
+export interface PartChange {
+  readonly before: Part | null;
+  readonly now: Part | null;
+}
+
+/**
+ * A policy's parts, after those that it had. One that applies to the same nodes, or says the same, keeps its name, so that a relabelled node, or a rule that is
+ * edited, is told as just that.
+ */
+export function partsOf(policy: CompiledPolicy, before: readonly Part[]): readonly Part[] {
+  const groups = new Map<Span, CompiledRule[]>();
+  for (const [i, rule] of policy.rules.entries()) {
+    const span = policy.spans[i];
+    if (span === undefined || span.size === 0) continue;
+    const group = groups.get(span);
+    if (group === undefined) groups.set(span, [rule]);
+    else group.push(rule);
+  }
+  const left = new Set(before);
+  const found = new Map<Span, Part>();
+  const pair = (fits: (part: Part, span: Span, rules: readonly CompiledRule[]) => boolean): void => {
+    for (const [span, rules] of groups) {
+      if (found.has(span)) continue;
+      const part = left.values().find((one) => fits(one, span, rules));
+      if (part === undefined) continue;
+      left.delete(part);
+      found.set(span, part);
+    }
+  };
+  pair((part, span, rules) => part.span === span && sameRules(part.content.update.rules, rules));
+  pair((part, span) => part.span === span);
+  pair((part, _, rules) => sameRules(part.content.update.rules, rules));
+  pair(() => true);
+  const taken = new Set(found.values().map((part) => part.content.update.part));
+  const names = freeNames(`${policy.apiGroup}/${policy.name}`, taken);
+  return [...groups].map(([span, rules]) => {
+    const part = found.get(span);
+    if (part === undefined) return { span, content: toContent(names.next().value, rules) };
+    const same = sameRules(part.content.update.rules, rules);
+    if (same && part.span === span) return part;
+    return { span, content: same ? part.content : toContent(part.content.update.part, rules) };
+  });
+}
+
+function* freeNames(prefix: string, taken: ReadonlySet<string>): Generator<string, never> {
+  for (let number = 0; ; number++) {
+    const name = `${prefix}/${number}`;
+    if (!taken.has(name)) yield name;
+  }
+}
+
+function sameRules(a: readonly CompiledRule[], b: readonly CompiledRule[]): boolean {
+  return a.length === b.length && a.every((rule, i) => rule === b[i]);
+}
+
+function toContent(part: string, rules: readonly CompiledRule[]): PartContent {
+  return {
+    update: { type: 'rules', part, rules },
+    addressSets: [...new Set(rules.flatMap((rule) => rule.addressSets))],
+    serviceSets: [...new Set(rules.flatMap((rule) => rule.serviceSets))],
+  };
+}
+
+/** Parts pair up by their names. */
+export function partChanges(before: readonly Part[], now: readonly Part[]): PartChange[] {
+  const was = new Map(before.map((part) => [part.content.update.part, part]));
+  const is = new Set(now.map((part) => part.content.update.part));
+  return [
+    ...now.flatMap((part) => {
+      const old = was.get(part.content.update.part) ?? null;
+      return old === part ? [] : [{ before: old, now: part }];
+    }),
+    ...before
+      .filter((part) => !is.has(part.content.update.part))
+      .map((part) => ({ before: part, now: null })),
+  ];
+}

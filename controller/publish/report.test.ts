@@ -1,0 +1,72 @@
+import assert from 'node:assert/strict';
+import type { NodeReport } from '../../apis/stream.ts';
+import { parseReport } from './report.ts';
+
+export const REPORT: NodeReport = {
+  node: 'cp-1',
+  revision: 'e.7',
+  enforced: null,
+  enabled: true,
+  failing: [
+    { apiGroup: 'nodewall.io', policy: 'p', generation: 3, rule: null, reason: 'no group of that name' },
+  ],
+  policies: 2,
+  hostAddresses: ['192.0.2.1', 'fd00::1'],
+  version: '0.1.0',
+  dataplane: 'nftables',
+  time: '2026-01-02T03:04:05.678Z',
+};
+
+describe('parseReport', () => {
+  it('takes a report, without what it does not know', () => {
+    const [failing] = REPORT.failing;
+    const newer = { ...REPORT, failing: [{ ...failing, more: 1 }], more: 1 };
+    assert.deepEqual(parseReport(newer, 'cp-1'), REPORT);
+  });
+
+  it('lets no node steer the terminals that its words are read on', () => {
+    const words = {
+      rule: 'r\u009b2J',
+      reason: 'no\r\n\u001b]0;title\u0007 memory\u202e\u2028\ud800, größer',
+    };
+    const parsed = parseReport({ ...REPORT, failing: [{ ...REPORT.failing[0], ...words }] }, 'cp-1');
+    assert.ok('failing' in parsed);
+    const [{ rule, reason } = assert.fail()] = parsed.failing;
+    assert.deepEqual([rule, reason], ['r 2J', 'no ]0;title  memory , größer']);
+  });
+
+  it('names every field that is wrong', () => {
+    const wrong: [string, unknown][] = [
+      ['node', 'cp-2'],
+      ['revision', 7],
+      ['revision', 'x'.repeat(65)],
+      ['revision', 'e.7\n'],
+      ['version', '0.1.0 \u001b[2J'],
+      ['enforced', undefined],
+      ['enabled', 'yes'],
+      ['failing', {}],
+      ['failing', Array(101).fill(REPORT.failing[0])],
+      ['failing', [{ ...REPORT.failing[0], apiGroup: 'others.io' }]],
+      ['failing', [{ ...REPORT.failing[0], rule: undefined }]],
+      ['failing', [{ ...REPORT.failing[0], reason: 'x'.repeat(3000) }]],
+      ['failing', [null]],
+      ['policies', -1],
+      ['policies', 1.5],
+      ['hostAddresses', ['192.0.2.1/24']],
+      ['hostAddresses', '192.0.2.1'],
+      ['hostAddresses', Array(10_001).fill('192.0.2.1')],
+      ['version', null],
+      ['dataplane', 'iptables'],
+      ['time', 'yesterday'],
+    ];
+    for (const [field, value] of wrong) {
+      const parsed = parseReport({ ...REPORT, [field]: value }, 'cp-1');
+      assert.ok('problems' in parsed, `${field}: ${String(value)}`);
+      assert.ok(
+        parsed.problems.every((problem) => problem.startsWith(field)),
+        parsed.problems.join(),
+      );
+    }
+    for (const nothing of [null, [], 'report']) assert.ok('problems' in parseReport(nothing, 'cp-1'));
+  });
+});

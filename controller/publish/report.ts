@@ -1,0 +1,88 @@
+import { parseAddress } from '../../apis/address.ts';
+import { API_GROUPS, type ApiGroup } from '../../apis/objects.ts';
+import { type FailingRule, MOST_FAILING, type NodeReport } from '../../apis/stream.ts';
+
+const MOST_ADDRESSES = 10_000;
+const LONGEST = { name: 253, reason: 2048, revision: 64, version: 64 };
+
+/** A report as an agent sent it, without control characters in its words, or what is wrong with it. Fields that aren't known are left out: agents may be newer than their controller. */
+export function parseReport(
+  value: unknown,
+  node: string,
+): NodeReport | { readonly problems: readonly string[] } {
+  const problems: string[] = [];
+  if (!isRecord(value)) return { problems: ['the report must be an object'] };
+  const must = (holds: boolean, field: string, what: string): void => {
+    if (!holds) problems.push(`${field}: must be ${what}`);
+  };
+  const { revision, enforced, enabled, failing, policies, hostAddresses, version, dataplane, time } = value;
+  must(value.node === node, 'node', `${node}, as in the path`);
+  for (const [field, of] of Object.entries({ revision, enforced }))
+    must(of === null || isWord(of, LONGEST.revision), field, 'a revision or null');
+  must(typeof enabled === 'boolean', 'enabled', 'true or false');
+  must(Number.isSafeInteger(policies) && Number(policies) >= 0, 'policies', 'a count');
+  must(isWord(version, LONGEST.version), 'version', 'a version');
+  must(dataplane === 'nftables', 'dataplane', 'nftables');
+  must(isText(time, 40) && !Number.isNaN(Date.parse(time)), 'time', 'a time (ISO 8601)');
+  const addresses = Array.isArray(hostAddresses) ? hostAddresses.slice(0, MOST_ADDRESSES + 1) : null;
+  must(
+    addresses?.every((one) => typeof one === 'string' && parseAddress(one) !== null) ?? false,
+    'hostAddresses',
+    'a list of IP addresses',
+  );
+  must((addresses?.length ?? 0) <= MOST_ADDRESSES, 'hostAddresses', `no more than ${MOST_ADDRESSES}`);
+  must(
+    Array.isArray(failing) && failing.length <= MOST_FAILING,
+    'failing',
+    `a list of no more than ${MOST_FAILING}`,
+  );
+  const rules = Array.isArray(failing) ? failing.slice(0, MOST_FAILING).map(toFailing) : [];
+  for (const [i, rule] of rules.entries())
+    must(rule !== null, `failing[${i}]`, 'apiGroup, policy, generation, rule, reason');
+  if (problems.length > 0) return { problems };
+  return {
+    node,
+    revision: revision as string | null,
+    enforced: enforced as string | null,
+    enabled: enabled as boolean,
+    failing: rules.filter((rule) => rule !== null),
+    policies: policies as number,
+    hostAddresses: addresses as string[],
+    version: version as string,
+    dataplane: 'nftables',
+    time: time as string,
+  };
+}
+
+function toFailing(value: unknown): FailingRule | null {
+  if (!isRecord(value)) return null;
+  const { apiGroup, policy, generation, rule, reason } = value;
+  if (!API_GROUPS.includes(apiGroup as ApiGroup) || !isText(policy, LONGEST.name)) return null;
+  if (!Number.isSafeInteger(generation) || !isText(reason, LONGEST.reason)) return null;
+  if (rule !== null && !isText(rule, LONGEST.name)) return null;
+  return {
+    apiGroup: apiGroup as ApiGroup,
+    policy,
+    generation: generation as number,
+    rule: rule === null ? null : harmless(rule),
+    reason: harmless(reason),
+  };
+}
+
+/** Statuses and events are read on terminals: what would steer one (escapes, direction of writing, lines) is a blank. */
+function harmless(text: string): string {
+  return text.replaceAll(/[\p{C}\p{Zl}\p{Zp}]+/gu, ' ');
+}
+
+/** Printable ASCII without blanks. */
+function isWord(value: unknown, longest: number): value is string {
+  return isText(value, longest) && /^[!-~]*$/.test(value);
+}
+
+function isText(value: unknown, longest: number): value is string {
+  return typeof value === 'string' && value.length <= longest;
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,289 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { CONTROL_PLANE, NODE_VIEWS_PATH, type NodeReport } from '../../apis/stream.ts';
+import { type Access, type Authenticate, type Authorise, boundNode, type Identity } from './auth.ts';
+import { type Buckets, bucketOf } from './buckets.ts';
+import { DISCOVERY } from './discovery.ts';
+import { type Failure, failure } from './failure.ts';
+import type { Hub } from './hub.ts';
+import { type NodeViewSummary, toNodeViewList, toTable, toWholeNodeView } from './nodeviewobject.ts';
+import { parseReport } from './report.ts';
+import type { Streams } from './streams.ts';
+
+/** What a request comes to; `streaming`: the response is in other hands. */
+export type Answer =
+  | { readonly failure: Failure }
+  | { readonly code: number; readonly body: object | null }
+  | { readonly code: number; readonly streaming: true };
+
+export interface RouterOptions {
+  readonly hub: Hub;
+  readonly authenticate: Authenticate;
+  readonly authorise: Authorise;
+  readonly onReport: (report: NodeReport) => void;
+  readonly agents: string;
+  readonly streams: Streams;
+  /** The last of each node; changed here. */
+  readonly reports: Map<string, NodeReport>;
+  readonly now: () => number;
+  /** Bytes. */
+  readonly mostBody: number;
+}
+
+interface Asked {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly path: string;
+  readonly query: URLSearchParams;
+  readonly identity: Identity;
+}
+
+/** Finds out who asks, whether they may, and what to answer. Throws what it can't help. */
+export function requestRouter(
+  options: RouterOptions,
+): (request: IncomingMessage, response: ServerResponse) => Promise<Answer> {
+  const buckets = bucketOf({ now: options.now, burst: REPORT_BURST, perSecond: 1 });
+  return async (request, response) => {
+    const url = parseUrl(request);
+    if (url === null) return refused('BadRequest', 'the request names no valid path');
+    const identity = await options.authenticate(request).catch((error: unknown) => error as Error);
+    if (identity instanceof Error)
+      return unavailable(`who you are can't be found out now: ${identity.message}`);
+    if (identity === null) return refused('Unauthorized', 'a bearer token that is good is required');
+    const asked = { request, response, path: url.pathname, query: url.searchParams, identity };
+    return route(options, buckets, asked);
+  };
+}
+
+const REPORT_BURST = 10;
+
+function parseUrl({ url = '' }: IncomingMessage): URL | null {
+  return url.startsWith('/') ? URL.parse(url, 'https://localhost') : null;
+}
+
+async function route(options: RouterOptions, buckets: Buckets, asked: Asked): Promise<Answer> {
+  const { path, request } = asked;
+  const known = DISCOVERY.get(path);
+  if (known !== undefined) return allowed(request, ['GET']) ?? { code: 200, body: known };
+  const [, node, status] = /^\/([^/]+)(\/status)?$/.exec(path.slice(NODE_VIEWS_PATH.length)) ?? [];
+  if (path === NODE_VIEWS_PATH) {
+    const wrong = allowed(request, ['GET']);
+    if (wrong !== null) return wrong;
+    return isTrue(asked.query.get('watch')) ? await watch(options, asked) : await list(options, asked);
+  }
+  if (!path.startsWith(`${NODE_VIEWS_PATH}/`) || node === undefined)
+    return refused('NotFound', `there is nothing at ${path}`);
+  const name = decodedName(node);
+  if (name === null) return refused('BadRequest', 'the name is not valid');
+  if (status !== undefined) return allowed(request, ['PUT']) ?? (await report(options, buckets, asked, name));
+  return allowed(request, ['GET']) ?? (await get(options, asked, name));
+}
+
+function decodedName(text: string): string | null {
+  try {
+    const name = decodeURIComponent(text);
+    return NODE_NAME.test(name) ? name : null;
+  } catch {
+    // A percent sign that begins nothing: the caller says so.
+    return null;
+  }
+}
+
+/** RFC 1123 subdomain, as Kubernetes has Node names. */
+const NODE_NAME = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
+
+function allowed({ method = '' }: IncomingMessage, methods: readonly string[]): Answer | null {
+  if (methods.includes(method)) return null;
+  const message = `${method} is not possible here, ${methods.join(' and ')} is`;
+  return { failure: failure('MethodNotAllowed', message, { allow: methods.join(', ') }) };
+}
+
+/** Null where they may. An agent may do what it must for its own node, and nothing of anybody else's. */
+async function forbidden(
+  { agents, authorise }: RouterOptions,
+  identity: Identity,
+  access: Pick<Access, 'verb' | 'subresource' | 'name'>,
+): Promise<Answer | null> {
+  const { verb, subresource, name } = access;
+  const what = `${verb} nodeviews${subresource === undefined ? '' : `/${subresource}`}${name === undefined ? '' : ` ${name}`}`;
+  if (identity.username === agents) {
+    const own = boundNode(identity);
+    if (own === null) return refused('Forbidden', 'the token is bound to no node');
+    if (name === own) return null;
+    return refused('Forbidden', `an agent on ${own} may not ${what}`);
+  }
+  let permission: Awaited<ReturnType<Authorise>>;
+  try {
+    permission = await authorise(identity, {
+      ...access,
+      group: CONTROL_PLANE.group,
+      version: CONTROL_PLANE.version,
+      resource: 'nodeviews',
+    });
+  } catch (error) {
+    return unavailable(`whether you may can't be found out now: ${(error as Error).message}`);
+  }
+  if (permission.allowed) return null;
+  const why = permission.reason === '' ? '' : `: ${permission.reason}`;
+  return refused('Forbidden', `${JSON.stringify(identity.username)} may not ${what}${why}`);
+}
+
+/** Milliseconds. An agent's right hangs on its token alone; others may be taken theirs, which is asked for at the beginning only. */
+const LONGEST_WATCH = 1_800_000;
+
+async function watch(options: RouterOptions, asked: Asked): Promise<Answer> {
+  const { hub, streams } = options;
+  const { request, response, query, identity } = asked;
+  if (wantsTable(request)) return refused('BadRequest', 'a watch is no Table: see it with kubectl get --raw');
+  const node = selectedName(query);
+  if (node === null || query.has('labelSelector'))
+    return refused(
+      'BadRequest',
+      'a watch is of one node: fieldSelector=metadata.name=NODE, and no labelSelector',
+    );
+  const lasts = query.get('timeoutSeconds');
+  if (lasts !== null && !/^\d{1,9}$/.test(lasts))
+    return refused('BadRequest', 'timeoutSeconds must be a number of seconds');
+  const denied = await forbidden(options, identity, { verb: 'watch', name: node });
+  if (denied !== null) return denied;
+  if (!hub.ready) return notYet();
+  if (!hub.has(node)) return noNode(node);
+  if (streams.full) return tooMany('as many watch already as there may be');
+  if (response.destroyed) return { code: 200, streaming: true };
+  const given = query.get('resourceVersion') ?? '';
+  const wanted = lasts === null || Number(lasts) === 0 ? null : Number(lasts) * 1000;
+  const longest = identity.username === options.agents ? null : LONGEST_WATCH;
+  streams.open(request, response, {
+    node,
+    identity,
+    resourceVersion: given === '' || given === '0' ? null : given,
+    lasts: wanted === null || longest === null ? (wanted ?? longest) : Math.min(wanted, longest),
+  });
+  return { code: 200, streaming: true };
+}
+
+async function list(options: RouterOptions, { request, query, identity }: Asked): Promise<Answer> {
+  const { hub, now } = options;
+  if (query.has('labelSelector'))
+    return refused('BadRequest', 'views have no labels: labelSelector selects nothing here');
+  const name = selectedName(query);
+  if (name === null && query.has('fieldSelector'))
+    return refused('BadRequest', 'the only fieldSelector is metadata.name=NODE');
+  const denied = await forbidden(options, identity, { verb: 'list', ...(name === null ? {} : { name }) });
+  if (denied !== null) return denied;
+  if (!hub.ready) return notYet();
+  const names = name === null ? [...hub.nodes()].sort() : hub.has(name) ? [name] : [];
+  const summaries = names.map((one) => summaryOf(options, one));
+  const { revision } = hub;
+  const table = wantsTable(request);
+  return {
+    code: 200,
+    body: table ? toTable(summaries, revision, now()) : toNodeViewList(summaries, revision),
+  };
+}
+
+async function get(options: RouterOptions, { request, identity }: Asked, name: string): Promise<Answer> {
+  const { hub, now } = options;
+  const denied = await forbidden(options, identity, { verb: 'get', name });
+  if (denied !== null) return denied;
+  if (!hub.ready) return notYet();
+  if (!hub.has(name)) return noNode(name);
+  const summary = summaryOf(options, name);
+  const { revision } = hub;
+  if (wantsTable(request)) return { code: 200, body: toTable([summary], revision, now()) };
+  return { code: 200, body: toWholeNodeView(summary, hub.view(name), revision) };
+}
+
+async function report(
+  options: RouterOptions,
+  buckets: Buckets,
+  { request, identity }: Asked,
+  name: string,
+): Promise<Answer> {
+  const { hub, reports, mostBody, onReport, now } = options;
+  const denied = await forbidden(options, identity, { verb: 'update', subresource: 'status', name });
+  if (denied !== null) return denied;
+  const type = request.headers['content-type'] ?? '';
+  if (!/^application\/json(?:\s*;|\s*$)/i.test(type))
+    return refused('UnsupportedMediaType', 'a report is application/json');
+  if (!hub.ready) return notYet();
+  if (!hub.has(name)) return noNode(name);
+  if (!buckets.take(name)) return tooMany('one report a second is enough');
+  const body = await readBody(request, mostBody);
+  if (body === null) return refused('RequestEntityTooLarge', `a report has no more than ${mostBody} bytes`);
+  let value: unknown;
+  try {
+    value = JSON.parse(body.toString());
+  } catch (error) {
+    return refused('BadRequest', `the report is no JSON: ${(error as Error).message}`);
+  }
+  const found = parseReport(value, name);
+  if ('problems' in found) return refused('Invalid', found.problems.join('; '));
+  // By our clock: a node's may be wrong, and an agent that is gone would look alive.
+  const parsed = { ...found, time: new Date(now()).toISOString() };
+  reports.set(name, parsed);
+  for (const gone of goneNodes(options)) {
+    reports.delete(gone);
+    buckets.forget(gone);
+  }
+  onReport(parsed);
+  return { code: 204, body: null };
+}
+
+/** Looked for only where there are many: reports of nodes that went do no harm. */
+function goneNodes({ hub, reports }: RouterOptions): string[] {
+  const nodes = [...hub.nodes()].length;
+  return reports.size > 100 + 2 * nodes ? [...reports.keys()].filter((name) => !hub.has(name)) : [];
+}
+
+function summaryOf({ hub, reports }: RouterOptions, name: string): NodeViewSummary {
+  return { name, counts: hub.counts(name), report: reports.get(name) ?? null };
+}
+
+/** Null where it is too long. Throws where the request ends early. */
+async function readBody(request: IncomingMessage, most: number): Promise<Buffer | null> {
+  if (Number(request.headers['content-length'] ?? 0) > most) return null;
+  const parts: Buffer[] = [];
+  let size = 0;
+  for await (const part of request as AsyncIterable<Buffer>) {
+    size += part.length;
+    if (size > most) return null;
+    parts.push(part);
+  }
+  return Buffer.concat(parts);
+}
+
+/** `metadata.name=NODE`; null where it is another selector, or none. */
+function selectedName(query: URLSearchParams): string | null {
+  const [, name = ''] = /^metadata\.name==?([^,=]+)$/.exec(query.get('fieldSelector') ?? '') ?? [];
+  return NODE_NAME.test(name) ? name : null;
+}
+
+function isTrue(value: string | null): boolean {
+  return value === 'true' || value === '1';
+}
+
+/** kubectl asks so for what it prints as columns. */
+function wantsTable({ headers }: IncomingMessage): boolean {
+  const [first = ''] = (headers.accept ?? '').split(',');
+  return /;\s*as=Table\b/.test(first) && /;\s*v=v1\b/.test(first) && /;\s*g=meta\.k8s\.io\b/.test(first);
+}
+
+function refused(...args: Parameters<typeof failure>): Answer {
+  return { failure: failure(...args) };
+}
+
+function unavailable(message: string): Answer {
+  return refused('ServiceUnavailable', message, { 'retry-after': '1' });
+}
+
+function notYet(): Answer {
+  return unavailable('this controller has nothing to tell yet');
+}
+
+function tooMany(message: string): Answer {
+  return refused('TooManyRequests', message, { 'retry-after': '1' });
+}
+
+function noNode(name: string): Answer {
+  return refused('NotFound', `there is no Node ${name}`);
+}

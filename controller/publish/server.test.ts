@@ -1,0 +1,734 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import type { IncomingMessage } from 'node:http';
+import { Agent, request as httpsRequest, type RequestOptions } from 'node:https';
+import { connect, type TLSSocket } from 'node:tls';
+import type { ClusterObjects } from '../../apis/objects.ts';
+import { NODE_VIEWS_PATH, type NodeReport, type StreamMessage } from '../../apis/stream.ts';
+import { type Authority, type Certificate, createAuthority } from '../../test/cluster/certificates.ts';
+import { compile, compiler } from '../compile/compile.ts';
+import { type Access, firstOf, frontProxyAuthenticator, type Identity } from './auth.ts';
+import { createHub, type Hub } from './hub.ts';
+import {
+  AGENTS,
+  type ControlPlaneOptions,
+  type ControlPlaneServer,
+  controlPlaneServer,
+  type ServerEvent,
+} from './server.ts';
+
+const TABLE = 'application/json;as=Table;v=v1;g=meta.k8s.io,application/json';
+
+function objects(pods: number, second = 0): ClusterObjects {
+  const labels = { app: 'web' };
+  return {
+    nodes: ['cp-1', 'cp-2'].map((name, i) => {
+      return { kind: 'Node', name, labels: { name }, addresses: [`192.0.2.${i}`] };
+    }),
+    namespaces: [{ kind: 'Namespace', name: 'shop', labels: {} }],
+    pods: Array.from({ length: pods }, (_, i) => ({
+      kind: 'Pod',
+      namespace: 'shop',
+      name: `p${i}`,
+      labels,
+      serviceAccount: 'default',
+      addresses: [`10.${second}.${i >> 8}.${i & 255}`],
+    })),
+    services: [],
+    endpointSlices: [],
+    groups: [],
+    tiers: [],
+    policies: [
+      {
+        kind: 'ClusterNetworkPolicy',
+        apiGroup: 'nodewall.io',
+        name: 'p',
+        uid: '',
+        generation: 1,
+        spec: {
+          priority: 5,
+          appliedTo: [{ nodeSelector: { matchLabels: { name: 'cp-1' } } }],
+          ingress: [{ name: 'r', action: 'Drop', from: [{ podSelector: { matchLabels: labels } }] }],
+        },
+      },
+    ],
+  };
+}
+
+const REPORT: NodeReport = {
+  node: 'cp-1',
+  revision: 'e.1',
+  enforced: 'e.1',
+  enabled: true,
+  failing: [],
+  policies: 1,
+  hostAddresses: ['192.0.2.0'],
+  version: '0.1.0',
+  dataplane: 'nftables',
+  time: '1970-01-01T00:00:00.000Z',
+};
+
+/** Tokens are what they stand for: `agent NODE`, `user NAME`, with dots for blanks. */
+function identityOf(token: string, expires: number | null): Identity | null {
+  const [kind, name = ''] = token.split('.');
+  const base = { uid: '', groups: [], extra: {}, expires };
+  if (kind === 'user') return { ...base, username: name };
+  if (kind !== 'agent') return null;
+  const extra: Record<string, string[]> =
+    name === '' ? {} : { 'authentication.kubernetes.io/node-name': [name] };
+  return { ...base, username: AGENTS, extra };
+}
+
+interface Running {
+  readonly server: ControlPlaneServer;
+  readonly hub: Hub;
+  readonly port: number;
+  readonly reports: NodeReport[];
+  readonly events: ServerEvent[];
+  readonly asked: Access[];
+  /** Seconds pass, with a look at all watches after each. */
+  pass(seconds: number): void;
+  /** What an identity is from now on. */
+  revoked: boolean;
+  unavailable: boolean;
+  expires: number | null;
+}
+
+describe('controlPlaneServer', () => {
+  let authority: Authority;
+  let serving: Certificate;
+  let proxies: Authority;
+  const open: Running[] = [];
+  const sockets: { destroy(): void }[] = [];
+
+  before(async () => {
+    [authority, proxies] = [await createAuthority('servers'), await createAuthority('front proxies')];
+    serving = await authority.issue({ commonName: 'controller', names: ['localhost'], usage: 'server' });
+  });
+
+  afterEach(async () => {
+    for (const socket of sockets.splice(0)) socket.destroy();
+    await Promise.all(open.splice(0).map(({ server }) => server.close()));
+  });
+
+  async function start(options: Partial<ControlPlaneOptions> = {}, isReady = true): Promise<Running> {
+    const hub = createHub({ gate: true, epoch: 'e' });
+    if (isReady) hub.publish(compile(objects(2)));
+    let now = 0;
+    const looks: (() => void)[] = [];
+    const reports: NodeReport[] = [];
+    const events: ServerEvent[] = [];
+    const asked: Access[] = [];
+    const proxy = frontProxyAuthenticator(() => ({
+      allowedNames: ['front-proxy-client'],
+      usernameHeaders: ['X-Remote-User'],
+      uidHeaders: [],
+      groupHeaders: ['X-Remote-Group'],
+      extraHeaderPrefixes: ['X-Remote-Extra-'],
+    }));
+    const server = controlPlaneServer({
+      hub,
+      authenticate: firstOf(proxy, async ({ headers: { authorization = '' } }) => {
+        if (running.unavailable) throw new Error('the API server is away');
+        return running.revoked ? null : identityOf(authorization.replace('Bearer ', ''), running.expires);
+      }),
+      async authorise({ username }, access) {
+        if (running.unavailable) throw new Error('the API server is away');
+        asked.push(access);
+        return { allowed: username !== 'mallory', reason: username === 'mallory' ? 'no role' : '' };
+      },
+      onReport: (report) => reports.push(report),
+      onEvent: (event) => events.push(event),
+      tls: { key: serving.key, cert: serving.certificate, clientCa: proxies.certificate },
+      now: () => now,
+      ...options,
+      streams: {
+        random: () => 0.5,
+        every(_, callback) {
+          looks.push(callback);
+          return () => {};
+        },
+        ...options.streams,
+      },
+    });
+    const { port } = await server.listen(0, 'localhost');
+    const running: Running = {
+      server,
+      hub,
+      port,
+      reports,
+      events,
+      asked,
+      pass(seconds) {
+        for (let i = 0; i < seconds; i++) {
+          now += 1000;
+          for (const look of looks) look();
+        }
+      },
+      revoked: false,
+      unavailable: false,
+      expires: null,
+    };
+    open.push(running);
+    return running;
+  }
+
+  async function send(
+    { port }: Running,
+    path: string,
+    token: string,
+    options: RequestOptions & { body?: string | Buffer; endless?: boolean } = {},
+  ): Promise<IncomingMessage> {
+    const { body, endless = false, ...others } = options;
+    const request = httpsRequest({
+      host: 'localhost',
+      port,
+      path,
+      ca: authority.certificate,
+      agent: false,
+      ...others,
+      headers: { ...(token === '' ? {} : { authorization: `Bearer ${token}` }), ...options.headers },
+    });
+    sockets.push(request);
+    // A connection that the server has closed already has still its answer to be read.
+    request.on('error', () => {});
+    if (endless) request.write(body);
+    else request.end(body);
+    const [response] = (await once(request, 'response')) as [IncomingMessage];
+    response.on('error', () => {});
+    return response;
+  }
+
+  async function ask(
+    ...args: Parameters<typeof send>
+  ): Promise<{ code: number; body: unknown; message: IncomingMessage }> {
+    const message = await send(...args);
+    let text = '';
+    for await (const part of message) text += String(part);
+    return { code: message.statusCode ?? 0, body: text === '' ? null : JSON.parse(text), message };
+  }
+
+  /** Lines as they come. */
+  async function watch(running: Running, token: string, query = '', node = 'cp-1') {
+    const path = `${NODE_VIEWS_PATH}?watch=true&fieldSelector=metadata.name%3D${node}${query}`;
+    const response = await send(running, path, token);
+    assert.equal(response.statusCode, 200);
+    const messages = linesOf(response);
+    const batch = async (): Promise<StreamMessage[]> => {
+      const batch: StreamMessage[] = [];
+      for (;;) {
+        const { value, done } = await messages.next();
+        if (done === true) return batch;
+        batch.push(value);
+        if (value.type === 'bookmark') return batch;
+      }
+    };
+    return { response, batch };
+  }
+
+  async function* linesOf(response: IncomingMessage): AsyncGenerator<StreamMessage, undefined> {
+    let rest = '';
+    for await (const part of response) {
+      const lines = (rest + String(part)).split('\n');
+      rest = lines.pop() ?? '';
+      for (const line of lines) yield JSON.parse(line) as StreamMessage;
+    }
+    assert.equal(rest, '');
+    return undefined;
+  }
+
+  const types = (batch: readonly StreamMessage[]) => batch.map(({ type }) => type);
+
+  it('streams the view, then what changes, numbered', async () => {
+    const running = await start();
+    const { response, batch } = await watch(running, 'agent.cp-1');
+    assert.equal(response.headers['content-type'], 'application/json');
+    const view = await batch();
+    assert.deepEqual(types(view), ['reset', 'gate', 'node', 'addressSet', 'addressSet', 'rules', 'bookmark']);
+    running.hub.setGate(false);
+    const change = await batch();
+    assert.deepEqual(types(change), ['gate', 'bookmark']);
+    assert.deepEqual(
+      [...view, ...change].map(({ sequence }) => sequence),
+      [1, 2, 3, 4, 5, 6, 7, 8, 9],
+    );
+    assert.equal(change[1]?.revision, running.hub.revision);
+  });
+
+  it('resumes a watch', async () => {
+    const running = await start();
+    const { revision } = running.hub;
+    running.hub.setGate(false);
+    const { batch } = await watch(
+      running,
+      'agent.cp-1',
+      `&resourceVersion=${revision}&allowWatchBookmarks=true`,
+    );
+    assert.deepEqual(types(await batch()), ['gate', 'bookmark']);
+    const other = await watch(running, 'agent.cp-1', '&resourceVersion=other.1');
+    assert.equal((await other.batch())[0]?.type, 'reset');
+  });
+
+  it('tells a node whose Node is gone nothing, so that it keeps what it has, and goes on when there is one again', async () => {
+    const running = await start();
+    const compile = compiler();
+    const all = objects(2);
+    running.hub.publish(compile(all));
+    const { response, batch } = await watch(running, 'agent.cp-1');
+    const { revision } = (await batch()).at(-1) ?? assert.fail();
+    running.hub.publish(compile({ ...all, nodes: all.nodes.filter(({ name }) => name !== 'cp-1') }));
+    assert.deepEqual(await batch(), []);
+    assert.equal(response.complete, true);
+    assert.equal(running.hub.watchers, 0);
+    const path = `${NODE_VIEWS_PATH}?watch=true&fieldSelector=metadata.name%3Dcp-1&resourceVersion=${revision}`;
+    const { code, body } = await ask(running, path, 'agent.cp-1');
+    assert.equal(code, 404);
+    assert.match(JSON.stringify(body), /there is no Node cp-1/);
+    running.hub.publish(compile(all));
+    const again = await watch(running, 'agent.cp-1', `&resourceVersion=${revision}`);
+    const back = (await again.batch()).at(-1);
+    assert.equal(back?.type === 'bookmark' && back.rules, 1);
+  });
+
+  it('tells agents of their own node alone', async () => {
+    const running = await start();
+    const selected = (name: string) => `${NODE_VIEWS_PATH}?watch=1&fieldSelector=metadata.name=${name}`;
+    const put = {
+      method: 'PUT',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(REPORT),
+    };
+    assert.equal((await ask(running, `${NODE_VIEWS_PATH}/cp-1`, 'agent.cp-1')).code, 200);
+    for (const [path, token, options] of [
+      [selected('cp-1'), 'agent.cp-2', {}],
+      [selected('cp-1'), 'agent.', {}],
+      [`${NODE_VIEWS_PATH}/cp-1`, 'agent.cp-2', {}],
+      [NODE_VIEWS_PATH, 'agent.cp-1', {}],
+      [`${NODE_VIEWS_PATH}/cp-1/status`, 'agent.cp-2', put],
+    ] as const) {
+      const { code, body } = await ask(running, path, token, options);
+      assert.deepEqual([code, (body as { reason: string }).reason], [403, 'Forbidden'], path);
+    }
+    assert.deepEqual(running.asked, []);
+    assert.deepEqual(running.reports, []);
+  });
+
+  it('asks the API server what anybody else may', async () => {
+    const running = await start();
+    const base = { group: 'controlplane.nodewall.io', version: 'v1alpha1', resource: 'nodeviews' };
+    assert.equal((await ask(running, NODE_VIEWS_PATH, 'user.alice')).code, 200);
+    const { code, body } = await ask(running, `${NODE_VIEWS_PATH}/cp-1`, 'user.mallory');
+    assert.equal(code, 403);
+    assert.match(JSON.stringify(body), /mallory.* may not get nodeviews cp-1: no role/);
+    await (await watch(running, 'user.alice')).batch();
+    assert.deepEqual(running.asked, [
+      { ...base, verb: 'list' },
+      { ...base, verb: 'get', name: 'cp-1' },
+      { ...base, verb: 'watch', name: 'cp-1' },
+    ]);
+  });
+
+  it('refuses what it must, as Status objects', async () => {
+    const running = await start();
+    const json = { 'content-type': 'application/json' };
+    const status = `${NODE_VIEWS_PATH}/cp-1/status`;
+    const put = (body: string | Buffer, headers: object = json) => ({
+      method: 'PUT',
+      headers: headers as Record<string, string>,
+      body,
+    });
+    const cases: [number, string, string, Parameters<typeof send>[3]?][] = [
+      [401, NODE_VIEWS_PATH, ''],
+      [401, '/apis', 'nobody'],
+      [404, '/', 'user.a'],
+      [404, `${NODE_VIEWS_PATH}/cp-1/other`, 'user.a'],
+      [404, `${NODE_VIEWS_PATH}/cp-9`, 'user.a'],
+      [400, `${NODE_VIEWS_PATH}/..%2F`, 'user.a'],
+      [400, `${NODE_VIEWS_PATH}/%ff`, 'user.a'],
+      [405, NODE_VIEWS_PATH, 'user.a', { method: 'DELETE' }],
+      [405, `${NODE_VIEWS_PATH}/cp-1`, 'user.a', { method: 'PUT' }],
+      [405, status, 'agent.cp-1'],
+      [405, '/apis', 'user.a', { method: 'POST' }],
+      [400, `${NODE_VIEWS_PATH}?watch=true`, 'user.a'],
+      [400, `${NODE_VIEWS_PATH}?watch=true&fieldSelector=metadata.name=cp-1&labelSelector=a`, 'user.a'],
+      [400, `${NODE_VIEWS_PATH}?watch=true&fieldSelector=metadata.name=cp-1&timeoutSeconds=x`, 'user.a'],
+      [
+        400,
+        `${NODE_VIEWS_PATH}?watch=true&fieldSelector=metadata.name=cp-1`,
+        'user.a',
+        { headers: { accept: TABLE } },
+      ],
+      [400, `${NODE_VIEWS_PATH}?fieldSelector=spec.x=1`, 'user.a'],
+      [400, `${NODE_VIEWS_PATH}?labelSelector=a`, 'user.a'],
+      [415, status, 'agent.cp-1', put('{}', { 'content-type': 'text/plain' })],
+      [415, status, 'agent.cp-1', put('{}', {})],
+      [413, status, 'agent.cp-1', put(Buffer.alloc(300 << 10, 32))],
+      [
+        413,
+        status,
+        'agent.cp-1',
+        { ...put(Buffer.alloc(300 << 10, 32), { ...json, 'transfer-encoding': 'chunked' }), endless: true },
+      ],
+      [400, status, 'agent.cp-1', put('{')],
+      [422, status, 'agent.cp-1', put('{}')],
+      [404, `${NODE_VIEWS_PATH}/cp-9/status`, 'agent.cp-9', put('{}')],
+    ];
+    for (const [wanted, path, token, options] of cases) {
+      const { code, body, message } = await ask(running, path, token, options);
+      const found = body as { kind: string; code: number; status: string };
+      assert.deepEqual(
+        [code, found.kind, found.code, found.status],
+        [wanted, 'Status', wanted, 'Failure'],
+        `${path} ${JSON.stringify(body)}`,
+      );
+      if (code === 405) assert.ok(message.headers.allow);
+    }
+    assert.equal(running.server.stats().answers.get(405), 4);
+    assert.deepEqual(running.reports, []);
+  });
+
+  it('has no answer yet before there is something to tell, or while nobody says who is who', async () => {
+    const early = await start({}, false);
+    for (const path of [
+      NODE_VIEWS_PATH,
+      `${NODE_VIEWS_PATH}/cp-1`,
+      `${NODE_VIEWS_PATH}?watch=1&fieldSelector=metadata.name=cp-1`,
+    ]) {
+      const { code, message } = await ask(early, path, 'user.a');
+      assert.deepEqual([code, message.headers['retry-after']], [503, '1']);
+    }
+    const running = await start();
+    running.unavailable = true;
+    assert.equal((await ask(running, NODE_VIEWS_PATH, 'user.a')).code, 503);
+  });
+
+  it('takes reports, ten at once and then one a second', async () => {
+    const running = await start();
+    const put = { method: 'PUT', headers: { 'content-type': 'application/json; charset=utf-8' } };
+    const body = JSON.stringify(REPORT);
+    const path = `${NODE_VIEWS_PATH}/cp-1/status`;
+    for (let i = 0; i < 10; i++) {
+      const { code, body: nothing } = await ask(running, path, 'agent.cp-1', { ...put, body });
+      assert.deepEqual([code, nothing], [204, null]);
+    }
+    const { code, message } = await ask(running, path, 'agent.cp-1', { ...put, body });
+    assert.deepEqual([code, message.headers['retry-after']], [429, '1']);
+    running.pass(1);
+    assert.equal((await ask(running, path, 'agent.cp-1', { ...put, body })).code, 204);
+    assert.equal(running.reports.length, 11);
+    assert.deepEqual(running.reports[0], REPORT);
+    // By the controller's clock.
+    assert.deepEqual(running.server.reports().get('cp-1'), { ...REPORT, time: '1970-01-01T00:00:01.000Z' });
+  });
+
+  it('shows views as objects, as a list and as a Table', async () => {
+    const running = await start();
+    const put = {
+      method: 'PUT',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(REPORT),
+    };
+    await ask(running, `${NODE_VIEWS_PATH}/cp-1/status`, 'agent.cp-1', put);
+    const counts = { rules: 1, addressSets: 2, serviceSets: 0 };
+    const list = (await ask(running, NODE_VIEWS_PATH, 'user.a')).body as { items: { metadata: object }[] };
+    const metadata = (name: string) => ({ name, resourceVersion: 'e.1' });
+    assert.deepEqual(list.items, [
+      {
+        kind: 'NodeView',
+        apiVersion: 'controlplane.nodewall.io/v1alpha1',
+        metadata: metadata('cp-1'),
+        counts,
+        status: REPORT,
+      },
+      {
+        kind: 'NodeView',
+        apiVersion: 'controlplane.nodewall.io/v1alpha1',
+        metadata: metadata('cp-2'),
+        counts: { rules: 0, addressSets: 1, serviceSets: 0 },
+      },
+    ]);
+    const { body: one } = await ask(running, `${NODE_VIEWS_PATH}/cp-1`, 'user.a');
+    const { view } = one as { view: { rules: { source: object }[]; addressSets: { members: string[] }[] } };
+    assert.equal(view.rules.length, 1);
+    assert.ok(view.addressSets.some(({ members }) => members.join() === '10.0.0.0,10.0.0.1'));
+    const headers = { accept: TABLE };
+    running.pass(61);
+    const { body: table } = await ask(running, NODE_VIEWS_PATH, 'user.a', { headers });
+    const { kind, rows, columnDefinitions } = table as {
+      kind: string;
+      rows: { cells: unknown[] }[];
+      columnDefinitions: object[];
+    };
+    assert.equal(kind, 'Table');
+    assert.deepEqual(
+      rows.map(({ cells }) => cells),
+      [
+        ['cp-1', 1, 2, 'Enforced', 0, '61s', '0.1.0', 'e.1'],
+        ['cp-2', 0, 1, 'Unknown', 0, '<none>', '<none>', '<none>'],
+      ],
+    );
+    assert.equal(columnDefinitions.length, rows[0]?.cells.length);
+    const { body: single } = await ask(running, `${NODE_VIEWS_PATH}/cp-2`, 'user.a', { headers });
+    assert.equal((single as typeof table & { rows: object[] }).rows.length, 1);
+    const filtered = `${NODE_VIEWS_PATH}?fieldSelector=metadata.name%3Dcp-2&limit=500`;
+    const { body: some } = await ask(running, filtered, 'user.a');
+    assert.equal((some as { items: object[] }).items.length, 1);
+  });
+
+  it('can be discovered', async () => {
+    const running = await start();
+    const group = '/apis/controlplane.nodewall.io';
+    for (const [path, kind] of [
+      ['/apis', 'APIGroupList'],
+      [group, 'APIGroup'],
+      [`${group}/v1alpha1`, 'APIResourceList'],
+    ] as const) {
+      const { code, body } = await ask(running, path, 'user.a');
+      assert.deepEqual([code, (body as { kind: string }).kind], [200, kind]);
+    }
+    for (const path of ['/openapi/v2', '/openapi/v3', `/openapi/v3${group}/v1alpha1`])
+      assert.equal((await ask(running, path, 'user.a')).code, 200, path);
+  });
+
+  it('believes the front proxy, by its certificate alone', async () => {
+    const running = await start();
+    const headers = { 'X-Remote-User': 'alice', 'X-Remote-Group': 'g' };
+    const cert = async (authority: Authority, commonName: string) => {
+      const { certificate, key } = await authority.issue({ commonName, usage: 'client' });
+      return { cert: certificate, key, headers };
+    };
+    const strangers = await createAuthority('strangers');
+    const proxy = await cert(proxies, 'front-proxy-client');
+    assert.equal((await ask(running, NODE_VIEWS_PATH, '', proxy)).code, 200);
+    for (const other of [
+      { headers },
+      await cert(proxies, 'kubelet'),
+      await cert(strangers, 'front-proxy-client'),
+    ])
+      assert.equal((await ask(running, NODE_VIEWS_PATH, '', other)).code, 401);
+    running.server.setTls({ key: serving.key, cert: serving.certificate });
+    assert.equal(
+      (await ask(running, NODE_VIEWS_PATH, '', proxy)).code,
+      401,
+      'no client CA: nobody is trusted',
+    );
+  });
+
+  it('serves with a new certificate from when it is told', async () => {
+    const running = await start();
+    const others = await createAuthority('new');
+    const { key, certificate } = await others.issue({
+      commonName: 'c',
+      names: ['localhost'],
+      usage: 'server',
+    });
+    running.server.setTls({ key, cert: certificate });
+    await assert.rejects(ask(running, '/apis', 'user.a'));
+    assert.equal((await ask(running, '/apis', 'user.a', { ca: others.certificate })).code, 200);
+  });
+
+  it('gives signs of life', async () => {
+    const running = await start();
+    const { batch } = await watch(running, 'agent.cp-1');
+    await batch();
+    running.pass(30);
+    const [beat, ...more] = await batch();
+    assert.deepEqual([beat?.type, beat?.sequence, more], ['bookmark', 8, []]);
+  });
+
+  it('ends a watch when its token expires, when it is revoked, when it has lasted', async () => {
+    const running = await start({ streams: { recheck: 5000 } });
+    running.expires = 3000;
+    const expiring = await watch(running, 'agent.cp-1');
+    running.expires = null;
+    const short = await watch(running, 'agent.cp-1', '&timeoutSeconds=2');
+    const { batch } = await watch(running, 'agent.cp-1');
+    for (const one of [expiring, short]) {
+      await one.batch();
+      running.pass(3);
+      assert.deepEqual(await one.batch(), [], 'the end');
+    }
+    await batch();
+    running.unavailable = true;
+    running.pass(10);
+    running.unavailable = false;
+    running.hub.setGate(false);
+    assert.deepEqual(types(await batch()), ['gate', 'bookmark']);
+    running.revoked = true;
+    running.pass(10);
+    assert.deepEqual(await batch(), []);
+    assert.equal(running.hub.watchers, 0);
+    const ends = running.events.flatMap((event) => (event.kind === 'ended' ? [event.why] : []));
+    assert.deepEqual(ends, [
+      'it has lasted as long as was asked for',
+      'its token has expired',
+      'its credentials are good no more',
+    ]);
+  });
+
+  it('holds so many watches, of one node so many; the newest go on', async () => {
+    const running = await start({ streams: { most: 3, mostOfNode: 2 } });
+    const first = await watch(running, 'agent.cp-1');
+    await first.batch();
+    const second = await watch(running, 'agent.cp-1');
+    await second.batch();
+    const third = await watch(running, 'agent.cp-1');
+    await third.batch();
+    assert.deepEqual(await first.batch(), []);
+    await (await watch(running, 'agent.cp-2', '', 'cp-2')).batch();
+    const { code } = await ask(
+      running,
+      `${NODE_VIEWS_PATH}?watch=1&fieldSelector=metadata.name=cp-1`,
+      'agent.cp-1',
+    );
+    assert.equal(code, 429);
+    running.hub.setGate(false);
+    for (const one of [second, third]) assert.deepEqual(types(await one.batch()), ['gate', 'bookmark']);
+  });
+
+  it('asks again after half an hour whether others than agents may watch', async () => {
+    // Time passes here without anything being read.
+    const limits = { unsent: 1e9, slow: 1e9, stalled: 1e9 };
+    const running = await start({ streams: { limits } });
+    const agent = await watch(running, 'agent.cp-1');
+    const others = [
+      await watch(running, 'user.curious'),
+      await watch(running, 'user.curious', '&timeoutSeconds=9999'),
+    ];
+    for (const { batch } of [agent, ...others]) await batch();
+    running.pass(1799);
+    assert.equal(running.hub.watchers, 3);
+    running.pass(1);
+    assert.equal(running.hub.watchers, 1);
+  });
+
+  it("ends no agent's watch for another user's", async () => {
+    const running = await start({ streams: { mostOfNode: 2 } });
+    const agent = await watch(running, 'agent.cp-1');
+    await agent.batch();
+    const curious = [];
+    for (let i = 0; i < 3; i++) {
+      const one = await watch(running, 'user.curious');
+      await one.batch();
+      curious.push(one);
+    }
+    assert.deepEqual(await curious[0]?.batch(), []);
+    running.hub.setGate(false);
+    assert.deepEqual(types(await agent.batch()), ['gate', 'bookmark']);
+  });
+
+  it('cuts off who takes nothing, and nobody else', async function () {
+    this.timeout(20_000);
+    const running = await start({ streams: { limits: { unsent: 4 << 20, slow: 10_000, stalled: 60_000 } } });
+    const slow = connect({ host: 'localhost', port: running.port, ca: authority.certificate });
+    sockets.push(slow);
+    slow.on('error', () => {});
+    await once(slow, 'secureConnect');
+    slow.write(
+      `GET ${NODE_VIEWS_PATH}?watch=true&fieldSelector=metadata.name=cp-1 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer agent.cp-1\r\n\r\n`,
+    );
+    await once(slow, 'readable');
+    const quick = await watch(running, 'agent.cp-1');
+    await quick.batch();
+    const next = compiler();
+    // Each is a whole set of 400 kB; the kernel takes some megabytes of them.
+    let published = 0;
+    while (running.server.stats().unsentBytes < 6 << 20) {
+      running.hub.publish(next(objects(30_000, (published % 2) + 1)));
+      published++;
+      await quick.batch();
+    }
+    running.pass(10);
+    assert.equal(running.server.stats().cutOff, 0);
+    running.pass(2);
+    assert.equal(running.server.stats().cutOff, 1);
+    assert.equal(running.hub.watchers, 1);
+    assert.equal(running.server.stats().unsentBytes < 1 << 20, true);
+    running.hub.setGate(false);
+    assert.deepEqual(types(await quick.batch()), ['gate', 'bookmark']);
+  });
+
+  it('cuts off a watcher that takes nothing for a minute, however little it is', async function () {
+    this.timeout(20_000);
+    const running = await start({ streams: { limits: { unsent: 1 << 30, slow: 10_000, stalled: 60_000 } } });
+    const path = `${NODE_VIEWS_PATH}?watch=true&fieldSelector=metadata.name=cp-1`;
+    const response = await send(running, path, 'agent.cp-1');
+    response.pause();
+    const next = compiler();
+    for (let i = 0; running.server.stats().unsentBytes < 1 << 20; i++) {
+      running.hub.publish(next(objects(30_000, (i % 2) + 1)));
+      await new Promise(setImmediate);
+    }
+    running.pass(61);
+    assert.equal(running.hub.watchers, 0);
+  });
+
+  it('sends sets of megabytes whole, to one who reads late', async function () {
+    this.timeout(20_000);
+    const running = await start();
+    running.hub.publish(compile(objects(60_000)));
+    const path = `${NODE_VIEWS_PATH}?watch=true&fieldSelector=metadata.name=cp-1`;
+    const response = await send(running, path, 'agent.cp-1');
+    running.hub.setGate(false);
+    const seen: StreamMessage[] = [];
+    for await (const message of linesOf(response)) {
+      seen.push(message);
+      if (message.type === 'bookmark' && message.initial === undefined) break;
+    }
+    assert.deepEqual(
+      seen.map(({ sequence }) => sequence),
+      [1, 2, 3, 4, 5, 6, 7, 8, 9],
+    );
+    assert.ok(seen.some((message) => message.type === 'addressSet' && message.members.length === 60_000));
+  });
+
+  it('closes in order: watches end, nobody is let in', async () => {
+    const running = await start();
+    const { response, batch } = await watch(running, 'agent.cp-1');
+    await batch();
+    const closed = running.server.close();
+    assert.deepEqual(await batch(), [], 'the end');
+    await closed;
+    assert.equal(response.complete, true);
+    await assert.rejects(ask(running, '/apis', 'user.a'));
+  });
+
+  it('reads no more requests than it answers', async () => {
+    let asked = 0;
+    const running = await start({
+      authenticate: () => {
+        asked++;
+        return new Promise(() => {});
+      },
+    });
+    const socket: TLSSocket = connect({ host: 'localhost', port: running.port, ca: authority.certificate });
+    sockets.push(socket);
+    socket.on('error', () => {});
+    const closed = new Promise((resolve) => socket.once('close', resolve));
+    socket.write('GET /apis HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer x\r\n\r\n'.repeat(10_000));
+    socket.resume();
+    await closed;
+    assert.ok(asked <= 4, String(asked));
+    // In turn there may be many.
+    const other = await start();
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+    for (let i = 0; i < 20; i++) assert.equal((await ask(other, '/apis', 'user.a', { agent })).code, 200);
+    agent.destroy();
+  });
+
+  it('answers what is no HTTP, and a head without end', async () => {
+    const running = await start({ limits: { head: 8 << 10 } });
+    for (const [text, wanted] of [
+      ['nonsense\r\n\r\n', '400'],
+      [`GET / HTTP/1.1\r\nX: ${'x'.repeat(10 << 10)}\r\n\r\n`, '431'],
+    ] as const) {
+      const socket: TLSSocket = connect({ host: 'localhost', port: running.port, ca: authority.certificate });
+      sockets.push(socket);
+      socket.on('error', () => {});
+      socket.end(text);
+      let answer = '';
+      for await (const part of socket) answer += String(part);
+      assert.ok(answer.startsWith(`HTTP/1.1 ${wanted}`), answer);
+    }
+  });
+});

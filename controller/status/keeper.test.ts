@@ -1,0 +1,259 @@
+import assert from 'node:assert/strict';
+import { type ClusterNetworkPolicy, type ClusterObjects, NO_OBJECTS, type Node } from '../../apis/objects.ts';
+import type { FailingNode, PolicyStatus } from '../../apis/policystatus.ts';
+import type { NodeReport } from '../../apis/stream.ts';
+import { type FakeClock, fakeClock } from '../../test/fake/fakeclock.ts';
+import { compiler } from '../compile/compile.ts';
+import { createHub } from '../publish/hub.ts';
+import type { LoadProblem } from '../watch/source.ts';
+import { type StatusKeeper, statusKeeper } from './keeper.ts';
+
+function node(name: string, role = 'worker'): Node {
+  return { kind: 'Node', name, labels: { role }, addresses: [`192.0.2.${name.charCodeAt(0)}`] };
+}
+
+function policy(generation: number, role = 'worker', name = 'p'): ClusterNetworkPolicy {
+  const appliedTo = [{ nodeSelector: { matchLabels: { role } } }];
+  const ingress = [{ name: 'r', action: 'Drop', ports: [{ protocol: 'TCP', port: 22 }] }] as const;
+  return {
+    kind: 'ClusterNetworkPolicy',
+    apiGroup: 'nodewall.io',
+    name,
+    uid: `uid-${name}`,
+    generation,
+    spec: { priority: 1, appliedTo, ingress },
+  };
+}
+
+const NODES = [node('a'), node('b')];
+const BROKEN: LoadProblem = {
+  severity: 'error',
+  file: '',
+  line: 0,
+  kind: 'ClusterNetworkPolicy',
+  name: 'p',
+  path: 'spec.priority',
+  message: 'must be a number',
+};
+
+/** The stages from objects to status, with a writer that only remembers. */
+function controller(time: FakeClock) {
+  const compile = compiler();
+  const hub = createHub({ gate: true });
+  const written: [string, PolicyStatus][] = [];
+  const failing: FailingNode[][] = [];
+  const forgotten: string[] = [];
+  let clears = 0;
+  const keeper: StatusKeeper = statusKeeper({
+    writer: {
+      submit: (name, _uid, status) => void written.push([name, status]),
+      forget: (name) => void forgotten.push(name),
+      clear: async () => void clears++,
+    },
+    events: { failing: (_, nodes) => void failing.push([...nodes]), clear: async () => {} },
+    clock: Object.assign(time, { date: () => new Date(time.now()) }),
+  });
+  return {
+    keeper,
+    written,
+    failing,
+    forgotten,
+    clears: () => clears,
+    version(name: string, generation: number, status: PolicyStatus | null = null): void {
+      keeper.version(null, { name, uid: `uid-${name}`, generation, status });
+    },
+    publish(objects: Partial<ClusterObjects>, problems: readonly LoadProblem[] = []): void {
+      const snapshot = {
+        objects: { ...NO_OBJECTS, nodes: NODES, ...objects },
+        problems,
+        files: 0,
+        complete: true,
+      };
+      const compiled = compile(snapshot.objects);
+      hub.publish(compiled);
+      keeper.publish(snapshot, compiled, hub.revision);
+    },
+    report(name: string, more: Partial<NodeReport> = {}): void {
+      keeper.report({
+        node: name,
+        enforced: hub.revision,
+        enabled: true,
+        failing: [],
+        ...more,
+      } as unknown as NodeReport);
+    },
+    /** What was said since the last time: phase, nodes. */
+    said(): string[] {
+      time.pass(250);
+      return written
+        .splice(0)
+        .map(([name, { phase, observedGeneration, currentNodesRealized, desiredNodesRealized }]) => {
+          return `${name}@${observedGeneration} ${phase} ${currentNodesRealized}/${desiredNodesRealized}`;
+        });
+    },
+  };
+}
+
+describe('statusKeeper', () => {
+  let clock: FakeClock;
+  let now: ReturnType<typeof controller>;
+  beforeEach(async () => {
+    clock = fakeClock();
+    now = controller(clock);
+    now.keeper.gate(true);
+    await now.keeper.lead(true);
+    clock.pass(60_000);
+  });
+
+  it('says Failed while a node is silent, and Realized again when it is heard', async () => {
+    now.version('p', 1);
+    now.publish({ policies: [policy(1)] });
+    now.report('a');
+    now.report('b');
+    assert.deepEqual(now.said(), ['p@1 Realized 2/2']);
+    clock.pass(150_000);
+    now.report('a');
+    clock.pass(45_000);
+    assert.deepEqual(now.said(), ['p@1 Failed 1/2']);
+    assert.deepEqual(
+      now.failing.map((nodes) => nodes.map(({ node: name }) => name)),
+      [['b']],
+    );
+    now.report('b');
+    assert.deepEqual(now.said(), ['p@1 Realized 2/2']);
+    await now.keeper.lead(false);
+    clock.pass(600_000);
+    assert.deepEqual(now.said(), []);
+  });
+
+  it('follows a policy from Pending to Realized, through an edit, to other nodes', () => {
+    now.version('p', 1);
+    now.publish({ policies: [policy(1)] });
+    assert.deepEqual(now.said(), ['p@1 Pending 0/2']);
+    now.report('a');
+    assert.deepEqual(now.said(), ['p@1 Realizing 1/2']);
+    now.report('b');
+    assert.deepEqual(now.said(), ['p@1 Realized 2/2']);
+    now.report('b');
+    assert.deepEqual(now.said(), []);
+    now.version('p', 2);
+    // The objects are still those of before: neither version can be spoken of.
+    assert.deepEqual(now.said(), []);
+    now.publish({ policies: [policy(2)] });
+    assert.deepEqual(now.said(), ['p@2 Pending 0/2']);
+    now.report('a');
+    now.report('b');
+    assert.deepEqual(now.said(), ['p@2 Realized 2/2']);
+    const policies = [policy(2)];
+    now.publish({ policies, nodes: [node('a'), node('b', 'other')] });
+    assert.deepEqual(now.said(), ['p@2 Realized 1/1']);
+    now.publish({ policies, nodes: [node('a', 'other'), node('b', 'other')] });
+    assert.deepEqual(now.said(), ['p@2 NoNodes 0/0']);
+  });
+
+  it('says why a version is left out, and which is enforced in its place', () => {
+    const [valid] = [policy(1)];
+    now.version('p', 1);
+    now.publish({ policies: [valid] });
+    now.report('a');
+    now.report('b');
+    assert.deepEqual(now.said(), ['p@1 Realized 2/2']);
+    now.version('p', 2);
+    now.publish({ policies: [valid] }, [BROKEN]);
+    // What is said could be of a version before.
+    assert.deepEqual(now.said(), []);
+    clock.pass(1_000);
+    const [, status] = now.written[0] ?? [];
+    assert.equal(status?.enforcedGeneration, 1);
+    assert.deepEqual(status.problems, ['spec.priority: must be a number']);
+    assert.deepEqual(now.said(), ['p@2 Invalid 2/2']);
+    now.version('q', 1);
+    now.publish({ policies: [valid] }, [BROKEN, { ...BROKEN, name: 'q' }]);
+    clock.pass(250);
+    clock.pass(1_000);
+    assert.deepEqual(now.said(), ['q@1 Invalid 0/0']);
+  });
+
+  it('does not say of a version what was wrong with the one before', () => {
+    now.version('p', 1);
+    now.publish({ policies: [] }, [BROKEN]);
+    clock.pass(250);
+    clock.pass(1_000);
+    assert.deepEqual(now.said(), ['p@1 Invalid 0/0']);
+    now.version('p', 2);
+    assert.deepEqual(now.said(), []);
+    now.publish({ policies: [policy(2)] });
+    clock.pass(1_000);
+    assert.deepEqual(now.said(), ['p@2 Pending 0/2']);
+  });
+
+  it('names nodes that fail, and makes an event when they begin to', () => {
+    now.version('p', 1);
+    now.publish({ policies: [policy(1)] });
+    const failing = [
+      { apiGroup: 'nodewall.io', policy: 'p', generation: 1, rule: 'r', reason: 'no memory' },
+    ] as const;
+    now.report('a', { failing });
+    now.report('b');
+    assert.deepEqual(now.said(), ['p@1 Failed 1/2']);
+    now.report('b', { failing });
+    assert.deepEqual(now.said(), ['p@1 Failed 0/2']);
+    now.report('a');
+    now.report('b');
+    assert.deepEqual(now.said(), ['p@1 Realized 2/2']);
+    now.report('a', { failing });
+    assert.deepEqual(now.said(), ['p@1 Failed 1/2']);
+    assert.deepEqual(
+      now.failing.map((nodes) => nodes.map(({ node }) => node)),
+      [['a'], ['b'], ['a']],
+    );
+  });
+
+  it('is Disabled while the gate is off', () => {
+    now.version('p', 1);
+    now.publish({ policies: [policy(1)] });
+    now.report('a');
+    now.report('b');
+    assert.deepEqual(now.said(), ['p@1 Realized 2/2']);
+    now.keeper.gate(false);
+    assert.deepEqual(now.said(), ['p@1 Disabled 0/0']);
+    now.keeper.gate(true);
+    assert.deepEqual(now.said(), ['p@1 Realized 2/2']);
+  });
+
+  it('leaves alone what the API has already, what is not ours, and what is gone', () => {
+    const antrea = { ...policy(1), apiGroup: 'crd.antrea.io' as const };
+    now.publish({ policies: [antrea] });
+    assert.deepEqual(now.said(), []);
+    now.publish({ policies: [policy(1)] });
+    now.version('p', 1);
+    assert.deepEqual(now.said(), ['p@1 Pending 0/2']);
+    now.keeper.version({ name: 'p', uid: 'uid-p', generation: 1, status: null }, null);
+    now.publish({ policies: [] });
+    assert.deepEqual([now.said(), now.forgotten], [[], ['p']]);
+  });
+
+  it('does not write while another leads, and takes nothing back for a minute after that', async () => {
+    now.version('p', 1);
+    now.publish({ policies: [policy(1)] });
+    now.report('a');
+    now.report('b');
+    clock.pass(250);
+    const status = now.written.splice(0).at(-1)?.[1] ?? null;
+    await now.keeper.lead(false);
+    assert.equal(now.clears(), 1);
+    now.report('a', { enforced: null });
+    now.version('p', 1, status);
+    assert.deepEqual(now.said(), []);
+    await now.keeper.lead(true);
+    assert.deepEqual(now.said(), []);
+    now.report('a');
+    assert.deepEqual(now.said(), []);
+    for (let second = 0; second < 58; second++) clock.pass(1_000);
+    assert.deepEqual(now.said(), []);
+    for (let second = 0; second < 3; second++) clock.pass(1_000);
+    assert.deepEqual(now.said(), ['p@1 Realizing 1/2']);
+    now.report('b');
+    assert.deepEqual(now.said(), ['p@1 Realized 2/2']);
+  });
+});

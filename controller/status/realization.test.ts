@@ -1,0 +1,203 @@
+import assert from 'node:assert/strict';
+import type { Compiled, CompiledPolicy, CompiledRule } from '../../apis/compiled.ts';
+import type { FailingRule, NodeReport } from '../../apis/stream.ts';
+import { type Realization, realization, SILENCE } from './realization.ts';
+
+const KEY = 'nodewall.io/p';
+
+function rule(generation: number, name = 'r'): CompiledRule {
+  const source = {
+    apiGroup: 'nodewall.io',
+    policy: 'p',
+    uid: 'u',
+    generation,
+    direction: 'ingress',
+    ruleIndex: 0,
+    rule: name,
+  };
+  return { id: name, source } as unknown as CompiledRule;
+}
+
+function policy(rules: readonly CompiledRule[], ...spans: readonly ReadonlySet<string>[]): CompiledPolicy {
+  return { apiGroup: 'nodewall.io', name: 'p', rules, spans };
+}
+
+function compiled(policies: readonly CompiledPolicy[], nodes = ['a', 'b', 'c', 'd']): Compiled {
+  const nodeAddresses = new Map(nodes.map((node) => [node, []]));
+  return { policies, addressSets: new Map(), serviceSets: new Map(), allNodes: 'all', nodeAddresses };
+}
+
+function report(
+  node: string,
+  enforced: string | null,
+  failing: readonly Partial<FailingRule>[] = [],
+): NodeReport {
+  const full = failing.map((one) => ({
+    apiGroup: 'nodewall.io',
+    policy: 'p',
+    rule: 'r',
+    reason: 'why',
+    generation: 1,
+    ...one,
+  }));
+  return { node, enforced, enabled: true, failing: full } as unknown as NodeReport;
+}
+
+describe('realization', () => {
+  let now: Realization;
+  let time: number;
+  beforeEach(() => {
+    time = 0;
+    now = realization(() => time);
+  });
+
+  const counts = (): readonly [number, number] => {
+    const { current, desired } = now.progress(KEY);
+    return [current, desired];
+  };
+  const say = (revision: string, ...nodes: readonly string[]): void => {
+    for (const node of nodes) now.report(report(node, revision));
+  };
+
+  it('does not count a node of which nothing was heard for long, and names it until it is', () => {
+    now.publish(compiled([policy([rule(1)], new Set(['a', 'b', 'c']))]), 'e.1');
+    say('e.1', 'a', 'b');
+    time = SILENCE - 1;
+    now.lookForSilent();
+    assert.deepEqual(counts(), [2, 3]);
+    say('e.1', 'b');
+    time = SILENCE;
+    now.takeChanged();
+    now.lookForSilent();
+    assert.ok(now.takeChanged().has(KEY));
+    assert.deepEqual(counts(), [1, 3]);
+    const silent = now
+      .progress(KEY)
+      .failing.map(({ node, reason }) => `${node} ${reason.split(/;| for /)[0]}`);
+    assert.deepEqual(silent, ['a its agent has not reported', 'c its agent has not reported']);
+    assert.match(now.progress(KEY).failing[0]?.reason ?? '', /for 3 minutes/);
+    now.lookForSilent();
+    assert.ok(!now.takeChanged().has('other'));
+    say('e.1', 'a', 'c');
+    assert.ok(now.takeChanged().has(KEY));
+    assert.deepEqual(counts(), [3, 3]);
+    time += SILENCE;
+    now.forgetReports();
+    now.lookForSilent();
+    assert.deepEqual(now.progress(KEY).failing, []);
+  });
+
+  it('counts nodes that have the revision in force that first had the rules', () => {
+    const one = policy([rule(1)], new Set(['a', 'b', 'c']));
+    now.publish(compiled([one]), 'e.5');
+    assert.deepEqual(counts(), [0, 3]);
+    say('e.4', 'a');
+    say('e.5', 'b');
+    say('e.9', 'c');
+    say('other.9', 'd');
+    assert.deepEqual(counts(), [2, 3]);
+    say('other.9', 'b');
+    now.report(report('c', null));
+    assert.deepEqual(counts(), [0, 3]);
+    say('e.5', 'a', 'b', 'c');
+    assert.deepEqual(counts(), [3, 3]);
+    now.report({ ...report('a', 'e.5'), enabled: false });
+    assert.deepEqual(counts(), [2, 3]);
+  });
+
+  it('begins anew with other rules, not with other members of address sets', () => {
+    const span = new Set(['a', 'b']);
+    const one = policy([rule(1)], span);
+    now.publish(compiled([one]), 'e.1');
+    say('e.1', 'a', 'b');
+    now.publish(compiled([one]), 'e.2');
+    assert.deepEqual(counts(), [2, 2]);
+    now.publish(compiled([policy([rule(2)], span)]), 'e.3');
+    assert.deepEqual(counts(), [0, 2]);
+  });
+
+  it('asks only those nodes again that a policy came to', () => {
+    const rules = [rule(1)];
+    now.publish(compiled([policy(rules, new Set(['a', 'b']))]), 'e.1');
+    say('e.1', 'a', 'b', 'c');
+    now.publish(compiled([policy(rules, new Set(['b', 'c']))]), 'e.2');
+    assert.deepEqual(counts(), [1, 2]);
+    say('e.2', 'c');
+    assert.deepEqual(counts(), [2, 2]);
+    now.publish(compiled([policy(rules, new Set(['b', 'c', 'd']))]), 'e.3');
+    now.publish(compiled([policy(rules, new Set(['b', 'c']))]), 'e.4');
+    assert.deepEqual(counts(), [2, 2]);
+  });
+
+  it('of rules with spans of their own, counts each node once', () => {
+    const rules = [rule(1, 'x'), rule(1, 'y')];
+    const first = new Set(['a', 'b']);
+    now.publish(compiled([policy(rules, first, new Set(['b', 'c']))]), 'e.1');
+    say('e.1', 'a', 'b', 'c');
+    assert.deepEqual(counts(), [3, 3]);
+    // a is asked again for its second rule; c has none any more.
+    now.publish(compiled([policy(rules, first, new Set(['a', 'b']))]), 'e.2');
+    assert.deepEqual(counts(), [1, 2]);
+  });
+
+  it('names nodes that fail, where they speak of this version and of rules they have', () => {
+    now.publish(compiled([policy([rule(2)], new Set(['a', 'b', 'c']))]), 'e.1');
+    now.report(report('b', 'e.1', [{ generation: 2 }, { generation: 2, rule: null, reason: 'all' }]));
+    now.report(report('a', 'e.1', [{ generation: 1 }]));
+    now.report(report('d', 'e.1', [{ generation: 2 }]));
+    now.report(report('c', 'e.1', [{ generation: 2, policy: 'other' }]));
+    const { current, failing } = now.progress(KEY);
+    assert.equal(current, 2);
+    assert.deepEqual(failing, [
+      { node: 'b', rule: 'r', reason: 'why' },
+      { node: 'b', reason: 'all' },
+    ]);
+    say('e.1', 'b');
+    assert.deepEqual(counts(), [3, 3]);
+    assert.deepEqual(now.progress(KEY).failing, []);
+  });
+
+  it('keeps nothing of policies that a node invents', () => {
+    now.publish(compiled([policy([rule(1)], new Set(['a']))]), 'e.1');
+    now.takeChanged();
+    now.report(report('a', 'e.1', [{}, { policy: 'invented' }]));
+    assert.deepEqual([...now.takeChanged()], [KEY]);
+    now.report(report('a', 'e.1'));
+    assert.deepEqual([...now.takeChanged()], [KEY]);
+    assert.deepEqual(now.progress(KEY).failing, []);
+  });
+
+  it('says what may have changed, and nothing of what is settled', () => {
+    now.publish(compiled([policy([rule(1)], new Set(['a', 'b']))]), 'e.1');
+    const taken = (): string[] => [...now.takeChanged()];
+    assert.deepEqual([taken(), taken()], [[KEY], []]);
+    say('e.1', 'a');
+    assert.deepEqual(taken(), [KEY]);
+    say('e.1', 'b');
+    assert.deepEqual(taken(), [KEY]);
+    assert.deepEqual(counts(), [2, 2]);
+    say('e.1', 'a', 'b');
+    assert.deepEqual(taken(), []);
+    now.report(report('b', null));
+    assert.deepEqual([taken(), counts()], [[KEY], [1, 2]]);
+    say('e.1', 'b');
+    assert.deepEqual([taken(), counts()], [[KEY], [2, 2]]);
+    now.report(report('a', 'e.1', [{}]));
+    assert.deepEqual(taken(), [KEY]);
+    now.forgetReports();
+    assert.deepEqual([taken(), counts()], [[KEY], [0, 2]]);
+    now.publish(compiled([]), 'e.2');
+    assert.deepEqual([taken(), counts()], [[KEY], [0, 0]]);
+  });
+
+  it('forgets nodes that are gone', () => {
+    const rules = [rule(1)];
+    now.publish(compiled([policy(rules, new Set(['a', 'b']))]), 'e.1');
+    say('e.1', 'b');
+    now.report(report('a', 'e.1', [{}]));
+    now.publish(compiled([policy(rules, new Set(['b']))], ['b']), 'e.2');
+    assert.deepEqual(now.progress(KEY), { current: 1, desired: 1, failing: [], hasRules: true });
+    now.publish(compiled([policy(rules, new Set(['a', 'b']))], ['a', 'b']), 'e.3');
+    assert.deepEqual(counts(), [1, 2]);
+  });
+});

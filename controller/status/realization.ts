@@ -1,0 +1,273 @@
+import type { Compiled, CompiledPolicy } from '../../apis/compiled.ts';
+import type { FailingNode } from '../../apis/policystatus.ts';
+import type { NodeReport } from '../../apis/stream.ts';
+import { NO_PROGRESS, type Progress } from './status.ts';
+
+/** Which nodes enforce which policies. Pure but for what it remembers; policies are named `API_GROUP/NAME`. */
+export interface Realization {
+  /** `revision` is the hub's after it published this; policies are taken for unchanged where they are the same objects. */
+  publish(compiled: Compiled, revision: string): void;
+  report(report: NodeReport): void;
+  /** Finds the nodes of which nothing was heard for `SILENCE`, also those that never said anything. To be called now and then. */
+  lookForSilent(): void;
+  /** Nodes report to somebody else: what they said counts for nothing. */
+  forgetReports(): void;
+  /** Of the version that is compiled. */
+  progress(policy: string): Progress;
+  /** Policies of which `progress` may give something else than before, since this was last asked. */
+  takeChanged(): ReadonlySet<string>;
+}
+
+/** Milliseconds without a report after which a node no longer counts; agents report every 33 to 66 seconds. */
+export const SILENCE = 180_000;
+
+/** What a node last said. */
+interface Row {
+  readonly name: string;
+  /** When it did; before the first time, since when that is waited for. */
+  heard: number;
+  hasReported: boolean;
+  isSilent: boolean;
+  /** Number of the revision in force; -1: none of this hub's, or nothing is enforced. */
+  enforced: number;
+  readonly failing: Map<string, NodeReport['failing']>;
+}
+
+interface Tracked {
+  readonly compiled: CompiledPolicy;
+  readonly generation: number;
+  readonly rows: readonly Row[];
+  /** Number of the revision that first had these rules. */
+  readonly since: number;
+  /** Nodes whose share of the rules is newer. */
+  readonly later: ReadonlyMap<Row, number>;
+}
+
+/** `now` gives milliseconds of a clock that is never set. */
+export function realization(now: () => number): Realization {
+  const rows = new Map<string, Row>();
+  const tracked = new Map<string, Tracked>();
+  /** By policy: nodes that say it fails, in whatever version. */
+  const failing = new Map<string, Set<Row>>();
+  /** Not enforced everywhere yet: any report may change that. */
+  const unsettled = new Set<string>();
+  let hasReports = false;
+  /** A node fell silent or was heard again: that concerns every policy it has. */
+  let isAllChanged = false;
+  let changed = new Set<string>();
+  let rowsOf = new WeakMap<ReadonlySet<string>, readonly Row[]>();
+  let epoch = '';
+  let last: readonly CompiledPolicy[] = [];
+
+  const rowOf = (name: string): Row => {
+    const there = rows.get(name);
+    if (there !== undefined) return there;
+    const row: Row = {
+      name,
+      heard: now(),
+      hasReported: false,
+      isSilent: false,
+      enforced: -1,
+      failing: new Map(),
+    };
+    rows.set(name, row);
+    return row;
+  };
+
+  function rowsIn(spans: readonly ReadonlySet<string>[]): readonly Row[] {
+    const distinct = [...new Set(spans)];
+    const [first] = distinct;
+    if (first === undefined) return [];
+    if (distinct.length > 1) return [...new Set(distinct.flatMap((span) => [...span]))].map(rowOf);
+    const known = rowsOf.get(first);
+    if (known !== undefined) return known;
+    const made = Array.from(first, rowOf);
+    rowsOf.set(first, made);
+    return made;
+  }
+
+  function track(key: string, compiled: CompiledPolicy, position: number): void {
+    const before = tracked.get(key);
+    const [rule] = compiled.rules;
+    const now = { compiled, generation: rule?.source.generation ?? 0, rows: rowsIn(compiled.spans) };
+    const isSame = before !== undefined && sameRules(before.compiled, compiled);
+    const later = isSame ? laterRows(before, compiled, position) : new Map<Row, number>();
+    tracked.set(key, { ...now, since: isSame ? before.since : position, later });
+    changed.add(key);
+    unsettled.add(key);
+  }
+
+  /** Rules are as before; nodes they apply to aren't. */
+  function laterRows(before: Tracked, now: CompiledPolicy, position: number): Map<Row, number> {
+    const later = new Map(before.later);
+    const seen = new Map<ReadonlySet<string>, ReadonlySet<string>>();
+    for (const [i, span] of now.spans.entries()) {
+      const was = before.compiled.spans[i];
+      if (was === span || was === undefined || seen.get(span) === was) continue;
+      seen.set(span, was);
+      for (const name of span) if (!was.has(name)) later.set(rowOf(name), position);
+      for (const name of was) if (!span.has(name)) later.set(rowOf(name), position);
+    }
+    return later;
+  }
+
+  function forgetNodes(there: ReadonlyMap<string, unknown>): void {
+    if (rows.size <= there.size) return;
+    for (const [name, row] of rows) {
+      if (there.has(name)) continue;
+      for (const key of row.failing.keys()) noLongerFailing(key, row);
+      rows.delete(name);
+    }
+    // Spans that name them are no longer in use.
+    rowsOf = new WeakMap();
+  }
+
+  function noLongerFailing(key: string, row: Row): void {
+    const those = failing.get(key);
+    those?.delete(row);
+    if (those?.size === 0) failing.delete(key);
+  }
+
+  function takeFailing(row: Row, report: NodeReport): void {
+    for (const key of row.failing.keys()) {
+      noLongerFailing(key, row);
+      changed.add(key);
+    }
+    row.failing.clear();
+    for (const [key, said] of Map.groupBy(
+      report.failing,
+      ({ apiGroup, policy }) => `${apiGroup}/${policy}`,
+    )) {
+      // Names that no policy has are a node's own: they would be kept for it alone.
+      if (!tracked.has(key)) continue;
+      row.failing.set(key, said);
+      changed.add(key);
+      const those = failing.get(key) ?? new Set();
+      failing.set(key, those.add(row));
+    }
+  }
+
+  function progressOf(
+    key: string,
+    { rows: selected, since, later, generation, compiled }: Tracked,
+  ): Progress {
+    const applies = ({ name }: Row): boolean => compiled.spans.some((span) => span.has(name));
+    const failingNodes: FailingNode[] = [];
+    const failed = new Set<Row>();
+    const names = failing.get(key) ?? [];
+    for (const row of [...names].sort((a, b) => (a.name < b.name ? -1 : 1))) {
+      if (!applies(row)) continue;
+      for (const one of row.failing.get(key) ?? []) {
+        if (one.generation !== generation) continue;
+        failed.add(row);
+        const rule = one.rule === null ? {} : { rule: one.rule };
+        failingNodes.push({ node: row.name, ...rule, reason: one.reason });
+      }
+    }
+    let current = 0;
+    for (const row of selected) if (row.enforced >= since && !row.isSilent) current++;
+    for (const [row, at] of later) {
+      if (row.enforced >= since && row.enforced < at && !row.isSilent && applies(row)) current--;
+    }
+    for (const row of failed) {
+      if (row.enforced >= Math.max(since, later.get(row) ?? 0) && !row.isSilent) current--;
+    }
+    for (const row of selected) {
+      if (row.isSilent && !failed.has(row)) failingNodes.push({ node: row.name, reason: whySilent(row) });
+    }
+    failingNodes.sort((a, b) => (a.node < b.node ? -1 : a.node > b.node ? 1 : 0));
+    return { desired: selected.length, current, failing: failingNodes, hasRules: compiled.rules.length > 0 };
+  }
+
+  return {
+    publish(compiled, revision) {
+      const [life = '', number = ''] = revision.split('.');
+      if (life !== epoch) {
+        epoch = life;
+        for (const row of rows.values()) row.enforced = -1;
+      }
+      const before = new Set(last);
+      if (compiled.policies === last) return;
+      const gone = new Set(tracked.keys());
+      for (const policy of compiled.policies) {
+        const key = keyOf(policy);
+        gone.delete(key);
+        if (!before.has(policy)) track(key, policy, Number(number));
+      }
+      for (const key of gone) {
+        tracked.delete(key);
+        unsettled.delete(key);
+        changed.add(key);
+      }
+      last = compiled.policies;
+      forgetNodes(compiled.nodeAddresses);
+    },
+    report(report) {
+      const row = rowOf(report.node);
+      const [life, number] = (report.enforced ?? '').split('.');
+      const enforced = report.enabled && life === epoch && number !== undefined ? Number(number) : -1;
+      // What it has is older than it was: its agent began anew.
+      if (enforced < row.enforced) for (const key of tracked.keys()) unsettled.add(key);
+      row.enforced = enforced;
+      row.heard = now();
+      row.hasReported = true;
+      if (row.isSilent) isAllChanged = true;
+      row.isSilent = false;
+      takeFailing(row, report);
+      hasReports = true;
+    },
+    lookForSilent() {
+      const latest = now() - SILENCE;
+      for (const row of rows.values()) {
+        if (row.isSilent || row.heard > latest) continue;
+        row.isSilent = true;
+        isAllChanged = true;
+      }
+    },
+    forgetReports() {
+      for (const row of rows.values()) {
+        row.enforced = -1;
+        row.heard = now();
+        row.hasReported = false;
+        row.isSilent = false;
+        row.failing.clear();
+      }
+      failing.clear();
+      for (const key of tracked.keys()) unsettled.add(key);
+      changed = new Set(tracked.keys());
+    },
+    progress(policy) {
+      const one = tracked.get(policy);
+      if (one === undefined) return NO_PROGRESS;
+      const progress = progressOf(policy, one);
+      if (progress.current === progress.desired) {
+        unsettled.delete(policy);
+        tracked.set(policy, { ...one, later: new Map() });
+      }
+      return progress;
+    },
+    takeChanged() {
+      if (isAllChanged) for (const key of tracked.keys()) changed.add(key);
+      isAllChanged = false;
+      const taken = hasReports ? changed.union(unsettled) : changed;
+      hasReports = false;
+      changed = new Set();
+      return taken;
+    },
+  };
+}
+
+function whySilent({ hasReported }: Row): string {
+  return hasReported
+    ? 'its agent has not reported for 3 minutes; the rules it had last stay in force'
+    : 'its agent has not reported; does one run there, and does it reach the controller?';
+}
+
+export function keyOf({ apiGroup, name }: { readonly apiGroup: string; readonly name: string }): string {
+  return `${apiGroup}/${name}`;
+}
+
+function sameRules(a: CompiledPolicy, b: CompiledPolicy): boolean {
+  if (a.rules === b.rules) return true;
+  return a.rules.length === b.rules.length && a.rules.every((rule, i) => rule === b.rules[i]);
+}

@@ -1,0 +1,105 @@
+import assert from 'node:assert/strict';
+import { MOST_FAILING_NODES, POLICY_PHASES, type PolicyPhase } from '../../apis/policystatus.ts';
+import { checkSchema } from '../../apis/schema/jsonschema.ts';
+import { POLICY_STATUS_SCHEMA } from '../../apis/schema/policystatus.ts';
+import { type PolicyFacts, type Progress, statusOf } from './status.ts';
+
+const NOW = new Date('2026-03-01T10:00:00.500Z');
+const some: Progress = { desired: 3, current: 0, failing: [], hasRules: true };
+const valid: PolicyFacts = {
+  generation: 4,
+  problems: [],
+  enforcedGeneration: 4,
+  enabled: true,
+  progress: some,
+};
+const failing = [{ node: 'n1', rule: 'r', reason: 'no such set' }];
+
+describe('statusOf', () => {
+  const CASES: readonly (readonly [PolicyPhase, string, 'True' | 'False', RegExp, Partial<PolicyFacts>])[] = [
+    ['Pending', 'no node yet', 'False', /^0 of 3 nodes enforce it\.$/, {}],
+    ['Realizing', 'some nodes', 'False', /^2 of 3/, { progress: { ...some, current: 2 } }],
+    ['Realized', 'all nodes', 'True', /^3 of 3/, { progress: { ...some, current: 3 } }],
+    [
+      'Failed',
+      'one fails',
+      'False',
+      /^2 of 3 .*; on 1 it fails\.$/,
+      { progress: { ...some, current: 2, failing } },
+    ],
+    ['NoNodes', 'no node is selected', 'True', /selects no node/, { progress: { ...some, desired: 0 } }],
+    ['NoNodes', 'no rules', 'True', /no rules/, { progress: { ...some, desired: 0, hasRules: false } }],
+    ['Disabled', 'gate off', 'False', /feature gate/, { enabled: false }],
+    [
+      'Invalid',
+      'never valid',
+      'False',
+      /No version was ever valid/,
+      { problems: ['bad'], enforcedGeneration: null },
+    ],
+    [
+      'Invalid',
+      'was valid',
+      'False',
+      /^Of generation 3: 3 of 3/,
+      { problems: ['bad'], enforcedGeneration: 3, progress: { ...some, current: 3 } },
+    ],
+    [
+      'Invalid',
+      'invalid and off',
+      'False',
+      /generation 3/,
+      { problems: ['bad'], enforcedGeneration: 3, enabled: false },
+    ],
+  ];
+
+  for (const [phase, title, realized, message, facts] of CASES) {
+    it(`${phase}: ${title}`, () => {
+      const status = statusOf({ ...valid, ...facts }, null, NOW);
+      assert.equal(status.phase, phase);
+      const [accepted, last] = status.conditions;
+      assert.equal(accepted?.status, phase === 'Invalid' ? 'False' : 'True');
+      assert.equal(last?.status, realized);
+      assert.match(last?.message ?? '', message);
+      assert.equal(status.observedGeneration, 4);
+      assert.deepEqual(checkSchema(POLICY_STATUS_SCHEMA, status), []);
+    });
+  }
+
+  it('has a case for every phase', () => {
+    assert.deepEqual(new Set(CASES.map(([phase]) => phase)), new Set(POLICY_PHASES));
+  });
+
+  it('says why a policy was left out, and what is enforced in its place', () => {
+    const problems = Array.from({ length: 30 }, (_, i) => `spec.ingress[${i}]: ${'x'.repeat(1000)}`);
+    const status = statusOf({ ...valid, problems, enforcedGeneration: 3 }, null, NOW);
+    assert.equal(status.enforcedGeneration, 3);
+    assert.equal(status.problems?.length, 20);
+    assert.ok(status.problems?.every((line) => line.length === 512));
+    assert.match(status.conditions[0]?.message ?? '', /and 29 more\)\. Generation 3 stays enforced\.$/);
+    assert.equal(
+      statusOf({ ...valid, problems, enforcedGeneration: null }, null, NOW).enforcedGeneration,
+      undefined,
+    );
+  });
+
+  it('names twenty nodes at most, each with its first rule', () => {
+    const many = Array.from({ length: 50 }, (_, i) => ({
+      node: `n${i >> 1}`,
+      rule: `r${i}`,
+      reason: 'full',
+    }));
+    const { failingNodes = [] } = statusOf({ ...valid, progress: { ...some, failing: many } }, null, NOW);
+    assert.equal(failingNodes.length, MOST_FAILING_NODES);
+    assert.deepEqual(failingNodes[1], { node: 'n1', rule: 'r2', reason: 'full' });
+  });
+
+  it('is the same for the same facts, and conditions that stay keep their times', () => {
+    const first = statusOf(valid, null, NOW);
+    const later = new Date('2026-03-02T00:00:00Z');
+    assert.deepEqual(statusOf(valid, first, later), first);
+    const done = statusOf({ ...valid, progress: { ...some, current: 3 } }, first, later);
+    const times = done.conditions.map(({ lastTransitionTime }) => lastTransitionTime);
+    assert.deepEqual(times, ['2026-03-01T10:00:00Z', '2026-03-02T00:00:00Z']);
+  });
+});

@@ -1,0 +1,129 @@
+import {
+  type FailingNode,
+  LONGEST_REASON,
+  MOST_FAILING_NODES,
+  MOST_PROBLEMS,
+  type PolicyCondition,
+  type PolicyPhase,
+  type PolicyStatus,
+} from '../../apis/policystatus.ts';
+
+/** What is known of a policy. */
+export interface PolicyFacts {
+  /** Of the version that the API has. */
+  readonly generation: number;
+  /** Why that version is left out, a line each; empty where it is valid. */
+  readonly problems: readonly string[];
+  /** Of the version in force; null where there is none. Other than `generation` it is the last valid one. */
+  readonly enforcedGeneration: number | null;
+  /** The feature gate NodeNetworkPolicy. */
+  readonly enabled: boolean;
+  /** Of the version in force. */
+  readonly progress: Progress;
+}
+
+export interface Progress {
+  readonly desired: number;
+  readonly current: number;
+  /** Sorted by node; several of one node where several rules fail. */
+  readonly failing: readonly FailingNode[];
+  readonly hasRules: boolean;
+}
+
+export const NO_PROGRESS: Progress = { desired: 0, current: 0, failing: [], hasRules: false };
+
+/** `before` is the status it has: conditions that stay keep their times. The same facts give an equal status, whenever. */
+export function statusOf(facts: PolicyFacts, before: PolicyStatus | null, now: Date): PolicyStatus {
+  const { generation, problems, enforcedGeneration, enabled, progress } = facts;
+  const isInvalid = problems.length > 0;
+  const phase = phaseOf(facts);
+  const { desired, current, failing } = enabled ? progress : NO_PROGRESS;
+  const time = `${now.toISOString().slice(0, 19)}Z`;
+  const condition = (
+    said: Omit<PolicyCondition, 'lastTransitionTime' | 'observedGeneration'>,
+  ): PolicyCondition => {
+    const last = before?.conditions?.find(({ type }) => type === said.type);
+    const lastTransitionTime = last?.status === said.status ? last.lastTransitionTime : time;
+    const { type, status, reason, message } = said;
+    return { type, status, observedGeneration: generation, lastTransitionTime, reason, message };
+  };
+  const shown = oneEach(failing).slice(0, MOST_FAILING_NODES);
+  return {
+    phase,
+    observedGeneration: generation,
+    ...(isInvalid && enforcedGeneration !== null ? { enforcedGeneration } : {}),
+    currentNodesRealized: current,
+    desiredNodesRealized: desired,
+    ...(shown.length > 0 ? { failingNodes: shown } : {}),
+    ...(isInvalid ? { problems: problems.slice(0, MOST_PROBLEMS).map(short) } : {}),
+    conditions: [
+      condition({ type: 'Accepted', ...accepted(facts) }),
+      condition({ type: 'Realized', ...realized(facts, phase) }),
+    ],
+  };
+}
+
+function phaseOf({ problems, enabled, progress: { desired, current, failing } }: PolicyFacts): PolicyPhase {
+  if (problems.length > 0) return 'Invalid';
+  if (!enabled) return 'Disabled';
+  if (desired === 0) return 'NoNodes';
+  if (failing.length > 0) return 'Failed';
+  if (current === desired) return 'Realized';
+  return current === 0 ? 'Pending' : 'Realizing';
+}
+
+type Said = Pick<PolicyCondition, 'status' | 'reason' | 'message'>;
+
+function accepted({ problems, enforcedGeneration, generation, enabled }: PolicyFacts): Said {
+  if (problems.length === 0) return { status: 'True', reason: 'Valid', message: 'The policy is valid.' };
+  const [first = '', ...rest] = problems;
+  const more = rest.length === 0 ? '' : ` (and ${rest.length} more)`;
+  const why = `Generation ${generation} is left out: ${short(first)}${more}`;
+  if (enforcedGeneration === null || !enabled) return { status: 'False', reason: 'Invalid', message: why };
+  const message = `${why}. Generation ${enforcedGeneration} stays enforced.`;
+  return { status: 'False', reason: 'InvalidLastValidEnforced', message };
+}
+
+function realized({ enforcedGeneration, progress }: PolicyFacts, phase: PolicyPhase): Said {
+  const { desired, current, failing, hasRules } = progress;
+  const count = `${current} of ${desired} nodes enforce it`;
+  const failed = new Set(failing.map(({ node }) => node)).size;
+  switch (phase) {
+    case 'Disabled':
+      return { status: 'False', reason: 'Disabled', message: 'The feature gate NodeNetworkPolicy is off.' };
+    case 'Invalid': {
+      const isEnforced = enforcedGeneration !== null;
+      const message = isEnforced
+        ? `Of generation ${enforcedGeneration}: ${count}.`
+        : 'No version was ever valid here.';
+      return { status: 'False', reason: 'Invalid', message };
+    }
+    case 'NoNodes': {
+      const message = hasRules ? 'appliedTo selects no node that is there.' : 'The policy has no rules.';
+      return { status: 'True', reason: 'NoNodes', message };
+    }
+    case 'Failed':
+      return { status: 'False', reason: 'NodesFailed', message: `${count}; on ${failed} it fails.` };
+    case 'Realized':
+      return { status: 'True', reason: 'Realized', message: `${count}.` };
+    case 'Pending':
+    case 'Realizing':
+      return { status: 'False', reason: phase, message: `${count}.` };
+  }
+}
+
+/** The first of each node: how many nodes fail says more than how many rules do. */
+function oneEach(failing: readonly FailingNode[]): FailingNode[] {
+  const nodes = new Set<string>();
+  return failing
+    .filter(({ node }) => !nodes.has(node) && nodes.add(node))
+    .map(({ node, rule, reason }) => ({
+      node,
+      ...(rule === undefined ? {} : { rule }),
+      reason: short(reason),
+    }));
+}
+
+function short(text: string): string {
+  return text.length <= LONGEST_REASON ? text : `${text.slice(0, LONGEST_REASON - 1)}…`;
+}

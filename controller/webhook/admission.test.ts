@@ -1,0 +1,274 @@
+import assert from 'node:assert/strict';
+import { DEFAULT_CONFIG } from '../../apis/config.ts';
+import { type ClusterGroup, type ClusterNetworkPolicy, NO_OBJECTS, type Tier } from '../../apis/objects.ts';
+import { validateObject } from '../../apis/validate/object.ts';
+import { compile } from '../compile/compile.ts';
+import { type AdmissionStep, type AdmissionWorld, admit } from './admission.ts';
+import type { Admission, AdmissionRequest } from './review.ts';
+
+const EVERY_NODE = [{ nodeSelector: {} }];
+
+function raw(kind: string, name: string, spec: object, metadata: object = {}): Record<string, unknown> {
+  return { apiVersion: 'nodewall.io/v1alpha1', kind, metadata: { name, ...metadata }, spec };
+}
+
+function policy(name: string, spec: object): Record<string, unknown> {
+  return raw('ClusterNetworkPolicy', name, { priority: 10, appliedTo: EVERY_NODE, ...spec });
+}
+
+function worldOf(objects: readonly object[], more: Partial<AdmissionWorld> = {}): AdmissionWorld {
+  const valid = objects.map((object) => validateObject(object).object);
+  const of = <T>(kind: string): T[] => valid.filter((object) => object?.kind === kind) as T[];
+  return {
+    objects: {
+      ...NO_OBJECTS,
+      policies: of<ClusterNetworkPolicy>('ClusterNetworkPolicy'),
+      groups: of<ClusterGroup>('ClusterGroup'),
+      tiers: of<Tier>('Tier'),
+    },
+    failsafe: DEFAULT_CONFIG.failsafe,
+    interfaceGroups: ['pods', 'clusternet'],
+    ...more,
+  };
+}
+
+const EMPTY = worldOf([]);
+
+function create(object: object, world = EMPTY, step: AdmissionStep = 'validate'): Admission {
+  return admit({ uid: 'u', operation: 'CREATE', object: object as never, oldObject: null }, step, world);
+}
+
+function update(before: object, now: object, world = EMPTY, step: AdmissionStep = 'validate'): Admission {
+  const request: AdmissionRequest = {
+    uid: 'u',
+    operation: 'UPDATE',
+    object: now as never,
+    oldObject: before as never,
+  };
+  return admit(request, step, world);
+}
+
+function remove(object: object, world: AdmissionWorld): Admission {
+  return admit(
+    { uid: 'u', operation: 'DELETE', object: null, oldObject: object as never },
+    'validate',
+    world,
+  );
+}
+
+describe('admit', () => {
+  it('refuses what is invalid in the words of validate, all of it, at both steps', () => {
+    const bad = policy('p', {
+      tier: 'nowhere',
+      priority: 0,
+      ingress: [{ action: 'Drop', ports: [{ port: 5, endPort: 4 }] }],
+    });
+    for (const step of ['mutate', 'validate'] as const) {
+      const { refusal, patch } = create(bad, EMPTY, step);
+      assert.equal(
+        refusal?.message,
+        [
+          'ClusterNetworkPolicy/p: spec.priority: must be a number from 1 to 10000, not 0',
+          'ClusterNetworkPolicy/p: spec.ingress[0].ports[0].endPort: 4 is below port 5; the range must end where it starts or later',
+        ].join('\n'),
+      );
+      assert.equal(refusal.reason, 'Invalid');
+      assert.equal(refusal.mayPass, false);
+      assert.deepEqual(patch, []);
+    }
+  });
+
+  it('refuses a policy that names what is not there, which may still come', () => {
+    const { refusal } = create(
+      policy('p', { tier: 'mine', ingress: [{ action: 'Allow', from: [{ group: 'office' }] }] }),
+    );
+    assert.equal(refusal?.mayPass, true);
+    assert.match(
+      refusal.message,
+      /spec\.tier: there is no Tier "mine".*\n.*from\[0\]\.group: there is no ClusterGroup "office"/,
+    );
+    const world = worldOf([
+      raw('Tier', 'mine', { priority: 20 }),
+      raw('ClusterGroup', 'office', { ipBlocks: [{ cidr: '10.0.0.0/8' }] }),
+    ]);
+    assert.equal(
+      create(
+        policy('p', { tier: 'mine', ingress: [{ action: 'Allow', from: [{ group: 'office' }] }] }),
+        world,
+      ).refusal,
+      null,
+    );
+  });
+
+  it('takes a policy as it is, with a word of warning, as long as it does not know what is there', () => {
+    const world = worldOf([], { objects: null });
+    const { refusal, warnings } = create(
+      policy('p', { tier: 'mine', ingress: [{ action: 'Allow' }] }),
+      world,
+    );
+    assert.equal(refusal, null);
+    assert.match(warnings.join('\n'), /has just started/);
+    assert.equal(remove(raw('Tier', 'mine', { priority: 20 }), world).refusal, null);
+  });
+
+  it('writes the tier and the names that compile gives', () => {
+    const object = policy('p', {
+      ingress: [
+        { action: 'Allow', ports: [{ port: 80 }] },
+        { name: 'mine', action: 'Drop' },
+        { name: '', action: 'Drop' },
+      ],
+      egress: [{ action: 'Allow', ports: [{ port: 80 }] }],
+    });
+    const { patch } = create(object, EMPTY, 'mutate');
+    assert.deepEqual(patch[0], { op: 'add', path: '/spec/tier', value: 'application' });
+    const named = structuredClone(object) as { spec: Record<string, { name?: string }[]> };
+    for (const { path, value } of patch.slice(1)) {
+      const [, direction = '', index = 0] = /^\/spec\/(\w+)\/(\d+)\/name$/.exec(path) ?? assert.fail(path);
+      Object.assign(named.spec[direction]?.[Number(index)] ?? {}, { name: value });
+    }
+    assert.equal(patch.length, 4);
+    const compiled = [object, named].map((one) => {
+      const { policies } = worldOf([one]).objects ?? assert.fail();
+      return compile({ ...NO_OBJECTS, policies }).policies.flatMap(({ rules }) => rules);
+    });
+    assert.deepEqual(compiled[1], compiled[0]);
+    assert.deepEqual(create(object, EMPTY, 'validate').patch, []);
+    assert.deepEqual(create(named, EMPTY, 'mutate').patch.length, 1);
+  });
+
+  it('refuses a second Tier of one priority, and another priority for a Tier', () => {
+    const low = raw('Tier', 'low', { priority: 20 });
+    const world = worldOf([low]);
+    assert.match(
+      create(raw('Tier', 'other', { priority: 20 }), world).refusal?.message ?? '',
+      /Tier\/other: spec\.priority: 20 is the priority of Tier low too/,
+    );
+    assert.match(
+      update(low, raw('Tier', 'low', { priority: 21 }), world).refusal?.message ?? '',
+      /can't be changed \(it is 20\)/,
+    );
+    const described = raw('Tier', 'low', { priority: 20, description: 'x' });
+    assert.equal(update(low, described, world).refusal, null);
+  });
+
+  it('refuses to delete what is in use, and says by whom', () => {
+    const tier = raw('Tier', 'mine', { priority: 20 });
+    const nodes = raw('ClusterGroup', 'nodes', { nodeSelector: {} });
+    const parent = raw('ClusterGroup', 'parent', { childGroups: ['nodes'] });
+    const user = raw('ClusterNetworkPolicy', 'user', {
+      priority: 1,
+      tier: 'mine',
+      appliedTo: [{ group: 'parent' }],
+    });
+    const world = worldOf([tier, nodes, parent, user]);
+    for (const object of [tier, nodes, parent]) {
+      const { refusal } = remove(object, world);
+      assert.equal(refusal?.reason, 'Conflict');
+      assert.equal(refusal.mayPass, true);
+      assert.match(refusal.message, /is in use\n/);
+    }
+    assert.match(
+      remove(tier, world).refusal?.message ?? '',
+      /^Tier\/mine: is in use\nClusterNetworkPolicy\/user: spec\.tier: /,
+    );
+    assert.match(
+      remove(nodes, world).refusal?.message ?? '',
+      /ClusterGroup\/parent: spec\.childGroups\[0\]: there is no/,
+    );
+    assert.equal(remove(user, world).refusal, null);
+    const spare = raw('Tier', 'spare', { priority: 21 });
+    assert.equal(remove(spare, worldOf([spare, user, tier, nodes, parent])).refusal, null);
+    // One of the other API group takes its place.
+    const antrea = { ...tier, apiVersion: 'crd.antrea.io/v1beta1' };
+    assert.equal(remove(tier, worldOf([tier, antrea, nodes, parent, user])).refusal, null);
+  });
+
+  it('refuses to change a group into what a policy cannot use', () => {
+    const nodes = raw('ClusterGroup', 'nodes', { nodeSelector: {} });
+    const user = raw('ClusterNetworkPolicy', 'user', { priority: 1, appliedTo: [{ group: 'nodes' }] });
+    const world = worldOf([nodes, user]);
+    const pods = raw('ClusterGroup', 'nodes', { podSelector: {} });
+    assert.match(
+      update(nodes, pods, world).refusal?.message ?? '',
+      /^ClusterGroup\/nodes: would make others invalid\nClusterNetworkPolicy\/user: spec\.appliedTo\[0\]\.group: .*stands for pods/,
+    );
+    const some = raw('ClusterGroup', 'nodes', { nodeSelector: { matchLabels: { a: 'b' } } });
+    assert.equal(update(nodes, some, world).refusal, null);
+    const circle = raw('ClusterGroup', 'nodes', { childGroups: ['nodes'] });
+    assert.match(update(nodes, circle, world).refusal?.message ?? '', /goes in a circle/);
+  });
+
+  it('follows a group to the policies that name its parent', () => {
+    const nodes = raw('ClusterGroup', 'nodes', { nodeSelector: {} });
+    const parent = raw('ClusterGroup', 'parent', { childGroups: ['nodes'] });
+    const user = raw('ClusterNetworkPolicy', 'user', { priority: 1, appliedTo: [{ group: 'parent' }] });
+    const { refusal } = update(
+      nodes,
+      raw('ClusterGroup', 'nodes', { podSelector: {} }),
+      worldOf([nodes, parent, user]),
+    );
+    assert.match(refusal?.message ?? '', /ClusterNetworkPolicy\/user: spec\.appliedTo\[0\]\.group: /);
+  });
+
+  it('does not lay at its door what was wrong before', () => {
+    const world = worldOf([raw('Tier', 'a', { priority: 20 }), raw('Tier', 'b', { priority: 20 })]);
+    assert.equal(create(raw('Tier', 'c', { priority: 21 }), world).refusal, null);
+  });
+
+  it('lets an object go and be relabelled whatever is wrong with it', () => {
+    const bad = policy('p', { priority: 0 });
+    assert.equal(
+      update(bad, { ...bad, metadata: { name: 'p', labels: { a: 'b' } } }, EMPTY, 'mutate').refusal,
+      null,
+    );
+    const going = raw('ClusterNetworkPolicy', 'p', { priority: -1 }, { deletionTimestamp: 'now' });
+    assert.equal(update(bad, going).refusal, null);
+    assert.notEqual(update(bad, policy('p', { priority: -1 })).refusal, null);
+  });
+
+  it('knows that a name is made of generateName later', () => {
+    const { name: _, ...metadata } = { name: '', generateName: 'p-' };
+    const { refusal } = create({ ...policy('', {}), metadata });
+    assert.equal(refusal, null);
+    assert.notEqual(create({ ...policy('', {}), metadata: {} }).refusal, null);
+  });
+
+  it('has no word about what is not ours', () => {
+    const antrea = { ...policy('p', { priority: 0 }), apiVersion: 'crd.antrea.io/v1beta1' };
+    assert.equal(create(antrea).refusal, null);
+    assert.equal(create({ apiVersion: 'v1', kind: 'Pod' }).refusal, null);
+  });
+
+  it('warns of SSH, of the failsafe and of Services that are not there', () => {
+    const { warnings } = create(
+      policy('p', {
+        ingress: [{ action: 'Drop' }],
+        egress: [
+          { action: 'Allow', toServices: [{ name: 'a', namespace: 'b' }] },
+          { action: 'Reject' },
+          { action: 'Drop', to: [{ podSelector: {} }] },
+        ],
+      }),
+    );
+    assert.deepEqual(
+      warnings.map((text) => text.slice(0, 90)),
+      [
+        'spec.ingress[0]: closes SSH (TCP port 22) too; to keep it open add {protocol: TCP, port: 22',
+        'spec.egress[0].toServices[0]: there is no Service b/a; as long as there is none this match',
+        'spec.ingress[0]: names no ports, so it does not close what the failsafe keeps open (TCP 64',
+        'spec.egress[1], spec.egress[2]: name no ports, so they do not close what the failsafe keeps',
+        'spec.egress[2]: can never match: egress-reject-',
+      ]
+        .map((text) => text.slice(0, 90))
+        .map((text, at) => (at === 4 ? (warnings[4] ?? '').slice(0, 90) : text)),
+    );
+    assert.match(warnings[3] ?? '', /TCP 6443, TCP 2379-2380, TCP 10250 to nodes; TCP 53, UDP 53 to any\)/);
+    assert.match(warnings[4] ?? '', /^spec\.egress\[2\]: can never match: egress-reject-\w{7} matches all/);
+    const audit = policy('p', { mode: 'Audit', ingress: [{ action: 'Drop' }] });
+    assert.deepEqual(create(audit).warnings, []);
+    const off = worldOf([], { failsafe: { ingress: [], egress: [] } });
+    const rules = { ingress: [{ action: 'Drop', from: [{ podSelector: {} }] }] };
+    assert.deepEqual(create(policy('p', rules), off).warnings, []);
+  });
+});

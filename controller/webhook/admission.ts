@@ -1,0 +1,158 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { Config } from '../../apis/config.ts';
+import type { ClusterNetworkPolicy, ClusterObject, ClusterObjects, Problem } from '../../apis/objects.ts';
+import { asFields, type FieldMap } from '../../apis/schema/jsonschema.ts';
+import { claimedIdentity, identityOf } from '../../apis/validate/identity.ts';
+import { validateObject } from '../../apis/validate/object.ts';
+import { formatPath, formatProblem, type ObjectProblem } from '../../apis/validate/problem.ts';
+import { checkServiceReferences } from '../../apis/validate/references.ts';
+import { defaultsOf } from './defaults.ts';
+import { type Consequences, consequences, type RelatedObject } from './dependants.ts';
+import type { Admission, AdmissionRequest } from './review.ts';
+import { failsafeWarnings } from './risks.ts';
+import { shadowWarnings } from './shadow.ts';
+
+/** What the answer depends on besides the request. */
+export interface AdmissionWorld {
+  /** The valid objects of the cluster; null as long as they are not all known here. */
+  readonly objects: Pick<ClusterObjects, 'policies' | 'groups' | 'tiers' | 'services'> | null;
+  /** The agents' failsafe lists. */
+  readonly failsafe: Config['failsafe'];
+  /** Names of link groups in the agents' configuration. */
+  readonly interfaceGroups: readonly string[];
+}
+
+/** Both refuse what is invalid: `mutate` is asked before the schema is, and so in validate's words; it patches. `validate` warns. */
+export type AdmissionStep = 'mutate' | 'validate';
+
+const ALLOWED: Admission = { refusal: null, patch: [], warnings: [] };
+
+/** The answer to a request about an object of nodewall.io; one about anything else is allowed. */
+export function admit(request: AdmissionRequest, step: AdmissionStep, world: AdmissionWorld): Admission {
+  const { operation, object, oldObject } = request;
+  if (operation === 'DELETE') return oldObject === null ? ALLOWED : admitDeletion(oldObject, world);
+  if (object === null || !isOurs(object) || isUntouched(object, oldObject)) return ALLOWED;
+  const raw = withName(object);
+  const { object: valid, problems } = validateObject(raw, {
+    failsafe: world.failsafe.ingress,
+    interfaceGroups: world.interfaceGroups,
+  });
+  const errors = problems.filter(({ severity }) => severity === 'error');
+  if (errors.length > 0 || valid === null) return refuse(linesOf(raw, errors), false);
+  if (!isRelated(valid)) return ALLOWED;
+  const moved = movedTier(valid, oldObject);
+  if (moved !== null) return refuse(linesOf(raw, [moved]), false);
+  const effects = effectsOf(identityOf(valid), valid, world);
+  if (effects.own.length > 0) return refuse(effects.own.map(lineOf), true);
+  if (effects.others.length > 0) {
+    return refuse([`${valid.kind}/${valid.name}: would make others invalid`, ...shown(effects)], true);
+  }
+  if (step === 'mutate') {
+    const patch = valid.kind === 'ClusterNetworkPolicy' ? defaultsOf(raw, valid) : [];
+    return { ...ALLOWED, patch };
+  }
+  return { ...ALLOWED, warnings: [...problems.map(toWarning), ...warningsOf(valid, world)] };
+}
+
+function isOurs({ apiVersion }: FieldMap): boolean {
+  return typeof apiVersion === 'string' && apiVersion.startsWith('nodewall.io/');
+}
+
+function isRelated(object: ClusterObject): object is RelatedObject {
+  return ['ClusterNetworkPolicy', 'ClusterGroup', 'Tier'].includes(object.kind);
+}
+
+/** Labels, finalizers and the like of an object that became invalid can still be changed, and it can go. */
+function isUntouched(object: FieldMap, oldObject: FieldMap | null): boolean {
+  if (oldObject === null) return false;
+  const isGoing = asFields(object.metadata)?.deletionTimestamp !== undefined;
+  return isGoing || isDeepStrictEqual(object.spec, oldObject.spec);
+}
+
+/** The API server makes a name of generateName after it asked. */
+function withName(raw: FieldMap): FieldMap {
+  const { name, generateName, ...others } = asFields(raw.metadata) ?? {};
+  if (name || typeof generateName !== 'string') return raw;
+  return { ...raw, metadata: { ...others, generateName, name: `${generateName}xxxxx` } };
+}
+
+function movedTier(object: RelatedObject, oldObject: FieldMap | null): ObjectProblem | null {
+  if (object.kind !== 'Tier' || oldObject === null) return null;
+  const before = asFields(oldObject.spec)?.priority;
+  if (before === object.priority) return null;
+  const message = `can't be changed (it is ${before}): every policy of the tier would move; make another tier`;
+  return { severity: 'error', path: ['spec', 'priority'], message };
+}
+
+const NONE: Consequences = { own: [], others: [] };
+
+function effectsOf(identity: string, next: RelatedObject | null, world: AdmissionWorld): Consequences {
+  return world.objects === null ? NONE : consequences(world.objects, identity, next, world.interfaceGroups);
+}
+
+/** Nothing that policies in force need may go. */
+function admitDeletion(raw: FieldMap, world: AdmissionWorld): Admission {
+  if (!isOurs(raw) || raw.kind === 'ClusterNetworkPolicy') return ALLOWED;
+  const { identity, kind, name } = claimedIdentity(raw);
+  const effects = effectsOf(identity, null, world);
+  if (effects.others.length === 0) return ALLOWED;
+  const message = [`${kind}/${name}: is in use`, ...shown(effects)].join('\n');
+  return { ...ALLOWED, refusal: { reason: 'Conflict', message, mayPass: true } };
+}
+
+function refuse(lines: readonly string[], mayPass: boolean): Admission {
+  return { ...ALLOWED, refusal: { reason: 'Invalid', message: lines.join('\n'), mayPass } };
+}
+
+const MOST_SHOWN = 10;
+
+function shown({ others }: Consequences): string[] {
+  const lines = others.slice(0, MOST_SHOWN).map(lineOf);
+  return others.length > MOST_SHOWN ? [...lines, `and ${others.length - MOST_SHOWN} more`] : lines;
+}
+
+function lineOf({ object, problem }: Consequences['own'][number]): string {
+  return format(object.kind, object.name, problem);
+}
+
+function linesOf(raw: FieldMap, problems: readonly ObjectProblem[]): string[] {
+  const { kind, name } = claimedIdentity(raw);
+  if (problems.length === 0) return [`${kind}/${name}: is nothing that nodewall knows`];
+  return problems.map((problem) => format(kind, name, problem));
+}
+
+function format(kind: string, name: string, { path, ...problem }: ObjectProblem): string {
+  const whole: Problem = { ...problem, file: '', line: 0, kind, name, path: formatPath(path) };
+  return formatProblem(whole);
+}
+
+/** kubectl says that it is a warning, and of which object. */
+function toWarning({ path, message }: ObjectProblem): string {
+  return path.length === 0 ? message : `${formatPath(path)}: ${message}`;
+}
+
+function warningsOf(object: RelatedObject, { objects, failsafe }: AdmissionWorld): string[] {
+  const late = objects === null ? [NOT_YET] : [];
+  if (object.kind === 'Tier') return late;
+  const services = new Set(objects?.services.map(({ namespace, name }) => `${namespace}/${name}`));
+  const missing =
+    objects === null
+      ? []
+      : checkServiceReferences([object], (name) => services.has(name)).map(({ problem }) =>
+          toWarning(problem),
+        );
+  if (object.kind === 'ClusterGroup') return [...late, ...missing];
+  return [...late, ...missing, ...policyWarnings(object, objects, failsafe)];
+}
+
+function policyWarnings(
+  policy: ClusterNetworkPolicy,
+  objects: AdmissionWorld['objects'],
+  failsafe: Config['failsafe'],
+): string[] {
+  const shadowed = objects === null ? [] : shadowWarnings(policy, objects, failsafe);
+  return [...failsafeWarnings(policy, failsafe), ...shadowed];
+}
+
+const NOT_YET =
+  'nodewall has just started: whether the tiers and groups that are named exist is checked later, see the status';

@@ -1,0 +1,79 @@
+import type { ClusterGroup, ClusterNetworkPolicy, ClusterObjects, Tier } from '../../apis/objects.ts';
+import { checkGroups } from '../../apis/validate/groups.ts';
+import { identityOf } from '../../apis/validate/identity.ts';
+import { type CrossProblem, checkTiers } from '../../apis/validate/objects.ts';
+import { formatPath } from '../../apis/validate/problem.ts';
+import { checkPolicyReferences, referencesOf } from '../../apis/validate/references.ts';
+
+/** The objects that name each other, or are named. */
+export type Related = Pick<ClusterObjects, 'policies' | 'groups' | 'tiers'>;
+export type RelatedObject = ClusterNetworkPolicy | ClusterGroup | Tier;
+
+export type RelatedProblem = CrossProblem<RelatedObject>;
+
+export interface Consequences {
+  /** Errors of the new object itself that others make. */
+  readonly own: readonly RelatedProblem[];
+  /** Errors that others get by it. */
+  readonly others: readonly RelatedProblem[];
+}
+
+/** What would be wrong if the object took the place of the one of its identity; null: if that were deleted. */
+export function consequences(
+  related: Related,
+  identity: string,
+  next: RelatedObject | null,
+  interfaceGroups: readonly string[],
+): Consequences {
+  const after: Related = {
+    policies: replaced(related.policies, identity, 'ClusterNetworkPolicy', next),
+    groups: replaced(related.groups, identity, 'ClusterGroup', next),
+    tiers: replaced(related.tiers, identity, 'Tier', next),
+  };
+  const isPolicy = identity.startsWith('ClusterNetworkPolicy|');
+  const affected = isPolicy ? after.policies.filter((policy) => policy === next) : namers(after, identity);
+  const before = new Set(
+    isPolicy ? [] : problemsOf(related, namers(related, identity), interfaceGroups).map(keyOf),
+  );
+  const found = problemsOf(after, affected, interfaceGroups);
+  return {
+    own: found.filter(({ object }) => object === next),
+    others: found.filter((problem) => problem.object !== next && !before.has(keyOf(problem))),
+  };
+}
+
+function replaced<T extends RelatedObject>(
+  objects: readonly T[],
+  identity: string,
+  kind: T['kind'],
+  next: RelatedObject | null,
+): readonly T[] {
+  if (!identity.startsWith(`${kind}|`)) return objects;
+  const others = objects.filter((object) => identityOf(object) !== identity);
+  return next === null ? others : [...others, next as T];
+}
+
+/** Policies that name the Tier or ClusterGroup, or a group with it among its children. */
+function namers({ policies, groups }: Related, identity: string): readonly ClusterNetworkPolicy[] {
+  const name = identity.slice(identity.lastIndexOf('|') + 1);
+  const parents = groups.filter(({ spec }) => spec.childGroups?.includes(name)).map((group) => group.name);
+  const names = new Set([name, ...parents]);
+  return policies.filter((policy) =>
+    referencesOf(policy).some((reference) => 'name' in reference && names.has(reference.name)),
+  );
+}
+
+function problemsOf(
+  { groups, tiers }: Related,
+  policies: readonly ClusterNetworkPolicy[],
+  interfaceGroups: readonly string[],
+): RelatedProblem[] {
+  const named = { tiers, groups, interfaceGroups, invalid: NOTHING };
+  return [...checkTiers(tiers), ...checkGroups(groups), ...checkPolicyReferences(policies, named)];
+}
+
+const NOTHING: ReadonlySet<string> = new Set();
+
+function keyOf({ object, problem }: RelatedProblem): string {
+  return `${identityOf(object)} ${formatPath(problem.path)} ${problem.message}`;
+}

@@ -1,0 +1,58 @@
+import type { Service } from '../../apis/compiled.ts';
+import type {
+  ApiGroup,
+  ClusterNetworkPolicySpec,
+  Direction,
+  LabelSelector,
+  Rule,
+} from '../../apis/objects.ts';
+import { addressPeers, type FamilyOf, interfaceGroups, nodeSelectors } from '../compile/peers.ts';
+import { toServices } from '../compile/services.ts';
+import { type GroupIndex, groupFamily } from '../index/groupindex.ts';
+import { type Peers, peersCover, selectorsCover, servicesCover } from './cover.ts';
+
+/** What a rule matches, and on which Nodes, as it is written. */
+export interface Reach {
+  readonly nodes: readonly LabelSelector[];
+  readonly peers: Peers | null;
+  readonly services: readonly Service[];
+  /** `namespace/name` of each; none where the rule has no toServices. */
+  readonly toServices: readonly string[];
+}
+
+/** Groups that a valid policy names are in the index. */
+export function reachOf(
+  rule: Rule,
+  spec: ClusterNetworkPolicySpec,
+  direction: Direction,
+  lookup: { readonly groups: GroupIndex; readonly apiGroup: ApiGroup },
+): Reach {
+  const familyOf: FamilyOf = (name) => groupFamily(lookup.groups, name, lookup.apiGroup);
+  const listed = (direction === 'ingress' ? rule.from : rule.to) ?? [];
+  return {
+    nodes: nodeSelectors(spec.appliedTo ?? rule.appliedTo ?? [], familyOf),
+    peers:
+      listed.length === 0
+        ? null
+        : { addresses: addressPeers(listed, familyOf), interfaceGroups: interfaceGroups(listed) },
+    services: toServices(rule),
+    toServices: (rule.toServices ?? []).map(({ namespace, name }) => `${namespace}/${name}`),
+  };
+}
+
+export function reachCovers(wide: Reach, narrow: Reach): boolean {
+  return (
+    servicesCover(wide.services, narrow.services) &&
+    toServicesCover(wide, narrow) &&
+    peersCover(wide.peers, narrow.peers) &&
+    selectorsCover(wide.nodes, narrow.nodes)
+  );
+}
+
+/** What a Service stands for is not known here: all traffic covers it, and the Service itself. */
+function toServicesCover(wide: Reach, narrow: Reach): boolean {
+  if (wide.toServices.length > 0) {
+    return narrow.toServices.length > 0 && narrow.toServices.every((name) => wide.toServices.includes(name));
+  }
+  return narrow.toServices.length === 0 || (wide.services.length === 0 && peersCover(wide.peers, null));
+}

@@ -1,0 +1,93 @@
+import { asFields, type FieldMap } from '../../apis/schema/jsonschema.ts';
+
+/** What is used of an AdmissionReview's request (admission.k8s.io/v1). */
+export interface AdmissionRequest {
+  readonly uid: string;
+  readonly operation: 'CREATE' | 'UPDATE' | 'DELETE';
+  /** The object as it would be stored; null for DELETE. */
+  readonly object: FieldMap | null;
+  /** The object as it is stored; null for CREATE. */
+  readonly oldObject: FieldMap | null;
+}
+
+/** One operation of a JSON patch (RFC 6902); `add` takes the place of a field that is there. */
+export interface PatchOperation {
+  readonly op: 'add';
+  readonly path: string;
+  readonly value: string;
+}
+
+/** What is said to a request. */
+export interface Admission {
+  /** Null: allowed. */
+  readonly refusal: Refusal | null;
+  readonly patch: readonly PatchOperation[];
+  /** Shown by kubectl, a line each. */
+  readonly warnings: readonly string[];
+}
+
+export interface Refusal {
+  readonly reason: 'Invalid' | 'Conflict';
+  /** A line for each problem. */
+  readonly message: string;
+  /** Whether it might be otherwise once the newest objects are known here: others' names are at fault. */
+  readonly mayPass: boolean;
+}
+
+const OPERATIONS: readonly unknown[] = ['CREATE', 'UPDATE', 'DELETE'];
+
+/** Null where the document is no AdmissionReview of v1 about something that is made, changed or deleted. */
+export function parseReview(document: unknown): AdmissionRequest | null {
+  const { apiVersion, kind, request } = asFields(document) ?? {};
+  const { uid, operation, object, oldObject } = asFields(request) ?? {};
+  if (apiVersion !== 'admission.k8s.io/v1' || kind !== 'AdmissionReview') return null;
+  if (typeof uid !== 'string' || uid === '' || !OPERATIONS.includes(operation)) return null;
+  return {
+    uid,
+    operation: operation as AdmissionRequest['operation'],
+    object: asFields(object),
+    oldObject: asFields(oldObject),
+  };
+}
+
+const CODES = { Invalid: 422, Conflict: 409 } as const;
+
+/** The API server cuts warnings at so many characters, and all of one answer at 4096. */
+const LONGEST_WARNING = 256;
+const MOST_WARNINGS = 15;
+
+/** The AdmissionReview that answers. */
+export function formatReview({ uid }: AdmissionRequest, { refusal, patch, warnings }: Admission): object {
+  const isPatched = refusal === null && patch.length > 0;
+  return {
+    apiVersion: 'admission.k8s.io/v1',
+    kind: 'AdmissionReview',
+    response: {
+      uid,
+      allowed: refusal === null,
+      ...(refusal === null
+        ? {}
+        : {
+            status: {
+              status: 'Failure',
+              code: CODES[refusal.reason],
+              reason: refusal.reason,
+              message: refusal.message,
+            },
+          }),
+      ...(isPatched
+        ? { patchType: 'JSONPatch', patch: Buffer.from(JSON.stringify(patch)).toString('base64') }
+        : {}),
+      ...(warnings.length === 0 ? {} : { warnings: shorten(warnings) }),
+    },
+  };
+}
+
+function shorten(warnings: readonly string[]): string[] {
+  const shown = warnings.length > MOST_WARNINGS ? warnings.slice(0, MOST_WARNINGS - 1) : warnings;
+  const lines = shown.map((text) => {
+    return text.length > LONGEST_WARNING ? `${text.slice(0, LONGEST_WARNING - 1)}…` : text;
+  });
+  const left = warnings.length - shown.length;
+  return left === 0 ? lines : [...lines, `and ${left} warnings more: nodewall validate shows all`];
+}

@@ -1,0 +1,203 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type Server, request as send } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { DEFAULT_CONFIG } from '../../apis/config.ts';
+import { NO_OBJECTS, type Tier } from '../../apis/objects.ts';
+import type { AdmissionWorld } from './admission.ts';
+import { type WebhookOptions, webhookHandler } from './server.ts';
+
+const WORLD: AdmissionWorld = {
+  objects: NO_OBJECTS,
+  failsafe: DEFAULT_CONFIG.failsafe,
+  interfaceGroups: [],
+};
+
+interface Answer {
+  readonly status: number;
+  readonly body: string;
+}
+
+function reviewOf(spec: object, uid = 'u'): string {
+  const object = {
+    apiVersion: 'nodewall.io/v1alpha1',
+    kind: 'ClusterNetworkPolicy',
+    metadata: { name: 'p' },
+    spec: { priority: 1, appliedTo: [{ nodeSelector: {} }], ...spec },
+  };
+  const request = { uid, operation: 'CREATE', object, oldObject: null };
+  return JSON.stringify({ apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', request });
+}
+
+describe('webhookHandler', () => {
+  let server: Server;
+  let options: WebhookOptions;
+  let failures: string[];
+  beforeEach(async () => {
+    failures = [];
+    options = {
+      world: () => WORLD,
+      changed: async () => {},
+      onFailure: ({ message }) => failures.push(message),
+    };
+    const handler = webhookHandler({
+      world: () => options.world(),
+      changed: (milliseconds) => options.changed(milliseconds),
+      onFailure: (error) => options.onFailure(error),
+    });
+    server = createServer(handler).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+  });
+  afterEach(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+
+  async function post(
+    path: string,
+    body: string | Buffer,
+    more: { method?: string; headers?: Record<string, string> } = {},
+  ): Promise<Answer> {
+    const { port } = server.address() as AddressInfo;
+    const headers = { 'content-type': 'application/json', ...more.headers };
+    const outgoing = send({ host: '127.0.0.1', port, path, method: more.method ?? 'POST', headers });
+    // The server may end the connection before all was sent.
+    outgoing.on('error', () => {});
+    outgoing.end(body);
+    const [response] = await once(outgoing, 'response');
+    let text = '';
+    for await (const chunk of response) text += chunk;
+    return { status: response.statusCode, body: text };
+  }
+
+  it('patches at /mutate, with the uid of the request', async () => {
+    const { status, body } = await post(
+      '/mutate?timeout=5s',
+      reviewOf({ ingress: [{ action: 'Allow' }] }, 'id'),
+    );
+    assert.equal(status, 200);
+    const { response, ...others } = JSON.parse(body);
+    assert.deepEqual(others, { apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview' });
+    assert.deepEqual([response.uid, response.allowed, response.patchType], ['id', true, 'JSONPatch']);
+    const patch = JSON.parse(Buffer.from(response.patch, 'base64').toString());
+    assert.deepEqual(
+      patch.map(({ path }: { path: string }) => path),
+      ['/spec/tier', '/spec/ingress/0/name'],
+    );
+  });
+
+  it('refuses and warns at /validate', async () => {
+    const refused = JSON.parse((await post('/validate', reviewOf({ priority: 0 }))).body).response;
+    assert.equal(refused.allowed, false);
+    assert.deepEqual([refused.status.code, refused.status.reason], [422, 'Invalid']);
+    assert.match(refused.status.message, /^ClusterNetworkPolicy\/p: spec\.priority: must be/);
+    const rules = Array.from({ length: 40 }, () => ({ action: 'Allow' }));
+    const warned = JSON.parse((await post('/validate', reviewOf({ ingress: rules }))).body).response;
+    assert.equal(warned.allowed, true);
+    assert.equal(warned.warnings.length, 15);
+    assert.match(warned.warnings.at(-1), /^and 25 warnings more/);
+    const total = warned.warnings.reduce((sum: number, text: string) => sum + text.length, 0);
+    assert.ok(total < 4096 && warned.warnings.every((text: string) => text.length <= 256));
+  });
+
+  it('waits for the Tier that is on its way', async () => {
+    const tier: Tier = { kind: 'Tier', apiGroup: 'nodewall.io', name: 'mine', priority: 3 };
+    let world = WORLD;
+    const waits: number[] = [];
+    options = {
+      ...options,
+      world: () => world,
+      changed: async (milliseconds) => {
+        waits.push(milliseconds);
+        world = { ...world, objects: { ...NO_OBJECTS, tiers: waits.length === 2 ? [tier] : [] } };
+      },
+    };
+    const { response } = JSON.parse((await post('/validate', reviewOf({ tier: 'mine' }))).body);
+    assert.equal(response.allowed, true);
+    assert.equal(waits.length, 2);
+    assert.ok(waits.every((wait) => wait > 0 && wait <= 1000));
+  });
+
+  it('does not wait for others where the object itself is wrong, nor for ever', async () => {
+    let waits = 0;
+    options = {
+      ...options,
+      changed: async () => {
+        waits++;
+      },
+    };
+    await post('/validate', reviewOf({ priority: 0, tier: 'mine' }));
+    assert.equal(waits, 0);
+    const { response } = JSON.parse((await post('/validate', reviewOf({ tier: 'mine' }))).body);
+    assert.equal(response.allowed, false);
+    assert.equal(waits, 1);
+  });
+
+  it('refuses what is no review, by status', async () => {
+    const good = reviewOf({});
+    const statuses = await Promise.all([
+      post('/', good),
+      post('/constructor', good),
+      post('/validate', '', { method: 'GET' }),
+      post('/validate', good, { headers: { 'content-type': 'text/plain' } }),
+      post('/validate', '{'),
+      post('/validate', '{}'),
+      post('/validate', good.replace('admission.k8s.io/v1', 'admission.k8s.io/v1beta1')),
+      post('/validate', good.replace('CREATE', 'CONNECT')),
+      post('/validate', good.replace('"u"', '""')),
+    ]);
+    assert.deepEqual(
+      statuses.map(({ status }) => status),
+      [404, 404, 405, 415, 400, 400, 400, 400, 400],
+    );
+    assert.deepEqual(failures, []);
+  });
+
+  it('reads no more than 8 MiB, said or not', async () => {
+    const body = Buffer.alloc(8 * 1024 * 1024 + 1, 32);
+    const said = await post('/validate', 'x', { headers: { 'content-length': String(body.length) } });
+    assert.equal(said.status, 413);
+    assert.equal(
+      (await post('/validate', body, { headers: { 'transfer-encoding': 'chunked' } })).status,
+      413,
+    );
+  });
+
+  it('reads no more than 64 MiB at a time, and has the room again after', async () => {
+    const { port } = server.address() as AddressInfo;
+    const body = Buffer.alloc(8 * 1024 * 1024 - 1, 32);
+    const held = await Promise.all(
+      Array.from({ length: 8 }, async () => {
+        const request = send({ port, path: '/validate', method: 'POST', host: '127.0.0.1' });
+        request.setHeader('content-type', 'application/json');
+        request.setHeader('content-length', body.length + 1);
+        request.on('error', () => {});
+        await new Promise((resolve) => request.write(body, resolve));
+        return request;
+      }),
+    );
+    // What was sent is not read at once.
+    let refused: Answer;
+    do refused = await post('/validate', ' '.repeat(1024));
+    while (refused.status === 400);
+    assert.deepEqual(refused, { status: 503, body: 'too many at once\n' });
+    for (const request of held) {
+      request.end(' ');
+      const [response] = (await once(request, 'response')) as [{ statusCode: number; resume(): void }];
+      assert.equal(response.statusCode, 400);
+      response.resume();
+    }
+    assert.equal((await post('/validate', reviewOf({}))).status, 200);
+  });
+
+  it('answers 500 without a word of why, and tells its owner', async () => {
+    options = {
+      ...options,
+      world: () => {
+        throw new Error('secret');
+      },
+    };
+    assert.deepEqual(await post('/validate', reviewOf({})), { status: 500, body: 'internal error\n' });
+    assert.deepEqual(failures, ['secret']);
+  });
+});
