@@ -1,61 +1,148 @@
+import type { ControllerAddress } from '../agent/receive/controllerclient.ts';
 import type { Config } from '../apis/config.ts';
 import { agentLock } from './agentlock.ts';
+import { type AgentMetrics, NO_METRICS } from './agentmetrics.ts';
 import type { AgentOptions } from './agentoptions.ts';
 import { CommandError, EXIT, type ExitStatus } from './exit.ts';
+import { parseFeatureGates } from './featuregates.ts';
 import { keepInterfaceGroups, releaseInterfaceGroups } from './interfacegroups.ts';
 import { loadAddon, withKernel } from './kernel.ts';
+import { toListenAddress } from './listenaddress.ts';
 import { loadConfig } from './load.ts';
 import { createLog, type Log } from './log.ts';
+import type { MetricsServer } from './metricsserver.ts';
 import { untilStopped } from './stopped.ts';
+import { VERSION } from './version.ts';
 
 /** Checks the options, takes the lock, and runs the agent until it is told to stop. Rules stay. */
 export async function agentCommand(options: AgentOptions): Promise<ExitStatus> {
-  if (options.controller !== undefined) {
-    throw new CommandError(
-      EXIT.usage,
-      '--controller: this version has no controller to follow; use --manifests DIR',
-    );
-  }
-  const { manifests } = options;
-  if (manifests === undefined) throw new CommandError(EXIT.usage, 'give --manifests DIR');
+  const source = sourceOf(options);
+  if (options.metricsListen !== undefined) toListenAddress(options.metricsListen, '--metrics-listen');
   const config = await loadConfig(options.config);
-  const enabled = isEnabled(options.featureGates, config);
+  const gate = localGate(options.featureGates, config);
   const log = createLog(options);
   await loadAddon();
   const release = await agentLock(options.stateDir).take(log);
+  const { metrics, close } = await agentTelemetry(options, log);
   try {
-    log.info('starting', { node: options.node, manifests, stateDir: options.stateDir, enabled, config });
+    const { node, stateDir } = options;
+    if (source.kind === 'controller') {
+      const { controller } = source;
+      log.info('starting', { node, controller: controller.url.host, stateDir, gate, config });
+      const { runClusterAgent } = await import('./clusteragent.ts');
+      const isAllowed = gate !== false;
+      return await withKernel((kernel) =>
+        runClusterAgent({ options, controller, config, isAllowed, log, kernel, metrics }),
+      );
+    }
+    const { manifests } = source;
+    const enabled = gate ?? true;
+    log.info('starting', { node, manifests, stateDir, enabled, config });
+    metrics.enabled(enabled);
     if (!enabled) return await disabled(options, config, log);
     const { runStandalone } = await import('./standalone.ts');
     // Before the first rule is applied: what it exempts must be in its group.
     const interfaces = await keepInterfaceGroups({ options, config, log });
     try {
       return await withKernel((kernel) =>
-        runStandalone({ options, manifests, config, log, kernel, interfaces }),
+        runStandalone({ options, manifests, config, log, kernel, interfaces, metrics }),
       );
     } finally {
       await interfaces.close();
     }
   } finally {
+    await close();
     release();
   }
 }
 
-/** The feature gate: the command line, else the configuration, else on, because manifests were given. */
-function isEnabled(gates: string | undefined, config: Config): boolean {
-  if (gates === undefined) return config.featureGates.NodeNetworkPolicy ?? true;
-  let enabled = true;
-  for (const gate of gates.split(',')) {
-    const match = /^NodeNetworkPolicy=(true|false)$/.exec(gate.trim());
-    if (match === null) {
-      throw new CommandError(
-        EXIT.usage,
-        `--feature-gates: ${JSON.stringify(gate)}: must be NodeNetworkPolicy=true or NodeNetworkPolicy=false`,
-      );
-    }
-    enabled = match[1] === 'true';
+type Source =
+  | { readonly kind: 'manifests'; readonly manifests: readonly string[] }
+  | { readonly kind: 'controller'; readonly controller: ControllerAddress };
+
+/** Where states come from: exactly one of --manifests and --controller, and what belongs to it. */
+function sourceOf(options: AgentOptions): Source {
+  const { manifests, controller, tokenFile, caFile, once, strict } = options;
+  const wrong = (message: string): CommandError => new CommandError(EXIT.usage, message);
+  if (manifests !== undefined && controller !== undefined) {
+    throw wrong('give one of --manifests and --controller: a node has its policies from one place');
   }
-  return enabled;
+  if (manifests !== undefined) {
+    const alone = Object.entries({ '--token-file': tokenFile, '--ca-file': caFile });
+    for (const [option, value] of alone)
+      if (value !== undefined) throw wrong(`${option}: only with --controller`);
+    return { kind: 'manifests', manifests };
+  }
+  if (controller === undefined) throw wrong('give --manifests DIR, or --controller https://HOST:PORT');
+  if (once) throw wrong('--once: only with --manifests; the agent of a cluster follows its controller');
+  if (strict)
+    throw wrong('--strict: only with --manifests; what is invalid is said in the status of the policy');
+  if (tokenFile === undefined || caFile === undefined) {
+    throw wrong('--controller: give --token-file and --ca-file with it');
+  }
+  return { kind: 'controller', controller: { url: controllerUrl(controller), tokenFile, caFile } };
+}
+
+function controllerUrl(text: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : null;
+  const isPlain =
+    url !== null && (url.pathname === '/' || url.pathname === '') && url.search + url.hash === '';
+  if (url?.protocol === 'https:' && isPlain && url.username + url.password === '') return url;
+  const why = url?.protocol === 'http:' ? '; without TLS anybody on the way could open this node' : '';
+  throw new CommandError(
+    EXIT.usage,
+    `--controller: ${JSON.stringify(text)}: must be https://HOST:PORT${why}`,
+  );
+}
+
+interface Telemetry {
+  readonly metrics: AgentMetrics;
+  close(): Promise<void>;
+}
+
+/** An address that can't be had is no reason to enforce nothing: it is tried again. */
+async function agentTelemetry(options: AgentOptions, log: Log): Promise<Telemetry> {
+  const { metricsListen: listen, metricsRules: ofRules = false, controller, node } = options;
+  if (listen === undefined) return { metrics: NO_METRICS, close: async () => {} };
+  const [{ prometheusMetrics }, { serveMetrics }] = await Promise.all([
+    import('./prometheus.ts'),
+    import('./metricsserver.ts'),
+  ]);
+  const metrics = prometheusMetrics({ version: VERSION, isInCluster: controller !== undefined, ofRules });
+  const { registry, ready } = metrics;
+  let server: MetricsServer | null = null;
+  let timer: NodeJS.Timeout | undefined;
+  async function open(address: string): Promise<void> {
+    try {
+      server = await serveMetrics({ listen: address, registry, healthy: () => null, ready });
+      log.info('metrics', { node, port: server.port });
+    } catch (error) {
+      log.error('health and metrics cannot be served; trying again', {
+        node,
+        error: (error as Error).message,
+      });
+      timer = setTimeout(() => void open(address), LISTEN_RETRY).unref();
+    }
+  }
+  await open(listen);
+  return {
+    metrics,
+    async close() {
+      clearTimeout(timer);
+      await server?.close();
+    },
+  };
+}
+
+/** Milliseconds. */
+const LISTEN_RETRY = 10_000;
+
+/**
+ * The feature gate as this machine has it: the command line, else the configuration, else undefined. With --manifests that is on; in a cluster the
+ * cluster decides, and this machine can only have it off.
+ */
+function localGate(gates: string | undefined, config: Config): boolean | undefined {
+  return gates === undefined ? config.featureGates.NodeNetworkPolicy : parseFeatureGates(gates);
 }
 
 /** Gate off: nothing is enforced and the table goes. The process stays, as a service manager expects of it. */

@@ -29,8 +29,9 @@ export function agentLock(stateDir: string): AgentLock {
   const holder = async (): Promise<number | null> => {
     try {
       const { pid, started, namespace } = JSON.parse(await readFile(path, 'utf8'));
-      const same = pid !== process.pid && startTime(pid) === started && namespace === networkNamespace();
-      return same ? pid : null;
+      const now = startTime(pid);
+      const same = pid !== process.pid && now !== undefined && now === started;
+      return same && namespace === networkNamespace() ? pid : null;
     } catch {
       // No file, a damaged one, or a process that is gone: nobody holds it.
       return null;
@@ -81,5 +82,7 @@ function networkNamespace(): string {
 /** In clock ticks since boot. The command name before it is in parentheses and may hold anything. */
 function startTime(pid: number): string | undefined {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-  return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19];
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  // Z, X: it has ended, and nobody has asked how.
+  return fields[0] === 'Z' || fields[0] === 'X' ? undefined : fields[19];
 }

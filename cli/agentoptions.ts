@@ -9,5 +9,10 @@ export interface AgentOptions extends LogOptions {
   readonly once: boolean;
   readonly strict: boolean;
   readonly featureGates?: string;
+  /** https://HOST:PORT; with it the two files. */
   readonly controller?: string;
+  readonly tokenFile?: string;
+  readonly caFile?: string;
+  readonly metricsListen?: string;
+  readonly metricsRules?: boolean;
 }

@@ -1,16 +1,35 @@
 import { rulesetText } from '../agent/render/nfttext.ts';
 import { render } from '../agent/render/render.ts';
 import type { CompiledRule, NodeState, Service } from '../apis/compiled.ts';
+import type { Config } from '../apis/config.ts';
 import { formatMembers } from '../apis/memberset.ts';
-import { EXIT, type ExitStatus } from './exit.ts';
+import { statsText } from './compilestats.ts';
+import { CommandError, EXIT, type ExitStatus } from './exit.ts';
 import { loadResolvedNode, type NodeOptions } from './load.ts';
 import { json, print, table } from './output.ts';
 
-type CompileOptions = NodeOptions & { readonly output: 'table' | 'json' | 'nft' };
+type CompileOptions = NodeOptions & { readonly output: 'table' | 'json' | 'nft'; readonly stats: boolean };
 
 export async function compileCommand(options: CompileOptions): Promise<ExitStatus> {
+  const { stats, output } = options;
+  if (stats && output === 'nft') {
+    throw new CommandError(
+      EXIT.usage,
+      '--stats is about the index and nothing for nft: print it with -o table or -o json',
+    );
+  }
   const { state, config, invalid } = await loadResolvedNode(options);
-  switch (options.output) {
+  if (stats && output !== 'nft') await print(statsText(state, config, output));
+  else await printCompiled(state, config, output);
+  return invalid && options.strict ? EXIT.invalid : EXIT.done;
+}
+
+async function printCompiled(
+  state: NodeState,
+  config: Config,
+  output: CompileOptions['output'],
+): Promise<void> {
+  switch (output) {
     case 'json':
       await print(json(toJson(state)));
       break;
@@ -21,7 +40,6 @@ export async function compileCommand(options: CompileOptions): Promise<ExitStatu
       await print(toTable(state));
       break;
   }
-  return invalid && options.strict ? EXIT.invalid : EXIT.done;
 }
 
 function toJson(state: NodeState): object {

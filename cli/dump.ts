@@ -7,10 +7,11 @@ import type { NodeState } from '../apis/compiled.ts';
 import { formatMembers } from '../apis/memberset.ts';
 import { snapshot } from '../apis/snapshot.ts';
 import { EXIT, type ExitStatus } from './exit.ts';
+import { savedDigests } from './lastgood.ts';
 import { load, loadConfig, loadNode, type NodeOptions } from './load.ts';
 import { json, print } from './output.ts';
 
-type DumpOptions = NodeOptions & { readonly fromEmpty?: boolean };
+type DumpOptions = NodeOptions & { readonly fromEmpty?: boolean; readonly stateDir?: string };
 
 /** Prints the value of one stage (DESIGN: each stage's value can be printed). */
 export async function dump(
@@ -34,7 +35,9 @@ export async function dump(
       const desired = render(state, config);
       const change = options.fromEmpty
         ? transaction(NOTHING_HELD, desired)
-        : await (await import('./kernel.ts')).withKernel((kernel) => planned(kernel, desired));
+        : await (await import('./kernel.ts')).withKernel((kernel) =>
+            planned(kernel, desired, options.stateDir),
+          );
       await print(transactionText(change));
       break;
     }
@@ -45,9 +48,12 @@ export async function dump(
 async function planned(
   kernel: import('../agent/apply/kernel.ts').Kernel,
   desired: ReturnType<typeof render>,
+  stateDir: string | undefined,
 ): Promise<ReturnType<typeof transaction>> {
   const { NodeRuleReconciler } = await import('../agent/apply/reconciler.ts');
-  return new NodeRuleReconciler(kernel).plan(desired);
+  // As an agent that is started now: chains that still have their digests are what their names say.
+  const remembered = stateDir === undefined ? {} : await savedDigests(stateDir);
+  return new NodeRuleReconciler(kernel, { remembered }).plan(desired);
 }
 
 function toJson(state: NodeState): object {

@@ -16,6 +16,7 @@ import type { AgentOptions } from './agentoptions.ts';
 import { loadAddon } from './kernel.ts';
 import { savedNodeAddresses, saver } from './lastgood.ts';
 import type { Log } from './log.ts';
+import { systemClock } from './systemclock.ts';
 
 /** For what no event tells: addresses, groups set on links that are down (milliseconds). */
 const LOOK_INTERVAL = 60_000;
@@ -63,7 +64,7 @@ export async function keepInterfaceGroups({ options, config, log }: Parts): Prom
       remembered,
       onNetwork: () => interfacesOnNetworks(networkInterfaces(), declared),
       events: reports({ node, config, log, held: saved.save }),
-      clock,
+      clock: systemClock,
     });
     // First the events, then the list: what changes meanwhile is told again.
     const monitor = once ? null : new LinkMonitor({}, (events) => keeper.tell(events));
@@ -206,11 +207,3 @@ function reports({ node, config, log, held }: ReportParts): GroupKeeperEvents {
     },
   };
 }
-
-const clock = {
-  now: () => performance.now(),
-  after(milliseconds: number, callback: () => void) {
-    const timer = setTimeout(callback, milliseconds);
-    return () => clearTimeout(timer);
-  },
-};

@@ -3,11 +3,11 @@ import { CommandError, EXIT } from './exit.ts';
 
 /** Opens the kernel for one piece of work, and closes it after. What the system refuses ends the command with status 3. */
 export async function withKernel<T>(work: (kernel: Kernel) => Promise<T>): Promise<T> {
-  const { Netlink, NftError, Nftables } = await loadAddon();
-  const commands = new Nftables();
+  const { Netlink, NftError } = await loadAddon();
+  const { netlinkKernel } = await import('../agent/apply/netlinkkernel.ts');
   const netlink = new Netlink();
   try {
-    return await work({ commands, netlink });
+    return await work(netlinkKernel(netlink));
   } catch (error) {
     // Not the system's: the work says itself what it is.
     if (error instanceof CommandError) throw error;
@@ -25,7 +25,7 @@ export async function withKernel<T>(work: (kernel: Kernel) => Promise<T>): Promi
       cause: error,
     });
   } finally {
-    await Promise.all([commands.close(), netlink.close()]);
+    await netlink.close();
   }
 }
 

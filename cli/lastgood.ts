@@ -2,8 +2,9 @@ import { resolve } from 'node:path';
 import { receive } from '../agent/receive/receive.ts';
 import { type StateFile, stateFile } from '../agent/receive/statefile.ts';
 import type { NodeState } from '../apis/compiled.ts';
-import { snapshot } from '../apis/snapshot.ts';
+import { snapshotText } from '../apis/snapshot.ts';
 import type { Message } from '../apis/wire.ts';
+import type { MemoryJson } from '../controller/watch/memory.ts';
 import type { LinkGroups } from './linkgroups.ts';
 import type { Log } from './log.ts';
 
@@ -15,9 +16,12 @@ const WRITE_RETRY = 10_000;
 interface LastGoodOptions {
   readonly stateDir: string;
   readonly node: string;
+  /** None: the agent of a cluster. */
   readonly manifests: readonly string[];
   readonly log: Log;
 }
+
+export type LastGood = ReturnType<typeof lastGood>;
 
 /**
  * What survives a restart: the last state that was enforced, and the last valid version of what each manifest held. A disk that
@@ -25,13 +29,14 @@ interface LastGoodOptions {
  */
 export function lastGood({ stateDir, node, manifests: paths, log }: LastGoodOptions) {
   const origin = JSON.stringify(paths.map((path) => resolve(path)));
-  const state = saver<NodeState>(stateFile(stateDir, STATE_FILE), stateText, log);
-  const manifests = saver<object>(
+  const state = saver<NodeState>(stateFile(stateDir, STATE_FILE), snapshotText(), log);
+  const textOf = memoryText();
+  const manifests = saver<MemoryJson>(
     stateFile(stateDir, 'manifests.json'),
-    (value) => JSON.stringify(value),
+    (memory) => `{"origin":${JSON.stringify(origin)},"memory":${textOf(memory)}}`,
     log,
   );
-  const digests = saver<Digests>(stateFile(stateDir, 'digests.json'), (value) => JSON.stringify(value), log);
+  const digests = saver<Digests>(stateFile(stateDir, DIGESTS_FILE), (value) => JSON.stringify(value), log);
   const linkGroups = saver<LinkGroups>(
     stateFile(stateDir, 'link-groups.json'),
     (value) => JSON.stringify(value),
@@ -49,7 +54,7 @@ export function lastGood({ stateDir, node, manifests: paths, log }: LastGoodOpti
     async readLinkGroups(): Promise<LinkGroups> {
       return (await linkGroups.read((text) => JSON.parse(text) as LinkGroups)) ?? {};
     },
-    manifests: (memory: object): void => manifests.save({ origin, memory }),
+    manifests: manifests.save,
     async readState(): Promise<NodeState | null> {
       const found = await state.read(toNodeState);
       if (found !== null && found.node !== node) {
@@ -60,7 +65,9 @@ export function lastGood({ stateDir, node, manifests: paths, log }: LastGoodOpti
     },
     /** Only of the same directories: what another one held is no earlier version of what this one holds. */
     async readManifests(): Promise<unknown> {
-      const found = await manifests.read((text) => JSON.parse(text));
+      const found = await manifests.read(
+        (text) => JSON.parse(text) as { origin?: string; memory?: unknown } | null,
+      );
       return found?.origin === origin ? found.memory : null;
     },
     async flush(): Promise<void> {
@@ -70,6 +77,15 @@ export function lastGood({ stateDir, node, manifests: paths, log }: LastGoodOpti
 }
 
 type Digests = Readonly<Record<string, string>>;
+
+/** The digests that an agent of this state directory last saved; none where there are none, or they can't be read. */
+export async function savedDigests(stateDir: string): Promise<Digests> {
+  try {
+    return JSON.parse((await stateFile(stateDir, DIGESTS_FILE).read()) ?? '{}') as Digests;
+  } catch {
+    return {};
+  }
+}
 
 /** The addresses of the Node object that an agent of this state directory last knew; null where there was none, or it can't be read. */
 export async function savedNodeAddresses(stateDir: string): Promise<readonly string[] | null> {
@@ -85,14 +101,24 @@ export async function savedNodeAddresses(stateDir: string): Promise<readonly str
 }
 
 const STATE_FILE = 'node-state.jsonl';
+const DIGESTS_FILE = 'digests.json';
 
 /** What is in node-state.jsonl. */
 export function toNodeState(text: string): NodeState {
   return receive(parseLines(text));
 }
 
-function stateText(state: NodeState): string {
-  return [...snapshot(state)].map((message) => `${JSON.stringify(message)}\n`).join('');
+/** `toMemoryJson` as text; like snapshotText, an edit makes the text of what it changes. */
+function memoryText(): (memory: MemoryJson) => string {
+  const known = new WeakMap<object, string>();
+  return ({ remembered, ...others }) => {
+    const items = remembered.map(({ file, object }) => {
+      const text = known.get(object) ?? JSON.stringify(object);
+      known.set(object, text);
+      return `{"file":${JSON.stringify(file)},"object":${text}}`;
+    });
+    return `{${JSON.stringify(others).slice(1, -1)},"remembered":[${items.join()}]}`;
+  };
 }
 
 function* parseLines(text: string): Iterable<Message> {

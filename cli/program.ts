@@ -1,6 +1,7 @@
-import { Command, CommanderError, Option } from 'commander';
+import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { CommandError, EXIT, type ExitStatus } from './exit.ts';
 import { errorText } from './output.ts';
+import { VERSION } from './version.ts';
 
 /** The one `nodewall` command: arguments in, exit status out. Each action loads its code when it runs, so `--help` stays quick. */
 export async function run(argv: readonly string[]): Promise<ExitStatus> {
@@ -27,7 +28,7 @@ type Done = (status: ExitStatus) => void;
 function build(done: Done): Command {
   const program = new Command('nodewall')
     .description('A host firewall for Kubernetes nodes: one nftables rule per policy rule.')
-    .version('0.1.0')
+    .version(VERSION)
     .showHelpAfterError("(try 'nodewall --help')")
     .exitOverride()
     .configureHelp({ showGlobalOptions: true })
@@ -47,7 +48,7 @@ function build(done: Done): Command {
   addLog(program, done);
   addNames(program, done);
   addDump(program, done);
-  addController(program);
+  addController(program, done);
   return program;
 }
 
@@ -87,18 +88,24 @@ function addValidate(program: Command, done: Done): void {
 function addCompile(program: Command, done: Done): void {
   program
     .command('compile')
-    .description("Print a Node's rules in evaluation order; nft prints the text the agent would load.")
+    .description("Print a Node's rules in evaluation order; nft prints as text what the agent would load.")
     .addOption(manifests(true))
     .addOption(node())
     .addOption(config())
     .addOption(names())
     .addOption(strict())
+    .addOption(
+      new Option('--stats', 'what the index costs: rules tried a packet, maps, elements, memory').default(
+        false,
+      ),
+    )
     .addOption(output('table', 'json', 'nft'))
     .addHelpText(
       'after',
       example(
         'nodewall compile --manifests /etc/nodewall/manifests --node cp-1 -o nft',
         'nodewall compile --manifests /etc/nodewall/manifests --node cp-1 --names names.yaml    # www.example.com: [192.0.2.7]',
+        'nodewall compile --manifests /etc/nodewall/manifests --node cp-1 --stats',
       ),
     )
     .action(async (options) => done(await (await import('./compile.ts')).compileCommand(options)));
@@ -147,14 +154,37 @@ function addAgent(program: Command, done: Done): void {
       new Option('--log-format <format>', 'default: text on a terminal, else json').choices(['json', 'text']),
     )
     .addOption(
-      new Option('--log-level <level>', 'debug shows every nft text')
+      new Option('--log-level <level>', 'debug shows every transaction')
         .choices(['error', 'warn', 'info', 'debug'])
         .default('info'),
     )
-    .addOption(new Option('--controller <url>', 'the controller of a cluster (not in this version)'))
-    .addOption(new Option('--token-file <file>', 'with --controller').hideHelp())
-    .addOption(new Option('--ca-file <file>', 'with --controller').hideHelp())
-    .addHelpText('after', example('nodewall agent --manifests /etc/nodewall/manifests --node cp-1'))
+    .addOption(
+      new Option(
+        '--controller <url>',
+        'https://HOST:PORT of the controller to follow, in the place of --manifests',
+      ),
+    )
+    .addOption(
+      new Option(
+        '--token-file <file>',
+        "with --controller: the agent's service account token, read anew when it is replaced",
+      ),
+    )
+    .addOption(
+      new Option('--ca-file <file>', "with --controller: who signs the controller's certificate (PEM)"),
+    )
+    .addOption(
+      new Option('--metrics-listen <host:port>', 'serve /healthz, /readyz and /metrics (Prometheus)'),
+    )
+    .addOption(new Option('--metrics-rules', 'a counter for each rule among the metrics').default(false))
+    .addHelpText(
+      'after',
+      example(
+        'nodewall agent --manifests /etc/nodewall/manifests --node cp-1',
+        'nodewall agent --controller https://nodewall.example.com:8443 --node cp-1 \\',
+        '    --token-file /var/run/secrets/nodewall/token --ca-file /var/run/secrets/nodewall/ca.crt',
+      ),
+    )
     .action(async (options) => done(await (await import('./agent.ts')).agentCommand(options)));
 }
 
@@ -270,6 +300,7 @@ function addDump(program: Command, done: Done): void {
     // They print JSON anyway; scripts may say so.
     if (stage !== 'transaction') command.addOption(output('json'));
     if (stage === 'transaction') {
+      command.addOption(stateDir());
       command.addOption(
         new Option('--from-empty', 'as if the kernel held nothing; needs no permissions').default(false),
       );
@@ -285,20 +316,68 @@ function addDump(program: Command, done: Done): void {
   }
 }
 
-function addController(program: Command): void {
+function relistPeriod(text: string): number {
+  if (!/^[1-9]\d{0,5}$/.test(text)) throw new InvalidArgumentError('must be a number of seconds, 1 or more');
+  return Number(text);
+}
+
+function addController(program: Command, done: Done): void {
   program
     .command('controller')
-    .description('The controller of a cluster (not in this version).')
-    .allowUnknownOption()
-    .allowExcessArguments()
+    .description(
+      'The controller of a cluster: what the Kubernetes API holds, compiled and told to the agent of each node.',
+    )
+    .addOption(
+      new Option('--kubeconfig <file>', 'the API server, and who we are; default: as a pod of the cluster'),
+    )
+    .addOption(new Option('--listen <host:port>', 'serve agents and kubectl (HTTPS)').default(':8443'))
+    .addOption(
+      new Option('--webhook-listen <host:port>', 'serve admission webhooks (HTTPS): /mutate and /validate'),
+    )
+    .addOption(
+      new Option('--metrics-listen <host:port>', 'serve /healthz, /readyz and /metrics (Prometheus)'),
+    )
+    .addOption(
+      new Option(
+        '--tls-cert-file <file>',
+        'serve with this certificate (PEM), read anew when it changes; default: of its own CA',
+      ),
+    )
+    .addOption(new Option('--tls-key-file <file>', 'its key (PEM)'))
+    .addOption(
+      new Option(
+        '--feature-gates <gates>',
+        'NodeNetworkPolicy=true|false; default: as ConfigMap nodewall-system/nodewall-config says',
+      ),
+    )
+    .addOption(
+      new Option(
+        '--token-audiences <names>',
+        "audiences of agents' tokens, comma-separated; empty: the API server's own",
+      ).default('nodewall-controller'),
+    )
+    .addOption(
+      new Option(
+        '--relist-period <seconds>',
+        'the least time between two looks whether the watches have missed something; twice that the most',
+      )
+        .argParser(relistPeriod)
+        .default(900),
+    )
+    .addOption(config())
+    .addOption(
+      new Option('--log-format <format>', 'default: text on a terminal, else json').choices(['json', 'text']),
+    )
+    .addOption(
+      new Option('--log-level <level>', 'debug shows every stream')
+        .choices(['error', 'warn', 'info', 'debug'])
+        .default('info'),
+    )
     .addHelpText(
       'after',
-      example('nodewall agent --manifests DIR --node NAME    # until then: the stand-alone agent'),
+      example(
+        'nodewall controller --kubeconfig ~/.kube/config --listen 127.0.0.1:8443 --metrics-listen 127.0.0.1:8080',
+      ),
     )
-    .action(() => {
-      throw new CommandError(
-        EXIT.usage,
-        'this version has no controller; run the stand-alone agent: nodewall agent --manifests DIR --node NAME',
-      );
-    });
+    .action(async (options) => done(await (await import('./controller.ts')).controllerCommand(options)));
 }

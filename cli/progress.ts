@@ -18,7 +18,9 @@ const SHOWN = 20;
 /** What the agent says: each policy it enforces, changes or leaves out, once, when that happens. */
 export function progress(node: string, log: Log) {
   let known = new Map<string, Problem>();
+  let isFirst = true;
   let enforced = new Map<string, readonly CompiledRule[]>();
+  let rules: readonly CompiledRule[] = [];
   let revision = 0;
   return {
     problems({ problems, objects }: Loaded): void {
@@ -47,12 +49,12 @@ export function progress(node: string, log: Log) {
     enforced({ state, failed, unswept, transaction, milliseconds }: Enforced): void {
       revision++;
       const where = { node, revision, stage: 'apply' };
-      const policies = Map.groupBy(state.rules, policyKey);
-      for (const [policy, rules] of policies) {
+      const policies = state.rules === rules ? enforced : Map.groupBy(state.rules, policyKey);
+      for (const [policy, now] of policies) {
         const before = enforced.get(policy);
-        if (before === undefined) log.info('policy enforced', { ...where, policy, rules: rules.length });
-        else if (!sameRules(before, rules)) {
-          log.info('policy changed', { ...where, policy, rules: rules.length, rulesBefore: before.length });
+        if (before === undefined) log.info('policy enforced', { ...where, policy, rules: now.length });
+        else if (before !== now && !sameRules(before, now)) {
+          log.info('policy changed', { ...where, policy, rules: now.length, rulesBefore: before.length });
         }
       }
       for (const policy of enforced.keys()) {
@@ -69,7 +71,10 @@ export function progress(node: string, log: Log) {
         });
       }
       enforced = policies;
-      const changed = !isEmpty(transaction);
+      rules = state.rules;
+      // What an earlier run left may be all that is wanted: the start is told all the same.
+      const changed = isFirst || !isEmpty(transaction);
+      isFirst = false;
       log.log(changed ? 'info' : 'debug', changed ? 'enforced' : 'nothing to change', {
         ...where,
         policies: policies.size,

@@ -20,7 +20,7 @@ interface Parts {
   readonly interfaces: Interfaces;
 }
 
-/** The record and the counters of the stand-alone agent. `agent --once` counts, but records nothing: nobody would read on. */
+/** The record and the counters of an agent. `agent --once` counts, but records nothing: nobody would read on. */
 export function recording({ options: { node, stateDir, once }, config, log, kernel, interfaces }: Parts) {
   const counters = ruleCounters({ kernel, file: stateFile(stateDir, 'counters.json'), log, running: !once });
   const file = config.log.file === '' ? join(stateDir, 'records.jsonl') : config.log.file;
@@ -41,14 +41,15 @@ export function recording({ options: { node, stateDir, once }, config, log, kern
         openNflog: (options, listener) => new Nflog(options, listener),
       });
     },
-    /** Of the reconciler. */
-    beforeLoss: () => counters.read(),
+    /** For whoever reads the table: what it counts is counted. */
+    kernel: counters.kernel,
     /** What is about to be in force. */
     learn: (state: NodeState) => records?.learn(state),
     enforced({ state }: Enforced, ruleset: Ruleset | null): void {
       if (ruleset !== null) counters.enforced(ruleset, state);
       records?.enforced(state);
     },
+    totals: () => counters.totals(),
     async close(): Promise<void> {
       await records?.close();
       await counters.close();

@@ -1,6 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { TableSnapshot } from 'nftables-napi';
-import { readTable } from '../agent/apply/kernel.ts';
 import { stateFile } from '../agent/receive/statefile.ts';
 import { accounting, NO_ACCOUNTS, type RuleTotals, type SavedAccounts } from '../agent/record/accounting.ts';
 import type { CompiledRule, NodeState } from '../apis/compiled.ts';
@@ -120,7 +119,7 @@ async function readFile(stateDir: string, name: string): Promise<string | null> 
 
 async function readKernel(): Promise<TableSnapshot | null> {
   try {
-    const found = await withKernel(readTable);
+    const found = await withKernel((kernel) => kernel.snapshot());
     if (found === null) {
       process.stderr.write('nodewall: nothing is enforced here; the counts are those that were saved\n');
     }

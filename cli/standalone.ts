@@ -1,25 +1,24 @@
-import { type Clock, type Enforced, Enforcer, type EnforcerEvents } from '../agent/apply/enforcer.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Enforced } from '../agent/apply/enforcer.ts';
 import type { Kernel } from '../agent/apply/kernel.ts';
-import { NodeRuleReconciler } from '../agent/apply/reconciler.ts';
-import { changesStructure } from '../agent/apply/transaction.ts';
-import type { NodeState } from '../apis/compiled.ts';
 import type { Config } from '../apis/config.ts';
 import { compiler } from '../controller/compile/compile.ts';
-import { nodeView } from '../controller/publish/nodeview.ts';
+import { nodeViewer } from '../controller/publish/nodeview.ts';
 import { fileSource } from '../controller/watch/filesource.ts';
 import type { Snapshot } from '../controller/watch/source.ts';
+import type { AgentMetrics } from './agentmetrics.ts';
 import type { AgentOptions } from './agentoptions.ts';
+import { startEnforcement } from './enforcement.ts';
 import { CommandError, EXIT, type ExitStatus } from './exit.ts';
 import type { InterfaceGroups } from './interfacegroups.ts';
 import { lastGood } from './lastgood.ts';
-import { usedLinkGroups, withLastLinkGroups } from './linkgroups.ts';
 import { hasErrors } from './load.ts';
 import type { Log } from './log.ts';
-import { nameOverlay } from './nameoverlay.ts';
 import { progress } from './progress.ts';
-import { recording } from './recording.ts';
 import { untilStopped } from './stopped.ts';
-import { watchKernel } from './watchkernel.ts';
+
+/** What is remembered of manifests is saved after so many milliseconds at the latest. */
+const LONGEST_WAIT = 500;
 
 interface Parts {
   readonly options: AgentOptions;
@@ -28,6 +27,7 @@ interface Parts {
   readonly log: Log;
   readonly kernel: Kernel;
   readonly interfaces: InterfaceGroups;
+  readonly metrics: AgentMetrics;
 }
 
 /** What has come of it so far. */
@@ -41,56 +41,38 @@ interface Outcome {
 
 /** The stand-alone agent: stages 1, 2 and 4 to 6 in one process, from a directory of manifests. */
 export async function runStandalone(parts: Parts): Promise<ExitStatus> {
-  const { options, manifests, log, kernel, interfaces } = parts;
+  const { options, manifests, log, kernel, interfaces, metrics } = parts;
   const { node, once, stateDir } = options;
   const saved = lastGood({ stateDir, node, manifests, log });
-  const config = withLastLinkGroups(parts.config, await saved.readLinkGroups(), log);
   const reports = progress(node, log);
   const outcome: Outcome = { snapshot: null, declared: true, enforced: null, failure: null };
-  const events: EnforcerEvents = {
-    drifted: reports.drifted,
-    unrecorded: reports.unrecorded,
-    enforced(result) {
-      reports.enforced(result);
-      Object.assign(outcome, { enforced: result, failure: null });
-      saved.state(names.withoutNames(result.state));
-      saved.linkGroups(usedLinkGroups(result.state, config));
-      if (changesStructure(result.transaction)) saved.digests(reconciler.digests());
-      records.enforced(result, reconciler.inForce());
-    },
-    failed(error, retryIn) {
-      reports.failed(error, retryIn);
-      outcome.failure = error;
-    },
-  };
-  const records = recording({ options, config, log, kernel, interfaces });
-  const reconciler = new NodeRuleReconciler(kernel, {
-    remembered: await saved.readDigests(),
-    beforeLoss: records.beforeLoss,
-  });
-  const enforcer = new Enforcer({
-    reconciler,
-    config,
-    events,
-    clock: systemClock,
-    lastGood: async () => {
-      const state = await saved.readState();
-      return state === null ? null : names.withNames(state);
-    },
-  });
-  const names = nameOverlay({
-    config: config.names,
-    clock: systemClock,
+  const enforcement = await startEnforcement({
+    options,
+    config: parts.config,
     log,
-    stateDir,
-    once,
-    submit(state) {
-      records.learn(state);
-      enforcer.submit(state);
+    kernel,
+    interfaces,
+    saved,
+    events: {
+      drifted: (differences) => {
+        reports.drifted(differences);
+        metrics.drifted();
+      },
+      unrecorded: reports.unrecorded,
+      enforced(result) {
+        reports.enforced(result);
+        metrics.enforced(result);
+        Object.assign(outcome, { enforced: result, failure: null });
+      },
+      failed(error, retryIn) {
+        reports.failed(error, retryIn);
+        metrics.failed();
+        outcome.failure = error;
+      },
     },
   });
-  const stopWatching = once ? async () => {} : watchKernel({ reconciler, enforcer, log });
-  await records.start();
+  metrics.counts(enforcement.totals);
+  const { config } = enforcement;
   const remembered = await saved.readManifests();
   const source = fileSource(manifests, {
     remembered,
@@ -98,13 +80,9 @@ export async function runStandalone(parts: Parts): Promise<ExitStatus> {
     interfaceGroups: Object.keys(config.interfaceGroups),
   });
   const compile = compiler();
+  const view = nodeViewer(node);
 
-  let grouped: Promise<void> = Promise.resolve();
-  function submit(state: NodeState): void {
-    grouped = interfaces.nodeHas(state.nodeAddresses);
-    names.submit(state);
-  }
-
+  let remembering: Promise<void> = Promise.resolve();
   function deliver(snapshot: Snapshot): void {
     outcome.snapshot = snapshot;
     reports.problems(snapshot);
@@ -115,15 +93,20 @@ export async function runStandalone(parts: Parts): Promise<ExitStatus> {
       reports.undeclared();
       return;
     }
-    submit(nodeView(compiled, node));
-    saved.manifests(source.remember());
+    enforcement.submit(view(compiled));
+    remembering = afterEnforcement().then(() => saved.manifests(source.remember()));
+  }
+
+  /** What is saved of 10,000 rules takes a while to write down: not while the kernel waits for them, but soon even where it never ends. */
+  async function afterEnforcement(): Promise<void> {
+    await Promise.race([enforcement.idle(), sleep(LONGEST_WAIT, undefined, { ref: false })]);
   }
 
   async function enforceLastGood(): Promise<boolean> {
     const state = await saved.readState();
     // The manifests may have come meanwhile: what they hold is newer.
     const isNeeded = !outcome.snapshot?.complete || !outcome.declared;
-    if (state !== null && isNeeded) submit(state);
+    if (state !== null && isNeeded) enforcement.submit(state);
     return state !== null;
   }
 
@@ -137,22 +120,18 @@ export async function runStandalone(parts: Parts): Promise<ExitStatus> {
     });
     if (!outcome.snapshot?.complete) reports.waiting(manifests, await enforceLastGood());
     // The machine may have just started: then what it had is better than nothing.
-    else if (!outcome.declared && !(await reconciler.holdsTable())) await enforceLastGood();
+    else if (!outcome.declared && !(await enforcement.holdsRules())) await enforceLastGood();
     if (once || !outcome.declared) {
-      await grouped;
-      await names.idle();
-      await enforcer.idle();
+      await enforcement.idle();
       return onceStatus(outcome, options);
     }
     const signal = await untilStopped();
     log.info('stopping; the rules stay', { node, signal });
     return EXIT.done;
   } finally {
-    await stopWatching();
     await source.close();
-    await names.close();
-    await enforcer.close();
-    await records.close();
+    await enforcement.close();
+    await remembering;
     await saved.flush();
   }
 }
@@ -178,11 +157,3 @@ function onceStatus(
   if (enforced !== null && enforced.failed.size > 0) return EXIT.refused;
   return strict && hasErrors(snapshot.problems) ? EXIT.invalid : EXIT.done;
 }
-
-const systemClock: Clock = {
-  now: () => performance.now(),
-  after(milliseconds, callback) {
-    const timer = setTimeout(callback, milliseconds);
-    return () => clearTimeout(timer);
-  },
-};

@@ -50,7 +50,7 @@ function comparable(state: NodeState) {
 }
 
 describe('receive', function () {
-  this.timeout(20_000);
+  this.timeout(60_000);
 
   it('gives the state that a snapshot was made of', () => {
     assert.deepEqual(receive(overTheWire(MESSAGES)), STATE);

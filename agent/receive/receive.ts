@@ -73,19 +73,28 @@ function requireHeld(kind: string, ids: readonly string[], sets: ReadonlyMap<str
 type Newer = 'interfaceGroups' | 'serviceSets' | 'log';
 type WrittenRule = Omit<CompiledRule, Newer> & Partial<Pick<CompiledRule, Newer>>;
 
-function toRule(rule: WrittenRule): CompiledRule {
+/** What version 0.1 left unsaid is filled in. */
+export function toRule(rule: WrittenRule): CompiledRule {
   const { interfaceGroups = [], serviceSets = [], log = null } = rule;
   return { ...rule, interfaceGroups, serviceSets, log };
 }
 
-function toServiceSet({ id, description, members }: ServiceSetMessage): ServiceSet {
+/** Throws TypeError where a member is no address. */
+export function toServiceSet({ id, description, members }: ServiceSetMessage): ServiceSet {
   for (const { address } of members) {
     if (parseAddress(address) === null) throw new TypeError(`ServiceSet ${id}: ${address} is no IP address`);
   }
   return { id, description, members };
 }
 
-function toAddressSet({ id, description, dynamic, names = [], members }: AddressSetMessage): AddressSet {
+/** Throws TypeError where a member is neither an address nor a CIDR. */
+export function toAddressSet({
+  id,
+  description,
+  dynamic,
+  names = [],
+  members,
+}: AddressSetMessage): AddressSet {
   const blocks = members.flatMap((text) => {
     if (!text.includes('/')) return [];
     const parsed = parseCidr(text);

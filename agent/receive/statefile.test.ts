@@ -125,7 +125,7 @@ describe('a state file', () => {
   });
 
   it('keeps one of its contents whenever its writer is killed', async function () {
-    this.timeout(20_000);
+    this.timeout(60_000);
     const script = `
       import { stateFile } from ${JSON.stringify(MODULE)};
       const file = stateFile(${JSON.stringify(directory)}, 'state');

@@ -1,0 +1,408 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import { parseCidr } from '../../apis/address.ts';
+import type { NodeState } from '../../apis/compiled.ts';
+import { addAddresses, type Block, toMemberSet } from '../../apis/memberset.ts';
+import { snapshot } from '../../apis/snapshot.ts';
+import type { StreamMessage, Update } from '../../apis/stream.ts';
+import { closing, fromPods, ingress, nodeState, pod } from '../../test/fake/nodestate.ts';
+import { bookmarkOf, plainState, updatesBetween } from '../../test/fake/viewupdates.ts';
+import { scenario } from '../../test/generate/scenario.ts';
+import { cidr, tcp } from '../../test/kernel/manifests.ts';
+import { toState } from '../../test/properties/pipeline.ts';
+import { check } from '../../test/properties/runs.ts';
+import { type Fold, FoldError, type Folded, fold } from './fold.ts';
+import { receive } from './receive.ts';
+
+const NODE = 'node-0';
+const WEB = ingress('web', { name: 'in', action: 'Allow', from: [fromPods('web')], ports: [tcp(443)] });
+const OFFICE = ingress('office', {
+  name: 'in',
+  action: 'Drop',
+  from: [cidr('10.0.0.0/8')],
+  ports: [tcp(80)],
+});
+const FIRST = nodeState(WEB, closing('ssh', 22), pod('web', '10.1.0.1', 'fd00::1'));
+const SECOND = nodeState(WEB, closing('ssh', 22), pod('web', '10.1.0.1', 'fd00::1'), pod('web', '10.1.0.2'));
+const THIRD = nodeState(WEB, OFFICE, pod('web', '10.1.0.2'));
+
+/** Writes the messages of one connection after another, numbered as a controller does. */
+function sender(into: Fold) {
+  let sequence = 0;
+  let revision = 0;
+  return {
+    begin(resumed: boolean): void {
+      into.begin(resumed);
+      sequence = 0;
+    },
+    send(...updates: readonly Update[]): Folded | null {
+      let last: Folded | null = null;
+      for (const update of updates) last = into.take(overTheWire(update, ++sequence, `e.${++revision}`));
+      return last;
+    },
+    skip: () => void sequence++,
+  };
+}
+
+function overTheWire(update: Update, sequence: number, revision: string): StreamMessage {
+  return JSON.parse(JSON.stringify({ sequence, revision, ...update })) as StreamMessage;
+}
+
+function whole(state: NodeState, enabled = true): Update[] {
+  return [...updatesBetween(null, state, enabled), bookmarkOf(state, true)];
+}
+
+function step(before: NodeState, after: NodeState): Update[] {
+  return [...updatesBetween(before, after), bookmarkOf(after, false)];
+}
+
+function assertHolds(folded: Folded | null, state: NodeState): void {
+  assert.ok(folded !== null, 'nothing was folded');
+  assert.deepEqual(plainState(folded.state), plainState(state));
+}
+
+describe('fold', function () {
+  this.timeout(60_000);
+  let folded: Fold;
+  let to: ReturnType<typeof sender>;
+  beforeEach(() => {
+    folded = fold(NODE);
+    to = sender(folded);
+    to.begin(false);
+  });
+
+  it('gives what a snapshot of the same state gives', () => {
+    const result = to.send(...whole(FIRST));
+    assertHolds(result, receive(snapshot(FIRST)));
+    assert.equal(result?.enabled, true);
+    assert.match(result?.revision ?? '', /^e\.\d+$/);
+  });
+
+  it('acts at bookmarks only, and says each revision', () => {
+    for (const update of whole(FIRST).slice(0, -1)) assert.equal(to.send(update), null);
+    const first = to.send(bookmarkOf(FIRST, true));
+    const idle = to.send(bookmarkOf(FIRST, false));
+    assert.equal(idle?.state, first?.state);
+    assert.notEqual(idle?.revision, first?.revision);
+  });
+
+  it('changes what was changed, and nothing else', () => {
+    const first = to.send(...whole(FIRST))?.state;
+    const second = to.send(...step(FIRST, SECOND))?.state;
+    assert.ok(first !== undefined && second !== undefined);
+    assertHolds({ state: second, enabled: true, endpoints: [], revision: '' }, SECOND);
+    assert.equal(second.rules, first.rules);
+    assert.equal(second.serviceSets, first.serviceSets);
+    assert.notEqual(second.addressSets, first.addressSets);
+    const changed = [...second.addressSets].filter(([id, set]) => first.addressSets.get(id) !== set);
+    assert.equal(changed.length, 1);
+    const [[id, set] = assert.fail()] = changed;
+    assert.equal(set.members.v6, first.addressSets.get(id)?.members.v6, 'the other family');
+    const third = to.send(...step(SECOND, THIRD));
+    assertHolds(third, THIRD);
+    assert.equal(
+      third?.state.rules.find(({ source }) => source.policy === 'web'),
+      first.rules.find(({ source }) => source.policy === 'web'),
+    );
+  });
+
+  it('is as before where changes undo each other', () => {
+    const first = to.send(...whole(FIRST));
+    const back = to.send(
+      ...updatesBetween(FIRST, SECOND),
+      ...updatesBetween(SECOND, FIRST),
+      bookmarkOf(FIRST, false),
+    );
+    assert.equal(back?.state, first?.state);
+  });
+
+  it('keeps every object over a whole view that says the same', () => {
+    const first = to.send(...whole(FIRST));
+    to.begin(true);
+    assert.equal(to.send(...whole(FIRST))?.state, first?.state);
+    to.begin(false);
+    assert.equal(to.send(...whole(FIRST).slice(1))?.state, first?.state, 'without being told to reset');
+    to.begin(false);
+    const third = to.send(...whole(THIRD));
+    assertHolds(third, THIRD);
+    assert.equal(
+      third?.state.rules.find(({ source }) => source.policy === 'web'),
+      first?.state.rules.find(({ source }) => source.policy === 'web'),
+    );
+  });
+
+  it('keeps the objects of an earlier run', () => {
+    const before = receive(snapshot(FIRST));
+    const resumed = sender(fold(NODE, before));
+    resumed.begin(true);
+    assert.equal(resumed.send(...whole(FIRST))?.state, before);
+    const other = sender(fold(NODE, before));
+    other.begin(false);
+    const third = other.send(...whole(THIRD));
+    assertHolds(third, THIRD);
+    assert.ok(third?.state.rules.some((rule) => before.rules.includes(rule)));
+  });
+
+  it('an edit and its part in another order keeps the rules that were not edited', () => {
+    const policy = (last: number) =>
+      ingress(
+        'p',
+        ...[1, 2, 3, last].map((port) => ({ name: `r${port}`, action: 'Drop', ports: [tcp(port)] }) as const),
+      );
+    const [a, b] = [nodeState(policy(4)), nodeState(policy(5))];
+    const first = to.send(...whole(a));
+    const second = to.send(...step(a, b));
+    assertHolds(second, b);
+    assert.deepEqual(
+      second?.state.rules.map((rule) => first?.state.rules.includes(rule)),
+      [true, true, true, false],
+    );
+  });
+
+  it('follows the gate', () => {
+    assert.equal(to.send(...whole(FIRST, false))?.enabled, false);
+    assert.equal(to.send({ type: 'gate', enabled: true }, bookmarkOf(FIRST, false))?.enabled, true);
+  });
+
+  it('follows where the control plane is, also to nowhere', () => {
+    const endpoints = [{ port: 6443, addresses: ['192.0.2.11', 'fd00::11'] }];
+    assert.deepEqual(to.send(...whole(FIRST))?.endpoints, []);
+    const first = to.send({ type: 'endpoints', endpoints }, bookmarkOf(FIRST, false));
+    assert.deepEqual(first?.endpoints, endpoints);
+    const same = to.send(
+      { type: 'endpoints', endpoints: structuredClone(endpoints) },
+      bookmarkOf(FIRST, false),
+    );
+    assert.equal(same?.endpoints, first?.endpoints);
+    to.begin(false);
+    assert.deepEqual(to.send(...whole(FIRST))?.endpoints, []);
+    const wrong = [
+      { port: 0, addresses: [] },
+      { port: 1, addresses: ['x; accept'] },
+    ];
+    for (const one of wrong) {
+      refused([{ type: 'endpoints', endpoints: [one] }, bookmarkOf(FIRST, false)], false, /endpoints/);
+      to.begin(true);
+    }
+  });
+
+  it('resumes from the last bookmark: what came after it comes again', () => {
+    to.send(...whole(FIRST));
+    const [patch = assert.fail()] = updatesBetween(FIRST, SECOND);
+    to.send(patch);
+    to.begin(true);
+    assertHolds(to.send(...step(FIRST, SECOND)), SECOND);
+  });
+
+  const refused = (updates: readonly Update[], resumable: boolean, message: RegExp): void => {
+    assert.throws(
+      () => to.send(...updates),
+      (error) => error instanceof FoldError && error.resumable === resumable && message.test(error.message),
+    );
+  };
+
+  it('takes a gap or a repetition for a loss, which can be made up for', () => {
+    const first = to.send(...whole(FIRST));
+    to.skip();
+    refused([bookmarkOf(FIRST, false)], true, /message \d+ was expected/);
+    to.begin(true);
+    assert.equal(to.send(bookmarkOf(FIRST, false))?.state, first?.state);
+    assert.throws(() => folded.take(overTheWire(bookmarkOf(FIRST, false), 1, 'e.1')), FoldError);
+    to.begin(true);
+    refused([{ ...bookmarkOf(FIRST, false), sequence: 7 } as unknown as Update], true, /7 came/);
+  });
+
+  it('takes nothing but a plain no for a gate that is off', () => {
+    to.send(...whole(FIRST));
+    for (const enabled of [undefined, null, 0, 'false']) {
+      const gate = { type: 'gate', enabled } as unknown as Update;
+      refused([gate, bookmarkOf(FIRST, false)], false, /a gate that is neither on nor off/);
+      to.begin(true);
+    }
+    assert.equal(to.send(bookmarkOf(FIRST, false))?.enabled, true);
+  });
+
+  it('asks for a whole view where counts differ', () => {
+    for (const update of whole(FIRST)) {
+      if (update.type === 'reset' || update.type === 'bookmark') continue;
+      to.begin(false);
+      refused(
+        whole(FIRST).filter((other) => JSON.stringify(other) !== JSON.stringify(update)),
+        false,
+        /./,
+      );
+    }
+    to.begin(false);
+    assertHolds(to.send(...whole(FIRST)), FIRST);
+    refused(
+      [{ ...bookmarkOf(FIRST, false), rules: 7 } as Update],
+      false,
+      /rules are held, and the controller says 7/,
+    );
+  });
+
+  it('asks for a whole view where a set is named and not held', () => {
+    to.send(...whole(FIRST));
+    const updates = step(FIRST, THIRD).map((update) =>
+      update.type === 'addressSet' ? { ...update, id: 'x' } : update,
+    );
+    refused(updates, false, /is named and not held/);
+    to.begin(false);
+    assertHolds(to.send(...whole(THIRD)), THIRD);
+  });
+
+  it('asks for a whole view where a patch does not fit, or a removal', () => {
+    const [id = assert.fail()] = [...FIRST.addressSets.values()].filter(({ description }) =>
+      /pods/.test(description),
+    );
+    const bad: Update[] = [
+      { type: 'addressSetPatch', id: id.id, add: ['10.1.0.1'] },
+      { type: 'addressSetPatch', id: id.id, remove: ['10.1.0.9'] },
+      { type: 'addressSetPatch', id: id.id, add: ['10.1.0.1'], remove: ['10.1.0.9'] },
+      { type: 'addressSetPatch', id: id.id, add: ['10.1.0.7', '10.1.0.7'] },
+      { type: 'addressSetPatch', id: id.id, add: ['10.1.0.256'] },
+      { type: 'addressSetPatch', id: id.id, add: ['10.2.0.0/33'] },
+      { type: 'addressSetPatch', id: id.id, add: ['10.2.0.1/24'] },
+      { type: 'addressSetPatch', id: id.id, add: ['10.1.0.0/24'] },
+      { type: 'addressSetPatch', id: id.id, remove: ['10.1.0.0/24'] },
+      { type: 'addressSetPatch', id: 'x', add: ['10.1.0.7'] },
+      { type: 'addressSetRemoved', id: 'x' },
+      { type: 'serviceSetRemoved', id: 'x' },
+      { type: 'rulesRemoved', part: 'x' },
+      { type: 'rules', part: 'x', rules: [{}] } as unknown as Update,
+      { type: 'rules', part: 'x', rules: FIRST.rules },
+      { type: 'node', node: 'node-1', addresses: [], allNodes: FIRST.allNodes },
+      { type: 'tomorrow' } as unknown as Update,
+      { type: 'addressSet', id: 'x' } as unknown as Update,
+    ];
+    for (const update of bad) {
+      to.begin(false);
+      assertHolds(to.send(...whole(FIRST)), FIRST);
+      refused([update, bookmarkOf(FIRST, false)], false, /cannot be followed/);
+    }
+  });
+
+  it('acts on no part of a whole view', () => {
+    refused([...whole(FIRST).slice(0, -1), bookmarkOf(FIRST, false)], false, /middle of a whole view/);
+    to.begin(true);
+    refused([bookmarkOf(FIRST, false)], false, /./);
+  });
+
+  it('patches prefixes too', () => {
+    const [set = assert.fail()] = FIRST.addressSets.values();
+    const holding = (texts: readonly string[], addresses: readonly string[]): NodeState => {
+      const changed = { ...set, members: toMemberSet(texts.map(toBlock), addresses) };
+      return { ...FIRST, addressSets: new Map(FIRST.addressSets).set(set.id, changed) };
+    };
+    const a = holding(['10.0.0.0/8', 'fd00::/16'], ['192.0.2.1']);
+    const b = holding(['10.0.0.0/9', 'fd00::/16'], ['192.0.2.1', '10.200.0.1']);
+    to.send(...whole(a));
+    assertHolds(to.send(...step(a, b)), b);
+    assertHolds(to.send(...step(b, a)), a);
+  });
+
+  it('ends in the same state over any history of states, bookmarks, breaks and restarts', function () {
+    const histories = fc.record({
+      scenarios: fc.array(scenario({ size: 5, flows: 0 }), { minLength: 1, maxLength: 4 }),
+      cuts: fc.array(fc.nat(), { minLength: 12, maxLength: 12 }),
+      events: fc.array(fc.constantFrom('go', 'bookmark', 'break', 'restart', 'bad'), {
+        minLength: 12,
+        maxLength: 12,
+      }),
+      subsets: fc.array(fc.nat(), { minLength: 12, maxLength: 12 }),
+    });
+    check(this, 40, histories, ({ scenarios, cuts, events, subsets }) => {
+      const one = fold(NODE);
+      const wire = sender(one);
+      const states = scenarios.flatMap(({ objects, node }, i) =>
+        [0, 1, 2].map((j) => stateOf(withoutOne(objects, subsets[3 * i + j] ?? 0), node)),
+      );
+      const last = states.at(-1) ?? assert.fail();
+      /** What the receiver has as of its last bookmark. */
+      let known: NodeState | null = null;
+      let now: NodeState | null = null;
+      let result: Folded | null = null;
+      wire.begin(false);
+      const catchUp = (state: NodeState) => {
+        if (known === null) result = wire.send(...whole(state));
+        else result = wire.send(...updatesBetween(known, state), bookmarkOf(state, false));
+        known = now = state;
+      };
+      states.forEach((state, i) => {
+        const updates = updatesBetween(now, state);
+        const event = now === null ? 'bookmark' : (events[i] ?? 'go');
+        if (event === 'go') {
+          wire.send(...updates);
+          now = state;
+        } else if (event === 'bookmark') {
+          result = wire.send(...updates, bookmarkOf(state, now === null));
+          known = now = state;
+        } else if (event === 'break') {
+          wire.send(...updates.slice(0, (cuts[i] ?? 0) % (updates.length + 1)));
+          wire.begin(true);
+          catchUp(state);
+        } else if (event === 'restart') {
+          wire.send(...updates.slice(0, (cuts[i] ?? 0) % (updates.length + 1)));
+          wire.begin(true);
+          known = null;
+          catchUp(state);
+        } else {
+          assert.throws(
+            () => wire.send(...updates, { ...bookmarkOf(state, false), rules: -1 } as Update),
+            FoldError,
+          );
+          wire.begin(false);
+          known = null;
+          catchUp(state);
+        }
+      });
+      if (now !== known) result = wire.send(bookmarkOf(last, false));
+      assertHolds(result, receive(snapshot(last)));
+    });
+  });
+
+  it('takes one address of 100,000 by itself', () => {
+    const [set = assert.fail()] = FIRST.addressSets.values();
+    const many = Array.from(
+      { length: 100_000 },
+      (_, i) => `10.${64 + (i >> 16)}.${(i >> 8) & 255}.${i & 255}`,
+    );
+    const large = { ...set, members: addAddresses(set.members, many) };
+    const state = { ...FIRST, addressSets: new Map(FIRST.addressSets).set(set.id, large) };
+    const before = to.send(...whole(state));
+    const after = to.send(
+      { type: 'addressSetPatch', id: set.id, add: ['10.70.0.1'] },
+      bookmarkOf(state, false),
+    );
+    assert.equal(
+      after?.state.addressSets.get(set.id)?.members.v6,
+      before?.state.addressSets.get(set.id)?.members.v6,
+    );
+    assert.equal(after?.state.rules, before?.state.rules);
+    const back = to.send(
+      { type: 'addressSetPatch', id: set.id, remove: ['10.70.0.1'] },
+      bookmarkOf(state, false),
+    );
+    assertHolds(back, state);
+  });
+});
+
+/** The same objects with one Pod or policy left out. */
+function withoutOne(objects: readonly object[], pick: number): object[] {
+  const at = objects.flatMap((object, i) => (/^(Pod|ClusterNetworkPolicy)$/.test(kindOf(object)) ? [i] : []));
+  return at.length === 0 ? [...objects] : objects.toSpliced(at[pick % at.length] ?? 0, 1);
+}
+
+function kindOf(object: object): string {
+  return (object as { kind: string }).kind;
+}
+
+/** Of whichever node, under the name of one. */
+function stateOf(objects: readonly object[], node: string): NodeState {
+  return { ...toState(objects, node), node: NODE };
+}
+
+function toBlock(text: string): Block {
+  const parsed = parseCidr(text) ?? assert.fail(text);
+  return { cidr: parsed.cidr, except: [] };
+}

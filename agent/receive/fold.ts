@@ -1,0 +1,400 @@
+import { isIP } from 'node:net';
+import { isDeepStrictEqual } from 'node:util';
+import type { AddressSet, CompiledRule, NodeState, ServiceSet } from '../../apis/compiled.ts';
+import { sameMembers } from '../../apis/memberset.ts';
+import { compareRules } from '../../apis/order.ts';
+import type { BookmarkUpdate, Endpoints, RulesUpdate, StreamMessage, Update } from '../../apis/stream.ts';
+import type { NodeMessage } from '../../apis/wire.ts';
+import { patchedMembers } from './memberpatch.ts';
+import { toAddressSet, toRule, toServiceSet } from './receive.ts';
+
+/** What the controller wants of this node, as of a bookmark. */
+export interface Folded {
+  readonly state: NodeState;
+  /** The feature gate as the cluster has it. */
+  readonly enabled: boolean;
+  /** Where the API server and the controllers are. */
+  readonly endpoints: readonly Endpoints[];
+  /** Of the bookmark: what a later connection resumes from. */
+  readonly revision: string;
+}
+
+/** What came can't be followed. What was folded up to the last bookmark still holds. */
+export class FoldError extends Error {
+  override readonly name = 'FoldError';
+  /** Whether the messages since the last bookmark are all that is missing; else a whole view is needed. */
+  readonly resumable: boolean;
+
+  constructor(message: string, resumable: boolean, options?: ErrorOptions) {
+    super(message, options);
+    this.resumable = resumable;
+  }
+}
+
+export interface Fold {
+  /** A connection begins: what came since the last bookmark is forgotten. Without `resumed` a whole view is expected. */
+  begin(resumed: boolean): void;
+  /** At a bookmark what to enforce, else null. Throws FoldError; then `begin` must come next. */
+  take(message: StreamMessage): Folded | null;
+}
+
+/**
+ * Stage 4, for one node: the messages of connection after connection folded to states. What didn't change is the same object, also over a whole view, and
+ * with respect to `before`: a controller that restarts changes nothing. Cost at a bookmark: what changed, and where rules or ids of sets did, a walk past
+ * the others.
+ */
+export function fold(node: string, before: NodeState | null = null): Fold {
+  const earlier = before === null ? NOTHING : { ...NOTHING, state: before, rules: byId(before.rules) };
+  let held: Held = earlier;
+  let hasView = false;
+  let waiting: Update[] = [];
+  let sequence = 0;
+
+  function bookmark(update: BookmarkUpdate, revision: string): Folded {
+    const isWhole = waiting[0]?.type === 'reset';
+    if (isWhole && update.initial !== true) throw broken('a bookmark in the middle of a whole view');
+    if (!isWhole && !hasView) throw broken('changes of a view that is not held');
+    held = advance(node, held, waiting, update);
+    waiting = [];
+    hasView = true;
+    const { state, enabled, endpoints } = held;
+    return { state, enabled: enabled === true, endpoints, revision };
+  }
+
+  return {
+    begin(resumed) {
+      waiting = resumed && hasView ? [] : [{ type: 'reset' }];
+      sequence = 0;
+    },
+    take(message) {
+      if (typeof message !== 'object' || message === null) throw lost('not an object');
+      if (message.sequence !== sequence + 1) {
+        throw lost(`message ${sequence + 1} was expected, and ${message.sequence} came`);
+      }
+      sequence++;
+      if (typeof message.revision !== 'string') throw broken('a message without revision');
+      if (message.type === 'bookmark') {
+        try {
+          return bookmark(message, message.revision);
+        } catch (error) {
+          throw error instanceof FoldError ? error : broken((error as Error).message, error);
+        }
+      }
+      if (message.type === 'reset') waiting = [];
+      waiting.push(message);
+      return null;
+    },
+  };
+}
+
+function lost(what: string): FoldError {
+  return new FoldError(`something of the stream was lost: ${what}`, true);
+}
+
+function broken(what: string, cause?: unknown): FoldError {
+  return new FoldError(`the controller's view cannot be followed: ${what}`, false, { cause });
+}
+
+type Rules = ReadonlyMap<string, CompiledRule>;
+
+/** What is held as of a bookmark. */
+interface Held {
+  readonly state: NodeState;
+  /** By id; what a rule that comes again is compared with. */
+  readonly rules: Rules;
+  readonly parts: ReadonlyMap<string, readonly CompiledRule[]>;
+  /** Null before the first view. */
+  readonly enabled: boolean | null;
+  readonly endpoints: readonly Endpoints[];
+}
+
+const NOTHING: Held = {
+  state: {
+    node: '',
+    rules: [],
+    addressSets: new Map(),
+    serviceSets: new Map(),
+    allNodes: '',
+    nodeAddresses: [],
+  },
+  rules: new Map(),
+  parts: new Map(),
+  enabled: null,
+  endpoints: [],
+};
+
+/** A copy of what is held, as far as messages change it. */
+interface Draft {
+  node: NodeMessage | null;
+  enabled: boolean | null;
+  endpoints: readonly Endpoints[];
+  readonly addressSets: DraftMap<AddressSet>;
+  readonly serviceSets: DraftMap<ServiceSet>;
+  readonly parts: DraftMap<readonly CompiledRule[]>;
+}
+
+function advance(node: string, held: Held, updates: readonly Update[], bookmark: BookmarkUpdate): Held {
+  const isWhole = updates[0]?.type === 'reset';
+  const { state } = held;
+  const base = isWhole ? NOTHING : held;
+  const draft: Draft = {
+    node: isWhole ? null : { type: 'node', node, addresses: state.nodeAddresses, allNodes: state.allNodes },
+    enabled: base.enabled,
+    endpoints: base.endpoints,
+    addressSets: draftMap(base.state.addressSets),
+    serviceSets: draftMap(base.state.serviceSets),
+    parts: draftMap(base.parts),
+  };
+  for (const update of updates) change(draft, update, held);
+  if (draft.node === null) throw new Error('it does not say of which node it is');
+  if (draft.node.node !== node) throw new Error(`it is of node ${draft.node.node}`);
+  if (draft.enabled === null) throw new Error('it does not say whether the feature gate is on');
+  const parts = draft.parts.map();
+  const rules = parts === held.parts ? state.rules : orderedRules(state.rules, held.parts, parts);
+  const { addresses, allNodes } = draft.node;
+  const next: NodeState = {
+    node,
+    rules: sameItems(rules, state.rules) ? state.rules : rules,
+    addressSets: sortedLike(draft.addressSets.map(), state.addressSets),
+    serviceSets: sortedLike(draft.serviceSets.map(), state.serviceSets),
+    allNodes,
+    nodeAddresses: sameItems(addresses, state.nodeAddresses) ? state.nodeAddresses : addresses,
+  };
+  checkCounts(next, bookmark);
+  checkHeld(next, state);
+  const ids = next.rules === state.rules ? held.rules : byId(next.rules);
+  if (ids.size !== next.rules.length) throw new Error('a rule is held twice');
+  return {
+    state: isDifferent(next, state) ? next : state,
+    rules: ids,
+    parts,
+    enabled: draft.enabled,
+    endpoints: like(draft.endpoints, held.endpoints),
+  };
+}
+
+function change(draft: Draft, update: Update, held: Held): void {
+  const { addressSets, serviceSets, parts } = draft;
+  switch (update.type) {
+    case 'reset':
+      return;
+    case 'gate':
+      // Off takes the table away: nothing but a plain no may do that.
+      if (typeof update.enabled !== 'boolean') throw new Error('a gate that is neither on nor off');
+      draft.enabled = update.enabled;
+      return;
+    case 'endpoints':
+      draft.endpoints = checkedEndpoints(update.endpoints);
+      return;
+    case 'node':
+      draft.node = update;
+      return;
+    case 'addressSet':
+      addressSets.set(update.id, likeAddressSet(toAddressSet(update), held.state.addressSets.get(update.id)));
+      return;
+    case 'addressSetPatch': {
+      const set = addressSets.get(update.id);
+      if (set === undefined) throw new Error(`a patch of AddressSet ${update.id}, which is not held`);
+      const patched = { ...set, members: patchedMembers(set, update) };
+      addressSets.set(update.id, likeAddressSet(patched, held.state.addressSets.get(update.id)));
+      return;
+    }
+    case 'addressSetRemoved':
+      addressSets.delete(update.id);
+      return;
+    case 'serviceSet':
+      serviceSets.set(update.id, like(toServiceSet(update), held.state.serviceSets.get(update.id)));
+      return;
+    case 'serviceSetRemoved':
+      serviceSets.delete(update.id);
+      return;
+    case 'rules':
+      parts.set(update.part, toRules(update, held.rules));
+      return;
+    case 'rulesRemoved':
+      parts.delete(update.part);
+      return;
+    case 'bookmark':
+      throw new Error('a bookmark within a batch');
+    default:
+      // The types know no other, a newer controller might.
+      throw new Error(
+        `message of type ${JSON.stringify((update as { type: unknown }).type)}; is the controller newer than this agent?`,
+      );
+  }
+}
+
+function checkedEndpoints(endpoints: readonly Endpoints[]): readonly Endpoints[] {
+  for (const { port, addresses } of endpoints) {
+    const isPort = Number.isInteger(port) && port > 0 && port < 65_536;
+    if (!isPort || !addresses.every((address) => isIP(address) !== 0))
+      throw new Error('endpoints that are none');
+  }
+  return endpoints;
+}
+
+function toRules({ part, rules }: RulesUpdate, known: Rules): readonly CompiledRule[] {
+  return rules.map((written) => {
+    const rule = toRule(written);
+    if (!isPlaced(rule)) throw new Error(`part ${part} holds what is no rule`);
+    return like(rule, known.get(rule.id));
+  });
+}
+
+/** What order and identity need; what else is wrong with a rule is said by who renders it, of its policy alone. */
+function isPlaced({ id, source, tierPriority, priority, addressSets, serviceSets }: CompiledRule): boolean {
+  const texts = [id, source?.apiGroup, source?.policy, source?.rule, source?.direction];
+  const numbers = [tierPriority, priority, source?.ruleIndex, source?.generation];
+  return (
+    texts.every((text) => typeof text === 'string') &&
+    numbers.every((number) => typeof number === 'number') &&
+    Array.isArray(addressSets) &&
+    Array.isArray(serviceSets)
+  );
+}
+
+function like<T>(value: T, before: T | undefined): T {
+  return before !== undefined && isDeepStrictEqual(value, before) ? before : value;
+}
+
+/** Also each family by itself. */
+function likeAddressSet(set: AddressSet, before: AddressSet | undefined): AddressSet {
+  if (before === undefined) return set;
+  const v4 = sameMembers(set.members.v4, before.members.v4) ? before.members.v4 : set.members.v4;
+  const v6 = sameMembers(set.members.v6, before.members.v6) ? before.members.v6 : set.members.v6;
+  if (v4 !== before.members.v4 || v6 !== before.members.v6) return { ...set, members: { v4, v6 } };
+  return like({ ...set, members: before.members }, before);
+}
+
+/** The rules of all parts in evaluation order. Those of parts that stayed are in it already. */
+function orderedRules(
+  ordered: readonly CompiledRule[],
+  before: ReadonlyMap<string, readonly CompiledRule[]>,
+  parts: ReadonlyMap<string, readonly CompiledRule[]>,
+): readonly CompiledRule[] {
+  const added = new Set<CompiledRule>();
+  const ids = new Set<string>();
+  for (const [part, rules] of parts) {
+    if (before.get(part) === rules) continue;
+    for (const rule of rules) {
+      if (ids.has(rule.id)) throw new Error(`rule ${rule.id} twice`);
+      ids.add(rule.id);
+      added.add(rule);
+    }
+  }
+  const gone = new Set<CompiledRule>();
+  for (const [part, rules] of before) {
+    if (parts.get(part) !== rules) for (const rule of rules) if (!added.delete(rule)) gone.add(rule);
+  }
+  // Of an earlier run rules are held without parts.
+  const isKept =
+    before.size === 0 ? (rule: CompiledRule) => added.delete(rule) : (rule: CompiledRule) => !gone.has(rule);
+  const kept = ordered.filter(isKept);
+  return merged(kept, [...added].sort(compareRules));
+}
+
+/** Of two lists in order. A place that is taken twice is a mistake. */
+function merged(a: readonly CompiledRule[], b: readonly CompiledRule[]): readonly CompiledRule[] {
+  if (b.length === 0) return a;
+  const rules: CompiledRule[] = [];
+  let next = 0;
+  for (const rule of a) {
+    for (let other = b[next]; other !== undefined; other = b[next]) {
+      const order = compareRules(other, rule);
+      if (order === 0) throw new Error(`two rules in the place of ${rule.source.policy}/${rule.source.rule}`);
+      if (order > 0) break;
+      rules.push(other);
+      next++;
+    }
+    rules.push(rule);
+  }
+  for (; next < b.length; next++) rules.push(b[next] as CompiledRule);
+  return rules;
+}
+
+function checkCounts(state: NodeState, bookmark: BookmarkUpdate): void {
+  const counts = [
+    ['rules', state.rules.length, bookmark.rules],
+    ['AddressSets', state.addressSets.size, bookmark.addressSets],
+    ['ServiceSets', state.serviceSets.size, bookmark.serviceSets],
+  ] as const;
+  for (const [what, here, there] of counts) {
+    if (here !== there) throw new Error(`${here} ${what} are held, and the controller says ${there}`);
+  }
+}
+
+/** That every set that is named is held; not where neither names nor sets are others than before. */
+function checkHeld(state: NodeState, before: NodeState): void {
+  const { rules, allNodes, addressSets, serviceSets } = state;
+  const isSame =
+    rules === before.rules &&
+    allNodes === before.allNodes &&
+    sameKeys(addressSets, before.addressSets) &&
+    sameKeys(serviceSets, before.serviceSets);
+  if (isSame) return;
+  const missing =
+    [allNodes, ...rules.flatMap((rule) => rule.addressSets)].find((id) => !addressSets.has(id)) ??
+    rules.flatMap((rule) => rule.serviceSets).find((id) => !serviceSets.has(id));
+  if (missing !== undefined) throw new Error(`set ${missing} is named and not held`);
+}
+
+function isDifferent(a: NodeState, b: NodeState): boolean {
+  return (Object.keys(a) as (keyof NodeState)[]).some((key) => a[key] !== b[key]);
+}
+
+function byId(rules: readonly CompiledRule[]): Rules {
+  return new Map(rules.map((rule) => [rule.id, rule]));
+}
+
+function sameItems<T>(a: readonly T[], b: readonly T[]): boolean {
+  return a === b || (a.length === b.length && a.every((item, i) => item === b[i]));
+}
+
+function sameKeys(a: ReadonlyMap<string, unknown>, b: ReadonlyMap<string, unknown>): boolean {
+  if (a === b) return true;
+  if (a.size !== b.size) return false;
+  for (const key of a.keys()) if (!b.has(key)) return false;
+  return true;
+}
+
+/** Sorted by key; the map of before where it holds the same objects. */
+function sortedLike<T>(now: ReadonlyMap<string, T>, before: ReadonlyMap<string, T>): ReadonlyMap<string, T> {
+  if (now === before) return now;
+  if (!sameKeys(now, before)) return sorted(now);
+  let isSame = true;
+  const keys = now.keys();
+  for (const [key, value] of before) {
+    if (keys.next().value !== key) return sortedLike(sorted(now), before);
+    isSame &&= now.get(key) === value;
+  }
+  return isSame ? before : now;
+}
+
+function sorted<T>(map: ReadonlyMap<string, T>): ReadonlyMap<string, T> {
+  return new Map([...map].sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+interface DraftMap<T> {
+  get(key: string): T | undefined;
+  set(key: string, value: T): void;
+  delete(key: string): void;
+  /** The one it was made of where nothing was changed. */
+  map(): ReadonlyMap<string, T>;
+}
+
+/** Copied at the first change. What is deleted must be there. */
+function draftMap<T>(of: ReadonlyMap<string, T>): DraftMap<T> {
+  let copy: Map<string, T> | null = null;
+  const written = (): Map<string, T> => {
+    copy ??= new Map(of);
+    return copy;
+  };
+  return {
+    get: (key) => (copy ?? of).get(key),
+    set: (key, value) => void ((copy ?? of).get(key) === value || written().set(key, value)),
+    delete(key) {
+      if (!written().delete(key)) throw new Error(`${key} is to be removed, and is not held`);
+    },
+    map: () => copy ?? of,
+  };
+}

@@ -1,0 +1,395 @@
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import type { NodeState } from '../../apis/compiled.ts';
+import { createAuthority } from '../../test/cluster/certificates.ts';
+import { type FakeControlPlane, fakeControlPlane } from '../../test/fake/controlplane.ts';
+import { type FakeClock, fakeClock } from '../../test/fake/fakeclock.ts';
+import { closing, fromPods, ingress, nodeState, pod } from '../../test/fake/nodestate.ts';
+import { plainState } from '../../test/fake/viewupdates.ts';
+import { tcp } from '../../test/kernel/manifests.ts';
+import { controllerClient } from './controllerclient.ts';
+import { type Folded, fold } from './fold.ts';
+import { followController } from './stream.ts';
+
+const NODE = 'node-0';
+const WEB = ingress('web', { name: 'in', action: 'Allow', from: [fromPods('web')], ports: [tcp(443)] });
+const STATES: readonly NodeState[] = [1, 2, 3, 4, 5, 6].map((i) =>
+  nodeState(
+    WEB,
+    closing('ports', ...Array.from({ length: i }, (_, n) => 100 + n)),
+    pod('web', `10.1.0.${i}`),
+  ),
+);
+const [FIRST, SECOND, THIRD] = STATES as [NodeState, NodeState, NodeState];
+
+/** What a stream told, and a way to wait for more of it. */
+function listener() {
+  const waiting = new Set<() => void>();
+  const told = {
+    connects: 0,
+    folded: null as Folded | null,
+    errors: [] as Error[],
+    waits: [] as number[],
+  };
+  const look = (): void => {
+    for (const check of waiting) check();
+  };
+  return {
+    told,
+    events: {
+      connected: () => {
+        told.connects++;
+        look();
+      },
+      folded: (folded: Folded) => {
+        told.folded = folded;
+        look();
+      },
+      disconnected: (error: Error, retryIn: number) => {
+        told.errors.push(error);
+        told.waits.push(retryIn);
+        look();
+      },
+    },
+    until(condition: () => boolean): Promise<void> {
+      return new Promise((resolve) => {
+        const check = (): void => {
+          if (!condition()) return;
+          waiting.delete(check);
+          resolve();
+        };
+        waiting.add(check);
+        check();
+      });
+    },
+  };
+}
+
+describe('a stream', function () {
+  this.timeout(20_000);
+  let plane: FakeControlPlane;
+  let clock: FakeClock;
+  let heard: ReturnType<typeof listener>;
+  let stream: { close(): Promise<void> };
+  let client: ReturnType<typeof controllerClient>;
+
+  function follow(): void {
+    client = controllerClient(plane, 'test', clock);
+    stream = followController({
+      node: NODE,
+      client,
+      fold: fold(NODE),
+      events: heard.events,
+      clock,
+      random: () => 1,
+    });
+  }
+  beforeEach(async () => {
+    plane = await fakeControlPlane(NODE);
+    clock = fakeClock();
+    heard = listener();
+  });
+  afterEach(async () => {
+    await stream.close();
+    client.close();
+    await plane.close();
+  });
+
+  const holds = (state: NodeState) => () =>
+    heard.told.folded !== null &&
+    JSON.stringify(plainState(heard.told.folded.state)) === JSON.stringify(plainState(state));
+  const failures = (count: number) => heard.until(() => heard.told.errors.length >= count);
+  const lastError = (): string => heard.told.errors.at(-1)?.message ?? '';
+
+  it('gets the view, and what changes of it', async () => {
+    plane.publish(FIRST);
+    follow();
+    await heard.until(holds(FIRST));
+    for (const state of STATES.slice(1)) plane.publish(state);
+    await heard.until(holds(STATES.at(-1) as NodeState));
+    assert.deepEqual(plane.watches, [{ resourceVersion: null, token: 'token-1' }]);
+    assert.deepEqual(heard.told.errors, []);
+  });
+
+  it('waits for a controller that has no view yet', async () => {
+    follow();
+    await plane.until(() => plane.open() === 1);
+    plane.publish(FIRST);
+    await heard.until(holds(FIRST));
+  });
+
+  for (const how of ['end', 'destroy'] as const) {
+    it(`resumes where it was after ${how}`, async () => {
+      plane.publish(FIRST);
+      follow();
+      await heard.until(holds(FIRST));
+      const revision = heard.told.folded?.revision;
+      plane.cut(how);
+      plane.publish(SECOND);
+      await failures(1);
+      assert.match(
+        lastError(),
+        how === 'end' ? /ended the connection/ : /connection to the controller broke/,
+      );
+      clock.pass(500);
+      await heard.until(holds(SECOND));
+      assert.equal(plane.watches[1]?.resourceVersion, revision);
+    });
+  }
+
+  it('waits longer from time to time, up to half a minute, and briefly again after a bookmark', async () => {
+    await plane.stop();
+    follow();
+    for (let i = 1; i <= 9; i++) {
+      await failures(i);
+      clock.pass(heard.told.waits.at(-1) ?? 0);
+    }
+    await failures(10);
+    assert.deepEqual(heard.told.waits, [500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000, 30_000, 30_000]);
+    assert.match(lastError(), /ECONNREFUSED/);
+    await plane.start();
+    plane.publish(FIRST);
+    clock.pass(30_000);
+    await heard.until(holds(FIRST));
+    plane.cut('end');
+    await failures(11);
+    assert.equal(heard.told.waits.at(-1), 500);
+  });
+
+  it('a connection without a bookmark is no reason to come back sooner', async () => {
+    follow();
+    for (let i = 1; i <= 4; i++) {
+      await plane.until(() => plane.open() === 1 && plane.watches.length === i);
+      plane.cut('end');
+      await failures(i);
+      clock.pass(heard.told.waits.at(-1) ?? 0);
+    }
+    assert.deepEqual(heard.told.waits, [500, 1000, 2000, 4000]);
+  });
+
+  it('takes silence for the end, a bookmark now and then for a sign of life', async () => {
+    plane.publish(FIRST);
+    follow();
+    await heard.until(holds(FIRST));
+    for (let i = 0; i < 4; i++) {
+      clock.pass(60_000);
+      const last = heard.told.folded?.revision;
+      plane.bookmark();
+      await heard.until(() => heard.told.folded?.revision !== last);
+    }
+    assert.deepEqual(heard.told.errors, []);
+    clock.pass(95_000);
+    await failures(1);
+    assert.match(lastError(), /nothing was heard of the controller for 95 s/);
+  });
+
+  it('takes bytes that end no line for silence', async () => {
+    plane.publish(FIRST);
+    follow();
+    await heard.until(holds(FIRST));
+    clock.pass(60_000);
+    plane.write('{"sequence":');
+    clock.pass(35_000);
+    await failures(1);
+    assert.match(lastError(), /nothing was heard/);
+  });
+
+  it('gives up on a controller that takes the connection and says nothing', async () => {
+    plane.refuse(() => 'hang');
+    follow();
+    await plane.until(() => plane.hanging() === 1);
+    clock.pass(15_000);
+    await failures(1);
+    assert.match(lastError(), /no answer within 15 s/);
+    plane.refuse(null);
+    clock.pass(500);
+    plane.publish(FIRST);
+    await heard.until(holds(FIRST));
+  });
+
+  it('asks for a whole view where the controller restarted', async () => {
+    plane.publish(FIRST);
+    follow();
+    await heard.until(holds(FIRST));
+    const before = heard.told.folded;
+    plane.restart();
+    await failures(1);
+    clock.pass(500);
+    await heard.until(() => heard.told.folded !== before);
+    assert.equal(heard.told.folded?.state, before?.state, 'and nothing has changed');
+    assert.equal(plane.watches[1]?.resourceVersion, before?.revision);
+  });
+
+  it('asks for a whole view where what comes does not fit', async () => {
+    plane.publish(FIRST);
+    follow();
+    await heard.until(holds(FIRST));
+    plane.fault((line) => line.replace('"rules":2', '"rules":7'));
+    plane.publish({ ...SECOND });
+    plane.bookmark();
+    await failures(1);
+    assert.match(lastError(), /the controller says 7/);
+    plane.fault(null);
+    clock.pass(500);
+    await heard.until(holds(SECOND));
+    assert.equal(plane.watches[1]?.resourceVersion, null);
+  });
+
+  it('asks for a whole view where going on from the bookmark loses messages again', async () => {
+    plane.publish(FIRST);
+    follow();
+    await heard.until(holds(FIRST));
+    plane.fault((line) => line.repeat(2));
+    plane.bookmark();
+    // The repetition comes after the bookmark was read.
+    await failures(1);
+    plane.publish(SECOND);
+    for (let i = 2; i <= 3; i++) {
+      clock.pass(30_000);
+      await failures(i);
+    }
+    plane.fault(null);
+    clock.pass(30_000);
+    await heard.until(holds(SECOND));
+    assert.ok(plane.watches.some(({ resourceVersion }, i) => i > 0 && resourceVersion === null));
+  });
+
+  it('ends in the same state whatever happens to lines on their way', async () => {
+    // The generator of Numerical Recipes: the same faults each time.
+    let seed = 6;
+    const random = (): number => {
+      seed = (Math.imul(seed, 1_664_525) + 1_013_904_223) >>> 0;
+      return seed / 2 ** 32;
+    };
+    const faults: readonly ((line: string) => string | null)[] = [
+      () => null,
+      () => '',
+      (line) => line.repeat(2),
+      (line) => line.slice(0, line.length / 2),
+      (line) => line.replace(/\d/, 'x'),
+      (line) => `${line.slice(0, 5)}\n${line.slice(5)}`,
+      () => '\0\xff\n',
+    ];
+    plane.publish(FIRST);
+    follow();
+    await heard.until(holds(FIRST));
+    plane.fault((line) => {
+      const pick = faults[Math.floor(random() * faults.length)];
+      return random() < 0.15 && pick !== undefined ? pick(line) : line;
+    });
+    let answered = 0;
+    /** The next bookmark, or an error and the next try; a line that lost its end shows with the next one. */
+    const go = async (isDone: () => boolean): Promise<void> => {
+      while (!isDone()) {
+        if (heard.told.errors.length > answered) {
+          answered = heard.told.errors.length;
+          clock.pass(30_000);
+        }
+        plane.bookmark();
+        await new Promise((resolve) => setTimeout(resolve, 1));
+      }
+    };
+    for (let round = 0; round < 60; round++) {
+      const errors = heard.told.errors.length;
+      const last = heard.told.folded;
+      plane.publish(STATES[Math.floor(random() * STATES.length)] as NodeState);
+      await go(() => heard.told.folded !== last || heard.told.errors.length > errors);
+    }
+    plane.fault(null);
+    plane.publish(THIRD);
+    await go(holds(THIRD));
+    assert.ok(heard.told.errors.length > 3, `${heard.told.errors.length} errors`);
+  });
+
+  it('says what to do about a token of another node', async () => {
+    plane.refuse(() => ({ status: 403, message: 'node-1 may not see node-0' }));
+    follow();
+    await failures(1);
+    assert.match(
+      lastError(),
+      /refused \(403: node-1 may not see node-0\); a node may only see its own view: the token in/,
+    );
+  });
+
+  it('takes a new token when the controller no longer takes the old', async () => {
+    plane.refuse(({ headers }) =>
+      headers.authorization === 'Bearer token-2' ? null : { status: 401, message: 'expired' },
+    );
+    plane.publish(FIRST);
+    follow();
+    await failures(1);
+    assert.match(lastError(), /401: expired.*service account/);
+    assert.deepEqual(heard.told.waits, [500], 'no other token is there');
+    await plane.writeToken('token-2\n');
+    clock.pass(500);
+    await heard.until(holds(FIRST));
+    assert.equal(plane.watches[0]?.token, 'token-2');
+  });
+
+  it('tries again at once where the token was replaced meanwhile', async () => {
+    plane.refuse(({ headers }) => {
+      if (headers.authorization === 'Bearer token-2') return null;
+      // As kubelet does, between the request and its answer.
+      writeFileSync(plane.tokenFile, 'token-2');
+      return { status: 401, message: 'expired' };
+    });
+    plane.publish(FIRST);
+    follow();
+    await failures(1);
+    assert.deepEqual(heard.told.waits, [0]);
+    clock.pass(0);
+    await heard.until(holds(FIRST));
+  });
+
+  it('waits as long as the controller asks', async () => {
+    plane.refuse(() => ({ status: 503, message: 'not the leader', headers: { 'retry-after': '5' } }));
+    follow();
+    await failures(1);
+    assert.match(lastError(), /503: not the leader/);
+    assert.deepEqual(heard.told.waits, [7500]);
+  });
+
+  it('says what is no controller', async () => {
+    plane.refuse(() => ({ status: 404, message: 'page not found' }));
+    follow();
+    await failures(1);
+    assert.match(
+      lastError(),
+      /404: page not found\); is the Node registered, and 127\.0\.0\.1:\d+ a nodewall controller\?/,
+    );
+  });
+
+  describe('to a controller whose certificate', () => {
+    it('is of another authority says which file to look at, and reads it again', async () => {
+      const other = await createAuthority('another');
+      await plane.certify(other);
+      plane.publish(FIRST);
+      follow();
+      await failures(1);
+      assert.match(lastError(), /not signed by an authority in .*ca\.crt; is that file up to date/);
+      assert.deepEqual(plane.watches, [], 'it never saw the token');
+      await plane.trust(plane.authority, other);
+      clock.pass(500);
+      await heard.until(holds(FIRST));
+    });
+
+    it('is for another name says so', async () => {
+      await plane.certify(plane.authority, ['nodewall-controller.nodewall-system.svc']);
+      follow();
+      await failures(1);
+      assert.match(lastError(), /its certificate is for another name: .* give --controller the name/);
+    });
+  });
+
+  it('names the file that is missing or holds something else', async () => {
+    await plane.trust();
+    follow();
+    await failures(1);
+    assert.match(lastError(), /--ca-file: .* holds no certificate/);
+    await plane.trust(plane.authority);
+    await plane.writeToken('two words');
+    clock.pass(500);
+    await failures(2);
+    assert.match(lastError(), /--token-file: .* holds no token/);
+  });
+});

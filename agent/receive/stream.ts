@@ -1,0 +1,172 @@
+import type { IncomingMessage } from 'node:http';
+import { NODE_VIEWS_PATH, type StreamMessage } from '../../apis/stream.ts';
+import type { Clock } from '../apply/enforcer.ts';
+import { type ControllerClient, ControllerError } from './controllerclient.ts';
+import { type Fold, FoldError, type Folded } from './fold.ts';
+import { lines } from './lines.ts';
+
+export interface StreamEvents {
+  /** The controller answered; nothing is known yet. */
+  connected(remote: Remote): void;
+  /** A bookmark: what to enforce. Must not throw. */
+  folded(folded: Folded): void;
+  /** The connection ended, or there was none; the next try is in `retryIn` milliseconds. */
+  disconnected(error: Error, retryIn: number): void;
+}
+
+/** The other end of the connection, as this machine sees it. */
+export interface Remote {
+  readonly address: string;
+  readonly port: number;
+}
+
+export interface StreamParts {
+  readonly node: string;
+  readonly client: ControllerClient;
+  readonly fold: Fold;
+  readonly events: StreamEvents;
+  readonly clock: Clock;
+  /** 0 to 1. */
+  readonly random: () => number;
+}
+
+/** Milliseconds; each wait is a random half to whole of its turn, so that a thousand agents don't come back at once. */
+const FIRST_WAIT = 500;
+const LONGEST_WAIT = 30_000;
+/** A bookmark comes every 30 s: three that are missing, and some patience. */
+const SILENCE = 95_000;
+/** Bytes. 100,000 IPv6 addresses in a set are less than 5 MB. */
+const LONGEST_LINE = 64 * 1024 * 1024;
+/** Bytes from one bookmark to the next: all of it is kept in memory. */
+const LONGEST_BATCH = 512 * 1024 * 1024;
+
+/**
+ * Follows the view of a node at the controller: connects, folds what comes, and connects again, from where it was, until closed. Whatever goes wrong, what was
+ * folded before stays.
+ */
+export function followController(parts: StreamParts): { close(): Promise<void> } {
+  const { node, client, fold, events, clock, random } = parts;
+  const closing = new AbortController();
+  let revision: string | null = null;
+  let wait = FIRST_WAIT;
+  /** Messages were lost, and no bookmark was reached since. */
+  let hasLost = false;
+
+  /** Until the connection ends; throws why. */
+  async function connection(): Promise<never> {
+    const path = viewPath(node, revision);
+    const response = await client.request({ method: 'GET', path, signal: closing.signal, isStream: true });
+    events.connected(remoteOf(response));
+    fold.begin(revision !== null);
+    try {
+      await read(response);
+    } catch (error) {
+      // node:http says no more of it than "aborted".
+      if ((error as NodeJS.ErrnoException).code !== 'ECONNRESET') throw error;
+      throw new Error('the connection to the controller broke', { cause: error });
+    }
+    throw new Error('the controller ended the connection');
+  }
+
+  async function read(response: IncomingMessage): Promise<void> {
+    let batch = 0;
+    let isSilent: () => void = () => {};
+    const sign = (): void => {
+      isSilent();
+      isSilent = clock.after(SILENCE, () =>
+        response.destroy(new Error(`nothing was heard of the controller for ${SILENCE / 1000} s`)),
+      );
+    };
+    const take = lines(LONGEST_LINE, (line) => {
+      sign();
+      const folded = fold.take(parse(line));
+      if (folded === null) return;
+      batch = 0;
+      ({ revision } = folded);
+      wait = FIRST_WAIT;
+      hasLost = false;
+      events.folded(folded);
+    });
+    sign();
+    try {
+      for await (const piece of response) {
+        batch += piece.length;
+        if (batch > LONGEST_BATCH + piece.length) throw new Error(`${batch} bytes without a bookmark`);
+        take(piece);
+      }
+    } finally {
+      isSilent();
+      response.destroy();
+    }
+  }
+
+  /** How long to wait after an error (milliseconds). */
+  function waitAfter(error: unknown): number {
+    if (error instanceof FoldError) {
+      // What can't be made up for by going on from the bookmark needs a whole view.
+      if (!error.resumable || hasLost) revision = null;
+      hasLost = error.resumable;
+    }
+    if (error instanceof ControllerError && error.hasNewToken) return 0;
+    const turn = wait;
+    wait = Math.min(2 * wait, LONGEST_WAIT);
+    const jittered = turn * (0.5 + random() / 2);
+    const asked = error instanceof ControllerError ? (error.retryAfter ?? 0) : 0;
+    return Math.max(jittered, Math.min(asked, LONGEST_WAIT) * (1 + random() / 2));
+  }
+
+  async function run(): Promise<void> {
+    while (!closing.signal.aborted) {
+      try {
+        await connection();
+      } catch (error) {
+        if (closing.signal.aborted) return;
+        const retryIn = waitAfter(error);
+        events.disconnected(error instanceof Error ? error : new Error(String(error)), retryIn);
+        await pause(retryIn);
+      }
+    }
+  }
+
+  function pause(milliseconds: number): Promise<void> {
+    return new Promise((resolve) => {
+      const end = (): void => {
+        cancel();
+        closing.signal.removeEventListener('abort', end);
+        resolve();
+      };
+      const cancel = clock.after(milliseconds, end);
+      closing.signal.addEventListener('abort', end);
+    });
+  }
+
+  const running = run();
+  return {
+    async close() {
+      closing.abort();
+      await running;
+    },
+  };
+}
+
+function viewPath(node: string, revision: string | null): string {
+  const query = new URLSearchParams({
+    watch: 'true',
+    fieldSelector: `metadata.name=${node}`,
+    allowWatchBookmarks: 'true',
+    ...(revision === null ? {} : { resourceVersion: revision }),
+  });
+  return `${NODE_VIEWS_PATH}?${query}`;
+}
+
+function parse(line: string): StreamMessage {
+  try {
+    return JSON.parse(line) as StreamMessage;
+  } catch (error) {
+    throw new FoldError(`something of the stream was lost: a line is no JSON`, true, { cause: error });
+  }
+}
+
+function remoteOf({ socket }: IncomingMessage): Remote {
+  return { address: socket.remoteAddress ?? '', port: socket.remotePort ?? 0 };
+}

@@ -1,0 +1,32 @@
+import type { Enforced } from '../agent/apply/enforcer.ts';
+import type { RuleTotals } from '../agent/record/accounting.ts';
+
+/** What an agent tells whoever measures it. */
+export interface AgentMetrics {
+  enforced(result: Enforced): void;
+  failed(): void;
+  drifted(): void;
+  /** Where what rules counted can be asked for; null: nothing is enforced any more. */
+  counts(totals: (() => Map<string, RuleTotals>) | null): void;
+  /** Whether the feature gate lets the agent enforce anything. */
+  enabled(enabled: boolean): void;
+  /** The agent of a cluster alone. */
+  connected(connected: boolean): void;
+  bookmark(revision: string): void;
+  /** The revision that is in force. */
+  revision(enforced: string | null): void;
+  reported(): void;
+}
+
+/** Without --metrics-listen nobody asks, and nothing is loaded for it. */
+export const NO_METRICS: AgentMetrics = {
+  enforced() {},
+  failed() {},
+  drifted() {},
+  counts() {},
+  enabled() {},
+  connected() {},
+  bookmark() {},
+  revision() {},
+  reported() {},
+};

@@ -1,0 +1,51 @@
+import { createServer } from 'node:net';
+import type { KubeConfig } from '@kubernetes/client-node';
+import type { ControllerOptions } from './controlleroptions.ts';
+import { CommandError, EXIT, type ExitStatus } from './exit.ts';
+import { parseFeatureGates } from './featuregates.ts';
+import { type ListenAddress, toListenAddress } from './listenaddress.ts';
+import { loadConfig } from './load.ts';
+import { createLog } from './log.ts';
+import { VERSION } from './version.ts';
+
+/** Checks the options and runs the controller until it is told to stop. */
+export async function controllerCommand(options: ControllerOptions): Promise<ExitStatus> {
+  const { tlsCertFile, tlsKeyFile, webhookListen, metricsListen, featureGates } = options;
+  if ((tlsCertFile === undefined) !== (tlsKeyFile === undefined)) {
+    throw new CommandError(EXIT.usage, 'give both of --tls-cert-file and --tls-key-file, or none');
+  }
+  const listen = toListenAddress(options.listen, '--listen');
+  const webhook = webhookListen === undefined ? null : toListenAddress(webhookListen, '--webhook-listen');
+  if (metricsListen !== undefined) toListenAddress(metricsListen, '--metrics-listen');
+  const gate = featureGates === undefined ? null : parseFeatureGates(featureGates);
+  const config = await loadConfig(options.config);
+  const kubeConfig = await clusterOf(options.kubeconfig);
+  // A standby listens only when it leads: that it could is found out now.
+  await checkListen(listen, '--listen');
+  if (webhook !== null) await checkListen(webhook, '--webhook-listen');
+  const log = createLog(options);
+  const server = kubeConfig.getCurrentCluster()?.server;
+  log.info('starting', { version: VERSION, apiServer: server, listen: options.listen, gate, config });
+  const { runController } = await import('./runcontroller.ts');
+  return runController({ options, listen, webhook, gate, config, kubeConfig, log });
+}
+
+async function clusterOf(file: string | undefined): Promise<KubeConfig> {
+  const { loadKubeConfig } = await import('../controller/kubeapi/loadkubeconfig.ts');
+  try {
+    return await loadKubeConfig(file);
+  } catch (error) {
+    const status = file === undefined ? EXIT.usage : EXIT.invalid;
+    throw new CommandError(status, (error as Error).message, { cause: error });
+  }
+}
+
+async function checkListen({ host, port }: ListenAddress, option: string): Promise<void> {
+  const server = createServer();
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', (error: Error) => {
+      reject(new CommandError(EXIT.refused, `${option}: ${error.message}`, { cause: error }));
+    });
+    server.listen({ port, ...(host === undefined ? {} : { host }) }, () => server.close(() => resolve()));
+  });
+}

@@ -1,0 +1,17 @@
+export interface ControllerOptions {
+  readonly kubeconfig?: string;
+  readonly config?: string;
+  /** HOST:PORT each. */
+  readonly listen: string;
+  readonly webhookListen?: string;
+  readonly metricsListen?: string;
+  readonly tlsCertFile?: string;
+  readonly tlsKeyFile?: string;
+  readonly featureGates?: string;
+  /** Comma-separated; '' is the API server's own. */
+  readonly tokenAudiences: string;
+  /** Seconds. */
+  readonly relistPeriod: number;
+  readonly logFormat?: 'json' | 'text';
+  readonly logLevel: string;
+}

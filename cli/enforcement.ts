@@ -1,0 +1,106 @@
+import { type Enforced, Enforcer, type EnforcerEvents } from '../agent/apply/enforcer.ts';
+import type { Kernel } from '../agent/apply/kernel.ts';
+import { NodeRuleReconciler } from '../agent/apply/reconciler.ts';
+import { changesStructure } from '../agent/apply/transaction.ts';
+import type { RuleTotals } from '../agent/record/accounting.ts';
+import type { NodeState } from '../apis/compiled.ts';
+import type { Config } from '../apis/config.ts';
+import type { AgentOptions } from './agentoptions.ts';
+import type { InterfaceGroups } from './interfacegroups.ts';
+import type { LastGood } from './lastgood.ts';
+import { usedLinkGroups, withLastLinkGroups } from './linkgroups.ts';
+import type { Log } from './log.ts';
+import { nameOverlay } from './nameoverlay.ts';
+import { recording } from './recording.ts';
+import { systemClock } from './systemclock.ts';
+import { watchKernel } from './watchkernel.ts';
+
+interface EnforcementParts {
+  readonly options: Pick<AgentOptions, 'node' | 'stateDir' | 'once'>;
+  readonly config: Config;
+  readonly log: Log;
+  readonly kernel: Kernel;
+  readonly interfaces: InterfaceGroups;
+  readonly saved: LastGood;
+  /** Told after what the enforcement itself does about it. */
+  readonly events: EnforcerEvents;
+}
+
+/** Stages 5 and 6 as an agent has them, wherever its states come from. */
+export interface Enforcement {
+  /** With the link groups that rules in force ask for. */
+  readonly config: Config;
+  submit(state: NodeState): void;
+  /** A state as it was submitted, of one that is in force. */
+  submitted(state: NodeState): NodeState;
+  /** What each rule in force counted, by its id. */
+  totals(): Map<string, RuleTotals>;
+  /** Whether packets meet rules of ours. */
+  holdsRules(): Promise<boolean>;
+  /** Settles once what was submitted is in force, or was refused. */
+  idle(): Promise<void>;
+  /** Rules stay. */
+  close(): Promise<void>;
+}
+
+/** What is saved, recorded, counted, resolved and watched around the enforcer. Nothing is touched before the first state. */
+export async function startEnforcement(parts: EnforcementParts): Promise<Enforcement> {
+  const { options, log, kernel, interfaces, saved, events } = parts;
+  const config = withLastLinkGroups(parts.config, await saved.readLinkGroups(), log);
+  const records = recording({ options, config, log, kernel, interfaces });
+  const reconciler = new NodeRuleReconciler(records.kernel, { remembered: await saved.readDigests() });
+  const enforcer = new Enforcer({
+    reconciler,
+    config,
+    events: { ...events, enforced },
+    clock: systemClock,
+    lastGood: async () => {
+      const state = await saved.readState();
+      return state === null ? null : names.withNames(state);
+    },
+  });
+  const names = nameOverlay({
+    config: config.names,
+    clock: systemClock,
+    log,
+    stateDir: options.stateDir,
+    once: options.once,
+    submit(state) {
+      records.learn(state);
+      enforcer.submit(state);
+    },
+  });
+  function enforced(result: Enforced): void {
+    events.enforced(result);
+    saved.state(names.withoutNames(result.state));
+    saved.linkGroups(usedLinkGroups(result.state, config));
+    if (changesStructure(result.transaction)) saved.digests(reconciler.digests());
+    records.enforced(result, reconciler.inForce());
+  }
+  const stopWatching = options.once ? async () => {} : watchKernel({ reconciler, enforcer, log });
+  await records.start();
+
+  let grouped: Promise<void> = Promise.resolve();
+  return {
+    config,
+    submit(state) {
+      grouped = interfaces.nodeHas(state.nodeAddresses);
+      names.submit(state);
+    },
+    submitted: names.withoutNames,
+    totals: records.totals,
+    holdsRules: () => reconciler.holdsRules(),
+    async idle() {
+      await grouped;
+      await names.idle();
+      await enforcer.idle();
+    },
+    async close() {
+      await stopWatching();
+      await names.close();
+      await enforcer.close();
+      await records.close();
+      await saved.flush();
+    },
+  };
+}

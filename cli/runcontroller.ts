@@ -1,0 +1,417 @@
+import { randomUUID } from 'node:crypto';
+import type { Server } from 'node:https';
+import { hostname } from 'node:os';
+import type { KubeConfig } from '@kubernetes/client-node';
+import type { Config } from '../apis/config.ts';
+import { publishCaBundle } from '../controller/certificates/cabundle.ts';
+import { certificateFiles } from '../controller/certificates/certificatefiles.ts';
+import type { CertificateAndKey } from '../controller/certificates/issue.ts';
+import { type CertificateSource, certificateKeeper } from '../controller/certificates/keeper.ts';
+import { compiler } from '../controller/compile/compile.ts';
+import { followConfigMap } from '../controller/configmap/configmap.ts';
+import { gateAfter, gateSetting } from '../controller/configmap/featuregate.ts';
+import { type FrontProxySetting, frontProxySetting } from '../controller/configmap/frontproxy.ts';
+import { kubeApi } from '../controller/kubeapi/kubeapi.ts';
+import { reviewAccess, reviewToken } from '../controller/kubeapi/reviews.ts';
+import { election } from '../controller/lease/election.ts';
+import { leaseStore } from '../controller/lease/lease.ts';
+import {
+  accessAuthoriser,
+  firstOf,
+  frontProxyAuthenticator,
+  tokenAuthenticator,
+} from '../controller/publish/auth.ts';
+import { controlPlaneEndpoints } from '../controller/publish/endpoints.ts';
+import { createHub } from '../controller/publish/hub.ts';
+import { type ControlPlaneServer, controlPlaneServer } from '../controller/publish/server.ts';
+import { failureEvents } from '../controller/status/failureevents.ts';
+import { statusKeeper } from '../controller/status/keeper.ts';
+import { policyVersions } from '../controller/status/policyversions.ts';
+import { statusWriter } from '../controller/status/writer.ts';
+import { clusterSource } from '../controller/watch/cluster/clustersource.ts';
+import type { Reflector } from '../controller/watch/cluster/reflector.ts';
+import { apiTransport } from '../controller/watch/cluster/transport.ts';
+import { WATCH_TIMES } from '../controller/watch/cluster/watchtimes.ts';
+import type { Snapshot } from '../controller/watch/source.ts';
+import { changes } from '../controller/webhook/changes.ts';
+import { webhookServer } from '../controller/webhook/server.ts';
+import { controllerLog, messageOf } from './controllerlog.ts';
+import { controllerMetrics } from './controllermetrics.ts';
+import type { ControllerOptions } from './controlleroptions.ts';
+import { CommandError, EXIT, type ExitStatus } from './exit.ts';
+import type { ListenAddress } from './listenaddress.ts';
+import type { Log } from './log.ts';
+import { serveMetrics } from './metricsserver.ts';
+import { untilStopped } from './stopped.ts';
+import { systemClock } from './systemclock.ts';
+
+const NAMESPACE = 'nodewall-system';
+const NAME = 'nodewall-controller';
+const CA = { namespace: NAMESPACE, name: 'nodewall-ca' };
+
+export interface ControllerParts {
+  readonly options: ControllerOptions;
+  readonly listen: ListenAddress;
+  readonly webhook: ListenAddress | null;
+  /** `--feature-gates`; null: as the cluster has it. */
+  readonly gate: boolean | null;
+  readonly config: Config;
+  readonly kubeConfig: KubeConfig;
+  readonly log: Log;
+}
+
+/**
+ * The controller: stages 1 to 3, and what the cluster is told of it. Every replica watches, compiles and answers webhooks; the one that holds the Lease serves
+ * agents and writes statuses. One that loses it stops both and stays warm: what it knows comes from the API server, not from having led, so it is worth no
+ * less than what a new process would have to list first.
+ */
+export async function runController(parts: ControllerParts): Promise<ExitStatus> {
+  const { options, config, kubeConfig, log } = parts;
+  const identity = `${hostname()}_${randomUUID()}`;
+  const api = kubeApi(kubeConfig);
+  const transport = apiTransport(kubeConfig);
+  const says = controllerLog(log);
+  const stopping = new AbortController();
+  const fatal = Promise.withResolvers<never>();
+  // Only the race at the end looks at it.
+  fatal.promise.catch(() => {});
+
+  let gate: boolean | null = parts.gate;
+  let gateProblem = 'ConfigMap nodewall-config has not been read yet';
+  let frontProxy: FrontProxySetting | null = null;
+  let certificate: CertificateAndKey | null = null;
+  let leader = '';
+  let snapshot: Snapshot | null = null;
+  let server: ControlPlaneServer | null = null;
+  let changing: Promise<void> = Promise.resolve();
+
+  const hub = createHub({ gate: gate ?? false });
+  const metrics = controllerMetrics({
+    isLeading: () => elected.isLeader(),
+    watches: () => [...source.metrics(), ...reflectors.map((one) => one.metrics())],
+    server: () => server?.stats() ?? null,
+    statusesWaiting: () => writer.waiting(),
+  });
+
+  // Status of policies.
+  const writer = statusWriter(api.request, CLOCK, {
+    written: () => metrics.statusWritten(),
+    failed(policy, error, retryIn) {
+      metrics.statusFailed();
+      log.warn('a status could not be written; trying again', {
+        stage: 'status',
+        policy,
+        error: messageOf(error),
+        retryIn,
+      });
+    },
+  });
+  const events = failureEvents({
+    request: api.request,
+    clock: CLOCK,
+    identity,
+    failed: (error) =>
+      void log.warn('an event could not be written', { stage: 'status', error: messageOf(error) }),
+  });
+  const statuses = statusKeeper({ writer, events, clock: CLOCK });
+
+  // Stages 1 to 3.
+  const source = clusterSource({
+    kubeConfig,
+    failsafe: config.failsafe.ingress,
+    interfaceGroups: Object.keys(config.interfaceGroups),
+    times: { relist: [options.relistPeriod * 1000, options.relistPeriod * 2000] },
+    onNotice: says.watch,
+  });
+  let compile = compiler();
+  const worlds = changes();
+
+  function deliver(next: Snapshot): void {
+    says.problems(next);
+    for (let isRetry = false; ; isRetry = true) {
+      try {
+        publish(next);
+        break;
+      } catch (error) {
+        metrics.failed();
+        // What it remembers may be wrong now: from the beginning, once.
+        compile = compiler();
+        const { message, stack } = error as Error;
+        log.error('nodewall failed; what was published stays', { stage: 'compile', error: message, stack });
+        if (isRetry) return;
+      }
+    }
+    settle();
+  }
+
+  function publish(next: Snapshot): void {
+    const started = performance.now();
+    const compiled = compile(next.objects);
+    hub.setEndpoints(
+      controlPlaneEndpoints(next.objects, { namespace: NAMESPACE, service: NAME, port: parts.listen.port }),
+    );
+    metrics.published(hub.publish(compiled));
+    const invalid = next.problems.filter(({ severity }) => severity === 'error').length;
+    const counts = { nodes: compiled.nodeAddresses.size, policies: compiled.policies.length, invalid };
+    metrics.compiled((performance.now() - started) / 1000, counts);
+    statuses.publish(next, compiled, hub.revision);
+    snapshot = next;
+    worlds.happened();
+  }
+
+  // What the cluster says of us.
+  const follow = { get: transport.get, times: WATCH_TIMES, random: Math.random, notice: says.watch };
+  const reflectors: Reflector[] = [
+    policyVersions(follow, statuses.version),
+    followConfigMap({
+      ...follow,
+      namespace: 'kube-system',
+      name: 'extension-apiserver-authentication',
+      changed(data) {
+        frontProxy = frontProxySetting(data);
+        setTls();
+      },
+    }),
+  ];
+  if (parts.gate === null) {
+    const configured = config.featureGates.NodeNetworkPolicy ?? null;
+    reflectors.push(
+      followConfigMap({
+        ...follow,
+        namespace: NAMESPACE,
+        name: 'nodewall-config',
+        changed(data) {
+          const { enabled, problem } = gateAfter(gate, gateSetting(data), configured);
+          if (problem !== null) {
+            gateProblem = problem;
+            log.error(gate === null ? problem : `${problem}; the feature gate stays as it was`, {
+              stage: 'watch',
+            });
+          }
+          if (enabled !== null) setGate(enabled);
+        },
+      }),
+    );
+  } else statuses.gate(parts.gate);
+
+  function setGate(enabled: boolean): void {
+    if (enabled !== gate) log.info('feature gate', { NodeNetworkPolicy: enabled });
+    gate = enabled;
+    hub.setGate(enabled);
+    statuses.gate(enabled);
+    settle();
+  }
+
+  // Certificates.
+  const certificates = certificateSource(parts, {
+    request: api.request,
+    changed(next) {
+      certificate = next;
+      setTls();
+      log.info('serving with a new certificate', { stage: 'publish' });
+    },
+    failed(error) {
+      log.error('certificates cannot be kept up; trying again', { stage: 'publish', error: error.message });
+    },
+  });
+
+  const tls = ({ certificate: cert, key }: CertificateAndKey) => {
+    return { cert, key, ...(frontProxy === null ? {} : { clientCa: frontProxy.clientCa }) };
+  };
+
+  function setTls(): void {
+    if (certificate === null) return;
+    server?.setTls(tls(certificate));
+    admission?.setSecureContext({ cert: certificate.certificate, key: certificate.key });
+  }
+
+  // Who leads.
+  const elected = election({
+    store: leaseStore(api.request, NAMESPACE, NAME),
+    identity,
+    clock: CLOCK,
+    random: Math.random,
+    events: {
+      leading() {
+        log.info('leading', { identity });
+        settle();
+      },
+      lost(reason) {
+        log.warn('no longer leading; staying warm', { identity, reason });
+        settle();
+      },
+      leader(now) {
+        leader = now;
+        if (now !== identity)
+          log.info(now === '' ? 'nobody leads' : 'another replica leads', { leader: now });
+      },
+      failed: (error) => void log.warn('the Lease could not be read or written', { error: messageOf(error) }),
+    },
+  });
+
+  /** Null, or why agents can't be served. */
+  function missing(): string | null {
+    if (stopping.signal.aborted) return 'stopping';
+    if (!hub.ready) return 'the objects of the cluster have not all been listed yet';
+    if (gate === null) return gateProblem;
+    if (certificate === null) return 'there is no serving certificate yet';
+    if (!elected.isLeader()) return leader === '' ? 'nobody leads yet' : `standby: ${leader} leads`;
+    return null;
+  }
+
+  /** Serves, or no longer, as it should be now; one after the other. */
+  function settle(): void {
+    changing = changing.then(serveOrNot).catch((error: unknown) => {
+      fatal.reject(new CommandError(EXIT.refused, `--listen: ${messageOf(error)}`, { cause: error }));
+    });
+  }
+
+  async function serveOrNot(): Promise<void> {
+    const isDue = missing() === null;
+    if (isDue === (server !== null)) return;
+    if (server !== null) {
+      const closing = server;
+      server = null;
+      await Promise.all([closing.close(), statuses.lead(false)]);
+      return;
+    }
+    if (certificate === null) return;
+    const serving = controlPlaneServer({
+      hub,
+      tls: tls(certificate),
+      authenticate: firstOf(
+        frontProxyAuthenticator(() => frontProxy),
+        tokenAuthenticator({
+          review: (spec) => reviewToken(api.request, spec),
+          audiences: options.tokenAudiences.split(',').filter((audience) => audience !== ''),
+          now: Date.now,
+        }),
+      ),
+      authorise: accessAuthoriser((spec) => reviewAccess(api.request, spec), Date.now),
+      onReport(report) {
+        metrics.reported();
+        statuses.report(report);
+      },
+      onEvent: says.server,
+    });
+    await statuses.lead(true);
+    const { host, port } = parts.listen;
+    const address = await serving.listen(port, host);
+    server = serving;
+    // Another may have come meanwhile.
+    setTls();
+    log.info('serving', { address: address.address, port: address.port, revision: hub.revision });
+  }
+
+  // Admission, by every replica.
+  let admission = null as Server | null;
+  async function serveWebhook(
+    { host, port }: ListenAddress,
+    { certificate: cert, key }: CertificateAndKey,
+  ): Promise<void> {
+    const serving = webhookServer(
+      { cert, key },
+      {
+        world: () => ({
+          objects: snapshot?.objects ?? null,
+          failsafe: config.failsafe,
+          interfaceGroups: Object.keys(config.interfaceGroups),
+        }),
+        changed: worlds.wait,
+        onFailure: (error) => void log.error('a review failed', { stage: 'webhook', error: error.message }),
+      },
+    );
+    await new Promise<void>((resolve, reject) => {
+      serving.once('error', reject);
+      serving.listen({ port, ...(host === undefined ? {} : { host }) }, () => resolve());
+    });
+    admission = serving;
+    const address = serving.address();
+    log.info('serving webhooks', { port: typeof address === 'object' ? address?.port : port });
+  }
+
+  async function becomeReady(): Promise<void> {
+    certificate = await certificates.start();
+    if (parts.webhook !== null) {
+      await serveWebhook(parts.webhook, certificate).catch((cause: Error) => {
+        throw new CommandError(EXIT.refused, `--webhook-listen: ${cause.message}`, { cause });
+      });
+    }
+    await source.synced;
+    if (!stopping.signal.aborted) elected.start();
+  }
+
+  const health =
+    options.metricsListen === undefined
+      ? null
+      : await serveMetrics({
+          listen: options.metricsListen,
+          registry: metrics.registry,
+          healthy: () => null,
+          ready: () => missing() ?? (server === null ? 'about to serve' : null),
+        });
+  if (health !== null) log.info('metrics', { port: health.port });
+  try {
+    for (const one of reflectors) one.start();
+    await source.start(deliver);
+    becomeReady().catch((error: unknown) => {
+      if (!stopping.signal.aborted) fatal.reject(error);
+    });
+    const signal = await Promise.race([untilStopped(), fatal.promise]);
+    log.info('stopping; agents enforce what they have', { signal });
+    return EXIT.done;
+  } finally {
+    stopping.abort();
+    worlds.happened();
+    settle();
+    await changing;
+    // Not before nobody is served any more.
+    await elected.release();
+    admission?.close();
+    admission?.closeAllConnections();
+    await Promise.all([
+      ...reflectors.map((one) => one.close()),
+      source.close(),
+      certificates.close(),
+      health?.close(),
+    ]);
+    await statuses.lead(false);
+    transport.close();
+    api.close();
+  }
+}
+
+type CertificateParts = Pick<Parameters<typeof certificateKeeper>[0], 'request'> &
+  Parameters<typeof certificateKeeper>[0]['events'];
+
+/** The files that were given, or a CA of our own. */
+function certificateSource(
+  { options: { tlsCertFile: certFile, tlsKeyFile: keyFile }, listen, webhook }: ControllerParts,
+  { request, ...events }: CertificateParts,
+): CertificateSource {
+  if (certFile !== undefined && keyFile !== undefined) {
+    const files = certificateFiles({ certFile, keyFile, clock: CLOCK, events });
+    return {
+      ...files,
+      start: () =>
+        files.start().catch((cause: Error) => {
+          throw new CommandError(EXIT.invalid, `--tls-cert-file, --tls-key-file: ${cause.message}`, {
+            cause,
+          });
+        }),
+    };
+  }
+  const service = `${NAME}.${NAMESPACE}.svc`;
+  const hosts = [listen.host, webhook?.host].filter((host) => host !== undefined && !/^[0:.]+$/.test(host));
+  const names = new Set([service, `${service}.cluster.local`, 'localhost', '127.0.0.1', '::1', ...hosts]);
+  return certificateKeeper({
+    request,
+    ...CA,
+    names: [...names].filter((name) => name !== undefined),
+    trust: (certificates) => publishCaBundle(request, certificates),
+    clock: CLOCK,
+    events,
+  });
+}
+
+const CLOCK = { ...systemClock, date: () => new Date() };
