@@ -13,7 +13,7 @@ import { closing, createFolder, type Folder, INVALID, NODE } from './folder.ts';
 const AGENT_CONFIG = join(import.meta.dirname, '../netns/agent.yaml');
 
 kernelSuite('nodewall agent', function () {
-  this.timeout(30_000);
+  this.timeout(60_000);
   let namespace: Namespace;
   let folder: Folder;
   beforeEach(async () => {
@@ -361,7 +361,7 @@ kernelSuite('nodewall agent', function () {
 });
 
 describe('nodewall that is not set up', function () {
-  this.timeout(10_000);
+  this.timeout(60_000);
   it('ends with 3 and names the command', async () => {
     const folder = await createFolder();
     const program = await folder.writeBeside('bin/nodewall', await readFile(NODEWALL, 'utf8'));

@@ -12,7 +12,7 @@ const flow = (fields: object) =>
   });
 
 describe('nodewall explain', function () {
-  this.timeout(20_000);
+  this.timeout(60_000);
   let folder: Folder;
   before(async () => {
     folder = await createFolder();

@@ -13,7 +13,7 @@ afterEach(() => folder.close());
 const at = (...args: readonly string[]) => [...args, '--manifests', folder.manifests];
 
 describe('nodewall validate', function () {
-  this.timeout(20_000);
+  this.timeout(60_000);
 
   it('finds nothing wrong: no output, 0', async () => {
     await folder.write('node.yaml', [NODE]);
@@ -120,7 +120,7 @@ describe('nodewall validate', function () {
 });
 
 describe('nodewall compile', function () {
-  this.timeout(20_000);
+  this.timeout(60_000);
   beforeEach(async () => {
     await folder.write('objects.json', [NODE, ...POLICIES]);
   });
@@ -216,7 +216,7 @@ describe('nodewall compile', function () {
 });
 
 describe('nodewall dump', function () {
-  this.timeout(20_000);
+  this.timeout(60_000);
   beforeEach(async () => {
     await folder.write('objects.json', [NODE, ...POLICIES]);
   });

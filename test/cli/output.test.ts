@@ -5,7 +5,7 @@ import { closing, createFolder, type Folder, INVALID, NODE } from './folder.ts';
 const ESCAPE = '\u001b[';
 
 describe('output', function () {
-  this.timeout(30_000);
+  this.timeout(60_000);
   let folder: Folder;
   before(async () => {
     folder = await createFolder();

@@ -1,6 +1,6 @@
-import { createSocket } from 'node:dgram';
+import { createSocket, type Socket as UdpSocket } from 'node:dgram';
 import { once } from 'node:events';
-import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { replyTo, type Zone } from './zone.ts';
 
 export interface FakeDns {
@@ -40,17 +40,13 @@ export async function fakeDns(
     }, delay);
     timers.add(timer);
   }
-  const udp = createSocket(address.includes(':') ? 'udp6' : 'udp4');
+  const { udp, tcp } = await listening(address, port);
   udp.on('message', (query, from) => {
     queries++;
     const reply = replyTo(query, zone, 'udp');
     if (reply !== null) later(reply.delay, () => udp.send(reply.bytes, from.port, from.address));
   });
-  udp.bind(port, address);
-  await once(udp, 'listening');
-  const chosen = udp.address().port;
-
-  const tcp = createServer((socket) => {
+  tcp.on('connection', (socket) => {
     sockets.add(socket);
     socket.on('close', () => sockets.delete(socket)).on('error', () => socket.destroy());
     let pending = Buffer.alloc(0);
@@ -68,8 +64,6 @@ export async function fakeDns(
       }
     });
   });
-  tcp.listen(chosen, address);
-  await once(tcp, 'listening');
   const place = (tcp.address() as AddressInfo).port;
 
   return {
@@ -87,4 +81,26 @@ export async function fakeDns(
       await Promise.all(gone);
     },
   };
+}
+
+/** Times that a port is drawn which only one of the two can have. */
+const DRAWS = 20;
+
+/** One port for both; 0 is any that both are free to have. */
+async function listening(address: string, port: number): Promise<{ udp: UdpSocket; tcp: Server }> {
+  for (let draw = 1; ; draw++) {
+    const tcp = createServer();
+    tcp.listen(port, address);
+    await once(tcp, 'listening');
+    const udp = createSocket(address.includes(':') ? 'udp6' : 'udp4');
+    udp.bind((tcp.address() as AddressInfo).port, address);
+    try {
+      await once(udp, 'listening');
+      return { udp, tcp };
+    } catch (error) {
+      tcp.close();
+      udp.close();
+      if (port !== 0 || draw === DRAWS || (error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error;
+    }
+  }
 }

@@ -1,33 +1,27 @@
 import { createHash } from 'node:crypto';
-import type {
-  BatchResult,
-  Elements,
-  RunResult,
-  SetOperation,
-  SetSnapshot,
-  TableSnapshot,
-  Verdict,
-} from 'nftables-napi';
+import type { ChainSnapshot, Elements, SetSnapshot, TableSnapshot } from 'nftables-napi';
+import type { Command, ElementsCommand } from '../../agent/apply/command.ts';
+import { commandText } from '../../agent/apply/commandtext.ts';
 import type { Kernel } from '../../agent/apply/kernel.ts';
-import { parseAddress, parseCidr, WIDTH } from '../../apis/address.ts';
-import { toInterval } from '../../apis/interval.ts';
-import { packAddress } from '../../apis/memberset.ts';
-import { type NftCommand, parseCommands } from './nftcommand.ts';
+import { ruleText } from '../../agent/render/nfttext.ts';
+import { KEY_LENGTH, mapKeyLength } from '../../agent/render/ruleset.ts';
 import { Refusal, toNftError } from './refusal.ts';
 import {
   addChain,
   addElement,
   addRule,
   addSet,
+  chainNames,
+  currentRule,
   deleteChain,
   deleteElement,
   deleteSet,
+  type FakeChain,
   type FakeSet,
   type FakeTable,
   flushChain,
   newTable,
   renameChain,
-  ruleText,
   setOf,
   validate,
 } from './table.ts';
@@ -36,22 +30,23 @@ import {
 export interface Call {
   /** Counts transactions from 1. */
   readonly number: number;
-  readonly kind: 'run' | 'check' | 'batch';
-  /** Lines of text, or a line for each operation of a batch: `add inet nodewall peers-x`. */
+  readonly commands: readonly Command[];
+  /** For each command its text. */
   readonly lines: readonly string[];
 }
 
 export interface FakeKernel extends Kernel {
   /** The table now; null where there is none. Not to be changed. */
   table(): FakeTable | null;
-  generation(): number;
   /** All transactions so far, refused ones among them. */
   readonly calls: readonly Call[];
-  /** Is asked before each transaction: what it throws is the answer (see refuse.ts). It may change the kernel, as a stranger does. */
+  /** How often it was read so far, whatever was. */
+  readonly reads: { readonly snapshot: number; readonly chains: number; readonly elements: number };
+  /** Is asked before each transaction: what it throws is the answer (see refusal.ts). It may change the kernel, as a stranger does. */
   intercept(hook: (call: Call) => void | Promise<void>): void;
   /** Is told of every commit, of ours and others'. */
   onCommit(listener: (generation: number) => void): void;
-  /** Changes the table as a stranger with nft would, past all checks. Makes a generation. */
+  /** Changes the table as a stranger would, past all checks. Makes a generation. */
   tamper(change: (table: FakeTable) => void): void;
 }
 
@@ -60,6 +55,7 @@ export function fakeKernel(): FakeKernel {
   let table: FakeTable | null = null;
   let generation = 1;
   const calls: Call[] = [];
+  const reads = { snapshot: 0, chains: 0, elements: 0 };
   const listeners: ((generation: number) => void)[] = [];
   let hook: (call: Call) => void | Promise<void> = () => undefined;
 
@@ -69,29 +65,10 @@ export function fakeKernel(): FakeKernel {
     for (const listener of listeners) listener(generation);
   }
 
-  /** All of it on a copy, which becomes the table when nothing was refused. */
-  async function transact(
-    kind: Call['kind'],
-    lines: readonly string[],
-    work: (copy: FakeTable | null) => FakeTable | null,
-  ): Promise<RunResult['generation']> {
-    const call = { number: calls.length + 1, kind, lines };
-    calls.push(call);
-    await hook(call);
-    const before = generation;
-    const next = work(structuredClone(table));
-    if (kind !== 'check' && lines.length > 0) commit(next);
-    return { before, after: generation };
-  }
-
-  const runText = async (kind: 'run' | 'check', text: string): Promise<RunResult> => ({
-    output: '',
-    generation: await transact(kind, text.split('\n').slice(0, -1), (copy) => runCommands(copy, text)),
-  });
   return {
     table: () => table,
-    generation: () => generation,
     calls,
+    reads,
     intercept: (next) => {
       hook = next;
     },
@@ -101,62 +78,71 @@ export function fakeKernel(): FakeKernel {
       change(copy);
       commit(copy);
     },
-    commands: {
-      run: (text) => runText('run', text),
-      check: async (text) => void (await runText('check', text)),
+    async transact(commands) {
+      const microseconds = { build: 0, kernel: 0 };
+      if (commands.length > 0) {
+        const call = { number: calls.length + 1, commands, lines: commands.map(commandText) };
+        calls.push(call);
+        await hook(call);
+      }
+      const before = generation;
+      // All of it on a copy, which becomes the table when nothing was refused.
+      if (commands.length > 0) commit(runCommands(structuredClone(table), commands));
+      return { generation: { before, after: generation }, lastCounts: [], microseconds };
     },
-    netlink: {
-      async batch(operations): Promise<BatchResult> {
-        const lines = operations.map(({ op, family, table: name, set }) => `${op} ${family} ${name} ${set}`);
-        const result = await transact('batch', lines, (copy) => runBatch(copy, operations));
-        return { generation: result, microseconds: { build: 0, kernel: 0 } };
-      },
-      elements: async ({ family, table: name, set }) => elementsOf(isOurs(family, name) ? table : null, set),
-      snapshot: async (family, name) => snapshotOf(isOurs(family, name) ? table : null, generation),
+    async snapshot() {
+      reads.snapshot++;
+      return snapshotOf(table, generation);
     },
+    async chains(names) {
+      reads.chains++;
+      const wanted = new Set(names);
+      const chains = snapshotOf(table, generation)?.chains ?? [];
+      return { generation, chains: chains.filter(({ name }) => wanted.has(name)) };
+    },
+    async elements(set) {
+      reads.elements++;
+      return elementsOf(table, set);
+    },
+    generation: async () => generation,
   };
 }
 
-function isOurs(family: string, table: string): boolean {
-  return family === 'inet' && table === 'nodewall';
-}
-
-function runCommands(copy: FakeTable | null, text: string): FakeTable | null {
+function runCommands(copy: FakeTable | null, commands: readonly Command[]): FakeTable | null {
   let table = copy;
-  const fail = (line: number, error: unknown): never => {
-    if (error instanceof Refusal) throw toNftError(error.code, error.message, { line });
-    throw error;
-  };
-  const lines = parseCommands(text, fail);
-  // libnftables looks names up before anything is done: what is renamed here has its old name until the end.
-  const renames = lines.filter(({ command }) => command.kind === 'renameChain').length;
-  if (renames > 0 && renames < lines.length) fail(1, new Refusal('SYNTAX', 'a rename beside other commands'));
-  for (const { number, command } of lines) {
-    try {
-      table = runCommand(table, command);
-    } catch (error) {
-      fail(number, error);
-    }
-  }
+  let index = 0;
+  // A chain that is renamed has its old name for the whole transaction.
+  const order = [...commands.keys()].sort(
+    (a, b) => Number(isRename(commands[a])) - Number(isRename(commands[b])),
+  );
   try {
+    for (index of order) {
+      const command = commands[index];
+      if (command !== undefined) table = runCommand(table, command);
+    }
     if (table !== null) validate(table);
+    return table;
   } catch (error) {
-    fail(lines.at(-1)?.number ?? 1, error);
+    if (error instanceof Refusal) throw toNftError(error.code, error.message, { operation: index });
+    throw error;
   }
-  return table;
 }
 
-function runCommand(table: FakeTable | null, command: NftCommand): FakeTable | null {
+function isRename(command: Command | undefined): boolean {
+  return command?.kind === 'renameChain';
+}
+
+function runCommand(table: FakeTable | null, command: Command): FakeTable | null {
   if (command.kind === 'addTable') return table ?? newTable();
   if (table === null) throw new Refusal('ENOENT', 'No such file or directory');
   switch (command.kind) {
     case 'deleteTable':
       return null;
     case 'renameChain':
-      renameChain(table, command.name, command.to);
+      renameChain(table, command.handle, command.to);
       break;
     case 'addChain':
-      addChain(table, command.name, command.base);
+      addChain(table, command.chain.name, command.chain.base);
       break;
     case 'flushChain':
       flushChain(table, command.name);
@@ -168,76 +154,47 @@ function runCommand(table: FakeTable | null, command: NftCommand): FakeTable | n
       addRule(table, command.chain, command.rule);
       break;
     case 'deleteSet':
-    case 'deleteMap':
-      deleteSet(table, command.name, command.kind === 'deleteMap');
+      deleteSet(table, command.name);
       break;
     case 'addSet': {
-      const set = addSet(table, command);
-      for (const text of command.elements) addElement(table, set, toElement(text));
+      const { name, key, family, interval, comment } = command.set;
+      addSet(table, { name, keyLength: KEY_LENGTH[key][family], interval, isMap: false, comment });
       break;
     }
-  }
-  return table;
-}
-
-/** An element of nft text: an address, a prefix, `address . protocol . port`, or `port : jump chain`. */
-function toElement(text: string): { first: string; last: string; verdict?: Verdict } {
-  const [, port, kind, chain = ''] = /^(\d+) : (jump|goto) (\S+)$/.exec(text) ?? [];
-  if (port !== undefined) {
-    const key = Number(port).toString(16).padStart(4, '0');
-    return { first: key, last: key, verdict: { kind: kind === 'goto' ? 'goto' : 'jump', chain } };
-  }
-  const [service = '', protocol = '', number] = text.split(' . ');
-  const served = number === undefined ? null : parseAddress(service);
-  if (served !== null) {
-    const proto = { tcp: 6, udp: 17, sctp: 132 }[protocol]?.toString(16).padStart(2, '0') ?? '??';
-    const port16 = Number(number).toString(16).padStart(4, '0');
-    const key = `${Buffer.from(packAddress(served)).toString('hex')}${proto}000000${port16}0000`;
-    return { first: key, last: key };
-  }
-  const address = parseAddress(text);
-  const cidr = parseCidr(address === null ? text : `${text}/${8 * WIDTH[address.family]}`)?.cidr;
-  if (cidr === undefined) throw new Refusal('SYNTAX', `not an element that nodewall writes: ${text}`);
-  const [first, last] = Object.values(toInterval(cidr)).map((value: bigint) =>
-    Buffer.from(packAddress({ family: cidr.family, value })).toString('hex'),
-  );
-  return { first: first ?? '', last: last ?? '' };
-}
-
-function runBatch(table: FakeTable | null, operations: readonly SetOperation[]): FakeTable | null {
-  for (const [index, operation] of operations.entries()) {
-    try {
-      if (table === null || !isOurs(operation.family, operation.table)) {
-        throw new Refusal('ENOENT', 'No such file or directory');
-      }
-      runOperation(table, operation);
-    } catch (error) {
-      if (error instanceof Refusal) throw toNftError(error.code, error.message, { operation: index });
-      throw error;
+    case 'addMap': {
+      const { name, interval } = command.map;
+      addSet(table, { name, keyLength: mapKeyLength(command.map), interval, isMap: true, comment: null });
+      break;
     }
+    case 'addElements':
+    case 'deleteElements':
+    case 'flushElements':
+      changeElements(table, command);
+      break;
   }
   return table;
 }
 
-function runOperation(table: FakeTable, operation: SetOperation): void {
-  const set = setOf(table, operation.set);
-  if (operation.op === 'flush') {
+function changeElements(table: FakeTable, command: ElementsCommand): void {
+  const { kind, keyLength, interval, keys, targets, verdicts = [] } = command;
+  const set = setOf(table, command.set);
+  if (kind === 'flushElements') {
     set.elements.clear();
     set.catchAll = false;
     return;
   }
-  const isRanges = 'ranges' in operation;
-  if (operation.keyLength !== set.keyLength || isRanges !== set.interval) {
+  if (keyLength !== set.keyLength || interval !== set.interval) {
     throw new Refusal('EINVAL', 'Invalid argument');
   }
-  const hex = Buffer.from(isRanges ? operation.ranges : operation.keys).toString('hex');
-  const width = 2 * operation.keyLength;
-  const step = isRanges ? 2 * width : width;
-  if (hex.length === 0) throw new Refusal('EINVAL', 'an operation without elements');
+  const hex = Buffer.from(keys).toString('hex');
+  const width = 2 * keyLength;
+  const step = interval ? 2 * width : width;
+  if (hex.length === 0) throw new Error('a command without elements');
   for (let at = 0, i = 0; at < hex.length; at += step, i++) {
     const first = hex.slice(at, at + width);
-    const last = isRanges ? hex.slice(at + width, at + step) : first;
-    if (operation.op === 'add') addElement(table, set, { first, last, verdict: operation.verdicts?.[i] });
+    const last = interval ? hex.slice(at + width, at + step) : first;
+    const verdict = targets === undefined ? null : (verdicts[targets[i] ?? -1] ?? null);
+    if (kind === 'addElements') addElement(table, set, { first, last, verdict });
     else deleteElement(set, first, last);
   }
 }
@@ -245,23 +202,20 @@ function runOperation(table: FakeTable, operation: SetOperation): void {
 function elementsOf(table: FakeTable | null, name: string): Elements | null {
   const set = table?.sets.get(name);
   if (table === null || set === undefined) return null;
-  const names = new Map([...table.chains.values()].map((chain) => [chain.handle, chain.name]));
+  const names = chainNames(table);
   const sorted = [...set.elements].sort(([a], [b]) => (a < b ? -1 : 1));
   const bytes = (texts: readonly string[]) => new Uint8Array(Buffer.from(texts.join(''), 'hex'));
+  const verdicts = sorted.flatMap(([, { verdict }]) =>
+    verdict === null ? [] : [{ kind: verdict.kind, chain: names.get(verdict.chain) ?? '?' }],
+  );
   return {
     keyLength: set.keyLength,
     keys: bytes(set.interval ? [] : sorted.map(([first]) => first)),
     ranges: bytes(set.interval ? sorted.map(([first, { last }]) => first + last) : []),
     isInterval: set.interval,
-    isMap: set.keyLength === 2,
+    isMap: set.isMap,
     hasCatchAll: set.catchAll,
-    ...(set.keyLength === 2
-      ? {
-          verdicts: sorted.flatMap(([, { verdict }]) =>
-            verdict === null ? [] : [{ kind: verdict.kind, chain: names.get(verdict.chain) ?? '?' }],
-          ),
-        }
-      : {}),
+    ...(set.isMap ? { verdicts } : {}),
   };
 }
 
@@ -271,27 +225,34 @@ const FLAGS = { interval: 4, map: 8 } as const;
 function snapshotOf(table: FakeTable | null, generation: number): TableSnapshot | null {
   if (table === null) return null;
   const byHandle = (a: { handle: number }, b: { handle: number }) => a.handle - b.handle;
+  const names = chainNames(table);
   return {
     generation,
     isDormant: false,
-    chains: [...table.chains.values()].sort(byHandle).map(({ name, handle, base, rules }) => ({
-      name,
-      handle,
-      base,
-      rules: rules.map((rule) => ({
-        handle: rule.handle,
-        comment: rule.comment,
-        digest: digestOf(ruleText(table, rule)),
-        packets: rule.parts.join('').includes('counter') ? 0n : null,
-        bytes: rule.parts.join('').includes('counter') ? 0n : null,
-      })),
-    })),
+    chains: [...table.chains.values()].sort(byHandle).map((chain) => toChainSnapshot(chain, names)),
     sets: [...table.sets.values()].sort(byHandle).map(toSetSnapshot),
   };
 }
 
-function toSetSnapshot({ name, handle, keyLength, interval }: FakeSet): SetSnapshot {
-  const isMap = keyLength === 2;
+function toChainSnapshot(
+  { name, handle, base, rules }: FakeChain,
+  names: ReadonlyMap<number, string>,
+): ChainSnapshot {
+  return {
+    name,
+    handle,
+    base,
+    rules: rules.map((one) => ({
+      handle: one.handle,
+      comment: one.rule.comment,
+      digest: digestOf(ruleText({ ...currentRule(one, names), comment: null })),
+      packets: one.rule.counter ? 0n : null,
+      bytes: one.rule.counter ? 0n : null,
+    })),
+  };
+}
+
+function toSetSnapshot({ name, handle, keyLength, interval, isMap }: FakeSet): SetSnapshot {
   return {
     name,
     handle,

@@ -3,17 +3,19 @@ import type { Kernel } from '../../agent/apply/kernel.ts';
 /** What a kernel holds of our table, comparable: everything that has a meaning, no handles. Null: no table. */
 export type Listing = Record<string, readonly string[]> | null;
 
-export async function listing({ netlink }: Pick<Kernel, 'netlink'>): Promise<Listing> {
-  const table = await netlink.snapshot('inet', 'nodewall');
+export async function listing(kernel: Pick<Kernel, 'snapshot' | 'elements'>): Promise<Listing> {
+  const table = await kernel.snapshot();
   if (table === null) return null;
-  const lines: [string, string[]][] = table.chains.map(({ name, base, rules }) => [
+  // One that is not needed any more stays, without rules (apply/retired.ts).
+  const chains = table.chains.filter(({ name, rules }) => name !== 'prerouting' || rules.length > 0);
+  const lines: [string, string[]][] = chains.map(({ name, base, rules }) => [
     `chain ${name}${base === null ? '' : ` ${base.type} ${base.hook} ${base.priority} ${base.policy}`}`,
     rules.map(({ digest, comment }) => `${digest}${comment === null ? '' : ` ${comment}`}`),
   ]);
   if (table.isDormant) lines.push(['dormant', []]);
   for (const { name, isAnonymous, isMap, isInterval, keyLength } of table.sets) {
     if (isAnonymous) continue;
-    const found = await netlink.elements({ family: 'inet', table: 'nodewall', set: name });
+    const found = await kernel.elements(name);
     const step = isInterval ? 2 * keyLength : keyLength;
     const bytes = Buffer.from((isInterval ? found?.ranges : found?.keys) ?? []);
     const elements = Array.from({ length: bytes.length / step }, (_, i) => {

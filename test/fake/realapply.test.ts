@@ -24,10 +24,11 @@ kernelSuite('the reconciler on the real kernel', function () {
     [kernel, reference] = await Promise.all([realKernel(), realKernel()]);
   });
   after(() => Promise.all([kernel?.close(), reference?.close()]));
-  beforeEach(() => kernel.commands.run(`add table ${t}\ndelete table ${t}\n`));
+  beforeEach(() => kernel.nft(`add table ${t}\ndelete table ${t}\n`));
 
   async function assertHolds(ruleset: Ruleset): Promise<void> {
-    await reference.commands.run(`add table ${t}\ndelete table ${t}\n${rulesetText(ruleset)}`);
+    // As text: what netlink makes is what nft would make of it.
+    await reference.nft(`add table ${t}\ndelete table ${t}\n${rulesetText(ruleset)}`);
     assert.deepEqual(await listing(kernel), await listing(reference));
   }
 
@@ -43,7 +44,7 @@ kernelSuite('the reconciler on the real kernel', function () {
     });
     await checkAsync(this, 15, histories, async ({ from, to, failed, restarted }) => {
       const [before, after] = [rulesets(from), rulesets(to)];
-      await kernel.commands.run(`add table ${t}\ndelete table ${t}\n`);
+      await kernel.nft(`add table ${t}\ndelete table ${t}\n`);
       let reconciler = new NodeRuleReconciler(kernel);
       await reconciler.apply(before);
       await assertHolds(before);
@@ -90,13 +91,20 @@ kernelSuite('the reconciler on the real kernel', function () {
         ports: [tcp(1000, 2000)],
       }),
       ingress('both', { name: 'all', action: 'Reject', ports: [tcp(22), tcp(1500)] }),
+      ...Array.from({ length: 20 }, (_, i) => closing(`crowd-${i}`, 3000 + 2 * i)),
       pod('a', '10.1.0.1'),
     ]);
     const sets = [...ruleset.sets.values()].filter(({ family }) => family === 4);
     const hash = sets.find(({ interval, members }) => !interval && members.singles.length > 0)?.name;
     const ranges = sets.find(({ interval }) => interval)?.name;
-    const [map] = ruleset.maps.keys();
-    const list = [...ruleset.chains.keys()].find((name) => name.includes('-list-'));
+    const mapOf = (isInterval: boolean): string => {
+      const found = [...ruleset.maps.values()].find(({ interval }) => interval === isInterval);
+      assert.ok(found !== undefined);
+      return found.name;
+    };
+    const [map, rangeMap] = [mapOf(false), mapOf(true)];
+    const rangeTarget = ruleset.maps.get(rangeMap)?.verdicts[0]?.chain;
+    const list = 'ingress-tcp';
 
     const foreign: Readonly<Record<string, readonly string[]>> = {
       'a base chain that drops': [`chain ${t} input { policy drop; }`],
@@ -111,6 +119,9 @@ kernelSuite('the reconciler on the real kernel', function () {
       'a deleted prefix': [`delete element ${t} ${ranges} { 10.0.0.0/8 }`],
       'a flushed set': [`flush set ${t} ${hash}`],
       'a flushed map': [`flush map ${t} ${map}`],
+      'a flushed map of ranges': [`flush map ${t} ${rangeMap}`],
+      'a range that is accepted': [`add element ${t} ${rangeMap} { 64000-64999 : accept }`],
+      'a changed chain that a range leads to': [`add rule ${t} ${rangeTarget} accept`],
       'a flushed list': [`flush chain ${t} ${list}`],
       'a flushed table': [`flush table ${t}`],
       'a deleted table': [`delete table ${t}`],
@@ -156,7 +167,7 @@ kernelSuite('the reconciler on the real kernel', function () {
       it(what, async () => {
         const reconciler = new NodeRuleReconciler(kernel);
         await reconciler.apply(ruleset);
-        await kernel.commands.run(`${lines.join('\n')}\n`);
+        await kernel.nft(`${lines.join('\n')}\n`);
         assert.notDeepEqual(await reconciler.verify(), [], 'not seen');
         await reconciler.apply(ruleset);
         await assertHolds(ruleset);
@@ -165,7 +176,7 @@ kernelSuite('the reconciler on the real kernel', function () {
 
       it(`${what}, found at start`, async () => {
         await new NodeRuleReconciler(kernel).apply(ruleset);
-        await kernel.commands.run(`${lines.join('\n')}\n`);
+        await kernel.nft(`${lines.join('\n')}\n`);
         await new NodeRuleReconciler(kernel).apply(ruleset);
         await assertHolds(ruleset);
       });

@@ -1,17 +1,19 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import { NftError, type NftErrorDetail, type SetName, type SetOperation } from 'nftables-napi';
+import { NftError, type NftErrorDetail } from 'nftables-napi';
+import type { Command } from '../../agent/apply/command.ts';
 import type { Kernel } from '../../agent/apply/kernel.ts';
 
 /** What the child is asked. */
 export type Question = { readonly id: number } & Request;
 
 type Request =
-  | { readonly method: 'run' | 'check'; readonly argument: string }
-  | { readonly method: 'batch'; readonly argument: readonly SetOperation[] }
-  | { readonly method: 'elements'; readonly argument: SetName }
-  | { readonly method: 'snapshot'; readonly argument: readonly [SetName['family'], string] };
+  | { readonly method: 'nft'; readonly argument: string }
+  | { readonly method: 'transact'; readonly argument: readonly Command[] }
+  | { readonly method: 'chains'; readonly argument: readonly string[] }
+  | { readonly method: 'elements'; readonly argument: string }
+  | { readonly method: 'snapshot' | 'generation'; readonly argument?: undefined };
 
 /** One of the three. */
 export interface Answer {
@@ -22,6 +24,8 @@ export interface Answer {
 }
 
 export interface RealKernel extends Kernel {
+  /** Runs commands as a stranger's nft does. */
+  nft(text: string): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -65,15 +69,12 @@ export async function realKernel(): Promise<RealKernel> {
       child.send({ ...request, id });
     });
   const kernel: RealKernel = {
-    commands: {
-      run: (argument) => ask({ method: 'run', argument }),
-      check: (argument) => ask({ method: 'check', argument }),
-    },
-    netlink: {
-      batch: (argument) => ask({ method: 'batch', argument }),
-      elements: (argument) => ask({ method: 'elements', argument }),
-      snapshot: (...argument) => ask({ method: 'snapshot', argument }),
-    },
+    transact: (argument) => ask({ method: 'transact', argument }),
+    chains: (argument) => ask({ method: 'chains', argument }),
+    elements: (argument) => ask({ method: 'elements', argument }),
+    snapshot: () => ask({ method: 'snapshot' }),
+    generation: () => ask({ method: 'generation' }),
+    nft: (argument) => ask({ method: 'nft', argument }),
     async close() {
       if (child.exitCode !== null || child.signalCode !== null) return;
       const gone = once(child, 'exit');
@@ -81,6 +82,6 @@ export async function realKernel(): Promise<RealKernel> {
       await gone;
     },
   };
-  if ((await kernel.netlink.snapshot('inet', 'nodewall')) !== null) throw new Error('not a fresh namespace');
+  if ((await kernel.snapshot()) !== null) throw new Error('not a fresh namespace');
   return kernel;
 }

@@ -1,23 +1,27 @@
 import { Netlink, Nftables, NftError } from 'nftables-napi';
+import { netlinkKernel } from '../../agent/apply/netlinkkernel.ts';
 import type { Answer, Question } from './realkernel.ts';
 
 /** Runs in a network namespace of its own and does what its parent asks. */
 
 const commands = new Nftables();
-const netlink = new Netlink();
+const kernel = netlinkKernel(new Netlink());
 
-function answer({ method, argument }: Question): Promise<unknown> {
+async function answer({ method, argument }: Question): Promise<unknown> {
   switch (method) {
-    case 'run':
-      return commands.run(argument);
-    case 'check':
-      return commands.check(argument);
-    case 'batch':
-      return netlink.batch(argument);
+    case 'nft':
+      await commands.run(argument);
+      return;
+    case 'transact':
+      return kernel.transact(argument);
+    case 'chains':
+      return kernel.chains(argument);
     case 'elements':
-      return netlink.elements(argument);
+      return kernel.elements(argument);
     case 'snapshot':
-      return netlink.snapshot(...argument);
+      return kernel.snapshot();
+    case 'generation':
+      return kernel.generation();
   }
 }
 

@@ -11,23 +11,23 @@ export class Refusal extends Error {
   }
 }
 
-/** Where a refused call failed: a line of the text, or an operation of a batch. Both null: the kernel didn't say. */
+/** Which command of a transaction was refused; absent: the kernel didn't say. */
 export interface Place {
-  readonly line?: number;
   readonly operation?: number;
 }
 
 /** The error of the real binding. */
-export function toNftError(code: string, message: string, { line, operation }: Place = {}): NftError {
+export function toNftError(code: string, message: string, { operation }: Place = {}): NftError {
   const detail = {
     code,
     message,
     errno: null,
-    line: line ?? null,
+    line: null,
     column: null,
     command: null,
     refersTo: null,
     operation: operation ?? null,
+    expression: null,
     set: null,
     element: null,
   };

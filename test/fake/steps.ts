@@ -1,3 +1,4 @@
+import type { Command } from '../../agent/apply/command.ts';
 import type { Transaction } from '../../agent/apply/transaction.ts';
 import type { Ruleset } from '../../agent/render/ruleset.ts';
 import type { toPacket } from '../tracer/packet.ts';
@@ -8,43 +9,53 @@ import type { FakeKernel } from './fakekernel.ts';
 type Packet = NonNullable<ReturnType<typeof toPacket>>;
 
 /**
- * Watches a change from what the fake holds now to `desired`: after every commit, every packet's verdict must be that of the structure before
- * (until the swap) or of the one desired (from the swap on), with the members that the sets have at that moment. Says what was wrong.
+ * Watches a change from what the fake holds now. The function it returns says, once it is done, what was wrong: after every commit, every
+ * packet's verdict must be that of the rules before (until the swap) or of those desired (from `withdraw` on; between the two it
+ * may be either), with the members that the sets had at that moment.
  */
 export function watchVerdicts(
   kernel: FakeKernel,
-  { change, desired, known }: { change: Transaction; desired: Ruleset; known: readonly Ruleset[] },
   packets: readonly Packet[],
-): string[] {
-  const wrong: string[] = [];
-  const before = asRuleset(kernel.table(), known);
-  let swapped = false;
-  let commits = 0;
+): (changes: readonly Transaction[], desired: Ruleset) => string[] {
+  const before = asRuleset(kernel.table());
+  const moments: { readonly commands: readonly Command[]; readonly now: Ruleset }[] = [];
   kernel.onCommit(() => {
-    commits++;
-    const now = asRuleset(kernel.table(), known);
-    swapped ||= isSwap(kernel, change);
-    if (now.chains.size === 0 || before.chains.size === 0) return;
-    const wanted = swapped ? desired : { ...before, sets: new Map([...before.sets, ...common(before, now)]) };
-    const [walk, expected] = [tracer(now), tracer(wanted)];
-    for (const packet of packets) {
-      const [found, right] = [walk(packet).verdict, expected(packet).verdict];
-      if (found !== right) {
-        const line = kernel.calls.at(-1)?.lines[0] ?? '';
-        wrong.push(`after commit ${commits} (${line} …) ${found} for ${right}: ${text(packet)}`);
+    moments.push({ commands: kernel.calls.at(-1)?.commands ?? [], now: asRuleset(kernel.table()) });
+  });
+  return (changes, desired) => {
+    if (before.chains.size === 0) return [];
+    // After the first there are only names to change.
+    const [first, ...names] = changes;
+    const stages = [
+      ...Object.entries(first ?? {}),
+      ...names.flatMap((one) =>
+        Object.values(one).map((commands: readonly Command[]) => ['sweep', commands] as const),
+      ),
+    ];
+    const isWithoutSwap = first?.swap.length === 0;
+    const wrong: string[] = [];
+    let reached = 'rename';
+    for (const { commands, now } of moments) {
+      // Copies of chains are made and removed before.
+      reached = stages.find(([, own]) => own === commands)?.[0] ?? reached;
+      const isSwapped = isWithoutSwap || reached === 'swap';
+      const [old, wanted] = [before, desired].map((ruleset) => tracer(withMembers(ruleset, now)));
+      const allowed = ['withdraw', 'sweep'].includes(reached) ? [wanted] : isSwapped ? [old, wanted] : [old];
+      const walk = tracer(now);
+      for (const packet of packets) {
+        const found = walk(packet).verdict;
+        const right = allowed.map((trace) => trace?.(packet).verdict);
+        if (!right.includes(found))
+          wrong.push(`${reached}: ${found} for ${right.join(' or ')}: ${text(packet)}`);
       }
     }
-  });
-  return wrong;
+    return wrong;
+  };
 }
 
-function isSwap({ calls }: FakeKernel, { swap }: Transaction): boolean {
-  const line = calls.at(-1)?.lines[0];
-  return line !== undefined && swap[0]?.text.split('\n')[0] === line;
-}
-
-function common(before: Ruleset, now: Ruleset): [string, NonNullable<ReturnType<Ruleset['sets']['get']>>][] {
-  return [...now.sets].filter(([name]) => before.sets.has(name));
+/** The ruleset with the members that its sets have now, where they are there. */
+function withMembers(ruleset: Ruleset, { sets }: Ruleset): Ruleset {
+  return { ...ruleset, sets: new Map([...ruleset.sets].map(([name, set]) => [name, sets.get(name) ?? set])) };
 }
 
 function text(packet: Packet): string {

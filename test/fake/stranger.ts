@@ -1,4 +1,5 @@
 import fc from 'fast-check';
+import type { NftRule, Statement } from '../../agent/render/ruleset.ts';
 import type { FakeKernel } from './fakekernel.ts';
 import { addChain, addRule, addSet, type FakeTable, renameChain } from './table.ts';
 
@@ -20,7 +21,7 @@ const DEEDS = {
   },
   addsRule(table: FakeTable, pick: number): void {
     const chain = chosen([...table.chains.keys()], pick);
-    if (chain !== undefined) addRule(table, chain, { text: 'drop', comment: 'stranger', sets: [] });
+    if (chain !== undefined) addRule(table, chain, rule({ kind: 'drop' }));
   },
   addsChain(table: FakeTable, pick: number): void {
     const name = `stranger-${pick}`;
@@ -30,7 +31,7 @@ const DEEDS = {
       pick,
     );
     addChain(table, name, null);
-    if (target !== undefined) addRule(table, name, { text: `jump ${target.name}`, comment: null, sets: [] });
+    if (target !== undefined) addRule(table, name, rule({ kind: 'jump', chain: target.name }));
   },
   takesStaleName(table: FakeTable): void {
     if (!table.chains.has('stale-0')) addChain(table, 'stale-0', null);
@@ -45,12 +46,12 @@ const DEEDS = {
       pick,
     );
     if (chain !== undefined && !table.chains.has(`moved-${pick}`))
-      renameChain(table, chain.name, `moved-${pick}`);
+      renameChain(table, chain.handle, `moved-${pick}`);
   },
   addsSet(table: FakeTable, pick: number): void {
     const name = `strangers-${pick}`;
     if (table.sets.has(name)) return;
-    const set = addSet(table, { name, keyLength: 16, interval: false, comment: null, elements: [] });
+    const set = addSet(table, { name, keyLength: 16, interval: false, isMap: false, comment: null });
     set.elements.set('0'.repeat(32), { last: '0'.repeat(32), verdict: null });
   },
   deletesElements(table: FakeTable, pick: number): void {
@@ -59,24 +60,24 @@ const DEEDS = {
   },
   addsElement(table: FakeTable, pick: number): void {
     const set = chosen(
-      [...table.sets.values()].filter(({ keyLength }) => keyLength === 4),
+      [...table.sets.values()].filter(({ keyLength, isMap }) => keyLength === 4 && !isMap),
       pick,
     );
     const key = (0xe0000000 + (pick % 65536)).toString(16);
     set?.elements.set(key, { last: key, verdict: null });
   },
-  redirectsPort(table: FakeTable, pick: number): void {
+  redirectsKey(table: FakeTable, pick: number): void {
     const map = chosen(
-      [...table.sets.values()].filter(({ keyLength }) => keyLength === 2),
+      [...table.sets.values()].filter(({ isMap }) => isMap),
       pick,
     );
     const chain = chosen(
       [...table.chains.values()].filter(({ name }) => name === 'refuse'),
       0,
     );
-    const [port] = map?.elements.keys() ?? [];
-    if (port !== undefined && chain !== undefined) {
-      map?.elements.set(port, { last: port, verdict: { kind: 'goto', chain: chain.handle } });
+    const [[key, there] = []] = map?.elements ?? [];
+    if (key !== undefined && there !== undefined && chain !== undefined) {
+      map?.elements.set(key, { last: there.last, verdict: { kind: 'goto', chain: chain.handle } });
     }
   },
   setsPolicy(table: FakeTable, pick: number): void {
@@ -91,18 +92,24 @@ const DEEDS = {
     if (set !== undefined) set.catchAll = true;
   },
   addsOddRange(table: FakeTable, pick: number): void {
-    const ranges = [...table.sets.values()].filter(({ keyLength, interval }) => keyLength === 4 && interval);
+    const ranges = [...table.sets.values()].filter(
+      ({ keyLength, interval, isMap }) => keyLength === 4 && interval && !isMap,
+    );
     chosen(ranges, pick)?.elements.set('f0000005', { last: 'f0000009', verdict: null });
   },
   changesType(table: FakeTable, pick: number): void {
     const set = chosen(
-      [...table.sets.values()].filter(({ keyLength }) => keyLength !== 2),
+      [...table.sets.values()].filter(({ isMap }) => !isMap),
       pick,
     );
     if (set === undefined) return;
     table.sets.set(set.name, { ...set, keyLength: set.keyLength === 4 ? 16 : 4, elements: new Map() });
   },
 } as const;
+
+function rule(statement: Statement): NftRule {
+  return { matches: [], counter: false, statement, comment: 'stranger' };
+}
 
 function chosen<T>(list: readonly T[], pick: number): T | undefined {
   return list.length === 0 ? undefined : list[pick % list.length];

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { BaseChain, Verdict } from 'nftables-napi';
-import type { SetDeclaration } from './nftcommand.ts';
-import { type ParsedRule, splitTargets } from './nftrule.ts';
+import type { BaseChain } from 'nftables-napi';
+import { ruleText } from '../../agent/render/nfttext.ts';
+import { type ChainVerdict, type NftRule, targets } from '../../agent/render/ruleset.ts';
 import { Refusal } from './refusal.ts';
 
 /**
@@ -24,15 +24,25 @@ export interface FakeChain {
 
 export interface FakeRule {
   readonly handle: number;
+  readonly rule: NftRule;
   /** As it was added, without its comment. */
   readonly text: string;
-  /** Text and handles of the chains it leads to, in turn. */
-  readonly parts: readonly (string | number)[];
+  /** Handles of the chains it leads to by itself, and of the sets and maps it looks up. */
+  readonly chains: readonly number[];
   readonly sets: readonly number[];
+}
+
+export interface SetDeclaration {
+  readonly name: string;
+  /** Bytes. */
+  readonly keyLength: number;
+  readonly interval: boolean;
+  /** To verdicts. */
+  readonly isMap: boolean;
   readonly comment: string | null;
 }
 
-export interface FakeSet extends Omit<SetDeclaration, 'elements'> {
+export interface FakeSet extends SetDeclaration {
   readonly handle: number;
   /** By first key, hex. A key of a hash set is its own last. */
   readonly elements: Map<string, FakeElement>;
@@ -65,11 +75,13 @@ export function addChain(table: FakeTable, name: string, base: BaseChain | null)
   table.chains.set(name, { handle: table.nextHandle++, name, base, rules: [] });
 }
 
-export function renameChain(table: FakeTable, name: string, to: string): void {
-  const chain = chainOf(table, name);
+/** By its handle, whatever its name is by now. */
+export function renameChain(table: FakeTable, handle: number, to: string): void {
+  const chain = [...table.chains.values()].find((one) => one.handle === handle);
+  if (chain === undefined) throw new Refusal('ENOENT', `chain ${handle}: No such file or directory`);
   if (table.chains.has(to)) throw new Refusal('EEXIST', `chain ${to}: File exists`);
+  table.chains.delete(chain.name);
   chain.name = to;
-  table.chains.delete(name);
   table.chains.set(to, chain);
 }
 
@@ -81,7 +93,7 @@ export function flushChain(table: FakeTable, name: string): void {
 export function deleteChain(table: FakeTable, name: string): void {
   const { handle } = chainOf(table, name);
   const jumped = [...table.chains.values()].some(
-    (chain) => chain.name !== name && chain.rules.some(({ parts }) => parts.includes(handle)),
+    (chain) => chain.name !== name && chain.rules.some(({ chains }) => chains.includes(handle)),
   );
   const mapped = [...table.sets.values()].some(({ elements }) =>
     [...elements.values()].some(({ verdict }) => verdict?.chain === handle),
@@ -90,23 +102,23 @@ export function deleteChain(table: FakeTable, name: string): void {
   table.chains.delete(name);
 }
 
-export function addRule(table: FakeTable, chain: string, { text, comment, sets }: ParsedRule): void {
+export function addRule(table: FakeTable, chain: string, rule: NftRule): void {
   const { rules } = chainOf(table, chain);
-  const parts = splitTargets(text).map((part, i) => (i % 2 === 0 ? part : targetOf(table, part)));
-  const named = sets.map((name) => setOf(table, name).handle);
-  rules.push({ handle: table.nextHandle++, text, parts, sets: named, comment });
+  const text = ruleText({ ...rule, comment: null });
+  const sets = [...text.matchAll(/@([A-Za-z][\w./-]*)/g)].map(([, name = '']) => setOf(table, name).handle);
+  const chains = targets(rule.statement).map((name) => targetOf(table, name));
+  rules.push({ handle: table.nextHandle++, rule, text, chains, sets });
 }
 
-export function addSet(table: FakeTable, { elements: _, ...declared }: SetDeclaration): FakeSet {
+export function addSet(table: FakeTable, declared: SetDeclaration): FakeSet {
   if (table.sets.has(declared.name)) throw new Refusal('EEXIST', `set ${declared.name}: File exists`);
   const set: FakeSet = { ...declared, handle: table.nextHandle++, elements: new Map(), catchAll: false };
   table.sets.set(declared.name, set);
   return set;
 }
 
-export function deleteSet(table: FakeTable, name: string, isMap: boolean): void {
-  const { handle, keyLength } = setOf(table, name);
-  if ((keyLength === 2) !== isMap) throw new Refusal('ENOENT', `${name}: wrong kind of set`);
+export function deleteSet(table: FakeTable, name: string): void {
+  const { handle } = setOf(table, name);
   const used = [...table.chains.values()].some(({ rules }) =>
     rules.some(({ sets }) => sets.includes(handle)),
   );
@@ -114,25 +126,22 @@ export function deleteSet(table: FakeTable, name: string, isMap: boolean): void 
   table.sets.delete(name);
 }
 
-export function addElement(table: FakeTable, set: FakeSet, element: NewElement): void {
-  const { first, last, verdict } = element;
-  if ((set.keyLength === 2) !== (verdict !== undefined)) throw new Refusal('EINVAL', 'Invalid argument');
+export function addElement(
+  table: FakeTable,
+  set: FakeSet,
+  {
+    first,
+    last,
+    verdict,
+  }: { readonly first: string; readonly last: string; readonly verdict: ChainVerdict | null },
+): void {
+  if (set.isMap !== (verdict !== null)) throw new Refusal('EINVAL', 'Invalid argument');
   const clash = set.interval
     ? [...set.elements].some(([from, there]) => from <= last && first <= there.last)
     : set.elements.has(first);
   if (clash) throw new Refusal('EEXIST', `element ${first}: File exists`);
-  set.elements.set(first, { last, verdict: verdict === undefined ? null : toHandle(table, verdict) });
-}
-
-export interface NewElement {
-  readonly first: string;
-  readonly last: string;
-  readonly verdict?: Verdict | undefined;
-}
-
-function toHandle(table: FakeTable, verdict: Verdict): NonNullable<FakeElement['verdict']> {
-  if (!('chain' in verdict)) throw new Refusal('EINVAL', `not a verdict of nodewall's: ${verdict.kind}`);
-  return { kind: verdict.kind, chain: targetOf(table, verdict.chain) };
+  const target = verdict && { kind: verdict.kind, chain: targetOf(table, verdict.chain) };
+  set.elements.set(first, { last, verdict: target });
 }
 
 /** A range goes as it came. */
@@ -166,8 +175,8 @@ export function validate(table: FakeTable): void {
   const byHandle = new Map([...table.chains.values()].map((chain) => [chain.handle, chain]));
   const sets = new Map([...table.sets.values()].map((set) => [set.handle, set]));
   const calls = ({ rules }: FakeChain): number[] =>
-    rules.flatMap(({ parts, sets: named }) => [
-      ...parts.filter((part) => typeof part === 'number'),
+    rules.flatMap(({ chains, sets: named }) => [
+      ...chains,
       ...named.flatMap((handle) =>
         [...(sets.get(handle)?.elements.values() ?? [])].flatMap(({ verdict }) => verdict?.chain ?? []),
       ),
@@ -185,8 +194,14 @@ export function validate(table: FakeTable): void {
   for (const chain of table.chains.values()) if (chain.base !== null) visit(chain, 1);
 }
 
-/** The rule as text, with the names that its chains have now. */
-export function ruleText({ chains }: FakeTable, { parts }: FakeRule): string {
-  const names = new Map([...chains.values()].map(({ handle, name }) => [handle, name]));
-  return parts.map((part) => (typeof part === 'string' ? part : (names.get(part) ?? '?'))).join('');
+/** Names of chains, by handle. */
+export function chainNames({ chains }: FakeTable): Map<number, string> {
+  return new Map([...chains.values()].map(({ handle, name }) => [handle, name]));
+}
+
+/** The rule with the names that its chains have now. */
+export function currentRule({ rule, chains }: FakeRule, names: ReadonlyMap<number, string>): NftRule {
+  const [target] = chains;
+  if (target === undefined || !('chain' in rule.statement)) return rule;
+  return { ...rule, statement: { ...rule.statement, chain: names.get(target) ?? '?' } };
 }

@@ -8,6 +8,7 @@ import type { AddressPlan } from './address.ts';
 import { addressesOfNode, knownAddresses, toFailsafeAims, toRuleAims } from './aim.ts';
 import { cluster, nodeUnderTest } from './cluster.ts';
 import { config } from './config.ts';
+import { type Crowd, crowdPolicies } from './crowd.ts';
 import { clusterServices } from './endpoint.ts';
 import type { Feature } from './feature.ts';
 import { CURRENT_FEATURES } from './feature.ts';
@@ -40,11 +41,13 @@ export interface ScenarioOptions {
   plan?: AddressPlan | undefined;
   /** Which forms of the language are drawn; default what the program can do so far. */
   features?: readonly Feature[];
+  /** Many rules of one kind in the stead of few of any. */
+  crowd?: Crowd;
 }
 
 /** Random scenarios; every object in them is valid. */
 export function scenario(options: ScenarioOptions = {}): fc.Arbitrary<Scenario> {
-  const { size = 8, flows = 30, plan } = options;
+  const { size = 8, flows = 30, plan, crowd } = options;
   const features = new Set(options.features ?? CURRENT_FEATURES);
   const isAny = (...wanted: Feature[]) => wanted.some((feature) => features.has(feature));
   const parts = fc.record({
@@ -60,7 +63,9 @@ export function scenario(options: ScenarioOptions = {}): fc.Arbitrary<Scenario> 
       ...['pods', 'clusternet', 'pods', 'clusternet', 8, 9, 0, 20],
       ...Object.keys(drawn.config.interfaceGroups ?? {}),
     ];
-    return policies(size, { features, plan, groups: drawn.groups, interfaceGroups }).chain((rules) => {
+    const scope = { features, plan, groups: drawn.groups, interfaceGroups };
+    const drawnPolicies = crowd === undefined ? policies(size, scope) : crowdPolicies(crowd, scope);
+    return drawnPolicies.chain((rules) => {
       const cast = [...nodes, ...namespaces, ...pods, ...services, ...drawn.groups];
       const objects = [...cast, ...rules.tiers, ...rules.policies];
       const judged = toCluster(objects);

@@ -82,6 +82,22 @@ const strangers = (n: number) => [
   ...Array.from({ length: 20 }, (_, i) => cidr(`203.${(n + i) % 250}.0.0/${17 + (i % 8)}`)),
 ];
 
+/** So many rules that the index has maps, of ports here; two such kinds after one another change keys of one map in place. */
+const byPort = (n: number): Rule[] =>
+  Array.from({ length: 24 }, (_, i) => ({
+    name: `port-${i}`,
+    action: i % 2 === 0 ? ('Allow' as const) : ('Drop' as const),
+    ports: [udp(300 + 3 * ((n * i) % 40))],
+  }));
+/** And of addresses: rules on one port, each for another source. */
+const bySource = (n: number, port: number, action: 'Allow' | 'Drop'): Rule[] =>
+  Array.from({ length: 24 }, (_, i) => ({
+    name: `source-${port}-${i}`,
+    action,
+    from: [cidr(`198.51.${i}.${n % 250}/32`), cidr(`2001:db8:${i}::${1 + (n % 250)}/128`)],
+    ports: [udp(port)],
+  }));
+
 const KINDS: readonly Kind[] = [
   {
     name: 'one port each',
@@ -131,6 +147,40 @@ const KINDS: readonly Kind[] = [
     rules: (n) => [
       { name: 'open', action: 'Allow', ports: [udp(OPEN), udp(100 + n), udp(5000)] },
       { name: 'close', action: 'Drop', ports: [udp(CLOSED), ...[1, 2, 3, 4].map((i) => udp(200 + n * i))] },
+    ],
+  },
+  {
+    name: 'a crowd by port',
+    rules: (n) => [
+      ...byPort(n),
+      { name: 'close', action: 'Drop', ports: [udp(CLOSED)] },
+      { name: 'open', action: 'Allow', ports: [udp(OPEN)] },
+    ],
+  },
+  {
+    name: 'another crowd by port',
+    rules: (n) => [
+      { name: 'open', action: 'Allow', from: CLIENTS, ports: [udp(OPEN), udp(400 + n)] },
+      ...byPort(n + 1),
+      { name: 'close', action: 'Reject', from: CLIENTS, ports: [udp(CLOSED), udp(401 + n)] },
+    ],
+  },
+  {
+    name: 'a crowd by source',
+    rules: (n) => [
+      ...bySource(n, CLOSED, 'Allow'),
+      ...bySource(n, OPEN, 'Drop'),
+      { name: 'close', action: 'Drop', from: CLIENTS, ports: [udp(CLOSED)] },
+      { name: 'open', action: 'Allow', from: CLIENTS, ports: [udp(OPEN)] },
+    ],
+  },
+  {
+    name: 'another crowd by source',
+    rules: (n) => [
+      { name: 'open', action: 'Allow', from: CLIENTS, ports: [udp(OPEN)] },
+      ...bySource(n + 1, CLOSED, 'Allow'),
+      ...bySource(n + 1, OPEN, 'Drop'),
+      { name: 'close', action: 'Drop', from: CLIENTS, ports: [udp(CLOSED)] },
     ],
   },
 ];

@@ -32,6 +32,8 @@ export interface EnforcedNode {
   once(...options: readonly string[]): Promise<RunResult>;
   /** `nodewall agent`, running on. */
   start(...options: readonly string[]): RunningAgent;
+  /** `nodewall agent --controller`, with what else it needs in `options`. */
+  follow(controller: URL, ...options: readonly string[]): RunningAgent;
   /** Loads what `nodewall compile -o nft` prints for the manifests, in the place of the table: the rules without the agent. */
   load(names: object, ...options: readonly string[]): Promise<RunResult>;
   cleanup(): Promise<RunResult>;
@@ -58,8 +60,8 @@ export async function createEnforcedNode(plan: AddressPlan = addressPlan()): Pro
   const stateDir = join(folder, 'state');
   await mkdir(manifests);
   const agents = new Set<RunningAgent>();
-  const common = ['agent', '--manifests', manifests, '--node', NODE_NAME, '--state-dir', stateDir];
-  common.push('--config', AGENT_CONFIG);
+  const always = ['--node', NODE_NAME, '--state-dir', stateDir, '--config', AGENT_CONFIG];
+  const common = ['agent', '--manifests', manifests, ...always];
 
   async function rules(): Promise<string> {
     const argv = ['nft', '-s', 'list', 'table', 'inet', 'nodewall'];
@@ -77,6 +79,12 @@ export async function createEnforcedNode(plan: AddressPlan = addressPlan()): Pro
     await rename(fresh, join(manifests, name));
   }
 
+  function started(...args: readonly string[]): RunningAgent {
+    const agent = toRunningAgent(topology.node.spawn([NODEWALL, ...args]));
+    agents.add(agent);
+    return agent;
+  }
+
   await write('node.json', [node(plan)]);
   return {
     topology,
@@ -91,11 +99,8 @@ export async function createEnforcedNode(plan: AddressPlan = addressPlan()): Pro
     },
     remove: (name) => rm(join(manifests, name)),
     once: (...options) => topology.node.run([NODEWALL, ...common, '--once', ...options]),
-    start(...options) {
-      const agent = toRunningAgent(topology.node.spawn([NODEWALL, ...common, ...options]));
-      agents.add(agent);
-      return agent;
-    },
+    start: (...options) => started(...common, ...options),
+    follow: ({ origin }, ...options) => started('agent', '--controller', origin, ...always, ...options),
     async load(names, ...options) {
       const path = join(folder, 'names.yaml');
       await writeFile(path, JSON.stringify(names)); // JSON is YAML
@@ -142,7 +147,8 @@ function withoutPods(config: RawConfig): object {
   };
 }
 
-function toRunningAgent(child: ChildProcess): RunningAgent {
+/** bin/nodewall, started. */
+export function toRunningAgent(child: ChildProcess): RunningAgent {
   const parts: string[] = [];
   child.stdout?.on('data', (part) => parts.push(String(part)));
   child.stderr?.on('data', (part) => parts.push(String(part)));
@@ -154,7 +160,7 @@ function toRunningAgent(child: ChildProcess): RunningAgent {
       if (!isRunning() || child.pid === undefined) return;
       // bin/nodewall may start Node instead of becoming it: a kill -9 must reach the agent itself.
       const pids = await descendants(child.pid);
-      if (signal === 'SIGKILL') for (const pid of pids) process.kill(pid, signal);
+      if (signal === 'SIGKILL') for (const pid of pids) kill(pid, signal);
       child.kill(signal);
       const detail = () => parts.join('').slice(-3000);
       try {
@@ -167,6 +173,15 @@ function toRunningAgent(child: ChildProcess): RunningAgent {
       }
     },
   };
+}
+
+/** What bin/nodewall starts before the agent may have ended since it was listed. */
+function kill(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+  }
 }
 
 async function descendants(pid: number): Promise<number[]> {

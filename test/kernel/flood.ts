@@ -11,6 +11,9 @@ import type { Topology } from '../netns/topology.ts';
 import { probeProgram } from '../probe/probe.ts';
 import { counterTable, deleteTable, loadTable, readCounters } from './nwprobe.ts';
 
+/** The node, and who floods it. */
+export type Flooded = Pick<Topology, 'node' | 'clients' | 'plan'>;
+
 export interface FloodTarget {
   readonly protocol: 'tcp' | 'udp';
   readonly port: number;
@@ -34,7 +37,7 @@ export interface FloodCount {
 
 /** Floods a port that must be closed throughout: `leaked` must be 0. */
 export async function leakedDuring(
-  topology: Topology,
+  topology: Flooded,
   target: FloodTarget,
   action: () => Promise<void>,
 ): Promise<{ sent: number; leaked: number }> {
@@ -45,7 +48,7 @@ export async function leakedDuring(
 
 /** Floods several ports at once; the counts are in the order of the targets. */
 export async function passedDuring(
-  topology: Topology,
+  topology: Flooded,
   targets: readonly FloodTarget[],
   /** Is given a function that reads how many packets have passed so far, per target. */
   action: (passed: () => Promise<number[]>) => Promise<void>,
@@ -72,7 +75,7 @@ export async function passedDuring(
   }
 }
 
-async function startFlood({ clients, plan }: Topology, target: FloodTarget) {
+async function startFlood({ clients, plan }: Flooded, target: FloodTarget) {
   const index = target.client ?? 0;
   const client = clients[index];
   const from = plan.clientAddresses.find((address) => address.client === index);

@@ -69,6 +69,11 @@ kernelSuite('the record', () => {
     ]);
     agent ??= node.start(...config);
     await node.untilEnforced(String(marker), agent);
+    // What `nodewall rules` reads is saved once the rules are in force.
+    const saved = join(node.stateDir, 'node-state.jsonl');
+    const hasMarker = async () =>
+      existsSync(saved) && readFileSync(saved, 'utf8').includes(`[${marker},${marker}]`);
+    await until('the state is saved', hasMarker, { detail: () => agent?.log().slice(-2000) ?? '' });
   }
   async function untilRecords(count: number): Promise<Line[]> {
     await until(`${count} records`, async () => records().length >= count, {
@@ -250,11 +255,10 @@ kernelSuite('the record', () => {
     });
     let connections = 0;
     const assertCounted = async (what: string) => {
-      const { packets, bytes, lastHit } = (await rules()).get('open') ?? {
-        packets: -1,
-        bytes: -1,
-        lastHit: null,
-      };
+      const open = async () => (await rules()).get('open') ?? { packets: -1, bytes: -1, lastHit: null };
+      // What chains that are gone had counted is saved a moment after the change.
+      await until(what, async () => (await open()).packets === connections);
+      const { packets, bytes, lastHit } = await open();
       assert.equal(packets, connections, what);
       assert.equal(bytes, 60 * connections, what);
       assert.equal(lastHit === null, connections === 0, what);

@@ -4,7 +4,7 @@ export async function until(
   condition: () => Promise<boolean>,
   options: { readonly limit?: number; readonly detail?: () => string } = {},
 ): Promise<number> {
-  const limit = options.limit ?? 10_000;
+  const limit = options.limit ?? 60_000;
   const start = performance.now();
   for (;;) {
     if (await condition()) return performance.now() - start;

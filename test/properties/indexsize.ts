@@ -13,13 +13,24 @@ export interface IndexSize {
 export function indexSize({ chains, maps }: Ruleset): IndexSize {
   const index = [...chains.values()].filter(({ base, source }) => base === null && source === null);
   let elements = 0;
-  for (const { entries } of maps.values()) elements += entries.size;
-  for (const { rules } of index) {
-    for (const { statement } of rules)
-      if (statement.kind === 'portRangeMap') elements += statement.entries.length;
-  }
+  for (const { targets } of maps.values()) elements += targets.length;
   return { elements, rules: index.reduce((sum, { rules }) => sum + rules.length, 0) };
 }
+
+/** Rules, the port ranges (of ICMP: types) that they name, and the members of their AddressSets, each set once. */
+export function ownSize({ rules, addressSets, serviceSets }: NodeState): number {
+  const sets = new Set(rules.flatMap((rule) => rule.addressSets));
+  let size = rules.length;
+  for (const { services } of rules) size += services.length;
+  for (const id of sets) {
+    const { v4, v6 } = addressSets.get(id)?.members ?? { v4: NOBODY, v6: NOBODY };
+    size += v4.singles.length / 4 + v4.prefixes.length + v6.singles.length / 16 + v6.prefixes.length;
+  }
+  for (const { members } of serviceSets.values()) size += members.length;
+  return size;
+}
+
+const NOBODY = { singles: [], prefixes: [] };
 
 /** A port range of at most so many ports is single elements (agent/render/dispatch.ts, EXPAND_PORTS). */
 const EXPANDED = 16;

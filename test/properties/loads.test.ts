@@ -47,7 +47,7 @@ function wanted({ chains, sets, maps }: Ruleset): Counts {
   for (const { name, key, family, members } of sets.values()) {
     counts[`set ${name}`] = members.singles.length / KEY_LENGTH[key][family] + members.prefixes.length;
   }
-  for (const { name, entries } of maps.values()) counts[`map ${name}`] = entries.size;
+  for (const { name, targets } of maps.values()) counts[`map ${name}`] = targets.length;
   return sorted(counts);
 }
 

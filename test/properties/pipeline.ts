@@ -13,13 +13,14 @@ import type { OracleConfig } from '../oracle/config.ts';
 
 /** The stages between manifests and ruleset, for scenarios: their objects are all valid, so any error is a failure. */
 
-export function toClusterObjects(raw: readonly object[]): ClusterObjects {
+/** @param known what was validated before, which then gives the same objects again */
+export function toClusterObjects(
+  raw: readonly object[],
+  known: WeakMap<object, ClusterObject | null> = new WeakMap(),
+): ClusterObjects {
   const objects = raw.flatMap((one) => {
-    const { object, problems } = validateObject(one);
-    const errors = problems.filter(({ severity }) => severity === 'error');
-    if (errors.length > 0) {
-      throw new Error(`rejected: ${JSON.stringify(errors)}\n${JSON.stringify(one)}`);
-    }
+    const object = known.get(one) ?? validated(one);
+    known.set(one, object);
     return object ?? [];
   });
   const ofKind = <K extends ClusterObject['kind']>(kind: K) =>
@@ -34,6 +35,13 @@ export function toClusterObjects(raw: readonly object[]): ClusterObjects {
     tiers: ofKind('Tier'),
     policies: ofKind('ClusterNetworkPolicy'),
   };
+}
+
+function validated(one: object): ClusterObject | null {
+  const { object, problems } = validateObject(one);
+  const errors = problems.filter(({ severity }) => severity === 'error');
+  if (errors.length > 0) throw new Error(`rejected: ${JSON.stringify(errors)}\n${JSON.stringify(one)}`);
+  return object;
 }
 
 /** The oracle reads the configuration as it is written, nodewall as it is parsed. */

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { rulesetText } from '../../agent/render/nfttext.ts';
-import type { Chain, NftRule, Ruleset } from '../../agent/render/ruleset.ts';
+import type { Chain, NftRule, Ruleset, VerdictMap } from '../../agent/render/ruleset.ts';
 import { scenario } from '../generate/scenario.ts';
-import { indexChain, inputChain, rule, ruleChain, ruleset } from '../tracer/ruleset.ts';
+import { indexChain, inputChain, rule, ruleChain, ruleset, verdictMap } from '../tracer/ruleset.ts';
 import { indexSize, largestIndex } from './indexsize.ts';
 import { renderBoth, toConfig, toState } from './pipeline.ts';
 import { check } from './runs.ts';
@@ -53,12 +53,14 @@ describe('violations', () => {
       [8, 9],
     ] as const;
     const inSet = { match: 'address', family: 4, field: 'saddr', in: { set: 's' } } as const;
-    const broken: readonly [Ruleset, RegExp][] = [
+    const broken: [Ruleset, RegExp][] = [
       [withRefuse(inputChain(jump('a'))), /chain a is missing/],
       [withRefuse(inputChain(), indexChain('a')), /chain a is unused/],
       [withRefuse(inputChain(rule({ kind: 'accept' }, inSet))), /set s is missing/],
       [
-        withRefuse(inputChain(rule({ kind: 'portMap', protocol: 'tcp', original: false, map: 'm' }))),
+        withRefuse(
+          inputChain(rule({ kind: 'portMap', protocol: 'tcp', field: 'dport', original: false, map: 'm' })),
+        ),
         /map m is missing/,
       ],
       [withRefuse(inputChain(jump('a b')), indexChain('a b')), /a b is no name/],
@@ -67,6 +69,30 @@ describe('violations', () => {
       [withRefuse(inputChain(jump('a')), indexChain('a', jump('a'))), /called 16 deep: a/],
       [withRefuse(inputChain(jump('a')), ruleChain('a', accept)), /chain a is for no rule/],
     ];
+    const to = (chain: string) => ({ kind: 'goto', chain }) as const;
+    const portMap = rule({ kind: 'portMap', protocol: 'tcp', field: 'dport', original: false, map: 'm' });
+    const right = verdictMap('m', null, [
+      [1, to('a')],
+      [2, to('b')],
+    ]);
+    const overlapping = verdictMap('m', null, [
+      [[1n, 5n], to('a')],
+      [[5n, 9n], to('b')],
+    ]);
+    const withMap = (map: VerdictMap): Ruleset => ({
+      ...withRefuse(inputChain(portMap), indexChain('a'), indexChain('b')),
+      maps: new Map([[map.name, map]]),
+    });
+    assert.equal(found(withMap(right)), '');
+    broken.push(
+      [withMap({ ...right, family: 4, keys: Buffer.alloc(8) }), /looks up map m by other keys/],
+      [withMap({ ...right, keys: right.keys.subarray(1) }), /map m: 3 bytes of 2 each/],
+      [withMap({ ...right, keys: right.keys.toReversed() }), /map m: keys are not sorted/],
+      [withMap({ ...right, targets: Uint32Array.of(0, 2) }), /map m: no such verdict/],
+      [withMap(overlapping), /map m: keys are not sorted and disjoint/],
+      [withMap({ ...overlapping, fixed: false }), /map m has intervals and changes in place/],
+      [withMap(verdictMap('m', null, [])), /map m is empty/],
+    );
     for (const [table, message] of broken) assert.match(found(table), message);
     assert.equal(found(withRefuse(inputChain(rule({ kind: 'accept' }, { ...range, ranges: [[1, 2]] })))), '');
   });

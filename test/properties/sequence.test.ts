@@ -4,17 +4,18 @@ import { receive } from '../../agent/receive/receive.ts';
 import { rulesetText } from '../../agent/render/nfttext.ts';
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
-import type { ClusterObject, ClusterObjects } from '../../apis/objects.ts';
+import { type ClusterObject, type ClusterObjects, NO_OBJECTS } from '../../apis/objects.ts';
 import { snapshot } from '../../apis/snapshot.ts';
 import { identityOf } from '../../apis/validate/identity.ts';
 import type { Message } from '../../apis/wire.ts';
 import { compile } from '../../controller/compile/compile.ts';
 import { nodeView } from '../../controller/publish/nodeview.ts';
 import { assemble } from '../../controller/watch/assemble.ts';
+import { assembler } from '../../controller/watch/assembler.ts';
 import type { FileContent } from '../../controller/watch/content.ts';
+import { keepObjects } from '../../controller/watch/keepobjects.ts';
 import { type Memory, NO_MEMORY } from '../../controller/watch/memory.ts';
 import { NO_CACHE, parseManifest, type ReadFile } from '../../controller/watch/readfile.ts';
-import { NO_OBJECTS } from '../../controller/watch/source.ts';
 import { objectsToYaml, scenario } from '../generate/scenario.ts';
 import { renderBoth, toConfig, toState } from './pipeline.ts';
 import { check } from './runs.ts';
@@ -113,6 +114,7 @@ function events(objects: readonly object[]): fc.Arbitrary<FileEvent[]> {
 /** What the file source does with events (controller/watch), without files. */
 function replay(happened: readonly FileEvent[], interfaceGroups: readonly string[]): ClusterObjects {
   const files = new Map<string, ReadFile>();
+  const next = assembler();
   let memory: Memory = NO_MEMORY;
   let objects = NO_OBJECTS;
   for (const { file, objects: written } of happened) {
@@ -125,7 +127,12 @@ function replay(happened: readonly FileEvent[], interfaceGroups: readonly string
       ),
     );
     const lastValid = (identity: string) => valid.get(identity);
-    const assembled = assemble({ contents, memory, unreadable: [], lastValid, interfaceGroups });
+    const input = { contents, memory, unreadable: [], lastValid, interfaceGroups };
+    const assembled = next(input);
+    const whole = assemble(input);
+    assert.deepEqual(assembled.objects, whole.objects);
+    assert.deepEqual(assembled.problems, whole.problems);
+    assert.deepEqual(assembled.memory, whole.memory);
     ({ memory, objects } = assembled);
   }
   return objects;
@@ -135,5 +142,6 @@ function read(file: string, objects: readonly object[], before: ReadFile | undef
   const text = file.endsWith('.json')
     ? JSON.stringify({ apiVersion: 'v1', kind: 'List', items: objects })
     : objectsToYaml(objects);
-  return parseManifest(file, { bytes: Buffer.from(text) }, before?.cache ?? NO_CACHE, {});
+  const { content, cache } = parseManifest(file, { bytes: Buffer.from(text) }, before?.cache ?? NO_CACHE, {});
+  return { content: keepObjects(content, before?.content ?? null), cache };
 }

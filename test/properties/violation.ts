@@ -1,5 +1,15 @@
-import { type Chain, type Match, type NftRule, type Ruleset, targets } from '../../agent/render/ruleset.ts';
+import {
+  type Chain,
+  type Match,
+  mapKeyLength,
+  type NftRule,
+  type Ruleset,
+  type Statement,
+  targets,
+  type VerdictMap,
+} from '../../agent/render/ruleset.ts';
 import type { CompiledRule } from '../../apis/compiled.ts';
+import { elementsOf } from '../tracer/element.ts';
 import { MAX_DEPTH } from '../tracer/tracer.ts';
 
 /**
@@ -11,6 +21,7 @@ export function violations(ruleset: Ruleset, rules: readonly CompiledRule[]): st
     ...references(ruleset),
     ...names(ruleset),
     ...elements(ruleset),
+    ...[...ruleset.maps.values()].flatMap(verdictMap),
     ...ruleChains(ruleset, rules),
     ...depth(ruleset),
   ];
@@ -19,28 +30,38 @@ export function violations(ruleset: Ruleset, rules: readonly CompiledRule[]): st
 /** Always there, so that the first Reject rule is no change of structure. */
 const UNUSED = ['refuse'];
 
-/** What a rule refers to exists; what exists is referred to. */
+/** What a rule refers to exists; what exists is referred to, save a policy rule that no packet can reach behind the others. */
 function references({ chains, sets, maps }: Ruleset): string[] {
   const used = { chain: new Set<string>(UNUSED), set: new Set<string>(), map: new Set<string>() };
   for (const { rules, base, name } of chains.values()) {
     if (base !== null) used.chain.add(name);
     for (const { matches, statement } of rules) {
       for (const target of targets(statement)) used.chain.add(target);
-      if (statement.kind === 'portMap') used.map.add(statement.map);
+      if (isLookUp(statement)) used.map.add(statement.map);
       for (const match of matches) {
         if (match.match === 'address' && 'set' in match.in) used.set.add(match.in.set);
         if (match.match === 'serviceTuple') used.set.add(match.set);
       }
     }
   }
-  for (const { entries } of maps.values()) for (const { chain } of entries.values()) used.chain.add(chain);
+  for (const map of maps.values()) for (const chain of chainsOf(map)) used.chain.add(chain);
   const there = { chain: chains, set: sets, map: maps };
   return (['chain', 'set', 'map'] as const).flatMap((kind) => [
     ...[...used[kind]].filter((name) => !there[kind].has(name)).map((name) => `${kind} ${name} is missing`),
     ...[...there[kind].keys()]
-      .filter((name) => !used[kind].has(name))
+      .filter((name) => !used[kind].has(name) && !(kind === 'chain' && isRuleChain(chains.get(name))))
       .map((name) => `${kind} ${name} is unused`),
   ]);
+}
+
+/** Where the elements of a map lead to; a verdict that none has leads nowhere. */
+function chainsOf(map: VerdictMap | undefined): string[] {
+  const used = new Set(map?.targets);
+  return (map?.verdicts ?? []).flatMap(({ chain }, i) => (used.has(i) ? [chain] : []));
+}
+
+function isRuleChain(chain: Chain | undefined): boolean {
+  return (chain?.source ?? null) !== null;
 }
 
 function names({ chains, sets, maps }: Ruleset): string[] {
@@ -52,7 +73,7 @@ function names({ chains, sets, maps }: Ruleset): string[] {
   // The kernel keeps sets and maps in one list of names.
   for (const name of sets.keys()) if (maps.has(name)) found.push(`${name} is a set and a map`);
   const comments = [
-    ...[...sets.values()].map(({ comment }) => comment),
+    ...[...sets.values()].map(({ comment }) => comment ?? ''),
     ...[...chains.values()].flatMap(({ rules }) => rules.map(({ comment }) => comment ?? '')),
   ];
   for (const comment of comments) {
@@ -61,20 +82,27 @@ function names({ chains, sets, maps }: Ruleset): string[] {
   return found;
 }
 
-/** Sets and maps as the kernel takes them: no overlaps, intervals only where they are declared, or in chains that stay. */
+type LookUp = Extract<Statement, { kind: 'portMap' | 'addressMap' }>;
+
+function isLookUp(statement: Statement): statement is LookUp {
+  return statement.kind === 'portMap' || statement.kind === 'addressMap';
+}
+
+/** Sets as the kernel takes them, maps looked up by what they have keys of; intervals only where they are declared, or in chains that stay. */
 function elements({ chains, sets, maps }: Ruleset): string[] {
   const found: string[] = [];
   for (const { name, interval, members } of sets.values()) {
     if (interval !== members.prefixes.length > 0) found.push(`set ${name}: flag and members don't fit`);
   }
-  for (const { name, entries } of maps.values()) {
-    const ports = [...entries.keys()];
-    if (ports.some((port, i) => port < 0 || port > 65535 || port <= (ports[i - 1] ?? -1))) {
-      found.push(`map ${name}: ports are not sorted`);
-    }
-    if (ports.length === 0) found.push(`map ${name} is empty`);
-  }
   for (const { name, fixed, rules } of chains.values()) {
+    for (const { statement } of rules) {
+      if (!isLookUp(statement)) continue;
+      const family = statement.kind === 'portMap' ? null : statement.family;
+      const map = maps.get(statement.map);
+      if (map !== undefined && map.family !== family) {
+        found.push(`chain ${name} looks up map ${map.name} by other keys`);
+      }
+    }
     if (!fixed && rules.some(hasAnonymousInterval)) {
       found.push(`chain ${name} changes in place and holds an anonymous interval set`);
     }
@@ -82,9 +110,28 @@ function elements({ chains, sets, maps }: Ruleset): string[] {
   return found;
 }
 
+/** What ruleset.ts says of a map: packed, sorted, disjoint; an interval map is fixed. */
+function verdictMap(map: VerdictMap): string[] {
+  const { name, interval, fixed, keys, targets: places, verdicts } = map;
+  const width = mapKeyLength(map) * (interval ? 2 : 1);
+  if (keys.length !== width * places.length) return [`map ${name}: ${keys.length} bytes of ${width} each`];
+  const found: string[] = [];
+  const used = new Set(places);
+  if ([...used].some((place) => place >= verdicts.length)) return [`map ${name}: no such verdict`];
+  if (interval && !fixed) found.push(`map ${name} has intervals and changes in place`);
+  const all = elementsOf(map);
+  if (all.length === 0 && map.family === null) found.push(`map ${name} is empty`);
+  let before = -1n;
+  for (const { first, last } of all) {
+    if (first <= before || last < first) found.push(`map ${name}: keys are not sorted and disjoint`);
+    before = last;
+  }
+  return found;
+}
+
 /** A range that stands alone is a comparison, not a set. */
-function hasAnonymousInterval({ matches, statement }: NftRule): boolean {
-  return statement.kind === 'portRangeMap' || matches.some(isAnonymousInterval);
+function hasAnonymousInterval({ matches }: NftRule): boolean {
+  return matches.some(isAnonymousInterval);
 }
 
 function isAnonymousInterval(match: Match): boolean {
@@ -176,9 +223,7 @@ function depth({ chains, maps }: Ruleset): string[] {
     [...chains.values()].map(({ name, rules }) => [
       name,
       rules.flatMap(({ statement }) =>
-        statement.kind === 'portMap'
-          ? [...(maps.get(statement.map)?.entries.values() ?? [])].map(({ chain }) => chain)
-          : targets(statement),
+        isLookUp(statement) ? chainsOf(maps.get(statement.map)) : targets(statement),
       ),
     ]),
   );

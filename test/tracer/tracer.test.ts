@@ -1,9 +1,17 @@
 import assert from 'node:assert/strict';
-import type { Match, NamedSet, NftRule, Ruleset, Statement } from '../../agent/render/ruleset.ts';
+import type {
+  ChainVerdict,
+  Match,
+  NamedSet,
+  NftRule,
+  Ruleset,
+  Statement,
+  VerdictMap,
+} from '../../agent/render/ruleset.ts';
 import { parseAddress, parseCidr } from '../../apis/address.ts';
 import { toMemberSet } from '../../apis/memberset.ts';
 import type { Packet } from './packet.ts';
-import { indexChain, inputChain, rule, ruleChain, ruleset } from './ruleset.ts';
+import { indexChain, inputChain, rule, ruleChain, ruleset, verdictMap } from './ruleset.ts';
 import { MAX_DEPTH, tracer } from './tracer.ts';
 
 const ACCEPT = { kind: 'accept' } as const;
@@ -99,24 +107,70 @@ describe('tracer: chains', () => {
   });
 
   it('goes on behind a map that has no entry for the packet', () => {
-    const maps = [{ name: 'ports', entries: new Map([[80, { kind: 'jump', chain: 'a' } as const]]) }];
-    const chains = (statement: Statement) => [
-      inputChain(rule(statement), rule(jump('b'))),
+    const entry = { kind: 'jump', chain: 'a' } as const;
+    const chains = [
+      inputChain(
+        rule({ kind: 'portMap', protocol: 'tcp', field: 'dport', original: false, map: 'm' }),
+        rule(jump('b')),
+      ),
       ruleChain('a', rule(DROP)),
       ruleChain('b', rule(ACCEPT)),
     ];
-    const entry = { kind: 'jump', chain: 'a' } as const;
-    const hash = ruleset(chains({ kind: 'portMap', protocol: 'tcp', original: false, map: 'ports' }), {
-      maps,
-    });
-    const ranges = ruleset(
-      chains({ kind: 'portRangeMap', protocol: 'tcp', original: false, entries: [[[70, 80], entry]] }),
-    );
-    for (const table of [hash, ranges]) assert.equal(verdictOf(table), 'Drop by a, 1 tried');
-    for (const table of [hash, ranges]) {
+    const maps = [verdictMap('m', null, [[80, entry]]), verdictMap('m', null, [[[70n, 80n], entry]])];
+    for (const table of maps.map((map) => ruleset(chains, { maps: [map] }))) {
+      assert.equal(verdictOf(table), 'Drop by a, 1 tried');
       assert.equal(verdictOf(table, { dstPort: 81 }), 'Allow by b, 1 tried');
       assert.equal(verdictOf(table, { protocol: PROTOCOLS.udp }), 'Allow by b, 1 tried');
     }
+  });
+
+  it('finds an address in a map of its family and field', () => {
+    const [a, b] = [goto('a') as ChainVerdict, jump('b') as ChainVerdict];
+    const chains = (field: 'saddr' | 'daddr', family: 4 | 6) => [
+      inputChain(rule({ kind: 'addressMap', family, field, map: 'm' }), rule(jump('b'))),
+      ruleChain('a', rule(DROP)),
+      ruleChain('b', rule(ACCEPT)),
+    ];
+    const found = (field: 'saddr' | 'daddr', map: VerdictMap, changes: Partial<Packet> = {}) =>
+      verdictOf(ruleset(chains(field, map.family ?? 4), { maps: [map] }), changes);
+    const hash = verdictMap('m', 4, [
+      [value('10.0.0.7'), a],
+      [value('10.0.0.9'), b],
+    ]);
+    assert.equal(found('saddr', hash), 'Drop by a, 1 tried');
+    assert.equal(found('daddr', hash), 'Allow by b, 1 tried');
+    assert.equal(found('saddr', hash, { src: value('10.0.0.8') }), 'Allow by b, 1 tried');
+    const ranges = verdictMap('m', 4, [[[value('10.0.0.0'), value('10.0.0.7')], a]]);
+    assert.equal(found('saddr', ranges), 'Drop by a, 1 tried');
+    assert.equal(found('saddr', ranges, { src: value('10.0.0.8') }), 'Allow by b, 1 tried');
+    const wide = verdictMap('m', 6, [[[value('2001:db8::'), value('2001:db8::ff')], a]]);
+    assert.equal(found('saddr', wide, { family: 6, src: value('2001:db8::a') }), 'Drop by a, 1 tried');
+    assert.equal(found('saddr', wide, { src: value('2001:db8::a') }), 'Allow by b, 1 tried');
+  });
+
+  it('counts the maps that a packet is looked up in', () => {
+    const entry = { kind: 'jump', chain: 'inner' } as const;
+    const table = ruleset(
+      [
+        inputChain(
+          rule({ kind: 'portMap', protocol: 'tcp', field: 'dport', original: false, map: 'ports' }),
+          rule({ kind: 'addressMap', family: 6, field: 'saddr', map: 'six' }),
+        ),
+        indexChain('inner', rule({ kind: 'addressMap', family: 4, field: 'saddr', map: 'four' })),
+      ],
+      {
+        maps: [
+          verdictMap('ports', null, [[80, entry]]),
+          verdictMap('four', 4, [[1n, entry]]),
+          verdictMap('six', 6, [[1n, entry]]),
+        ],
+      },
+    );
+    const lookUps = (changes: Partial<Packet>) => tracer(table)(packet(changes)).lookUps;
+    assert.deepEqual(
+      [lookUps({}), lookUps({ dstPort: 81 }), lookUps({ protocol: PROTOCOLS.udp })],
+      [2, 1, 0],
+    );
   });
 
   it('gives another verdict for a table that is broken on purpose', () => {
@@ -152,7 +206,11 @@ describe('tracer: what the kernel would refuse', () => {
   });
   it('a chain, set or map that is not there', () => {
     throws(input(rule(jump('a'))), /input: no chain a/);
-    throws(input(rule({ kind: 'portMap', protocol: 'tcp', original: false, map: 'm' })), /no map m/);
+    throws(
+      input(rule({ kind: 'portMap', protocol: 'tcp', field: 'dport', original: false, map: 'm' })),
+      /no map m/,
+    );
+    throws(input(rule({ kind: 'addressMap', family: 4, field: 'saddr', map: 'm' })), /no map m/);
     throws(input(rule(DROP, { match: 'address', family: 4, field: 'saddr', in: { set: 's' } })), /no set s/);
   });
   it('a jump to a base chain, and no base chain at the hook', () => {
@@ -167,6 +225,11 @@ describe('tracer: what the kernel would refuse', () => {
     ];
     throws(ruleset(use(4), { sets: [set] }), /s is no interval set and has prefixes/);
     throws(ruleset(use(6), { sets: [set] }), /set s is of the other family/, { family: 6 });
+  });
+  it('a map of other keys', () => {
+    const chains = [inputChain(rule({ kind: 'addressMap', family: 4, field: 'saddr', map: 'm' }))];
+    throws(ruleset(chains, { maps: [verdictMap('m', null, [])] }), /m has other keys/);
+    throws(ruleset(chains, { maps: [verdictMap('m', 6, [])] }), /m has other keys/);
   });
   it('overlapping elements', () => {
     const entry = { kind: 'jump', chain: 'input' } as const;
@@ -184,17 +247,22 @@ describe('tracer: what the kernel would refuse', () => {
       input(rule(DROP, { match: 'port', protocol: 'tcp', field: 'dport', ranges })),
       /overlapping ranges/,
     );
-    throws(
-      input(
-        rule({
-          kind: 'portRangeMap',
-          protocol: 'tcp',
-          original: false,
-          entries: ranges.map((range) => [range, entry]),
-        }),
-      ),
-      /overlapping keys/,
+    const portMap = inputChain(
+      rule({ kind: 'portMap', protocol: 'tcp', field: 'dport', original: false, map: 'm' }),
     );
+    const withMap = (...keys: [bigint, bigint][]) =>
+      ruleset([portMap], {
+        maps: [
+          verdictMap(
+            'm',
+            null,
+            keys.map((key) => [key, entry]),
+          ),
+        ],
+      });
+    throws(withMap([1n, 80n], [80n, 90n]), /overlapping keys 80/);
+    throws(withMap([1n, 90n], [70n, 80n]), /overlapping keys 70/);
+    throws(withMap([80n, 70n]), /no range/);
     throws(
       input(rule(DROP, { match: 'portTuple', withSourcePort: true, tuples: [tuple, tuple] })),
       /overlapping tuples/,
@@ -386,13 +454,13 @@ describe('tracer: what destination NAT has changed', () => {
 
   it('is found in maps by that port, too', () => {
     const entry = { kind: 'jump', chain: 'a' } as const;
-    const maps = [{ name: 'ports', entries: new Map([[30080, entry]]) }];
-    for (const statement of [
-      { kind: 'portMap', protocol: 'tcp', original: true, map: 'ports' },
-      { kind: 'portRangeMap', protocol: 'tcp', original: true, entries: [[[30080, 30090], entry]] },
-    ] as const) {
-      const { chains } = prerouting(rule(statement));
-      const table = ruleset([...chains.values(), ruleChain('a', rule(DROP))], { maps });
+    for (const key of [30080, [30080n, 30090n]] as const) {
+      const { chains } = prerouting(
+        rule({ kind: 'portMap', protocol: 'tcp', field: 'dport', original: true, map: 'ports' }),
+      );
+      const table = ruleset([...chains.values(), ruleChain('a', rule(DROP))], {
+        maps: [verdictMap('ports', null, [[key, entry]])],
+      });
       assert.equal(verdictOf(table, nodePort), 'Drop by a, 1 tried');
       assert.equal(
         verdictOf(table, { ...nodePort, original: { dstPort: 8080 } }),

@@ -1,6 +1,7 @@
-import type { Chain, ChainVerdict, Ruleset, Statement } from '../../agent/render/ruleset.ts';
+import type { Chain, ChainVerdict, Ruleset, Statement, VerdictMap } from '../../agent/render/ruleset.ts';
 import type { RuleSource } from '../../apis/compiled.ts';
 import type { Verdict } from '../../apis/flow.ts';
+import { type LookUp, lookUpIn } from './element.ts';
 import { matches, protocolNumber } from './match.ts';
 import type { Packet } from './packet.ts';
 
@@ -17,6 +18,8 @@ export interface Trace {
   readonly source: RuleSource | null;
   /** Rule chains the packet went through, the deciding one among them. */
   readonly tried: number;
+  /** Verdict maps that were looked up for the packet, whether they had it or not. */
+  readonly lookUps: number;
   /** Ids of the policy rules that counted it, in order. */
   readonly counted: readonly string[];
   /** Prefixes of the records that were written. */
@@ -26,16 +29,28 @@ export interface Trace {
 /** NFT_JUMP_STACK_SIZE: the kernel refuses a table whose chains call each other deeper, by jump or goto (-EMLINK). */
 export const MAX_DEPTH = 16;
 
+/** Nothing looked at the packet. */
+const PASSED: Trace = { verdict: 'Allow', source: null, tried: 0, lookUps: 0, counted: [], recorded: [] };
+
 export function tracer(ruleset: Ruleset): Tracer {
+  const table: Table = { ruleset, maps: new Map() };
   return (packet) => {
     const hook =
       packet.original !== null ? 'prerouting' : packet.direction === 'ingress' ? 'input' : 'output';
     const bases = [...ruleset.chains.values()].filter(({ base }) => base?.hook === hook);
     const [base, ...more] = bases;
+    // The Node's own hooks are always there; that of NodePort traffic where a rule needs it.
+    if (hook === 'prerouting' && bases.length === 0) return PASSED;
     if (base === undefined || more.length > 0)
       throw new Error(`${bases.length} base chains at the hook ${hook}`);
-    return walk(ruleset, base, packet);
+    return walk(table, base, packet);
   };
+}
+
+/** A ruleset, and its maps as far as they were needed. */
+interface Table {
+  readonly ruleset: Ruleset;
+  readonly maps: Map<VerdictMap, LookUp>;
 }
 
 /** A chain that is being walked. */
@@ -48,14 +63,16 @@ interface Frame {
   readonly depth: number;
 }
 
-function walk(ruleset: Ruleset, base: Chain, packet: Packet): Trace {
+function walk(table: Table, base: Chain, packet: Packet): Trace {
+  const { ruleset } = table;
   const stack: Frame[] = [{ chain: base, next: 0, source: base.source, depth: 1 }];
   let tried = 0;
+  let lookUps = 0;
   const counted: string[] = [];
   const recorded: string[] = [];
   for (;;) {
     const frame = stack.at(-1);
-    if (frame === undefined) return { verdict: 'Allow', source: null, tried, counted, recorded };
+    if (frame === undefined) return { verdict: 'Allow', source: null, tried, lookUps, counted, recorded };
     const rule = frame.chain.rules[frame.next++];
     if (rule === undefined) {
       stack.pop();
@@ -65,14 +82,16 @@ function walk(ruleset: Ruleset, base: Chain, packet: Packet): Trace {
     const { ruleId, source } = frame.chain;
     if (rule.counter && ruleId !== null && source !== null) counted.push(ruleId);
     if (rule.statement.kind === 'log') recorded.push(rule.statement.prefix);
-    const outcome = execute(rule.statement, packet, ruleset);
+    const key = keyOf(rule.statement, packet);
+    if (key !== null) lookUps++;
+    const outcome = execute(rule.statement, key, packet, table);
     if (outcome === null) continue;
     if (outcome === 'return') {
       stack.pop();
       continue;
     }
     if (typeof outcome === 'string') {
-      return { verdict: outcome, source: frame.source, tried, counted, recorded };
+      return { verdict: outcome, source: frame.source, tried, lookUps, counted, recorded };
     }
     // A goto leaves nothing to come back to: its chain's end returns to whoever called this one.
     if (outcome.kind === 'goto') stack.pop();
@@ -94,7 +113,7 @@ function call(ruleset: Ruleset, { chain: name }: ChainVerdict, from: Frame): Fra
 /** What a rule does to a packet: end its walk, send it to another chain or back, or nothing. */
 type Outcome = Verdict | ChainVerdict | 'return' | null;
 
-function execute(statement: Statement, packet: Packet, ruleset: Ruleset): Outcome {
+function execute(statement: Statement, key: bigint | null, packet: Packet, table: Table): Outcome {
   switch (statement.kind) {
     case 'accept':
       return 'Allow';
@@ -111,26 +130,45 @@ function execute(statement: Statement, packet: Packet, ruleset: Ruleset): Outcom
     case 'jump':
     case 'goto':
       return statement;
-    case 'portMap': {
-      const map = ruleset.maps.get(statement.map);
-      if (map === undefined) throw new Error(`no map ${statement.map}`);
-      return packet.protocol === protocolNumber(statement.protocol)
-        ? (map.entries.get(keyOf(statement, packet)) ?? null)
-        : null;
-    }
-    case 'portRangeMap': {
-      if (packet.protocol !== protocolNumber(statement.protocol)) return null;
-      const port = keyOf(statement, packet);
-      const found = statement.entries.filter(([[first, last]]) => first <= port && port <= last);
-      return only(found, 'portRangeMap')?.[1] ?? null;
+    case 'portMap':
+    case 'addressMap': {
+      const lookUp = mapOf(statement, table);
+      return key === null ? null : lookUp(key);
     }
     default:
       throw new Error(`unknown statement ${JSON.stringify(statement satisfies never)}`);
   }
 }
 
-function keyOf({ original }: { readonly original: boolean }, packet: Packet): number {
-  return (original ? packet.original?.dstPort : packet.dstPort) ?? -1;
+/** What the packet is looked up by in a statement's map; null where there is no map, or none for such packets. */
+function keyOf(statement: Statement, packet: Packet): bigint | null {
+  switch (statement.kind) {
+    case 'portMap': {
+      const own = statement.field === 'dport' ? packet.dstPort : packet.srcPort;
+      const port = statement.original ? packet.original?.dstPort : own;
+      const isOfProtocol = packet.protocol === protocolNumber(statement.protocol);
+      return isOfProtocol && port !== undefined ? BigInt(port) : null;
+    }
+    case 'addressMap':
+      if (packet.family !== statement.family) return null;
+      return statement.field === 'saddr' ? packet.src : packet.dst;
+    default:
+      return null;
+  }
+}
+
+/** The map that a statement names; throws where it has other keys, which the kernel refuses. */
+function mapOf(
+  statement: Extract<Statement, { kind: 'portMap' | 'addressMap' }>,
+  { ruleset, maps }: Table,
+): LookUp {
+  const map = ruleset.maps.get(statement.map);
+  if (map === undefined) throw new Error(`no map ${statement.map}`);
+  const family = statement.kind === 'portMap' ? null : statement.family;
+  if (map.family !== family) throw new Error(`map ${map.name} has other keys`);
+  const known = maps.get(map) ?? lookUpIn(map);
+  maps.set(map, known);
+  return known;
 }
 
 /** nft puts `meta l4proto tcp` in front of a reset; rejecting by ICMP is for any protocol. */
@@ -143,10 +181,4 @@ function rejects(how: Extract<Statement, { kind: 'reject' }>['with'], packet: Pa
     default:
       throw new Error(`unknown reject ${JSON.stringify(how satisfies never)}`);
   }
-}
-
-/** A key that is there twice: the kernel refuses the map (-EEXIST). */
-function only<T>(found: readonly T[], map: string): T | undefined {
-  if (found.length > 1) throw new Error(`${map}: overlapping keys ${JSON.stringify(found)}`);
-  return found[0];
 }

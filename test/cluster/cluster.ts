@@ -1,0 +1,259 @@
+/** A real Kubernetes API for tests: etcd and kube-apiserver as processes, and kubectl. Nothing else: no kubelets, no controllers. */
+import { randomBytes } from 'node:crypto';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { pause } from '../kernel/until.ts';
+import type { Namespace } from '../netns/namespace.ts';
+import { buildCluster } from './build.ts';
+import { writeClusterFiles } from './clusterfiles.ts';
+import { type Finished, run } from './command.ts';
+import { daemon } from './daemon.ts';
+import { scratchFolder } from './folder.ts';
+import { kubeconfig } from './kubeconfig.ts';
+import { freePorts } from './ports.ts';
+import { withExpiry } from './shorttoken.ts';
+
+export interface ClusterOptions {
+  /** Where both processes run. Default: this process's own network namespace, on loopback alone. */
+  readonly namespace?: Namespace;
+  /** Of that namespace, by which others reach the API server; needed with `namespace`, whose port 6443 is taken. */
+  readonly address?: string;
+  /** More kube-apiserver flags; those that come twice count as here. */
+  readonly apiServerFlags?: readonly string[];
+  /** Default 10.96.0.0/16. */
+  readonly serviceCidr?: string;
+}
+
+export interface KubectlOptions {
+  readonly stdin?: string;
+  /** In place of the administrator's. */
+  readonly kubeconfig?: string;
+}
+
+export interface TokenOptions {
+  /** Name of the Node, or NAMESPACE/NAME of the Pod, that it is bound to. Gone with it. */
+  readonly boundNode?: string;
+  readonly boundPod?: string;
+  /** Default: the API server's own. One that is not the API server's does not authenticate there. */
+  readonly audiences?: readonly string[];
+  /** Until it expires; default 3,600. The API server takes it for a minute more: with -50 it does for 10 s. */
+  readonly seconds?: number;
+}
+
+export interface KubeconfigOptions {
+  readonly token: string;
+  /** Default: the cluster's. */
+  readonly server?: string;
+}
+
+export interface TestCluster {
+  /** URL of the API server. */
+  readonly server: string;
+  /** Of the API server's certificate: path, PEM. */
+  readonly caFile: string;
+  readonly ca: string;
+  /** Of group system:masters. */
+  readonly adminToken: string;
+  /** Path; the administrator's. */
+  readonly kubeconfig: string;
+  /** For files of the test; removed at close(). */
+  readonly folder: string;
+  /** Path of the program that is etcd, kube-apiserver, kube-proxy and kubectl (build.ts). */
+  readonly program: string;
+  /** Runs kubectl to its end, in the API server's network namespace; a status other than 0 is no error here. */
+  kubectl(args: readonly string[], options?: KubectlOptions): Promise<Finished>;
+  /** kubectl apply --server-side; YAML or JSON, any number of documents. Rejects with kubectl's message. */
+  apply(manifest: string): Promise<void>;
+  /**
+   * Merges into the status of an object that is there (`['node/cp-1']`, `['pod/a', '--namespace=b']`): what a kubelet would report. An apply of the object
+   * itself changes no status.
+   */
+  patchStatus(object: readonly string[], status: object): Promise<void>;
+  /** kubectl get -o json, parsed. Rejects with kubectl's message. */
+  get<T>(...args: readonly string[]): Promise<T>;
+  /** A token of a service account (NAMESPACE/NAME, which must be there), from the TokenRequest API. */
+  token(serviceAccount: string, options?: TokenOptions): Promise<string>;
+  /** Writes a kubeconfig and gives its path. */
+  kubeconfigFor(name: string, options: KubeconfigOptions): Promise<string>;
+  /** Everything in etcd stays. Resolves when the API server answers again. */
+  restartApiServer(signal?: 'SIGTERM' | 'SIGKILL'): Promise<void>;
+  stopApiServer(signal?: 'SIGTERM' | 'SIGKILL'): Promise<void>;
+  startApiServer(): Promise<void>;
+  /** Default SIGKILL: what was written stays, and in order it takes 7 s. */
+  stopEtcd(signal?: 'SIGTERM' | 'SIGKILL'): Promise<void>;
+  /** Resolves when the API server is ready again, where it runs. */
+  startEtcd(): Promise<void>;
+  /** What both said last. */
+  logs(): Promise<string>;
+  /** Ends both processes and removes the folder. */
+  close(): Promise<void>;
+}
+
+/** How long the API server may take to be ready; 2 to 4 s are usual. */
+const READY_MS = 90_000;
+/** The shortest that the TokenRequest API gives. */
+const SHORTEST_TOKEN_S = 600;
+const NAMESPACE_PORTS = [2379, 2380, 6443] as const;
+
+/** Takes 3 to 6 s once the program is built (build.ts). Several can run side by side. */
+export async function startCluster(options: ClusterOptions = {}): Promise<TestCluster> {
+  const { namespace, address } = options;
+  if ((namespace === undefined) !== (address === undefined))
+    throw new Error('a cluster in a namespace needs the address that others reach it by');
+  const program = await buildCluster();
+  const scratch = await scratchFolder('nodewall-cluster-');
+  const folder = scratch.path;
+  const [etcdPort = 0, peerPort = 0, port = 0] = namespace ? NAMESPACE_PORTS : await freePorts(3);
+  await namespace?.run(['ip', 'link', 'set', 'lo', 'up']);
+  const adminToken = randomBytes(16).toString('hex');
+  const { ca, caFile, serviceAccountKey, flags } = await writeClusterFiles(folder, adminToken, address);
+  const server = `https://${hostOf(address ?? '127.0.0.1')}:${port}`;
+  const where = namespace === undefined ? {} : { namespace };
+  const etcd = daemon({
+    name: 'etcd',
+    argv: [program, 'etcd', ...etcdFlags(folder, etcdPort, peerPort)],
+    logFile: join(folder, 'etcd.log'),
+    ...where,
+  });
+  const apiServer = daemon({
+    name: 'kube-apiserver',
+    argv: [
+      program,
+      'kube-apiserver',
+      `--etcd-servers=http://127.0.0.1:${etcdPort}`,
+      `--secure-port=${port}`,
+      `--bind-address=${address === undefined ? '127.0.0.1' : '::'}`,
+      `--advertise-address=${address ?? '127.0.0.1'}`,
+      `--service-cluster-ip-range=${options.serviceCidr ?? '10.96.0.0/16'}`,
+      ...flags,
+      ...(options.apiServerFlags ?? []),
+    ],
+    logFile: join(folder, 'kube-apiserver.log'),
+    ...where,
+  });
+
+  const kubeconfigFor = async (name: string, parts: KubeconfigOptions): Promise<string> => {
+    const path = join(folder, `${name}.kubeconfig`);
+    await writeFile(path, kubeconfig({ server, ca, ...parts }), { mode: 0o600 });
+    return path;
+  };
+  const adminKubeconfig = await kubeconfigFor('admin', { token: adminToken });
+
+  const kubectl = (args: readonly string[], { stdin, kubeconfig: other }: KubectlOptions = {}) => {
+    const argv = [program, 'kubectl', ...args];
+    return run(namespace?.command(argv) ?? argv, {
+      env: { ...process.env, HOME: folder, KUBECONFIG: other ?? adminKubeconfig },
+      ...(stdin === undefined ? {} : { stdin }),
+    });
+  };
+  const kubectlOutput = async (args: readonly string[], more?: KubectlOptions): Promise<string> => {
+    const { code, stdout, stderr } = await kubectl(args, more);
+    if (code !== 0) throw new Error(`kubectl ${args.join(' ')}: ${stderr || `status ${code}`}`);
+    return stdout;
+  };
+
+  const logs = async (): Promise<string> => {
+    const parts = await Promise.all(
+      [etcd, apiServer].map(async (one) => `--- ${one.name}\n${await one.log()}`),
+    );
+    return parts.join('\n');
+  };
+  const untilReady = async (): Promise<void> => {
+    const end = performance.now() + READY_MS;
+    for (; !(await isReady(kubectl)); await pause(50)) {
+      const dead = [etcd, apiServer].find((one) => !one.isRunning());
+      if (dead !== undefined) throw new Error(`${dead.name} ended\n${await dead.log()}`);
+      if (performance.now() > end) throw new Error(`no API server within ${READY_MS} ms\n${await logs()}`);
+    }
+  };
+  const close = async (): Promise<void> => {
+    // What they hold is thrown away: nothing to end in order.
+    await Promise.all([apiServer.stop('SIGKILL'), etcd.stop('SIGKILL')]);
+    await scratch.remove();
+  };
+  const startApiServer = async (): Promise<void> => {
+    await apiServer.start();
+    await untilReady();
+  };
+
+  try {
+    await etcd.start();
+    await startApiServer();
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  return {
+    server,
+    caFile,
+    ca,
+    adminToken,
+    kubeconfig: adminKubeconfig,
+    folder,
+    program,
+    kubectl,
+    apply: async (manifest) =>
+      void (await kubectlOutput(['apply', '--server-side', '-f', '-'], { stdin: manifest })),
+    async patchStatus(object, status) {
+      const patch = `--patch=${JSON.stringify({ status })}`;
+      await kubectlOutput(['patch', ...object, '--subresource=status', '--type=merge', patch]);
+    },
+    get: async (...args) => JSON.parse(await kubectlOutput(['get', '-o', 'json', ...args])),
+    async token(serviceAccount, { boundNode, boundPod, audiences = [], seconds = 3600 } = {}) {
+      const [accountNamespace = '', name = ''] = serviceAccount.split('/');
+      const lasts = Math.max(seconds, SHORTEST_TOKEN_S);
+      const args = ['create', 'token', name, `--namespace=${accountNamespace}`, `--duration=${lasts}s`];
+      for (const audience of audiences) args.push(`--audience=${audience}`);
+      if (boundNode !== undefined) args.push('--bound-object-kind=Node', `--bound-object-name=${boundNode}`);
+      if (boundPod !== undefined) args.push('--bound-object-kind=Pod', `--bound-object-name=${boundPod}`);
+      const token = (await kubectlOutput(args)).trim();
+      return seconds < SHORTEST_TOKEN_S ? withExpiry(token, seconds, serviceAccountKey) : token;
+    },
+    kubeconfigFor,
+    async restartApiServer(signal) {
+      await apiServer.stop(signal);
+      await startApiServer();
+    },
+    stopApiServer: (signal) => apiServer.stop(signal),
+    startApiServer,
+    stopEtcd: (signal = 'SIGKILL') => etcd.stop(signal),
+    async startEtcd() {
+      await etcd.start();
+      if (apiServer.isRunning()) await untilReady();
+    },
+    logs,
+    close,
+  };
+}
+
+/** Ready, and with what the API server itself makes after its start. */
+async function isReady(kubectl: TestCluster['kubectl']): Promise<boolean> {
+  const ready = await kubectl(['get', '--raw=/readyz']);
+  if (ready.code !== 0) return false;
+  const made = await kubectl([
+    'get',
+    'namespaces/default',
+    'namespaces/kube-system',
+    'clusterroles/system:auth-delegator',
+  ]);
+  return made.code === 0;
+}
+
+function hostOf(address: string): string {
+  return address.includes(':') ? `[${address}]` : address;
+}
+
+function etcdFlags(folder: string, port: number, peerPort: number): string[] {
+  const [client, peer] = [`http://127.0.0.1:${port}`, `http://127.0.0.1:${peerPort}`];
+  return [
+    `--data-dir=${join(folder, 'etcd')}`,
+    // What it wrote survives its end, if not the machine's: as tests need it.
+    '--unsafe-no-fsync',
+    '--log-level=warn',
+    `--listen-client-urls=${client}`,
+    `--advertise-client-urls=${client}`,
+    `--listen-peer-urls=${peer}`,
+    `--initial-advertise-peer-urls=${peer}`,
+    `--initial-cluster=default=${peer}`,
+  ];
+}

@@ -1,0 +1,109 @@
+/** One kind of request to the API server. */
+export interface ApiCall {
+  readonly verb: 'get' | 'list' | 'watch' | 'create' | 'update' | 'patch';
+  readonly group: string;
+  /** With the subresource: `clusternetworkpolicies/status`. */
+  readonly resource: string;
+  /** Of the only object that is asked for; a list or watch has it as its field selector. */
+  readonly name?: string;
+  /** Absent: of every namespace, or of none. */
+  readonly namespace?: string;
+  /** The file that makes it. */
+  readonly from: string;
+}
+
+const SYSTEM = 'nodewall-system';
+
+type Verb = ApiCall['verb'];
+
+function calls(
+  verbs: readonly Verb[],
+  resources: readonly string[],
+  call: Omit<ApiCall, 'verb' | 'resource'>,
+): ApiCall[] {
+  return resources.flatMap((resource) => verbs.map((verb) => ({ ...call, verb, resource })));
+}
+
+const WATCH = ['list', 'watch'] as const;
+const KINDS = ['clusternetworkpolicies', 'clustergroups', 'tiers'];
+const RESOURCES = 'controller/watch/cluster/resources.ts';
+
+/** Every request that the controller makes; the agent makes none. deploy/rbac.yaml allows exactly these. */
+export const API_CALLS: readonly ApiCall[] = [
+  ...calls(WATCH, ['nodes', 'namespaces', 'pods', 'services'], { group: '', from: RESOURCES }),
+  ...calls(WATCH, ['endpointslices'], { group: 'discovery.k8s.io', from: RESOURCES }),
+  ...calls(WATCH, KINDS, { group: 'nodewall.io', from: RESOURCES }),
+  ...calls(WATCH, KINDS, { group: 'crd.antrea.io', from: RESOURCES }),
+  ...calls(['patch'], ['clusternetworkpolicies/status'], {
+    group: 'nodewall.io',
+    from: 'controller/status/writer.ts',
+  }),
+  ...calls(['create', 'patch'], ['events'], {
+    group: 'events.k8s.io',
+    namespace: 'default',
+    from: 'controller/status/failureevents.ts',
+  }),
+  ...calls(['create'], ['tokenreviews'], {
+    group: 'authentication.k8s.io',
+    from: 'controller/kubeapi/reviews.ts',
+  }),
+  ...calls(['create'], ['subjectaccessreviews'], {
+    group: 'authorization.k8s.io',
+    from: 'controller/kubeapi/reviews.ts',
+  }),
+  ...calls(['create'], ['leases'], {
+    group: 'coordination.k8s.io',
+    namespace: SYSTEM,
+    from: 'controller/lease/lease.ts',
+  }),
+  ...calls(['get', 'update'], ['leases'], {
+    group: 'coordination.k8s.io',
+    namespace: SYSTEM,
+    name: 'nodewall-controller',
+    from: 'controller/lease/lease.ts',
+  }),
+  ...calls(['create'], ['secrets'], {
+    group: '',
+    namespace: SYSTEM,
+    from: 'controller/certificates/authoritysecret.ts',
+  }),
+  ...calls(['get', 'update'], ['secrets'], {
+    group: '',
+    namespace: SYSTEM,
+    name: 'nodewall-ca',
+    from: 'controller/certificates/authoritysecret.ts',
+  }),
+  ...calls(['create'], ['configmaps'], {
+    group: '',
+    namespace: SYSTEM,
+    from: 'controller/certificates/bundle.ts',
+  }),
+  ...calls(['get', 'patch'], ['configmaps'], {
+    group: '',
+    namespace: SYSTEM,
+    name: 'nodewall-ca',
+    from: 'controller/certificates/bundle.ts',
+  }),
+  ...calls(['get', 'patch'], ['mutatingwebhookconfigurations', 'validatingwebhookconfigurations'], {
+    group: 'admissionregistration.k8s.io',
+    name: 'nodewall',
+    from: 'controller/certificates/cabundle.ts',
+  }),
+  ...calls(['get', 'patch'], ['apiservices'], {
+    group: 'apiregistration.k8s.io',
+    name: 'v1alpha1.controlplane.nodewall.io',
+    from: 'controller/certificates/cabundle.ts',
+  }),
+  ...calls(WATCH, ['configmaps'], {
+    group: '',
+    namespace: SYSTEM,
+    name: 'nodewall-config',
+    from: 'cli/runcontroller.ts',
+  }),
+  ...calls(WATCH, ['configmaps'], {
+    group: '',
+    namespace: 'kube-system',
+    name: 'extension-apiserver-authentication',
+    from: 'cli/runcontroller.ts',
+  }),
+];

@@ -1,0 +1,80 @@
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { Ajv } from 'ajv';
+import { openApiSchema } from '../../apis/schema/crd.ts';
+import { CRD_CHECKS, type CrdSchema } from '../../apis/schema/crdchecks.ts';
+import { crdFiles, generatedFiles } from './generatedfiles.ts';
+import { writtenObjects } from './manifests.ts';
+
+const KINDS = ['ClusterNetworkPolicy', 'ClusterGroup', 'Tier'] as const;
+
+/** Every place of a schema, with its path as the checks name it. */
+function* places(schema: CrdSchema, path = ''): Generator<[string, CrdSchema]> {
+  yield [path, schema];
+  for (const [name, field] of Object.entries(schema.properties ?? {})) {
+    yield* places(field, path === '' ? name : `${path}.${name}`);
+  }
+  if (schema.items !== undefined) yield* places(schema.items, `${path}[]`);
+  if (schema.additionalProperties !== undefined) yield* places(schema.additionalProperties, `${path}.*`);
+}
+
+/** Ajv's OpenAPI word `nullable` wants a type beside it, which int-or-string has not. */
+function withoutNullable(schema: CrdSchema): object {
+  return JSON.parse(JSON.stringify(schema), (key, value) => (key === 'nullable' ? undefined : value));
+}
+
+describe('deploy/crds', () => {
+  it('is what npm run generate makes, and so are kustomize copies of it', () => {
+    const files = generatedFiles();
+    for (const [path, text] of files) assert.equal(readFileSync(path, 'utf8'), text, 'npm run generate');
+    const there = readdirSync(new URL('../../deploy/crds/', import.meta.url)).filter(
+      (name) => name !== 'kustomization.yaml',
+    );
+    assert.deepEqual(
+      there.sort(),
+      [...crdFiles().keys()].map(({ pathname }) => pathname.split('/').at(-1)).sort(),
+    );
+  });
+
+  for (const kind of KINDS) {
+    const schema = openApiSchema(kind);
+
+    it(`${kind}: says something of every field to kubectl explain`, () => {
+      const silent = [...places(schema)].filter(
+        ([path, { description }]) => path !== 'metadata' && !/(\[\]|\*)$/.test(path) && !description,
+      );
+      assert.deepEqual(
+        silent.map(([path]) => path),
+        [],
+      );
+    });
+
+    it(`${kind}: has a place for every check`, () => {
+      const paths = [...places(schema)].map(([path]) => path);
+      const lost = CRD_CHECKS[kind].filter(({ at }) => !paths.some((path) => at.test(path)));
+      assert.deepEqual(lost, []);
+    });
+
+    it(`${kind}: is structural: a type everywhere but where anything may stand`, () => {
+      for (const [path, { type, ...place }] of places(schema)) {
+        const isFree = place['x-kubernetes-int-or-string'] ?? place['x-kubernetes-preserve-unknown-fields'];
+        assert.ok(type !== undefined || isFree === true, path);
+      }
+    });
+
+    it(`${kind}: accepts what validate accepts`, () => {
+      const accepts = new Ajv({ strict: false, allErrors: true }).compile(withoutNullable(schema));
+      const valid = writtenObjects().filter(({ raw, isValid }) => raw.kind === kind && isValid);
+      assert.ok(valid.length >= 3, `${valid.length}`);
+      for (const { from, raw } of valid)
+        assert.ok(accepts(raw), `${from}: ${JSON.stringify(accepts.errors)}`);
+    });
+  }
+
+  it('has defaults only where they change no rule', () => {
+    const defaults = [...places(openApiSchema('ClusterNetworkPolicy'))].flatMap(([path, place]) =>
+      place.default === undefined ? [] : [`${path}=${place.default}`],
+    );
+    assert.deepEqual(defaults, ['spec.tier=application', 'spec.mode=Enforce', 'spec.traffic=Host']);
+  });
+});

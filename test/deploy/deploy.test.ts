@@ -1,0 +1,303 @@
+import assert from 'node:assert/strict';
+import { existsSync, globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseAllDocuments } from 'yaml';
+import { run } from '../cluster/command.ts';
+import { ROOT } from '../structure/sourcefile.ts';
+import { API_CALLS, type ApiCall } from './apicalls.ts';
+
+interface Labelled {
+  readonly name: string;
+  readonly namespace?: string;
+  readonly labels?: Readonly<Record<string, string>>;
+}
+interface Container {
+  readonly args: readonly string[];
+  readonly ports?: readonly { readonly name: string; readonly containerPort: number }[];
+  readonly volumeMounts: readonly { readonly name: string; readonly mountPath: string }[];
+  readonly securityContext: object;
+}
+interface PodSpec {
+  readonly serviceAccountName: string;
+  readonly containers: readonly [Container];
+  readonly volumes: readonly { readonly name: string }[];
+}
+interface Rule {
+  readonly apiGroups: readonly string[];
+  readonly resources: readonly string[];
+  readonly resourceNames?: readonly string[];
+  readonly verbs: readonly string[];
+}
+interface Service {
+  readonly name: string;
+  readonly namespace: string;
+  readonly port: number;
+}
+/** As much of the kinds in deploy/ as is looked at. */
+interface Manifest {
+  readonly kind: string;
+  readonly metadata: Labelled;
+  readonly rules?: readonly Rule[];
+  readonly roleRef?: { readonly kind: string; readonly name: string };
+  readonly subjects?: readonly Labelled[];
+  readonly webhooks?: readonly { readonly clientConfig: { readonly service: Service } }[];
+  readonly spec?: {
+    readonly selector?: Readonly<Record<string, string>> & { readonly matchLabels?: Record<string, string> };
+    readonly template?: { readonly metadata: Labelled; readonly spec: PodSpec };
+    readonly ports?: readonly { readonly port: number; readonly targetPort: string }[];
+    readonly service?: Service;
+  };
+}
+
+const BASE = 'deploy/kustomize/base';
+
+function readManifests(path: string): Manifest[] {
+  return parseAllDocuments(readFileSync(join(ROOT, path), 'utf8')).map((document) => {
+    assert.deepEqual([...document.errors, ...document.warnings], [], path);
+    return document.toJS() as Manifest;
+  });
+}
+
+function kinds(manifests: readonly Manifest[], kind: string): Manifest[] {
+  return manifests.filter((manifest) => manifest.kind === kind);
+}
+
+function isWithin(
+  wanted: Readonly<Record<string, string>>,
+  labels: Readonly<Record<string, string>> = {},
+): boolean {
+  return Object.entries(wanted).every(([key, value]) => labels[key] === value);
+}
+
+describe('deploy', () => {
+  const files = globSync(`${BASE}/*.yaml`, { cwd: ROOT }).filter(
+    (path) => !/kustomization|agent-config/.test(path),
+  );
+  const base = files.flatMap(readManifests);
+  const workloads = base.filter(({ spec }) => spec?.template !== undefined);
+  const podOf = ({ spec }: Manifest): PodSpec => spec?.template?.spec ?? assert.fail();
+
+  it('has every file of the base in its kustomization', () => {
+    const { resources } = readManifests(`${BASE}/kustomization.yaml`)[0] as unknown as {
+      resources: string[];
+    };
+    assert.deepEqual([...resources].sort(), files.map((path) => path.slice(BASE.length + 1)).sort());
+  });
+
+  it('has each object once', () => {
+    const names = base.map(({ kind, metadata }) => `${kind} ${metadata.namespace ?? ''} ${metadata.name}`);
+    assert.deepEqual(names, [...new Set(names)]);
+  });
+
+  it('selects the pods that are there', () => {
+    assert.equal(workloads.length, 2);
+    for (const { spec, metadata } of workloads) {
+      const { matchLabels = {} } = spec?.selector ?? {};
+      assert.ok(Object.keys(matchLabels).length > 0);
+      assert.ok(isWithin(matchLabels, spec?.template?.metadata.labels), metadata.name);
+    }
+    const selecting = [...kinds(base, 'Service'), ...kinds(base, 'PodDisruptionBudget')];
+    assert.equal(selecting.length, 2);
+    for (const { spec, metadata } of selecting) {
+      const wanted = spec?.selector?.matchLabels ?? spec?.selector ?? {};
+      const selected = workloads.filter((workload) =>
+        isWithin(wanted, workload.spec?.template?.metadata.labels),
+      );
+      assert.deepEqual(
+        selected.map(({ metadata: { name } }) => name),
+        ['nodewall-controller'],
+        metadata.name,
+      );
+    }
+  });
+
+  it('leads Services to ports that are there, and calls no other Service', () => {
+    const [service] = kinds(base, 'Service');
+    const [controller] = kinds(base, 'Deployment').map(podOf);
+    const names = controller?.containers[0].ports?.map(({ name }) => name);
+    const ports = service?.spec?.ports ?? [];
+    for (const { targetPort } of ports) assert.ok(names?.includes(targetPort), targetPort);
+    const called = [
+      ...kinds(base, 'APIService').map(({ spec }) => spec?.service),
+      ...base.flatMap(({ webhooks = [] }) => webhooks.map(({ clientConfig }) => clientConfig.service)),
+    ];
+    assert.equal(called.length, 3);
+    for (const call of called) {
+      assert.deepEqual([call?.name, call?.namespace], ['nodewall-controller', 'nodewall-system']);
+      assert.ok(ports.some(({ port }) => port === call?.port));
+    }
+    const [agent] = kinds(base, 'DaemonSet').map(podOf);
+    const url = agent?.containers[0].args.find((arg) => arg.startsWith('--controller='))?.slice(13) ?? '';
+    const { protocol, hostname, port } = new URL(url);
+    assert.deepEqual([protocol, hostname], ['https:', 'nodewall-controller.nodewall-system.svc']);
+    assert.ok(ports.some((each) => each.port === Number(port || 443)));
+  });
+
+  it('gives containers the ports, folders and files that their arguments name', () => {
+    for (const workload of workloads) {
+      const { containers, volumes } = podOf(workload);
+      const [{ args, ports, volumeMounts }] = containers;
+      for (const { name } of volumeMounts)
+        assert.ok(
+          volumes.some((volume) => volume.name === name),
+          name,
+        );
+      assert.equal(volumes.length, volumeMounts.length);
+      for (const [, path = ''] of args.flatMap((arg) => [...arg.matchAll(/^--[\w-]+=(\/.*)$/g)])) {
+        assert.ok(
+          volumeMounts.some(({ mountPath }) => path === mountPath || path.startsWith(`${mountPath}/`)),
+          path,
+        );
+      }
+      for (const { containerPort } of ports ?? []) {
+        assert.ok(
+          args.some((arg) => arg.endsWith(`listen=:${containerPort}`)),
+          `${containerPort}`,
+        );
+      }
+    }
+  });
+
+  it('gives the containers no capability but NET_ADMIN, and nothing to write to but the state', () => {
+    const [agent, controller] = ['DaemonSet', 'Deployment'].map((kind) =>
+      podOf(kinds(base, kind)[0] ?? assert.fail()),
+    );
+    const shared = { allowPrivilegeEscalation: false, readOnlyRootFilesystem: true };
+    const capabilities = { drop: ['ALL'], add: ['NET_ADMIN'] };
+    assert.deepEqual(agent?.containers[0].securityContext, { runAsUser: 0, ...shared, capabilities });
+    assert.deepEqual(controller?.containers[0].securityContext, {
+      ...shared,
+      capabilities: { drop: ['ALL'] },
+    });
+    const writable = [agent, controller].flatMap((pod) =>
+      (pod?.containers[0].volumeMounts ?? []).filter((mount) => !('readOnly' in mount)),
+    );
+    assert.deepEqual(writable, [{ name: 'state', mountPath: '/var/lib/nodewall' }]);
+  });
+
+  it('binds roles that are there to ServiceAccounts that are used', () => {
+    const bindings = [...kinds(base, 'RoleBinding'), ...kinds(base, 'ClusterRoleBinding')];
+    const roles = [...kinds(base, 'Role'), ...kinds(base, 'ClusterRole')];
+    assert.equal(bindings.length, roles.length);
+    for (const { roleRef, subjects, metadata } of bindings) {
+      const namespace = roleRef?.kind === 'Role' ? metadata.namespace : undefined;
+      const role = kinds(roles, roleRef?.kind ?? '').find(
+        (each) => each.metadata.name === roleRef?.name && each.metadata.namespace === namespace,
+      );
+      assert.ok(role !== undefined, metadata.name);
+      assert.deepEqual(
+        subjects?.map(({ name, namespace: of }) => `${of}/${name}`),
+        ['nodewall-system/nodewall-controller'],
+        'the agent may do nothing',
+      );
+    }
+    assert.deepEqual(
+      workloads.map((workload) => podOf(workload).serviceAccountName).sort(),
+      kinds(base, 'ServiceAccount')
+        .map(({ metadata }) => metadata.name)
+        .sort(),
+    );
+  });
+
+  it('allows exactly the requests that are made', () => {
+    const allowed = [...kinds(base, 'Role'), ...kinds(base, 'ClusterRole')].flatMap(
+      ({ metadata, rules = [] }) =>
+        rules.flatMap(({ apiGroups, resources, verbs, resourceNames = [''] }) =>
+          apiGroups.flatMap((group) =>
+            resources.flatMap((resource) =>
+              verbs.flatMap((verb) =>
+                resourceNames.map((name) =>
+                  line({ group, resource, verb, name, namespace: metadata.namespace ?? '' }),
+                ),
+              ),
+            ),
+          ),
+        ),
+    );
+    assert.deepEqual(
+      allowed.sort(),
+      API_CALLS.map(({ name = '', namespace = '', ...call }) => line({ ...call, name, namespace })).sort(),
+    );
+    for (const { from } of API_CALLS) assert.ok(existsSync(join(ROOT, from)), from);
+  });
+
+  it('gives the commands only options that they have', async () => {
+    for (const workload of workloads) {
+      const [command = '', ...args] = podOf(workload).containers[0].args;
+      const { stdout } = await run([join(ROOT, 'bin/nodewall'), command, '--help']);
+      const known = [...stdout.matchAll(/--[\w-]+/g)].map(([option]) => option);
+      for (const arg of args) assert.ok(known.includes(arg.split('=')[0] ?? ''), `${command} ${arg}`);
+    }
+  });
+});
+
+function line({
+  verb,
+  group,
+  resource,
+  name = '',
+  namespace = '',
+}: Omit<ApiCall, 'from' | 'verb'> & { verb: string }): string {
+  return `${verb} ${resource}.${group} ${name} in ${namespace || 'the cluster'}`;
+}
+
+describe('deploy/Dockerfile', () => {
+  const text = readFileSync(join(ROOT, 'deploy/Dockerfile'), 'utf8')
+    .replace(/^#.*\n/gm, '')
+    .replaceAll('\\\n', ' ');
+  const steps = text.split('\n').flatMap((row) => {
+    const [, instruction = '', rest = ''] = /^([A-Z]+) +(.*)$/.exec(row) ?? [];
+    return instruction === '' ? [] : [{ instruction, rest }];
+  });
+  const of = (wanted: string): string[] =>
+    steps.flatMap(({ instruction, rest }) => (instruction === wanted ? [rest] : []));
+
+  it('copies what is there, and every folder that the program is made of', () => {
+    const copied = of('COPY')
+      .filter((rest) => !rest.startsWith('--from'))
+      .flatMap((rest) => rest.split(/ +/).slice(0, -1));
+    for (const path of copied) assert.ok(existsSync(join(ROOT, path)), path);
+    for (const folder of ['apis/', 'controller/', 'agent/', 'cli/'])
+      assert.ok(copied.includes(folder), folder);
+    const taken = readFileSync(join(ROOT, '.dockerignore'), 'utf8')
+      .split('\n')
+      .flatMap((row) => (row.startsWith('!') ? [row.slice(1)] : []));
+    for (const path of copied)
+      assert.ok(
+        taken.some((each) => path === each || path.startsWith(each)),
+        path,
+      );
+  });
+
+  it('builds and runs on one Debian, with the major version of Node.js that package.json pins', () => {
+    const { dependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+    assert.deepEqual(of('FROM'), [
+      `node:${dependencies.node.split('.')[0]}-bookworm AS build`,
+      'debian:12-slim',
+    ]);
+  });
+
+  it('runs without a shell, as nobody', () => {
+    for (const form of [...of('ENTRYPOINT'), ...of('CMD')]) assert.ok(Array.isArray(JSON.parse(form)));
+    assert.deepEqual(of('USER'), ['65532:65532']);
+    assert.equal(JSON.parse(of('ENTRYPOINT')[0] ?? '').at(-1), '/opt/nodewall/cli/main.ts');
+  });
+
+  it('keeps the same paths as the DaemonSet', () => {
+    const [agent] = readManifests(`${BASE}/agent.yaml`) as unknown as [
+      { spec: { template: { spec: { containers: [{ command: string[] }] } } } },
+    ];
+    const { command } = agent.spec.template.spec.containers[0];
+    const entry = JSON.parse(of('ENTRYPOINT')[0] ?? '');
+    assert.deepEqual([command[0], command.at(-1)], entry);
+  });
+});
+
+describe('deploy/systemd', () => {
+  it('lets the agent ask for names, and speak netlink', () => {
+    const unit = readFileSync(join(ROOT, 'deploy/systemd/nodewall.service'), 'utf8');
+    const [, families = ''] = /^RestrictAddressFamilies=(.*)$/m.exec(unit) ?? [];
+    assert.deepEqual(families.split(' ').sort(), ['AF_INET', 'AF_INET6', 'AF_NETLINK', 'AF_UNIX']);
+    assert.match(unit, /^CapabilityBoundingSet=CAP_NET_ADMIN$/m);
+  });
+});

@@ -1,0 +1,32 @@
+import { readFileSync } from 'node:fs';
+import { stringify } from 'yaml';
+import { customResourceDefinitions } from '../../apis/schema/crd.ts';
+
+const MADE_OF_SCHEMA = '# Made from apis/schema by `npm run generate`; edit there.\n';
+const deploy = new URL('../../deploy/', import.meta.url);
+
+/** The files of deploy/crds, one for each kind, and what is in them. */
+export function crdFiles(): Map<URL, string> {
+  return new Map(
+    customResourceDefinitions().map((definition) => {
+      const { singular } = definition.spec.names;
+      // Equal parts would become anchors.
+      const text = stringify(definition, { aliasDuplicateObjects: false, lineWidth: 0 });
+      return [new URL(`crds/${singular}.yaml`, deploy), MADE_OF_SCHEMA + text];
+    }),
+  );
+}
+
+/** All that `npm run generate` writes: the CustomResourceDefinitions, and kustomize's copies of what is applied without it too. */
+export function generatedFiles(): Map<URL, string> {
+  const crds = crdFiles();
+  const rbac = readFileSync(new URL('rbac.yaml', deploy), 'utf8');
+  return new Map([
+    ...crds,
+    [new URL('kustomize/base/crds.yaml', deploy), [...crds.values()].join('---\n')],
+    [
+      new URL('kustomize/base/rbac.yaml', deploy),
+      `# A copy of deploy/rbac.yaml by \`npm run generate\`; edit there.\n${rbac}`,
+    ],
+  ]);
+}

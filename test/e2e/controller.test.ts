@@ -1,0 +1,347 @@
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
+import { get } from 'node:http';
+import { request as httpsRequest, type RequestOptions } from 'node:https';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { text } from 'node:stream/consumers';
+import type { PolicyStatus } from '../../apis/policystatus.ts';
+import { NODE_VIEWS_PATH, type NodeReport, type StreamMessage } from '../../apis/stream.ts';
+import { NODEWALL, nodewall } from '../cli/command.ts';
+import { startCluster, type TestCluster } from '../cluster/cluster.ts';
+import { freePorts } from '../cluster/ports.ts';
+import { until } from '../kernel/until.ts';
+
+const ROOT = join(import.meta.dirname, '../..');
+const FILES = [
+  'crds/tier',
+  'crds/clustergroup',
+  'crds/clusternetworkpolicy',
+  'rbac',
+  'kustomize/base/apiservice',
+];
+const NODE = (name: string) =>
+  `{apiVersion: v1, kind: Node, metadata: {name: ${name}, labels: {role: ${name}}}}`;
+const POLICY = (priority: number, ingress: string) => `
+apiVersion: nodewall.io/v1alpha1
+kind: ClusterNetworkPolicy
+metadata: {name: ssh}
+spec:
+  priority: ${priority}
+  appliedTo: [{nodeSelector: {matchLabels: {role: cp-1}}}]
+  ingress: [${ingress}]
+`;
+const DROP = '{name: drop-ssh, action: Drop, ports: [{protocol: TCP, port: 22}]}';
+const GATE = (enabled: boolean) => `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: nodewall-config, namespace: nodewall-system}
+data: {config.yaml: "featureGates: {NodeNetworkPolicy: ${enabled}}"}
+`;
+const SERVICE = 'nodewall-controller.nodewall-system.svc';
+
+interface Controller {
+  readonly process: ChildProcess;
+  readonly port: number;
+  readonly log: string[];
+  /** Status and text of /readyz. */
+  ready(): Promise<string>;
+  stop(signal: NodeJS.Signals): Promise<number | null>;
+}
+
+interface LeaseObject {
+  readonly spec: { readonly holderIdentity?: string };
+}
+
+describe('nodewall controller, on a real API server', function () {
+  this.timeout(120_000);
+  let cluster: TestCluster;
+  let kubeconfig: string;
+  let token: string;
+  let ca: string;
+  const running: Controller[] = [];
+
+  before(async function () {
+    this.timeout(1_800_000);
+    cluster = await startCluster();
+    for (const name of FILES) await cluster.apply(await readFile(join(ROOT, `deploy/${name}.yaml`), 'utf8'));
+    await cluster.kubectl(['wait', '--for=condition=Established', 'crd', '--all']);
+    for (const name of ['cp-1', 'worker-1']) await cluster.apply(NODE(name));
+    // Nobody is served before somebody said whether the gate is on.
+    await cluster.apply(GATE(false));
+    kubeconfig = await cluster.kubeconfigFor('controller', {
+      token: await cluster.token('nodewall-system/nodewall-controller'),
+    });
+    const bound = { boundNode: 'cp-1', audiences: ['nodewall-controller'] };
+    token = await cluster.token('nodewall-system/nodewall-agent', bound);
+  });
+
+  after(async () => {
+    for (const one of running)
+      if (one.process.exitCode === null && one.process.signalCode === null) await one.stop('SIGKILL');
+    await cluster?.close();
+  });
+
+  async function start(): Promise<Controller> {
+    const [port = 0, metrics = 0] = await freePorts(2);
+    const options = { kubeconfig, listen: `127.0.0.1:${port}`, 'metrics-listen': `127.0.0.1:${metrics}` };
+    const args = Object.entries(options).flatMap(([name, value]) => [`--${name}`, value]);
+    const child = spawn(NODEWALL, ['controller', ...args, '--log-format', 'json'], {
+      stdio: ['ignore', 'inherit', 'pipe'],
+    });
+    const log: string[] = [];
+    createInterface({ input: child.stderr }).on('line', (line) => void log.push(line));
+    const controller: Controller = {
+      process: child,
+      port,
+      log,
+      async ready() {
+        const request = get({ host: '127.0.0.1', port: metrics, path: '/readyz', agent: false });
+        const answered = await once(request, 'response').catch(() => null);
+        return answered === null
+          ? 'nobody listens'
+          : `${answered[0].statusCode} ${(await text(answered[0])).trim()}`;
+      },
+      async stop(signal) {
+        const ended = once(child, 'exit');
+        child.kill(signal);
+        const [code] = await ended;
+        return code;
+      },
+    };
+    running.push(controller);
+    return controller;
+  }
+
+  const isReady = (one: Controller): Promise<unknown> =>
+    until('it serves', async () => (await one.ready()) === '200 ok', { detail: () => one.log.join('\n') });
+
+  /** As the agent on cp-1, by the name that the certificate is for. */
+  async function ask({ port }: Controller, path: string, more: RequestOptions = {}, body?: object) {
+    const request = httpsRequest({
+      host: '127.0.0.1',
+      port,
+      path,
+      ca,
+      servername: SERVICE,
+      agent: false,
+      ...more,
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+    });
+    request.end(body === undefined ? undefined : JSON.stringify(body));
+    const [response] = await once(request, 'response');
+    return response;
+  }
+
+  /** The first whole view that cp-1 is told. */
+  async function view(controller: Controller): Promise<StreamMessage[]> {
+    const path = `${NODE_VIEWS_PATH}?watch=true&fieldSelector=metadata.name%3Dcp-1`;
+    const response = await ask(controller, path);
+    assert.equal(response.statusCode, 200);
+    const messages: StreamMessage[] = [];
+    for await (const line of createInterface({ input: response })) {
+      messages.push(JSON.parse(line));
+      if (messages.at(-1)?.type === 'bookmark') break;
+    }
+    response.destroy();
+    return messages;
+  }
+
+  async function report(controller: Controller, failing: NodeReport['failing'] = []): Promise<void> {
+    const { revision = '' } = (await view(controller)).at(-1) ?? {};
+    const said: NodeReport = {
+      node: 'cp-1',
+      revision,
+      enforced: revision,
+      enabled: true,
+      failing,
+      policies: 1,
+      hostAddresses: [],
+      version: '0.1.0',
+      dataplane: 'nftables',
+      time: new Date().toISOString(),
+    };
+    const response = await ask(controller, `${NODE_VIEWS_PATH}/cp-1/status`, { method: 'PUT' }, said);
+    assert.equal(response.statusCode, 204, await text(response));
+  }
+
+  const statusIs = (wanted: (status: PolicyStatus) => boolean): Promise<unknown> => {
+    let last: PolicyStatus | undefined;
+    return until(
+      'the status',
+      async () => {
+        const { status } = await cluster.get<{ status?: PolicyStatus }>(
+          'clusternetworkpolicies.nodewall.io',
+          'ssh',
+        );
+        last = status;
+        return status !== undefined && wanted(status);
+      },
+      { detail: () => `${JSON.stringify(last)}\n${running.map(({ log }) => log.join('\n')).join('\n')}` },
+    );
+  };
+
+  const holder = async (): Promise<string> =>
+    (await cluster.get<LeaseObject>('lease', 'nodewall-controller', '--namespace=nodewall-system')).spec
+      .holderIdentity ?? '';
+
+  it('leads, publishes its CA, and serves with a certificate of it', async () => {
+    const controller = await start();
+    await isReady(controller);
+    const map = await cluster.get<{ data: Record<string, string> }>(
+      'configmap',
+      'nodewall-ca',
+      '--namespace=nodewall-system',
+    );
+    ca = map.data['ca.crt'] ?? '';
+    assert.match(await holder(), /_[0-9a-f-]{36}$/);
+    const messages = await view(controller);
+    assert.deepEqual(messages[1]?.type === 'gate' && messages[1].enabled, false);
+    const kubernetes = await cluster.get<{ spec: { clusterIP: string } }>('service', 'kubernetes');
+    const endpoints = messages.flatMap((one) => (one.type === 'endpoints' ? one.endpoints : []));
+    assert.deepEqual(endpoints.find(({ port }) => port === 443)?.addresses, [kubernetes.spec.clusterIP]);
+    const apiService = 'v1alpha1.controlplane.nodewall.io';
+    const { spec } = await cluster.get<{ spec: { caBundle: string } }>('apiservice', apiService);
+    assert.equal(Buffer.from(spec.caBundle, 'base64').toString(), ca);
+    assert.equal((await ask(controller, `${NODE_VIEWS_PATH}/worker-1`)).statusCode, 403);
+  });
+
+  it('has one standby, which does not serve', async () => {
+    const standby = await start();
+    await until('it stands by', async () => /^503 standby: \S+ leads$/.test(await standby.ready()), {
+      detail: () => standby.log.join('\n'),
+    });
+    await assert.rejects(ask(standby, NODE_VIEWS_PATH), /ECONNREFUSED/);
+  });
+
+  it('says what becomes of a policy', async () => {
+    const [leader] = running;
+    assert.ok(leader !== undefined);
+    await cluster.apply(POLICY(1, DROP));
+    await statusIs(({ phase }) => phase === 'Disabled');
+    await cluster.apply(GATE(true));
+    await statusIs(({ phase, desiredNodesRealized }) => phase === 'Pending' && desiredNodesRealized === 1);
+    await report(leader);
+    await statusIs(({ phase, observedGeneration }) => phase === 'Realized' && observedGeneration === 1);
+    // Only its own schema refuses this; that there is no such tier says the compiler's side.
+    await cluster.apply(POLICY(2, DROP).replace('priority: 2', 'priority: 2\n  tier: nowhere'));
+    await statusIs(({ phase, enforcedGeneration, problems }) => {
+      return phase === 'Invalid' && enforcedGeneration === 1 && /nowhere/.test(problems?.join() ?? '');
+    });
+    await cluster.apply(POLICY(3, DROP).replace('priority: 3', 'priority: 3\n  tier: application'));
+    await statusIs(({ phase, observedGeneration }) => phase === 'Pending' && observedGeneration === 3);
+    const failing = {
+      apiGroup: 'nodewall.io',
+      policy: 'ssh',
+      generation: 3,
+      rule: 'drop-ssh',
+      reason: 'no memory',
+    } as const;
+    await report(leader, [failing]);
+    await statusIs(
+      ({ phase, failingNodes }) => phase === 'Failed' && failingNodes?.[0]?.reason === 'no memory',
+    );
+    await until('an event on the policy', async () => {
+      const { items } = await cluster.get<{ items: { note: string; reason: string }[] }>(
+        'events.events.k8s.io',
+      );
+      return items.some(
+        ({ reason, note }) => reason === 'NodesFailed' && /cp-1 \(rule drop-ssh: no memory\)/.test(note),
+      );
+    });
+    await report(leader);
+    await statusIs(({ phase, conditions }) => phase === 'Realized' && conditions[1]?.status === 'True');
+  });
+
+  it('is followed by the standby when it is killed, and nothing is taken back', async () => {
+    const [leader, standby] = running;
+    assert.ok(leader !== undefined && standby !== undefined);
+    const before = await holder();
+    await leader.stop('SIGKILL');
+    await until('the standby serves', async () => (await standby.ready()) === '200 ok', {
+      limit: 30_000,
+      detail: () => standby.log.join('\n'),
+    });
+    assert.notEqual(await holder(), before);
+    await report(standby);
+    await cluster.apply(POLICY(4, DROP).replace('priority: 4', 'priority: 4\n  tier: application'));
+    await statusIs(({ phase, observedGeneration }) => phase === 'Pending' && observedGeneration === 4);
+    await report(standby);
+    await statusIs(({ phase, observedGeneration }) => phase === 'Realized' && observedGeneration === 4);
+  });
+
+  it('stops serving when somebody takes the Lease, stays warm, and takes it again when that one is silent', async () => {
+    const [, last] = running;
+    assert.ok(last !== undefined);
+    const patch = '--patch={"spec":{"holderIdentity":"somebody"}}';
+    const { code, stderr } = await cluster.kubectl([
+      'patch',
+      'lease',
+      'nodewall-controller',
+      '--namespace=nodewall-system',
+      '--type=merge',
+      patch,
+    ]);
+    assert.equal(code, 0, stderr);
+    const detail = (): string => last.log.join('\n');
+    await until('it stops', async () => (await last.ready()) === '503 standby: somebody leads', { detail });
+    await assert.rejects(ask(last, NODE_VIEWS_PATH), /ECONNREFUSED/);
+    await until('it serves again', async () => (await last.ready()) === '200 ok', { limit: 30_000, detail });
+    assert.ok((await view(last)).some(({ type }) => type === 'rules'));
+  });
+
+  it('gives the Lease away when it is told to stop', async () => {
+    const [, last] = running;
+    assert.ok(last !== undefined);
+    assert.equal(await last.stop('SIGTERM'), 0, last.log.join('\n'));
+    assert.equal(await holder(), '');
+    const faults = last.log.map((line) => JSON.parse(line)).filter(({ level }) => level === 'error');
+    assert.deepEqual(faults, []);
+  });
+
+  it('says which RBAC rule is missing', async () => {
+    const nobody = await cluster.kubeconfigFor('nobody', {
+      token: await cluster.token('nodewall-system/nodewall-agent'),
+    });
+    const child = spawn(
+      NODEWALL,
+      ['controller', '--kubeconfig', nobody, '--listen', '127.0.0.1:0', '--log-format', 'json'],
+      {
+        stdio: ['ignore', 'ignore', 'pipe'],
+      },
+    );
+    const log: string[] = [];
+    createInterface({ input: child.stderr }).on('line', (line) => void log.push(line));
+    const ended = once(child, 'exit');
+    await until(
+      'the missing rule is named',
+      async () => /RBAC needs .*secrets.* in namespace nodewall-system/.test(log.join()),
+      {
+        detail: () => log.join('\n'),
+      },
+    );
+    await until('the API server is quoted', async () => /cannot list resource .*nodes/.test(log.join()), {
+      detail: () => log.join('\n'),
+    });
+    child.kill('SIGTERM');
+    assert.deepEqual(await ended, [0, null]);
+  });
+
+  it('says what is wrong before it starts', async () => {
+    const [busy = 0] = await freePorts(1);
+    const holder = (await import('node:net')).createServer().listen(busy, '127.0.0.1');
+    await once(holder, 'listening');
+    const taken = await nodewall('controller', '--kubeconfig', kubeconfig, '--listen', `127.0.0.1:${busy}`);
+    holder.close();
+    assert.deepEqual([taken.status, taken.stderr.split('\n')[0]?.includes('EADDRINUSE')], [3, true]);
+    const half = await nodewall('controller', '--kubeconfig', kubeconfig, '--tls-cert-file', 'x');
+    assert.equal(half.status, 2);
+    assert.equal((await nodewall('controller', '--kubeconfig', '/nowhere')).status, 1);
+    assert.equal(
+      (await nodewall('controller', '--kubeconfig', kubeconfig, '--feature-gates', 'X=true')).status,
+      2,
+    );
+  });
+});

@@ -1,0 +1,228 @@
+import assert from 'node:assert/strict';
+import { KubeConfig } from '@kubernetes/client-node';
+import { validateObject } from '../../apis/validate/object.ts';
+import { type KubeApiClient, kubeApi } from '../../controller/kubeapi/kubeapi.ts';
+import { isKubeError } from '../../controller/kubeapi/kubeerror.ts';
+import { startCluster, type TestCluster } from '../cluster/cluster.ts';
+import { type Written, writtenObjects } from '../deploy/manifests.ts';
+import { ROOT } from '../structure/sourcefile.ts';
+
+const PLURALS: Readonly<Record<string, string>> = {
+  ClusterNetworkPolicy: 'clusternetworkpolicies',
+  ClusterGroup: 'clustergroups',
+  Tier: 'tiers',
+};
+
+/** Bad objects that the API server takes, as their pages of test/invalid call them: the webhook and the compiler refuse them. */
+const LEFT_TO_THE_WEBHOOK = [
+  'egresspeer.md: an fqdn of 254 characters',
+  'egresspeer.md: an fqdn that is an IPv4 address',
+  'peer.md: except of the other family',
+  'peer.md: except outside cidr',
+  'peer.md: except that is no CIDR',
+  'peer.md: except the whole of cidr',
+  'peer.md: except wider than cidr',
+  'port.md: port null',
+  'rule.md: duplicate names in one direction',
+  'rule.md: duplicate names in two directions',
+  'rule.md: from with nothing behind it would be any address',
+  'rule.md: ports with nothing behind it would be every port',
+  'selector.md: a label key of 64 characters',
+  'selector.md: a label key with a space',
+  'selector.md: a label key with an upper-case prefix',
+  'selector.md: a label key with two slashes',
+  'spec.md: egress with nothing behind it',
+];
+
+describe('deploy/crds on a real API server', function () {
+  this.timeout(120_000);
+  let cluster: TestCluster;
+  let api: KubeApiClient;
+  before(async function () {
+    this.timeout(1_800_000);
+    cluster = await startCluster();
+    const applied = await cluster.kubectl(['apply', '--server-side', '-f', `${ROOT}/deploy/crds`]);
+    assert.equal(applied.code, 0, applied.stderr);
+    const waited = await cluster.kubectl([
+      'wait',
+      '--for=condition=Established',
+      '--timeout=60s',
+      'crd',
+      '--all',
+    ]);
+    assert.equal(waited.code, 0, waited.stderr);
+    const config = new KubeConfig();
+    config.loadFromFile(cluster.kubeconfig);
+    api = kubeApi(config);
+  });
+  after(async () => {
+    api?.close();
+    await cluster?.close();
+  });
+
+  /** What the API server says against it, as kubectl would ask; null where it would store it. */
+  async function refusal({ raw }: Pick<Written, 'raw'>, isDry = true): Promise<string | null> {
+    const path = `/apis/nodewall.io/v1alpha1/${PLURALS[String(raw.kind)]}`;
+    const query = { fieldValidation: 'Strict', ...(isDry ? { dryRun: 'All' } : {}) };
+    try {
+      await api.request({ method: 'POST', path, query, body: raw });
+      return null;
+    } catch (error) {
+      if (!isKubeError(error) || error.status === 0 || error.status >= 500) throw error;
+      return error.message;
+    }
+  }
+
+  it('takes what validate takes', async () => {
+    const valid = writtenObjects().filter(({ isValid }) => isValid);
+    assert.ok(valid.length > 80, `${valid.length}`);
+    for (const object of valid) assert.equal(await refusal(object), null, object.from);
+  });
+
+  it('refuses what validate refuses, but for what takes more than a schema', async () => {
+    const invalid = writtenObjects().filter(({ isValid }) => !isValid);
+    assert.ok(invalid.length > 150, `${invalid.length}`);
+    const taken: string[] = [];
+    for (const object of invalid) {
+      if ((await refusal(object)) === null) taken.push(object.from.replace('test/invalid/', ''));
+    }
+    assert.deepEqual([...new Set(taken)].sort(), LEFT_TO_THE_WEBHOOK);
+  });
+
+  it('drops nothing without a word that would make a rule wider', async () => {
+    const selector = { matchLabels: { role: null }, matchExpressions: null };
+    const raw = {
+      apiVersion: 'nodewall.io/v1alpha1',
+      kind: 'ClusterNetworkPolicy',
+      metadata: { name: 'nothing' },
+      spec: {
+        priority: 1,
+        appliedTo: [{ nodeSelector: selector }],
+        ingress: [
+          { action: 'Allow', from: null, ports: [{ port: null, endPort: null }], protocols: null },
+          {
+            action: 'Allow',
+            from: [{ ipBlock: { cidr: '10.0.0.0/8', except: null } }, { podSelector: selector }],
+          },
+        ],
+        egress: null,
+      },
+    };
+    assert.equal(await refusal({ raw }, false), null);
+    const stored = await cluster.get<{ spec: object }>('ncnp', 'nothing');
+    assert.deepEqual(stored.spec, { ...raw.spec, tier: 'application', mode: 'Enforce', traffic: 'Host' });
+    const paths = validateObject(stored).problems.map(({ path }) => path.join('.'));
+    assert.deepEqual([...new Set(paths)].sort(), [
+      'spec.appliedTo.0.nodeSelector.matchExpressions',
+      'spec.appliedTo.0.nodeSelector.matchLabels.role',
+      'spec.egress',
+      'spec.ingress.0.from',
+      'spec.ingress.0.ports.0.endPort',
+      'spec.ingress.0.ports.0.port',
+      'spec.ingress.0.protocols',
+      'spec.ingress.1.from.0.ipBlock.except',
+      'spec.ingress.1.from.1.podSelector.matchExpressions',
+      'spec.ingress.1.from.1.podSelector.matchLabels.role',
+    ]);
+  });
+
+  it('says what is wrong in words', async () => {
+    const policy = (spec: object): Pick<Written, 'raw'> => ({
+      raw: {
+        apiVersion: 'nodewall.io/v1alpha1',
+        kind: 'ClusterNetworkPolicy',
+        metadata: { name: 'p' },
+        spec: { priority: 1, appliedTo: [{ nodeSelector: {} }], ...spec },
+      },
+    });
+    const rule = (more: object): Pick<Written, 'raw'> => policy({ ingress: [{ action: 'Allow', ...more }] });
+    const expected: readonly [Pick<Written, 'raw'>, RegExp][] = [
+      [policy({ appliedTo: [] }), /spec: Invalid value: .*appliedTo is missing: say which Nodes/],
+      [
+        rule({ appliedTo: [{ nodeSelector: {} }] }),
+        /rules have an appliedTo although spec\.appliedTo is there/,
+      ],
+      [
+        rule({ ports: [{ port: 5, endPort: 4 }] }),
+        /ports\[0\]: .*endPort needs port, and must not be below it/,
+      ],
+      [rule({ from: [{}] }), /from\[0\]: .*needs exactly one kind of peer/],
+      [
+        rule({ from: [{ podSelector: {}, nodeSelector: {} }] }),
+        /from\[0\]: .*needs exactly one kind of peer/,
+      ],
+      [rule({ from: [{ fqdn: 'a.io' }] }), /from\[0\]\.fqdn: .*can only stand in egress rules/],
+      [
+        rule({ from: [{ ipBlock: { cidr: '10.0.0.0' } }] }),
+        /ipBlock\.cidr: .*is no CIDR; as in 10\.0\.0\.0\/8/,
+      ],
+      [policy({ tier: 'Baseline', ingress: [{ action: 'Pass' }] }), /Pass can't stand in the baseline tier/],
+      [
+        policy({ traffic: 'NodePort', egress: [{ action: 'Drop' }] }),
+        /NodePort traffic has ingress rules only/,
+      ],
+      [rule({ l7Protocols: [] }), /l7Protocols: .*is not supported for Nodes/],
+    ];
+    for (const [object, message] of expected) assert.match((await refusal(object)) ?? '', message);
+  });
+
+  it('has no policy with more rules than it can check', async () => {
+    const ingress = Array.from({ length: 501 }, () => ({ action: 'Allow' }));
+    const raw = {
+      apiVersion: 'nodewall.io/v1alpha1',
+      kind: 'ClusterNetworkPolicy',
+      metadata: { name: 'long' },
+      spec: { priority: 1, appliedTo: [{ nodeSelector: {} }], ingress },
+    };
+    assert.match((await refusal({ raw })) ?? '', /spec\.ingress: Too many: 501: must have at most 500 items/);
+    raw.spec.ingress.pop();
+    assert.equal(await refusal({ raw }), null);
+  });
+
+  it('keeps a tier where it is', async () => {
+    const tier = (priority: number): string =>
+      `{apiVersion: nodewall.io/v1alpha1, kind: Tier, metadata: {name: mine}, spec: {priority: ${priority}}}`;
+    await cluster.apply(tier(20));
+    await assert.rejects(cluster.apply(tier(21)), /a tier's priority can't be changed; make another tier/);
+    await assert.rejects(
+      cluster.apply(tier(250).replace('mine', 'other')),
+      /are those of the built-in tiers, and theirs alone/,
+    );
+    await cluster.apply(tier(250).replace('mine', 'application'));
+  });
+
+  it('shows a policy by its short name, its defaults, and how far it is', async () => {
+    await cluster.apply(
+      'apiVersion: nodewall.io/v1alpha1\nkind: ClusterNetworkPolicy\nmetadata: {name: shown}\n' +
+        'spec: {priority: 5, appliedTo: [{nodeSelector: {}}], ingress: [{action: Allow, ports: [{port: 80}]}]}',
+    );
+    const { spec } = await cluster.get<{ spec: object }>('ncnp', 'shown');
+    assert.deepEqual(spec, {
+      priority: 5,
+      tier: 'application',
+      mode: 'Enforce',
+      traffic: 'Host',
+      appliedTo: [{ nodeSelector: {} }],
+      ingress: [{ action: 'Allow', ports: [{ port: 80 }] }],
+    });
+    const status = { phase: 'Realizing', desiredNodesRealized: 3, currentNodesRealized: 2 };
+    await cluster.patchStatus(['ncnp/shown'], status);
+    const { stdout } = await cluster.kubectl(['get', 'nodewall', '--no-headers']);
+    assert.match(stdout, /clusternetworkpolicy\.nodewall\.io\/shown +application +5 +3 +2 +Realizing +\S+/);
+    const wide = await cluster.kubectl(['get', 'ncnp', 'shown', '-o', 'wide']);
+    assert.match(wide.stdout, /^NAME +TIER +PRIORITY +DESIRED +CURRENT +PHASE +MODE +TRAFFIC +AGE\n/);
+  });
+
+  it('explains every field', async () => {
+    for (const [field, text] of [
+      ['ncnp.spec.ingress.from.ipBlock.except', /CIDRs inside cidr that are left out/],
+      ['ncnp.status.failingNodes.reason', /What the node said/],
+      ['ncg.spec.childGroups', /Names of ClusterGroups/],
+      ['ntier.spec.priority', /1 to 252 and unique/],
+    ] as const) {
+      const { code, stdout, stderr } = await cluster.kubectl(['explain', field]);
+      assert.equal(code, 0, stderr);
+      assert.match(stdout, text);
+    }
+  });
+});

@@ -1,0 +1,191 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { KubeConfig } from '@kubernetes/client-node';
+import { parseAllDocuments } from 'yaml';
+import { type KubeApiClient, kubeApi } from '../../controller/kubeapi/kubeapi.ts';
+import { startCluster, type TestCluster } from '../cluster/cluster.ts';
+import { API_CALLS, type ApiCall } from '../deploy/apicalls.ts';
+import { ROOT } from '../structure/sourcefile.ts';
+
+const KUSTOMIZE = join(ROOT, 'deploy/kustomize');
+const CONTROLLER = 'system:serviceaccount:nodewall-system:nodewall-controller';
+const AGENT = 'system:serviceaccount:nodewall-system:nodewall-agent';
+
+interface Manifest {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: { readonly name: string; readonly namespace?: string; readonly annotations?: object };
+}
+
+interface AccessReview {
+  readonly status: { readonly allowed: boolean };
+}
+
+const keyOf = ({ kind, metadata }: Manifest): string =>
+  `${kind} ${metadata.namespace ?? ''}/${metadata.name}`;
+
+function parse(text: string): Manifest[] {
+  return parseAllDocuments(text).map((document) => document.toJS() as Manifest);
+}
+
+describe('deploy on a real API server', function () {
+  this.timeout(120_000);
+  let cluster: TestCluster;
+  let api: KubeApiClient;
+  before(async function () {
+    this.timeout(1_800_000);
+    cluster = await startCluster();
+    const config = new KubeConfig();
+    config.loadFromFile(cluster.kubeconfig);
+    api = kubeApi(config);
+    const { code, stderr } = await cluster.kubectl(['apply', '-f', join(ROOT, 'deploy/rbac.yaml')]);
+    assert.equal(code, 0, stderr);
+  });
+  after(async () => {
+    api?.close();
+    await cluster?.close();
+  });
+
+  async function build(folder: string): Promise<string> {
+    const { code, stdout, stderr } = await cluster.kubectl(['kustomize', join(KUSTOMIZE, folder)]);
+    assert.equal(code, 0, stderr);
+    return stdout;
+  }
+
+  it('applies as a whole', async () => {
+    const { code, stderr } = await cluster.kubectl(['apply', '--server-side', '-k', join(KUSTOMIZE, 'base')]);
+    assert.equal(code, 0, stderr);
+    for (const object of [
+      'deployment/nodewall-controller',
+      'daemonset/nodewall-agent',
+      'configmap/nodewall-config',
+    ]) {
+      await cluster.get('--namespace=nodewall-system', object);
+    }
+  });
+
+  for (const folder of ['overlays/fail-closed', 'overlays/single-node']) {
+    it(`${folder} applies over it`, async () => {
+      const stdin = await build(folder);
+      const { code, stderr } = await cluster.kubectl(
+        ['apply', '--server-side', '--dry-run=server', '-f', '-'],
+        { stdin },
+      );
+      assert.equal(code, 0, stderr);
+    });
+  }
+
+  it('names the agents’ configuration by its content, in agent and controller', async () => {
+    const text = await build('base');
+    const [, name = ''] = /^ {2}name: (nodewall-agent-[a-z0-9]{10})$/m.exec(text) ?? [];
+    assert.equal(text.split(`name: ${name}\n`).length - 1, 3, name);
+    assert.ok(!text.includes('image: nodewall\n'));
+  });
+
+  it('overlays change what they say, and nothing else', async () => {
+    const base = new Map(parse(await build('base')).map((each) => [keyOf(each), JSON.stringify(each)]));
+    const changes = async (folder: string): Promise<string[]> => {
+      const built = parse(await build(folder));
+      const kept = new Set(built.map(keyOf));
+      const gone = [...base.keys()].filter((key) => !kept.has(key)).map((key) => `- ${key}`);
+      const other = built.flatMap((each) => {
+        const before = base.get(keyOf(each));
+        if (before === JSON.stringify(each)) return [];
+        return [`${before === undefined ? '+' : '~'} ${keyOf(each)}`];
+      });
+      return [...gone, ...other].sort();
+    };
+    assert.deepEqual(await changes('overlays/fail-closed'), [
+      '~ MutatingWebhookConfiguration /nodewall',
+      '~ ValidatingWebhookConfiguration /nodewall',
+    ]);
+    assert.deepEqual(await changes('overlays/single-node'), [
+      '- PodDisruptionBudget nodewall-system/nodewall-controller',
+      '~ Deployment nodewall-system/nodewall-controller',
+    ]);
+    assert.deepEqual(await changes('overlays/certmanager'), [
+      '+ Certificate nodewall-system/nodewall-ca',
+      '+ Certificate nodewall-system/nodewall-controller',
+      '+ Issuer nodewall-system/nodewall-ca',
+      '+ Issuer nodewall-system/nodewall-selfsigned',
+      '- ClusterRole /nodewall-controller-ca',
+      '- ClusterRoleBinding /nodewall-controller-ca',
+      '- Role nodewall-system/nodewall-controller-ca',
+      '- RoleBinding nodewall-system/nodewall-controller-ca',
+      '~ APIService /v1alpha1.controlplane.nodewall.io',
+      '~ DaemonSet nodewall-system/nodewall-agent',
+      '~ Deployment nodewall-system/nodewall-controller',
+      '~ MutatingWebhookConfiguration /nodewall',
+      '~ ValidatingWebhookConfiguration /nodewall',
+    ]);
+  });
+
+  async function may(
+    user: string,
+    { verb, group, resource, name, namespace }: Omit<ApiCall, 'from' | 'verb'> & { verb: string },
+  ): Promise<boolean> {
+    const [plain = '', subresource] = resource.split('/');
+    const resourceAttributes = {
+      verb,
+      group,
+      resource: plain,
+      ...(subresource === undefined ? {} : { subresource }),
+      ...(name === undefined ? {} : { name }),
+      ...(namespace === undefined ? {} : { namespace }),
+    };
+    const groups = [
+      'system:serviceaccounts',
+      'system:serviceaccounts:nodewall-system',
+      'system:authenticated',
+    ];
+    const review = {
+      apiVersion: 'authorization.k8s.io/v1',
+      kind: 'SubjectAccessReview',
+      spec: { user, groups, resourceAttributes },
+    };
+    const path = '/apis/authorization.k8s.io/v1/subjectaccessreviews';
+    const { status } = await api.request<AccessReview>({ method: 'POST', path, body: review });
+    return status.allowed;
+  }
+
+  it('lets the controller do what it does, and the agent nothing of it', async () => {
+    for (const call of API_CALLS) {
+      assert.equal(await may(CONTROLLER, call), true, JSON.stringify(call));
+      assert.equal(await may(AGENT, call), false, JSON.stringify(call));
+    }
+  });
+
+  it('lets the controller do nothing beyond', async () => {
+    const beyond = [
+      { verb: 'get', group: '', resource: 'secrets', namespace: 'nodewall-system', name: 'other' },
+      { verb: 'list', group: '', resource: 'secrets', namespace: 'nodewall-system' },
+      { verb: 'get', group: '', resource: 'secrets', namespace: 'kube-system', name: 'nodewall-ca' },
+      { verb: 'list', group: '', resource: 'configmaps' },
+      { verb: 'update', group: '', resource: 'nodes' },
+      { verb: 'delete', group: 'nodewall.io', resource: 'clusternetworkpolicies' },
+      { verb: 'patch', group: 'nodewall.io', resource: 'clusternetworkpolicies' },
+      {
+        verb: 'patch',
+        group: 'admissionregistration.k8s.io',
+        resource: 'validatingwebhookconfigurations',
+        name: 'other',
+      },
+      {
+        verb: 'delete',
+        group: 'admissionregistration.k8s.io',
+        resource: 'validatingwebhookconfigurations',
+        name: 'nodewall',
+      },
+      { verb: 'create', group: '', resource: 'serviceaccounts/token', namespace: 'nodewall-system' },
+      { verb: 'impersonate', group: '', resource: 'users' },
+    ];
+    for (const call of beyond) assert.equal(await may(CONTROLLER, call), false, JSON.stringify(call));
+  });
+
+  it('has Dockerfile and manifests of one version', () => {
+    const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+    const text = readFileSync(join(KUSTOMIZE, 'base/kustomization.yaml'), 'utf8');
+    assert.match(text, new RegExp(`newTag: ${version}\n`));
+  });
+});

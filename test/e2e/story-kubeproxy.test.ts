@@ -1,0 +1,116 @@
+/** A real kube-proxy beside an agent: Services keep working, and a NodePort policy decides on what it passes on. */
+import assert from 'node:assert/strict';
+import { type KubeProxy, startKubeProxy } from '../cluster/kubeproxy.ts';
+import { kernelSuite } from '../kernel/kernel-suite.ts';
+import { cidr, tcp } from '../kernel/manifests.ts';
+import { closed, realized, type Story, startStory } from './storybed.ts';
+
+const PORT = 8080;
+const CLUSTER_IP = '10.96.0.77';
+const NODE_PORT = 30_080;
+/** All but the port by which machines are known to be there. */
+const DENY = [
+  { name: 'control', action: 'Allow', ports: [tcp(7)] },
+  { name: 'deny', action: 'Drop' },
+];
+
+kernelSuite('a story of Services', function () {
+  this.timeout(180_000);
+  let story: Story;
+  let worker: string;
+  let proxy: KubeProxy;
+  before(async function () {
+    this.timeout(1_800_000);
+    story = await startStory();
+    const { namespace, v4 } = story.machine('worker-1');
+    worker = v4;
+    await story.applied(...service(story.machine('other0').v4));
+    proxy = await startKubeProxy({ cluster: story.cluster, namespace, node: 'worker-1' });
+  });
+  after(async () => {
+    await proxy?.stop('SIGKILL');
+    await story?.close();
+  });
+
+  const works = async (): Promise<void> => {
+    await story.gets('worker-1', CLUSTER_IP, PORT, 'answered');
+    await story.gets('other2', worker, NODE_PORT, 'answered');
+  };
+
+  it('work beside an agent, whatever is closed on the Host', async () => {
+    await works();
+    await story.applied(closed('host', PORT, { ingress: DENY }));
+    await story.sees('other1', 'worker-1', PORT, 'closed');
+    await story.statusIs('host', realized(2));
+    await works();
+    await story.gets('other1', worker, NODE_PORT, 'answered');
+  });
+
+  it('are open to whom a NodePort policy lets in', async () => {
+    const from = [cidr(`${story.machine('other1').v4}/32`)];
+    const ingress = [{ name: 'close', action: 'Drop', from, ports: [tcp(NODE_PORT)] }];
+    await story.applied(closed('ports', PORT, { traffic: 'NodePort', ingress }));
+    await story.gets('other1', worker, NODE_PORT, 'silence');
+    await story.statusIs('ports', realized(2));
+    await works();
+    const reject = [{ name: 'close', action: 'Reject', from, ports: [tcp(NODE_PORT)] }];
+    await story.applied(closed('ports', PORT, { traffic: 'NodePort', ingress: reject }));
+    await story.gets('other1', worker, NODE_PORT, 'ECONNREFUSED');
+    await story.statusIs('ports', realized(2));
+    await works();
+    await story.sameBytes();
+    await story.kubectl('delete', 'ncnp', 'ports');
+    await story.gets('other1', worker, NODE_PORT, 'answered');
+  });
+
+  it('change while the agent restarts and its table comes and goes', async () => {
+    await story.agents['worker-1']?.end('SIGKILL');
+    await story.applied(...service(story.machine('cp-1').v4));
+    await works();
+    story.agents['worker-1']?.start();
+    await story.setGate(false);
+    await story.sees('other1', 'worker-1', PORT, 'open');
+    await works();
+    await story.setGate(true);
+    await story.sees('other1', 'worker-1', PORT, 'closed');
+    await works();
+    const { stdout } = await story.machine('worker-1').namespace.run(['nft', 'list', 'tables']);
+    assert.match(stdout, /table ip kube-proxy/);
+    await story.sameBytes();
+  });
+
+  it('are what toServices stands for', async () => {
+    const toServices = [{ name: 'hello', namespace: 'default' }];
+    const egress = [{ name: 'hello', action: 'Drop', toServices }];
+    await story.applied(closed('egress', PORT, { ingress: [], egress }));
+    await story.gets('worker-1', CLUSTER_IP, PORT, 'silence');
+    await story.statusIs('egress', realized(2));
+    await story.gets('other2', worker, NODE_PORT, 'answered');
+    await story.sameBytes();
+  });
+});
+
+function service(backend: string): object[] {
+  const ports = [{ name: 'tcp', protocol: 'TCP', port: PORT }];
+  const metadata = { name: 'hello', namespace: 'default' };
+  return [
+    {
+      apiVersion: 'v1',
+      kind: 'Service',
+      metadata,
+      spec: {
+        type: 'NodePort',
+        clusterIP: CLUSTER_IP,
+        ports: ports.map((one) => ({ ...one, nodePort: NODE_PORT })),
+      },
+    },
+    {
+      apiVersion: 'discovery.k8s.io/v1',
+      kind: 'EndpointSlice',
+      metadata: { ...metadata, labels: { 'kubernetes.io/service-name': 'hello' } },
+      addressType: 'IPv4',
+      ports,
+      endpoints: [{ addresses: [backend], conditions: { ready: true } }],
+    },
+  ];
+}

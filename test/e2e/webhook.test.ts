@@ -1,0 +1,175 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import type { Server } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { KubeConfig } from '@kubernetes/client-node';
+import { parseAllDocuments, stringify } from 'yaml';
+import { DEFAULT_CONFIG } from '../../apis/config.ts';
+import { type ClusterGroup, type ClusterNetworkPolicy, NO_OBJECTS, type Tier } from '../../apis/objects.ts';
+import { validateObject } from '../../apis/validate/object.ts';
+import { publishCaBundle } from '../../controller/certificates/cabundle.ts';
+import { type KubeApiClient, kubeApi } from '../../controller/kubeapi/kubeapi.ts';
+import type { AdmissionWorld } from '../../controller/webhook/admission.ts';
+import { webhookServer } from '../../controller/webhook/server.ts';
+import { createAuthority } from '../cluster/certificates.ts';
+import { startCluster, type TestCluster } from '../cluster/cluster.ts';
+import { until } from '../kernel/until.ts';
+import { ROOT } from '../structure/sourcefile.ts';
+
+interface WebhookConfiguration {
+  readonly webhooks: readonly { clientConfig: { service?: { readonly path: string }; url?: string } }[];
+}
+
+const HEAD = 'apiVersion: nodewall.io/v1alpha1\n';
+const policy = (spec: string): string =>
+  `${HEAD}kind: ClusterNetworkPolicy\nmetadata: {name: p}\nspec: {priority: 5, appliedTo: [{nodeSelector: {}}], ${spec}}`;
+
+/** deploy/kustomize/base/webhooks.yaml as it is, but that the webhook runs here. */
+function configurations(port: number): string {
+  const text = readFileSync(join(ROOT, 'deploy/kustomize/base/webhooks.yaml'), 'utf8');
+  return parseAllDocuments(text)
+    .map((document) => {
+      const configuration = document.toJS() as WebhookConfiguration;
+      for (const { clientConfig } of configuration.webhooks) {
+        clientConfig.url = `https://localhost:${port}${clientConfig.service?.path}`;
+        delete clientConfig.service;
+      }
+      return stringify(configuration);
+    })
+    .join('---\n');
+}
+
+describe('the webhook before a real API server', function () {
+  this.timeout(120_000);
+  let cluster: TestCluster;
+  let api: KubeApiClient;
+  let server: Server;
+  let world: AdmissionWorld;
+  const failures: Error[] = [];
+
+  /** What the controller's watch would see. */
+  async function see(): Promise<void> {
+    const { items } = await cluster.get<{ items: unknown[] }>('ncnp,ncg,ntier');
+    const objects = items.map((item) => validateObject(item).object);
+    const of = <T>(kind: string): T[] => objects.filter((object) => object?.kind === kind) as T[];
+    world = {
+      ...world,
+      objects: {
+        ...NO_OBJECTS,
+        policies: of<ClusterNetworkPolicy>('ClusterNetworkPolicy'),
+        groups: of<ClusterGroup>('ClusterGroup'),
+        tiers: of<Tier>('Tier'),
+      },
+    };
+  }
+
+  before(async function () {
+    this.timeout(1_800_000);
+    world = {
+      objects: NO_OBJECTS,
+      failsafe: DEFAULT_CONFIG.failsafe,
+      interfaceGroups: ['pods', 'clusternet'],
+    };
+    cluster = await startCluster();
+    const config = new KubeConfig();
+    config.loadFromFile(cluster.kubeconfig);
+    api = kubeApi(config);
+    await cluster.kubectl(['apply', '--server-side', '-f', `${ROOT}/deploy/crds`]);
+    await cluster.kubectl(['wait', '--for=condition=Established', '--timeout=60s', 'crd', '--all']);
+    const authority = await createAuthority('webhook');
+    const pair = await authority.issue({ commonName: 'localhost', names: ['localhost'], usage: 'server' });
+    server = webhookServer(
+      { cert: pair.certificate, key: pair.key },
+      { world: () => world, changed: see, onFailure: (error) => failures.push(error) },
+    ).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    await cluster.apply(configurations((server.address() as AddressInfo).port));
+    const { changed, absent } = await publishCaBundle(api.request, authority.certificate);
+    assert.deepEqual([changed.length, absent.length], [2, 1]);
+    // The API server reads the configurations anew within a second or so.
+    await until('the webhook is asked', async () => {
+      const { stderr } = await apply(policy('tier: nowhere'));
+      return stderr.includes('denied the request');
+    });
+  });
+  after(async () => {
+    api?.close();
+    server?.closeAllConnections();
+    server?.close();
+    await cluster?.close();
+  });
+
+  function apply(manifest: string): ReturnType<TestCluster['kubectl']> {
+    return cluster.kubectl(['apply', '--server-side', '-f', '-'], { stdin: manifest });
+  }
+
+  it('refuses in the words of validate, before the schema says anything', async () => {
+    const { code, stderr } = await apply(
+      policy(
+        'ingress: [{action: Drop, ports: [{port: 5, endPort: 4}], from: [{ipBlock: {cidr: 10.0.0.0}}]}]',
+      ),
+    );
+    assert.equal(code, 1);
+    assert.equal(
+      stderr,
+      'The request is invalid: admission webhook "mutate.nodewall.io" denied the request: ' +
+        'ClusterNetworkPolicy/p: spec.ingress[0].from[0].ipBlock.cidr: "10.0.0.0" is no CIDR; for this address alone write 10.0.0.0/32\n' +
+        'ClusterNetworkPolicy/p: spec.ingress[0].ports[0].endPort: 4 is below port 5; the range must end where it starts or later\n',
+    );
+  });
+
+  it('refuses a list with nothing behind it', async () => {
+    const { stderr } = await apply(policy('ingress: [{action: Allow, from: }]'));
+    assert.match(
+      stderr,
+      /denied the request: ClusterNetworkPolicy\/p: spec\.ingress\[0\]\.from: must be a list, not null/,
+    );
+  });
+
+  it('writes out names, and warns', async () => {
+    const { code, stdout, stderr } = await apply(policy('ingress: [{action: Allow}, {action: Drop}]'));
+    assert.equal(code, 0, stderr);
+    assert.match(stdout, /clusternetworkpolicy\.nodewall\.io\/p serverside-applied/);
+    assert.match(
+      stderr,
+      /^Warning: spec\.ingress\[1\]: names no ports, so it does not close what the failsafe/m,
+    );
+    assert.match(
+      stderr,
+      /^Warning: spec\.ingress\[1\]: can never match: ingress-allow-\w{7} matches all of it first$/m,
+    );
+    const { spec } = await cluster.get<{ spec: { tier: string; ingress: { name: string }[] } }>('ncnp', 'p');
+    assert.equal(spec.tier, 'application');
+    assert.deepEqual(
+      spec.ingress.map(({ name }) => name.replace(/\w{7}$/, '')),
+      ['ingress-allow-', 'ingress-drop-'],
+    );
+    assert.equal((await cluster.kubectl(['delete', 'ncnp', 'p'])).code, 0);
+    await see();
+  });
+
+  it('takes a Tier with the policy that names it, and keeps it as long as that is there', async () => {
+    const tier = `${HEAD}kind: Tier\nmetadata: {name: mine}\nspec: {priority: 20}`;
+    const { code, stderr } = await apply(`${tier}\n---\n${policy('tier: mine')}`);
+    assert.equal(code, 0, stderr);
+    await see();
+    const kept = await cluster.kubectl(['delete', 'ntier', 'mine']);
+    assert.equal(kept.code, 1);
+    assert.match(
+      kept.stderr,
+      /^Error from server \(Conflict\): admission webhook "validate\.nodewall\.io" denied the request: Tier\/mine: is in use\nClusterNetworkPolicy\/p: spec\.tier: /,
+    );
+    const { code: gone, stderr: why } = await cluster.kubectl(['delete', 'ncnp/p', 'ntier/mine']);
+    assert.equal(gone, 0, why);
+  });
+
+  it('is in nobody’s way when it is gone, as deploy/ has it', async () => {
+    server.closeAllConnections();
+    server.close();
+    const { code, stderr } = await apply(policy('ingress: [{action: Allow}]'));
+    assert.equal(code, 0, stderr);
+    assert.deepEqual(failures, []);
+  });
+});

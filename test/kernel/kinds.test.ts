@@ -1,0 +1,132 @@
+/**
+ * The kernel decides the same with the index and without it, and what the oracle says, for every kind of rule set that an index could be
+ * wrong about: those of the benchmarks and the property tests' crowds, 200 rules each. The table's text is loaded by nft: what the agent makes of it
+ * is other tests' business.
+ *
+ * NODEWALL_SEED=N draws other crowds and other flows.
+ */
+import assert from 'node:assert/strict';
+import { rulesetText } from '../../agent/render/nfttext.ts';
+import { parseAddress } from '../../apis/address.ts';
+import { NODE_NAME } from '../../perf/generate/cluster.ts';
+import { KIND_TITLES, KINDS, ruleSet } from '../../perf/generate/kinds.ts';
+import { clusterObjects } from '../../perf/generate/ruleset.ts';
+import { CROWD_KINDS } from '../generate/crowd.ts';
+import { ALL_FEATURES, type Scenario, sample } from '../generate/scenario.ts';
+import { type AddressPlan, addressPlan } from '../netns/address-plan.ts';
+import { createTopology, type Topology } from '../netns/topology.ts';
+import { oracle } from '../oracle/oracle.ts';
+import { flowsAtRules } from '../properties/flowsatrules.ts';
+import { renderBoth, toConfig, toState } from '../properties/pipeline.ts';
+import { type PartialFlow, toCompleteFlow } from './complete-flow.ts';
+import { asObserved, type Flow, type Verdict } from './flow.ts';
+import { kernelSuite } from './kernel-suite.ts';
+import { observe } from './verdicts.ts';
+
+const RULES = 200;
+const FLOWS = 300;
+const SEED = Number(process.env.NODEWALL_SEED ?? 1);
+
+kernelSuite('each kind of rule set: the kernel, indexed and linear, agrees with the oracle', () => {
+  let topology: Topology | undefined;
+  afterEach(async () => {
+    await topology?.close();
+    topology = undefined;
+  });
+
+  for (const kind of KINDS) {
+    it(KIND_TITLES[kind], async () => {
+      const objects = clusterObjects(ruleSet(kind, RULES));
+      const drawn = { objects, node: NODE_NAME, config: {}, names: {} };
+      const aimed = flowsAtRules(toState(objects, NODE_NAME), FLOWS, SEED, isOrdinary);
+      topology = await createTopology(planFor(aimed.map(({ src = '' }) => src)));
+      const seen = await assertAgreement(topology, drawn, aimed as PartialFlow[]);
+      for (const verdict of ['Allow', 'Drop', 'Reject']) assert.ok(seen.has(verdict as Verdict), verdict);
+    });
+  }
+
+  for (const kind of CROWD_KINDS) {
+    it(`a crowd: ${kind}`, async () => {
+      const plan = addressPlan({ clients: 3, groups: [0, 8, 9], addressesPerClient: 20 });
+      // The generator's plan is mutable, ours isn't.
+      const writable = { nodeAddresses: [...plan.nodeAddresses], clientAddresses: [...plan.clientAddresses] };
+      const crowd = { rules: RULES, kind };
+      const drawn = sample(SEED, { size: 8, flows: FLOWS, features: ALL_FEATURES, plan: writable, crowd });
+      const clients = new Set(plan.clientAddresses.flatMap(({ v4, v6 }) => [v4, v6]));
+      const state = toState(drawn.objects, drawn.node, drawn.names);
+      const aimed = flowsAtRules(state, FLOWS, SEED, (address) => clients.has(address));
+      topology = await createTopology(plan);
+      await assertAgreement(topology, drawn, [...drawn.flows, ...aimed] as PartialFlow[]);
+    });
+  }
+});
+
+/** Gives the verdicts that were seen. */
+async function assertAgreement(
+  topology: Topology,
+  { objects, node, config, names }: Omit<Scenario, 'flows'>,
+  drawn: readonly PartialFlow[],
+): Promise<Set<Verdict>> {
+  const flows = drawn
+    .map((flow, i) => toCompleteFlow(flow, topology.plan, i))
+    .filter((flow): flow is Flow => flow !== undefined);
+  assert.ok(flows.length > FLOWS / 2, `only ${flows.length} flows can be sent`);
+  const judge = oracle({ objects, node, config, names });
+  const tables = renderBoth(toState(objects, node, names), toConfig(config));
+  const seen = new Set<Verdict>();
+  for (const [dispatch, table] of Object.entries(tables)) {
+    const stdin = `table inet nodewall\ndelete table inet nodewall\n${rulesetText(table)}`;
+    await topology.node.run(['nft', '-f', '-'], { stdin });
+    const observed = await observe(topology, flows);
+    const differences = flows.flatMap((flow, i) => {
+      const expected = judge(flow);
+      seen.add(expected.verdict);
+      if (asObserved(flow, expected.verdict) === observed[i]) return [];
+      return [`${JSON.stringify(flow)}\n  kernel ${observed[i]}, oracle ${JSON.stringify(expected)}`];
+    });
+    assert.equal(
+      differences.length,
+      0,
+      `${dispatch}, NODEWALL_SEED=${SEED}\n${differences.slice(0, 10).join('\n')}`,
+    );
+  }
+  return seen;
+}
+
+/** What a namespace can have as an address of its own, and send from. */
+function isOrdinary(text: string): boolean {
+  const address = parseAddress(text);
+  if (address === null) return false;
+  const { family, value } = address;
+  if (family === 6)
+    return [1n, 6n, 7n].includes(value >> 125n) && value >> 120n !== 0xffn && value >> 118n !== 0x3fan;
+  const first = Number(value >> 24n);
+  return (
+    first > 0 &&
+    first < 224 &&
+    first !== 127 &&
+    value >> 16n !== 0xa9fen &&
+    value % 256n !== 255n &&
+    !isOwn(text)
+  );
+}
+
+const OWN = addressPlan({ clients: 0 });
+
+function isOwn(text: string): boolean {
+  return OWN.nodeAddresses.some(({ v4, v6 }) => v4 === text || v6 === text);
+}
+
+/** One client with these addresses, the first hundred of each family. */
+function planFor(addresses: readonly string[]): AddressPlan {
+  const all = [...new Set(addresses)];
+  const v4 = all.filter((text) => !text.includes(':')).slice(0, 100);
+  const v6 = all.filter((text) => text.includes(':')).slice(0, 100);
+  const clientAddresses = Array.from({ length: Math.max(v4.length, v6.length) }, (_, i) => ({
+    v4: v4[i] ?? `198.18.${i >> 8}.${i & 255}`,
+    v6: v6[i] ?? `2001:2::${(i + 1).toString(16)}`,
+    client: 0,
+    group: 0,
+  }));
+  return { ...OWN, clientAddresses };
+}

@@ -1,0 +1,55 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import { CROWD_KINDS } from '../generate/crowd.ts';
+import { ALL_FEATURES, scenario } from '../generate/scenario.ts';
+import { agree, count, type Seen } from './agree.ts';
+import { candidates } from './candidates.ts';
+import { flowsAtRules } from './flowsatrules.ts';
+import { INDEX_PARTS, indexShape } from './indexshape.ts';
+import { toState } from './pipeline.ts';
+import { check, flowCount } from './runs.ts';
+import { violations } from './violation.ts';
+
+/** So many rules that can't match are tried at the end of a look-up (agent/render/index/plan.ts). */
+const SHORT = 4;
+const RULES = fc.constantFrom(30, 30, 60, 120, 300);
+
+/** Many rules that have something in common: what an index by ports alone tries one by one. */
+describe('crowds of rules', function () {
+  this.timeout(0);
+
+  const parts: Seen = new Map();
+  after(() => {
+    if (process.env.NODEWALL_PATH !== undefined || parts.size === 0) return;
+    // A property that never met such an index says nothing of it.
+    for (const part of INDEX_PARTS)
+      assert.ok((parts.get(part) ?? 0) >= 5, `${part}: ${parts.get(part) ?? 0}`);
+  });
+
+  for (const kind of CROWD_KINDS) {
+    it(`of the kind ${kind}: oracle, explain and both rulesets agree`, function () {
+      const seen: Seen = new Map();
+      const scenarios = RULES.chain((rules) =>
+        scenario({ size: 8, flows: flowCount(100), features: ALL_FEATURES, crowd: { rules, kind } }),
+      );
+      check(this, 20, scenarios, (drawn) => {
+        const aimed = flowsAtRules(toState(drawn.objects, drawn.node, drawn.names), flowCount(100), 1);
+        const { rulesets, state, traces } = agree({ ...drawn, flows: [...drawn.flows, ...aimed] }, seen);
+        assert.deepEqual(violations(rulesets.indexed, state.rules), []);
+        // Two indexes one behind the other have few levels each (agent/render/render.ts): there lists may stay long.
+        const areTwo = [...rulesets.indexed.chains.keys()].some((name) => name.endsWith('-baseline'));
+        for (const { packet, indexed } of areTwo ? [] : traces) {
+          const needed = candidates(state, packet, indexed.source);
+          // Those of the baseline tier have an index of their own.
+          const most = needed + SHORT * (indexed.lookUps + 2);
+          assert.ok(
+            indexed.tried <= most,
+            `${indexed.tried} tried, ${needed} needed, ${indexed.lookUps} look-ups`,
+          );
+        }
+        const shape = indexShape(rulesets.indexed);
+        for (const part of INDEX_PARTS) if (shape[part] > 0) count(parts, part);
+      });
+    });
+  }
+});
