@@ -1,45 +1,46 @@
 import { cp, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Namespace } from '../../test/netns/namespace.ts';
 import { portOf, THOUSAND_RULES } from '../generate/cluster.ts';
 import { writeManifests, yamlText } from '../generate/manifests.ts';
 import { agentCommand } from '../measure/agent.ts';
+import { type Rate, ratesByTurns } from '../measure/connections.ts';
 import { atLeast, type Benchmark, figure } from '../measure/figure.ts';
 import { median } from '../measure/statistics.ts';
-import { CLIENT, type Rate, trial } from './rate.ts';
+import { CLIENT, NODE_ADDRESS, RULE } from './rate.ts';
 
 /**
- * bare: 1,000 rules, and the base chain for NodePort traffic taken out by hand. idle: as the agent leaves them. others: besides, 50 rules for
+ * bare: 1,000 rules, none for NodePort traffic. idle: with its base chain, as it stays when the last such rule is gone. others: besides, 50 rules for
  * NodePort traffic and 50 that write records, none of which the connections meet.
  */
 const TABLES = ['bare', 'idle', 'others'] as const;
 type Table = (typeof TABLES)[number];
 
+const RETIRED =
+  'add chain inet nodewall prerouting { type filter hook prerouting priority -90; policy accept; }';
+
 export const idle: Benchmark = {
   name: 'idle',
   title: 'what is not used',
-  how: 'As `rate`: 1,000 rules, the connections go to the port of the last. The tables take turns, each trial in new namespaces; a share is of the bare table of the same round.',
+  how: 'As `rate`: 1,000 rules, the connections go to the port of the last. The tables take turns as there; a share is of the bare table in the same turn.',
   async run(settings) {
     const manifests = join(settings.folder, 'manifests');
     const more = join(settings.folder, 'more');
     await writeManifests(manifests, THOUSAND_RULES, { client: CLIENT });
     await cp(manifests, more, { recursive: true });
     await writeFile(join(more, 'others.yaml'), yamlText(otherPolicies()));
-    const measured: Record<Table, Rate[]> = { bare: [], idle: [], others: [] };
-    const rounds = settings.quick ? 3 : 15;
-    for (let round = 0; round < rounds; round++) {
-      const order = TABLES.map((_, i) => TABLES[(i + round) % TABLES.length] ?? 'bare');
-      for (const table of order) {
-        const stateDir = join(settings.folder, `state-${round}-${table}`);
+    let loads = 0;
+    const measured = await ratesByTurns({
+      connection: { destination: NODE_ADDRESS, port: portOf(RULE) },
+      names: TABLES,
+      async load(node, table) {
+        const stateDir = join(settings.folder, `state-${loads++}`);
         await mkdir(stateDir, { recursive: true });
         const place = { manifests: table === 'others' ? more : manifests, stateDir };
-        const load = async (node: Namespace) => {
-          await node.run(agentCommand({ ...place, options: ['--once'] }));
-          if (table === 'bare') await node.run(['nft', 'delete chain inet nodewall prerouting']);
-        };
-        measured[table].push(await trial(load, settings.quick ? 1 : 2));
-      }
-    }
+        await node.run(agentCommand({ ...place, options: ['--once'] }));
+        if (table === 'idle') await node.run(['nft', RETIRED]);
+      },
+      ...(settings.quick ? { rounds: 1, bursts: 4, seconds: 0.25 } : { rounds: 4, bursts: 10, seconds: 0.4 }),
+    });
     return toFigures(measured);
   },
 };
@@ -56,7 +57,7 @@ function toFigures(measured: Readonly<Record<Table, readonly Rate[]>>) {
   });
   return [
     figure(
-      'TCP_CRR with the NodePort chain idle, of the table without it',
+      'TCP_CRR with the NodePort chain left over, without rules, of the table without it',
       '%',
       shares('idle'),
       against('idle'),

@@ -1,63 +1,44 @@
-import { once } from 'node:events';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { addressPlan } from '../../test/netns/address-plan.ts';
 import type { Namespace } from '../../test/netns/namespace.ts';
-import { createTopology } from '../../test/netns/topology.ts';
-import { probeProgram } from '../../test/probe/probe.ts';
 import { hasClient, portOf, THOUSAND_RULES } from '../generate/cluster.ts';
 import { writeManifests } from '../generate/manifests.ts';
+import { STATEFUL } from '../layouts/nft.ts';
 import { agentCommand } from '../measure/agent.ts';
+import { type Rate, ratesByTurns, rateTrial } from '../measure/connections.ts';
 import { atLeast, type Benchmark, figure } from '../measure/figure.ts';
-import { pause } from '../measure/process.ts';
 import { median } from '../measure/statistics.ts';
 
 /** The last rule in order is the one that lets the client in. */
 export const RULE = THOUSAND_RULES.rules - 1;
 export const CLIENT = '10.100.0.0/24';
-
-/** Both hooks, as nodewall has them. */
-const STATEFUL = `table inet stateful {
-  chain input { type filter hook input priority 0; policy accept; ct state established,related accept; }
-  chain output { type filter hook output priority 0; policy accept; ct state established,related accept; }
-}
-`;
+/** Of test/netns/address-plan.ts. */
+export const NODE_ADDRESS = '10.90.0.10';
 
 const FIREWALLS = ['none', 'stateful', 'indexed', 'linear'] as const;
 type Firewall = (typeof FIREWALLS)[number];
 
-/** On one processor, before others that want it. */
-const ALONE = ['nice', '-n', '-20', 'taskset', '-c', '1'];
-
-export interface Rate {
-  readonly perSecond: number;
-  /** Processor time of the whole machine a connection, µs; other work on the machine included. */
-  readonly busy: number;
-}
-
 export const rate: Benchmark = {
   name: 'rate',
   title: 'TCP_CRR',
-  how: '`test/probe crr`: connect, one byte each way, close, one at a time, from a client namespace to the port of the last of 1,000 rules, which lets it in. Client and server share one processor, at a high priority: where the scheduler puts them else changes the rate by half, and so the rate is the cost of a whole connection. The firewalls take turns, each trial in new namespaces; a share is of the stateful table of the same round.',
+  how: '`test/probe crr`: connect, one byte each way, close, one at a time, from a client namespace to the port of the last of 1,000 rules, which lets it in. Client and server share one processor, at a high priority: where the scheduler puts them else changes the rate by half, and so the rate is the cost of a whole connection. The firewalls stand beside each other in new namespaces and are measured by turns in short bursts; a share is of the stateful table in the same turn.',
   async run(settings) {
     const manifests = join(settings.folder, 'manifests');
     if (!hasClient(THOUSAND_RULES, RULE)) throw new Error(`rule ${RULE} is not for the client`);
     await writeManifests(manifests, THOUSAND_RULES, { client: CLIENT });
     const config = join(settings.folder, 'linear.yaml');
     await writeFile(config, "dispatch: linear\ninterfaceGroupFile: ''\n");
-    const seconds = settings.quick ? 1 : 2;
-    const rounds = settings.quick ? 3 : 9;
-    const measured: Record<Firewall, Rate[]> = { none: [], stateful: [], indexed: [], linear: [] };
-    for (let round = 0; round < rounds; round++) {
-      // Each firewall is first as often as last.
-      const order = FIREWALLS.map((_, i) => FIREWALLS[(i + round) % FIREWALLS.length] ?? 'none');
-      for (const firewall of order) {
-        const stateDir = join(settings.folder, `state-${round}-${firewall}`);
+    let loads = 0;
+    const measured = await ratesByTurns({
+      connection: { destination: NODE_ADDRESS, port: portOf(RULE) },
+      names: FIREWALLS,
+      async load(node, firewall) {
+        const stateDir = join(settings.folder, `state-${loads++}`);
         await mkdir(stateDir, { recursive: true });
-        const load = (node: Namespace) => loadFirewall(node, firewall, { manifests, config, stateDir });
-        measured[firewall].push(await trial(load, seconds));
-      }
-    }
+        await loadFirewall(node, firewall, { manifests, config, stateDir });
+      },
+      ...(settings.quick ? { rounds: 1, bursts: 4, seconds: 0.25 } : { rounds: 3, bursts: 7, seconds: 0.4 }),
+    });
     return toFigures(measured);
   },
 };
@@ -107,37 +88,6 @@ async function loadFirewall(node: Namespace, firewall: Firewall, { config, ...pl
 }
 
 /** One trial in namespaces of its own: connections to the port of the last rule. */
-export async function trial(load: (node: Namespace) => Promise<void>, seconds: number): Promise<Rate> {
-  const plan = addressPlan({ clients: 1, nodeAddresses: 1, addressesPerClient: 1 });
-  const topology = await createTopology(plan);
-  try {
-    const probe = await probeProgram();
-    const [client] = topology.clients;
-    const [{ v4: address } = { v4: '' }] = plan.nodeAddresses;
-    if (client === undefined) throw new Error('no client');
-    await load(topology.node);
-    const server = topology.node.spawn([...ALONE, probe, 'serve', '--port', String(portOf(RULE))]);
-    await once(server.stdout, 'data');
-    const crr = (time: number) =>
-      client.run([
-        ...ALONE,
-        probe,
-        'crr',
-        '--dst',
-        address,
-        '--port',
-        String(portOf(RULE)),
-        '--seconds',
-        String(time),
-      ]);
-    await crr(0.3);
-    await pause(100);
-    const { stdout } = await crr(seconds);
-    const { transactions, failed, perSecond, busySeconds } = JSON.parse(stdout) as Record<string, number>;
-    if (transactions === undefined || perSecond === undefined || failed !== 0)
-      throw new Error(`failed: ${stdout}`);
-    return { perSecond, busy: (1e6 * (busySeconds ?? Number.NaN)) / transactions };
-  } finally {
-    await topology.close();
-  }
+export function trial(load: (node: Namespace) => Promise<void>, seconds: number): Promise<Rate> {
+  return rateTrial({ connection: { destination: NODE_ADDRESS, port: portOf(RULE) }, seconds, load });
 }

@@ -7,9 +7,10 @@ import { probeProgram } from '../../test/probe/probe.ts';
 import { NODE_NAME, nodes, portOf, THOUSAND_RULES } from '../generate/cluster.ts';
 import { writeManifests, yamlText } from '../generate/manifests.ts';
 import { agentCommand, startAgent } from '../measure/agent.ts';
-import { atLeast, atMost, type Benchmark, figure, type Settings, trials } from '../measure/figure.ts';
+import type { Rate } from '../measure/connections.ts';
+import { atLeast, atMost, type Benchmark, figure, type Settings } from '../measure/figure.ts';
 import { pause } from '../measure/process.ts';
-import { CLIENT, type Rate, RULE, trial } from './rate.ts';
+import { CLIENT, RULE, trial } from './rate.ts';
 
 const PORT = 9000;
 /** New connections a second. */
@@ -38,7 +39,7 @@ interface Flood {
 
 async function recordingFigures(settings: Settings, perSecond: number) {
   const found: Flood[] = [];
-  for (let i = 0; i < trials(settings, 5); i++) {
+  for (let i = 0; i < (settings.quick ? 1 : 5); i++) {
     found.push(
       await floodTrial(join(settings.folder, `flood-${perSecond}-${i}`), perSecond, settings.quick ? 3 : 10),
     );
@@ -103,7 +104,7 @@ const VARIANTS = ['once', 'agent', 'limited', 'unlimited'] as const;
 type Variant = (typeof VARIANTS)[number];
 
 async function rateFigures(settings: Settings) {
-  const rounds = settings.quick ? 3 : 9;
+  const rounds = settings.quick ? 1 : 9;
   const measured: Record<Variant, Rate[]> = { once: [], agent: [], limited: [], unlimited: [] };
   for (let round = 0; round < rounds; round++) {
     for (const i of VARIANTS.keys()) {

@@ -15,7 +15,7 @@ import {
 } from '../generate/cluster.ts';
 import { policyFile, writeManifests, yamlText } from '../generate/manifests.ts';
 import { startAgent } from '../measure/agent.ts';
-import { atMost, type Benchmark, type Figure, figure, trials } from '../measure/figure.ts';
+import { atMost, type Benchmark, type Figure, figure } from '../measure/figure.ts';
 import { column, runTrial } from '../measure/process.ts';
 
 const CLIENT = '10.100.0.0/24';
@@ -37,7 +37,7 @@ export const save: Benchmark = {
     for (let round = 0; round < rounds; round++) {
       for (const layout of ['each', 'one'] as const) {
         const folder = join(settings.folder, `${layout}-${round}`);
-        const result = await measure(folder, layout, trials(settings, 12) * (settings.quick ? 2 : 1));
+        const result = await measure(folder, layout, settings.quick ? 4 : 12);
         measured[layout].saved.push(...result.saved);
         measured[layout].logged.push(...result.logged);
       }

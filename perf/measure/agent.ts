@@ -22,6 +22,9 @@ export interface MeasuredAgent {
   stop(): Promise<void>;
 }
 
+/** Milliseconds. */
+const STOP_LIMIT = 20_000;
+
 export interface AgentPlace {
   readonly namespace: Namespace;
   readonly manifests: string;
@@ -69,7 +72,16 @@ export function startAgent(place: AgentPlace): MeasuredAgent {
     },
     memory: () => memoryOf(child.pid ?? 0),
     processorTime: () => processorTimeOf(child.pid ?? 0),
-    stop: () => stop(child, 'SIGTERM'),
+    async stop() {
+      // What is stuck is told, not waited for.
+      const timer = setTimeout(() => child.kill('SIGKILL'), STOP_LIMIT);
+      await stop(child, 'SIGTERM');
+      clearTimeout(timer);
+      if (child.signalCode === 'SIGKILL')
+        throw new Error(
+          `the agent did not end within ${STOP_LIMIT / 1000} s of SIGTERM:\n${text.slice(-3000)}`,
+        );
+    },
   };
 }
 

@@ -3,26 +3,53 @@ import { type Summary, summarise } from './statistics.ts';
 /** One measured thing: a row of the table that a run prints. */
 export interface Figure {
   readonly what: string;
-  readonly unit: 'ms' | 's' | 'MB' | '%' | '1/s' | 'µs';
-  /** Of issue 3's table; null where the figure is there for comparison. */
+  readonly unit: Unit;
+  /** Null where the figure is there for comparison. */
   readonly target: Target | null;
   readonly summary: Summary;
   readonly values: readonly number[];
   readonly note: string;
+  /** Where it stands in a chart of its benchmark; null: in the list alone. */
+  readonly point: Point | null;
 }
+
+export type Unit = 'ms' | 's' | 'MB' | '%' | '1/s' | 'µs' | '×' | 'Mbit/s' | 'rules' | 'B';
 
 export interface Target {
   readonly at: 'most' | 'least';
   readonly value: number;
 }
 
+export interface Point {
+  /** Name of the chart. */
+  readonly chart: string;
+  readonly series: string;
+  /** A size, or one of several kinds. */
+  readonly x: number | string;
+}
+
+/** Lines where x is a number, bars where it is a name. */
+export interface Chart {
+  /** Part of a file name. */
+  readonly name: string;
+  readonly title: string;
+  readonly x: string;
+  readonly y: string;
+}
+
+interface FigureOptions {
+  readonly target?: Target | null;
+  readonly note?: string;
+  readonly point?: Point | null;
+}
+
 export function figure(
   what: string,
-  unit: Figure['unit'],
+  unit: Unit,
   values: readonly number[],
-  { target = null, note = '' }: { target?: Target | null; note?: string } = {},
+  { target = null, note = '', point = null }: FigureOptions = {},
 ): Figure {
-  return { what, unit, target, summary: summarise(values), values: values.map(rounded), note };
+  return { what, unit, target, summary: summarise(values), values: values.map(rounded), note, point };
 }
 
 export function atMost(value: number): Target {
@@ -34,7 +61,7 @@ export function atLeast(value: number): Target {
 }
 
 /** Judged by the median; null where there is no target. */
-export function isReached({ target, summary }: Figure): boolean | null {
+export function isReached({ target, summary }: Pick<Figure, 'target' | 'summary'>): boolean | null {
   if (target === null) return null;
   return target.at === 'most' ? summary.median <= target.value : summary.median >= target.value;
 }
@@ -49,6 +76,7 @@ export interface Benchmark {
   readonly title: string;
   /** How it measures, in a sentence or two. */
   readonly how: string;
+  readonly charts?: readonly Chart[];
   run(settings: Settings): Promise<Figure[]>;
 }
 
@@ -56,6 +84,8 @@ export interface Settings {
   readonly quick: boolean;
   /** An empty folder for the benchmark alone. */
   readonly folder: string;
+  /** The benchmark was asked for by its name, alone or with others. */
+  readonly named: boolean;
 }
 
 /** Fewer trials where a first look is wanted. */

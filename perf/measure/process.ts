@@ -61,13 +61,24 @@ export async function processorTimeOf(pid: number): Promise<number> {
   return (Number(fields[11]) + Number(fields[12])) / 100;
 }
 
-/** One trial in a process of its own: perf/trials/NAME.ts. Inside the namespace where one is given. */
+/** What runs perf/trials/NAME.ts. */
+export function trialCommand(name: string, input: object, nodeOptions: readonly string[] = []): string[] {
+  return [
+    process.execPath,
+    ...nodeOptions,
+    join(ROOT, 'perf', 'trials', `${name}.ts`),
+    JSON.stringify(input),
+  ];
+}
+
+/** One trial in a process of its own: perf/trials/NAME.ts. Inside the namespace where one is given. `nodeOptions` go before the program. */
 export async function runTrial(
   name: string,
   input: object,
   namespace?: Pick<Namespace, 'command'>,
+  nodeOptions: readonly string[] = [],
 ): Promise<Record<string, number>> {
-  const argv = [process.execPath, join(ROOT, 'perf', 'trials', `${name}.ts`), JSON.stringify(input)];
+  const argv = trialCommand(name, input, nodeOptions);
   const { stdout, peak } = await measuredRun(namespace === undefined ? argv : namespace.command(argv));
   return { ...(JSON.parse(stdout) as Record<string, number>), peak };
 }
@@ -87,4 +98,11 @@ async function textOf(stream: NodeJS.ReadableStream): Promise<string> {
 /** The values of one name over several trials. */
 export function column(rows: readonly Readonly<Record<string, number>>[], name: string): number[] {
   return rows.map((row) => row[name] ?? Number.NaN);
+}
+
+/** Is there a program of that name? */
+export async function hasCommand(name: string): Promise<boolean> {
+  const child = spawn('sh', ['-c', 'command -v "$0"', name], { stdio: 'ignore' });
+  const [status] = (await once(child, 'exit')) as [number | null];
+  return status === 0;
 }

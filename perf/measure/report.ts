@@ -1,15 +1,23 @@
 import { execFile } from 'node:child_process';
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { type Benchmark, type Figure, isReached } from './figure.ts';
+import { chartSvg, gridOf } from './chart.ts';
+import { type Benchmark, type Chart, type Figure, isReached } from './figure.ts';
 import type { Machine } from './machine.ts';
+import type { ResultsFile } from './results.ts';
 
 export interface Measured {
   readonly benchmark: Benchmark;
   readonly figures: readonly Figure[];
   /** Load average before and after. */
   readonly load: readonly [number, number];
+  /** How long it took. */
+  readonly seconds: number;
+  /** Why there are no figures. */
+  readonly failure: string | null;
+  /** When, and of which revision. */
+  readonly at: string;
 }
 
 export interface Results {
@@ -21,71 +29,141 @@ export interface Results {
 const RESULTS = join(import.meta.dirname, '..', 'results');
 const BIOME = join(import.meta.dirname, '..', '..', 'node_modules', '.bin', 'biome');
 
-/** JSON and Markdown; beside each other under `build/` unless the run was complete. Returns the paths. */
+/** JSON, Markdown and the charts it embeds; beside each other under `build/` unless the run was complete. Returns the paths of the first two. */
 export async function writeResults(results: Results, complete: boolean): Promise<string[]> {
   const folder = complete ? RESULTS : join(RESULTS, 'build');
   await mkdir(folder, { recursive: true });
   const paths = [join(folder, 'results.json'), join(folder, 'README.md')] as const;
-  await writeFile(paths[0], `${JSON.stringify(toJson(results), null, 1)}\n`);
+  await writeFile(paths[0], `${JSON.stringify(toFile(results), null, 1)}\n`);
   await writeFile(paths[1], markdown(results));
+  await writeCharts(folder, results);
   // So that `npm run check` has nothing to say about it.
   if (complete) await promisify(execFile)(BIOME, ['format', '--write', paths[0]]);
   return [...paths];
 }
 
-function toJson({ machine, measured, quick }: Results): object {
+async function writeCharts(folder: string, { measured }: Results): Promise<void> {
+  for (const name of await readdir(folder)) if (name.endsWith('.svg')) await rm(join(folder, name));
+  for (const { benchmark, figures } of measured)
+    for (const chart of chartsOf(benchmark, figures))
+      await writeFile(join(folder, svgName(benchmark, chart)), chartSvg(chart, figures));
+}
+
+function chartsOf({ charts = [] }: Benchmark, figures: readonly Figure[]): Chart[] {
+  return charts.filter((chart) => gridOf(chart, figures).xs.length > 0);
+}
+
+function svgName({ name }: Benchmark, chart: Chart): string {
+  return `${name}-${chart.name}.svg`;
+}
+
+/** What a results file says of benchmarks that are still there. */
+export function fromFile({ benchmarks, machine }: ResultsFile, known: readonly Benchmark[]): Measured[] {
+  return benchmarks.flatMap((one): Measured[] => {
+    const benchmark = known.find(({ name }) => name === one.name);
+    if (benchmark === undefined) return [];
+    const {
+      load: [before = Number.NaN, after = Number.NaN],
+      seconds = Number.NaN,
+      failure = null,
+    } = one;
+    const figures = one.figures.map((figure): Figure => ({ ...figure, point: figure.point ?? null }));
+    return [{ benchmark, figures, load: [before, after], seconds, failure, at: one.at ?? stamp(machine) }];
+  });
+}
+
+/** When, and of which revision. */
+export function stamp({ date, revision, dirty }: Machine): string {
+  return `${date.slice(0, 16).replace('T', ' ')} UTC, revision ${revision}${dirty ? ' with uncommitted changes' : ''}`;
+}
+
+function toFile({ machine, measured, quick }: Results): ResultsFile {
   return {
     machine,
     quick,
-    benchmarks: measured.map(({ benchmark: { name, title, how }, figures, load }) => ({
+    benchmarks: measured.map(({ benchmark: { name, title, how }, figures, load, seconds, at, failure }) => ({
       name,
       title,
       how,
       load,
+      seconds: Math.round(seconds),
+      at,
+      failure,
       figures: figures.map((figure) => ({ ...figure, reached: isReached(figure) })),
     })),
   };
 }
 
 function markdown({ machine, measured, quick }: Results): string {
-  const { date, cpu, cores, memory, kernel, nft, node, revision, dirty } = machine;
+  const { cpu, cores, memory, kernel, nft, node } = machine;
   const all = measured.flatMap(({ figures }) => figures);
+  const minutes = measured.reduce((sum, { seconds }) => sum + seconds, 0) / 60;
   return [
     '# Measured',
     '',
     `Made by \`npm run perf\`${quick ? ' with `--quick`: few trials, a first look' : ''}; not edited by hand. Run it again: \`npm run perf\`, one row: \`npm run perf -- NAME\` (NAME stands in each heading).`,
     '',
-    `${date.slice(0, 16).replace('T', ' ')} UTC, revision ${revision}${dirty ? ' with uncommitted changes' : ''}; ${cores} × ${cpu}, ${memory} GB; kernel ${kernel}, nft ${nft}, Node.js ${node}.`,
+    `${stamp(machine)}; ${cores} × ${cpu}, ${memory} GB; kernel ${kernel}, nft ${nft}, Node.js ${node}. It took ${minutes.toFixed(0)} minutes.`,
     '',
     '## The targets',
     '',
     ...markdownTable(all.filter(({ target }) => target !== null)),
-    ...measured.flatMap(({ benchmark, figures, load }) => [
-      '',
-      `## ${benchmark.name}: ${benchmark.title}`,
-      '',
-      benchmark.how,
-      `Load average before and after: ${load.join(', ')} on ${cores} cores.`,
-      '',
-      ...markdownTable(figures),
-    ]),
+    ...measured.flatMap(section),
     '',
   ].join('\n');
 }
 
+function section({ benchmark, figures, load, seconds, failure, at }: Measured): string[] {
+  const charts = chartsOf(benchmark, figures);
+  const listed = figures.filter(({ point }) => point === null);
+  return [
+    '',
+    `## ${benchmark.name}: ${benchmark.title}`,
+    '',
+    benchmark.how,
+    `${at}. Load average before and after: ${load.join(', ')}; ${seconds.toFixed(0)} s.`,
+    ...(failure === null ? [] : ['', `**It failed:** ${failure}`]),
+    ...(listed.length === 0 ? [] : ['', ...markdownTable(listed)]),
+    ...charts.flatMap((chart) => [
+      '',
+      `![${chart.title}](${svgName(benchmark, chart)})`,
+      '',
+      `${chart.title}: ${chart.y}, by ${chart.x}; median (min – max).`,
+      '',
+      ...gridTable(chart, figures),
+    ]),
+  ];
+}
+
 const HEADER = ['what', 'to reach', 'median', 'min – max', 'trials', 'reached', 'note'];
+const row = (cells: readonly string[]) => `| ${cells.join(' | ')} |`;
 
 function markdownTable(figures: readonly Figure[]): string[] {
-  const row = (cells: readonly string[]) => `| ${cells.join(' | ')} |`;
   return [row(HEADER), row(HEADER.map(() => '---')), ...figures.map((one) => row(cells(one)))];
+}
+
+function gridTable(chart: Chart, figures: readonly Figure[]): string[] {
+  const { xs, series, at } = gridOf(chart, figures);
+  const cell = (one: Figure | undefined): string => {
+    if (one === undefined) return '';
+    const { median, min, max } = one.summary;
+    return min === max ? number(median) : `${number(median)} (${number(min)} – ${number(max)})`;
+  };
+  return [
+    row([chart.x, ...series]),
+    row(['---', ...series.map(() => '---')]),
+    ...xs.map((x) =>
+      row([typeof x === 'number' ? x.toLocaleString('en') : x, ...series.map((name) => cell(at(x, name)))]),
+    ),
+  ];
 }
 
 /** For a terminal. */
 export function figureTable(figures: readonly Figure[]): string {
   const rows = [HEADER, ...figures.map(cells)];
-  const widths = HEADER.map((_, i) => Math.max(...rows.map((row) => row[i]?.length ?? 0)));
+  const widths = HEADER.map((_, i) => Math.max(...rows.map((cells) => cells[i]?.length ?? 0)));
   return rows
-    .map((row) => `  ${row.map((cell, i) => cell.padEnd(widths[i] ?? 0)).join('  ')}`.trimEnd())
+    .map((cells) => `  ${cells.map((cell, i) => cell.padEnd(widths[i] ?? 0)).join('  ')}`.trimEnd())
     .join('\n');
 }
 

@@ -1,0 +1,135 @@
+/**
+ * Light clients: each holds a stream as an agent does, and reads no more of it than its bookmarks. Many in one process.
+ * They come back by themselves as agents do: after half a second, twice as long each time, with jitter.
+ */
+import type { ClientRequest } from 'node:http';
+import { request } from 'node:https';
+import { connect as connectTls, createSecureContext } from 'node:tls';
+import { NODE_VIEWS_PATH } from '../../apis/stream.ts';
+import type { ClientsAnswer, ClientsOrder, PublishClientsInput } from '../measure/publish.ts';
+import { median } from '../measure/statistics.ts';
+import { trialInput } from './trial.ts';
+
+interface Client {
+  readonly node: string;
+  /** As long as a service account's, and nobody's. */
+  readonly token: string;
+  /** Of the last bookmark, in whichever connection: where to go on. */
+  position: string | null;
+  /** Of the last bookmark in this one. */
+  revision: string | null;
+  /** When it had its last bookmark. */
+  at: number;
+  tail: string;
+  request: ClientRequest | null;
+  wait: number;
+}
+
+const FIRST_WAIT = 500;
+const LONGEST_WAIT = 5000;
+/** A bookmark's line is shorter. */
+const TAIL = 400;
+
+const { port, ca, first, count } = trialInput<PublishClientsInput>();
+const secureContext = createSecureContext({ ca });
+const clients = Array.from({ length: count }, (_, i): Client => {
+  const node = `node-${first + i}`;
+  return {
+    node,
+    token: tokenOf(node),
+    position: null,
+    revision: null,
+    at: 0,
+    tail: '',
+    request: null,
+    wait: FIRST_WAIT,
+  };
+});
+let bytes = 0;
+let failed = 0;
+let awaited: string | null = null;
+
+process.on('message', (order: ClientsOrder) => {
+  switch (order.to) {
+    case 'connect':
+      for (const client of clients) {
+        client.request?.destroy();
+        connect(client, order.resume);
+      }
+      break;
+    case 'await':
+      awaited = order.revision;
+      tellWhenThere();
+      break;
+  }
+});
+process.send?.({ is: 'ready' });
+process.on('disconnect', () => process.exit());
+
+/** One context for all: reading the CA anew for each would be most of the work. */
+function createConnection() {
+  return connectTls({ host: '127.0.0.1', port, secureContext });
+}
+
+function tokenOf(node: string): string {
+  const claims = { node, exp: 4_000_000_000, filler: 'x'.repeat(500) };
+  return `e30.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.${'x'.repeat(340)}`;
+}
+
+function connect(client: Client, resume: boolean): void {
+  const position = resume && client.position !== null ? `&resourceVersion=${client.position}` : '';
+  const path = `${NODE_VIEWS_PATH}?watch=true&fieldSelector=metadata.name=${client.node}${position}`;
+  const headers = { authorization: `Bearer ${client.token}` };
+  const asked = request({ host: '127.0.0.1', port, path, headers, createConnection });
+  client.request = asked;
+  client.tail = '';
+  client.revision = null;
+  let isOver = false;
+  const again = (): void => {
+    if (isOver || client.request !== asked) return;
+    isOver = true;
+    failed++;
+    const wait = client.wait * (0.5 + Math.random() / 2);
+    client.wait = Math.min(2 * client.wait, LONGEST_WAIT);
+    setTimeout(() => {
+      if (client.request === asked) connect(client, true);
+    }, wait);
+  };
+  asked.on('error', again);
+  asked.on('response', (response) => {
+    if (response.statusCode !== 200) {
+      response.resume();
+      again();
+      return;
+    }
+    response.on('data', (chunk: Buffer) => take(client, chunk));
+    response.on('error', again);
+    response.on('close', again);
+  });
+  asked.end();
+}
+
+function take(client: Client, chunk: Buffer): void {
+  bytes += chunk.length;
+  const end = chunk.toString('latin1', Math.max(0, chunk.length - TAIL));
+  client.tail = end.length === TAIL ? end : (client.tail + end).slice(-TAIL);
+  if (!client.tail.endsWith('\n')) return;
+  const line = client.tail.slice(client.tail.lastIndexOf('\n', client.tail.length - 2) + 1);
+  const [, revision] = /^\{"sequence":\d+,"revision":"([^"]+)","type":"bookmark"/.exec(line) ?? [];
+  if (revision === undefined) return;
+  client.revision = revision;
+  client.position = revision;
+  client.at = Number(process.hrtime.bigint() / 1000n);
+  client.wait = FIRST_WAIT;
+  tellWhenThere();
+}
+
+function tellWhenThere(): void {
+  if (awaited === null || clients.some(({ revision }) => revision !== awaited)) return;
+  awaited = null;
+  const times = clients.map(({ at }) => at);
+  const answer: ClientsAnswer = { is: 'there', at: Math.max(...times), median: median(times), bytes, failed };
+  bytes = 0;
+  failed = 0;
+  process.send?.(answer);
+}

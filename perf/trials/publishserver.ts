@@ -1,0 +1,135 @@
+/** A controller's publish stage with a cluster that is made up: answers to what it is told over IPC until that ends. */
+import type { ClusterNetworkPolicy, ClusterObjects, Node, Pod } from '../../apis/objects.ts';
+import { compiler } from '../../controller/compile/compile.ts';
+import { type TokenReviewStatus, tokenAuthenticator } from '../../controller/publish/auth.ts';
+import { createHub } from '../../controller/publish/hub.ts';
+import { AGENTS, controlPlaneServer } from '../../controller/publish/server.ts';
+import { POOLS, type PublishServerInput, type ServerAnswer, type ServerOrder } from '../measure/publish.ts';
+import { trialInput } from './trial.ts';
+
+const MEMBERS = 10;
+const CROWD = 1000;
+const RULES_A_POLICY = 10;
+
+const { nodes, rulesOfAll, rulesOfPool, port, key, cert } = trialInput<PublishServerInput>();
+const next = compiler();
+const hub = createHub({ gate: true });
+let objects = cluster();
+hub.publish(next(objects));
+const server = controlPlaneServer({
+  hub,
+  authenticate: tokenAuthenticator({ audiences: [], now: Date.now, review }),
+  authorise: async () => ({ allowed: false, reason: '' }),
+  onReport() {},
+  tls: { key, cert },
+  streams: { heartbeat: 3_600_000 },
+});
+const address = await server.listen(port, '127.0.0.1');
+say({ is: 'ready', at: now(), port: address.port });
+process.on('message', (order: ServerOrder) => {
+  switch (order) {
+    case 'change': {
+      const at = now();
+      const before = process.threadCpuUsage();
+      objects = { ...objects, pods: objects.pods.with(0, pod('crowd', changes, 250)) };
+      changes++;
+      const compiled = next(objects);
+      const compiledAt = now();
+      hub.publish(compiled);
+      const published = now() - compiledAt;
+      const { user, system } = process.threadCpuUsage(before);
+      say({
+        is: 'changed',
+        at,
+        compiled: compiledAt - at,
+        published,
+        cpu: user + system,
+        revision: hub.revision,
+      });
+      break;
+    }
+    case 'stats': {
+      const { watchers, sentBytes, unsentBytes } = server.stats();
+      say({ is: 'stats', watchers, sentBytes, unsentBytes, revision: hub.revision });
+      break;
+    }
+  }
+});
+process.on('disconnect', () => process.exit());
+let changes = 0;
+
+function say(answer: ServerAnswer): void {
+  process.send?.(answer);
+}
+
+/** Microseconds, the same clock in every process of the machine. */
+function now(): number {
+  return Number(process.hrtime.bigint() / 1000n);
+}
+
+/** What the API server would say, after a moment. */
+async function review({ token }: { token: string }): Promise<TokenReviewStatus> {
+  await new Promise((resolve) => {
+    setTimeout(resolve, 2);
+  });
+  const [, claims = ''] = token.split('.');
+  const { node } = JSON.parse(Buffer.from(claims, 'base64url').toString()) as { node: string };
+  const extra = { 'authentication.kubernetes.io/node-name': [node] };
+  return { authenticated: true, user: { username: AGENTS, extra } };
+}
+
+/** Policies for all nodes and for pools; a list of pods for each rule, and one of `CROWD` that the first rule names. */
+function cluster(): ClusterObjects {
+  const everywhere = policies('all', rulesOfAll, undefined);
+  const pools = Array.from({ length: POOLS }, (_, pool) => policies(`pool-${pool}`, rulesOfPool, pool));
+  const lists = [...everywhere, ...pools.flat()].flatMap(({ name }) =>
+    Array.from({ length: RULES_A_POLICY }, (_, rule) => `${name}-${rule}`),
+  );
+  const crowd = Array.from({ length: CROWD }, (_, i) => pod('crowd', i, 200));
+  const others = lists.flatMap((app, list) =>
+    Array.from({ length: MEMBERS }, (_, i) => pod(app, list * MEMBERS + i, 10)),
+  );
+  return {
+    nodes: Array.from({ length: nodes }, (_, i): Node => {
+      const addresses = [`192.168.${i >> 8}.${i & 255}`, `fd00:168::${i.toString(16)}`];
+      return { kind: 'Node', name: `node-${i}`, labels: { pool: `pool-${i % POOLS}` }, addresses };
+    }),
+    namespaces: [{ kind: 'Namespace', name: 'shop', labels: {} }],
+    pods: [...crowd, ...others],
+    services: [],
+    endpointSlices: [],
+    groups: [],
+    tiers: [],
+    policies: [...everywhere, ...pools.flat()],
+  };
+}
+
+function policies(prefix: string, rules: number, pool: number | undefined): ClusterNetworkPolicy[] {
+  return Array.from({ length: rules / RULES_A_POLICY }, (_, index): ClusterNetworkPolicy => {
+    const name = `${prefix}-${index}`;
+    const nodeSelector = pool === undefined ? {} : { matchLabels: { pool: `pool-${pool}` } };
+    const ingress = Array.from({ length: RULES_A_POLICY }, (_, i) => ({
+      name: `rule-${i}`,
+      action: 'Allow' as const,
+      from: [
+        { podSelector: { matchLabels: { app: name === 'all-0' && i === 0 ? 'crowd' : `${name}-${i}` } } },
+      ],
+      ports: [{ protocol: 'TCP' as const, port: 1000 + index * RULES_A_POLICY + i }],
+    }));
+    const spec = { priority: 1 + index, appliedTo: [{ nodeSelector }], ingress };
+    return { kind: 'ClusterNetworkPolicy', apiGroup: 'nodewall.io', name, uid: name, generation: 1, spec };
+  });
+}
+
+function pod(app: string, index: number, net: number): Pod {
+  const addresses = [`10.${net + (index >> 16)}.${(index >> 8) & 255}.${index & 255}`];
+  const labels = { app };
+  return {
+    kind: 'Pod',
+    namespace: 'shop',
+    name: `${app}-${index}`,
+    labels,
+    serviceAccount: 'default',
+    addresses,
+  };
+}
