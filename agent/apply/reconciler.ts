@@ -11,7 +11,14 @@ import { type ChainReading, type Committed, type Kernel, MAX_CHAINS_READ } from 
 import { makeProbes, probes, recognise, removeProbes } from './probe.ts';
 import { digestOf, type Reading, readHeld } from './reading.ts';
 import { withRetired } from './retired.ts';
-import { changesStructure, detour, isReplacement, type Transaction, transaction } from './transaction.ts';
+import {
+  changesStructure,
+  detour,
+  isReplacement,
+  jumpsTo,
+  type Transaction,
+  transaction,
+} from './transaction.ts';
 
 /** The kernel refused a part of a transaction; what was in force still is. */
 export class ApplyError extends Error {
@@ -315,6 +322,7 @@ export class NodeRuleReconciler {
   /** Of the chains that were touched; those that go are read along, for whoever counts. */
   async #takeDigests(change: Transaction, desired: Ruleset, { span, isUnbroken }: Commits): Promise<void> {
     const touched = new Set([...change.prepare, ...change.swap].flatMap(chainOf));
+    for (const name of leadingTo(renamedTo(change.swap), desired)) touched.add(name);
     const going = change.sweep.flatMap((one) => (one.kind === 'deleteChain' ? one.name : []));
     if (isReplacement(change)) for (const known of [this.#digests, this.#handles]) known.clear();
     for (const known of [this.#digests, this.#handles])
@@ -369,6 +377,16 @@ function chainOf(command: Command): string[] {
   if (command.kind === 'addRule') return [command.chain];
   if (command.kind === 'renameChain') return [command.name, command.to];
   return command.kind === 'flushChain' ? [command.name] : [];
+}
+
+function renamedTo(commands: readonly Command[]): Set<string> {
+  return new Set(commands.flatMap((one) => (one.kind === 'renameChain' ? [one.to] : [])));
+}
+
+/** Chains whose rules go to one of these: what they show is its name. */
+function leadingTo(names: ReadonlySet<string>, { chains }: Ruleset): string[] {
+  if (names.size === 0) return [];
+  return [...chains.values()].filter((chain) => jumpsTo(chain, names)).map(({ name }) => name);
 }
 
 /** A fixed chain of an earlier run is known by its name; what it was made of need not be. */

@@ -3,7 +3,7 @@ import { fakeKernel } from '../../test/fake/fakekernel.ts';
 import { listing } from '../../test/fake/listing.ts';
 import { closing, fromPods, ingress, pod, rulesetOf } from '../../test/fake/nodestate.ts';
 import { cidr, tcp } from '../../test/kernel/manifests.ts';
-import { targets } from '../render/ruleset.ts';
+import { type NftRule, targets } from '../render/ruleset.ts';
 import { commandText } from './commandtext.ts';
 import { heldAfter } from './held.ts';
 import { NodeRuleReconciler } from './reconciler.ts';
@@ -26,6 +26,7 @@ function change(from: readonly object[], to: readonly object[], known = true): T
 }
 
 const kinds = (part: Transaction[keyof Transaction]) => part.map(({ kind }) => kind);
+const leadsToRule = ({ statement }: NftRule) => targets(statement).some((name) => name.includes('-web-'));
 const isRewriting = ({ swap }: Transaction) => kinds(swap).includes('renameChain');
 
 describe('a chain that becomes another where it stands', () => {
@@ -88,6 +89,23 @@ describe('a chain that becomes another where it stands', () => {
     assert.ok(!isRewriting(change([several('Allow')], [several('Drop')])));
     assert.ok(!isRewriting(change([WEB], [DROP], false)));
     assert.ok(isRewriting(change([WEB], [ranges])), 'a named set is made before');
+  });
+
+  it('is vouched for with the rules that lead to it: they name it otherwise now', async () => {
+    const kernel = fakeKernel();
+    const reconciler = new NodeRuleReconciler(kernel);
+    for (const [policy, rewritten] of [
+      [WEB, false],
+      [DROP, true],
+      [WEB, true],
+    ] as const) {
+      const desired = rulesetOf([...PODS, policy]);
+      assert.equal(isRewriting((await reconciler.apply(desired)).transaction), rewritten);
+      // Somebody committed something: now it is read.
+      kernel.tamper(() => undefined);
+      assert.deepEqual(await reconciler.verify(), []);
+      assert.ok([...desired.chains.values()].some(({ rules }) => rules.some(leadsToRule)));
+    }
   });
 
   it('ends in what a fresh apply gives, again and again', async () => {

@@ -213,7 +213,11 @@ function renameCommands({ handles }: Held, renames: ReadonlyMap<string, string>)
   });
 }
 
-function jumpsTo({ rules }: Pick<Chain, 'rules'>, chains: ReadonlyMap<string, string>): boolean {
+/** Whether a rule of it goes to one of these, not through a map. */
+export function jumpsTo(
+  { rules }: Pick<Chain, 'rules'>,
+  chains: { readonly size: number; has(name: string): boolean },
+): boolean {
   return (
     chains.size > 0 && rules.some(({ statement }) => targets(statement).some((name) => chains.has(name)))
   );

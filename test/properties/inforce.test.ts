@@ -64,6 +64,8 @@ describe('while edits are applied, one after the other', function () {
           await reconciler.apply(next.ruleset);
           watch = () => [];
           assert.deepEqual(wrong, []);
+          kernel.tamper(() => undefined);
+          assert.deepEqual(await reconciler.verify(), []);
           const fresh = fakeKernel();
           await new NodeRuleReconciler(fresh).apply(next.ruleset);
           assert.deepEqual(await listing(kernel), await listing(fresh));
@@ -89,6 +91,8 @@ kernelSuite('edits on the kernel, one after the other', function () {
             await new NodeRuleReconciler(other).apply(ruleset);
             assert.deepEqual(await listing(kernel), await listing(other));
           }
+          // Somebody committed something: now it is read.
+          await kernel.nft('add table inet stranger\ndelete table inet stranger\n');
           assert.deepEqual(await reconciler.verify(), []);
         });
       } finally {
