@@ -1,8 +1,7 @@
-import { once } from 'node:events';
-import http from 'node:http';
-import https from 'node:https';
+import type http from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { KubeConfig } from '@kubernetes/client-node';
+import { apiConnection, type Outgoing } from './connection.ts';
 import { KubeError, reasonOfStatus } from './kubeerror.ts';
 import { formatRbacRule, rbacRule } from './rbacrule.ts';
 
@@ -38,37 +37,20 @@ const MOST_CONNECTIONS = 16;
 const MOST_WAITS = 5;
 
 /**
- * Requests to the API server of the current context, over connections that are kept. Where the server is too busy (429, or 503 with Retry-After, which
- * it answers before it did anything), it waits as long as it is asked to, within the time-out. Credentials and certificates are asked for with each
- * request, so a renewed token or client certificate counts at once.
+ * Requests to the API server over connections of their own (see connection.ts). Where the server is too busy (429, or 503 with Retry-After, which
+ * it answers before it did anything), it waits as long as it is asked to, within the time-out.
  */
 export function kubeApi(kubeConfig: KubeConfig): KubeApiClient {
-  const cluster = kubeConfig.getCurrentCluster();
-  if (cluster === null) throw new Error('the kubeconfig has no current context with a cluster');
-  const server = new URL(cluster.server);
-  const { request: send, Agent } = server.protocol === 'http:' ? http : https;
-  const agent = new Agent({ keepAlive: true, maxSockets: MOST_CONNECTIONS });
+  const { server, send, close } = apiConnection(kubeConfig, MOST_CONNECTIONS);
 
-  async function answerTo(request: KubeRequest, signal: AbortSignal): Promise<Answer> {
-    const options: https.RequestOptions = {};
-    await kubeConfig.applyToHTTPSOptions(options);
-    // The library's own keeps no connection; through a proxy it is needed.
-    if (!cluster?.proxyUrl) options.agent = agent;
-    const text = request.body === undefined ? null : JSON.stringify(request.body);
-    const query = new URLSearchParams(request.query).toString();
-    const outgoing = send(
-      `${server.origin}${server.pathname.replace(/\/$/, '')}${request.path}${query === '' ? '' : `?${query}`}`,
-      {
-        ...options,
-        method: request.method,
-        headers: { ...options.headers, ...headersOf(request, text) },
-        signal,
-      },
-    );
-    // What comes after the answer began is told by its body too.
-    outgoing.on('error', () => {});
-    outgoing.end(text ?? undefined);
-    const [response] = (await once(outgoing, 'response')) as [http.IncomingMessage];
+  async function answerTo({ method, path, query, body }: KubeRequest, signal: AbortSignal): Promise<Answer> {
+    const search = new URLSearchParams(query).toString();
+    const response = await send({
+      method,
+      path: search === '' ? path : `${path}?${search}`,
+      ...(body === undefined ? {} : toBody(method, body)),
+      signal,
+    });
     return { status: response.statusCode ?? 0, headers: response.headers, text: await textOf(response) };
   }
 
@@ -101,26 +83,16 @@ export function kubeApi(kubeConfig: KubeConfig): KubeApiClient {
   ): KubeError {
     const what = `${method} ${path}`;
     if (signal?.aborted) return new KubeError(`${what}: given up`, { reason: 'Aborted', cause: error });
-    if (timeout.aborted) {
-      dropIdle(agent);
-      return new KubeError(`${what}: no answer from ${server.origin} in time`, {
-        reason: 'Timeout',
-        cause: error,
-      });
-    }
+    if (timeout.aborted)
+      return new KubeError(`${what}: no answer from ${server} in time`, { reason: 'Timeout', cause: error });
     const why = messageOf(error);
-    return new KubeError(`${what}: cannot reach the API server ${server.origin}: ${why}`, {
+    return new KubeError(`${what}: cannot reach the API server ${server}: ${why}`, {
       reason: 'Unreachable',
       cause: error,
     });
   }
 
-  return { request, server: server.origin, close: () => agent.destroy() };
-}
-
-/** Where one connection says nothing, those that are kept beside it may be as dead, each for a time-out of its own. */
-function dropIdle({ freeSockets }: http.Agent): void {
-  for (const sockets of Object.values(freeSockets)) for (const socket of sockets ?? []) socket.destroy();
+  return { request, server, close };
 }
 
 interface Answer {
@@ -129,15 +101,11 @@ interface Answer {
   readonly text: string;
 }
 
-function headersOf({ method, body }: KubeRequest, text: string | null): Record<string, string | number> {
-  const headers = { accept: 'application/json', 'user-agent': 'nodewall' };
-  if (text === null) return headers;
+function toBody(method: KubeRequest['method'], body: unknown): Pick<Outgoing, 'body' | 'headers'> {
   const patch = Array.isArray(body) ? 'application/json-patch+json' : 'application/merge-patch+json';
-  return {
-    ...headers,
-    'content-type': method === 'PATCH' ? patch : 'application/json',
-    'content-length': Buffer.byteLength(text),
-  };
+  const text = JSON.stringify(body);
+  const type = method === 'PATCH' ? patch : 'application/json';
+  return { body: text, headers: { 'content-type': type, 'content-length': Buffer.byteLength(text) } };
 }
 
 async function textOf(response: http.IncomingMessage): Promise<string> {

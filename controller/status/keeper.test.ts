@@ -44,9 +44,16 @@ function controller(time: FakeClock) {
   const failing: FailingNode[][] = [];
   const forgotten: string[] = [];
   let clears = 0;
+  let last: PolicyStatus | null = null;
+  /** Whether what is written comes back at once. */
+  const api = { isPrompt: true };
   const keeper: StatusKeeper = statusKeeper({
     writer: {
-      submit: (name, _uid, status) => void written.push([name, status]),
+      submit(name, uid, status) {
+        written.push([name, status]);
+        last = status;
+        if (api.isPrompt) keeper.version(null, { name, uid, generation: status.observedGeneration, status });
+      },
       forget: (name) => void forgotten.push(name),
       clear: async () => void clears++,
     },
@@ -59,6 +66,9 @@ function controller(time: FakeClock) {
     failing,
     forgotten,
     clears: () => clears,
+    api,
+    /** What the writer was told last. */
+    last: () => last ?? assert.fail(),
     version(name: string, generation: number, status: PolicyStatus | null = null): void {
       keeper.version(null, { name, uid: `uid-${name}`, generation, status });
     },
@@ -103,6 +113,26 @@ describe('statusKeeper', () => {
     now.keeper.gate(true);
     await now.keeper.lead(true);
     clock.pass(60_000);
+  });
+
+  it('writes again what the API says otherwise, though nothing changes', () => {
+    now.api.isPrompt = false;
+    now.version('p', 1);
+    now.publish({ policies: [policy(1)] });
+    now.said();
+    const first = now.last();
+    for (const node of ['a', 'b']) now.report(node);
+    assert.deepEqual(now.said(), ['p@1 Realized 2/2']);
+    const last = now.last();
+    // Events of own writes come late, and in order.
+    now.version('p', 1, first);
+    clock.pass(10_000);
+    now.version('p', 1, last);
+    clock.pass(60_000);
+    assert.deepEqual(now.said(), []);
+    now.version('p', 1, { ...last, currentNodesRealized: 7 });
+    clock.pass(30_000);
+    assert.deepEqual(now.said(), ['p@1 Realized 2/2']);
   });
 
   it('says Failed while a node is silent, and Realized again when it is heard', async () => {

@@ -33,7 +33,7 @@ const GATHER = 250;
 const AGAIN = 1_000;
 /** So long a new leader waits for nodes to come over before it says that fewer enforce a version than its predecessor saw. */
 const GRACE = 60_000;
-/** How often silent nodes are looked for. */
+/** How often silent nodes are looked for, and statuses that the API does not say. */
 const LISTEN = 15_000;
 /** The two watches that versions and problems come by are seldom further apart. */
 const DOUBT = 1_000;
@@ -46,6 +46,8 @@ interface Known {
   since: number;
   /** What it was last told to be; null: what the API says counts. */
   status: PolicyStatus | null;
+  /** When it was told so. */
+  told: number;
   /** Nodes that the last look found failing, of this generation. */
   failing: ReadonlySet<string>;
   failingOf: number;
@@ -56,6 +58,8 @@ export function statusKeeper({ writer, events, clock }: StatusKeeperParts): Stat
   /** By name. */
   const policies = new Map<string, Known>();
   const changed = new Set<string>();
+  /** Of which the API does not say, as far as its events have come, what it was told. */
+  const unconfirmed = new Set<string>();
   let problems: readonly LoadProblem[] = [];
   let problemsOf: ReadonlyMap<string, readonly LoadProblem[]> = new Map();
   let list: readonly ClusterNetworkPolicy[] | null = null;
@@ -77,9 +81,26 @@ export function statusKeeper({ writer, events, clock }: StatusKeeperParts): Stat
   function listen(): void {
     cancelListening = clock.after(LISTEN, () => {
       realized.lookForSilent();
+      lookAtUnconfirmed();
       look();
       listen();
     });
+  }
+
+  /** What was written may be undone: by hand, or by a write of an earlier leader that took long on its way. */
+  function lookAtUnconfirmed(): void {
+    for (const name of unconfirmed) {
+      const known = policies.get(name);
+      if (known === undefined || clock.now() < known.told + LISTEN) continue;
+      known.status = null;
+      changed.add(name);
+    }
+  }
+
+  /** `known.status` or what the API says is another. */
+  function confirm(name: string, { status, version }: Known): void {
+    if (status === null || isDeepStrictEqual(status, version.status)) unconfirmed.delete(name);
+    else unconfirmed.add(name);
   }
 
   function lookAtAll(): void {
@@ -129,6 +150,8 @@ export function statusKeeper({ writer, events, clock }: StatusKeeperParts): Stat
     if (isDeepStrictEqual(status, before)) return true;
     if (before !== null && isTakenBack(before, status) && isNew()) return false;
     known.status = status;
+    known.told = clock.now();
+    confirm(name, known);
     writer.submit(name, version.uid, status);
     tellFailing(known, progress.failing);
     return true;
@@ -175,16 +198,26 @@ export function statusKeeper({ writer, events, clock }: StatusKeeperParts): Stat
       if (now === null) {
         if (before === null) return;
         policies.delete(before.name);
+        unconfirmed.delete(before.name);
         writer.forget(before.name);
         return;
       }
       const known = policies.get(now.name);
       if (known === undefined || known.version.uid !== now.uid) {
         const since = clock.now();
-        policies.set(now.name, { version: now, since, status: null, failing: new Set(), failingOf: -1 });
+        policies.set(now.name, {
+          version: now,
+          since,
+          status: null,
+          told: 0,
+          failing: new Set(),
+          failingOf: -1,
+        });
+        unconfirmed.delete(now.name);
       } else {
         if (known.version.generation !== now.generation) known.since = clock.now();
         known.version = now;
+        confirm(now.name, known);
       }
       changed.add(now.name);
       look();
@@ -204,6 +237,7 @@ export function statusKeeper({ writer, events, clock }: StatusKeeperParts): Stat
         listen();
         // The one before may have written others.
         for (const known of policies.values()) known.status = null;
+        unconfirmed.clear();
         realized.forgetReports();
         lookAtAll();
         return;
