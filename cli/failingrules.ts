@@ -1,7 +1,7 @@
 import type { Enforced } from '../agent/apply/enforcer.ts';
 import { ApplyError } from '../agent/apply/reconciler.ts';
 import { changedPolicies, policyKey } from '../agent/apply/substitute.ts';
-import { RenderError } from '../agent/render/render.ts';
+import { RenderError } from '../agent/render/rulerenderer.ts';
 import type { CompiledRule, NodeState } from '../apis/compiled.ts';
 import { type FailingRule, MOST_FAILING } from '../apis/stream.ts';
 

@@ -4,7 +4,7 @@ import { ApplyError } from '../agent/apply/reconciler.ts';
 import { policyKey } from '../agent/apply/substitute.ts';
 import { isEmpty } from '../agent/apply/transaction.ts';
 import { transactionText } from '../agent/apply/transactiontext.ts';
-import { RenderError } from '../agent/render/render.ts';
+import { RenderError } from '../agent/render/rulerenderer.ts';
 import type { CompiledRule } from '../apis/compiled.ts';
 import type { Problem } from '../apis/objects.ts';
 import { formatProblem } from '../apis/validate/problem.ts';

@@ -3,10 +3,7 @@ import type { Server } from 'node:https';
 import { hostname } from 'node:os';
 import type { KubeConfig } from '@kubernetes/client-node';
 import type { Config } from '../apis/config.ts';
-import { publishCaBundle } from '../controller/certificates/cabundle.ts';
-import { certificateFiles } from '../controller/certificates/certificatefiles.ts';
 import type { CertificateAndKey } from '../controller/certificates/issue.ts';
-import { type CertificateSource, certificateKeeper } from '../controller/certificates/keeper.ts';
 import { compiler } from '../controller/compile/compile.ts';
 import { followConfigMap } from '../controller/configmap/configmap.ts';
 import { gateAfter, gateSetting } from '../controller/configmap/featuregate.ts';
@@ -35,6 +32,7 @@ import { WATCH_TIMES } from '../controller/watch/cluster/watchtimes.ts';
 import type { Snapshot } from '../controller/watch/source.ts';
 import { changes } from '../controller/webhook/changes.ts';
 import { webhookServer } from '../controller/webhook/server.ts';
+import { certificateSource } from './controllercertificates.ts';
 import { controllerLog, messageOf } from './controllerlog.ts';
 import { controllerMetrics } from './controllermetrics.ts';
 import type { ControllerOptions } from './controlleroptions.ts';
@@ -47,7 +45,6 @@ import { systemClock } from './systemclock.ts';
 
 const NAMESPACE = 'nodewall-system';
 const NAME = 'nodewall-controller';
-const CA = { namespace: NAMESPACE, name: 'nodewall-ca' };
 
 export interface ControllerParts {
   readonly options: ControllerOptions;
@@ -94,7 +91,7 @@ export async function runController(parts: ControllerParts): Promise<ExitStatus>
   });
 
   // Status of policies.
-  const writer = statusWriter(api.request, CLOCK, {
+  const writer = statusWriter(api.request, systemClock, {
     written: () => metrics.statusWritten(),
     failed(policy, error, retryIn) {
       metrics.statusFailed();
@@ -108,12 +105,12 @@ export async function runController(parts: ControllerParts): Promise<ExitStatus>
   });
   const events = failureEvents({
     request: api.request,
-    clock: CLOCK,
+    clock: systemClock,
     identity,
     failed: (error) =>
       void log.warn('an event could not be written', { stage: 'status', error: messageOf(error) }),
   });
-  const statuses = statusKeeper({ writer, events, clock: CLOCK });
+  const statuses = statusKeeper({ writer, events, clock: systemClock });
 
   // Stages 1 to 3.
   const source = clusterSource({
@@ -204,6 +201,7 @@ export async function runController(parts: ControllerParts): Promise<ExitStatus>
 
   // Certificates.
   const certificates = certificateSource(parts, {
+    service: { namespace: NAMESPACE, name: NAME },
     request: api.request,
     changed(next) {
       certificate = next;
@@ -229,7 +227,7 @@ export async function runController(parts: ControllerParts): Promise<ExitStatus>
   const elected = election({
     store: leaseStore(api.request, NAMESPACE, NAME),
     identity,
-    clock: CLOCK,
+    clock: systemClock,
     random: Math.random,
     events: {
       leading() {
@@ -380,38 +378,3 @@ export async function runController(parts: ControllerParts): Promise<ExitStatus>
     api.close();
   }
 }
-
-type CertificateParts = Pick<Parameters<typeof certificateKeeper>[0], 'request'> &
-  Parameters<typeof certificateKeeper>[0]['events'];
-
-/** The files that were given, or a CA of our own. */
-function certificateSource(
-  { options: { tlsCertFile: certFile, tlsKeyFile: keyFile }, listen, webhook }: ControllerParts,
-  { request, ...events }: CertificateParts,
-): CertificateSource {
-  if (certFile !== undefined && keyFile !== undefined) {
-    const files = certificateFiles({ certFile, keyFile, clock: CLOCK, events });
-    return {
-      ...files,
-      start: () =>
-        files.start().catch((cause: Error) => {
-          throw new CommandError(EXIT.invalid, `--tls-cert-file, --tls-key-file: ${cause.message}`, {
-            cause,
-          });
-        }),
-    };
-  }
-  const service = `${NAME}.${NAMESPACE}.svc`;
-  const hosts = [listen.host, webhook?.host].filter((host) => host !== undefined && !/^[0:.]+$/.test(host));
-  const names = new Set([service, `${service}.cluster.local`, 'localhost', '127.0.0.1', '::1', ...hosts]);
-  return certificateKeeper({
-    request,
-    ...CA,
-    names: [...names].filter((name) => name !== undefined),
-    trust: (certificates) => publishCaBundle(request, certificates),
-    clock: CLOCK,
-    events,
-  });
-}
-
-const CLOCK = { ...systemClock, date: () => new Date() };

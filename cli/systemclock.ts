@@ -1,10 +1,11 @@
 import type { Clock } from '../agent/apply/enforcer.ts';
 
-/** Monotonic milliseconds, and calls that come later. */
-export const systemClock: Clock = {
+/** Monotonic milliseconds, calls that come later, and the time of day. */
+export const systemClock = {
   now: () => performance.now(),
-  after(milliseconds, callback) {
+  after(milliseconds: number, callback: () => void) {
     const timer = setTimeout(callback, milliseconds);
     return () => clearTimeout(timer);
   },
-};
+  date: () => new Date(),
+} satisfies Clock & { date(): Date };

@@ -1,4 +1,4 @@
-import { alike } from '../render/alike.ts';
+import { others } from '../render/alike.ts';
 import { NamedList } from '../render/namedlist.ts';
 
 /** What two maps of named things differ in. */
@@ -77,19 +77,14 @@ function listDifference<Thing extends { readonly name: string }>(
   held: NamedList<Thing>,
   desired: NamedList<Thing>,
 ): Difference<Thing, Thing> {
-  const [before, now] = [held.items, desired.items];
-  const { first, last } = alike(before, now);
-  const inPlace = before.length === now.length;
-  const isOther = (i: number): boolean => !inPlace || before[i] !== now[i];
-  const others = (list: readonly Thing[]): readonly Thing[] =>
-    list.slice(first, list.length - last).filter((_, i) => isOther(first + i));
+  const apart = others(held.items, desired.items);
   const added: Thing[] = [];
   const changed: Change<Thing, Thing>[] = [];
-  for (const wanted of others(now)) {
+  for (const wanted of apart.added) {
     const there = held.get(wanted.name);
     if (there === undefined) added.push(wanted);
     else if (there !== wanted) changed.push({ held: there, desired: wanted });
   }
-  const gone = others(before).flatMap(({ name }) => (desired.has(name) ? [] : [name]));
+  const gone = apart.gone.flatMap(({ name }) => (desired.has(name) ? [] : [name]));
   return { added, changed, gone };
 }

@@ -1,6 +1,7 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
-import { RenderError, renderer } from '../render/render.ts';
+import { renderer } from '../render/render.ts';
+import { RenderError } from '../render/rulerenderer.ts';
 import type { Ruleset } from '../render/ruleset.ts';
 import { ApplyError, type NodeRuleReconciler } from './reconciler.ts';
 import { changedPolicies, policyKey, substitute } from './substitute.ts';

@@ -17,6 +17,19 @@ export function alike<T>(
   return { first, last };
 }
 
+/** What each of two lists has and the other has not: neither at both ends nor, where they are of the same length, in the same place. */
+export function others<T>(
+  before: readonly T[],
+  now: readonly T[],
+): { readonly gone: readonly T[]; readonly added: readonly T[] } {
+  const { first, last } = alike(before, now);
+  const inPlace = before.length === now.length;
+  const isOther = (i: number): boolean => !inPlace || before[i] !== now[i];
+  const of = (list: readonly T[]): readonly T[] =>
+    list.slice(first, list.length - last).filter((_, i) => isOther(first + i));
+  return { gone: of(before), added: of(now) };
+}
+
 /** What was made of each element of a list. */
 export interface Mapped<T, U> {
   readonly from: readonly T[];

@@ -1,4 +1,4 @@
-import { alike } from './alike.ts';
+import { others } from './alike.ts';
 
 interface Named {
   readonly name: string;
@@ -32,12 +32,7 @@ export class NamedList<T extends Named> implements ReadonlyMap<string, T> {
 
   /** On top of the index; null where they are too many. */
   #changesTo(items: readonly T[]): ReadonlyMap<string, T | null> | null {
-    const { first, last } = alike(this.items, items);
-    const [end, endNow] = [this.items.length - last, items.length - last];
-    // Edits far apart leave what lies between them in its place.
-    const isOther = (i: number): boolean => end !== endNow || this.items[i] !== items[i];
-    const gone = this.items.slice(first, end).filter((_, i) => isOther(first + i));
-    const added = items.slice(first, endNow).filter((_, i) => isOther(first + i));
+    const { gone, added } = others(this.items, items);
     if (this.#changes.size + gone.length + added.length > MOST_CHANGES) return null;
     const changes = new Map(this.#changes);
     for (const { name } of gone) changes.set(name, null);

@@ -5,6 +5,7 @@ import { startKubeProxy } from '../cluster/kubeproxy.ts';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { until } from '../kernel/until.ts';
 import type { Namespace } from '../netns/namespace.ts';
+import { nodePortService } from './nodeportservice.ts';
 
 const PORT = 8080;
 const CLUSTER_IP = '10.96.0.77';
@@ -30,7 +31,8 @@ kernelSuite('kube-proxy beside a cluster in namespaces', function () {
     const { cluster } = bed;
     const { namespace: first, v4: worker } = bed.machine('worker-1');
     const { namespace: second, v4: backend } = bed.machine('other0');
-    await cluster.apply(service(backend).join('\n---\n'));
+    const service = nodePortService({ clusterIP: CLUSTER_IP, port: PORT, nodePort: NODE_PORT, backend });
+    await cluster.apply(service.map((object) => JSON.stringify(object)).join('\n---\n'));
     const server = second.spawn([process.execPath, '-e', SERVER]);
     await once(server.stdout, 'data');
     assert.equal(await answer(first, CLUSTER_IP, PORT), '');
@@ -65,29 +67,4 @@ async function answer(from: Namespace, address: string, port: number): Promise<s
     setTimeout(() => process.exit(), 2000).unref()`;
   const { stdout } = await from.run(['timeout', '2', process.execPath, '-e', script], { anyStatus: true });
   return stdout;
-}
-
-function service(backendAddress: string): string[] {
-  const ports = [{ name: 'tcp', protocol: 'TCP', port: PORT }];
-  const metadata = { name: 'hello', namespace: 'default' };
-  return [
-    {
-      apiVersion: 'v1',
-      kind: 'Service',
-      metadata,
-      spec: {
-        type: 'NodePort',
-        clusterIP: CLUSTER_IP,
-        ports: ports.map((one) => ({ ...one, nodePort: NODE_PORT })),
-      },
-    },
-    {
-      apiVersion: 'discovery.k8s.io/v1',
-      kind: 'EndpointSlice',
-      metadata: { ...metadata, labels: { 'kubernetes.io/service-name': 'hello' } },
-      addressType: 'IPv4',
-      ports,
-      endpoints: [{ addresses: [backendAddress], conditions: { ready: true } }],
-    },
-  ].map((object) => JSON.stringify(object));
 }

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { type KubeProxy, startKubeProxy } from '../cluster/kubeproxy.ts';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { cidr, tcp } from '../kernel/manifests.ts';
+import { nodePortService } from './nodeportservice.ts';
 import { closed, realized, type Story, startStory } from './storybed.ts';
 
 const PORT = 8080;
@@ -91,26 +92,5 @@ kernelSuite('a story of Services', function () {
 });
 
 function service(backend: string): object[] {
-  const ports = [{ name: 'tcp', protocol: 'TCP', port: PORT }];
-  const metadata = { name: 'hello', namespace: 'default' };
-  return [
-    {
-      apiVersion: 'v1',
-      kind: 'Service',
-      metadata,
-      spec: {
-        type: 'NodePort',
-        clusterIP: CLUSTER_IP,
-        ports: ports.map((one) => ({ ...one, nodePort: NODE_PORT })),
-      },
-    },
-    {
-      apiVersion: 'discovery.k8s.io/v1',
-      kind: 'EndpointSlice',
-      metadata: { ...metadata, labels: { 'kubernetes.io/service-name': 'hello' } },
-      addressType: 'IPv4',
-      ports,
-      endpoints: [{ addresses: [backend], conditions: { ready: true } }],
-    },
-  ];
+  return nodePortService({ clusterIP: CLUSTER_IP, port: PORT, nodePort: NODE_PORT, backend });
 }

@@ -1,0 +1,81 @@
+import { BASELINE_PRIORITY } from '../../apis/baseline.ts';
+import { isSkippable } from './failsafe.ts';
+import type { Entry } from './index/item.ts';
+import type { RenderedRule } from './rulechain.ts';
+import type { Chain } from './ruleset.ts';
+import { type Traffic, trafficOf } from './topology.ts';
+
+/** Rules in evaluation order, and of each its traits. */
+export interface Rules {
+  readonly entries: readonly Entry[];
+  readonly traits: readonly number[];
+  /** Those that one of them has. */
+  readonly any: number;
+}
+
+/** The rules of one traffic. */
+export interface Share extends Rules {
+  /** Theirs, each followed by the one of its records. */
+  readonly chains: readonly Chain[];
+}
+
+/** What of a rule decides about more than itself, as bits: of 10,000 rules numbers are looked at, not the objects. */
+export const TRAIT = {
+  empty: 1,
+  baseline: 2,
+  passes: 4,
+  skippable: 8,
+  records: 16,
+  egress: 32,
+  nodeport: 64,
+} as const;
+
+export function traitsOf({ rule }: Entry, { chain, record }: RenderedRule): number {
+  const traffic = trafficOf(rule);
+  return (
+    // No rule in it: its peers are a list that resolves to nothing, for good.
+    (chain.rules.length === 0 ? TRAIT.empty : 0) |
+    (rule.tierPriority === BASELINE_PRIORITY ? TRAIT.baseline : 0) |
+    (rule.action === 'Pass' && rule.mode === 'Enforce' ? TRAIT.passes : 0) |
+    (isSkippable(rule) ? TRAIT.skippable : 0) |
+    (record === null ? 0 : TRAIT.records) |
+    (traffic === 'ingress' ? 0 : TRAIT[traffic])
+  );
+}
+
+function trafficOfTraits(traits: number): Traffic {
+  if (traits & TRAIT.nodeport) return 'nodeport';
+  return traits & TRAIT.egress ? 'egress' : 'ingress';
+}
+
+/** Every rule of a state, in order; four lists of the same length. */
+export interface AllRules {
+  readonly entries: readonly Entry[];
+  readonly chains: readonly Chain[];
+  readonly records: readonly (Chain | null)[];
+  readonly traits: readonly number[];
+}
+
+export function byTraffic({ entries, chains, records, traits }: AllRules): Readonly<Record<Traffic, Share>> {
+  const empty = () => ({ entries: [] as Entry[], traits: [] as number[], any: 0, chains: [] as Chain[] });
+  const shares = { ingress: empty(), egress: empty(), nodeport: empty() };
+  for (let i = 0; i < traits.length; i++) {
+    const own = traits[i] ?? 0;
+    if (own & TRAIT.empty) continue;
+    const share = shares[trafficOfTraits(own)];
+    share.entries.push(entries[i] as Entry);
+    share.traits.push(own);
+    share.any |= own;
+    share.chains.push(chains[i] as Chain);
+    if (own & TRAIT.records) share.chains.push(records[i] as Chain);
+  }
+  return shares;
+}
+
+/** Those with the trait, or those without it. */
+export function select({ entries, traits, any }: Rules, trait: number, wanted: boolean): Rules {
+  if ((any & trait) === 0) return wanted ? { entries: [], traits: [], any: 0 } : { entries, traits, any };
+  const isWanted = (_: unknown, i: number): boolean => (((traits[i] ?? 0) & trait) !== 0) === wanted;
+  const kept = traits.filter(isWanted);
+  return { entries: entries.filter(isWanted), traits: kept, any: kept.reduce((all, own) => all | own, 0) };
+}

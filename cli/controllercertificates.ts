@@ -1,0 +1,50 @@
+import { publishCaBundle } from '../controller/certificates/cabundle.ts';
+import { certificateFiles } from '../controller/certificates/certificatefiles.ts';
+import { type CertificateSource, certificateKeeper } from '../controller/certificates/keeper.ts';
+import type { KubeApi } from '../controller/kubeapi/kubeapi.ts';
+import { CommandError, EXIT } from './exit.ts';
+import type { ControllerParts } from './runcontroller.ts';
+import { systemClock } from './systemclock.ts';
+
+interface CertificateParts extends CertificateEvents {
+  /** By whose names agents and the API server reach the controller. */
+  readonly service: { readonly namespace: string; readonly name: string };
+  readonly request: KubeApi;
+}
+
+type CertificateEvents = Parameters<typeof certificateKeeper>[0]['events'];
+
+/** The files that were given, or a CA of our own. */
+export function certificateSource(
+  {
+    options: { tlsCertFile: certFile, tlsKeyFile: keyFile },
+    listen,
+    webhook,
+  }: Pick<ControllerParts, 'options' | 'listen' | 'webhook'>,
+  { service, request, ...events }: CertificateParts,
+): CertificateSource {
+  if (certFile !== undefined && keyFile !== undefined) {
+    const files = certificateFiles({ certFile, keyFile, clock: systemClock, events });
+    return {
+      ...files,
+      start: () =>
+        files.start().catch((cause: Error) => {
+          throw new CommandError(EXIT.invalid, `--tls-cert-file, --tls-key-file: ${cause.message}`, {
+            cause,
+          });
+        }),
+    };
+  }
+  const host = `${service.name}.${service.namespace}.svc`;
+  const hosts = [listen.host, webhook?.host].filter((host) => host !== undefined && !/^[0:.]+$/.test(host));
+  const names = new Set([host, `${host}.cluster.local`, 'localhost', '127.0.0.1', '::1', ...hosts]);
+  return certificateKeeper({
+    request,
+    namespace: service.namespace,
+    name: 'nodewall-ca',
+    names: [...names].filter((name) => name !== undefined),
+    trust: (certificates) => publishCaBundle(request, certificates),
+    clock: systemClock,
+    events,
+  });
+}
