@@ -113,11 +113,12 @@ export async function runController(parts: ControllerParts): Promise<ExitStatus>
   const statuses = statusKeeper({ writer, events, clock: systemClock });
 
   // Stages 1 to 3.
+  const relist = [options.relistPeriod * 1000, options.relistPeriod * 2000] as const;
   const source = clusterSource({
     kubeConfig,
     failsafe: config.failsafe.ingress,
     interfaceGroups: Object.keys(config.interfaceGroups),
-    times: { relist: [options.relistPeriod * 1000, options.relistPeriod * 2000] },
+    times: { relist },
     onNotice: says.watch,
   });
   let compile = compiler();
@@ -157,7 +158,8 @@ export async function runController(parts: ControllerParts): Promise<ExitStatus>
   }
 
   // What the cluster says of us.
-  const follow = { get: transport.get, times: WATCH_TIMES, random: Math.random, notice: says.watch };
+  const times = { ...WATCH_TIMES, relist };
+  const follow = { get: transport.get, times, random: Math.random, notice: says.watch };
   const reflectors: Reflector[] = [
     policyVersions(follow, statuses.version),
     followConfigMap({

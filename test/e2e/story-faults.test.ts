@@ -40,7 +40,7 @@ async function faulty(bed: ClusterOfNodes, target: string, targetCa: string, nam
 }
 
 kernelSuite('a story of connections that do wrong', function () {
-  this.timeout(180_000 + RECOVERY + 1000 * SECONDS);
+  this.timeout(180_000 + 2 * RECOVERY + 1000 * SECONDS);
   let story: Story;
   let api: Faulty;
   let agents: Faulty;
@@ -80,8 +80,8 @@ kernelSuite('a story of connections that do wrong', function () {
     await story.kubectl('label', 'node', 'cp-1', 'role=control', '--overwrite');
     await story.applied(closed('last', 443));
     await story.sameBytes(RECOVERY);
-    await story.statusIs('last', realized(2));
-    await story.statusIs('always', realized(2));
+    await story.statusIs('last', realized(2), RECOVERY);
+    await story.statusIs('always', realized(2), RECOVERY);
     await story.sees('other0', 'worker-2', 443, 'closed');
     const replica = await story.routed();
     const corrections = [

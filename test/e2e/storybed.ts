@@ -118,6 +118,8 @@ export interface Story extends ClusterOfNodes {
   statusIs(
     policy: string,
     wanted: Partial<PolicyStatus> | ((status: PolicyStatus) => boolean),
+    /** Milliseconds. */
+    limit?: number,
   ): Promise<void>;
   /** A pod with the addresses of a machine, or others. */
   pod(
@@ -398,7 +400,7 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
       assert.ok(sent > 500, `only ${sent} packets`);
       assert.equal(leaked, 0, `leaked ${leaked} of ${sent}`);
     },
-    async statusIs(name, wanted) {
+    async statusIs(name, wanted, limit = 2 * LIMIT) {
       const isSo =
         typeof wanted === 'function'
           ? wanted
@@ -416,7 +418,7 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
           const { metadata, status: now } = object;
           return now !== undefined && now.observedGeneration === metadata.generation && isSo(now);
         },
-        { limit: 2 * LIMIT, detail: () => `${JSON.stringify(last)}\n${logs()}` },
+        { limit, detail: () => `${JSON.stringify(last)}\n${logs()}` },
       );
     },
     async pod(name, labels, addresses, namespace = 'default') {
