@@ -6,19 +6,13 @@ import { inOrder, toBatches, toParts } from './batches.ts';
 import type { Command } from './command.ts';
 import { Commits } from './commits.ts';
 import { compare } from './compare.ts';
-import { type Held, heldAfter } from './held.ts';
+import { difference } from './difference.ts';
+import { type Held, heldAfter, holdsChain } from './held.ts';
 import { type ChainReading, type Committed, type Kernel, MAX_CHAINS_READ } from './kernel.ts';
 import { makeProbes, probes, recognise, removeProbes } from './probe.ts';
 import { digestOf, type Reading, readHeld } from './reading.ts';
 import { withRetired } from './retired.ts';
-import {
-  changesStructure,
-  detour,
-  isReplacement,
-  jumpsTo,
-  type Transaction,
-  transaction,
-} from './transaction.ts';
+import { changesStructure, detour, isReplacement, type Transaction, transaction } from './transaction.ts';
 
 /** The kernel refused a part of a transaction; what was in force still is. */
 export class ApplyError extends Error {
@@ -150,7 +144,12 @@ export class NodeRuleReconciler {
     if (this.#exact === null) await this.#recognise(desired, commits);
     const first = await this.#takeDetour(desired, started);
     const proven = first === null ? wasProven : this.#proven;
-    const change = await this.plan(desired);
+    const held = await this.#held();
+    const change = transaction(held, desired);
+    // Those among them that no command is for lead to one that got another name: what they show is its name.
+    const rewritten = difference(held.chains, desired.chains).changed.flatMap((one) =>
+      holdsChain(one.held, one.desired) ? [] : [one.desired.name],
+    );
     const found = this.#exact === null ? this.#found : null;
     // Until it has gone through, nothing is known for sure.
     this.#exact = null;
@@ -169,7 +168,7 @@ export class NodeRuleReconciler {
     this.#applied = desired;
     if (found !== null) this.#keepDigests(found, desired);
     // Before the sweep: the same reading shows the counters of the chains that go.
-    if (changesStructure(change)) await this.#takeDigests(change, desired, commits);
+    if (changesStructure(change)) await this.#takeDigests(change, rewritten, desired, commits);
     const unswept = await this.#sweep(change, commits);
     if (unswept === null) {
       const { span, isUnbroken } = commits;
@@ -320,9 +319,13 @@ export class NodeRuleReconciler {
   }
 
   /** Of the chains that were touched; those that go are read along, for whoever counts. */
-  async #takeDigests(change: Transaction, desired: Ruleset, { span, isUnbroken }: Commits): Promise<void> {
-    const touched = new Set([...change.prepare, ...change.swap].flatMap(chainOf));
-    for (const name of leadingTo(renamedTo(change.swap), desired)) touched.add(name);
+  async #takeDigests(
+    change: Transaction,
+    rewritten: readonly string[],
+    desired: Ruleset,
+    { span, isUnbroken }: Commits,
+  ): Promise<void> {
+    const touched = new Set([...rewritten, ...[...change.prepare, ...change.swap].flatMap(chainOf)]);
     const going = change.sweep.flatMap((one) => (one.kind === 'deleteChain' ? one.name : []));
     if (isReplacement(change)) for (const known of [this.#digests, this.#handles]) known.clear();
     for (const known of [this.#digests, this.#handles])
@@ -377,16 +380,6 @@ function chainOf(command: Command): string[] {
   if (command.kind === 'addRule') return [command.chain];
   if (command.kind === 'renameChain') return [command.name, command.to];
   return command.kind === 'flushChain' ? [command.name] : [];
-}
-
-function renamedTo(commands: readonly Command[]): Set<string> {
-  return new Set(commands.flatMap((one) => (one.kind === 'renameChain' ? [one.to] : [])));
-}
-
-/** Chains whose rules go to one of these: what they show is its name. */
-function leadingTo(names: ReadonlySet<string>, { chains }: Ruleset): string[] {
-  if (names.size === 0) return [];
-  return [...chains.values()].filter((chain) => jumpsTo(chain, names)).map(({ name }) => name);
 }
 
 /** A fixed chain of an earlier run is known by its name; what it was made of need not be. */

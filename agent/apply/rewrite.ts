@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import { others } from '../render/alike.ts';
 import type { Chain, NftRule, VerdictMap } from '../render/ruleset.ts';
 import type { Command } from './command.ts';
 import type { Difference } from './difference.ts';
@@ -118,10 +119,12 @@ function mapLeadsAlike(held: HeldMap, map: VerdictMap, pairs: Pairs): boolean {
   if (isKnownMap(held, map)) return true;
   const { keys, targets, verdicts } = held;
   if (held.family !== map.family || map.interval || held.interval || keys === null) return false;
-  if (Buffer.compare(keys, map.keys) !== 0 || verdicts.length !== map.verdicts.length) return false;
-  if (!targets.every((target, i) => target === map.targets[i])) return false;
-  return verdicts.every((verdict, i) => {
-    const now = map.verdicts[i];
+  if (keys !== map.keys && Buffer.compare(keys, map.keys) !== 0) return false;
+  if (targets !== map.targets && !targets.every((target, i) => target === map.targets[i])) return false;
+  if (verdicts.length !== map.verdicts.length) return false;
+  const { gone, added } = others(verdicts, map.verdicts);
+  return gone.every((verdict, i) => {
+    const now = added[i];
     return now !== undefined && verdict.kind === now.kind && pairs.match(verdict.chain, now.chain);
   });
 }

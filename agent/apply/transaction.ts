@@ -213,11 +213,7 @@ function renameCommands({ handles }: Held, renames: ReadonlyMap<string, string>)
   });
 }
 
-/** Whether a rule of it goes to one of these, not through a map. */
-export function jumpsTo(
-  { rules }: Pick<Chain, 'rules'>,
-  chains: { readonly size: number; has(name: string): boolean },
-): boolean {
+function jumpsTo({ rules }: Pick<Chain, 'rules'>, chains: ReadonlyMap<string, string>): boolean {
   return (
     chains.size > 0 && rules.some(({ statement }) => targets(statement).some((name) => chains.has(name)))
   );

@@ -1,9 +1,18 @@
-/** How many elements two lists have in common at their beginning and, behind those, at their end: the same objects. */
+/** How many elements two lists have in common, at the beginning and, behind those, at the end. */
+export interface Ends {
+  readonly first: number;
+  readonly last: number;
+}
+
+/**
+ * Of the same objects. Here and below they are compared by Object.is: V8 reads each object for `===`, to see that it is one, which takes ten times as long
+ * where they are in no cache, and leaves others without it.
+ */
 export function alike<T>(
   before: readonly T[],
   now: readonly T[],
   same: (a: T, b: T) => boolean = Object.is,
-): { readonly first: number; readonly last: number } {
+): Ends {
   const shorter = Math.min(before.length, now.length);
   let first = 0;
   while (first < shorter && same(before[first] as T, now[first] as T)) first++;
@@ -17,6 +26,11 @@ export function alike<T>(
   return { first, last };
 }
 
+/** Whether two lists hold the same objects. */
+export function isSameList(before: readonly unknown[], now: readonly unknown[]): boolean {
+  return before.length === now.length && alike(before, now).first === now.length;
+}
+
 /** What each of two lists has and the other has not: neither at both ends nor, where they are of the same length, in the same place. */
 export function others<T>(
   before: readonly T[],
@@ -24,7 +38,7 @@ export function others<T>(
 ): { readonly gone: readonly T[]; readonly added: readonly T[] } {
   const { first, last } = alike(before, now);
   const inPlace = before.length === now.length;
-  const isOther = (i: number): boolean => !inPlace || before[i] !== now[i];
+  const isOther = (i: number): boolean => !inPlace || !Object.is(before[i], now[i]);
   const of = (list: readonly T[]): readonly T[] =>
     list.slice(first, list.length - last).filter((_, i) => isOther(first + i));
   return { gone: of(before), added: of(now) };
@@ -43,18 +57,19 @@ export interface Mapped<T, U> {
  * What `of` makes of each element, taken over from the last time for those that are the same and stand at the beginning, at the end, or, in a list of the
  * same length, in the same place.
  * @param stale whether something is not to be taken over
+ * @param common of the last list and this one, where it is known already
  */
 export function mapAlike<T, U>(
   last: Mapped<T, U> | null,
   now: readonly T[],
-  of: (element: T) => U,
+  of: (element: T, index: number) => U,
   stale: ((made: U) => boolean) | null = null,
+  common: Ends = alike(last?.from ?? [], now),
 ): Mapped<T, U> {
   if (last === null) {
-    const all = now.map(of);
+    const all = now.map((element, i) => of(element, i));
     return { from: now, to: all, made: all, gone: [] };
   }
-  const common = alike(last.from, now);
   const end = now.length - common.last;
   const moved = last.from.length - now.length;
   const made: U[] = [];
@@ -66,7 +81,7 @@ export function mapAlike<T, U>(
       for (const [i, one] of before.entries()) {
         if (!stale(one)) continue;
         gone.push(one);
-        before[i] = of(now[from + i] as T);
+        before[i] = of(now[from + i] as T, from + i);
         made.push(before[i] as U);
       }
     }
@@ -74,7 +89,7 @@ export function mapAlike<T, U>(
   };
   const first = takeOver(0, common.first, 0);
   // Edits far apart leave what lies between them in its place.
-  const isBeside = (i: number): boolean => moved === 0 && last.from[i] === now[i];
+  const isBeside = (i: number): boolean => moved === 0 && Object.is(last.from[i], now[i]);
   const middle: U[] = [];
   for (let i = common.first; i < end + Math.max(0, moved); i++) {
     const before = last.to[i] as U;
@@ -85,7 +100,7 @@ export function mapAlike<T, U>(
     }
     if (i < end + moved) gone.push(before);
     if (i >= end) continue;
-    made.push(of(now[i] as T));
+    made.push(of(now[i] as T, i));
     middle.push(made.at(-1) as U);
   }
   const to = first.concat(middle, takeOver(end, now.length, moved));

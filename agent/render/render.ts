@@ -1,5 +1,6 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
+import { isSameList } from './alike.ts';
 import { failsafeRules, failsafeScope } from './failsafe.ts';
 import type { Dispatched } from './index/build.ts';
 import { type Dispatch, Indexer, linearDispatch } from './index/dispatch.ts';
@@ -203,8 +204,7 @@ interface Named {
 
 /** The list of the last time where this one holds the same, in the same order. */
 function listAfter<T extends Named>(last: NamedList<T>, items: readonly T[]): NamedList<T> {
-  const isSame = items.length === last.size && items.every((item, i) => item === last.items[i]);
-  return isSame ? last : new NamedList(items, last);
+  return isSameList(last.items, items) ? last : new NamedList(items, last);
 }
 
 /** Sorted by name, which costs little where the names are those of the last time. */

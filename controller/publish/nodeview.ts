@@ -124,7 +124,8 @@ function rulesOf(
 }
 
 function sameItems<T>(a: readonly T[], b: readonly T[]): boolean {
-  return a.length === b.length && a.every((item, i) => item === b[i]);
+  // Not by `===`: V8 would read each object (see listchange.ts).
+  return a.length === b.length && a.every((item, i) => Object.is(item, b[i]));
 }
 
 /** Sorted by id, each once. `ids` is null where they are those of the last time; where the sets are too, so is the map. */

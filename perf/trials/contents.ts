@@ -11,14 +11,12 @@ const agent = stages({ ...DEFAULT_CONFIG, dispatch });
 const { apply } = await agent.enforce(objects);
 const { chains, sets, maps } = agent.ruleset();
 const sum = (numbers: Iterable<number>) => [...numbers].reduce((total, number) => total + number, 0);
-const all = [...chains.values()];
+const ofRules = [...chains.values()].map(({ rules }) => rules.length);
 answer({
   apply,
-  /** Chains of policy rules, and the rules in them. */
-  ruleChains: all.filter(({ ruleId }) => ruleId !== null).length,
-  rules: sum(all.filter(({ ruleId }) => ruleId !== null).map(({ rules }) => rules.length)),
-  /** Everything else: base chains and the index, or the list. */
-  otherRules: sum(all.filter(({ ruleId }) => ruleId === null).map(({ rules }) => rules.length)),
+  chains: chains.size,
+  rules: sum(ofRules),
+  sets: sets.size,
   members: sum(
     [...sets.values()].map(
       ({ key, family, members }) =>

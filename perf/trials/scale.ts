@@ -16,22 +16,25 @@ const { manifests, edits, pods } = trialInput<Input>();
 const { objects } = await loadManifests([manifests]);
 const agent = stages();
 
-/** The first rule of one policy with another action. */
-function edited(index: number, action: 'Allow' | 'Drop'): ClusterObjects {
-  const policies = [...objects.policies];
+/** The first rule of one policy with the other action. */
+function edited(before: ClusterObjects, index: number): ClusterObjects {
+  const policies = [...before.policies];
   const policy = policies[index];
   const [rule, ...rules] = policy?.spec.ingress ?? [];
   if (policy === undefined || rule === undefined) throw new Error('no rule');
+  const action = rule.action === 'Drop' ? 'Allow' : 'Drop';
   policies[index] = { ...policy, spec: { ...policy.spec, ingress: [{ ...rule, action }, ...rules] } };
-  return { ...objects, policies };
+  return { ...before, policies };
 }
 
 const first = await agent.enforce(objects);
 const edit: Stage[] = [];
+let now = objects;
 for (let i = 0; i < edits; i++) {
   // Not the first two policies, nor always the same.
   const index = 2 + ((i * 37) % (objects.policies.length - 2));
-  edit.push(await agent.enforce(edited(index, i % 2 === 0 ? 'Drop' : 'Allow')));
+  now = edited(now, index);
+  edit.push(await agent.enforce(now));
 }
 const without = { ...objects, pods: objects.pods.slice(0, -1) };
 const added: Stage[] = [];

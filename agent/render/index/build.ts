@@ -1,4 +1,6 @@
+import type { Family } from '../../../apis/address.ts';
 import { shortHash } from '../../../apis/hash.ts';
+import { isSameList, type Mapped, mapAlike } from '../alike.ts';
 import type { Chain, ChainVerdict, NftRule, PortProtocol, Statement, VerdictMap } from '../ruleset.ts';
 import type { Item } from './item.ts';
 import type { AddressesPlan, Plan, PortsPlan, SequencePlan } from './plan.ts';
@@ -35,6 +37,8 @@ export class FixedChains {
   #now = new Map<string, Chain>();
   #before = new Map<string, Chain>();
   readonly #ofPlans = new WeakMap<Plan, Target>();
+  /** Of the look-ups that an index begins with. */
+  first: LookUp | null = null;
 
   get(key: string, make: () => Chain): Chain {
     const chain = this.#now.get(key) ?? this.#before.get(key) ?? make();
@@ -57,6 +61,22 @@ export class FixedChains {
     }
     return found;
   }
+}
+
+/** What a look-up leads to. */
+interface LookUp {
+  /** What it is about: of equal ones, the same objects. */
+  readonly about: readonly unknown[];
+  readonly verdicts: Mapped<Plan, ChainVerdict>;
+  /** Of the verdicts that are no single rule's. */
+  readonly targets: readonly Target[];
+  readonly maps: readonly Filled[];
+}
+
+interface Filled {
+  readonly map: VerdictMap;
+  /** Of each of its verdicts, the number of the plan. */
+  readonly plans: readonly number[];
 }
 
 /** A chain that tries a plan, with all chains and maps that it leads to; the chain itself is the last. */
@@ -117,99 +137,118 @@ class Builder {
     const { protocol, original } = this.#fields;
     const place = field === 'dport' ? at : `${at}-source`;
     if (protocol === null) throw new Error(`${place}: no ports`);
+    const kind = others === null ? 'jump' : 'goto';
     const onlyPort = new Int32Array(plans.length).fill(-1);
     for (let i = 0; i < ports.length; i++) {
       const plan = planOfPort[i] ?? 0;
       onlyPort[plan] = onlyPort[plan] === -1 ? (ports[i] ?? SEVERAL) : SEVERAL;
     }
     for (const plan of planOfRange) onlyPort[plan] = SEVERAL;
-    const kind = others === null ? 'jump' : 'goto';
-    const verdicts = plans.map((plan, i) => {
-      const port = onlyPort[i];
-      return this.#verdict(
-        kind,
-        plan,
-        () => `${place}-${port === SEVERAL ? shortHash(10, ids(plan.items)) : port}`,
-      );
+    const maps = this.#lookUp(place, [kind, ports, planOfPort, ranges, planOfRange], {
+      plans,
+      verdict: (plan, i) =>
+        this.#verdict(
+          kind,
+          plan,
+          () => `${place}-${onlyPort[i] === SEVERAL ? shortHash(10, ids(plan.items)) : onlyPort[i]}`,
+        ),
+      maps: (fill) => [
+        ...(ports.length === 0 ? [] : [fill(`${place}-ports`, null, portKeys(ports), planOfPort)]),
+        ...(ranges.length === 0
+          ? []
+          : [fixed(fill(`${place}-ranges`, null, portKeys(ranges.flat()), planOfRange))]),
+      ],
     });
-    const rules: NftRule[] = [];
-    const look = (map: VerdictMap): void => {
-      this.maps.push(map);
-      rules.push(
-        plain({ kind: 'portMap', protocol, field, original: original && field === 'dport', map: map.name }),
-      );
-    };
-    if (ports.length > 0) {
-      const keys = new Uint8Array(2 * ports.length);
-      for (let i = 0; i < ports.length; i++) setPort(keys, i, ports[i] ?? 0);
-      look({
-        name: `${place}-ports`,
-        family: null,
-        interval: false,
-        fixed: false,
-        keys,
-        ...used(planOfPort, verdicts),
-      });
-    }
-    if (ranges.length > 0) {
-      const keys = new Uint8Array(4 * ranges.length);
-      for (const [i, [first, last]] of ranges.entries()) {
-        setPort(keys, 2 * i, first);
-        setPort(keys, 2 * i + 1, last);
-      }
-      look(fixedMap(`${place}-ranges`, { family: null, keys, ...used(planOfRange, verdicts) }));
-    }
+    const rules = maps.map((map) =>
+      plain({ kind: 'portMap', protocol, field, original: original && field === 'dport', map: map.name }),
+    );
     if (others !== null) rules.push(...this.rules(others, `${place}-others`));
     return rules;
   }
 
   #addressRules({ classes, plans, others }: AddressesPlan, place: string): NftRule[] {
     const { address: field } = this.#fields;
-    const targets = plans.map((plan, i) =>
-      this.#verdict('goto', plan, () => {
-        const keys = (classes.peersOf[i] ?? []).map((peer) => classes.peers[peer]?.key);
-        return `${place}-${shortHash(10, keys.sort())}`;
-      }),
-    );
-    const rules: NftRule[] = [];
-    const look = (map: VerdictMap): void => {
-      if (map.family === null) throw new Error(`${map.name}: no addresses`);
-      this.maps.push(map);
-      rules.push(plain({ kind: 'addressMap', family: map.family, field, map: map.name }));
-    };
-    for (const { family, singles, classOfSingle, ranges, classOfRange } of classes.tables) {
-      const name = `${place}-v${family}`;
-      // An address by itself may lie in a range: it comes first.
-      if (classOfSingle.length > 0) {
-        look({
-          name,
-          family,
-          interval: false,
-          fixed: false,
-          keys: singles,
-          ...used(classOfSingle, targets),
-        });
-      }
-      if (classOfRange.length > 0) {
-        look(fixedMap(`${name}-ranges`, { family, keys: ranges, ...used(classOfRange, targets) }));
-      }
-    }
+    const maps = this.#lookUp(place, [classes], {
+      plans,
+      verdict: (plan, i) =>
+        this.#verdict('goto', plan, () => {
+          const keys = (classes.peersOf[i] ?? []).map((peer) => classes.peers[peer]?.key);
+          return `${place}-${shortHash(10, keys.sort())}`;
+        }),
+      maps: (fill) =>
+        classes.tables.flatMap(({ family, singles, classOfSingle, ranges, classOfRange }) => {
+          const name = `${place}-v${family}`;
+          // An address by itself may lie in a range: it comes first.
+          return [
+            ...(classOfSingle.length === 0 ? [] : [fill(name, family, singles, classOfSingle)]),
+            ...(classOfRange.length === 0
+              ? []
+              : [fixed(fill(`${name}-ranges`, family, ranges, classOfRange))]),
+          ];
+        }),
+    });
+    const rules = maps.map(({ name, family }) => {
+      if (family === null) throw new Error(`${name}: no addresses`);
+      return plain({ kind: 'addressMap', family, field, map: name });
+    });
     if (others !== null) rules.push(...this.rules(others, `${place}-others`));
     return rules;
   }
 
-  #verdict(kind: 'jump' | 'goto', plan: Plan, place: () => string): ChainVerdict {
+  /**
+   * The maps of a look-up, with all that they lead to. Of the first one of an index, whose plans may be 10,000, what is the same as the last time is taken over
+   * without a look at it.
+   */
+  #lookUp(place: string, about: readonly unknown[], { plans, verdict, maps }: LookUpParts): VerdictMap[] {
+    const isFirst = place === this.#root;
+    const before = isFirst ? this.#known.first : null;
+    const last = before !== null && isSameList(before.about, about) ? before : null;
+    const targetOf = new Map<ChainVerdict, Target>();
+    const verdicts = mapAlike(last?.verdicts ?? null, plans, (plan, i) => {
+      const made = verdict(plan, i);
+      if (made.target !== null) targetOf.set(made.verdict, made.target);
+      return made.verdict;
+    });
+    // Where one of the others changes, all are asked for again: they are known by their plans.
+    const isAlike =
+      last !== null && targetOf.size === 0 && (last.targets.length === 0 || verdicts.gone.length === 0);
+    const targets = isAlike
+      ? last.targets
+      : last === null
+        ? [...targetOf.values()]
+        : plans.flatMap((plan, i) => verdict(plan, i).target ?? []);
+    for (const target of targets) this.#add(target);
+    const filled =
+      last === null
+        ? maps((name, family, keys, numbers) => fill(name, family, keys, numbers, verdicts.to))
+        : last.maps.map((one) => refilled(one, verdicts.to));
+    if (isFirst) this.#known.first = { about, verdicts, targets, maps: filled };
+    for (const { map } of filled) this.maps.push(map);
+    return filled.map(({ map }) => map);
+  }
+
+  #verdict(kind: 'jump' | 'goto', plan: Plan, place: () => string): Led {
     const [only, second] = plan.kind === 'list' ? plan.items : [];
-    if (only !== undefined && second === undefined) return { kind, chain: only.chain };
-    return { kind, chain: this.#target(plan, plan.kind === 'list' ? `${this.#root}-list` : place()) };
+    if (only !== undefined && second === undefined)
+      return { verdict: { kind, chain: only.chain }, target: null };
+    const target = this.#targetOf(plan, plan.kind === 'list' ? `${this.#root}-list` : place());
+    return { verdict: { kind, chain: target.name }, target };
   }
 
   /** The name of a fixed chain that tries the plan. */
   #target(plan: Plan, place: string): string {
-    const { name, chains, maps } = this.#known.ofPlan(plan, () => this.#makeTarget(plan, place));
+    const target = this.#targetOf(plan, place);
+    this.#add(target);
+    return target.name;
+  }
+
+  #targetOf(plan: Plan, place: string): Target {
+    return this.#known.ofPlan(plan, () => this.#makeTarget(plan, place));
+  }
+
+  #add({ chains, maps }: Target): void {
     for (const chain of chains) this.chains.set(chain.name, chain);
     for (const map of maps) this.maps.push(map);
-    return name;
   }
 
   #makeTarget(plan: Plan, place: string): Target {
@@ -250,34 +289,66 @@ function statementKey(statement: Statement): string {
   }
 }
 
-function setPort(keys: Uint8Array, index: number, port: number): void {
-  keys[2 * index] = port >> 8;
-  keys[2 * index + 1] = port & 255;
+type Fill = (name: string, family: Family | null, keys: Uint8Array, plans: ArrayLike<number>) => Filled;
+
+interface LookUpParts {
+  readonly plans: readonly Plan[];
+  readonly verdict: (plan: Plan, index: number) => Led;
+  readonly maps: (fill: Fill) => Filled[];
 }
 
-/** Only the verdicts that come up, in the order they do. */
-function used(
+/** Where a plan is tried: at a rule's own chain, or at one that was made for it. */
+interface Led {
+  readonly verdict: ChainVerdict;
+  readonly target: Target | null;
+}
+
+/** Only the verdicts that come up, in the order they do. `numbers` tells of each key its verdict. */
+function fill(
+  name: string,
+  family: Family | null,
+  keys: Uint8Array,
   numbers: ArrayLike<number>,
   verdicts: readonly ChainVerdict[],
-): Pick<VerdictMap, 'targets' | 'verdicts'> {
+): Filled {
   const found: ChainVerdict[] = [];
+  const plans: number[] = [];
   const known = new Int32Array(verdicts.length).fill(-1);
   const targets = new Uint32Array(numbers.length);
   for (let i = 0; i < numbers.length; i++) {
     const number = numbers[i] ?? -1;
     const verdict = verdicts[number];
     if (verdict === undefined) throw new RangeError(`no verdict ${number}`);
-    if (known[number] === -1) known[number] = found.push(verdict) - 1;
+    if (known[number] === -1) {
+      known[number] = found.push(verdict) - 1;
+      plans.push(number);
+    }
     targets[i] = known[number] ?? 0;
   }
-  return { targets, verdicts: found };
+  return { map: { name, family, interval: false, fixed: false, keys, targets, verdicts: found }, plans };
 }
 
-function fixedMap(
-  name: string,
-  content: Pick<VerdictMap, 'family' | 'keys' | 'targets' | 'verdicts'>,
-): VerdictMap {
-  const { keys, targets, verdicts } = content;
+/** The same keys with other verdicts. */
+function refilled({ map, plans }: Filled, all: readonly ChainVerdict[]): Filled {
+  const verdicts = plans.map((number) => all[number] as ChainVerdict);
+  if (isSameList(verdicts, map.verdicts)) return { map, plans };
+  return map.fixed ? fixed({ map: { ...map, verdicts }, plans }) : { map: { ...map, verdicts }, plans };
+}
+
+/** A map of ranges, which never changes: named for its content. */
+function fixed({ map, plans }: Filled): Filled {
+  const { keys, targets, verdicts } = map;
   const hash = shortHash(10, Buffer.from(keys).toString('base64'), [...targets], verdicts);
-  return { name: `${name}-${hash}`, interval: true, fixed: true, ...content };
+  const name = map.fixed ? map.name.slice(0, map.name.lastIndexOf('-')) : map.name;
+  return { map: { ...map, name: `${name}-${hash}`, interval: true, fixed: true }, plans };
+}
+
+/** Big-endian, as packets have them. */
+function portKeys(ports: readonly number[]): Uint8Array {
+  const keys = new Uint8Array(2 * ports.length);
+  for (let i = 0; i < ports.length; i++) {
+    keys[2 * i] = (ports[i] ?? 0) >> 8;
+    keys[2 * i + 1] = (ports[i] ?? 0) & 255;
+  }
+  return keys;
 }

@@ -1,4 +1,4 @@
-import { type Mapped, mapAlike } from '../alike.ts';
+import { alike, type Ends, type Mapped, mapAlike, others } from '../alike.ts';
 import { ALL_PORTS } from '../ports.ts';
 import type { Chain, L4Protocol, NftRule } from '../ruleset.ts';
 import { build, type Dispatched, type Fields, FixedChains } from './build.ts';
@@ -49,6 +49,8 @@ export class Indexer {
   /** By the name of the chain that the protocol's packets go to. */
   readonly #parts = new Map<string, Part>();
   readonly #onBuilt: (part: BuiltPart) => void;
+  #last: { readonly before: readonly Entry[]; readonly now: readonly Entry[]; readonly common: Ends } | null =
+    null;
 
   /** `onBuilt` is told of each part that is made, for whoever explains the index. */
   constructor(onBuilt: (part: BuiltPart) => void = () => undefined) {
@@ -91,10 +93,18 @@ export class Indexer {
   #part(name: string, entries: readonly Entry[], toItem: (entry: Entry) => Item | null): Part {
     const before = this.#parts.get(name);
     if (before?.of.from === entries) return before;
-    const of = mapAlike(before?.of ?? null, entries, toItem);
-    const items = of.to.filter((item) => item !== null);
+    const of = mapAlike(
+      before?.of ?? null,
+      entries,
+      toItem,
+      null,
+      this.#common(before?.of.from ?? [], entries),
+    );
     const { chains = new FixedChains(), spaces = new Spaces(), built = null } = before ?? {};
-    const others = otherItems(before?.items ?? [], items, built?.needsMembers ?? true);
+    // Of most protocols nothing has changed.
+    const isSame = before !== undefined && !of.made.some(isItem) && !of.gone.some(isItem);
+    const items = isSame ? before.items : of.to.filter(isItem);
+    const others = isSame ? [] : otherItems(before?.items ?? [], items, built?.needsMembers ?? true);
     const part: Part = { of, chains, spaces, items, built: null, alike: null };
     if (built !== null && others !== null) {
       const alike = { ...built, plan: withItems(built.plan, others.flatMap(withCopies)) };
@@ -103,6 +113,13 @@ export class Indexer {
     }
     this.#parts.set(name, part);
     return part;
+  }
+
+  /** What lists of entries have in common is the same for each protocol. */
+  #common(before: readonly Entry[], now: readonly Entry[]): Ends {
+    if (this.#last?.before !== before || this.#last.now !== now)
+      this.#last = { before, now, common: alike(before, now) };
+    return this.#last.common;
   }
 
   #build(
@@ -168,14 +185,18 @@ function otherItems(
   needsMembers: boolean,
 ): [Item, Item][] | null {
   if (before.length !== now.length) return null;
-  const others: [Item, Item][] = [];
-  for (const [i, is] of now.entries()) {
-    const was = before[i];
-    if (was === is) continue;
-    if (was === undefined || !isAlike(was, is, needsMembers)) return null;
-    others.push([was, is]);
+  const { gone, added } = others(before, now);
+  const pairs: [Item, Item][] = [];
+  for (const [i, was] of gone.entries()) {
+    const is = added[i];
+    if (is === undefined || !isAlike(was, is, needsMembers)) return null;
+    pairs.push([was, is]);
   }
-  return others;
+  return pairs;
+}
+
+function isItem(item: Item | null): item is Item {
+  return item !== null;
 }
 
 /** A plan may hold an item as it is for anybody (see planner.ts). */

@@ -64,24 +64,58 @@ export const LEVELS = 8;
 /** Items and those that take their places. */
 export type Others = readonly (readonly [was: Item, is: Item])[];
 
-/** The plan with other items in the place of some: alike in all that it depends on. What holds none of them is the same object. */
+/**
+ * The plan with other items in the place of some: with the same ids, and alike in all that it depends on. What holds none of them is the same object, and is
+ * not looked at.
+ */
 export function withItems(plan: Plan, others: Others): Plan {
   const held = heldOthers(plan.items, others);
   if (held.length === 0) return plan;
   const items = plan.items.slice();
   for (const [was, is] of held) items[items.indexOf(was)] = is;
-  const within = (inner: Plan): Plan => withItems(inner, held);
+  // Below, an item may be as it is for anybody.
+  const within = (inner: Plan): Plan => withItems(inner, others);
+  const plansWithin = (plans: readonly Plan[]): readonly Plan[] => {
+    const holders = holdersOf(plans);
+    const changed = plans.slice();
+    for (const [{ id }] of held)
+      for (const i of holders.get(id) ?? []) changed[i] = within(changed[i] as Plan);
+    holdersOfPlans.set(changed, holders);
+    return changed;
+  };
   switch (plan.kind) {
     case 'list':
       return { ...plan, items };
     case 'ports':
     case 'addresses': {
       const last = plan.others === null ? null : within(plan.others);
-      return { ...plan, items, plans: plan.plans.map(within), others: last };
+      return { ...plan, items, plans: plansWithin(plan.plans), others: last };
     }
     case 'sequence':
       return { ...plan, items, parts: plan.parts.map(within) };
   }
+}
+
+/** Which of a list of plans hold an item, by its id. */
+type Holders = ReadonlyMap<string, readonly number[]>;
+
+const holdersOfPlans = new WeakMap<readonly Plan[], Holders>();
+
+function holdersOf(plans: readonly Plan[]): Holders {
+  let holders = holdersOfPlans.get(plans);
+  if (holders === undefined) {
+    const found = new Map<string, number[]>();
+    for (const [i, { items }] of plans.entries()) {
+      for (const { id } of items) {
+        const list = found.get(id);
+        if (list === undefined) found.set(id, [i]);
+        else if (list.at(-1) !== i) list.push(i);
+      }
+    }
+    holders = found;
+    holdersOfPlans.set(plans, holders);
+  }
+  return holders;
 }
 
 /** Looked for as pointers: most plans hold none of the few. */
