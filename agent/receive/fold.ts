@@ -1,5 +1,6 @@
 import { isIP } from 'node:net';
 import { isDeepStrictEqual } from 'node:util';
+import { sharesKeys, withValues } from '../../apis/changedmap.ts';
 import type { AddressSet, CompiledRule, NodeState, ServiceSet } from '../../apis/compiled.ts';
 import { sameMembers } from '../../apis/memberset.ts';
 import { compareRules } from '../../apis/order.ts';
@@ -351,7 +352,7 @@ function sameItems<T>(a: readonly T[], b: readonly T[]): boolean {
 }
 
 function sameKeys(a: ReadonlyMap<string, unknown>, b: ReadonlyMap<string, unknown>): boolean {
-  if (a === b) return true;
+  if (sharesKeys(a, b)) return true;
   if (a.size !== b.size) return false;
   for (const key of a.keys()) if (!b.has(key)) return false;
   return true;
@@ -359,7 +360,7 @@ function sameKeys(a: ReadonlyMap<string, unknown>, b: ReadonlyMap<string, unknow
 
 /** Sorted by key; the map of before where it holds the same objects. */
 function sortedLike<T>(now: ReadonlyMap<string, T>, before: ReadonlyMap<string, T>): ReadonlyMap<string, T> {
-  if (now === before) return now;
+  if (sharesKeys(now, before)) return now;
   if (!sameKeys(now, before)) return sorted(now);
   let isSame = true;
   const keys = now.keys();
@@ -382,19 +383,28 @@ interface DraftMap<T> {
   map(): ReadonlyMap<string, T>;
 }
 
-/** Copied at the first change. What is deleted must be there. */
+/** Copied at the first change of its keys. What is deleted must be there. */
 function draftMap<T>(of: ReadonlyMap<string, T>): DraftMap<T> {
+  /** Other values, as long as there is no copy. */
+  const values = new Map<string, T>();
   let copy: Map<string, T> | null = null;
   const written = (): Map<string, T> => {
-    copy ??= new Map(of);
+    copy ??= new Map([...of, ...values]);
     return copy;
   };
+  const get = (key: string): T | undefined =>
+    copy === null ? (values.get(key) ?? of.get(key)) : copy.get(key);
   return {
-    get: (key) => (copy ?? of).get(key),
-    set: (key, value) => void ((copy ?? of).get(key) === value || written().set(key, value)),
+    get,
+    set(key, value) {
+      if (get(key) === value) return;
+      if (copy !== null || !of.has(key)) written().set(key, value);
+      else if (of.get(key) === value) values.delete(key);
+      else values.set(key, value);
+    },
     delete(key) {
       if (!written().delete(key)) throw new Error(`${key} is to be removed, and is not held`);
     },
-    map: () => copy ?? of,
+    map: () => copy ?? withValues(of, values),
   };
 }

@@ -15,11 +15,6 @@ describe('alike', () => {
     assert.deepEqual(alike([1, 1, 1], [1, 1]), { first: 2, last: 0 });
     assert.deepEqual(alike([1, 1], [1, 1, 1]), { first: 2, last: 0 });
   });
-
-  it('goes by a comparison of its own where one is given', () => {
-    const same = (a: number, b: number): boolean => a % 10 === b % 10;
-    assert.deepEqual(alike([11, 2, 3], [1, 7, 13], same), { first: 1, last: 1 });
-  });
 });
 
 describe('mapAlike', () => {

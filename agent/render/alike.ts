@@ -1,5 +1,5 @@
 /** How many elements two lists have in common, at the beginning and, behind those, at the end. */
-export interface Ends {
+interface Ends {
   readonly first: number;
   readonly last: number;
 }
@@ -8,19 +8,28 @@ export interface Ends {
  * Of the same objects. Here and below they are compared by Object.is: V8 reads each object for `===`, to see that it is one, which takes ten times as long
  * where they are in no cache, and leaves others without it.
  */
-export function alike<T>(
-  before: readonly T[],
-  now: readonly T[],
-  same: (a: T, b: T) => boolean = Object.is,
-): Ends {
+export function alike(before: readonly unknown[], now: readonly unknown[]): Ends {
+  if (now.length < LONG) return endsOf(before, now);
+  const known = asked.get(now);
+  if (known?.before.deref() === before) return known.ends;
+  const ends = endsOf(before, now);
+  asked.set(now, { before: new WeakRef(before), ends });
+  return ends;
+}
+
+/** Long lists are compared with the same one by several, one after the other. Nobody changes a list that was compared. */
+const asked = new WeakMap<
+  readonly unknown[],
+  { readonly before: WeakRef<readonly unknown[]>; readonly ends: Ends }
+>();
+const LONG = 256;
+
+function endsOf(before: readonly unknown[], now: readonly unknown[]): Ends {
   const shorter = Math.min(before.length, now.length);
   let first = 0;
-  while (first < shorter && same(before[first] as T, now[first] as T)) first++;
+  while (first < shorter && Object.is(before[first], now[first])) first++;
   let last = 0;
-  while (
-    last < shorter - first &&
-    same(before[before.length - 1 - last] as T, now[now.length - 1 - last] as T)
-  ) {
+  while (last < shorter - first && Object.is(before[before.length - 1 - last], now[now.length - 1 - last])) {
     last++;
   }
   return { first, last };
@@ -57,19 +66,18 @@ export interface Mapped<T, U> {
  * What `of` makes of each element, taken over from the last time for those that are the same and stand at the beginning, at the end, or, in a list of the
  * same length, in the same place.
  * @param stale whether something is not to be taken over
- * @param common of the last list and this one, where it is known already
  */
 export function mapAlike<T, U>(
   last: Mapped<T, U> | null,
   now: readonly T[],
   of: (element: T, index: number) => U,
   stale: ((made: U) => boolean) | null = null,
-  common: Ends = alike(last?.from ?? [], now),
 ): Mapped<T, U> {
   if (last === null) {
     const all = now.map((element, i) => of(element, i));
     return { from: now, to: all, made: all, gone: [] };
   }
+  const common = alike(last.from, now);
   const end = now.length - common.last;
   const moved = last.from.length - now.length;
   const made: U[] = [];

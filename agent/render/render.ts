@@ -36,9 +36,11 @@ export function renderer(
   let failsafe: readonly NamedSet[] = [];
   let last: Last = { chains: new NamedList([]), sets: new Map(), maps: new NamedList([]) };
   return (state) => {
-    const shares = byTraffic(rulesOf(state));
+    const rules = rulesOf(state);
+    const shares = byTraffic(rules);
+    const copyAnswers = canLog && config.names.learn && rules.traits.some((own) => own & TRAIT.names);
     const rendered = TRAFFICS.map((traffic) =>
-      renderTraffic(traffic, shares[traffic], { state, config, canLog, indexer }),
+      renderTraffic(traffic, shares[traffic], { state, config, copyAnswers, indexer }),
     );
     const ofIndexes = rendered.flatMap((one) => one.sets);
     sets.change(ofIndexes, failsafe);
@@ -57,7 +59,8 @@ interface Last extends Ruleset {
 interface Means {
   readonly state: NodeState;
   readonly config: Config;
-  readonly canLog: boolean;
+  /** DNS answers are looked at. */
+  readonly copyAnswers: boolean;
   readonly indexer: Indexer;
 }
 
@@ -97,12 +100,10 @@ interface RenderedTraffic {
 }
 
 function renderTraffic(traffic: Traffic, share: Share, means: Means): RenderedTraffic {
-  const { state, config, canLog } = means;
+  const { config, copyAnswers } = means;
   const parts = indexParts(traffic, share);
   const levels = levelsOf(parts, traffic, config);
   const indexes = parts.map((part) => renderIndex(part, traffic, { ...means, levels }));
-  const copyAnswers =
-    canLog && config.names.learn && [...state.addressSets.values()].some(({ names }) => names.length > 0);
   return {
     base: baseChains(traffic, config, { indexes: parts.map(({ name }) => name), copyAnswers }),
     index: [...indexes.flatMap(({ chains }) => chains), ...passChain(traffic, share)],

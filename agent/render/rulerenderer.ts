@@ -1,4 +1,5 @@
 import type { Family } from '../../apis/address.ts';
+import { changedIds } from '../../apis/changedmap.ts';
 import type { AddressSet, CompiledRule, NodeState, RuleSource, ServiceSet } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import { type Mapped, mapAlike } from './alike.ts';
@@ -63,7 +64,7 @@ export function ruleRenderer(
       const same = before?.rendered.chain.name === made.chain.name;
       const rendered = same ? { ...before.rendered, sets: made.sets } : made;
       const entry = { rule, chain: rendered.chain.name, peers: peersOf(rule, state) };
-      const found = { set, services, families, rendered, entry, traits: traitsOf(entry, rendered) };
+      const found = { set, services, families, rendered, entry, traits: traitsOf(entry, rendered, set) };
       known.set(rule, found);
       return found;
     } catch (error) {
@@ -72,17 +73,17 @@ export function ruleRenderer(
   };
   return (state) => {
     const families = familiesOf(state);
-    const isStale = ({ set, services }: IndexedRule): boolean =>
-      (set !== null && state.addressSets.get(set.id) !== set) ||
-      (services !== null && state.serviceSets.get(services.id) !== services);
     const kept = last?.families === families ? last : null;
-    const othersMayBe =
-      kept === null || kept.sets !== state.addressSets || kept.services !== state.serviceSets;
+    const otherSets = new Set(kept === null ? [] : changedIds(kept.sets, state.addressSets));
+    const otherServices = new Set(kept === null ? [] : changedIds(kept.services, state.serviceSets));
+    const isStale = (one: IndexedRule): boolean =>
+      (one.set !== null && otherSets.has(one.set.id)) ||
+      (one.services !== null && otherServices.has(one.services.id));
     const mapped = mapAlike(
       kept,
       state.rules,
       (rule) => ruleOf(rule, state, families),
-      othersMayBe ? isStale : null,
+      otherSets.size + otherServices.size > 0 ? isStale : null,
     );
     const setsOf = (rules: readonly IndexedRule[]) => rules.flatMap((one) => one.rendered.sets);
     sets.change(setsOf(mapped.made), setsOf(kept === null ? (last?.to ?? []) : mapped.gone));

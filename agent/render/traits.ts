@@ -1,4 +1,5 @@
 import { BASELINE_PRIORITY } from '../../apis/baseline.ts';
+import type { AddressSet } from '../../apis/compiled.ts';
 import { isSkippable } from './failsafe.ts';
 import type { Entry } from './index/item.ts';
 import type { RenderedRule } from './rulechain.ts';
@@ -28,9 +29,10 @@ export const TRAIT = {
   records: 16,
   egress: 32,
   nodeport: 64,
+  names: 128,
 } as const;
 
-export function traitsOf({ rule }: Entry, { chain, record }: RenderedRule): number {
+export function traitsOf({ rule }: Entry, { chain, record }: RenderedRule, set: AddressSet | null): number {
   const traffic = trafficOf(rule);
   return (
     // No rule in it: its peers are a list that resolves to nothing, for good.
@@ -39,6 +41,7 @@ export function traitsOf({ rule }: Entry, { chain, record }: RenderedRule): numb
     (rule.action === 'Pass' && rule.mode === 'Enforce' ? TRAIT.passes : 0) |
     (isSkippable(rule) ? TRAIT.skippable : 0) |
     (record === null ? 0 : TRAIT.records) |
+    (set === null || set.names.length === 0 ? 0 : TRAIT.names) |
     (traffic === 'ingress' ? 0 : TRAIT[traffic])
   );
 }

@@ -1,6 +1,6 @@
+import { changedMap } from '../../apis/changedmap.ts';
 import type { AddressSet } from '../../apis/compiled.ts';
 import { changeAddresses, hasAddress, sameMembers } from '../../apis/memberset.ts';
-import { changedMap } from '../index/changedmap.ts';
 import type { Holder, ObjectChange } from '../index/objectindex.ts';
 import type { UseChange } from '../index/usecount.ts';
 import { type CanonicalPeers, resolve, selectsHolder, type World } from './addressset.ts';

@@ -1,8 +1,8 @@
 import { type Address, formatAddress, parseAddress } from '../../apis/address.ts';
+import { changedMap } from '../../apis/changedmap.ts';
 import type { ServiceMember, ServiceSet } from '../../apis/compiled.ts';
 import { shortHash } from '../../apis/hash.ts';
 import type { NamespacedName, ServicePort } from '../../apis/objects.ts';
-import { changedMap } from '../index/changedmap.ts';
 import { keyIndex } from '../index/keyindex.ts';
 import { formatName, type ServiceIndex } from '../index/serviceindex.ts';
 import type { UseChange } from '../index/usecount.ts';

@@ -1,5 +1,5 @@
+import { changedIds } from '../../apis/changedmap.ts';
 import type { AddressSet, Compiled, CompiledPolicy, ServiceSet } from '../../apis/compiled.ts';
-import { changedIds } from '../index/changedmap.ts';
 import { listChange } from '../index/listchange.ts';
 import type { Bodies } from './bodies.ts';
 import { type HolderChange, type Holders, holders } from './holders.ts';

@@ -1,3 +1,4 @@
+import { changedIds, withValues } from '../../apis/changedmap.ts';
 import type { Compiled, CompiledPolicy, CompiledRule, NodeState } from '../../apis/compiled.ts';
 import { listChange } from '../index/listchange.ts';
 import { useCount } from '../index/usecount.ts';
@@ -33,6 +34,7 @@ interface Share {
 
 /** Of one state; the map and the counts are changed in place by the next. */
 interface View {
+  readonly of: Pick<Compiled, 'addressSets' | 'serviceSets'>;
   readonly policies: readonly CompiledPolicy[];
   readonly shares: Map<CompiledPolicy, Share>;
   readonly named: {
@@ -44,6 +46,7 @@ interface View {
 
 function startView(node: string): View {
   return {
+    of: { addressSets: new Map(), serviceSets: new Map() },
     policies: [],
     shares: new Map(),
     named: { addressSets: useCount(), serviceSets: useCount() },
@@ -58,7 +61,7 @@ function startView(node: string): View {
   };
 }
 
-function advance({ policies, shares, named, state }: View, compiled: Compiled): View {
+function advance({ of, policies, shares, named, state }: View, compiled: Compiled): View {
   const { node } = state;
   const change = listChange(policies, compiled.policies);
   const gone = change.removed.flatMap((policy) => shares.get(policy) ?? []);
@@ -82,12 +85,12 @@ function advance({ policies, shares, named, state }: View, compiled: Compiled): 
   const now: NodeState = {
     node,
     rules: sameItems(rules, state.rules) ? state.rules : rules,
-    addressSets: picked(compiled.addressSets, otherSets ? named.addressSets.inUse : null, state.addressSets),
-    serviceSets: picked(
-      compiled.serviceSets,
-      otherServices ? named.serviceSets.inUse : null,
-      state.serviceSets,
-    ),
+    addressSets: otherSets
+      ? picked(compiled.addressSets, named.addressSets.inUse)
+      : advanced(state.addressSets, of.addressSets, compiled.addressSets),
+    serviceSets: otherServices
+      ? picked(compiled.serviceSets, named.serviceSets.inUse)
+      : advanced(state.serviceSets, of.serviceSets, compiled.serviceSets),
     allNodes: compiled.allNodes,
     nodeAddresses: sameItems(nodeAddresses, state.nodeAddresses) ? state.nodeAddresses : nodeAddresses,
   };
@@ -97,7 +100,7 @@ function advance({ policies, shares, named, state }: View, compiled: Compiled): 
     now.serviceSets === state.serviceSets &&
     now.allNodes === state.allNodes &&
     now.nodeAddresses === state.nodeAddresses;
-  return { policies: compiled.policies, shares, named, state: same ? state : now };
+  return { of: compiled, policies: compiled.policies, shares, named, state: same ? state : now };
 }
 
 function shareOf({ rules, spans }: CompiledPolicy, node: string): Share {
@@ -128,18 +131,23 @@ function sameItems<T>(a: readonly T[], b: readonly T[]): boolean {
   return a.length === b.length && a.every((item, i) => Object.is(item, b[i]));
 }
 
-/** Sorted by id, each once. `ids` is null where they are those of the last time; where the sets are too, so is the map. */
-function picked<T>(
-  sets: ReadonlyMap<string, T>,
-  ids: ReadonlyMap<string, unknown> | null,
+/** Sorted by id. */
+function picked<T>(sets: ReadonlyMap<string, T>, ids: ReadonlyMap<string, unknown>): ReadonlyMap<string, T> {
+  return new Map([...ids.keys()].sort().map((id) => [id, held(sets, id)]));
+}
+
+/** The sets of the last time as they are now; the same map where none is another. */
+function advanced<T>(
   last: ReadonlyMap<string, T>,
+  before: ReadonlyMap<string, T>,
+  now: ReadonlyMap<string, T>,
 ): ReadonlyMap<string, T> {
-  const wanted = ids === null ? [...last.keys()] : [...ids.keys()].sort();
-  const found = wanted.map((id): [string, T] => {
-    const set = sets.get(id);
-    if (set === undefined) throw new Error(`no set ${id}`);
-    return [id, set];
-  });
-  const same = ids === null && found.every(([id, set]) => set === last.get(id));
-  return same ? last : new Map(found);
+  const others = [...changedIds(before, now)].filter((id) => last.has(id) && last.get(id) !== now.get(id));
+  return withValues(last, new Map(others.map((id) => [id, held(now, id)])));
+}
+
+function held<T>(sets: ReadonlyMap<string, T>, id: string): T {
+  const set = sets.get(id);
+  if (set === undefined) throw new Error(`no set ${id}`);
+  return set;
 }

@@ -1,4 +1,4 @@
-import { alike, type Ends, type Mapped, mapAlike, others } from '../alike.ts';
+import { type Mapped, mapAlike, others } from '../alike.ts';
 import { ALL_PORTS } from '../ports.ts';
 import type { Chain, L4Protocol, NftRule } from '../ruleset.ts';
 import { build, type Dispatched, type Fields, FixedChains } from './build.ts';
@@ -49,8 +49,6 @@ export class Indexer {
   /** By the name of the chain that the protocol's packets go to. */
   readonly #parts = new Map<string, Part>();
   readonly #onBuilt: (part: BuiltPart) => void;
-  #last: { readonly before: readonly Entry[]; readonly now: readonly Entry[]; readonly common: Ends } | null =
-    null;
 
   /** `onBuilt` is told of each part that is made, for whoever explains the index. */
   constructor(onBuilt: (part: BuiltPart) => void = () => undefined) {
@@ -93,13 +91,7 @@ export class Indexer {
   #part(name: string, entries: readonly Entry[], toItem: (entry: Entry) => Item | null): Part {
     const before = this.#parts.get(name);
     if (before?.of.from === entries) return before;
-    const of = mapAlike(
-      before?.of ?? null,
-      entries,
-      toItem,
-      null,
-      this.#common(before?.of.from ?? [], entries),
-    );
+    const of = mapAlike(before?.of ?? null, entries, toItem);
     const { chains = new FixedChains(), spaces = new Spaces(), built = null } = before ?? {};
     // Of most protocols nothing has changed.
     const isSame = before !== undefined && !of.made.some(isItem) && !of.gone.some(isItem);
@@ -113,13 +105,6 @@ export class Indexer {
     }
     this.#parts.set(name, part);
     return part;
-  }
-
-  /** What lists of entries have in common is the same for each protocol. */
-  #common(before: readonly Entry[], now: readonly Entry[]): Ends {
-    if (this.#last?.before !== before || this.#last.now !== now)
-      this.#last = { before, now, common: alike(before, now) };
-    return this.#last.common;
   }
 
   #build(

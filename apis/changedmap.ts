@@ -8,7 +8,9 @@ export function changedMap<T extends { readonly id: string }>(
 ): ReadonlyMap<string, T> {
   if (gone.length === 0 && changed.length === 0) return before;
   const come = changed.filter(({ id }) => !before.has(id)).sort((a, b) => (a.id < b.id ? -1 : 1));
-  if (come.length === 0 && gone.length === 0) return replaced(before, changed);
+  if (come.length === 0 && gone.length === 0) {
+    return withValues(before, new Map(changed.map((one) => [one.id, one])));
+  }
   const now = come.length === 0 ? new Map(before) : merged(before, come);
   for (const id of gone) now.delete(id);
   for (const one of changed) now.set(one.id, one);
@@ -46,15 +48,22 @@ function partsOf<T>(map: ReadonlyMap<string, T>): Parts<T> {
 /** So many values lie over a map at most, and no more than half of it. */
 const MOST_OVER = 256;
 
-/** All of `changed` are there. */
-function replaced<T extends { readonly id: string }>(
+/** The map with other values for keys that it has, in the same order. */
+export function withValues<T>(
   before: ReadonlyMap<string, T>,
-  changed: readonly T[],
+  values: ReadonlyMap<string, T>,
 ): ReadonlyMap<string, T> {
+  if (values.size === 0) return before;
   const { base, over } = partsOf(before);
-  const news = changed.map((one) => [one.id, one] as const);
-  const now = new Map([...over, ...news]);
-  return now.size > Math.min(MOST_OVER, base.size / 2) ? new Map([...before, ...news]) : overlaid(base, now);
+  const now = new Map([...over, ...values]);
+  return now.size > Math.min(MOST_OVER, base.size / 2)
+    ? new Map([...before, ...values])
+    : overlaid(base, now);
+}
+
+/** Whether two maps are known to have the same keys, in the same order: one is made of the other, or both of a third. */
+export function sharesKeys(a: ReadonlyMap<string, unknown>, b: ReadonlyMap<string, unknown>): boolean {
+  return partsOf(a).base === partsOf(b).base;
 }
 
 function overlaid<T>(base: ReadonlyMap<string, T>, over: ReadonlyMap<string, T>): ReadonlyMap<string, T> {
