@@ -11,10 +11,12 @@ import {
   parseAddress,
   WIDTH,
 } from './address.ts';
+import { hasSingle, sameSingles, singlesCount, withSingles } from './changedsingles.ts';
 import { type Interval, subtract, toCidrs, toInterval, union } from './interval.ts';
 import { mergeIPv4 } from './ipv4blocks.ts';
-import { changedKeys, compareAt, concat } from './packedkeys.ts';
+import { concat } from './packedkeys.ts';
 
+export { diffMembers } from './changedsingles.ts';
 export { diffSingles } from './packedkeys.ts';
 
 /**
@@ -94,7 +96,8 @@ export function addAddresses(members: MemberSet, addresses: Iterable<string>): M
 
 /**
  * The members less some addresses, then with others. What is taken away must be of nobody else in the set any more: neither another one's nor a static
- * block's. A family in which nothing changes is the same object; the cost is that of the addresses named, and a copy of the family's singles.
+ * block's. A family in which nothing changes is the same object; the cost is that of the addresses named; the family's singles
+ * are copied when somebody asks for them.
  */
 export function changeAddresses(
   { v4, v6 }: MemberSet,
@@ -103,17 +106,14 @@ export function changeAddresses(
 ): MemberSet {
   const [less, more] = [toNumbers(removed), toNumbers(added)];
   return {
-    v4: withSingles(v4, packIPv4(less.v4, []), packIPv4(more.v4, [])),
-    v6: withSingles(v6, packIPv6(less.v6, []), packIPv6(more.v6, [])),
+    v4: withChange(v4, packIPv4(less.v4, []), packIPv4(more.v4, [])),
+    v6: withChange(v6, packIPv6(less.v6, []), packIPv6(more.v6, [])),
   };
 }
 
-function withSingles(members: FamilyMembers, removed: Uint8Array, added: Uint8Array): FamilyMembers {
+function withChange(members: FamilyMembers, removed: Uint8Array, added: Uint8Array): FamilyMembers {
   if (removed.length === 0 && added.length === 0) return members;
-  const { family, prefixes } = members;
-  const width = WIDTH[family];
-  const singles = changedKeys(members.singles, removed, uncovered(family, added, prefixes), width);
-  return singles === members.singles ? members : { family, singles, prefixes };
+  return withSingles(members, removed, uncovered(members.family, added, members.prefixes));
 }
 
 /** Packed addresses that no prefix covers. */
@@ -196,8 +196,8 @@ export function packAddress({ family, value }: Address): Uint8Array {
   return packed;
 }
 
-export function memberCount({ singles, prefixes, family }: FamilyMembers): number {
-  return singles.length / WIDTH[family] + prefixes.length;
+export function memberCount(members: FamilyMembers): number {
+  return singlesCount(members) + members.prefixes.length;
 }
 
 /** Whether the members are every address of the family. */
@@ -207,8 +207,8 @@ export function coversFamily(members: FamilyMembers): boolean {
 
 /** Binary search: log n comparisons. */
 export function hasMember(set: MemberSet, address: Address): boolean {
-  const { singles, prefixes } = address.family === 4 ? set.v4 : set.v6;
-  return hasPrefix(prefixes, address.value) || hasSingle(singles, packAddress(address));
+  const members = address.family === 4 ? set.v4 : set.v6;
+  return hasPrefix(members.prefixes, address.value) || hasSingle(members, packAddress(address));
 }
 
 /** The same of an address as text; false where it is none. */
@@ -227,19 +227,6 @@ function hasPrefix(prefixes: readonly Cidr[], value: bigint): boolean {
     if (value < prefix.value) high = middle;
     else if (value > lastAddress(prefix)) low = middle + 1;
     else return true;
-  }
-  return false;
-}
-
-function hasSingle(singles: Uint8Array, key: Uint8Array): boolean {
-  let low = 0;
-  let high = singles.length / key.length;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    const order = compareAt(singles, middle * key.length, key, 0, key.length);
-    if (order === 0) return true;
-    if (order < 0) low = middle + 1;
-    else high = middle;
   }
   return false;
 }
@@ -273,10 +260,12 @@ export function sameMembers(
   a: Pick<FamilyMembers, 'singles' | 'prefixes'>,
   b: Pick<FamilyMembers, 'singles' | 'prefixes'>,
 ): boolean {
-  if (a.singles === b.singles && a.prefixes === b.prefixes) return true;
+  return a === b || (samePrefixes(a.prefixes, b.prefixes) && sameSingles(a, b));
+}
+
+function samePrefixes(a: readonly Cidr[], b: readonly Cidr[]): boolean {
   return (
-    Buffer.compare(a.singles, b.singles) === 0 &&
-    a.prefixes.length === b.prefixes.length &&
-    a.prefixes.every((p, i) => p.value === b.prefixes[i]?.value && p.length === b.prefixes[i]?.length)
+    a === b ||
+    (a.length === b.length && a.every((p, i) => p.value === b[i]?.value && p.length === b[i]?.length))
   );
 }

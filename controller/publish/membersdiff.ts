@@ -1,7 +1,7 @@
 import { type Address, type Cidr, formatAddress, formatCidr, WIDTH } from '../../apis/address.ts';
 import type { AddressSet } from '../../apis/compiled.ts';
 import {
-  diffSingles,
+  diffMembers,
   type FamilyMembers,
   formatMembers,
   memberCount,
@@ -50,7 +50,7 @@ function sameDescription(a: AddressSet, b: AddressSet): boolean {
 
 function diffFamily(was: FamilyMembers, is: FamilyMembers, add: string[], remove: string[]): void {
   const { family } = is;
-  const { added, removed } = diffSingles(WIDTH[family], was.singles, is.singles);
+  const { added, removed } = diffMembers(was, is);
   add.push(...singlesText(family, added), ...prefixesOnlyIn(is.prefixes, was.prefixes));
   remove.push(...singlesText(family, removed), ...prefixesOnlyIn(was.prefixes, is.prefixes));
 }
