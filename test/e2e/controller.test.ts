@@ -40,6 +40,12 @@ kind: ConfigMap
 metadata: {name: nodewall-config, namespace: nodewall-system}
 data: {config.yaml: "featureGates: {NodeNetworkPolicy: ${enabled}}"}
 `;
+const SERVICE_OF = (port: number) => `
+apiVersion: v1
+kind: Service
+metadata: {name: nodewall-controller, namespace: nodewall-system}
+spec: {type: ExternalName, externalName: localhost, ports: [{port: ${port}}]}
+`;
 const SERVICE = 'nodewall-controller.nodewall-system.svc';
 
 interface Controller {
@@ -206,6 +212,42 @@ describe('nodewall controller, on a real API server', function () {
     const { spec } = await cluster.get<{ spec: { caBundle: string } }>('apiservice', apiService);
     assert.equal(Buffer.from(spec.caBundle, 'base64').toString(), ca);
     assert.equal((await ask(controller, `${NODE_VIEWS_PATH}/worker-1`)).statusCode, 403);
+  });
+
+  it('is read by kubectl, through the API server and its APIService', async () => {
+    const [leader] = running;
+    assert.ok(leader !== undefined);
+    // Endpoints refuse 127.0.0.0/8; a name does not.
+    await cluster.apply(SERVICE_OF(leader.port));
+    await cluster.apply(
+      (await readFile(join(ROOT, 'deploy/kustomize/base/apiservice.yaml'), 'utf8')).replace(
+        '443',
+        `${leader.port}`,
+      ),
+    );
+    let table = '';
+    await until(
+      'kubectl lists node views',
+      async () => {
+        const { code, stdout, stderr } = await cluster.kubectl(['get', 'nodeviews.controlplane.nodewall.io']);
+        table = stdout + stderr;
+        return code === 0;
+      },
+      { detail: () => table },
+    );
+    assert.match(table, /^NAME .*\ncp-1 .*\nworker-1 /);
+    const one = await cluster.get<{ kind: string; metadata: { name: string } }>('nodeviews', 'cp-1');
+    assert.deepEqual([one.kind, one.metadata.name], ['NodeView', 'cp-1']);
+    // The agent's token is good for what the controller says it is good for, whichever way it comes.
+    const kubectlAs = async (boundNode: string, ...args: readonly string[]) => {
+      const agent = await cluster.token('nodewall-system/nodewall-agent', { boundNode });
+      return cluster.kubectl(args, {
+        kubeconfig: await cluster.kubeconfigFor(`agent-${boundNode}`, { token: agent }),
+      });
+    };
+    const own = await kubectlAs('cp-1', 'get', 'nodeviews', 'worker-1');
+    assert.equal(own.code, 1);
+    assert.match(own.stderr, /Forbidden/);
   });
 
   it('has one standby, which does not serve', async () => {
