@@ -6,7 +6,7 @@ import { compile, compiler } from '../../controller/compile/compile.ts';
 import { nodeView, nodeViewer } from '../../controller/publish/nodeview.ts';
 import { scenario } from '../generate/scenario.ts';
 import { toClusterObjects } from './pipeline.ts';
-import { plainCompiled } from './plaincompiled.ts';
+import { plainCompiled, plainState } from './plaincompiled.ts';
 import { check } from './runs.ts';
 
 /** What happens to the objects: numbers draw which, modulo how many there are. */
@@ -82,7 +82,7 @@ describe('one state of the objects after another', function () {
         const fresh = compile(now);
         assert.deepEqual(plainCompiled(compiled), fresh);
         assert.deepEqual(inOrder(compiled), inOrder(fresh));
-        assert.deepEqual(state, nodeView(compiled, drawn.node));
+        assert.deepEqual(plainState(state), nodeView(compiled, drawn.node));
         const outcome = { objects: now, compiled, state };
         if (last !== null) sameWhereEqual(last, outcome);
         last = outcome;

@@ -1,7 +1,16 @@
-import type { Compiled } from '../../apis/compiled.ts';
+import type { Compiled, NodeState } from '../../apis/compiled.ts';
 
-/** The same with maps that are Map objects: `assert.deepEqual` compares the entries of no others. */
+/** With Maps in the place of whatever else behaves like one: `assert.deepEqual` compares the entries of no others. */
 export function plainCompiled(compiled: Compiled): Compiled {
-  const { addressSets, serviceSets } = compiled;
-  return { ...compiled, addressSets: new Map(addressSets), serviceSets: new Map(serviceSets) };
+  return withPlainSets(compiled);
+}
+
+/** The same of one node's state. */
+export function plainState(state: NodeState): NodeState {
+  return withPlainSets(state);
+}
+
+function withPlainSets<T extends Pick<Compiled, 'addressSets' | 'serviceSets'>>(value: T): T {
+  const { addressSets, serviceSets } = value;
+  return { ...value, addressSets: new Map(addressSets), serviceSets: new Map(serviceSets) };
 }
