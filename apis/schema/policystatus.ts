@@ -17,6 +17,10 @@ export const POLICY_STATUS_SCHEMA: JsonSchema = {
     },
     observedGeneration: count('The metadata.generation that this status is about.'),
     enforcedGeneration: count('Where that version is invalid: the version that is enforced in its place.'),
+    enforcedSpec: {
+      type: 'string',
+      description: 'The spec of that version, as JSON: a controller that starts enforces it.',
+    },
     currentNodesRealized: count('Nodes that enforce it.'),
     desiredNodesRealized: count('Nodes that should.'),
     failingNodes: {

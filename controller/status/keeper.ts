@@ -142,6 +142,7 @@ export function statusKeeper({ writer, events, clock }: StatusKeeperParts): Stat
       generation: version.generation,
       problems: said.map(toLine),
       enforcedGeneration: policy?.generation ?? null,
+      enforcedSpec: policy?.spec ?? null,
       enabled,
       progress,
     };

@@ -1,5 +1,10 @@
 import assert from 'node:assert/strict';
-import { MOST_FAILING_NODES, POLICY_PHASES, type PolicyPhase } from '../../apis/policystatus.ts';
+import {
+  LONGEST_SPEC,
+  MOST_FAILING_NODES,
+  POLICY_PHASES,
+  type PolicyPhase,
+} from '../../apis/policystatus.ts';
 import { checkSchema } from '../../apis/schema/jsonschema.ts';
 import { POLICY_STATUS_SCHEMA } from '../../apis/schema/policystatus.ts';
 import { type PolicyFacts, type Progress, statusOf } from './status.ts';
@@ -10,6 +15,7 @@ const valid: PolicyFacts = {
   generation: 4,
   problems: [],
   enforcedGeneration: 4,
+  enforcedSpec: { priority: 5 },
   enabled: true,
   progress: some,
 };
@@ -81,6 +87,10 @@ describe('statusOf', () => {
       statusOf({ ...valid, problems, enforcedGeneration: null }, null, NOW).enforcedGeneration,
       undefined,
     );
+    assert.equal(status.enforcedSpec, '{"priority":5}', 'for a controller that starts');
+    const long = { ...valid, problems, enforcedGeneration: 3, enforcedSpec: { x: 'x'.repeat(LONGEST_SPEC) } };
+    assert.equal(statusOf(long, null, NOW).enforcedSpec, undefined);
+    assert.equal(statusOf(valid, null, NOW).enforcedSpec, undefined);
   });
 
   it('names twenty nodes at most, each with its first rule', () => {

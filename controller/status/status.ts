@@ -1,6 +1,7 @@
 import {
   type FailingNode,
   LONGEST_REASON,
+  LONGEST_SPEC,
   MOST_FAILING_NODES,
   MOST_PROBLEMS,
   type PolicyCondition,
@@ -16,6 +17,8 @@ export interface PolicyFacts {
   readonly problems: readonly string[];
   /** Of the version in force; null where there is none. Other than `generation` it is the last valid one. */
   readonly enforcedGeneration: number | null;
+  /** Its spec; null where there is none. */
+  readonly enforcedSpec: object | null;
   /** The feature gate NodeNetworkPolicy. */
   readonly enabled: boolean;
   /** Of the version in force. */
@@ -34,7 +37,7 @@ export const NO_PROGRESS: Progress = { desired: 0, current: 0, failing: [], hasR
 
 /** `before` is the status it has: conditions that stay keep their times. The same facts give an equal status, whenever. */
 export function statusOf(facts: PolicyFacts, before: PolicyStatus | null, now: Date): PolicyStatus {
-  const { generation, problems, enforcedGeneration, enabled, progress } = facts;
+  const { generation, problems, enforcedGeneration, enforcedSpec, enabled, progress } = facts;
   const isInvalid = problems.length > 0;
   const phase = phaseOf(facts);
   const { desired, current, failing } = enabled ? progress : NO_PROGRESS;
@@ -47,11 +50,13 @@ export function statusOf(facts: PolicyFacts, before: PolicyStatus | null, now: D
     const { type, status, reason, message } = said;
     return { type, status, observedGeneration: generation, lastTransitionTime, reason, message };
   };
+  const spec = isInvalid && enforcedSpec !== null ? JSON.stringify(enforcedSpec) : null;
   const shown = oneEach(failing).slice(0, MOST_FAILING_NODES);
   return {
     phase,
     observedGeneration: generation,
     ...(isInvalid && enforcedGeneration !== null ? { enforcedGeneration } : {}),
+    ...(spec !== null && spec.length <= LONGEST_SPEC ? { enforcedSpec: spec } : {}),
     currentNodesRealized: current,
     desiredNodesRealized: desired,
     ...(shown.length > 0 ? { failingNodes: shown } : {}),

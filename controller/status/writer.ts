@@ -129,7 +129,7 @@ function earliest(wanted: ReadonlyMap<string, Wanted>): readonly [string, Wanted
 
 /** In a merge patch (RFC 7386) what isn't named stays. */
 function toPatch(status: PolicyStatus): object {
-  return { enforcedGeneration: null, failingNodes: null, problems: null, ...status };
+  return { enforcedGeneration: null, enforcedSpec: null, failingNodes: null, problems: null, ...status };
 }
 
 /** Gone, or made anew under the same name: then its uid is another, which is a conflict, or invalid as an edit. */

@@ -162,6 +162,14 @@ kernelSuite('a story of policies, nodes and pods', function () {
     await story.applied(closed('bad', 8080, { tier: 'nowhere' }));
     await story.statusIs('bad', { phase: 'Invalid', enforcedGeneration: 2 });
     await story.sees('other1', 'worker-1', 443, 'closed');
+    // Also for a controller that never saw it valid.
+    await story.replicas[0]?.end('SIGKILL');
+    await story.addReplica();
+    await story.routed();
+    await story.applied(closed('good', 8080, { priority: 6 }));
+    await story.statusIs('good', { ...realized(2), observedGeneration: 2 });
+    await story.sees('other1', 'worker-1', 443, 'closed');
+    await story.statusIs('bad', { phase: 'Invalid', enforcedGeneration: 2 });
     await story.applied(closed('bad', 443, { tier: 'platform' }));
     await story.statusIs('bad', realized(2));
     await story.kubectl('delete', 'ncnp', 'bad', 'good');

@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { identityOf } from '../../apis/validate/identity.ts';
+import { validateObject } from '../../apis/validate/object.ts';
 import { compile } from '../../controller/compile/compile.ts';
 import { assemble } from '../../controller/watch/assemble.ts';
 import { type Memory, NO_MEMORY } from '../../controller/watch/memory.ts';
 import { NO_CACHE, parseManifest } from '../../controller/watch/readfile.ts';
+import { scenario } from '../generate/scenario.ts';
+import { toClusterObjects } from './pipeline.ts';
 import { check } from './runs.ts';
 
 /** Few names, so that objects name each other, and both API groups have the same ones; some are invalid by themselves. */
@@ -127,3 +130,19 @@ function contentOf(file: string, objects: readonly Written[]) {
   const text = `# ours\n${objects.map((object) => `---\n${JSON.stringify(object)}\n`).join('')}`;
   return parseManifest(file, { bytes: Buffer.from(text) }, NO_CACHE, {}).content;
 }
+
+describe('the spec of a policy that is valid', function () {
+  this.timeout(0);
+
+  it('is the same policy again when it is written down as JSON and read', function () {
+    check(this, 100, scenario({ size: 20, flows: 0 }), ({ objects }) => {
+      for (const policy of toClusterObjects(objects).policies) {
+        const { apiGroup, kind, name, uid, generation, spec } = policy;
+        const apiVersion = apiGroup === 'nodewall.io' ? 'nodewall.io/v1alpha1' : 'crd.antrea.io/v1beta1';
+        const metadata = { name, uid, generation };
+        const written = JSON.parse(JSON.stringify({ apiVersion, kind, metadata, spec }));
+        assert.deepEqual(validateObject(written).object, policy);
+      }
+    });
+  });
+});

@@ -203,6 +203,29 @@ describe('clusterSource', () => {
     assert.deepEqual(latest?.problems, []);
   });
 
+  it('begins with the last valid version that the status of an invalid policy tells', async () => {
+    const spec = { priority: 3, appliedTo: [{ nodeSelector: {} }], tier: 'baseline' };
+    const status = (enforcedSpec: string) => ({ enforcedGeneration: 4, enforcedSpec });
+    const invalid = (name: string, enforced: string) => ({
+      ...policy(name, { priority: 'high' }),
+      status: status(enforced),
+    });
+    await api.put(POLICIES, invalid('inherited', JSON.stringify(spec)));
+    await api.put(POLICIES, invalid('garbled', '{'));
+    await api.put(POLICIES, invalid('invalid', '{"priority":"low"}'));
+    start();
+    await source.synced;
+    const [only, ...others] = latest?.objects.policies ?? [];
+    assert.deepEqual([only?.name, only?.generation, only?.spec.priority], ['inherited', 4, 3]);
+    assert.equal(others.length, 0);
+    // Later the last valid version is the one that was seen.
+    await api.put(POLICIES, policy('inherited', { priority: 7 }));
+    await until(() => latest?.objects.policies[0]?.spec.priority === 7);
+    await api.put(POLICIES, invalid('inherited', JSON.stringify(spec)));
+    await until(() => (latest?.problems.length ?? 0) === 3);
+    assert.equal(latest?.objects.policies[0]?.spec.priority, 7);
+  });
+
   it('keeps nothing of a policy whose name another one has taken', async () => {
     api.put(POLICIES, policy('one'));
     api.put(POLICIES, policy('two'));

@@ -1,17 +1,20 @@
-import type { NamespacedName } from '../../../apis/objects.ts';
-import type { ValidateOptions } from '../../../apis/validate/object.ts';
+import type { ClusterNetworkPolicy, NamespacedName } from '../../../apis/objects.ts';
+import { asFields, type FieldMap } from '../../../apis/schema/jsonschema.ts';
+import { type ValidateOptions, validateObject } from '../../../apis/validate/object.ts';
 import { referencesOf } from '../../../apis/validate/references.ts';
 import { addObject, emptyContent, type FileContent, LISTS } from '../content.ts';
 import { keepObjects } from '../keepobjects.ts';
 import { sameValue } from '../samevalue.ts';
 import type { Narrow } from './entries.ts';
-import type { Resource } from './resources.ts';
+import { NODEWALL, type Resource } from './resources.ts';
 
 /** What is made of a policy, group or Tier: the content of a file that holds it alone, since what holds for files holds for it. */
 export interface Document {
   /** Of the object; with another it is another object of the same name. */
   readonly uid: string;
   readonly content: FileContent;
+  /** When this process saw it first: the version that its status says is enforced in its place. */
+  readonly lastValid: ClusterNetworkPolicy | null;
   /** Services it names, `NAMESPACE/NAME`. */
   readonly services: readonly string[];
 }
@@ -22,9 +25,28 @@ export function documenting(resource: Resource, options: ValidateOptions): Narro
     const fresh = emptyContent(`${resource.name}/${key}`);
     addObject({ content: fresh, options, interned: new Map() }, raw, () => 0);
     const content = withoutEmpty(keepObjects(fresh, before?.content ?? null));
-    const now = { uid: typeof uid === 'string' ? uid : '', content, services: servicesOf(content) };
+    const now = {
+      uid: typeof uid === 'string' ? uid : '',
+      content,
+      lastValid: before === null && NODEWALL.includes(resource) ? enforcedInPlaceOf(raw, options) : null,
+      services: servicesOf(content),
+    };
     return before !== null && isSame(now, before) ? before : now;
   };
+}
+
+/** Of the status that status/ writes; null where there is none, or where it can't be read any more. */
+function enforcedInPlaceOf(raw: FieldMap, options: ValidateOptions): ClusterNetworkPolicy | null {
+  const { enforcedGeneration: generation, enforcedSpec } = asFields(raw.status) ?? {};
+  if (typeof enforcedSpec !== 'string') return null;
+  try {
+    const metadata = { ...asFields(raw.metadata), generation };
+    const { object } = validateObject({ ...raw, metadata, spec: JSON.parse(enforcedSpec) }, options);
+    return object?.kind === 'ClusterNetworkPolicy' ? object : null;
+  } catch {
+    // Nobody but a controller writes it; what isn't JSON is as good as none.
+    return null;
+  }
 }
 
 function isSame(now: Document, before: Document): boolean {

@@ -1,4 +1,5 @@
 import type { ClusterObjects, Service } from '../../../apis/objects.ts';
+import { identityOf } from '../../../apis/validate/identity.ts';
 import { type Assembled, compareProblems } from '../assemble.ts';
 import { assembler } from '../assembler.ts';
 import { emptyContent, type FileContent } from '../content.ts';
@@ -26,6 +27,8 @@ export function documents(interfaceGroups: readonly string[] | undefined): Docum
   const named = new Map<string, number>();
   /** Of objects that another one of the same name has taken the place of: what they were must not come back. */
   const replaced = new Set<string>();
+  /** Last valid versions that an earlier controller left, of objects that were not seen before. */
+  const inherited: Document[] = [];
   let memory: Memory = NO_MEMORY;
   let services: FileContent = emptyContent(SERVICES);
   let lastServices: readonly Service[] | null = null;
@@ -47,6 +50,7 @@ export function documents(interfaceGroups: readonly string[] | undefined): Docum
       isSettled = false;
       if (now !== null) held.set(now.content.file, now);
       else if (before !== null) held.delete(before.content.file);
+      if (before === null && now?.lastValid != null) inherited.push(now);
       if (before !== null && before.uid !== now?.uid) replaced.add(before.content.file);
     },
     settle(all) {
@@ -61,6 +65,7 @@ export function documents(interfaceGroups: readonly string[] | undefined): Docum
         [...replaced].filter((file) => held.has(file)),
       );
       replaced.clear();
+      memory = withInherited(memory, inherited.splice(0));
       const assembled = assembleNext({
         contents: [...Array.from(held.values(), ({ content }) => content), services],
         memory,
@@ -100,6 +105,14 @@ function without(memory: Memory, files: readonly string[]): Memory {
   if (files.length === 0) return memory;
   const gone = new Set(files);
   return new Map([...memory].filter(([, { file }]) => !gone.has(file)));
+}
+
+function withInherited(memory: Memory, documents: readonly Document[]): Memory {
+  if (documents.length === 0) return memory;
+  const entries = documents.flatMap(({ content: { file }, lastValid: object }) =>
+    object === null ? [] : [[identityOf(object), { file, object }] as const],
+  );
+  return new Map([...entries, ...memory]);
 }
 
 /** An object of the API stands in no file. */
