@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict';
+import fc from 'fast-check';
 import { createExec, Ipset, IpsetError, type SetType, toSaveText } from 'ipset-ts';
+import { createFakeExec } from 'ipset-ts/fake';
 import { CASES, refused } from '../../agent/ipset-ts/test/cases.ts';
 import { examples, printed, RUN_EXAMPLE, WORKSPACE } from '../../agent/ipset-ts/test/readme.ts';
+import { outcomes, sequences } from '../../agent/ipset-ts/test/sequences.ts';
 import { createNamespace, type Namespace } from '../netns/namespace.ts';
 import { kernelSuite } from './kernel-suite.ts';
 
@@ -100,6 +103,18 @@ kernelSuite('ipset-ts on this kernel', () => {
     for (const [read] of [await ipset.save(), await ipset.list()]) {
       assert.deepEqual([read?.name, read?.entries], ['a b', [{ ip: '192.0.2.1', comment: 'one\ntwo' }]]);
     }
+  });
+
+  it('does what the fake does, whatever the operations', async () => {
+    await fc.assert(
+      fc.asyncProperty(sequences, async (steps) => {
+        for (const name of (await ipset.names()).reverse()) await ipset.flush(name);
+        await namespace.run(['ipset', 'destroy']);
+        const wanted = await outcomes(new Ipset(createFakeExec()), steps);
+        assert.deepEqual(await outcomes(ipset, steps), wanted);
+      }),
+      { numRuns: 25 },
+    );
   });
 
   it('runs the example of README.md', async () => {

@@ -146,6 +146,9 @@ export function toSpan(family: Family, text: string): [bigint, bigint] {
   return [address, address | (maskOf(family, bitsOf(family)) ^ maskOf(family, length))];
 }
 
+/** In one range; the kernel has no such limit. */
+const MAX_ADDRESSES = 65_536n;
+
 function addresses(rules: ElementRules, text: string): bigint[] {
   const { type, family, mask, range } = rules;
   if (/[/-]/.test(text) && (family === 'inet6' || type === 'bitmap:ip,mac')) {
@@ -154,6 +157,8 @@ function addresses(rules: ElementRules, text: string): bigint[] {
   const [from, to] = toSpan(family, text);
   if (range !== null && (from < range[0] || to > range[1]))
     throw new Refusal('Element is out of the range of the set');
+  if (to - from >= MAX_ADDRESSES)
+    throw new RangeError(`the fake does not expand ${text}: too many addresses`);
   const found = new Set<bigint>();
   for (let address = from; address <= to; address++) found.add(mask === null ? address : address & mask);
   if (type === 'hash:ip' && found.has(0n)) {

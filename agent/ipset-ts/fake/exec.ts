@@ -41,7 +41,8 @@ const FOR_ALL = ENTRY_OPTIONS.filter(
 
 /**
  * A kernel without sets, and the ipset command to it. Not pretended: hash:ip,mark's mask, which entry gives way with forceadd (the
- * oldest here), the kernel's order, memory, and names of services and hosts.
+ * oldest here), the kernel's order, memory, timeouts of a list's members, and names of services and hosts. Ranges of more than
+ * 65,536 addresses are a RangeError.
  */
 export function createFakeExec(options: FakeOptions = {}): Exec {
   const kernel = new FakeKernel(options);
@@ -265,9 +266,9 @@ function checkName(name: string): void {
   if (Buffer.byteLength(name) > 31) throw syntax(`setname '${name}' is longer than 31 characters`);
 }
 
-/** What two sets must share to be the same for -exist. */
+/** What two sets must share to be the same for -exist: the kernel does not compare families. */
 function identity(set: FakeSet): string {
-  const others = ['hashsize', 'initval', 'bucketsize', 'forceadd'];
+  const others = ['family', 'hashsize', 'initval', 'bucketsize', 'forceadd'];
   return headerText(new Map([...set.header].filter(([option]) => !others.includes(option))));
 }
 

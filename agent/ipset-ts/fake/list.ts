@@ -6,18 +6,23 @@ type Sets = ReadonlyMap<string, FakeSet>;
 
 export function addMember(sets: Sets, list: FakeSet, name: string, options: Header, exist: boolean): void {
   const neighbour = checkNames(sets, list, name, options);
-  if (list.entries.has(name) && !exist)
-    throw new Refusal("Element cannot be added to the set: it's already added");
-  const others = [...list.entries].filter(([other]) => other !== name);
+  const members = [...list.entries];
+  const beside = members.findIndex(([other]) => other === neighbour && other !== name);
+  if (neighbour !== undefined && beside < 0) throw notThere();
   const stored = {
     element: { parts: [name], nets: [null] },
     options: withoutPosition(options),
     expires: null,
   };
-  const beside = others.findIndex(([other]) => other === neighbour);
-  if (neighbour !== undefined && beside < 0) throw notThere();
-  const index = neighbour === undefined ? others.length : options.has('before') ? beside : beside + 1;
-  replaceAll(list, others.toSpliced(index, 0, [name, stored]));
+  if (list.entries.has(name)) {
+    if (!exist) throw new Refusal("Element cannot be added to the set: it's already added");
+    // It keeps its place, whatever is said of that.
+    list.entries.set(name, stored);
+    return;
+  }
+  const index = neighbour === undefined ? members.length : options.has('before') ? beside : beside + 1;
+  list.entries.clear();
+  for (const [other, old] of members.toSpliced(index, 0, [name, stored])) list.entries.set(other, old);
 }
 
 export function delMember(sets: Sets, list: FakeSet, name: string, options: Header, exist: boolean): void {
@@ -51,15 +56,6 @@ function stands(list: FakeSet, name: string, options: Header): boolean {
   return (
     (before === undefined || names[at + 1] === before) && (after === undefined || names[at - 1] === after)
   );
-}
-
-function replaceAll(
-  list: FakeSet,
-  entries: Iterable<[string, Parameters<FakeSet['entries']['set']>[1]]>,
-): void {
-  const all = [...entries];
-  list.entries.clear();
-  for (const [name, stored] of all) list.entries.set(name, stored);
 }
 
 function withoutPosition(options: Header): Header {

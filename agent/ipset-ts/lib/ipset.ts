@@ -15,7 +15,8 @@ export interface CallOptions {
 export interface ExistOptions extends CallOptions {
   /**
    * Passes over what is so already: an equal set on create, an entry on add (its timeout, comment and skb values are set anew, its counters where given) and
-   * the missing entry on del and set on destroy. A set of that name with other options is still refused.
+   * the missing entry on del and set on destroy. A set of that name with other options is still refused, but not
+   * one of the other family: the kernel does not compare that.
    */
   readonly exist?: boolean;
 }

@@ -67,6 +67,10 @@ export const CASES: readonly Case[] = [
         ipset.create({ ...nets, timeout: 0, comment: true, maxelem: 5 }, { exist: true }),
       );
       await refused('EXISTS', ipset.create({ ...ips, name: 'nets' }, { exist: true }));
+      // The kernel does not look at the family.
+      await ipset.create({ ...nets, timeout: 0, comment: true, family: 'inet6' }, { exist: true });
+      const [set] = await ipset.save('nets');
+      assert.ok(set?.type === 'hash:net' && set.family === 'inet');
     },
   },
   {
@@ -209,6 +213,9 @@ export const CASES: readonly Case[] = [
       assert.equal(await ipset.test(list, { set: 'ips', before: 'more' }), true);
       assert.equal(await ipset.test(list, { set: 'nets', before: 'ips' }), false);
       await refused('ENTRY_EXISTS', ipset.add(list, { set: 'ips' }));
+      // It stays where it is.
+      await ipset.add(list, { set: 'ips', after: 'nets' }, { exist: true });
+      assert.deepEqual(await ipset.save('list'), [saved]);
       await refused('NOT_FOUND', ipset.add(list, { set: 'none' }));
       await refused('TYPE_MISMATCH', ipset.add(list, { set: 'list' }));
       await refused('NO_ENTRY', ipset.del(list, { set: 'more', after: 'nets' }));
