@@ -73,7 +73,9 @@ export class IpsetError extends Error {
   readonly operation: number | null;
 
   constructor(code: IpsetErrorCode, message: string, detail: IpsetErrorDetail = {}) {
-    super(`${message} (${ADVICE[code]})`, detail.cause === undefined ? {} : { cause: detail.cause });
+    // Where the cause is one of these, it has said what to do.
+    const advice = detail.cause instanceof IpsetError ? '' : ` (${ADVICE[code]})`;
+    super(`${message}${advice}`, detail.cause === undefined ? {} : { cause: detail.cause });
     this.code = code;
     this.command = detail.command ?? null;
     this.exitCode = detail.exitCode ?? null;
