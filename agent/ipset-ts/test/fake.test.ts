@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { createFakeExec } from '../fake/exec.ts';
 import { Ipset } from '../lib/index.ts';
-import { CASES, entriesOf, refused } from './cases.ts';
+import { entriesOf, refused } from './case.ts';
+import { CASES } from './cases.ts';
 
 describe('the fake', () => {
   for (const { title, run } of CASES) it(title, () => run(new Ipset(createFakeExec())));
