@@ -68,7 +68,7 @@ export const SET_CASES: readonly Case[] = [
         {
           op: 'add',
           set: other,
-          entry: { net: '10.0.0.0/8', comment: 'a "plain" one'.replaceAll('"', "'") },
+          entry: { net: '10.0.0.0/8', comment: "a 'plain' one" },
         },
         { op: 'swap', from: 'nets', to: 'other' },
       ]);
