@@ -18,7 +18,7 @@ const SUITES = {
   ],
   fuzz: ['test/fuzz/**/*.test.ts'],
   properties: ['test/properties/**/*.test.ts'],
-  addon: ['agent/nftables-napi/test/**/*.test.ts'],
+  addon: ['agent/{ipset-ts,nftables-napi}/test/**/*.test.ts'],
   cli: ['test/cli/**/*.test.ts'],
   kernel: ['test/kernel/**/*.test.ts', 'test/demo/**/*.test.ts'],
   e2e: ['test/{cluster,e2e,faults}/**/*.test.ts'],

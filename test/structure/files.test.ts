@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { filesBelow, foldersIn } from './sourcefile.ts';
-import { isWithin } from './zones.ts';
+import { isWithin, WORKSPACES } from './zones.ts';
 
 /** Folders of the stages' parents whose own folders each have a README. */
 const STAGE_PARENTS = ['controller', 'agent'];
@@ -48,9 +48,10 @@ describe('files', () => {
   it('are each a source or its test, named for it', () => {
     const tests = files.filter((path) => path.endsWith('.test.ts') && !isWithin('test', path));
     const lone = tests.filter((path) => !files.includes(path.replace(/\.test\.ts$/, '.ts')));
-    // Of the addon's tests, some are of its life cycle as a whole.
+    // The workspaces' tests have a folder, and some are of the whole.
+    const workspaces = Object.values(WORKSPACES).map((folder) => `${folder}/test`);
     assert.deepEqual(
-      lone.filter((path) => !isWithin('agent/nftables-napi/test', path)),
+      lone.filter((path) => !workspaces.some((folder) => isWithin(folder, path))),
       [],
     );
   });

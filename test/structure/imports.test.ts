@@ -51,6 +51,8 @@ describe('imports', () => {
       ['controller/a.ts', 'agent/render/render.ts'],
       ['agent/a.ts', 'controller/compile/compile.ts'],
       ['agent/a.ts', 'test/netns/namespace.ts'],
+      ['agent/ipset-ts/a.ts', 'agent/nftables-napi/lib/index.ts'],
+      ['agent/ipset-ts/a.ts', 'test/netns/namespace.ts'],
       ['agent/nftables-napi/a.ts', 'apis/hash.ts'],
       ['agent/nftables-napi/a.ts', 'agent/render/render.ts'],
       ['cli/a.ts', 'test/netns/namespace.ts'],

@@ -8,16 +8,17 @@ export interface Zone {
   readonly reason: string;
 }
 
-const STAGES = ['apis', 'controller', 'agent', 'agent/nftables-napi'];
+const STAGES = ['apis', 'controller', 'agent', 'agent/ipset-ts', 'agent/nftables-napi'];
 
 export const ZONES: readonly Zone[] = [
   { folder: 'apis', mayImport: [], reason: 'the values between the stages know none of them' },
   { folder: 'controller', mayImport: ['apis'], reason: 'stages 1 to 3 run without an agent' },
   {
     folder: 'agent',
-    mayImport: ['apis', 'agent/nftables-napi'],
+    mayImport: ['apis', 'agent/ipset-ts', 'agent/nftables-napi'],
     reason: 'stages 4 to 6 run without a controller',
   },
+  { folder: 'agent/ipset-ts', mayImport: [], reason: 'a library that is useful to strangers' },
   { folder: 'agent/nftables-napi', mayImport: [], reason: 'a library that is useful to strangers' },
   { folder: 'cli', mayImport: STAGES, reason: 'wiring of what is shipped; tests are not' },
   { folder: 'test', mayImport: [...STAGES, 'cli', 'perf'], reason: 'tests look at everything' },
@@ -38,7 +39,10 @@ export function zoneOf(path: string): Zone | undefined {
 }
 
 /** Packages that are workspaces of this repository, and where. */
-export const WORKSPACES: Readonly<Record<string, string>> = { 'nftables-napi': 'agent/nftables-napi' };
+export const WORKSPACES: Readonly<Record<string, string>> = {
+  'ipset-ts': 'agent/ipset-ts',
+  'nftables-napi': 'agent/nftables-napi',
+};
 
 /** Why a file may not import another file of the repository; null where it may. */
 export function refusal(from: string, to: string): string | null {

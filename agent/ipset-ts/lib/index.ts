@@ -1,0 +1,36 @@
+/** The ipset command, typed. See README.md. */
+export type { Entry, EntryOptions, Key, NetType, Port, TestKey } from './entry.ts';
+export { IpsetError, type IpsetErrorCode } from './errors.ts';
+export {
+  createExec,
+  type Exec,
+  ExecError,
+  type ExecErrorCode,
+  type ExecOptions,
+  type ExecResult,
+  type RealExecOptions,
+} from './exec.ts';
+export { toRestoreText, toSaveText } from './format.ts';
+export { type CallOptions, type ExistOptions, Ipset } from './ipset.ts';
+export {
+  type AddOperation,
+  type CreateOperation,
+  type DelOperation,
+  type NameOperation,
+  type Operation,
+  type PairOperation,
+  toOperations,
+} from './operation.ts';
+export { parseList, parseSave } from './parse.ts';
+export type {
+  Extensions,
+  Family,
+  HashOptions,
+  ListedSet,
+  Options,
+  SavedSet,
+  SetDefinition,
+  SetRef,
+  SetStatus,
+  SetType,
+} from './set.ts';

@@ -1,0 +1,39 @@
+import type { Entry, Key } from './entry.ts';
+import type { SavedSet, SetDefinition, SetRef, SetType } from './set.ts';
+
+export interface CreateOperation {
+  readonly op: 'create';
+  readonly set: SetDefinition;
+}
+
+export type AddOperation = {
+  [T in SetType]: { readonly op: 'add'; readonly set: SetRef<T>; readonly entry: Entry<T> };
+}[SetType];
+
+export type DelOperation = {
+  [T in SetType]: { readonly op: 'del'; readonly set: SetRef<T>; readonly entry: Key<T> };
+}[SetType];
+
+export interface NameOperation {
+  readonly op: 'flush' | 'destroy';
+  readonly name: string;
+}
+
+export interface PairOperation {
+  readonly op: 'swap' | 'rename';
+  readonly from: string;
+  readonly to: string;
+}
+
+/**
+ * A line of `ipset restore`. Tests are none: ipset takes them there, but one that fails ends everything with no error.
+ */
+export type Operation = CreateOperation | AddOperation | DelOperation | NameOperation | PairOperation;
+
+/** What makes sets as they were saved. Lists come after the sets that they hold: ipset saves them in that order. */
+export function toOperations(sets: readonly SavedSet[]): Operation[] {
+  return sets.flatMap((set): Operation[] => [
+    { op: 'create', set },
+    ...set.entries.map((entry) => ({ op: 'add', set, entry }) as AddOperation),
+  ]);
+}

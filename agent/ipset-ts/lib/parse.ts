@@ -1,0 +1,173 @@
+import { ENTRY_OPTIONS, type EntryOption, FIELDS, type Field } from './entry.ts';
+import { IpsetError } from './errors.ts';
+import {
+  CREATE_OPTIONS,
+  type CreateOption,
+  type ListedSet,
+  type SavedSet,
+  SET_TYPES,
+  type SetType,
+} from './set.ts';
+
+/*
+ * Of ipset's three formats, save and plain share the grammar of options and entries, and are read here. XML is not: ipset 7.17 does
+ * not escape names in it.
+ */
+
+/** A set while it is read; the types of SavedSet say which values belong together. */
+type Draft = { name: string; type: SetType; entries: Record<string, unknown>[]; [option: string]: unknown };
+
+/** What `ipset save` prints. Throws an IpsetError with code UNKNOWN for what it cannot read. */
+export function parseSave(text: string): SavedSet[] {
+  const sets: Draft[] = [];
+  for (const words of linesOf(text)) {
+    const [command, ...rest] = words;
+    const current = sets.at(-1);
+    if (command === 'create') sets.push(toDraft(rest));
+    else if (command === 'add' && current !== undefined) {
+      // The adds of a set follow its create. So the name need not be told apart, which may have blanks if ipset made it.
+      current.entries.push(toEntry(current.type, rest.slice(current.name.split(' ').length)));
+    } else throw unreadable(words);
+  }
+  return sets as unknown as SavedSet[];
+}
+
+/** What `ipset list` prints, with `-terse` or without. */
+export function parseList(text: string): ListedSet[] {
+  const sets: Draft[] = [];
+  for (const words of linesOf(text)) {
+    const [label = '', ...rest] = words;
+    const current = sets.at(-1);
+    const name = rest.join(' ');
+    if (label === 'Name:') sets.push({ name, type: 'list:set', entries: [] });
+    else if (current === undefined) throw unreadable(words);
+    else if (label === 'Type:') current.type = toType(name);
+    else if (label === 'Revision:') current.revision = Number(name);
+    else if (label === 'Header:') Object.assign(current, toOptions(current.type, rest));
+    else if (label === 'References:') current.references = Number(name);
+    else if (label === 'Size' && rest[1] === 'memory:') current.memory = Number(rest[2]);
+    else if (label === 'Number' && rest[1] === 'entries:') current.entryCount = Number(rest[2]);
+    else if (label !== 'Members:') current.entries.push(toEntry(current.type, words));
+  }
+  return sets as unknown as ListedSet[];
+}
+
+/** What `ipset list -name` prints. */
+export function parseNames(text: string): string[] {
+  return text.split('\n').filter((line) => line !== '');
+}
+
+/** Lines as words. Only a comment is quoted; it may go on over line ends if somebody else wrote it. */
+function* linesOf(text: string): Generator<string[]> {
+  const word = /(?<=comment )"([^"]*)"|[^ \n]+|(?<= )(?= )|\n/g;
+  let words: string[] = [];
+  for (const [whole, comment] of text.matchAll(word)) {
+    if (whole !== '\n') words.push(comment ?? whole);
+    else {
+      if (words.length > 0) yield words;
+      words = [];
+    }
+  }
+  if (words.length > 0) yield words;
+}
+
+function toDraft(words: readonly string[]): Draft {
+  const at = words.findIndex((word, index) => index > 0 && isType(word));
+  if (at < 0) throw unreadable(['create', ...words]);
+  const type = toType(words[at] ?? '');
+  return { name: words.slice(0, at).join(' '), type, ...toOptions(type, words.slice(at + 1)), entries: [] };
+}
+
+function toOptions(type: SetType, words: readonly string[]): Record<string, unknown> {
+  const known: readonly CreateOption[] = CREATE_OPTIONS[type];
+  const options: Record<string, unknown> = {};
+  for (let at = 0; at < words.length; ) {
+    const option = known.find((candidate) => candidate === words[at]);
+    if (option === undefined) throw unreadable([type, ...words]);
+    at++;
+    switch (option) {
+      case 'counters':
+      case 'comment':
+      case 'skbinfo':
+      case 'forceadd':
+        options[option] = true;
+        break;
+      case 'range':
+      case 'family':
+      case 'bitmask':
+        options[option] = words[at++];
+        break;
+      case 'timeout':
+      case 'netmask':
+      case 'hashsize':
+      case 'maxelem':
+      case 'bucketsize':
+      case 'initval':
+      case 'markmask':
+      case 'size':
+        options[option] = Number(words[at++]);
+    }
+  }
+  return options;
+}
+
+function toEntry(type: SetType, words: readonly string[]): Record<string, unknown> {
+  const [element = '', ...rest] = words;
+  const entry = toKey(type, element);
+  for (let at = 0; at < rest.length; ) {
+    const option = ENTRY_OPTIONS.find((candidate) => candidate === rest[at]);
+    if (option === undefined) throw unreadable(words);
+    at++;
+    if (option === 'nomatch' || option === 'wildcard') entry[option] = true;
+    else entry[option] = toOptionValue(option, rest[at++] ?? '');
+  }
+  return entry;
+}
+
+function toOptionValue(option: Exclude<EntryOption, 'nomatch' | 'wildcard'>, text: string): unknown {
+  switch (option) {
+    case 'timeout':
+    case 'skbqueue':
+      return Number(text);
+    case 'packets':
+    case 'bytes':
+      return BigInt(text);
+    case 'before':
+    case 'after':
+    case 'comment':
+    case 'skbmark':
+    case 'skbprio':
+      return text;
+  }
+}
+
+function toKey(type: SetType, element: string): Record<string, unknown> {
+  const fields: readonly Field[] = FIELDS[type];
+  // A list's members are names, which may have commas.
+  const parts = type === 'list:set' ? [element] : element.split(',');
+  const isWhole = parts.length === fields.length || (type === 'bitmap:ip,mac' && parts.length === 1);
+  if (!isWhole) throw unreadable([type, element]);
+  const key: Record<string, unknown> = {};
+  parts.forEach((part, index) => {
+    const field = fields[index];
+    if (field === undefined) return;
+    if (field === 'mark' || (field === 'port' && type === 'bitmap:port')) key[field] = Number(part);
+    else if (field === 'iface' && part.startsWith('physdev:'))
+      Object.assign(key, { iface: part.slice(8), physdev: true });
+    else key[field] = part;
+  });
+  return key;
+}
+
+function isType(word: string): word is SetType {
+  return SET_TYPES.some((type) => type === word);
+}
+
+function toType(word: string): SetType {
+  if (!isType(word)) throw new IpsetError('UNKNOWN', `a set of type ${word}, which is not known here`);
+  return word;
+}
+
+function unreadable(words: readonly string[]): IpsetError {
+  return new IpsetError('UNKNOWN', `ipset wrote what cannot be read: ${words.join(' ')}`);
+}

@@ -1,0 +1,122 @@
+import { isIP, isIPv4 } from 'node:net';
+import { IpsetError, syntaxError } from './errors.ts';
+
+/*
+ * What may go to ipset, one function for each kind of value: each returns ipset's text for it or throws. A line of a restore is cut
+ * at white space, so nothing but a comment may hold any, and a quote cannot be escaped at all.
+ */
+
+const U32 = 2 ** 32 - 1;
+/** ipset's largest: it keeps the one above for itself. */
+const MAX_COUNTER = 2n ** 64n - 2n;
+const MAX_TIMEOUT = 2_147_483;
+const ICMP = /^(icmp|icmpv6|ipv6-icmp):(\d{1,3}\/\d{1,3}|[a-z-]+)$/i;
+const OTHER_PORT = /^[a-z0-9.+-]+:\d{1,5}(-\d{1,5})?$/i;
+const MAC = /^([0-9a-f]{2}:){5}[0-9a-f]{2}$/i;
+
+/** The kernel has 32 bytes for a name, the last of them 0. ipset takes names with blanks, but then its own save cannot be restored. */
+export function nameText(name: string): string {
+  if (Buffer.byteLength(name) > 31) {
+    throw new IpsetError('NAME_TOO_LONG', `set name '${name}' is longer than 31 bytes`);
+  }
+  // A dash in front makes an option of it.
+  if (name === '' || name.startsWith('-') || hasSpaceOrQuote(name)) {
+    throw syntaxError(`set name ${JSON.stringify(name)} is empty, begins with -, or has a blank or quote`);
+  }
+  return name;
+}
+
+export function integerText(what: string, value: unknown, max: number = U32, min = 0): string {
+  if (typeof value !== 'number' || !Number.isInteger(value) || value < min || value > max) {
+    throw syntaxError(`${what} ${value} is no number from ${min} to ${max}`);
+  }
+  return String(value);
+}
+
+export function hexText(what: string, value: unknown): string {
+  return `0x${Number(integerText(what, value)).toString(16).padStart(8, '0')}`;
+}
+
+export function timeoutText(value: unknown): string {
+  return integerText('timeout', value, MAX_TIMEOUT);
+}
+
+export function counterText(what: string, value: unknown): string {
+  if (typeof value !== 'bigint' || value < 0n || value > MAX_COUNTER)
+    throw syntaxError(`${what} ${value} is no bigint from 0 to ${MAX_COUNTER}`);
+  return String(value);
+}
+
+/** An address, `ip/cidr` or `from-to`. Which of them a set's type and family take is left to ipset. */
+export function addressText(address: string): string {
+  const [ip = '', cidr, ...more] = address.split('/');
+  const ends = address.split('-');
+  const isRange = ends.length === 2 && ends.every((end) => isIPv4(end));
+  const isPrefix = cidr === undefined || (/^\d{1,3}$/.test(cidr) && Number(cidr) <= (isIPv4(ip) ? 32 : 128));
+  // net.isIP takes a zone (`fe80::1%eth0`); sets have none.
+  const isOne = isIP(ip) !== 0 && !ip.includes('%') && isPrefix && more.length === 0;
+  if (!isRange && !isOne) throw syntaxError(`'${address}' is no address, ip/cidr or IPv4 range`);
+  return address;
+}
+
+export function portText(port: number | string): string {
+  if (typeof port === 'number') return `tcp:${integerText('port', port, 65_535)}`;
+  if (!ICMP.test(port) && !OTHER_PORT.test(port)) {
+    throw syntaxError(`'${port}' is no port such as tcp:80, udp:1-9 or icmp:8/0`);
+  }
+  return port;
+}
+
+/** A port number or a range of them, without a protocol. */
+export function portNumbersText(port: number | string): string {
+  const numbers = String(port).split('-');
+  if (
+    numbers.length > 2 ||
+    !numbers.every((number) => /^\d{1,5}$/.test(number) && Number(number) <= 65_535)
+  ) {
+    throw syntaxError(`'${port}' is no port or range of ports`);
+  }
+  return String(port);
+}
+
+export function macText(mac: string): string {
+  if (!MAC.test(mac)) throw syntaxError(`'${mac}' is no MAC address such as 02:00:00:00:00:01`);
+  return mac;
+}
+
+export function interfaceText(name: string): string {
+  const bytes = Buffer.byteLength(name);
+  // `physdev:` and a comma have a meaning in the entry's text.
+  if (bytes === 0 || bytes > 15 || hasSpaceOrQuote(name) || /,|^physdev:/.test(name)) {
+    throw syntaxError(`'${name}' is no interface name of 1 to 15 bytes`);
+  }
+  return name;
+}
+
+/** ipset stores an empty comment as none from its arguments, and refuses it in a restore. */
+export function commentText(comment: string): string {
+  const bytes = Buffer.byteLength(comment);
+  if (bytes === 0 || bytes > 255) throw syntaxError(`a comment has 1 to 255 bytes, not ${bytes}`);
+  if (/["\n\r\0]/.test(comment)) throw syntaxError(`a comment holds no quote or line end: ${comment}`);
+  // ipset looks for its own options before it looks at quotes: `comment "-exist"` is no comment.
+  if (/^-\S*$/.test(comment)) throw syntaxError(`comment ${comment} reads as an option of ipset`);
+  return comment;
+}
+
+export function markText(mark: string): string {
+  if (!/^0x[0-9a-f]{1,8}(\/0x[0-9a-f]{1,8})?$/i.test(mark)) {
+    throw syntaxError(`skbmark '${mark}' is not like 0x10 or 0x10/0xff`);
+  }
+  return mark;
+}
+
+export function priorityText(priority: string): string {
+  if (!/^[0-9a-f]{1,4}:[0-9a-f]{1,4}$/i.test(priority))
+    throw syntaxError(`skbprio '${priority}' is not like 1:a`);
+  return priority;
+}
+
+function hasSpaceOrQuote(text: string): boolean {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused.
+  return /[\s"\u0000-\u001f\u007f]/.test(text);
+}

@@ -1,0 +1,57 @@
+import assert from 'node:assert/strict';
+import { createExec, type Exec, Ipset } from '../lib/index.ts';
+
+const node = process.execPath;
+/** An Exec that runs a script of ours in the place of ipset. */
+const script = (code: string, options = {}): Exec =>
+  createExec({ command: [node, '-e', code, '--'], ...options });
+
+describe('createExec', () => {
+  it('hands over arguments as they are, without a shell, and what is to be read', async () => {
+    const echo = script(
+      'process.stdin.pipe(process.stderr); console.log(JSON.stringify(process.argv.slice(1)))',
+    );
+    const args = ['a b', '$(id)', '"', "'", '; true', '*', ''];
+    const result = await echo(args, { stdin: 'text' });
+    assert.deepEqual([result.code, JSON.parse(result.stdout), result.stderr], [0, args, 'text']);
+  });
+
+  it('gives any exit code, and null where a signal ended it', async () => {
+    assert.equal((await script('process.exit(3)')([])).code, 3);
+    assert.equal(
+      (await script('process.kill(process.pid, "SIGTERM"); setTimeout(() => {}, 5000)')([])).code,
+      null,
+    );
+  });
+
+  it('does not mind a process that reads nothing', async () => {
+    const result = await script('process.exit(1)')([], { stdin: 'x'.repeat(1 << 20) });
+    assert.equal(result.code, 1);
+  });
+
+  it('ends what takes too long, writes too much or is not wanted any more', async () => {
+    const forever = 'setInterval(() => process.stdout.write("x".repeat(1000)), 1)';
+    await assert.rejects(script(forever, { timeout: 200 })([]), { name: 'ExecError', code: 'TIMEOUT' });
+    await assert.rejects(script(forever, { maxOutput: 5000 })([]), {
+      name: 'ExecError',
+      code: 'OUTPUT_LIMIT',
+    });
+    const controller = new AbortController();
+    const running = script(forever)([], { signal: controller.signal });
+    controller.abort();
+    await assert.rejects(running, { name: 'AbortError' });
+    await assert.rejects(script(forever)([], { signal: controller.signal }), { name: 'AbortError' });
+  });
+
+  it('shows through Ipset as codes', async () => {
+    const ipset = new Ipset(createExec({ command: ['/nonexistent/ipset'] }));
+    await assert.rejects(ipset.names(), {
+      name: 'IpsetError',
+      code: 'NO_COMMAND',
+      command: ['list', '-name'],
+    });
+    const slow = new Ipset(script('setTimeout(() => {}, 5000)', { timeout: 100 }));
+    await assert.rejects(slow.flush('a'), { code: 'TIMEOUT', exitCode: null });
+    await assert.rejects(slow.flush('a', { signal: AbortSignal.abort() }), { code: 'ABORTED' });
+  });
+});

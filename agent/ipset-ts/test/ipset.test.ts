@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict';
+import { createFakeExec } from '../fake/exec.ts';
+import { type ExecOptions, Ipset, type Operation } from '../lib/index.ts';
+
+/** An Ipset on the fake, and every process that it would have started. */
+function recorded(): { ipset: Ipset; calls: [readonly string[], string | undefined][] } {
+  const fake = createFakeExec();
+  const calls: [readonly string[], string | undefined][] = [];
+  const exec = (args: readonly string[], options?: ExecOptions) => {
+    calls.push([args, options?.stdin]);
+    return fake(args, options);
+  };
+  return { ipset: new Ipset(exec), calls };
+}
+
+const set = { name: 'a', type: 'hash:ip', comment: true } as const;
+
+describe('Ipset', () => {
+  it('makes one call of one operation, one restore of more, and nothing of none', async () => {
+    const { ipset, calls } = recorded();
+    const create: Operation = { op: 'create', set };
+    const add: Operation = { op: 'add', set, entry: { ip: '192.0.2.1', comment: 'a b' } };
+    await ipset.restore([]);
+    await ipset.restore([create]);
+    await ipset.restore([create, add], { exist: true });
+    assert.deepEqual(calls, [
+      [['create', 'a', 'hash:ip', 'comment'], undefined],
+      [['-exist', 'restore'], 'create a hash:ip comment\nadd a 192.0.2.1 comment "a b"\n'],
+    ]);
+  });
+
+  it('passes a comment unquoted among arguments', async () => {
+    const { ipset, calls } = recorded();
+    await ipset.create(set);
+    await ipset.add(set, { ip: '192.0.2.1', comment: 'a b' });
+    assert.deepEqual(calls[1], [['add', 'a', '192.0.2.1', 'comment', 'a b'], undefined]);
+  });
+
+  it('starts nothing for what it refuses itself', async () => {
+    const { ipset, calls } = recorded();
+    await assert.rejects(ipset.create({ ...set, name: 'a b' }), { code: 'SYNTAX', command: null });
+    await assert.rejects(ipset.save('-exist'), { code: 'SYNTAX' });
+    await assert.rejects(ipset.test(set, { ip: 'localhost' }), { code: 'SYNTAX' });
+    assert.deepEqual(calls, []);
+  });
+
+  it('lists with and without entries', async () => {
+    const { ipset } = recorded();
+    await ipset.create(set);
+    await ipset.create({ name: 'b', type: 'hash:net' });
+    await ipset.add(set, { ip: '192.0.2.1', comment: 'a b' });
+    const [full, empty] = await ipset.list();
+    const [terse] = await ipset.list('a', { terse: true });
+    assert.ok(full?.type === 'hash:ip');
+    assert.deepEqual(
+      [full.entries, full.comment, full.entryCount],
+      [[{ ip: '192.0.2.1', comment: 'a b' }], true, 1],
+    );
+    assert.deepEqual([empty?.name, empty?.entries], ['b', []]);
+    assert.deepEqual([terse?.entries, terse?.entryCount, terse?.references], [[], 1, 0]);
+  });
+});
