@@ -124,10 +124,13 @@ describe('render', () => {
 
   it('copies DNS answers only where a rule needs names', () => {
     const named = addressSet('named', { names: ['example.com'] });
-    const given = stateOf([], { addressSets: new Map([['named', named]]) });
-    const copies = (config: Config) =>
-      (lines(given, 'input', config) ?? []).filter((line) => line.includes('dns'));
+    const given = stateOf([rule('web', { addressSets: ['named'] })], {
+      addressSets: new Map([['named', named]]),
+    });
+    const copies = (config: Config, of = given) =>
+      (lines(of, 'input', config) ?? []).filter((line) => line.includes('dns'));
     assert.equal(copies(DEFAULT_CONFIG).length, 1);
     assert.equal(copies({ ...DEFAULT_CONFIG, names: { ...DEFAULT_CONFIG.names, learn: false } }).length, 0);
+    assert.equal(copies(DEFAULT_CONFIG, state(rule('web'))).length, 0);
   });
 });
