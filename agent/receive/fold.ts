@@ -1,11 +1,12 @@
 import { isIP } from 'node:net';
 import { isDeepStrictEqual } from 'node:util';
-import { sharesKeys, withValues } from '../../apis/changedmap.ts';
+import { sharesKeys } from '../../apis/changedmap.ts';
 import type { AddressSet, CompiledRule, NodeState, ServiceSet } from '../../apis/compiled.ts';
 import { sameMembers } from '../../apis/memberset.ts';
 import { compareRules } from '../../apis/order.ts';
 import type { BookmarkUpdate, Endpoints, RulesUpdate, StreamMessage, Update } from '../../apis/stream.ts';
 import type { NodeMessage } from '../../apis/wire.ts';
+import { type DraftMap, draftMap } from './draftmap.ts';
 import { patchedMembers } from './memberpatch.ts';
 import { toAddressSet, toRule, toServiceSet } from './receive.ts';
 
@@ -373,38 +374,4 @@ function sortedLike<T>(now: ReadonlyMap<string, T>, before: ReadonlyMap<string, 
 
 function sorted<T>(map: ReadonlyMap<string, T>): ReadonlyMap<string, T> {
   return new Map([...map].sort(([a], [b]) => (a < b ? -1 : 1)));
-}
-
-interface DraftMap<T> {
-  get(key: string): T | undefined;
-  set(key: string, value: T): void;
-  delete(key: string): void;
-  /** The one it was made of where nothing was changed. */
-  map(): ReadonlyMap<string, T>;
-}
-
-/** Copied at the first change of its keys. What is deleted must be there. */
-function draftMap<T>(of: ReadonlyMap<string, T>): DraftMap<T> {
-  /** Other values, as long as there is no copy. */
-  const values = new Map<string, T>();
-  let copy: Map<string, T> | null = null;
-  const written = (): Map<string, T> => {
-    copy ??= new Map([...of, ...values]);
-    return copy;
-  };
-  const get = (key: string): T | undefined =>
-    copy === null ? (values.get(key) ?? of.get(key)) : copy.get(key);
-  return {
-    get,
-    set(key, value) {
-      if (get(key) === value) return;
-      if (copy !== null || !of.has(key)) written().set(key, value);
-      else if (of.get(key) === value) values.delete(key);
-      else values.set(key, value);
-    },
-    delete(key) {
-      if (!written().delete(key)) throw new Error(`${key} is to be removed, and is not held`);
-    },
-    map: () => copy ?? withValues(of, values),
-  };
 }

@@ -205,6 +205,20 @@ describe('indexer', () => {
     assert.equal(made.size, 3, 'x alone; x and y, twice; apart');
   });
 
+  it('an edited rule is in its new chain everywhere, also where it stands as it is for anybody', () => {
+    const large = peersOf('large', ...Array.from({ length: 5000 }, (_, i) => `10.1.${i >> 8}.${i & 255}`));
+    const before = [
+      of('large', {}, large),
+      ...[1, 2, 3, 4, 5, 6].map((i) => of(`a${i}`, {}, peersOf(`p${i}`, `10.0.0.${i}`))),
+    ];
+    const after = before.map((one) => (one.chain === 'large' ? { ...one, chain: 'edited' } : one));
+    const indexer = new Indexer();
+    indexer.dispatch('in', before, ANY_TRAFFIC);
+    const found = indexer.dispatch('in', after, ANY_TRAFFIC);
+    assert.deepEqual(found, indexed(after));
+    assert.doesNotMatch(JSON.stringify(found.chains), /"large"/);
+  });
+
   it('property: after any changes it makes what a new one makes', function () {
     check(this, 150, fc.array(anyEntries, { minLength: 2, maxLength: 4 }), (states) => {
       const indexer = new Indexer();
