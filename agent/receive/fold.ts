@@ -4,6 +4,7 @@ import { sharesKeys } from '../../apis/changedmap.ts';
 import type { AddressSet, CompiledRule, NodeState, ServiceSet } from '../../apis/compiled.ts';
 import { sameMembers } from '../../apis/memberset.ts';
 import { compareRules } from '../../apis/order.ts';
+import { sameItems } from '../../apis/sameitems.ts';
 import type { BookmarkUpdate, Endpoints, RulesUpdate, StreamMessage, Update } from '../../apis/stream.ts';
 import type { NodeMessage } from '../../apis/wire.ts';
 import { type DraftMap, draftMap } from './draftmap.ts';
@@ -346,10 +347,6 @@ function isDifferent(a: NodeState, b: NodeState): boolean {
 
 function byId(rules: readonly CompiledRule[]): Rules {
   return new Map(rules.map((rule) => [rule.id, rule]));
-}
-
-function sameItems<T>(a: readonly T[], b: readonly T[]): boolean {
-  return a === b || (a.length === b.length && a.every((item, i) => item === b[i]));
 }
 
 function sameKeys(a: ReadonlyMap<string, unknown>, b: ReadonlyMap<string, unknown>): boolean {

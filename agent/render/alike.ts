@@ -5,8 +5,8 @@ interface Ends {
 }
 
 /**
- * Of the same objects. Here and below they are compared by Object.is: V8 reads each object for `===`, to see that it is one, which takes ten times as long
- * where they are in no cache, and leaves others without it.
+ * Of the same objects. Here and below they are compared by Object.is: V8 reads each object for `===`, to see that it is one, and so drives others
+ * out of the caches (ADR 12).
  */
 export function alike(before: readonly unknown[], now: readonly unknown[]): Ends {
   if (now.length < LONG) return endsOf(before, now);

@@ -8,6 +8,7 @@ import type {
   PolicyMode,
   Rule,
 } from '../../apis/objects.ts';
+import { sameItems } from '../../apis/sameitems.ts';
 import { type GroupIndex, groupFamily } from '../index/groupindex.ts';
 import { canonicalRequirements, formatRequirements, type Requirements } from '../index/selector.ts';
 import { type CanonicalPeers, canonicalPeers } from './addressset.ts';
@@ -105,10 +106,6 @@ function families({ name: policy, apiGroup }: ClusterNetworkPolicy, groups: Grou
       throw new Error(`ClusterNetworkPolicy/${policy}: ${(error as Error).message}`, { cause: error });
     }
   };
-}
-
-function sameItems<T>(a: readonly T[], b: readonly T[]): boolean {
-  return a.length === b.length && a.every((item, i) => item === b[i]);
 }
 
 function compiledRules(

@@ -81,3 +81,9 @@ export function apiConnection(kubeConfig: KubeConfig, maxSockets = Number.POSITI
 
   return { server: server.origin, send, close: () => agent.destroy() };
 }
+
+/** Of several addresses tried, each has its own error. */
+export function messageOf(error: unknown): string {
+  if (error instanceof AggregateError) return error.errors.map(messageOf).join('; ');
+  return error instanceof Error ? error.message : String(error);
+}

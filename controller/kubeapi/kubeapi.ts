@@ -1,7 +1,7 @@
 import type http from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { KubeConfig } from '@kubernetes/client-node';
-import { apiConnection, type Outgoing } from './connection.ts';
+import { apiConnection, messageOf, type Outgoing } from './connection.ts';
 import { KubeError, reasonOfStatus } from './kubeerror.ts';
 import { formatRbacRule, rbacRule } from './rbacrule.ts';
 
@@ -161,10 +161,4 @@ function isBusy({ status, retryAfter }: KubeError): boolean {
 
 function codeOf(error: unknown): unknown {
   return error instanceof Error && 'code' in error ? error.code : undefined;
-}
-
-/** Of several addresses tried, each has its own error. */
-function messageOf(error: unknown): string {
-  if (error instanceof AggregateError) return error.errors.map(messageOf).join('; ');
-  return error instanceof Error ? error.message : String(error);
 }

@@ -1,5 +1,6 @@
 import { changedIds } from '../../apis/changedmap.ts';
 import type { AddressSet, Compiled, CompiledPolicy, ServiceSet } from '../../apis/compiled.ts';
+import { sameItems } from '../../apis/sameitems.ts';
 import { listChange } from '../index/listchange.ts';
 import type { Bodies } from './bodies.ts';
 import { type HolderChange, type Holders, holders } from './holders.ts';
@@ -221,8 +222,4 @@ function ruleDrafts(
 
 function negative({ rules, addressSets, serviceSets }: Counts): Counts {
   return { rules: -rules, addressSets: -addressSets, serviceSets: -serviceSets };
-}
-
-function sameItems(a: readonly string[], b: readonly string[]): boolean {
-  return a.length === b.length && a.every((item, i) => item === b[i]);
 }

@@ -1,5 +1,6 @@
 import { changedIds, withValues } from '../../apis/changedmap.ts';
 import type { Compiled, CompiledPolicy, CompiledRule, NodeState } from '../../apis/compiled.ts';
+import { sameItems } from '../../apis/sameitems.ts';
 import { listChange } from '../index/listchange.ts';
 import { useCount } from '../index/usecount.ts';
 
@@ -124,11 +125,6 @@ function rulesOf(
     for (const policy of policies) for (const rule of shares.get(policy)?.[direction] ?? []) rules.push(rule);
   }
   return rules;
-}
-
-function sameItems<T>(a: readonly T[], b: readonly T[]): boolean {
-  // Not by `===`: V8 would read each object (see listchange.ts).
-  return a.length === b.length && a.every((item, i) => Object.is(item, b[i]));
 }
 
 /** Sorted by id. */

@@ -22,7 +22,7 @@ type Row = Record<string, number>;
 export const scale: Benchmark = {
   name: 'scale',
   title: '10,000 rules, 1,000,000 addresses',
-  how: 'A cluster of IPv4, unless it says otherwise. perf/trials/scale.ts: compile, view, render and NodeRuleReconciler.apply in an empty network namespace, then 21 policies edited and 21 times a pod taken away and added (the medians are one trial). perf/floor: the smallest transaction by libnftnl that does the same, sent to a table with 10,000 chains of IPv4 rules; ×: nodewall’s time in the kernel against it. Memory is VmRSS of `bin/nodewall agent`.',
+  how: 'A cluster of IPv4, unless it says otherwise. perf/trials/scale.ts: compile, view, render and NodeRuleReconciler.apply in an empty network namespace, then 21 policies edited and 21 times a pod taken away and added (the medians are one trial). perf/floor: the smallest transaction by libnftnl that does the same, sent to a table with 10,000 chains of IPv4 rules, the processor’s caches emptied before each change of it; ×: nodewall’s time in the kernel against it. Memory is VmRSS of `bin/nodewall agent`.',
   async run(settings) {
     const shared = await rows(ipv4Only(ruleSet('ports', RULES)), settings, { edits: 21, pods: 0 }, 5);
     const both = await rows(ruleSet('ports', RULES), settings, { edits: 21, pods: 0 }, 5);

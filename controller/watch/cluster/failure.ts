@@ -1,3 +1,5 @@
+import { messageOf } from '../../kubeapi/connection.ts';
+
 /** Why a list or a watch came to nothing, as metrics and notices tell it. */
 export const FAILURE_REASONS = [
   /** No connection, or one that broke. */
@@ -48,12 +50,6 @@ export function toWatchFailure(error: unknown): WatchFailure {
   const isOfSystem = error instanceof Error && ('code' in error || error.name === 'AbortError');
   const message = messageOf(error);
   return new WatchFailure(isOfSystem ? 'unreachable' : 'internal', message, { cause: error });
-}
-
-/** Of several addresses tried, each has its own error. */
-function messageOf(error: unknown): string {
-  if (error instanceof AggregateError) return error.errors.map(messageOf).join('; ');
-  return error instanceof Error ? error.message : String(error);
 }
 
 /** Of an answer that isn't the one hoped for: by its HTTP status, which metav1.Status repeats as `code`. */
