@@ -45,7 +45,17 @@ interface Connection {
   next: (outcome: string, text?: string) => void;
 }
 
+/** The range that Linux draws from: nobody listens there. */
+const FIRST_PORT = 32_768;
+const LAST_PORT = 60_999;
+
 const open = new Map<number, Connection>();
+
+/**
+ * Each call has a port of its own. One that the kernel draws may be that of an earlier call to the same place, which conntrack still
+ * knows for minutes: then the packets are those of an established connection, and no rule is asked.
+ */
+let lastPort = FIRST_PORT - 1;
 
 if (import.meta.main) {
   const lines = createInterface({ input: process.stdin });
@@ -110,8 +120,13 @@ function heard(id: number, connection: Connection, patience: number): Promise<An
   });
 }
 
+function ownPort(): number {
+  if (lastPort === LAST_PORT) throw new Error('no port is left that no call had');
+  return ++lastPort;
+}
+
 function tcp({ src, dst, port }: Call): Connection {
-  const socket = connect({ host: dst, port, localAddress: src, noDelay: true });
+  const socket = connect({ host: dst, port, localAddress: src, localPort: ownPort(), noDelay: true });
   const connection: Connection = {
     send: () => void socket.write('hello'),
     close: () => socket.destroy(),
@@ -128,20 +143,19 @@ function tcp({ src, dst, port }: Call): Connection {
 /** A connected socket is told of ICMP errors that are about its own packets, and of no others. */
 function udp({ family, src, dst, port }: Call): Connection {
   const socket = createSocket(family === 4 ? 'udp4' : 'udp6');
-  let ownPort = 0;
+  const own = ownPort();
   const connection: Connection = {
     send: () => socket.send('hello'),
     close: () => socket.close(),
-    ownPort: () => ownPort,
+    ownPort: () => own,
     next: () => {},
   };
   socket.on('message', (data) => connection.next('answered', String(data)));
   socket.on('error', ({ code }: NodeJS.ErrnoException) => connection.next(code ?? 'error'));
-  socket.bind({ address: src }, () => {
-    ownPort = socket.address().port;
+  socket.bind({ address: src, port: own }, () =>
     socket.connect(port, dst, (error?: NodeJS.ErrnoException) =>
       error ? connection.next(error.code ?? 'error') : connection.send(),
-    );
-  });
+    ),
+  );
   return connection;
 }
