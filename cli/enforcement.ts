@@ -1,8 +1,8 @@
 import { type Enforced, Enforcer, type EnforcerEvents } from '../agent/apply/enforcer.ts';
 import type { Kernel } from '../agent/apply/kernel.ts';
 import { NodeRuleReconciler } from '../agent/apply/reconciler.ts';
-import { changesStructure } from '../agent/apply/transaction.ts';
 import type { RuleTotals } from '../agent/record/accounting.ts';
+import { renderer } from '../agent/render/render.ts';
 import type { NodeState } from '../apis/compiled.ts';
 import type { Config } from '../apis/config.ts';
 import type { AgentOptions } from './agentoptions.ts';
@@ -51,7 +51,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
   const reconciler = new NodeRuleReconciler(records.kernel, { remembered: await saved.readDigests() });
   const enforcer = new Enforcer({
     reconciler,
-    config,
+    renderer: (canLog) => renderer(config, canLog),
     events: { ...events, enforced },
     clock: systemClock,
     lastGood: async () => {
@@ -74,7 +74,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     events.enforced(result);
     saved.state(names.withoutNames(result.state));
     saved.linkGroups(usedLinkGroups(result.state, config));
-    if (changesStructure(result.transaction)) saved.digests(reconciler.digests());
+    if (result.change.changesStructure) saved.digests(reconciler.digests());
     records.enforced(result, reconciler.inForce());
   }
   const stopWatching = options.once ? async () => {} : watchKernel({ reconciler, enforcer, log });

@@ -7,6 +7,7 @@ import { closing, nodeState } from '../../test/fake/nodestate.ts';
 import { toNftError } from '../../test/fake/refusal.ts';
 import { tamper } from '../../test/fake/stranger.ts';
 import { policy, tcp } from '../../test/kernel/manifests.ts';
+import { renderer } from '../render/render.ts';
 import { type Enforced, Enforcer } from './enforcer.ts';
 import { NodeRuleReconciler } from './reconciler.ts';
 
@@ -24,7 +25,7 @@ function setUp({
   const reconciler = new NodeRuleReconciler(kernel);
   const enforcer = new Enforcer({
     reconciler,
-    config: DEFAULT_CONFIG,
+    renderer: (canLog) => renderer(DEFAULT_CONFIG, canLog),
     clock,
     lastGood: async () => lastGood,
     events: {
