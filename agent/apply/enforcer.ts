@@ -33,6 +33,8 @@ export interface EnforcerParts<Desired> {
   readonly clock: Clock;
   /** What an earlier run last had in force; asked for when a policy is refused before anything was applied. */
   readonly lastGood: () => Promise<NodeState | null>;
+  /** Called when all that is wanted is in force, before the next apply: what stood there before may go. False: to be tried again later. */
+  readonly settled?: () => Promise<boolean>;
 }
 
 export interface Clock {
@@ -57,6 +59,7 @@ export class Enforcer<Desired> {
   readonly #events: EnforcerEvents;
   readonly #clock: Clock;
   readonly #lastGood: () => Promise<NodeState | null>;
+  readonly #settled: () => Promise<boolean>;
   #wanted: NodeState | null = null;
   /** What is in force; null before the first apply. */
   #good: NodeState | null = null;
@@ -66,13 +69,14 @@ export class Enforcer<Desired> {
   #retry = FIRST_RETRY;
   #cancelRetry: () => void = () => {};
 
-  constructor({ reconciler, renderer, events, clock, lastGood }: EnforcerParts<Desired>) {
+  constructor({ reconciler, renderer, events, clock, lastGood, settled }: EnforcerParts<Desired>) {
     this.#reconciler = reconciler;
     this.#renderer = renderer;
     this.#render = renderer(true);
     this.#events = events;
     this.#clock = clock;
     this.#lastGood = lastGood;
+    this.#settled = settled ?? (async () => true);
   }
 
   /** The newest state wins. */
@@ -134,9 +138,10 @@ export class Enforcer<Desired> {
     const started = this.#clock.now();
     const result = await this.#applyWithout(wanted);
     this.#good = result.state;
-    if (result.failed.size > 0 || result.unswept !== null) this.#scheduleRetry(() => {});
-    else this.#retry = FIRST_RETRY;
     this.#events.enforced({ ...result, wanted, milliseconds: this.#clock.now() - started });
+    const isDone = result.failed.size === 0 && (await this.#settled()) && result.unswept === null;
+    if (isDone) this.#retry = FIRST_RETRY;
+    else this.#scheduleRetry(() => {});
   }
 
   /** Applies the state; a policy that is refused is replaced by its last good version, then by nothing. */
