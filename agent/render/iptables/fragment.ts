@@ -5,8 +5,10 @@ import type { L4Protocol, Match, PortProtocol, PortTuple } from '../ruleset.ts';
 
 /** What one match is in iptables: the options of the rule itself, and a match extension with its own. */
 export interface Fragment {
-  readonly source?: string;
-  readonly destination?: string;
+  readonly source?: Cidr;
+  readonly destination?: Cidr;
+  /** Any destination but these. */
+  readonly notDestination?: Cidr;
   readonly in?: string;
   readonly out?: string;
   readonly protocol?: L4Protocol;
@@ -68,10 +70,19 @@ export function fragments(match: Match, family: Family, setNames: SetNames): rea
   }
 }
 
+/** Of a link group's bits, all but the highest, which no group has that is counted from 0. */
+const GROUP_BITS = 0x7fff_ffff;
+
 function groups({ field, groups, negated }: Of<'interfaceGroup'>): Fragment[] {
-  const option = field === 'iifgroup' ? '--src-group' : '--dst-group';
-  const texts = groups.map((group) => `-m devgroup ${negated ? '! ' : ''}${option} ${hex(group)}`);
+  const texts = groups.map((group) => groupText(field, group, negated));
   return negated ? [{ extension: texts.join(' ') }] : texts.map((extension) => ({ extension }));
+}
+
+/** With a mask, because iptables-save prints a group without one by the name it has in /etc/iproute2/group, which anybody may edit. */
+function groupText(field: 'iifgroup' | 'oifgroup', group: number, negated: boolean): string {
+  if (group > GROUP_BITS) throw new Error(`iptables is given link groups up to ${GROUP_BITS}, not ${group}`);
+  const option = field === 'iifgroup' ? '--src-group' : '--dst-group';
+  return `-m devgroup ${negated ? '! ' : ''}${option} ${hex(group)}/${hex(GROUP_BITS)}`;
 }
 
 /** Ticks of xt_limit in a second (XT_LIMIT_SCALE), and its largest burst. */
@@ -89,7 +100,7 @@ function address({ field, in: where }: Of<'address'>, setNames: SetNames): Fragm
     const direction = field === 'saddr' ? 'src' : 'dst';
     return { extension: `-m set --match-set ${setName(where.set, setNames)} ${direction}` };
   }
-  return field === 'saddr' ? { source: cidrText(where.cidr) } : { destination: cidrText(where.cidr) };
+  return field === 'saddr' ? { source: where.cidr } : { destination: where.cidr };
 }
 
 function setName(name: string, names: SetNames): string {
@@ -174,7 +185,7 @@ function notIn({ family: own, cidrs }: Of<'notIn'>, family: Family): Fragment[] 
   const [only, ...others] = cidrs;
   if (only === undefined) return [{}];
   if (others.length > 0) throw new Error('a rule of iptables can be outside of one prefix only');
-  return [{ destination: `! ${cidrText(only)}` }];
+  return [{ notDestination: only }];
 }
 
 /** Where the ICMP or IGMP header begins: the length of an IPv4 header is 4 bits of its first byte, in words. */

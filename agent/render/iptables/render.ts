@@ -1,5 +1,6 @@
 import type { NodeState } from '../../../apis/compiled.ts';
 import type { Config } from '../../../apis/config.ts';
+import { TreeIndexer } from '../index/tree.ts';
 import { renderer } from '../render.ts';
 import type { IptablesRuleset } from './tables.ts';
 import { translator } from './translate.ts';
@@ -10,7 +11,7 @@ import { translator } from './translate.ts';
  * @param canLog as for nftables
  */
 export function iptablesRenderer(config: Config, canLog = true): (state: NodeState) => IptablesRuleset {
-  const render = renderer({ ...config, dispatch: 'linear' }, canLog);
+  const render = renderer(config, canLog, new TreeIndexer());
   const translate = translator();
   return (state) => translate(render(state));
 }

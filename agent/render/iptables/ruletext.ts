@@ -1,7 +1,7 @@
-import type { Family } from '../../../apis/address.ts';
+import { type Cidr, covers, type Family } from '../../../apis/address.ts';
 import type { PortRange } from '../../../apis/compiled.ts';
 import type { L4Protocol, Match, Statement } from '../ruleset.ts';
-import { type Fragment, fragments, rangeText, type SetNames } from './fragment.ts';
+import { cidrText, type Fragment, fragments, rangeText, type SetNames } from './fragment.ts';
 import { toChainName } from './name.ts';
 
 /**
@@ -36,25 +36,37 @@ export function ruleTexts(
   });
 }
 
-/** The order in which iptables-save prints: addresses, interfaces, protocol, then match extensions as they were given. Null: a packet has one protocol. */
+/**
+ * The order in which iptables-save prints: addresses, interfaces, protocol, then match extensions as they were given. Null: no packet matches, because it has
+ * one protocol and one address.
+ */
 function matchText(parts: readonly Fragment[]): string | null {
-  const protocols = new Set(parts.flatMap(({ protocol }) => protocol ?? []));
-  if (protocols.size > 1) return null;
+  const source = narrowest(parts.flatMap((part) => part.source ?? []));
+  const destination = narrowest(parts.flatMap((part) => part.destination ?? []));
+  const protocols = new Set(parts.flatMap((part) => part.protocol ?? []));
+  if (source === null || destination === null || protocols.size > 1) return null;
   const [protocol] = protocols;
-  const one = (key: 'source' | 'destination' | 'in' | 'out', option: string): string[] =>
-    parts.flatMap(({ [key]: value }) => (value === undefined ? [] : [optionText(option, value)]));
-  const words = [
-    ...one('source', '-s'),
-    ...one('destination', '-d'),
-    ...one('in', '-i'),
-    ...one('out', '-o'),
-  ];
-  if (protocol !== undefined) words.push(`-p ${PROTOCOL_NAMES[protocol]}`);
-  return [...words, ...extensions(parts, protocol)].join(' ');
+  const option = (name: string, value: string | undefined): string[] =>
+    value === undefined ? [] : [`${name} ${value}`];
+  return [
+    ...option('-s', source && cidrText(source)),
+    ...option('-d', destination && cidrText(destination)),
+    ...parts.flatMap((part) => option('! -d', part.notDestination && cidrText(part.notDestination))),
+    ...parts.flatMap((part) => option('-i', part.in)),
+    ...parts.flatMap((part) => option('-o', part.out)),
+    ...option('-p', protocol && PROTOCOL_NAMES[protocol]),
+    ...extensions(parts, protocol),
+  ].join(' ');
 }
 
-function optionText(option: string, value: string): string {
-  return value.startsWith('! ') ? `! ${option} ${value.slice(2)}` : `${option} ${value}`;
+/** What is in all of them, prefixes being within each other or apart; a rule has one of each address. Null: nothing; undefined: there are none. */
+function narrowest(cidrs: readonly Cidr[]): Cidr | null | undefined {
+  const longest = cidrs.reduce<Cidr | undefined>(
+    (found, cidr) => (found === undefined || cidr.length > found.length ? cidr : found),
+    undefined,
+  );
+  if (longest === undefined) return undefined;
+  return cidrs.every((cidr) => covers(cidr, longest)) ? longest : null;
 }
 
 /**
