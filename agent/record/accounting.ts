@@ -1,5 +1,5 @@
 /**
- * Packets and bytes of each rule for as long as the rule exists. The kernel counts for each chain (of iptables: each policy rule in each family, see apply/iptables/counted.ts),
+ * Packets and bytes of each rule for as long as the rule exists. The kernel counts for each chain (of iptables: each rule, see apply/iptables/counted.ts),
  * and a chain goes when its rule's text changes, when the table is replaced, at a reboot; what a chain that is gone last said is kept with its rule.
  *
  * Pure: readings and times come in. A chain is known by its handle (a name may be used again for a new chain, which begins at 0).
@@ -90,8 +90,13 @@ export function accounting(saved: unknown = NO_ACCOUNTS): Accounting {
     for (const { name, handle, rules } of found) {
       const before = chains.get(handle);
       const isSame = before !== undefined && isSameChain(name, before.name);
-      const owner = isSame ? before : owners.get(name);
+      const known = owners.get(name);
+      const owner = known ?? (isSame ? before : undefined);
       if (owner === undefined) continue;
+      // A rule of iptables stays when its policy rule gets a record elsewhere: what it counted before was not to be recorded.
+      if (isSame && owner.rule === before.rule && owner.kind !== before.kind) {
+        update(owner.rule, (base) => minus(plus(base, before), { ...before, kind: owner.kind }));
+      }
       const packets = sum(rules.map((rule) => rule.packets));
       const bytes = sum(rules.map((rule) => rule.bytes));
       const chain = { rule: owner.rule, kind: owner.kind, name, handle, packets, bytes };
@@ -150,6 +155,10 @@ export function accounting(saved: unknown = NO_ACCOUNTS): Accounting {
     },
     save: () => ({ chains: [...chains.values()], rules: Object.fromEntries(bases) }),
   };
+}
+
+function minus(total: RuleTotals, chain: SavedChain): RuleTotals {
+  return plus(total, { ...chain, packets: -chain.packets, bytes: -chain.bytes });
 }
 
 function plus(total: RuleTotals, { kind, packets, bytes }: SavedChain): RuleTotals {
