@@ -162,7 +162,14 @@ const MATCHES: readonly (readonly Match[])[] = [
     { match: 'nfproto', family: 6 },
     { match: 'l4proto', protocols: ['tcp', 'udp', 'sctp', 'icmp', 'icmpv6', 'igmp'] },
   ],
-  [{ match: 'interfaceGroup', field: 'iifgroup', groups: [0, 8, 2147483647], negated: false }],
+  [
+    {
+      match: 'interfaceGroup',
+      field: 'iifgroup',
+      groups: [0, 8, 2147483647, 2147483648, 4294967295],
+      negated: false,
+    },
+  ],
   [{ match: 'interfaceGroup', field: 'iifgroup', groups: [8, 9], negated: true }],
   [
     {
