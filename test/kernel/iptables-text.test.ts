@@ -14,7 +14,7 @@ import {
   type IptablesRuleset,
   type IptablesTable,
 } from '../../agent/render/iptables/tables.ts';
-import type { Match, Statement } from '../../agent/render/ruleset.ts';
+import type { Match } from '../../agent/render/ruleset.ts';
 import { type Family, formatAddress, parseAddress, parseCidr } from '../../apis/address.ts';
 import { formatFamily, unpackAddress } from '../../apis/memberset.ts';
 import { ALL_FEATURES, sample } from '../generate/scenario.ts';
@@ -237,7 +237,7 @@ const MATCHES: readonly (readonly Match[])[] = [
   }),
 ];
 
-const STATEMENTS: readonly Statement[] = [
+const STATEMENTS: readonly Parameters<typeof targetText>[0][] = [
   { kind: 'accept' },
   { kind: 'drop' },
   { kind: 'return' },

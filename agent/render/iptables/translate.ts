@@ -1,6 +1,7 @@
 import type { Family } from '../../../apis/address.ts';
 import type { NamedSet, Ruleset } from '../ruleset.ts';
 import { familyTables, type Kept } from './family.ts';
+import { ChainNames } from './name.ts';
 import { toIpSet } from './sets.ts';
 import type { IpSet, IptablesRuleset } from './tables.ts';
 
@@ -10,9 +11,10 @@ import type { IpSet, IptablesRuleset } from './tables.ts';
  */
 export function translator(): (ruleset: Ruleset) => IptablesRuleset {
   const kept: Readonly<Record<Family, Kept>> = {
-    4: { drafts: new WeakMap(), chains: new Map() },
-    6: { drafts: new WeakMap(), chains: new Map() },
+    4: { drafts: new WeakMap(), tables: [] },
+    6: { drafts: new WeakMap(), tables: [] },
   };
+  const names = new ChainNames();
   let known = new Map<NamedSet, IpSet>();
   let last: { readonly of: Ruleset; readonly is: IptablesRuleset } | null = null;
   return (ruleset) => {
@@ -23,7 +25,8 @@ export function translator(): (ruleset: Ruleset) => IptablesRuleset {
       [...ruleset.sets.values()].map((set) => [set, known.get(set) ?? sameSet(toIpSet(set), ofLast)]),
     );
     const setNames = new Map([...known].map(([{ name }, set]) => [name, set.name]));
-    const source = { chains: ruleset.chains, setNames };
+    names.shrink(ruleset.chains.size);
+    const source = { chains: ruleset.chains, setNames, chainName: names.of };
     const [v4, v6] = [familyTables(source, 4, kept[4]), familyTables(source, 6, kept[6])];
     const used = [...known].filter(([{ name }]) => v4.sets.has(name) || v6.sets.has(name));
     const sets = used.map(([, set]) => set).sort((a, b) => (a.name < b.name ? -1 : 1));
