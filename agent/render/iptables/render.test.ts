@@ -245,6 +245,23 @@ describe('iptables: one state after another', () => {
     );
   });
 
+  it('has the same chains where members change only', () => {
+    const renders = iptablesRenderer(CONFIG);
+    const peers = addressSet('peers', { members: toMemberSet([], ['192.0.2.7']) });
+    const more = { ...peers, members: toMemberSet([], ['192.0.2.7', '192.0.2.8']) };
+    const one = rule('one', { addressSets: ['peers'] });
+    const [before, after] = [peers, more].map((set) =>
+      renders(
+        stateOf([one, first], {
+          addressSets: new Map([nodes, four, set].map((own) => [own.id, own])),
+        }),
+      ),
+    );
+    assert.equal(after?.families, before?.families);
+    assert.equal(after?.sets.get('nodewall-peers-four-h4'), before?.sets.get('nodewall-peers-four-h4'));
+    assert.equal(after?.sets.get('nodewall-peers-peers-h4')?.members, more.members.v4);
+  });
+
   it('names a set by its type, and the rules with it', () => {
     const renders = iptablesRenderer(CONFIG);
     const before = renders(state(first));
