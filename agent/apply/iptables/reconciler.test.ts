@@ -50,6 +50,31 @@ describe('the reconciler of iptables', () => {
     assert.ok(Number.isSafeInteger(chain?.handle));
   });
 
+  it('goes on counting what a rule counted that is gone, while the policy rule is there', async () => {
+    const { tools, count } = fakeIptables();
+    const reconciler = new IptablesReconciler(tools);
+    const two = (...more: readonly string[]) =>
+      iptablesRuleset({
+        filter: { 'NODEWALL-A': ['-p udp -j DROP @one'], 'NODEWALL-B': more },
+        families: [4],
+      });
+    const sums = async () =>
+      ((await reconciler.counts())?.chains ?? []).map(({ name, rules }) => [name, rules[0]?.packets]);
+    await reconciler.apply(two('-p tcp -j DROP @one'));
+    count(4, 'NODEWALL-A -p udp -j DROP', 1, 100);
+    count(4, 'NODEWALL-B -p tcp -j DROP', 2, 200);
+    assert.deepEqual(await sums(), [['one/matched/iptables', 3n]]);
+    // The chain of the other rule is not written: nothing in the kernel can go on from there.
+    await reconciler.apply(two('-p tcp -j ACCEPT'));
+    assert.deepEqual(await sums(), [['one/matched/iptables', 3n]]);
+    await reconciler.apply(
+      iptablesRuleset({ filter: { 'NODEWALL-A': ['-p udp -j ACCEPT'] }, families: [4] }),
+    );
+    assert.deepEqual(await sums(), []);
+    await reconciler.apply(two());
+    assert.deepEqual(await sums(), [['one/matched/iptables', 0n]]);
+  });
+
   it('gets from any state to any other, whatever others did and wherever it was interrupted', async function () {
     await checkAsync(this, 150, fc.array(step, { minLength: 1, maxLength: 8 }), async (steps) => {
       const { tools, exec } = fakeIptables();

@@ -13,7 +13,7 @@ COMMIT
 :KUBE-FIREWALL - [0:0]
 :NODEWALL-A - [0:0]
 :NODEWALL-B - [0:0]
-[1:60] -A INPUT -m comment --comment "says \\"-j NODEWALL-A\\" only" -j ACCEPT
+[1:60] -A INPUT -m comment --comment "says \\" -j NODEWALL-A \\" only" -j ACCEPT
 [2:120] -A INPUT -s 192.0.2.1/32 -g NODEWALL-A
 -A OUTPUT -j NODEWALL-A
 [0:0] -A KUBE-FIREWALL -j NODEWALL-B
