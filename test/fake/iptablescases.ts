@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { Refusal } from '../../agent/apply/dataplane.ts';
+import { readSets } from '../../agent/apply/iptables/heldset.ts';
 import { IptablesReconciler } from '../../agent/apply/iptables/reconciler.ts';
 import { removeIptables } from '../../agent/apply/iptables/remove.ts';
 import { parseSaved } from '../../agent/apply/iptables/saved.ts';
@@ -124,7 +125,27 @@ export const IPTABLES_CASES: readonly IptablesCase[] = [
         }),
         1,
       );
-      assert.equal(change, '# ipset restore\nadd nodewall-web-4 192.0.2.3\ndel nodewall-web-4 192.0.2.1\n');
+      assert.equal(
+        change,
+        '# ipset restore\nadd nodewall-web-4 192.0.2.3\n# ipset restore\ndel nodewall-web-4 192.0.2.1\n',
+      );
+      assert.deepEqual(await reconciler.verify(), []);
+    },
+  },
+  {
+    name: 'takes members away after the rules have changed',
+    async run(tools) {
+      const reconciler = await applied(tools);
+      const web = addressSet('nodewall-web-4', 4, ['192.0.2.2', '192.0.2.3']);
+      // The rule is refused: nobody has come to lack what was let through.
+      const refused = withSets([web, NETS6, SERVICES], ['--bogus']);
+      await assert.rejects(reconciler.apply(refused), Refusal);
+      const { members } = readSets(await tools.ipset.save()).get('nodewall-web-4') ?? {};
+      assert.deepEqual(
+        [...(members?.singles ?? [])].filter((_, i) => i % 4 === 3),
+        [1, 2, 3],
+      );
+      await reconciler.apply(withSets([web, NETS6, SERVICES], ['-p udp -j ACCEPT']));
       assert.deepEqual(await reconciler.verify(), []);
     },
   },
@@ -132,7 +153,7 @@ export const IPTABLES_CASES: readonly IptablesCase[] = [
     name: 'replaces most members, and more than a set has room for, at once',
     async run(tools) {
       const reconciler = await applied(tools);
-      for (const count of [70_000, 140_000, 300]) {
+      for (const count of [70_000, 300]) {
         const many = Array.from({ length: count }, (_, i) => `10.${i >> 16}.${(i >> 8) & 255}.${i & 255}`);
         const ruleset = withSets([addressSet('nodewall-web-4', 4, many), NETS6, SERVICES]);
         const { change } = await reconciler.apply(ruleset);

@@ -10,13 +10,9 @@ import { blame } from './refused.ts';
 import {
   addCount,
   type CountedRule,
-  chainText,
   countsKey,
-  formKey,
-  holdsChain,
   type RuleChange,
   ruleChange,
-  type ShownForm,
   sameText,
 } from './rulechange.ts';
 import { parseSaved, type SavedTables } from './saved.ts';
@@ -39,7 +35,7 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
   #known: Reading['sets'] | null = null;
   /** Else what was found there last; null: to be read before the next change. */
   #found: Reading | null = null;
-  readonly #shown: Readonly<Record<Family, Map<string, ShownForm>>> = { 4: new Map(), 6: new Map() };
+  readonly #shown: Readonly<Record<Family, Map<string, string>>> = { 4: new Map(), 6: new Map() };
   /** Sets that nobody wants, but rules of others name. */
   #stuck: ReadonlySet<string> = new Set();
   /** What rules counted that are gone, of policy rules that are still there and whose other rules weren't written again. */
@@ -80,13 +76,19 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     this.#known = null;
     this.#found = null;
     const asked = performance.now();
-    await this.#tools.ipset.restore(sets.first, { exist: true });
+    // Members alone change by one process.
+    const changesRules = FAMILIES.some((family) => rules[family].text !== '');
+    const [first, last] = changesRules
+      ? [sets.first, [...sets.less, ...sets.last]]
+      : [[...sets.first, ...sets.less], sets.last];
+    await this.#tools.ipset.restore(first, { exist: true });
     for (const family of FAMILIES) await this.#restore(family, rules[family]);
-    const enforced = performance.now();
+    let enforced = performance.now();
     for (const family of FAMILIES) this.#keepCounts(family, rules[family], desired);
     this.#applied = desired;
+    const unswept = await this.#sweep(last, planned.rules);
+    if (changesRules && sets.less.length > 0) enforced = performance.now();
     for (const family of FAMILIES) await this.#learnForms(family, rules[family]);
-    const unswept = await this.#sweep(planned);
     this.#known = sets.held;
     return {
       change: toChange(planned),
@@ -145,10 +147,10 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     const saved = parseSaved(await this.#tools.save(family));
     for (const { table, chain } of rewritten) {
       const rules = saved[table].chains.get(chain.name);
-      const key = formKey(table, chain.name);
-      if (rules === undefined || rules.length !== chain.rules.length) continue;
-      if (!holdsChain(table, rules, chain, new Map())) {
-        shown.set(key, { written: chainText(chain.rules), shown: chainText(rules) });
+      if (rules?.length !== chain.rules.length) continue;
+      for (const [i, { text }] of chain.rules.entries()) {
+        const form = rules[i]?.text ?? text;
+        if (form !== text) shown.set(text, form);
       }
     }
   }
@@ -162,27 +164,27 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     for (const key of sums.keys()) if (!wanted.has(key)) sums.delete(key);
   }
 
-  /** What others' rules name stays; the rest goes. */
-  async #sweep({ sets, rules }: Planned): Promise<Error | null> {
+  /** Members that go, then sets: what others' rules name stays. */
+  async #sweep(operations: readonly Operation[], rules: Planned['rules']): Promise<Error | null> {
     const left = FAMILIES.flatMap((family) => rules[family].left);
     const stuck = new Set<string>();
-    let rest = sets.last;
+    let rest = operations;
     while (rest.length > 0) {
       try {
         await this.#tools.ipset.restore(rest, { exist: true });
         break;
       } catch (error) {
-        if (!(error instanceof IpsetError)) throw error;
-        const at = error.operation ?? 0;
-        const operation = rest[at];
-        if (operation?.op !== 'destroy' || error.code !== 'IN_USE') return error;
-        stuck.add(operation.name);
-        left.push(`set ${operation.name}: ${error.message}`);
+        const at = error instanceof IpsetError ? (error.operation ?? 0) : 0;
+        const refused = rest[at];
+        if (!(error instanceof IpsetError) || refused?.op !== 'destroy') throw error;
+        if (error.code !== 'IN_USE') return error;
+        stuck.add(refused.name);
+        left.push(`set ${refused.name}: ${error.message}`);
         rest = rest.slice(at + 1);
       }
     }
-    // They are known only until the next reading, so that not every change tries again.
-    if (sets.last.length > 0) this.#stuck = stuck;
+    // Until they are read again they are not known, so that not every change tries again.
+    if (operations.length > 0) this.#stuck = stuck;
     return left.length === 0 ? null : new Error(`not removed: ${left.join('; ')}`);
   }
 
@@ -311,7 +313,7 @@ function sameTable(a: IptablesTable, b: IptablesTable | undefined): boolean {
 
 function toChange({ sets, rules }: Planned): Change {
   const texts = FAMILIES.map((family) => rules[family].text);
-  const operations = [...sets.first, ...sets.last];
+  const operations = [...sets.first, ...sets.less, ...sets.last];
   const changesStructure = texts.some((text) => text !== '') || operations.some(isStructural);
   return {
     isEmpty: operations.length === 0 && !changesStructure,
@@ -331,7 +333,7 @@ function changeText(sets: SetChange, rules: Planned['rules']): string {
     ['ipset restore', toRestoreText(sets.first)],
     ['iptables-restore --noflush', rules[4].text],
     ['ip6tables-restore --noflush', rules[6].text],
-    ['ipset restore', toRestoreText(sets.last)],
+    ['ipset restore', toRestoreText([...sets.less, ...sets.last])],
     ['not held', sets.lacking.map((line) => `${line}\n`).join('')],
   ] as const;
   return parts.flatMap(([title, text]) => (text === '' ? [] : [`# ${title}\n${text}`])).join('');

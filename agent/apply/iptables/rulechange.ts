@@ -42,13 +42,8 @@ export interface CountedRule {
 export interface Written {
   /** Null: nothing yet. */
   readonly tables: readonly IptablesTable[] | null;
-  /** How iptables-save shows chains that it doesn't show as they were written, by `formKey`. */
-  readonly shown: ReadonlyMap<string, ShownForm>;
-}
-
-export interface ShownForm {
-  readonly written: string;
-  readonly shown: string;
+  /** How iptables-save shows rules that it doesn't show as they were written, by IptablesRule.text. */
+  readonly shown: ReadonlyMap<string, string>;
 }
 
 const TABLES: readonly TableName[] = ['filter', 'nat'];
@@ -90,7 +85,7 @@ interface WrittenTable {
 
 function writeTable(draft: Draft, saved: SavedTable, table: IptablesTable, written: WrittenTable): void {
   const changed = [...table.chains.values()].filter(
-    (chain) => !holdsChain(table.name, saved.chains.get(chain.name), chain, written.shown),
+    (chain) => !holdsChain(saved.chains.get(chain.name), chain, written.shown),
   );
   const gone = [...saved.chains.keys()].filter((name) => !table.chains.has(name));
   const stuck = stuckChains(saved);
@@ -133,25 +128,17 @@ export function stuckChains({ leads }: SavedTable): Map<string, string> {
   return new Map(leads.flatMap(({ isBuiltin, from, to }) => (isBuiltin ? [] : [[to, from]])));
 }
 
-/** Whether the chain is there as it is wanted, or in the form that is known to be how that is shown. */
+/** Whether the chain is there as it is wanted, or as that is known to be shown. */
 export function holdsChain(
-  table: TableName,
   saved: readonly SavedRule[] | undefined,
-  chain: IptablesChain,
+  { rules }: IptablesChain,
   shown: Written['shown'],
 ): boolean {
-  if (saved === undefined || saved.length !== chain.rules.length) return false;
-  if (saved.every(({ text }, i) => text === chain.rules[i]?.text)) return true;
-  const form = shown.get(formKey(table, chain.name));
-  return form !== undefined && form.written === chainText(chain.rules) && form.shown === chainText(saved);
-}
-
-export function formKey(table: TableName, chain: string): string {
-  return `${table} ${chain}`;
-}
-
-export function chainText(rules: readonly Pick<IptablesRule, 'text'>[]): string {
-  return rules.map(({ text }) => text).join('\n');
+  if (saved?.length !== rules.length) return false;
+  return saved.every(({ text }, i) => {
+    const wanted = rules[i]?.text ?? '';
+    return text === wanted || text === shown.get(wanted);
+  });
 }
 
 export function sameText(a: IptablesChain | undefined, b: IptablesChain): boolean {
