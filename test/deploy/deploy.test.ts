@@ -277,6 +277,21 @@ describe('deploy/Dockerfile', () => {
     ]);
   });
 
+  it('has every workspace among the packages', () => {
+    const { workspaces } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+    const links = of('RUN').flatMap((rest) => [...rest.matchAll(/ln -s ((?:\.\.\/\S+ )+)node_modules\//g)]);
+    const linked = links.flatMap(([, targets = '']) => targets.trim().split(' '));
+    assert.deepEqual(
+      linked.sort(),
+      workspaces.map((folder: string) => `../${folder}`),
+    );
+  });
+
+  it('has the commands of the iptables dataplane', () => {
+    const installed = of('RUN').at(-1)?.split(/ +/) ?? [];
+    for (const name of ['iptables', 'ipset']) assert.ok(installed.includes(name), name);
+  });
+
   it('runs without a shell, as nobody', () => {
     for (const form of [...of('ENTRYPOINT'), ...of('CMD')]) assert.ok(Array.isArray(JSON.parse(form)));
     assert.deepEqual(of('USER'), ['65532:65532']);
