@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseAllDocuments } from 'yaml';
+import { parseConfig } from '../../apis/config-file.ts';
 import { run } from '../cluster/command.ts';
 import { ROOT } from '../structure/sourcefile.ts';
 import { API_CALLS, type ApiCall } from './apicalls.ts';
@@ -82,6 +83,13 @@ describe('deploy', () => {
       resources: string[];
     };
     assert.deepEqual([...resources].sort(), files.map((path) => path.slice(BASE.length + 1)).sort());
+  });
+
+  it('configures agents with what they know', () => {
+    const paths = globSync('deploy/kustomize/**/agent-config.yaml', { cwd: ROOT });
+    assert.equal(paths.length, 2);
+    for (const path of paths)
+      assert.deepEqual(parseConfig(readFileSync(join(ROOT, path), 'utf8'), path).problems, []);
   });
 
   it('has each object once', () => {
