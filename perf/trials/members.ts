@@ -2,13 +2,17 @@
 import type { ClusterObjects, Rule } from '../../apis/objects.ts';
 import { loadManifests } from '../../controller/watch/manifests.ts';
 import { median } from '../measure/statistics.ts';
-import { stages } from './stages.ts';
+import { stagesOf, type Variant } from './stages.ts';
 import { answer, trialInput } from './trial.ts';
 
 /** `interval`: a prefix beside the pods, which makes it an interval set. */
-const { manifests, interval } = trialInput<{ manifests: string; interval: boolean }>();
+const { manifests, interval, variant } = trialInput<{
+  manifests: string;
+  interval: boolean;
+  variant?: Variant;
+}>();
 const { objects } = await loadManifests([manifests]);
-const agent = stages();
+const agent = stagesOf(variant);
 
 const crowd = objects.pods.filter(({ namespace }) => namespace === 'crowd');
 const others = objects.pods.filter(({ namespace }) => namespace !== 'crowd');
