@@ -38,22 +38,21 @@ function ofIptables(variant: Iptables, share: number): Dataplane {
   };
 }
 
-/** A suite for each dataplane that this machine has. NODEWALL_DATAPLANE=NAME runs one alone. */
-export function forEachDataplane(
-  title: string,
-  body: (dataplane: Dataplane) => void,
-  dataplanes: readonly Dataplane[] = DATAPLANES,
-): void {
+/** A suite for each dataplane that this machine has. */
+export function forEachDataplane(title: string, body: (dataplane: Dataplane) => void): void {
+  for (const dataplane of DATAPLANES) dataplaneSuite(title, dataplane, () => body(dataplane));
+}
+
+/** A suite for one. NODEWALL_DATAPLANE=NAME leaves the others' out. */
+export function dataplaneSuite(title: string, dataplane: Dataplane, body: () => void): void {
   const { NODEWALL_DATAPLANE: only } = process.env;
-  for (const dataplane of dataplanes) {
-    if (only !== undefined && only !== dataplane.name) continue;
-    kernelSuite(`${title} (${dataplane.name})`, () => {
-      before(async function () {
-        await skipWithout(this, dataplane);
-      });
-      body(dataplane);
+  if (only !== undefined && only !== dataplane.name) return;
+  kernelSuite(`${title} (${dataplane.name})`, () => {
+    before(async function () {
+      await skipWithout(this, dataplane);
     });
-  }
+    body();
+  });
 }
 
 /** Skips what needs a dataplane that isn't to be had here. */

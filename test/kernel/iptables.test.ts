@@ -1,7 +1,7 @@
 /** The tests' own look at iptables and ipset: it sees what is ours, all of it, and nobody else's. */
 import assert from 'node:assert/strict';
 import { createNamespace, type Namespace } from '../netns/namespace.ts';
-import { forEachDataplane, IPTABLES_LEGACY, IPTABLES_NFT, inForce, lose } from './dataplane.ts';
+import { dataplaneSuite, IPTABLES_LEGACY, IPTABLES_NFT, inForce, lose } from './dataplane.ts';
 import { commandOf } from './iptables.ts';
 import { FAMILIES } from './passed-by.ts';
 
@@ -28,9 +28,8 @@ create nodewall-6 hash:ip family inet6
 create others hash:ip family inet
 `;
 
-forEachDataplane(
-  'the listing of iptables',
-  (dataplane) => {
+for (const dataplane of [IPTABLES_NFT, IPTABLES_LEGACY]) {
+  dataplaneSuite('the listing of iptables', dataplane, () => {
     const variant = dataplane.iptables ?? 'nft';
     let namespace: Namespace;
     beforeEach(async () => {
@@ -114,6 +113,5 @@ forEachDataplane(
       assert.match(stdout, /^-A INPUT -j OTHERS$/m);
       assert.equal((await namespace.run(['ipset', 'list', '-n'])).stdout, 'others\n');
     });
-  },
-  [IPTABLES_NFT, IPTABLES_LEGACY],
-);
+  });
+}
