@@ -71,7 +71,7 @@ export async function inForce(node: Namespace, { iptables }: Dataplane): Promise
   const argv = ['nft', '-s', 'list', 'table', 'inet', 'nodewall'];
   const { status, stdout } = await node.run(argv, { anyStatus: true });
   const text = status === 0 ? toStableText(stdout) : '';
-  return { text, says: (word) => word.test(text) };
+  return { rules: text, text, says: (word) => word.test(text) };
 }
 
 /** Takes away what a dataplane has in force of ours, as a reboot does. */

@@ -26,7 +26,9 @@ export async function missingIptables(variant: Iptables): Promise<string | undef
 }
 
 export interface Listing {
-  /** Chains by name, each as iptables-save prints it, without counters; jumps to them with their place in the built-in chain; sets. */
+  /** Chains by name, each as iptables-save prints it, without counters; jumps to them with their place in the built-in chain. */
+  readonly rules: string;
+  /** And sets, which are nobody's own: each iptables sees the same. */
   readonly text: string;
   /** Whether the rules of both families say a word, or a member of a set is one. */
   says(word: RegExp): boolean;
@@ -41,10 +43,10 @@ export async function listIptables(node: Namespace, variant: Iptables): Promise<
   );
   const sets = await listSets(node);
   const members = sets.flatMap(([, ...entries]) => entries).join('\n');
+  const rules = [v4 && `IPv4\n${v4}`, v6 && `IPv6\n${v6}`].filter(Boolean);
   return {
-    text: [v4 && `IPv4\n${v4}`, v6 && `IPv6\n${v6}`, ...sets.map((lines) => lines.join('\n'))]
-      .filter(Boolean)
-      .join('\n'),
+    rules: rules.join('\n'),
+    text: [...rules, ...sets.map((lines) => lines.join('\n'))].join('\n'),
     says: (word) => (word.test(v4) && word.test(v6)) || word.test(members),
   };
 }
@@ -113,4 +115,19 @@ function removal(saved: string): string {
       return `${[lines[0], ...removed, 'COMMIT'].join('\n')}\n`;
     })
     .join('');
+}
+
+/** Chains and sets with names of ours, as an older program or a run that was killed may leave them. */
+export async function addStaleChains(node: Namespace, variant: Iptables): Promise<void> {
+  const sets = ['nodewall-stale', 'nodewall-tmp-1'].map(
+    (name) => `create ${name} hash:net family inet6 -exist\nadd ${name} 2001:db8::1 -exist\n`,
+  );
+  await node.run(['ipset', 'restore'], { stdin: sets.join('') });
+  for (const family of FAMILIES) {
+    const chains = ['NODEWALL-STALE', 'NODEWALL-OLDER'].map((chain) => `:${chain} - [0:0]`);
+    const rules = ['-A NODEWALL-STALE -j NODEWALL-OLDER', '-A NODEWALL-OLDER -p tcp --dport 7 -j DROP'];
+    const ofSet = family === 6 ? ['-A NODEWALL-STALE -m set --match-set nodewall-stale src -j DROP'] : [];
+    const stdin = ['*filter', ...chains, ...rules, ...ofSet, 'COMMIT', ''].join('\n');
+    await node.run([commandOf(variant, family, '-restore'), '--noflush'], { stdin });
+  }
 }

@@ -2,9 +2,8 @@
 import assert from 'node:assert/strict';
 import { forEachDataplane } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode } from './enforced-node.ts';
-import { commandOf } from './iptables.ts';
+import { addStaleChains } from './iptables.ts';
 import { cidr, policy, tcp } from './manifests.ts';
-import { FAMILIES } from './passed-by.ts';
 import { everything, installStrangers } from './strangers.ts';
 
 forEachDataplane('leftovers', (dataplane) => {
@@ -21,17 +20,7 @@ forEachDataplane('leftovers', (dataplane) => {
     if (dataplane.iptables === null) {
       await node.nft('add chain inet nodewall stale\nadd rule inet nodewall stale tcp dport 7 drop\n');
       await node.nft('add set inet nodewall stale { type ipv6_addr; elements = { 2001:db8::1 }; }\n');
-      return;
-    }
-    const { run } = node.topology.node;
-    await run(['ipset', 'create', 'nodewall-stale', 'hash:net', 'family', 'inet6']);
-    for (const family of FAMILIES) {
-      const chains = ['NODEWALL-STALE', 'NODEWALL-OLDER'].map((chain) => `:${chain} - [0:0]`);
-      const rules = ['-A NODEWALL-STALE -j NODEWALL-OLDER', '-A NODEWALL-OLDER -p tcp --dport 7 -j DROP'];
-      const ofSet = family === 6 ? ['-A NODEWALL-STALE -m set --match-set nodewall-stale src -j DROP'] : [];
-      const stdin = ['*filter', ...chains, ...rules, ...ofSet, 'COMMIT', ''].join('\n');
-      await run([commandOf(dataplane.iptables, family, '-restore'), '--noflush'], { stdin });
-    }
+    } else await addStaleChains(node.topology.node, dataplane.iptables);
   }
 
   it('cleanup removes everything of ours and nothing else', async () => {
