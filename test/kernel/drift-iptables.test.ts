@@ -28,7 +28,8 @@ for (const dataplane of [IPTABLES_NFT, IPTABLES_LEGACY]) {
       others = await strangers.list();
       await node.write('policy.json', [variousRules()]);
       agent = node.start();
-      await node.untilEnforced('4321', agent);
+      // A rule that both families have.
+      await node.untilEnforced('various/deny', agent);
       await pause(500);
       rules = await node.rules();
     });

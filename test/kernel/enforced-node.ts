@@ -16,6 +16,9 @@ import { until } from './until.ts';
 /** NODEWALL_BIN tests another program than this checkout's: an installed one, or an older one. */
 const NODEWALL = process.env.NODEWALL_BIN ?? join(import.meta.dirname, '../../bin/nodewall');
 
+/** Milliseconds until rules are in force; less than a test's time limit, which would say nothing of the agent. */
+const PATIENCE = 45_000;
+
 export interface EnforcedNode {
   readonly topology: Topology;
   /** What agents enforce by, unless a configuration says another. */
@@ -125,7 +128,7 @@ export async function createEnforcedNode(
         if (agent?.isRunning() === false) throw new Error(`the agent ended:\n${detail()}`);
         return (await inForce(topology.node, dataplane)).says(word);
       };
-      await until(`what is in force says ${text}`, isThere, { detail });
+      await until(`what is in force says ${text}`, isThere, { limit: PATIENCE, detail });
     },
     nft: async (stdin) => void (await topology.node.run(['nft', '-f', '-'], { stdin })),
     async close() {
