@@ -24,7 +24,7 @@ export async function removeIptables(tools: IptablesTools): Promise<string[]> {
 }
 
 async function removeSets({ ipset }: IptablesTools): Promise<string[]> {
-  let rest = [...readSets(await ipset.save()).keys()];
+  let rest = [...(await readSets(ipset)).keys()];
   const kept: string[] = [];
   let removed = 0;
   while (rest.length > 0) {
