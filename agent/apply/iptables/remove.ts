@@ -6,6 +6,11 @@ import type { IptablesTools } from './tools.ts';
 
 /** Removes all that is ours, of whatever run: jumps and chains of both families, then sets. In words what was removed, and what others' rules keep. */
 export async function removeIptables(tools: IptablesTools): Promise<string[]> {
+  return [...(await removeRules(tools)), ...(await removeSets(tools))];
+}
+
+/** Of one variant: jumps and chains of both families. */
+export async function removeRules(tools: IptablesTools): Promise<string[]> {
   const words: string[] = [];
   for (const family of [4, 6] as const) {
     const saved = parseSaved(await tools.save(family));
@@ -20,10 +25,11 @@ export async function removeIptables(tools: IptablesTools): Promise<string[]> {
     }
     words.push(...left.map((kept) => `${command}, not removed: ${kept}`));
   }
-  return [...words, ...(await removeSets(tools))];
+  return words;
 }
 
-async function removeSets({ ipset }: IptablesTools): Promise<string[]> {
+/** Both variants' rules name the same sets: they go once those of both are gone. */
+export async function removeSets({ ipset }: Pick<IptablesTools, 'ipset'>): Promise<string[]> {
   let rest = [...readSets(await ipset.save()).keys()];
   const kept: string[] = [];
   let removed = 0;
