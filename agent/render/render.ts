@@ -25,11 +25,12 @@ export function render(state: NodeState, config: Config): Ruleset {
 /**
  * `render` for one state after another: gives the same, and takes over the chains of rules whose CompiledRule and AddressSet are the same objects.
  * @param canLog without it nothing in the table needs the kernel's NFLOG: rules write no records, DNS answers aren't copied; verdicts are the same
+ * @param indexer makes the index where `dispatch` is indexed
  */
 export function renderer(
   config: Config,
   canLog = true,
-  indexer = new Indexer(),
+  indexer: Means['indexer'] = new Indexer(),
 ): (state: NodeState) => Ruleset {
   const sets = new UsedSets();
   const rulesOf = ruleRenderer(config, canLog, sets);
@@ -61,7 +62,7 @@ interface Means {
   readonly config: Config;
   /** DNS answers are looked at. */
   readonly copyAnswers: boolean;
-  readonly indexer: Indexer;
+  readonly indexer: { readonly dispatch: Dispatch };
 }
 
 /** Maps that hold what they held the last time are those of the last time. */

@@ -4,22 +4,31 @@
  */
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { type Dataplane, forEachDataplane } from './dataplane.ts';
 import type { RunningAgent } from './enforced-node.ts';
 import { type FloodTarget, passedDuring } from './flood.ts';
-import { kernelSuite } from './kernel-suite.ts';
 import { cidr, type PolicyOptions, policy, type Rule, tcp, udp } from './manifests.ts';
+import type { Shape } from './passed-by.ts';
 import { type Cluster, createCluster } from './passed-by-cluster.ts';
+import { kubeProxyIptables } from './passed-by-iptables.ts';
 import { kubeProxyNftables } from './passed-by-kubeproxy-nftables.ts';
 
 const TIME = 4_000;
-/** Above this, a port number in the table's text says which generation of the files is in force. */
+const LEAST_RESTARTS = 5;
+/** Above this, a port number in the rules' text says which generation of the files is in force. */
 const MARKER = 20_000;
 const CLOSED = 9;
 const OPEN = 10;
+/** What a node with the dataplane is likely to have beside it. */
+const SHAPES: Readonly<Record<Dataplane['name'], Shape>> = {
+  nftables: kubeProxyNftables,
+  'iptables-nft': kubeProxyIptables('nft'),
+  'iptables-legacy': kubeProxyIptables('legacy'),
+};
 /** The link group that the agent puts the client's interface into. */
 const OUTSIDE = 20;
 
-kernelSuite('the whole language under a flood', () => {
+forEachDataplane('the whole language under a flood', (dataplane) => {
   let cluster: Cluster;
   afterEach(() => cluster?.close());
 
@@ -31,11 +40,10 @@ kernelSuite('the whole language under a flood', () => {
     it(`every form follows every other (IPv${family}, ${dispatch})`, async () => {
       const { start, write, isInForce, flood } = await setUp(family, dispatch);
       const agent = await start();
-      const swaps = await flood(async (n) => {
+      await flood(KINDS.length, async (n) => {
         await write(n);
         await isInForce(n, agent);
       });
-      assert(swaps >= KINDS.length, `only ${swaps} swaps`);
       await agent.end('SIGTERM');
     });
   }
@@ -43,7 +51,7 @@ kernelSuite('the whole language under a flood', () => {
   it('the agent is killed at any moment of it, and masquerading comes and goes', async () => {
     const { start, write, isInForce, flood } = await setUp(4, 'indexed');
     let agent = await start();
-    const swaps = await flood(async (n) => {
+    await flood(LEAST_RESTARTS, async (n) => {
       await write(n);
       if (n % 2 === 0) await isInForce(n, agent);
       else await sleep((n * 7) % 60);
@@ -51,12 +59,11 @@ kernelSuite('the whole language under a flood', () => {
       agent = await start({ masquerade: { enabled: n % 3 === 0 } });
       await isInForce(n, agent);
     });
-    assert(swaps >= 5, `only ${swaps} restarts`);
     await agent.end('SIGTERM');
   });
 
   async function setUp(family: 4 | 6, dispatch: 'indexed' | 'linear') {
-    cluster = await createCluster(kubeProxyNftables);
+    cluster = await createCluster(SHAPES[dataplane.name], dataplane);
     const { node } = cluster;
     const nodePort = (target: 'local' | 'masqueraded'): number => {
       const way = cluster.ways.find(
@@ -102,13 +109,13 @@ kernelSuite('the whole language under a flood', () => {
         if (Object.keys(more).length === 0) await isInForce(0, agent);
         return agent;
       },
-      async flood(swap: (n: number) => Promise<void>): Promise<number> {
+      async flood(least: number, swap: (n: number) => Promise<void>): Promise<void> {
         let swaps = 0;
         const leaks: string[] = [];
         const counts = await passedDuring(node.topology, targets, async (passed) => {
-          const end = performance.now() + TIME;
+          const end = performance.now() + TIME * dataplane.share;
           let before = 0;
-          while (performance.now() < end) {
+          while (performance.now() < end || swaps < least) {
             swaps++;
             await swap(swaps);
             const [host = 0, forwarded = 0] = await passed();
@@ -123,7 +130,7 @@ kernelSuite('the whole language under a flood', () => {
         const [toHost, toNodePort, openHost, openNodePort] = counts;
         assert(toHost && toNodePort && openHost && openNodePort);
         assert(toHost.arrived > 20_000 && toNodePort.arrived > 20_000, JSON.stringify(counts));
-        assert(openHost.arrived > 500 && openNodePort.arrived > 500, JSON.stringify(counts));
+        assert(openHost.arrived > 400 && openNodePort.arrived > 400, JSON.stringify(counts));
         assert.deepEqual(
           [toHost.passed, toNodePort.passed],
           [0, 0],
@@ -131,7 +138,6 @@ kernelSuite('the whole language under a flood', () => {
         );
         const lost = [openHost, openNodePort].map(({ arrived, passed }) => Math.max(0, arrived - passed));
         assert.deepEqual(lost, [0, 0], `lost in ${swaps} swaps`);
-        return swaps;
       },
     };
   }

@@ -1,16 +1,16 @@
 /** A bad file or policy changes nothing but itself. */
 import assert from 'node:assert/strict';
+import { forEachDataplane } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode } from './enforced-node.ts';
 import type { Flow } from './flow.ts';
-import { kernelSuite } from './kernel-suite.ts';
 import { policy, tcp } from './manifests.ts';
 import { until } from './until.ts';
 import { observe } from './verdicts.ts';
 
-kernelSuite('bad input', () => {
+forEachDataplane('bad input', (dataplane) => {
   let node: EnforcedNode;
   beforeEach(async () => {
-    node = await createEnforcedNode();
+    node = await createEnforcedNode(undefined, dataplane);
   });
   afterEach(() => node?.close());
 

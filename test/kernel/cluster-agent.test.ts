@@ -6,23 +6,23 @@ import type { CompiledRule, NodeState } from '../../apis/compiled.ts';
 import { type FakeControlPlane, fakeControlPlane } from '../fake/controlplane.ts';
 import { relay } from '../fake/relay.ts';
 import { toState } from '../properties/pipeline.ts';
+import { forEachDataplane } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
 import { leakedDuring } from './flood.ts';
-import { kernelSuite } from './kernel-suite.ts';
 import { NODE_NAME, node as nodeManifest, policy, tcp, udp } from './manifests.ts';
 import { until } from './until.ts';
 
 const CLOSED = 9;
 const PORT = 8443;
 
-kernelSuite('the agent of a cluster', () => {
+forEachDataplane('the agent of a cluster', (dataplane) => {
   let node: EnforcedNode;
   let plane: FakeControlPlane;
   let agent: RunningAgent;
   let marker = 20_000;
 
   before(async () => {
-    node = await createEnforcedNode();
+    node = await createEnforcedNode(undefined, dataplane);
     const [client] = node.topology.clients;
     const [address] = node.topology.plan.clientAddresses;
     assert.ok(client !== undefined && address !== undefined);
@@ -145,7 +145,7 @@ kernelSuite('the agent of a cluster', () => {
       const rules = await node.rules();
       await agent.end('SIGTERM');
       await plane.stop();
-      await node.nft('delete table inet nodewall\n');
+      await node.lose();
       if (isLost) await writeFile(join(node.stateDir, 'cluster.json'), '{"form');
       follow();
       await untilMarked();
@@ -164,7 +164,7 @@ kernelSuite('the agent of a cluster', () => {
     const patient = async () => agent.log().includes('the last good state is enforced');
     await until('its patience ends', patient, { limit: 20_000, detail: agent.log });
     await untilSaid('"message":"enforced"');
-    await node.nft('delete table inet nodewall\n');
+    await node.lose();
     await untilMarked();
     await plane.start();
     await enforced();
@@ -193,7 +193,7 @@ kernelSuite('the agent of a cluster', () => {
     await until('the port is on the list', () => isThere(24_443));
     await agent.end('SIGTERM');
     await plane.stop();
-    await node.nft('delete table inet nodewall\n');
+    await node.lose();
     follow();
     await until('it is there again', () => isThere(24_443));
     await plane.start();
@@ -203,7 +203,7 @@ kernelSuite('the agent of a cluster', () => {
     follow();
     await enforced();
     plane.gate(false);
-    await until('the table is gone', async () => (await node.rules()) === '');
+    await until('the rules are gone', async () => (await node.rules()) === '');
     await untilReported(({ enabled, enforced: is, policies }) => !enabled && is === null && policies === 0);
     await agent.end('SIGTERM');
     await plane.stop();

@@ -1,28 +1,22 @@
-/** What others do to our table is undone; what others own is left alone. */
+/** What others do to our table is undone; what others own is left alone. drift-iptables.test.ts is the same of iptables. */
 import assert from 'node:assert/strict';
+import { NFTABLES } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
 import { kernelSuite } from './kernel-suite.ts';
-import { cidr, policy, tcp, udp } from './manifests.ts';
+import { installStrangers, type Strangers } from './strangers.ts';
 import { pause, until } from './until.ts';
-
-const REPAIRED_WITHIN = 2_000;
-
-const OTHER = `table inet other {
-  set guests { type ipv4_addr; flags interval; elements = { 192.0.2.0/24, 198.51.100.7 }; }
-  chain input { type filter hook input priority 5; policy accept; ip saddr @guests tcp dport 1 counter drop; }
-}
-table ip nodewall { chain input { type filter hook input priority 6; tcp dport 2 counter; }; }
-`;
+import { variousRules } from './various-rules.ts';
 
 kernelSuite('drift', () => {
   let node: EnforcedNode;
   let agent: RunningAgent;
   let rules: string;
+  let strangers: Strangers;
   let others: string;
   before(async () => {
     node = await createEnforcedNode();
-    await node.nft(OTHER);
-    others = await listOthers();
+    strangers = await installStrangers(node.topology.node, [NFTABLES]);
+    others = await strangers.list();
     await node.write('policy.json', [variousRules()]);
     agent = node.start();
     await node.untilEnforced('4321', agent);
@@ -31,15 +25,8 @@ kernelSuite('drift', () => {
   });
   after(() => node?.close());
   afterEach(async () => {
-    assert.equal(await listOthers(), others, 'another table was touched');
+    assert.equal(await strangers.list(), others, 'another table was touched');
   });
-
-  async function listOthers(): Promise<string> {
-    const lists = ['inet other', 'ip nodewall'].map((table) =>
-      node.topology.node.run(['nft', '-a', 'list', 'table', ...table.split(' ')]),
-    );
-    return (await Promise.all(lists)).map(({ stdout }) => stdout).join('');
-  }
 
   async function assertRepaired(command: string): Promise<void> {
     await node.nft(command);
@@ -51,7 +38,7 @@ kernelSuite('drift', () => {
         return now === rules;
       },
       {
-        limit: REPAIRED_WITHIN,
+        limit: NFTABLES.repairs,
         detail: () => `${now}\n--- instead of\n${rules}\n--- agent\n${agent.log().slice(-2000)}`,
       },
     );
@@ -136,24 +123,4 @@ function toText(element: unknown): string {
   if (prefix) return `${prefix.addr}/${prefix.len}`;
   if (range) return range.join('-');
   return toText(elem?.val);
-}
-
-/** Sets of both kinds, single ports, ranges, both directions. */
-function variousRules(): object {
-  const hosts = Array.from({ length: 8 }, (_, i) => cidr(`192.0.2.${i * 3 + 1}/32`));
-  const nets = Array.from({ length: 8 }, (_, i) => cidr(`10.${i * 3 + 1}.0.0/${16 + i}`));
-  return policy('various', {
-    ingress: [
-      { name: 'hosts', action: 'Allow', from: hosts, ports: [tcp(22), tcp(4321)] },
-      { name: 'nets', action: 'Reject', from: nets, ports: [tcp(1000, 2000), udp(53)] },
-      {
-        name: 'v6',
-        action: 'Drop',
-        from: [cidr('2001:db8::/48'), cidr('2001:db8:1::1/128')],
-        ports: [udp(53)],
-      },
-      { name: 'deny', action: 'Drop', ports: [tcp(22)] },
-    ],
-    egress: [{ name: 'out', action: 'Drop', to: nets, ports: [tcp(25)] }],
-  });
 }

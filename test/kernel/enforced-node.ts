@@ -9,17 +9,20 @@ import { join } from 'node:path';
 import { type AddressPlan, addressPlan } from '../netns/address-plan.ts';
 import { type RunResult, stop } from '../netns/namespace.ts';
 import { createTopology, type Topology } from '../netns/topology.ts';
+import { type Dataplane, inForce, lose, NFTABLES } from './dataplane.ts';
 import { NODE_NAME, node } from './manifests.ts';
-import { toStableText } from './ruleset-text.ts';
 import { until } from './until.ts';
 
 /** NODEWALL_BIN tests another program than this checkout's: an installed one, or an older one. */
-/** The defaults of every agent here; the file says why. */
-const AGENT_CONFIG = join(import.meta.dirname, '../netns/agent.yaml');
 const NODEWALL = process.env.NODEWALL_BIN ?? join(import.meta.dirname, '../../bin/nodewall');
+
+/** Milliseconds until rules are in force; less than a test's time limit, which would say nothing of the agent. */
+const PATIENCE = 45_000;
 
 export interface EnforcedNode {
   readonly topology: Topology;
+  /** What agents enforce by, unless a configuration says another. */
+  readonly dataplane: Dataplane;
   /** The manifests directory; it holds node.json from the start. */
   readonly manifests: string;
   readonly stateDir: string;
@@ -37,10 +40,12 @@ export interface EnforcedNode {
   /** Loads what `nodewall compile -o nft` prints for the manifests, in the place of the table: the rules without the agent. */
   load(names: object, ...options: readonly string[]): Promise<RunResult>;
   cleanup(): Promise<RunResult>;
-  /** Table `inet nodewall` without counters and handles, blocks sorted; '' when there is none. */
-  rules(): Promise<string>;
-  /** Waits until the table's text says something, a marker port for instance. */
-  untilEnforced(text: string, agent?: RunningAgent): Promise<void>;
+  /** What is in force of ours without counters and handles, blocks sorted; '' when that is nothing. */
+  rules(dataplane?: Dataplane): Promise<string>;
+  /** Waits until what is in force, in both families, says something, a marker port for instance. */
+  untilEnforced(text: string, agent?: RunningAgent, dataplane?: Dataplane): Promise<void>;
+  /** Takes the rules away as a reboot does. */
+  lose(): Promise<void>;
   nft(text: string): Promise<void>;
   close(): Promise<void>;
 }
@@ -53,20 +58,23 @@ export interface RunningAgent {
   end(signal: 'SIGTERM' | 'SIGKILL'): Promise<void>;
 }
 
-export async function createEnforcedNode(plan: AddressPlan = addressPlan()): Promise<EnforcedNode> {
+export async function createEnforcedNode(
+  plan: AddressPlan = addressPlan(),
+  own: Dataplane = NFTABLES,
+): Promise<EnforcedNode> {
   const topology = await createTopology(plan);
   const folder = await mkdtemp(join(tmpdir(), 'nodewall-kernel-'));
   const manifests = join(folder, 'manifests');
   const stateDir = join(folder, 'state');
   await mkdir(manifests);
   const agents = new Set<RunningAgent>();
-  const always = ['--node', NODE_NAME, '--state-dir', stateDir, '--config', AGENT_CONFIG];
+  const defaults = join(folder, 'defaults.yaml');
+  await writeConfig(defaults, {});
+  const always = ['--node', NODE_NAME, '--state-dir', stateDir, '--config', defaults];
   const common = ['agent', '--manifests', manifests, ...always];
 
-  async function rules(): Promise<string> {
-    const argv = ['nft', '-s', 'list', 'table', 'inet', 'nodewall'];
-    const { status, stdout } = await topology.node.run(argv, { anyStatus: true });
-    return status === 0 ? toStableText(stdout) : '';
+  async function writeConfig(path: string, config: RawConfig): Promise<void> {
+    await writeFile(path, JSON.stringify({ ...own.config, ...withoutPods(config) })); // JSON is YAML
   }
 
   async function write(name: string, content: readonly object[] | string): Promise<void> {
@@ -88,13 +96,14 @@ export async function createEnforcedNode(plan: AddressPlan = addressPlan()): Pro
   await write('node.json', [node(plan)]);
   return {
     topology,
+    dataplane: own,
     manifests,
     stateDir,
     write,
-    rules,
+    rules: async (dataplane = own) => (await inForce(topology.node, dataplane)).text,
     async configure(config) {
       const path = join(folder, 'config.yaml');
-      await writeFile(path, JSON.stringify(withoutPods(config))); // JSON is YAML
+      await writeConfig(path, config);
       return ['--config', path];
     },
     remove: (name) => rm(join(manifests, name)),
@@ -110,16 +119,16 @@ export async function createEnforcedNode(plan: AddressPlan = addressPlan()): Pro
       await topology.node.run(['nft', '-f', '-'], { stdin });
       return compiled;
     },
-    cleanup: () =>
-      topology.node.run([NODEWALL, 'cleanup', '--state-dir', stateDir, '--config', AGENT_CONFIG]),
-    async untilEnforced(text, agent) {
+    cleanup: () => topology.node.run([NODEWALL, 'cleanup', '--state-dir', stateDir, '--config', defaults]),
+    lose: () => lose(topology.node, own),
+    async untilEnforced(text, agent, dataplane = own) {
       const word = new RegExp(`\\b${text}\\b`);
       const detail = () => agent?.log().slice(-3000) ?? '';
       const isThere = async () => {
         if (agent?.isRunning() === false) throw new Error(`the agent ended:\n${detail()}`);
-        return word.test(await rules());
+        return (await inForce(topology.node, dataplane)).says(word);
       };
-      await until(`the table says ${text}`, isThere, { detail });
+      await until(`what is in force says ${text}`, isThere, { limit: PATIENCE, detail });
     },
     nft: async (stdin) => void (await topology.node.run(['nft', '-f', '-'], { stdin })),
     async close() {
@@ -136,7 +145,7 @@ interface RawConfig {
   readonly log?: object;
 }
 
-/** What agent.yaml says, unless the configuration says otherwise: a namespace's links to clients are no pods. */
+/** What test/netns/agent.yaml says, and why, unless the configuration says otherwise: a namespace's links to clients are no pods. */
 function withoutPods(config: RawConfig): object {
   const { pods = 8, ...others } = config.interfaceGroups ?? {};
   const group = typeof pods === 'number' ? { group: pods } : pods;

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { forEachDataplane } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode } from './enforced-node.ts';
-import { kernelSuite } from './kernel-suite.ts';
 import { NODE_NAME, policy, tcp } from './manifests.ts';
 
 const NODEWALL = process.env.NODEWALL_BIN ?? join(import.meta.dirname, '../../bin/nodewall');
@@ -13,11 +13,11 @@ const DISKS = {
   'that is read-only': 'mount -t tmpfs -o ro none "$0"',
 };
 
-kernelSuite('a state directory on a disk', () => {
+forEachDataplane('a state directory on a disk', (dataplane) => {
   let node: EnforcedNode;
   let stateDir: string;
   beforeEach(async () => {
-    node = await createEnforcedNode();
+    node = await createEnforcedNode(undefined, dataplane);
     stateDir = await mkdtemp(join(tmpdir(), 'nodewall-disk-'));
   });
   afterEach(async () => {
@@ -36,7 +36,7 @@ kernelSuite('a state directory on a disk', () => {
       const script = `${mount} && "$@" && ls "$0"`;
       const argv = ['unshare', '--mount', 'sh', '-c', script, stateDir, ...agent, ...options];
       const { stdout, stderr } = await node.topology.node.run(argv);
-      assert.match(await node.rules(), /tcp dport 9 counter/);
+      assert.match(await node.rules(), /dport 9\b/);
       assert.match(`${stdout}${stderr}`, /the state directory cannot be written/);
       assert.doesNotMatch(stdout, /agent\.json/);
     });

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { addressPlan } from '../netns/address-plan.ts';
 import { createNamespace, type Namespace, type RunResult } from '../netns/namespace.ts';
+import { type Dataplane, NFTABLES } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
 import { NODE_NAME } from './manifests.ts';
 import { until } from './until.ts';
@@ -39,8 +40,8 @@ export interface InterfaceNode {
 export const SHIPPED_NAMES = '# device group names\n0\tdefault\n';
 
 /** The node has no interface but lo. */
-export async function createInterfaceNode(): Promise<InterfaceNode> {
-  const node = await createEnforcedNode(addressPlan({ clients: 0 }));
+export async function createInterfaceNode(dataplane: Dataplane = NFTABLES): Promise<InterfaceNode> {
+  const node = await createEnforcedNode(addressPlan({ clients: 0 }), dataplane);
   const folder = await mkdtemp(join(tmpdir(), 'nodewall-interfaces-'));
   const file = join(folder, 'group');
   await writeFile(file, SHIPPED_NAMES);
@@ -48,7 +49,7 @@ export async function createInterfaceNode(): Promise<InterfaceNode> {
   const namespace = node.topology.node;
   async function config(more: object = {}): Promise<string[]> {
     const path = join(folder, 'config.yaml');
-    await writeFile(path, JSON.stringify({ interfaceGroupFile: file, ...more }));
+    await writeFile(path, JSON.stringify({ ...dataplane.config, interfaceGroupFile: file, ...more }));
     return ['--config', path];
   }
 

@@ -1,7 +1,7 @@
 /**
  * The kernel decides the same with the index and without it, and what the oracle says, for every kind of rule set that an index could be
- * wrong about: those of the benchmarks and the property tests' crowds, 200 rules each. The table's text is loaded by nft: what the agent makes of it
- * is other tests' business.
+ * wrong about: those of the benchmarks and the property tests' crowds, 200 rules each. Of nftables the table's text is loaded by nft: what the
+ * agent makes of it is other tests' business. The rules for iptables are the agent's, which alone knows in which order they are loaded.
  *
  * NODEWALL_SEED=N draws other crowds and other flows.
  */
@@ -14,69 +14,78 @@ import { clusterObjects } from '../../perf/generate/ruleset.ts';
 import { CROWD_KINDS } from '../generate/crowd.ts';
 import { ALL_FEATURES, type Scenario, sample } from '../generate/scenario.ts';
 import { type AddressPlan, addressPlan } from '../netns/address-plan.ts';
-import { createTopology, type Topology } from '../netns/topology.ts';
 import { oracle } from '../oracle/oracle.ts';
 import { flowsAtRules } from '../properties/flowsatrules.ts';
 import { renderBoth, toConfig, toState } from '../properties/pipeline.ts';
 import { type PartialFlow, toCompleteFlow } from './complete-flow.ts';
+import { forEachDataplane, NFTABLES } from './dataplane.ts';
+import { createEnforcedNode, type EnforcedNode } from './enforced-node.ts';
 import { asObserved, type Flow, type Verdict } from './flow.ts';
-import { kernelSuite } from './kernel-suite.ts';
 import { observe } from './verdicts.ts';
 
 const RULES = 200;
 const FLOWS = 300;
 const SEED = Number(process.env.NODEWALL_SEED ?? 1);
 
-kernelSuite('each kind of rule set: the kernel, indexed and linear, agrees with the oracle', () => {
-  let topology: Topology | undefined;
-  afterEach(async () => {
-    await topology?.close();
-    topology = undefined;
-  });
-
-  for (const kind of KINDS) {
-    it(KIND_TITLES[kind], async () => {
-      const objects = clusterObjects(ruleSet(kind, RULES));
-      const drawn = { objects, node: NODE_NAME, config: {}, names: {} };
-      const aimed = flowsAtRules(toState(objects, NODE_NAME), FLOWS, SEED, isOrdinary);
-      topology = await createTopology(planFor(aimed.map(({ src = '' }) => src)));
-      const seen = await assertAgreement(topology, drawn, aimed as PartialFlow[]);
-      for (const verdict of ['Allow', 'Drop', 'Reject']) assert.ok(seen.has(verdict as Verdict), verdict);
+forEachDataplane(
+  'each kind of rule set: the kernel, indexed and linear, agrees with the oracle',
+  (dataplane) => {
+    let enforced: EnforcedNode | undefined;
+    afterEach(async () => {
+      await enforced?.close();
+      enforced = undefined;
     });
-  }
 
-  for (const kind of CROWD_KINDS) {
-    it(`a crowd: ${kind}`, async () => {
-      const plan = addressPlan({ clients: 3, groups: [0, 8, 9], addressesPerClient: 20 });
-      // The generator's plan is mutable, ours isn't.
-      const writable = { nodeAddresses: [...plan.nodeAddresses], clientAddresses: [...plan.clientAddresses] };
-      const crowd = { rules: RULES, kind };
-      const drawn = sample(SEED, { size: 8, flows: FLOWS, features: ALL_FEATURES, plan: writable, crowd });
-      const clients = new Set(plan.clientAddresses.flatMap(({ v4, v6 }) => [v4, v6]));
-      const state = toState(drawn.objects, drawn.node, drawn.names);
-      const aimed = flowsAtRules(state, FLOWS, SEED, (address) => clients.has(address));
-      topology = await createTopology(plan);
-      await assertAgreement(topology, drawn, [...drawn.flows, ...aimed] as PartialFlow[]);
-    });
-  }
-});
+    for (const kind of KINDS) {
+      it(KIND_TITLES[kind], async () => {
+        const objects = clusterObjects(ruleSet(kind, RULES));
+        const drawn = { objects, node: NODE_NAME, config: {}, names: {} };
+        const aimed = flowsAtRules(toState(objects, NODE_NAME), FLOWS, SEED, isOrdinary);
+        enforced = await createEnforcedNode(planFor(aimed.map(({ src = '' }) => src)), dataplane);
+        const seen = await assertAgreement(enforced, drawn, aimed as PartialFlow[]);
+        for (const verdict of ['Allow', 'Drop', 'Reject']) assert.ok(seen.has(verdict as Verdict), verdict);
+      });
+    }
+
+    for (const kind of CROWD_KINDS) {
+      it(`a crowd: ${kind}`, async () => {
+        const plan = addressPlan({ clients: 3, groups: [0, 8, 9], addressesPerClient: 20 });
+        // The generator's plan is mutable, ours isn't.
+        const writable = {
+          nodeAddresses: [...plan.nodeAddresses],
+          clientAddresses: [...plan.clientAddresses],
+        };
+        // The agent would ask a name server what names resolve to.
+        const features = ALL_FEATURES.filter((feature) => feature !== 'fqdn' || dataplane === NFTABLES);
+        const crowd = { rules: RULES, kind };
+        const drawn = sample(SEED, { size: 8, flows: FLOWS, features, plan: writable, crowd });
+        const clients = new Set(plan.clientAddresses.flatMap(({ v4, v6 }) => [v4, v6]));
+        const state = toState(drawn.objects, drawn.node, drawn.names);
+        const aimed = flowsAtRules(state, FLOWS, SEED, (address) => clients.has(address));
+        enforced = await createEnforcedNode(plan, dataplane);
+        await assertAgreement(enforced, drawn, [...drawn.flows, ...aimed] as PartialFlow[]);
+      });
+    }
+  },
+);
+
+type Drawn = Omit<Scenario, 'flows'>;
 
 /** Gives the verdicts that were seen. */
 async function assertAgreement(
-  topology: Topology,
-  { objects, node, config, names }: Omit<Scenario, 'flows'>,
-  drawn: readonly PartialFlow[],
+  enforced: EnforcedNode,
+  drawn: Drawn,
+  partial: readonly PartialFlow[],
 ): Promise<Set<Verdict>> {
-  const flows = drawn
+  const { topology } = enforced;
+  const flows = partial
     .map((flow, i) => toCompleteFlow(flow, topology.plan, i))
     .filter((flow): flow is Flow => flow !== undefined);
   assert.ok(flows.length > FLOWS / 2, `only ${flows.length} flows can be sent`);
-  const judge = oracle({ objects, node, config, names });
-  const tables = renderBoth(toState(objects, node, names), toConfig(config));
+  const judge = oracle(drawn);
   const seen = new Set<Verdict>();
-  for (const [dispatch, table] of Object.entries(tables)) {
-    const stdin = `table inet nodewall\ndelete table inet nodewall\n${rulesetText(table)}`;
-    await topology.node.run(['nft', '-f', '-'], { stdin });
+  for (const dispatch of ['indexed', 'linear'] as const) {
+    await enforce(enforced, drawn, dispatch);
     const observed = await observe(topology, flows);
     const differences = flows.flatMap((flow, i) => {
       const expected = judge(flow);
@@ -91,6 +100,20 @@ async function assertAgreement(
     );
   }
   return seen;
+}
+
+async function enforce(
+  enforced: EnforcedNode,
+  { objects, node, config, names }: Drawn,
+  dispatch: 'indexed' | 'linear',
+): Promise<void> {
+  if (enforced.dataplane === NFTABLES) {
+    const table = renderBoth(toState(objects, node, names), toConfig(config))[dispatch];
+    await enforced.nft(`table inet nodewall\ndelete table inet nodewall\n${rulesetText(table)}`);
+    return;
+  }
+  await enforced.write('node.json', objects);
+  await enforced.once('--strict', ...(await enforced.configure({ ...config, dispatch })));
 }
 
 /** What a namespace can have as an address of its own, and send from. */

@@ -1,31 +1,38 @@
 /** What an earlier run left is gone after the next, and cleanup leaves nothing. */
 import assert from 'node:assert/strict';
+import { forEachDataplane } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode } from './enforced-node.ts';
-import { kernelSuite } from './kernel-suite.ts';
+import { addStaleChains } from './iptables.ts';
 import { cidr, policy, tcp } from './manifests.ts';
+import { everything, installStrangers } from './strangers.ts';
 
-const OTHER =
-  'table inet other { chain input { type filter hook input priority 5; tcp dport 1 counter drop; }; }\n';
-
-kernelSuite('leftovers', () => {
+forEachDataplane('leftovers', (dataplane) => {
   let node: EnforcedNode;
   beforeEach(async () => {
-    node = await createEnforcedNode();
+    node = await createEnforcedNode(undefined, dataplane);
   });
   afterEach(() => node?.close());
 
-  const listRuleset = async () => (await node.topology.node.run(['nft', 'list', 'ruleset'])).stdout;
+  const variants = dataplane.iptables === null ? [] : [dataplane.iptables];
+  const listAll = async () => (await everything(node.topology.node, variants)).join('\n');
+
+  async function addStale(): Promise<void> {
+    if (dataplane.iptables === null) {
+      await node.nft('add chain inet nodewall stale\nadd rule inet nodewall stale tcp dport 7 drop\n');
+      await node.nft('add set inet nodewall stale { type ipv6_addr; elements = { 2001:db8::1 }; }\n');
+    } else await addStaleChains(node.topology.node, dataplane.iptables);
+  }
 
   it('cleanup removes everything of ours and nothing else', async () => {
-    await node.nft(OTHER);
-    const before = await listRuleset();
+    await installStrangers(node.topology.node, [dataplane]);
+    const before = await listAll();
     await node.write('policy.json', [sample(1, 10)]);
     await node.once();
-    assert.notEqual(await listRuleset(), before);
+    assert.notEqual(await listAll(), before);
     await node.cleanup();
-    assert.equal(await listRuleset(), before);
+    assert.equal(await listAll(), before);
     await node.cleanup();
-    assert.equal(await listRuleset(), before);
+    assert.equal(await listAll(), before);
   });
 
   it('members, chains and rules of an earlier run, and strangers, are gone after the first apply', async () => {
@@ -35,8 +42,7 @@ kernelSuite('leftovers', () => {
     await node.cleanup();
     await node.write('policy.json', [sample(1, 30), sample(3, 7)]);
     await node.once();
-    await node.nft('add chain inet nodewall stale\nadd rule inet nodewall stale tcp dport 7 drop\n');
-    await node.nft('add set inet nodewall stale { type ipv6_addr; elements = { 2001:db8::1 }; }\n');
+    await addStale();
     await node.write('policy.json', [sample(2, 5)]);
     await node.once();
     assert.equal(await node.rules(), fresh);
@@ -60,11 +66,11 @@ kernelSuite('leftovers', () => {
     assert(!(await node.rules()).includes('192.0.2.'));
   });
 
-  it('the feature gate off removes the table', async () => {
+  it('the feature gate off removes all of it', async () => {
     await node.write('policy.json', [sample(1, 10)]);
     await node.once();
     await node.once('--feature-gates', 'NodeNetworkPolicy=false');
-    assert.equal(await listRuleset(), '');
+    assert.equal(await listAll(), '');
   });
 });
 

@@ -1,7 +1,7 @@
 /** Masquerading by interface groups: what a server sees of those who call it. */
 import assert from 'node:assert/strict';
+import { forEachDataplane } from './dataplane.ts';
 import type { RunningAgent } from './enforced-node.ts';
-import { kernelSuite } from './kernel-suite.ts';
 import { policy, tcp } from './manifests.ts';
 import { FAMILIES, type Family, type Protocol } from './passed-by.ts';
 import {
@@ -59,12 +59,12 @@ const isOutwards = ({ from, dst }: Connection): boolean =>
   (from === 'local' || from === 'neighbour') && (dst === 'FRIEND' || dst === 'STRANGER');
 const isExcepted = ({ dst }: Connection): boolean => dst === 'STRANGER';
 
-kernelSuite('masquerading by interface groups', () => {
+forEachDataplane('masquerading by interface groups', (dataplane) => {
   let cluster: Cluster;
   let agent: RunningAgent | undefined;
   let generation = 0;
   before(async () => {
-    cluster = await createCluster(NO_NAT);
+    cluster = await createCluster(NO_NAT, dataplane);
   });
   after(() => cluster?.close());
   afterEach(() => agent?.end('SIGKILL'));
@@ -104,7 +104,7 @@ kernelSuite('masquerading by interface groups', () => {
   it('is off by default', async () => {
     await restart(OFF);
     await assertSeen(() => false);
-    assert.doesNotMatch(await cluster.node.rules(), /masquerade/);
+    assert.doesNotMatch(await cluster.node.rules(), /masquerade/i);
   });
 
   it("gives what leaves the pods' networks the node's address, save to exceptions; nothing else", async () => {

@@ -9,8 +9,8 @@ import type { Zone } from '../dns/zone.ts';
 import { addressPlan } from '../netns/address-plan.ts';
 import type { Namespace } from '../netns/namespace.ts';
 import { probeProgram } from '../probe/probe.ts';
+import { forEachDataplane } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
-import { kernelSuite } from './kernel-suite.ts';
 import { policy, tcp } from './manifests.ts';
 import { pause, until } from './until.ts';
 
@@ -32,14 +32,14 @@ interface Outcome {
   readonly error?: string;
 }
 
-kernelSuite('names', () => {
+forEachDataplane('names', (dataplane) => {
   let node: EnforcedNode;
   let dns: DnsProcess;
   let config: string[];
   let agent: RunningAgent;
 
   beforeEach(async () => {
-    node = await createEnforcedNode(PLAN);
+    node = await createEnforcedNode(PLAN, dataplane);
     const [servers, web] = node.topology.clients as [Namespace, Namespace];
     dns = await dnsProcess(servers, resolver.v4, {});
     const listener = web.spawn([await probeProgram(), 'listen', `tcp:${PORT}`]);

@@ -1,6 +1,6 @@
 /** `traffic: NodePort` on the kernel, behind destination NAT of each shape that others make. */
 import assert from 'node:assert/strict';
-import { kernelSuite } from './kernel-suite.ts';
+import { type Dataplane, dataplaneSuite, IPTABLES_LEGACY, IPTABLES_NFT, NFTABLES } from './dataplane.ts';
 import { cidr, policy, type Rule } from './manifests.ts';
 import type { Shape } from './passed-by.ts';
 import {
@@ -18,7 +18,14 @@ import { kubeProxyNftables } from './passed-by-kubeproxy-nftables.ts';
 import type { Party } from './passed-by-party.ts';
 import { portmapNftables } from './passed-by-portmap-nftables.ts';
 
-const SHAPES: readonly { shape: Shape; dispatch: 'indexed' | 'linear' }[] = [
+interface Pair {
+  readonly shape: Shape;
+  readonly dispatch: 'indexed' | 'linear';
+  readonly by?: Dataplane;
+}
+
+/** nftables beside every shape; each iptables beside its own, and beside others' nftables. */
+const SHAPES: readonly Pair[] = [
   { shape: kubeProxyNftables, dispatch: 'indexed' },
   { shape: kubeProxyNftables, dispatch: 'linear' },
   { shape: kubeProxyIptables('nft'), dispatch: 'indexed' },
@@ -26,14 +33,19 @@ const SHAPES: readonly { shape: Shape; dispatch: 'indexed' | 'linear' }[] = [
   { shape: portmapIptables('nft'), dispatch: 'indexed' },
   { shape: portmapIptables('legacy'), dispatch: 'linear' },
   { shape: portmapNftables, dispatch: 'indexed' },
+  { by: IPTABLES_NFT, shape: kubeProxyIptables('nft'), dispatch: 'indexed' },
+  { by: IPTABLES_NFT, shape: kubeProxyNftables, dispatch: 'linear' },
+  { by: IPTABLES_NFT, shape: portmapIptables('nft'), dispatch: 'indexed' },
+  { by: IPTABLES_LEGACY, shape: kubeProxyIptables('legacy'), dispatch: 'indexed' },
+  { by: IPTABLES_LEGACY, shape: portmapNftables, dispatch: 'linear' },
 ];
 
 const FRIENDS = [cidr(`${ADDRESSES.FRIEND.v4}/32`), cidr(`${ADDRESSES.FRIEND.v6}/128`)];
 
 type Way = Cluster['ways'][number];
 
-for (const { shape, dispatch } of SHAPES) {
-  kernelSuite(`NodePort policies: ${shape.name}, ${dispatch}`, () => {
+for (const { shape, dispatch, by = NFTABLES } of SHAPES) {
+  dataplaneSuite(`NodePort policies: ${shape.name}, ${dispatch}`, by, () => {
     let cluster: Cluster;
     before(async function () {
       const missing = await shape.missing();
@@ -41,7 +53,7 @@ for (const { shape, dispatch } of SHAPES) {
         process.stderr.write(`skipped: ${shape.name}: ${missing}\n`);
         this.skip();
       }
-      cluster = await createCluster(shape);
+      cluster = await createCluster(shape, by);
     });
     after(() => cluster?.close());
 

@@ -3,6 +3,7 @@
  * interfaces of the group `pods`, one on another node behind `clusternet`, and one on the node's own network.
  */
 import type { AddressPair, AddressPlan } from '../netns/address-plan.ts';
+import type { Dataplane } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode } from './enforced-node.ts';
 import { FAMILIES, type Family, type Kind, type Protocol, type Shape, type Way } from './passed-by.ts';
 import { createParty, type Party } from './passed-by-party.ts';
@@ -68,8 +69,8 @@ export const NO_NAT: Shape = {
 };
 
 /** A cluster in which `shape` passes on what its kinds of Services and ports promise. */
-export async function createCluster(shape: Shape): Promise<Cluster> {
-  const node = await createEnforcedNode(PLAN);
+export async function createCluster(shape: Shape, dataplane?: Dataplane): Promise<Cluster> {
+  const node = await createEnforcedNode(PLAN, dataplane);
   try {
     const { topology } = node;
     const party = (client: number): Party => {

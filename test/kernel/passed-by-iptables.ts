@@ -1,16 +1,13 @@
 /** Rules of the shapes that kube-proxy's iptables mode (pkg/proxy/iptables) and the CNI plugin portmap give them, by either iptables. */
 import { createHash } from 'node:crypto';
-import { createNamespace } from '../netns/namespace.ts';
+import { commandOf, type Iptables, missingIptables } from './iptables.ts';
 import { endpoint, FAMILIES, type Family, type Shape, type Surroundings, type Way } from './passed-by.ts';
-
-/** The two iptables: over nf_tables, and with the kernel's own old tables. */
-export type Iptables = 'nft' | 'legacy';
 
 export function kubeProxyIptables(iptables: Iptables): Shape {
   return {
     name: `kube-proxy, iptables-${iptables}`,
     kinds: ['nodePort', 'loadBalancer', 'externalIP'],
-    missing: () => missing(iptables),
+    missing: () => missingIptables(iptables),
     install: restore(iptables, kubeProxyTables),
   };
 }
@@ -19,23 +16,9 @@ export function portmapIptables(iptables: Iptables): Shape {
   return {
     name: `portmap, iptables-${iptables}`,
     kinds: ['hostPort', 'hostPortOfAddress'],
-    missing: () => missing(iptables),
+    missing: () => missingIptables(iptables),
     install: restore(iptables, portmapTable),
   };
-}
-
-/** Newer systems have no iptables-legacy, newer kernels no old tables. */
-async function missing(iptables: Iptables): Promise<string | undefined> {
-  const namespace = await createNamespace('trial');
-  try {
-    for (const command of [`iptables-${iptables}`, `ip6tables-${iptables}`]) {
-      const { status } = await namespace.run([command, '-t', 'nat', '-S'], { anyStatus: true });
-      if (status !== 0) return `${command} doesn't work here`;
-    }
-    return undefined;
-  } finally {
-    await namespace.close();
-  }
 }
 
 type Tables = (family: Family, ways: readonly Way[], surroundings: Surroundings) => string;
@@ -44,8 +27,8 @@ function restore(iptables: Iptables, tables: Tables): Shape['install'] {
   return async (node, ways, surroundings) => {
     for (const family of FAMILIES) {
       const own = ways.filter((way) => way.family === family);
-      const command = `${family === 4 ? 'iptables' : 'ip6tables'}-${iptables}-restore`;
-      await node.run([command, '--noflush'], { stdin: tables(family, own, surroundings) });
+      const stdin = tables(family, own, surroundings);
+      await node.run([commandOf(iptables, family, '-restore'), '--noflush'], { stdin });
     }
   };
 }

@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { addressPlan } from '../netns/address-plan.ts';
+import { forEachDataplane } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
 import { passedDuring } from './flood.ts';
 import type { Flow } from './flow.ts';
-import { kernelSuite } from './kernel-suite.ts';
 import { policy, type Rule, tcp, udp } from './manifests.ts';
 import { pause, until } from './until.ts';
 import { observe } from './verdicts.ts';
@@ -32,13 +32,13 @@ interface CountedRule {
   readonly lastHit: string | null;
 }
 
-kernelSuite('the record', () => {
+forEachDataplane('the record', (dataplane) => {
   let node: EnforcedNode;
   let agent: RunningAgent | undefined;
   let marker = MARKER;
   const plan = addressPlan({ groups: [9, 42] });
   beforeEach(async () => {
-    node = await createEnforcedNode(plan);
+    node = await createEnforcedNode(plan, dataplane);
     marker = MARKER;
     agent = undefined;
   });
@@ -246,7 +246,7 @@ kernelSuite('the record', () => {
     await untilRecords(2);
   });
 
-  it('counts on through an edit, a restart, kill -9, a lost table and a reboot', async () => {
+  it('counts on through an edit, a restart, kill -9, lost rules and a reboot', async () => {
     const open = (more: object = {}): Rule => ({
       name: 'open',
       action: 'Allow',
@@ -286,12 +286,12 @@ kernelSuite('the record', () => {
     await enforce({ ingress: [open()], priority: 9 });
     await assertCounted('after another change');
     await pause(500);
-    await node.nft('delete table inet nodewall\n');
+    await node.lose();
     await node.untilEnforced(String(marker), agent);
-    await again('after the table was deleted');
+    await again('after the rules were deleted');
     await agent?.end('SIGTERM');
-    await node.nft('delete table inet nodewall\n');
-    await assertCounted('without a table');
+    await node.lose();
+    await assertCounted('without rules');
     agent = undefined;
     await enforce({ ingress: [open()] });
     await again('after a reboot');

@@ -1,21 +1,21 @@
 /** Rules stay in force however the agent ends, and while it starts. */
 import assert from 'node:assert/strict';
 import { rename } from 'node:fs/promises';
+import { forEachDataplane } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
 import { leakedDuring } from './flood.ts';
-import { kernelSuite } from './kernel-suite.ts';
 import { policy, tcp, udp } from './manifests.ts';
 import { pause, until } from './until.ts';
 
 const CLOSED = 9;
 const MARKER = 20_000;
 
-kernelSuite('the agent ends and starts under a flood', () => {
+forEachDataplane('the agent ends and starts under a flood', (dataplane) => {
   let node: EnforcedNode;
   let agent: RunningAgent;
   let generation = 0;
   before(async () => {
-    node = await createEnforcedNode();
+    node = await createEnforcedNode(undefined, dataplane);
   });
   after(() => node?.close());
 
@@ -90,7 +90,7 @@ kernelSuite('the agent ends and starts under a flood', () => {
     const away = `${node.manifests}.away`;
     const before = await node.rules();
     await agent.end('SIGTERM');
-    await node.nft('delete table inet nodewall\n');
+    await node.lose();
     await rename(node.manifests, away);
     try {
       agent = node.start();

@@ -1,0 +1,229 @@
+/** Several dataplanes on one node: moving from one to another, what a crashed run left, and that all judge alike. */
+import assert from 'node:assert/strict';
+import {
+  DATAPLANES,
+  type Dataplane,
+  dataplaneSuite,
+  IPTABLES_LEGACY,
+  IPTABLES_NFT,
+  inForce,
+  NFTABLES,
+  skipWithout,
+} from './dataplane.ts';
+import { draw, PLAN } from './drawn.ts';
+import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
+import { passedDuring } from './flood.ts';
+import type { Verdict } from './flow.ts';
+import { addStaleChains } from './iptables.ts';
+import { kernelSuite } from './kernel-suite.ts';
+import { cidr, policy, type Rule, tcp, udp } from './manifests.ts';
+import { everything, installStrangers } from './strangers.ts';
+import { pause, until } from './until.ts';
+import { observe } from './verdicts.ts';
+
+const CLOSED = 9;
+const OPEN = 10;
+const MARKER = 20_000;
+/** Scenarios of the comparison, and flows of each. */
+const SEEDS = [1, 2, 3, 4, 5, 8];
+const FLOWS = 250;
+const PAIRS = DATAPLANES.flatMap((from) => DATAPLANES.map((to) => ({ from, to }))).filter(
+  ({ from, to }) => from !== to,
+);
+
+kernelSuite('moving to another dataplane', () => {
+  let node: EnforcedNode;
+  let generation = 0;
+  beforeEach(async () => {
+    node = await createEnforcedNode();
+  });
+  afterEach(() => node?.close());
+
+  /** Closed and open ports by rules with sets, and a marker that says which files are in force. */
+  async function writeNext(): Promise<string> {
+    const word = String(MARKER + ++generation);
+    const clients = [cidr('10.100.0.0/14'), cidr('fd90:100::/30')];
+    const others = Array.from({ length: 50 }, (_, i) => cidr(`198.51.100.${i}/32`));
+    const ingress: Rule[] = [
+      { name: 'marker', action: 'Drop', ports: [tcp(Number(word))] },
+      { name: 'open', action: 'Allow', from: [...clients, ...others], ports: [udp(OPEN)] },
+      { name: 'close', action: 'Drop', from: [...others, ...clients], ports: [udp(CLOSED)] },
+    ];
+    const forwarded = { traffic: 'NodePort', ingress: [{ action: 'Drop', ports: [tcp(30_000)] }] } as const;
+    await node.write('policy.json', [policy('moved', { ingress }), policy('forwarded', forwarded)]);
+    return word;
+  }
+
+  async function start({ config }: Dataplane): Promise<RunningAgent> {
+    return node.start(...(await node.configure({ ...config, masquerade: { enabled: true } })));
+  }
+
+  /** Sets may stay for another iptables. */
+  async function untilGone(dataplane: Dataplane, next: Dataplane, agent: RunningAgent): Promise<void> {
+    const isGone = async () => {
+      const { rules, text } = await inForce(node.topology.node, dataplane);
+      return (next.iptables === null ? text : rules) === '';
+    };
+    await until(`nothing is left of ${dataplane.name}`, isGone, {
+      limit: 10_000,
+      detail: () => agent.log().slice(-3000),
+    });
+  }
+
+  for (const { from, to } of PAIRS) {
+    it(`from ${from.name} to ${to.name}, nothing leaks and nothing is interrupted`, async function () {
+      await skipWithout(this, from, to);
+      let word = await writeNext();
+      let agent = await start(from);
+      await node.untilEnforced(word, agent, from);
+      const targets = ([4, 6] as const).flatMap(
+        (family) =>
+          [
+            { protocol: 'udp', port: CLOSED, family, rate: 50_000 },
+            { protocol: 'udp', port: OPEN, family, rate: 500, client: 1 },
+          ] as const,
+      );
+      const counts = await passedDuring(node.topology, targets, async () => {
+        await agent.end('SIGTERM');
+        word = await writeNext();
+        agent = await start(to);
+        await node.untilEnforced(word, agent, to);
+        await untilGone(from, to, agent);
+        await pause(100);
+      });
+      for (const [i, { arrived, passed }] of counts.entries()) {
+        const isOpen = targets[i]?.port === OPEN;
+        assert(arrived > (isOpen ? 100 : 2_000), JSON.stringify(counts));
+        assert.equal(passed, isOpen ? arrived : 0, JSON.stringify(counts));
+      }
+      assert.match(await node.rules(to), new RegExp(word));
+      await agent.end('SIGTERM');
+    });
+  }
+
+  it('killed in the middle of moving, over and over, nothing leaks, and the last one has it all', async function () {
+    await skipWithout(this, ...DATAPLANES);
+    let word = await writeNext();
+    let agent = await start(NFTABLES);
+    await node.untilEnforced(word, agent);
+    const target = { protocol: 'udp', port: CLOSED, family: 4, rate: 50_000 } as const;
+    let last: Dataplane = NFTABLES;
+    const [count] = await passedDuring(node.topology, [target], async () => {
+      for (const [i, after] of [250, 350, 450, 550, 650, 800, 1000].entries()) {
+        await agent.end('SIGKILL');
+        word = await writeNext();
+        last = DATAPLANES[(i + 1) % DATAPLANES.length] ?? NFTABLES;
+        agent = await start(last);
+        await pause(after);
+      }
+      await node.untilEnforced(word, agent, last);
+      for (const other of DATAPLANES) {
+        if (other !== last) await untilGone(other, last, agent);
+      }
+    });
+    assert(count && count.arrived > 10_000, JSON.stringify(count));
+    assert.equal(count.passed, 0, JSON.stringify(count));
+    await agent.end('SIGKILL');
+    const moved = await node.rules(last);
+    await node.cleanup();
+    await node.once(...(await node.configure({ ...last.config, masquerade: { enabled: true } })));
+    assert.equal(moved, await node.rules(last), 'something of the others is left');
+  });
+});
+
+for (const dataplane of [IPTABLES_NFT, IPTABLES_LEGACY]) {
+  dataplaneSuite('what a run left that was killed', dataplane, () => {
+    let node: EnforcedNode;
+    beforeEach(async () => {
+      node = await createEnforcedNode(undefined, dataplane);
+    });
+    afterEach(() => node?.close());
+
+    it('is gone after the first good apply, and nothing of strangers is', async () => {
+      const strangers = await installStrangers(node.topology.node, [dataplane]);
+      const others = await strangers.list();
+      for (const [i, after] of [300, 400, 500, 600, 800].entries()) {
+        await node.write('policy.json', [large(i)]);
+        const agent = node.start();
+        await pause(after);
+        await agent.end('SIGKILL');
+      }
+      await addStaleChains(node.topology.node, dataplane.iptables ?? 'nft');
+      await node.write('policy.json', [large(9)]);
+      await node.once();
+      const held = await node.rules();
+      assert.equal(await strangers.list(), others);
+      await node.lose();
+      await node.once();
+      assert.equal(held, await node.rules());
+      await node.cleanup();
+      assert.equal(await node.rules(), '');
+      assert.equal(await strangers.list(), others);
+    });
+  });
+}
+
+kernelSuite('every dataplane at once', () => {
+  let node: EnforcedNode;
+  beforeEach(async () => {
+    node = await createEnforcedNode(PLAN);
+  });
+  afterEach(() => node?.close());
+
+  it('cleanup leaves nothing of any, and everything of strangers', async function () {
+    await skipWithout(this, ...DATAPLANES);
+    const listAll = async () => (await everything(node.topology.node, ['nft', 'legacy'])).join('\n');
+    await installStrangers(node.topology.node, DATAPLANES);
+    const before = await listAll();
+    await node.write('policy.json', [large(1)]);
+    await node.once();
+    for (const variant of ['nft', 'legacy'] as const) await addStaleChains(node.topology.node, variant);
+    const { stdout, stderr } = await node.cleanup();
+    assert.equal(await listAll(), before);
+    for (const word of [/table inet nodewall/, /iptables.*nft/, /iptables.*legacy/, /\bsets?\b|ipset/]) {
+      assert.match(`${stdout}${stderr}`, word);
+    }
+    await node.cleanup();
+    assert.equal(await listAll(), before);
+  });
+
+  it('auto says what it took, and why', async () => {
+    await node.write('policy.json', [large(1)]);
+    const { stdout, stderr } = await node.once(...(await node.configure({ dataplane: 'auto' })));
+    assert.match(`${stdout}${stderr}`, /nftables works here/);
+    assert.notEqual(await node.rules(NFTABLES), '');
+  });
+
+  for (const seed of SEEDS) {
+    it(`judges the same packets alike, seed ${seed}`, async function () {
+      await skipWithout(this, ...DATAPLANES);
+      const { scenario, flows } = draw(seed, { flows: FLOWS, names: false });
+      await node.write('node.json', scenario.objects);
+      const verdicts = new Map<Dataplane, readonly Verdict[]>();
+      for (const dataplane of DATAPLANES) {
+        const config = await node.configure({ ...scenario.config, ...dataplane.config });
+        await node.once('--strict', ...config);
+        verdicts.set(dataplane, await observe(node.topology, flows));
+      }
+      const differing = flows.flatMap((flow, i) => {
+        const seen = DATAPLANES.map((one) => verdicts.get(one)?.[i]);
+        return new Set(seen).size === 1 ? [] : [`${JSON.stringify(flow)}: ${seen.join(', ')}`];
+      });
+      assert.deepEqual(differing.slice(0, 10), [], `${differing.length} of ${flows.length} flows differ`);
+    });
+  }
+});
+
+/** So many chains and members that an apply takes a while. */
+function large(n: number): object {
+  const hosts = (i: number) =>
+    Array.from({ length: 300 }, (_, j) => cidr(`10.${n * 20 + i}.${j >> 7}.${j & 127}/32`));
+  return policy('large', {
+    ingress: Array.from({ length: 20 }, (_, i) => ({
+      name: `rule-${i}`,
+      action: i % 2 === 0 ? ('Allow' as const) : ('Drop' as const),
+      from: hosts(i),
+      ports: [tcp(1000 + 10 * i + n)],
+    })),
+  });
+}

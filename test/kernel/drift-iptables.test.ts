@@ -1,0 +1,157 @@
+/** What others do to our chains and sets is undone; what others own is left alone. */
+import assert from 'node:assert/strict';
+import { dataplaneSuite, IPTABLES_LEGACY, IPTABLES_NFT } from './dataplane.ts';
+import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
+import { commandOf } from './iptables.ts';
+import { FAMILIES, type Family } from './passed-by.ts';
+import { installStrangers, type Strangers } from './strangers.ts';
+import { pause, until } from './until.ts';
+import { variousRules } from './various-rules.ts';
+
+interface Place {
+  readonly family: Family;
+  readonly table: string;
+  readonly chain: string;
+}
+
+for (const dataplane of [IPTABLES_NFT, IPTABLES_LEGACY]) {
+  dataplaneSuite('drift', dataplane, () => {
+    const variant = dataplane.iptables ?? 'nft';
+    let node: EnforcedNode;
+    let agent: RunningAgent;
+    let rules: string;
+    let strangers: Strangers;
+    let others: string;
+    before(async () => {
+      node = await createEnforcedNode(undefined, dataplane);
+      strangers = await installStrangers(node.topology.node, [dataplane]);
+      others = await strangers.list();
+      await node.write('policy.json', [variousRules()]);
+      agent = node.start();
+      // A rule that both families have.
+      await node.untilEnforced('various/deny', agent);
+      await pause(500);
+      rules = await node.rules();
+    });
+    after(() => node?.close());
+    afterEach(async () => {
+      assert.equal(await strangers.list(), others, "what is others' was touched");
+    });
+
+    const run = (...argv: readonly string[]) => node.topology.node.run(argv);
+    const iptables = (family: Family, ...argv: readonly string[]) =>
+      run(commandOf(variant, family), '--wait', '5', ...argv);
+    const ipset = (...argv: readonly string[]) => run('ipset', ...argv);
+
+    async function untilRepaired(what: string): Promise<void> {
+      let now = '';
+      const isRepaired = async () => {
+        now = await node.rules();
+        return now === rules;
+      };
+      const detail = () => `${now}\n--- instead of\n${rules}\n--- agent\n${agent.log().slice(-2000)}`;
+      await until(`repaired: ${what}`, isRepaired, { limit: dataplane.repairs, detail });
+    }
+
+    async function assertRepaired(what: string, damage: () => Promise<unknown>): Promise<void> {
+      await damage();
+      assert.notEqual(await node.rules(), rules, `nothing done: ${what}`);
+      await untilRepaired(what);
+    }
+
+    /** Our chains that have rules. */
+    async function places(): Promise<Place[]> {
+      const found = await Promise.all(
+        FAMILIES.map(async (family) => {
+          const { stdout } = await run(commandOf(variant, family, '-save'));
+          const all = new Map<string, Place>();
+          let table = '';
+          for (const line of stdout.split('\n')) {
+            if (line.startsWith('*')) table = line.slice(1);
+            const chain = /^-A (NODEWALL-\S+)/.exec(line)?.[1];
+            if (chain !== undefined) all.set(`${table} ${chain}`, { family, table, chain });
+          }
+          return [...all.values()];
+        }),
+      );
+      return found.flat();
+    }
+
+    it('a deleted rule, of every chain at once', async () => {
+      const all = await places();
+      assert(all.length > 4, JSON.stringify(all));
+      await assertRepaired('a rule of each chain', async () => {
+        for (const family of FAMILIES) {
+          const own = all.filter((place) => place.family === family);
+          const text = [...Map.groupBy(own, ({ table }) => table)].map(([table, some]) =>
+            [`*${table}`, ...some.map(({ chain }) => `-D ${chain} 1`), 'COMMIT', ''].join('\n'),
+          );
+          const command = commandOf(variant, family, '-restore');
+          await node.topology.node.run([command, '--noflush'], { stdin: text.join('') });
+        }
+      });
+    });
+
+    it('a deleted rule of one chain of one family', async () => {
+      for (const family of FAMILIES) {
+        const last = (await places()).findLast((place) => place.family === family);
+        assert(last);
+        await assertRepaired(`rule 1 of ${last.chain}`, () =>
+          iptables(family, '-t', last.table, '-D', last.chain, '1'),
+        );
+      }
+    });
+
+    it('a flushed chain', () =>
+      assertRepaired('the chain for input', () => iptables(4, '-F', 'NODEWALL-INPUT')));
+
+    it('everything deleted', () => assertRepaired('all', () => node.lose()));
+
+    it('a rule added in front, and one at the end', async () => {
+      await assertRepaired('in front', () => iptables(6, '-I', 'NODEWALL-INPUT', '-j', 'ACCEPT'));
+      await assertRepaired('at the end', () => iptables(4, '-A', 'NODEWALL-OUTPUT', '-j', 'DROP'));
+    });
+
+    for (const [chain, jump] of [
+      ['INPUT', 'NODEWALL-INPUT'],
+      ['OUTPUT', 'NODEWALL-OUTPUT'],
+    ] as const) {
+      it(`a deleted jump in ${chain}`, () =>
+        assertRepaired('the jump', () => iptables(chain === 'INPUT' ? 4 : 6, '-D', chain, '-j', jump)));
+    }
+
+    it("a jump that isn't first any more: it is again, and the rule that came before it stays", async () => {
+      for (const family of FAMILIES) {
+        const rule = ['-p', 'tcp', '--dport', '7', '-j', 'ACCEPT'];
+        await assertRepaired('the place of the jump', () => iptables(family, '-I', 'INPUT', ...rule));
+        assert.notEqual(await strangers.list(), others, "the stranger's rule is gone");
+        await iptables(family, '-D', 'INPUT', ...rule);
+      }
+    });
+
+    it('a jump that is there twice', () =>
+      assertRepaired('the second jump', () => iptables(4, '-A', 'OUTPUT', '-j', 'NODEWALL-OUTPUT')));
+
+    it('an added and a deleted member, and a flushed set', async () => {
+      const saved = (await ipset('save')).stdout;
+      const [, set = '', member = ''] = /^add (nodewall-\S+) (\d+\.\S+)/m.exec(saved) ?? [];
+      assert(set !== '', saved);
+      await assertRepaired('an added member', () => ipset('add', set, '203.0.113.77'));
+      await assertRepaired('a deleted member', () => ipset('del', set, member));
+      await assertRepaired('a flushed set', () => ipset('flush', set));
+    });
+
+    it("strangers' chains and sets with names of ours", async () => {
+      await assertRepaired('a chain', async () => {
+        await iptables(4, '-N', 'NODEWALL-STRANGER');
+        await iptables(4, '-A', 'NODEWALL-STRANGER', '-j', 'DROP');
+      });
+      await assertRepaired('a chain of another table, that one of ours leads to', async () => {
+        await iptables(6, '-t', 'nat', '-N', 'NODEWALL-STRANGER');
+        await iptables(6, '-N', 'NODEWALL-STRANGER');
+        await iptables(6, '-I', 'NODEWALL-INPUT', '-j', 'NODEWALL-STRANGER');
+      });
+      await assertRepaired('a set', () => ipset('create', 'nodewall-stranger', 'hash:ip'));
+    });
+  });
+}
