@@ -153,13 +153,14 @@ function passChain(traffic: Traffic, { any }: Rules): Chain[] {
 
 /**
  * Chains that may call each other below the first of an index. Where two follow each other a packet that passes goes through both: the base chain, each
- * index's entry and protocol, perhaps its failsafe index, a rule and perhaps its record, and what passes are 8 to 14 of the 16 that the kernel allows.
+ * index's entry and protocol, perhaps its failsafe index, a rule and perhaps its record, what passes and what refuses are 9 to 14 of the 16 that the kernel
+ * allows. A record refuses by itself (rulechain.ts).
  */
 function levelsOf(parts: readonly IndexPart[], traffic: Traffic, config: Config): number {
   if (parts.length < 2) return LEVELS;
   const failsafes = parts.filter((part) => hasFailsafe(part, traffic, config)).length;
-  const records = parts.some(({ any }) => any & TRAIT.records) ? 2 : 0;
-  const around = 8 + (traffic === 'nodeport' ? 1 : 0) + failsafes + records;
+  const records = parts.some(({ any }) => any & TRAIT.records) ? 1 : 0;
+  const around = 9 + (traffic === 'nodeport' ? 1 : 0) + failsafes + records;
   return Math.floor((MAX_DEPTH - around) / 2);
 }
 
