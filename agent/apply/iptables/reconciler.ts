@@ -81,7 +81,7 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     const [first, last] = changesRules
       ? [sets.first, [...sets.less, ...sets.last]]
       : [[...sets.first, ...sets.less], sets.last];
-    await this.#tools.ipset.restore(first, { exist: true });
+    await this.#tools.ipset.restore(first, { exist: true, plain: false });
     for (const family of FAMILIES) await this.#restore(family, rules[family]);
     let enforced = performance.now();
     for (const family of FAMILIES) this.#keepCounts(family, rules[family], desired);

@@ -80,10 +80,14 @@ export function iptablesTools(
 ): IptablesTools {
   let processes = 0;
   const middle = variant === 'auto' ? '' : `-${variant}`;
-  const counted = (command: string): Exec => {
+  const counted = (command: string, ahead?: readonly string[]): Exec => {
     const [file, ...rest] = [...before, command];
     // The wait for the lock is not the command's own time.
-    const exec = createExec({ command: [file ?? command, ...rest], timeout: 30_000 + 1000 * wait });
+    const exec = createExec({
+      command: [file ?? command, ...rest],
+      timeout: 30_000 + 1000 * wait,
+      ...(ahead === undefined ? {} : { ahead }),
+    });
     return (...call) => {
       processes++;
       return exec(...call);
@@ -102,7 +106,8 @@ export function iptablesTools(
       // The nft variant knows no lock, and takes the option all the same.
       await run(restores[family], ['--noflush', '--counters', '--wait', String(wait)], text);
     },
-    ipset: new Ipset(counted('ipset')),
+    // A member that comes waits for no process to be started.
+    ipset: new Ipset(counted('ipset', ['-exist', 'restore'])),
     processes: () => processes,
   };
 }
