@@ -5,6 +5,7 @@
  * NODEWALL_SEED=N runs that one seed; NODEWALL_SEEDS=N runs so many, default 24.
  */
 import assert from 'node:assert/strict';
+import { ofNodePort } from '../generate/nodeport.ts';
 import { ALL_FEATURES, type Scenario, sample } from '../generate/scenario.ts';
 import { icmpTypes, icmpv6Types, igmpGroups, igmpTypes } from '../generate/service.ts';
 import { addressPlan } from '../netns/address-plan.ts';
@@ -101,21 +102,6 @@ async function assertAgreement(
     `${differences.length} of ${flows.length} flows differ, dispatch ${dispatch}; rerun with NODEWALL_SEED=${seed}\n` +
       `${differences.slice(0, 10).join('\n')}\nagent: ${stderr}`,
   );
-}
-
-/** The ingress half of a policy, for NodePort traffic: few are drawn so. */
-function ofNodePort(object: object): object {
-  const { apiVersion = '', kind, spec } = object as Partial<Policy>;
-  const isOurs = kind === 'ClusterNetworkPolicy' && apiVersion.startsWith('nodewall.io/');
-  if (!isOurs || (spec?.ingress ?? []).length === 0) return object;
-  const { egress: _, ...rest } = spec ?? {};
-  return { ...object, spec: { ...rest, traffic: 'NodePort' } };
-}
-
-interface Policy {
-  readonly apiVersion: string;
-  readonly kind: string;
-  readonly spec: { readonly ingress?: readonly object[]; readonly egress?: readonly object[] };
 }
 
 /** The same to a pod behind NAT: Host rules must not matter for it, nor NodePort rules for the others. */
