@@ -250,11 +250,16 @@ describe('port tree, how long a walk is', () => {
 
   it('has several trees, one after the other, where rules without ports would be in too many lists', () => {
     const entries = many(1000, (i) => (i % 50 === 49 ? [] : [tcp(50 * i)]));
-    const found = indexed([...entries, of('last', [tcp(7)])]);
+    const all = [...entries, of('last', [tcp(7)])];
+    for (const levels of [3, 4, 5]) {
+      const { depth } = longest(indexed(all, { levels }), all, ports(250));
+      assert.ok(depth <= 2 + levels - 1 + 1, `${depth} deep of ${levels} levels`);
+    }
+    const found = indexed(all);
     const root = found.chains.find(({ name }) => name === 'in-tcp');
     const jumps = root?.rules.filter(({ statement }) => statement.kind === 'jump') ?? [];
     assert.ok(jumps.length > 1 && jumps.length < 10, `${jumps.length} trees`);
-    longest(found, entries, ports(25));
+    longest(found, all, ports(25));
   });
 
   it('stays below 8 times the rules where ranges overlap', () => {

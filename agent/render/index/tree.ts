@@ -273,6 +273,7 @@ function shareAway(walk: number, depth: number): number {
   return reach(walk - 1, depth - 1) / reach(walk, depth);
 }
 
+/** The places thereabouts, to each side: a quarter of the smaller part. */
 const SLACK = 2;
 
 /** No two ports have the same: a product with an odd number, modulo a power of 2. */
