@@ -1,4 +1,8 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { Refusal } from '../../agent/apply/dataplane.ts';
 import { IptablesReconciler } from '../../agent/apply/iptables/reconciler.ts';
 import { IptablesError, type IptablesTools, iptablesTools } from '../../agent/apply/iptables/tools.ts';
@@ -41,6 +45,8 @@ for (const variant of ['nft', 'legacy'] as const) {
     });
 
     it('says what it lacks', async () => {
+      // Without a table the legacy variant reads nothing, which it may.
+      await new IptablesReconciler(tools).apply(RULESET);
       const lacking = async (before: readonly string[], code: string) => {
         const poor = iptablesTools(variant, { before: namespace.command(before), wait: 1 });
         for (const call of [
@@ -63,14 +69,19 @@ for (const variant of ['nft', 'legacy'] as const) {
 kernelSuite('the lock of xtables', () => {
   it('is waited for, and no longer than that', async () => {
     const namespace = await createNamespace('lock');
+    const folder = await mkdtemp(join(tmpdir(), 'nodewall-lock-'));
     try {
-      const tools = iptablesTools('legacy', { before: namespace.command([]), wait: 1 });
-      const holder = namespace.spawn(['flock', '/run/xtables.lock', 'sh', '-c', 'echo; sleep 30']);
-      await new Promise((resolve) => holder.stdout.once('data', resolve));
+      const lock = join(folder, 'xtables.lock');
+      // Not the machine's own.
+      const before = namespace.command(['env', `XTABLES_LOCKFILE=${lock}`]);
+      const tools = iptablesTools('legacy', { before, wait: 1 });
+      const holder = namespace.spawn(['flock', '-o', lock, 'sh', '-c', 'echo; exec cat']);
+      await once(holder.stdout, 'data');
       const restored = tools.restore(4, '*filter\n:NODEWALL-A - [0:0]\nCOMMIT\n');
       await assert.rejects(restored, (error: IptablesError) => error.code === 'LOCKED');
     } finally {
       await namespace.close();
+      await rm(folder, { recursive: true });
     }
   });
 });

@@ -53,7 +53,7 @@ function compareTable(wanted: IptablesTable, now: SavedTable, shown: Written['sh
   for (const [name, chain] of wanted.chains) {
     const there = now.chains.get(name);
     if (there === undefined) differences.push(`chain ${name} is gone`);
-    else if (!holdsChain(wanted.name, there, chain, shown)) differences.push(`chain ${name} was changed`);
+    else if (!holdsChain(there, chain, shown)) differences.push(`chain ${name} was changed`);
   }
   const kept = stuckChains(now);
   for (const [name, rules] of now.chains) {

@@ -1,25 +1,14 @@
-import { createHash } from 'node:crypto';
 import { IpsetError, type Operation, toRestoreText } from 'ipset-ts';
 import type { Family } from '../../../apis/address.ts';
 import type { CountedTable } from '../../record/accounting.ts';
-import type { Counts, IptablesRuleset, IptablesTable } from '../../render/iptables/tables.ts';
+import type { IptablesRuleset, IptablesTable } from '../../render/iptables/tables.ts';
 import { type Applied, type Change, type Reconciler, Refusal } from '../dataplane.ts';
 import { compare, type Reading } from './compare.ts';
+import { countedTable } from './counted.ts';
 import { readSets, toHeldSet } from './heldset.ts';
 import { blame } from './refused.ts';
-import {
-  addCount,
-  type CountedRule,
-  chainText,
-  countsKey,
-  formKey,
-  holdsChain,
-  type RuleChange,
-  ruleChange,
-  type ShownForm,
-  sameText,
-} from './rulechange.ts';
-import { parseSaved, type SavedTables } from './saved.ts';
+import { type RuleChange, ruleChange, sameText } from './rulechange.ts';
+import { parseSaved } from './saved.ts';
 import { type SetChange, setChange, TEMPORARY_PREFIX } from './setchange.ts';
 import { IptablesError, type IptablesTools } from './tools.ts';
 
@@ -39,11 +28,9 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
   #known: Reading['sets'] | null = null;
   /** Else what was found there last; null: to be read before the next change. */
   #found: Reading | null = null;
-  readonly #shown: Readonly<Record<Family, Map<string, ShownForm>>> = { 4: new Map(), 6: new Map() };
+  readonly #shown: Readonly<Record<Family, Map<string, string>>> = { 4: new Map(), 6: new Map() };
   /** Sets that nobody wants, but rules of others name. */
   #stuck: ReadonlySet<string> = new Set();
-  /** What rules counted that are gone, of policy rules that are still there and whose other rules weren't written again. */
-  readonly #uncounted: Readonly<Record<Family, Map<string, CountedRule>>> = { 4: new Map(), 6: new Map() };
 
   constructor(tools: IptablesTools) {
     this.#tools = tools;
@@ -80,13 +67,18 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     this.#known = null;
     this.#found = null;
     const asked = performance.now();
-    await this.#tools.ipset.restore(sets.first, { exist: true });
+    // Members alone change by one process.
+    const changesRules = FAMILIES.some((family) => rules[family].text !== '');
+    const [first, last] = changesRules
+      ? [sets.first, [...sets.less, ...sets.last]]
+      : [[...sets.first, ...sets.less], sets.last];
+    await this.#tools.ipset.restore(first, { exist: true });
     for (const family of FAMILIES) await this.#restore(family, rules[family]);
-    const enforced = performance.now();
-    for (const family of FAMILIES) this.#keepCounts(family, rules[family], desired);
+    let enforced = performance.now();
     this.#applied = desired;
+    const unswept = await this.#sweep(last, planned.rules);
+    if (changesRules && sets.less.length > 0) enforced = performance.now();
     for (const family of FAMILIES) await this.#learnForms(family, rules[family]);
-    const unswept = await this.#sweep(planned);
     this.#known = sets.held;
     return {
       change: toChange(planned),
@@ -120,9 +112,9 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     const [rules4, rules6, sets] = await Promise.all([
       this.#tools.save(4),
       this.#tools.save(6),
-      this.#tools.ipset.save(),
+      readSets(this.#tools.ipset),
     ]);
-    return { families: { 4: parseSaved(rules4), 6: parseSaved(rules6) }, sets: readSets(sets) };
+    return { families: { 4: parseSaved(rules4), 6: parseSaved(rules6) }, sets };
   }
 
   async #restore(family: Family, change: RuleChange): Promise<void> {
@@ -145,44 +137,35 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     const saved = parseSaved(await this.#tools.save(family));
     for (const { table, chain } of rewritten) {
       const rules = saved[table].chains.get(chain.name);
-      const key = formKey(table, chain.name);
-      if (rules === undefined || rules.length !== chain.rules.length) continue;
-      if (!holdsChain(table, rules, chain, new Map())) {
-        shown.set(key, { written: chainText(chain.rules), shown: chainText(rules) });
+      if (rules?.length !== chain.rules.length) continue;
+      for (const [i, { text }] of chain.rules.entries()) {
+        const form = rules[i]?.text ?? text;
+        if (form !== text) shown.set(text, form);
       }
     }
   }
 
-  #keepCounts(family: Family, { uncounted }: RuleChange, desired: IptablesRuleset): void {
-    const sums = this.#uncounted[family];
-    for (const counted of uncounted) addCount(sums, counted);
-    if (sums.size === 0) return;
-    const wanted = new Set<string>();
-    eachCounts(desired.families[family], (counts) => wanted.add(countsKey(counts)));
-    for (const key of sums.keys()) if (!wanted.has(key)) sums.delete(key);
-  }
-
-  /** What others' rules name stays; the rest goes. */
-  async #sweep({ sets, rules }: Planned): Promise<Error | null> {
+  /** Members that go, then sets: what others' rules name stays. */
+  async #sweep(operations: readonly Operation[], rules: Planned['rules']): Promise<Error | null> {
     const left = FAMILIES.flatMap((family) => rules[family].left);
     const stuck = new Set<string>();
-    let rest = sets.last;
+    let rest = operations;
     while (rest.length > 0) {
       try {
         await this.#tools.ipset.restore(rest, { exist: true });
         break;
       } catch (error) {
-        if (!(error instanceof IpsetError)) throw error;
-        const at = error.operation ?? 0;
-        const operation = rest[at];
-        if (operation?.op !== 'destroy' || error.code !== 'IN_USE') return error;
-        stuck.add(operation.name);
-        left.push(`set ${operation.name}: ${error.message}`);
+        const at = error instanceof IpsetError ? (error.operation ?? 0) : 0;
+        const refused = rest[at];
+        if (!(error instanceof IpsetError) || refused?.op !== 'destroy') throw error;
+        if (error.code !== 'IN_USE') return error;
+        stuck.add(refused.name);
+        left.push(`set ${refused.name}: ${error.message}`);
         rest = rest.slice(at + 1);
       }
     }
-    // They are known only until the next reading, so that not every change tries again.
-    if (sets.last.length > 0) this.#stuck = stuck;
+    // Until they are read again they are not known, so that not every change tries again.
+    if (operations.some(({ op }) => op === 'destroy')) this.#stuck = stuck;
     return left.length === 0 ? null : new Error(`not removed: ${left.join('; ')}`);
   }
 
@@ -217,54 +200,14 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     return false;
   }
 
-  /**
-   * What the rules in force count, summed for each family, policy rule and kind: each sum is shown as a chain, which keeps its handle and only grows while the policy
-   * rule is there. Null where nothing of ours is, and before the first apply, when it isn't known what counts for whom.
-   */
+  /** What the rules in force count (see counted.ts). Null where nothing of ours is, and before the first apply, when it isn't known what counts for whom. */
   async counts(): Promise<CountedTable | null> {
     const applied = this.#applied;
     if (applied === null) return null;
-    const saved = await Promise.all(FAMILIES.map((family) => this.#tools.save(family)));
-    const chains: Mutable<CountedTable['chains']> = [];
-    let isThere = false;
-    for (const [i, family] of FAMILIES.entries()) {
-      const tables = parseSaved(saved[i] ?? '');
-      isThere ||= Object.values(tables).some((table) => table.chains.size > 0);
-      for (const { counts, packets, bytes } of this.#sums(family, applied, tables).values()) {
-        const name = countName(family, counts);
-        chains.push({
-          name,
-          handle: countHandle(name),
-          rules: [{ packets: BigInt(packets), bytes: BigInt(bytes) }],
-        });
-      }
-    }
-    return isThere ? { chains } : null;
-  }
-
-  #sums(family: Family, applied: IptablesRuleset, saved: SavedTables): Map<string, CountedRule> {
-    const sums = new Map(this.#uncounted[family]);
-    for (const { name, chains } of applied.families[family]) {
-      for (const chain of chains.values()) {
-        const rules = saved[name].chains.get(chain.name) ?? [];
-        // A chain that somebody changed is repaired soon; until then what can be told by its text is.
-        const isAligned = rules.length === chain.rules.length;
-        const byText = isAligned ? null : new Map(rules.map((rule) => [rule.text, rule]));
-        for (const [i, { counts, text }] of chain.rules.entries()) {
-          if (counts === null) continue;
-          const { packets, bytes } = (byText === null ? rules[i] : byText.get(text)) ?? {
-            packets: 0,
-            bytes: 0,
-          };
-          addCount(sums, { counts, packets, bytes });
-        }
-      }
-    }
-    return sums;
+    const [v4, v6] = await Promise.all(FAMILIES.map((family) => this.#tools.save(family)));
+    return countedTable({ 4: v4 ?? '', 6: v6 ?? '' }, applied);
   }
 }
-
-type Mutable<List extends readonly unknown[]> = List[number][];
 
 interface Planned {
   readonly sets: SetChange;
@@ -276,25 +219,8 @@ const NO_CHANGE: RuleChange = {
   rules: new Map(),
   commits: new Map(),
   rewritten: [],
-  uncounted: [],
   left: [],
 };
-
-/** The name of the chain by which `counts` shows a sum. */
-export function countName(family: Family, counts: Counts): string {
-  return `${countsKey(counts)}/${family === 4 ? 'iptables' : 'ip6tables'}`;
-}
-
-function countHandle(name: string): number {
-  return createHash('sha256').update(name).digest().readUIntBE(0, 6);
-}
-
-function eachCounts(tables: readonly IptablesTable[], call: (counts: Counts) => void): void {
-  for (const { chains } of tables) {
-    for (const { rules } of chains.values())
-      for (const { counts } of rules) if (counts !== null) call(counts);
-  }
-}
 
 function sameTables(a: readonly IptablesTable[], b: readonly IptablesTable[]): boolean {
   return a === b || (a.length === b.length && a.every((table, i) => sameTable(table, b[i])));
@@ -311,7 +237,7 @@ function sameTable(a: IptablesTable, b: IptablesTable | undefined): boolean {
 
 function toChange({ sets, rules }: Planned): Change {
   const texts = FAMILIES.map((family) => rules[family].text);
-  const operations = [...sets.first, ...sets.last];
+  const operations = [...sets.first, ...sets.less, ...sets.last];
   const changesStructure = texts.some((text) => text !== '') || operations.some(isStructural);
   return {
     isEmpty: operations.length === 0 && !changesStructure,
@@ -331,7 +257,7 @@ function changeText(sets: SetChange, rules: Planned['rules']): string {
     ['ipset restore', toRestoreText(sets.first)],
     ['iptables-restore --noflush', rules[4].text],
     ['ip6tables-restore --noflush', rules[6].text],
-    ['ipset restore', toRestoreText(sets.last)],
+    ['ipset restore', toRestoreText([...sets.less, ...sets.last])],
     ['not held', sets.lacking.map((line) => `${line}\n`).join('')],
   ] as const;
   return parts.flatMap(([title, text]) => (text === '' ? [] : [`# ${title}\n${text}`])).join('');

@@ -16,8 +16,13 @@ import {
 
 /** What makes the kernel hold these sets and no others, all of it with `exist`. */
 export interface SetChange {
-  /** Before any rule names them: new sets, then what members come, then what goes. An address that moves to another set is in both for a moment, never in none. */
+  /** Before any rule names them: new sets, and what members come. */
   readonly first: readonly Operation[];
+  /**
+   * What members go: after the rules have changed, as they may be what the old rules let through. An address that moves to another set is in both for a moment,
+   * never in none; only a set that is replaced changes at once.
+   */
+  readonly less: readonly Operation[];
   /** When no rule names them any more. */
   readonly last: readonly Operation[];
   /** What is held after that. */
@@ -73,7 +78,8 @@ export function setChange(
   }
   const last = [...before.keys()].filter((name) => !desired.has(name));
   return {
-    first: [made, more, swaps, less].flat(),
+    first: [made, more, swaps].flat(),
+    less,
     last: last.map((name) => ({ op: 'destroy', name })),
     held,
     lacking,

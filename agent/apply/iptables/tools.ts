@@ -67,7 +67,7 @@ const TEXTS: readonly (readonly [text: RegExp, code: IptablesErrorCode, advice: 
   ],
   [/holding the xtables lock|Can't lock /, 'LOCKED', 'another program changes iptables; it is tried again'],
   [
-    /can't initialize i?p?6?tables table|Table does not exist/,
+    /can't initialize ip6?tables table|unable to initialize table|Table does not exist/,
     'NO_KERNEL_SUPPORT',
     'the kernel lacks the table, or the module can’t be loaded',
   ],
