@@ -14,7 +14,7 @@ import {
   type IptablesRuleset,
   type IptablesTable,
 } from '../../agent/render/iptables/tables.ts';
-import type { Match, Statement } from '../../agent/render/ruleset.ts';
+import type { Match } from '../../agent/render/ruleset.ts';
 import { type Family, formatAddress, parseAddress, parseCidr } from '../../apis/address.ts';
 import { formatFamily, unpackAddress } from '../../apis/memberset.ts';
 import { ALL_FEATURES, sample } from '../generate/scenario.ts';
@@ -162,7 +162,14 @@ const MATCHES: readonly (readonly Match[])[] = [
     { match: 'nfproto', family: 6 },
     { match: 'l4proto', protocols: ['tcp', 'udp', 'sctp', 'icmp', 'icmpv6', 'igmp'] },
   ],
-  [{ match: 'interfaceGroup', field: 'iifgroup', groups: [0, 8, 2147483647], negated: false }],
+  [
+    {
+      match: 'interfaceGroup',
+      field: 'iifgroup',
+      groups: [0, 8, 2147483647, 2147483648, 4294967295],
+      negated: false,
+    },
+  ],
   [{ match: 'interfaceGroup', field: 'iifgroup', groups: [8, 9], negated: true }],
   [
     {
@@ -230,7 +237,7 @@ const MATCHES: readonly (readonly Match[])[] = [
   }),
 ];
 
-const STATEMENTS: readonly Statement[] = [
+const STATEMENTS: readonly Parameters<typeof targetText>[0][] = [
   { kind: 'accept' },
   { kind: 'drop' },
   { kind: 'return' },

@@ -200,14 +200,13 @@ function inParts(items: readonly Item[]): TreePart[] {
   for (let from = 0; from < items.length; from += size) {
     // Not all that is left each time: of many overlapping ranges that would be the square of their number.
     size = Math.min(4 * size, items.length - from);
-    let part = items.slice(from, from + size);
-    let pieces = portPieces(part, REPLICATION * size);
+    const take = (): readonly Item[] => items.slice(from, from + size);
+    let pieces = portPieces(take(), REPLICATION * size);
     while (pieces === null && size > FEW) {
-      size >>= 1;
-      part = part.slice(0, size);
-      pieces = portPieces(part, REPLICATION * size);
+      size = Math.max(FEW, size >> 1);
+      pieces = size > FEW ? portPieces(take(), REPLICATION * size) : null;
     }
-    parts.push({ items: part, pieces });
+    parts.push({ items: take(), pieces });
   }
   return parts;
 }
@@ -257,9 +256,12 @@ function reach(walk: number, depth: number): number {
 function splitAt(leaves: readonly Leaf[], depth: number): number {
   let walk = 1;
   while (reach(walk, depth) < leaves.length) walk++;
-  const share = reach(walk - 1, depth - 1) / reach(walk, depth);
+  const [fewer, most] = [reach(walk - 1, depth), reach(walk, depth)];
+  const part = (leaves.length - fewer) / (most - fewer);
+  // Between the shares of the walk and of a shorter one: no jump where one leaf more takes a longer walk.
+  const share = part * shareAway(walk, depth) + (1 - part) * shareAway(walk - 1, depth);
   const best = Math.max(1, Math.round(share * leaves.length));
-  const slack = leaves.length >> 4;
+  const slack = Math.min(best, leaves.length - best) >> SLACK;
   let found = best;
   for (let i = Math.max(1, best - slack); i <= Math.min(leaves.length - 1, best + slack); i++) {
     if (rank(leaves[i]) < rank(leaves[found])) found = i;
@@ -267,9 +269,15 @@ function splitAt(leaves: readonly Leaf[], depth: number): number {
   return found;
 }
 
+function shareAway(walk: number, depth: number): number {
+  return reach(walk - 1, depth - 1) / reach(walk, depth);
+}
+
+const SLACK = 2;
+
 /** No two ports have the same: a product with an odd number, modulo a power of 2. */
 function rank(leaf: Leaf | undefined): number {
-  return ((leaf?.range[0] ?? 0) * 40_503) & 0xff_ff;
+  return ((leaf?.range[0] ?? 0) * 28_411) & 0xff_ff;
 }
 
 function jumps(items: readonly Item[]): NftRule[] {

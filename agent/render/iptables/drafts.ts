@@ -15,11 +15,13 @@ export interface Draft {
   /** The chain of the Ruleset that they lead to; null where they end, or go on. */
   readonly to: string | null;
   /** What stands in their place where that chain has nothing in it: a packet that goes to it comes back from where it is, one that jumps goes on. */
-  readonly otherwise: readonly IptablesRule[];
+  readonly otherwise: () => readonly IptablesRule[];
 }
 
 export interface DraftContext extends RuleContext {
   readonly traffic: Traffic;
+  /** What iptables calls a chain of the Ruleset. */
+  readonly chainName: (name: string) => string;
 }
 
 /** @param source the policy rule that the chain is for */
@@ -48,16 +50,25 @@ export function draft(rule: NftRule, origin: Origin, context: DraftContext): Dra
   if (rules.length === 0) return [];
   switch (statement.kind) {
     case 'jump':
-      return [{ rules, to: statement.chain, otherwise: [] }];
+      return [{ rules, to: statement.chain, otherwise: () => [] }];
     case 'goto':
-      return [{ rules, to: statement.chain, otherwise: withTarget(rule, RETURN, origin, context) }];
+      return [{ rules, to: statement.chain, otherwise: () => withTarget(rule, RETURN, origin, context) }];
     default:
-      return [{ rules, to: null, otherwise: [] }];
+      return [{ rules, to: null, otherwise: () => [] }];
   }
 }
 
-function target(statement: Statement, { traffic, family }: DraftContext): Target {
-  return traffic === 'nodeport' && statement.kind === 'accept' ? RETURN : targetText(statement, family);
+function target(statement: Statement, { traffic, family, chainName }: DraftContext): Target {
+  switch (statement.kind) {
+    case 'jump':
+      return `-j ${chainName(statement.chain)}`;
+    case 'goto':
+      return `-g ${chainName(statement.chain)}`;
+    case 'accept':
+      return traffic === 'nodeport' ? RETURN : targetText(statement, family);
+    default:
+      return targetText(statement, family);
+  }
 }
 
 /** The rule with another target. */

@@ -15,7 +15,6 @@ import {
 } from './drafts.ts';
 import type { SetNames } from './fragment.ts';
 import { masquerade, POSTROUTING_CHAIN } from './masquerade.ts';
-import { toChainName } from './name.ts';
 import { RETURN } from './ruletext.ts';
 import {
   type BuiltinChain,
@@ -31,33 +30,42 @@ const OUTPUT = `${CHAIN_PREFIX}OUTPUT`;
 const FORWARD = `${CHAIN_PREFIX}FORWARD`;
 const NODEPORT = `${CHAIN_PREFIX}NODEPORT`;
 
-/** What is given from one time to the next: drafts of chains that are the same objects, and iptables chains that hold the same. */
+/** What is given from one time to the next: what was made of chains that are the same objects, and iptables chains that hold the same. */
 export interface Kept {
   readonly drafts: WeakMap<Chain, Drafted>;
-  chains: ReadonlyMap<string, IptablesChain>;
+  tables: readonly IptablesTable[];
 }
 
 interface Drafted {
   readonly drafts: readonly Draft[];
   /** By the Ruleset's name, what each set that is named here was called. */
   readonly sets: readonly (readonly [name: string, inIpset: string])[];
+  /** What came of them, where it can be taken over. */
+  linked: Linked | null;
+}
+
+interface Linked {
+  /** Of each of the drafts, whether there is something in the chain that it leads to. */
+  readonly isTaken: readonly boolean[];
+  readonly chain: IptablesChain | null;
 }
 
 export interface Source {
   readonly chains: ReadonlyMap<string, Chain>;
   readonly setNames: SetNames;
+  readonly chainName: (name: string) => string;
 }
 
 /** The tables of one family, and the sets that their rules name, as the Ruleset calls them. */
 export function familyTables(
-  { chains, setNames }: Source,
+  source: Source,
   family: Family,
   kept: Kept,
 ): { readonly tables: readonly IptablesTable[]; readonly sets: ReadonlySet<string> } {
-  const translation = new Translation(chains, { family, setNames }, kept);
-  const found = translation.tables();
-  kept.chains = new Map(found.flatMap((table) => [...table.chains]));
-  return { tables: found, sets: translation.sets };
+  const { chains, ...context } = source;
+  const translation = new Translation(chains, { ...context, family }, kept);
+  kept.tables = translation.tables();
+  return { tables: kept.tables, sets: translation.sets };
 }
 
 class Translation {
@@ -66,8 +74,10 @@ class Translation {
   readonly #chains: ReadonlyMap<string, Chain>;
   readonly #context: Omit<DraftContext, 'traffic'>;
   readonly #kept: Kept;
-  /** In the order in which rules lead to them; null: nothing is in it in this family. */
-  #found = new Map<string, IptablesChain | null>();
+  /** In the order in which rules lead to them. */
+  #found = new Map<string, IptablesChain>();
+  /** The same by the Ruleset's name; null: nothing is in it in this family. */
+  readonly #resolved = new Map<string, IptablesChain | null>();
 
   constructor(chains: ReadonlyMap<string, Chain>, context: Omit<DraftContext, 'traffic'>, kept: Kept) {
     this.#chains = chains;
@@ -89,8 +99,7 @@ class Translation {
 
   /** All that was found since the last table. */
   #table(name: TableName, roots: Partial<Record<BuiltinChain, IptablesChain | null>>): IptablesTable {
-    const chains = new Map<string, IptablesChain>();
-    for (const [own, chain] of this.#found) if (chain !== null) chains.set(own, chain);
+    const chains = this.#found;
     this.#found = new Map();
     const jumps = Object.entries(roots).flatMap(([from, to]) =>
       to === null ? [] : [{ from: from as BuiltinChain, to: to.name }],
@@ -99,17 +108,21 @@ class Translation {
   }
 
   #root(name: string, rules: () => readonly IptablesRule[]): IptablesChain | null {
-    if (this.#found.has(name)) return this.#found.get(name) ?? null;
-    // Its place is before the chains that it leads to.
-    this.#found.set(name, null);
-    const chain = this.#same(name, withoutLastReturns(rules()));
-    this.#found.set(name, chain);
+    return this.#placed(name, () => this.#same(name, withoutLastReturns(rules())));
+  }
+
+  /** Its place is before the chains that it leads to. */
+  #placed(name: string, make: () => IptablesChain | null): IptablesChain | null {
+    this.#found.set(name, { name, rules: [] });
+    const chain = make();
+    if (chain === null) this.#found.delete(name);
+    else this.#found.set(name, chain);
     return chain;
   }
 
   #same(name: string, rules: readonly IptablesRule[]): IptablesChain | null {
     if (rules.length === 0) return null;
-    const before = this.#kept.chains.get(name);
+    const before = this.#kept.tables.find(({ chains }) => chains.has(name))?.chains.get(name);
     const isSame =
       before?.rules.length === rules.length &&
       (isSameList(before.rules, rules) || before.rules.every((rule, i) => isSameRule(rule, rules[i])));
@@ -118,7 +131,7 @@ class Translation {
 
   #base(name: string): readonly IptablesRule[] {
     const chain = this.#chains.get(name);
-    return chain === undefined ? [] : this.#resolved(this.#drafts(chain, null, 'host'), null, 'host');
+    return chain === undefined ? [] : this.#rules(this.#drafts(chain, null, 'host').drafts, null, 'host');
   }
 
   /** NodePort traffic comes by here where its pod is on the host's network. nft judges it before that: it is not exempt here for what it is after NAT. */
@@ -127,7 +140,7 @@ class Translation {
     const rules = chain?.rules ?? [];
     const judged = rules.findIndex(({ matches }) => matches.some(({ match }) => match === 'ctEstablished'));
     const plain = (part: readonly NftRule[]): readonly IptablesRule[] =>
-      this.#resolved(
+      this.#rules(
         part.flatMap((rule) => this.#draft(rule, 'host')),
         null,
         'host',
@@ -144,7 +157,7 @@ class Translation {
 
   #toNodePort(): IptablesRule[] {
     if (!this.#chains.has(NODEPORT_ENTRY)) return [];
-    const chain = this.#root(NODEPORT, () => this.#nodeport());
+    const chain = this.#found.get(NODEPORT) ?? this.#root(NODEPORT, () => this.#nodeport());
     return chain === null ? [] : [plainRule(`-m conntrack --ctstate DNAT -j ${NODEPORT}`)];
   }
 
@@ -155,7 +168,7 @@ class Translation {
     return rules.flatMap((rule) => {
       const { statement } = rule;
       if (statement.kind !== 'jump' || !isFirst) {
-        return this.#resolved(this.#draft(rule, 'nodeport'), null, 'nodeport');
+        return this.#rules(this.#draft(rule, 'nodeport'), null, 'nodeport');
       }
       isFirst = false;
       return this.#inline(this.#chain(statement.chain));
@@ -167,10 +180,10 @@ class Translation {
     return list.rules.flatMap(({ matches, statement }) => {
       const chain = statement.kind === 'jump' ? this.#chain(statement.chain) : null;
       if (chain?.source == null || matches.length > 0) throw new Error(`${list.name} is no list of rules`);
-      const drafts = this.#drafts(chain, chain.source, 'nodeport');
-      if (!this.#goesOn(chain)) return this.#resolved(drafts, chain.source, 'nodeport');
+      const { drafts } = this.#drafts(chain, chain.source, 'nodeport');
+      if (!this.#goesOn(chain)) return this.#rules(drafts, chain.source, 'nodeport');
       // It is for one of its rules only, and then goes on behind the last: they stay in a chain.
-      const own = this.#resolve(chain, chain.source, 'nodeport');
+      const own = this.#resolve(chain.name, chain.source, 'nodeport');
       return own === null ? [] : [{ ...plainRule(`-j ${own.name}`), source: chain.source }];
     });
   }
@@ -192,39 +205,54 @@ class Translation {
     return draft(rule, NOBODYS, { ...this.#context, traffic });
   }
 
-  #drafts(chain: Chain, source: RuleSource | null, traffic: Traffic): readonly Draft[] {
+  #drafts(chain: Chain, source: RuleSource | null, traffic: Traffic): Drafted {
     const { setNames } = this.#context;
     let found = this.#kept.drafts.get(chain);
     if (found?.sets.every(([name, inIpset]) => setNames.get(name) === inIpset) !== true) {
       const named = new Set(chain.rules.flatMap(setsOf));
       found = {
         drafts: chainDrafts(chain, source, { ...this.#context, traffic }),
-        sets: [...named].flatMap((name) => {
-          const inIpset = setNames.get(name);
-          return inIpset === undefined ? [] : [[name, inIpset] as const];
-        }),
+        sets: [...named].map((name) => [name, setNames.get(name) ?? ''] as const),
+        linked: null,
       };
       this.#kept.drafts.set(chain, found);
     }
     for (const [name] of found.sets) this.sets.add(name);
-    return found.drafts;
+    return found;
   }
 
   /** With the chains that they lead to. */
-  #resolved(drafts: readonly Draft[], source: RuleSource | null, traffic: Traffic): readonly IptablesRule[] {
-    return drafts.flatMap(({ rules, to, otherwise }) => {
-      if (to === null) return rules;
-      return this.#resolve(this.#chain(to), source, traffic) === null ? otherwise : rules;
-    });
+  #rules(drafts: readonly Draft[], source: RuleSource | null, traffic: Traffic): readonly IptablesRule[] {
+    return drafts.flatMap((one) => (this.#isTaken(one, source, traffic) ? one.rules : one.otherwise()));
   }
 
-  #resolve(chain: Chain, leading: RuleSource | null, traffic: Traffic): IptablesChain | null {
+  #isTaken({ to }: Draft, source: RuleSource | null, traffic: Traffic): boolean {
+    return to === null || this.#resolve(to, source, traffic) !== null;
+  }
+
+  #resolve(name: string, leading: RuleSource | null, traffic: Traffic): IptablesChain | null {
+    const known = this.#resolved.get(name);
+    if (known !== undefined) return known;
+    const chain = this.#chain(name);
     const source = chain.source ?? (chain.ruleId === null ? null : leading);
-    return this.#root(toChainName(chain.name), () =>
-      traffic === 'nodeport' && this.#isList(chain)
-        ? this.#inline(chain)
-        : this.#resolved(this.#drafts(chain, source, traffic), source, traffic),
-    );
+    const own = this.#context.chainName(name);
+    const isInline = traffic === 'nodeport' && this.#isList(chain);
+    const found = isInline
+      ? this.#root(own, () => this.#inline(chain))
+      : this.#placed(own, () => this.#linked(own, this.#drafts(chain, source, traffic), source, traffic));
+    this.#resolved.set(name, found);
+    return found;
+  }
+
+  /** The chain of the last time where it was made of the same drafts, which lead to something where they did. */
+  #linked(name: string, drafted: Drafted, source: RuleSource | null, traffic: Traffic): IptablesChain | null {
+    const { drafts, linked } = drafted;
+    const isTaken = drafts.map((one) => this.#isTaken(one, source, traffic));
+    if (linked?.isTaken.every((was, i) => was === isTaken[i])) return linked.chain;
+    const rules = drafts.flatMap((one, i) => (isTaken[i] ? one.rules : one.otherwise()));
+    const chain = this.#same(name, withoutLastReturns(rules));
+    drafted.linked = { isTaken, chain };
+    return chain;
   }
 
   #isList({ rules }: Chain): boolean {

@@ -70,19 +70,24 @@ export function fragments(match: Match, family: Family, setNames: SetNames): rea
   }
 }
 
-/** Of a link group's bits, all but the highest, which no group has that is counted from 0. */
-const GROUP_BITS = 0x7fff_ffff;
+/** Of a link group's 32 bits. */
+const LOW_BITS = 0x7fff_ffff;
+const HIGHEST_BIT = 0x8000_0000;
 
 function groups({ field, groups, negated }: Of<'interfaceGroup'>): Fragment[] {
   const texts = groups.map((group) => groupText(field, group, negated));
   return negated ? [{ extension: texts.join(' ') }] : texts.map((extension) => ({ extension }));
 }
 
-/** With a mask, because iptables-save prints a group without one by the name it has in /etc/iproute2/group, which anybody may edit. */
+/**
+ * With a mask, because iptables-save prints a group without one by the name it has in /etc/iproute2/group, and a mask must leave out some bit: a group from 2^31
+ * on counts as the one with its lower bits too, and in a negation as that alone.
+ */
 function groupText(field: 'iifgroup' | 'oifgroup', group: number, negated: boolean): string {
-  if (group > GROUP_BITS) throw new Error(`iptables is given link groups up to ${GROUP_BITS}, not ${group}`);
-  const option = field === 'iifgroup' ? '--src-group' : '--dst-group';
-  return `-m devgroup ${negated ? '! ' : ''}${option} ${hex(group)}/${hex(GROUP_BITS)}`;
+  const option = `-m devgroup ${negated ? '! ' : ''}${field === 'iifgroup' ? '--src-group' : '--dst-group'}`;
+  const low = `${option} ${hex(group % HIGHEST_BIT)}/${hex(LOW_BITS)}`;
+  if (group < HIGHEST_BIT || negated) return low;
+  return `${low} ${option} ${hex(HIGHEST_BIT)}/${hex(HIGHEST_BIT)}`;
 }
 
 /** Ticks of xt_limit in a second (XT_LIMIT_SCALE), and its largest burst. */

@@ -1,9 +1,8 @@
 import { type Chain, type NftRule, targets } from '../ruleset.ts';
 import { POSTROUTING } from '../topology.ts';
-import { NOBODYS, plainRule, withTarget } from './drafts.ts';
+import { type DraftContext, NOBODYS, plainRule, withTarget } from './drafts.ts';
 import { cidrText, hex } from './fragment.ts';
-import { toChainName } from './name.ts';
-import { RETURN, type RuleContext, targetText } from './ruletext.ts';
+import { RETURN, targetText } from './ruletext.ts';
 import { CHAIN_PREFIX, type IptablesChain, type IptablesRule } from './tables.ts';
 
 /**
@@ -24,14 +23,17 @@ export interface Masquerade {
 }
 
 /** Null where nothing is masqueraded in the family. */
-export function masquerade(chains: ReadonlyMap<string, Chain>, context: RuleContext): Masquerade | null {
+export function masquerade(
+  chains: ReadonlyMap<string, Chain>,
+  context: Omit<DraftContext, 'traffic'>,
+): Masquerade | null {
   const jumps = chains.get(POSTROUTING)?.rules.flatMap(({ statement }) => targets(statement)) ?? [];
   const marking: IptablesRule[] = [];
   const left: IptablesChain[] = [];
   const comments = new Set<string | null>();
   for (const name of jumps) {
     for (const rule of chains.get(name)?.rules ?? []) {
-      const found = markRules(rule, toChainName(name), context);
+      const found = markRules(rule, context.chainName(name), context);
       if (found.rules.length === 0) continue;
       marking.push(...found.rules);
       if (found.chain !== null) left.push(found.chain);
@@ -60,7 +62,7 @@ export function masquerade(chains: ReadonlyMap<string, Chain>, context: RuleCont
 function markRules(
   rule: NftRule,
   name: string,
-  context: RuleContext,
+  context: Omit<DraftContext, 'traffic'>,
 ): { readonly rules: readonly IptablesRule[]; readonly chain: IptablesChain | null } {
   const mark = `-j MARK --set-xmark ${MARKED}`;
   const cidrs = rule.matches.flatMap((match) => (match.match === 'notIn' ? match.cidrs : []));

@@ -31,6 +31,25 @@ export function toChainName(name: string): string {
   return cut(CHAIN_PREFIX, short, MAX_CHAIN, name);
 }
 
+/** Such names, each made once; given up where many of them are of chains that are no more. */
+export class ChainNames {
+  readonly #names = new Map<string, string>();
+
+  readonly of = (name: string): string => {
+    let found = this.#names.get(name);
+    if (found === undefined) {
+      found = toChainName(name);
+      this.#names.set(name, found);
+    }
+    return found;
+  };
+
+  /** @param chains how many there are */
+  shrink(chains: number): void {
+    if (this.#names.size > 2 * chains) this.#names.clear();
+  }
+}
+
 /** Sets of different types have different names, because ipset swaps equal types only. */
 export function toSetName({ name, family, key }: NamedSet, type: IpSet['type']): string {
   const words = name.replace(/-v[46]$/, '').replaceAll(/[^A-Za-z0-9_.-]/g, '_');

@@ -1,8 +1,6 @@
 import { type Cidr, covers, type Family } from '../../../apis/address.ts';
-import type { PortRange } from '../../../apis/compiled.ts';
 import type { L4Protocol, Match, Statement } from '../ruleset.ts';
 import { cidrText, type Fragment, fragments, rangeText, type SetNames } from './fragment.ts';
-import { toChainName } from './name.ts';
 
 /**
  * The language of iptables-save (iptables 1.8.9, of both variants), and the only place where its rules are put together: strings are quoted here. What
@@ -23,17 +21,21 @@ export function ruleTexts(
   { target, comment }: { readonly target: Target; readonly comment: string | null },
   { family, setNames }: RuleContext,
 ): string[] {
-  let combined: readonly (readonly Fragment[])[] = [[]];
+  let combined: Fragment[][] = [[]];
   for (const match of matches) {
-    const alternatives = fragments(match, family, setNames);
-    combined = combined.flatMap((before) => alternatives.map((fragment) => [...before, fragment]));
+    const [only, ...others] = fragments(match, family, setNames);
+    if (only === undefined) return [];
+    if (others.length === 0) for (const parts of combined) parts.push(only);
+    else combined = combined.flatMap((parts) => [only, ...others].map((fragment) => [...parts, fragment]));
   }
   // iptables-nft keeps a comment beside the rule and prints it last.
-  const end = [comment === null ? '' : `-m comment --comment ${quote(comment)}`, target];
-  return combined.flatMap((parts) => {
+  const end = comment === null ? target : `-m comment --comment ${quote(comment)} ${target}`.trimEnd();
+  const texts: string[] = [];
+  for (const parts of combined) {
     const text = matchText(parts);
-    return text === null ? [] : [[text, ...end].filter((word) => word !== '').join(' ')];
-  });
+    if (text !== null) texts.push(text === '' || end === '' ? text + end : `${text} ${end}`);
+  }
+  return texts;
 }
 
 /**
@@ -41,32 +43,36 @@ export function ruleTexts(
  * one protocol and one address.
  */
 function matchText(parts: readonly Fragment[]): string | null {
-  const source = narrowest(parts.flatMap((part) => part.source ?? []));
-  const destination = narrowest(parts.flatMap((part) => part.destination ?? []));
-  const protocols = new Set(parts.flatMap((part) => part.protocol ?? []));
-  if (source === null || destination === null || protocols.size > 1) return null;
-  const [protocol] = protocols;
-  const option = (name: string, value: string | undefined): string[] =>
-    value === undefined ? [] : [`${name} ${value}`];
-  return [
-    ...option('-s', source && cidrText(source)),
-    ...option('-d', destination && cidrText(destination)),
-    ...parts.flatMap((part) => option('! -d', part.notDestination && cidrText(part.notDestination))),
-    ...parts.flatMap((part) => option('-i', part.in)),
-    ...parts.flatMap((part) => option('-o', part.out)),
-    ...option('-p', protocol && PROTOCOL_NAMES[protocol]),
-    ...extensions(parts, protocol),
-  ].join(' ');
+  const words: string[] = [];
+  if (!addAddress(words, '-s', parts, 'source') || !addAddress(words, '-d', parts, 'destination'))
+    return null;
+  for (const part of parts) if (part.notDestination) words.push(`! -d ${cidrText(part.notDestination)}`);
+  for (const part of parts) if (part.in) words.push(`-i ${part.in}`);
+  for (const part of parts) if (part.out) words.push(`-o ${part.out}`);
+  const protocol = parts.find((part) => part.protocol)?.protocol;
+  if (protocol) {
+    if (parts.some((part) => part.protocol && part.protocol !== protocol)) return null;
+    words.push(`-p ${PROTOCOL_NAMES[protocol]}`);
+  }
+  addExtensions(words, parts);
+  return words.join(' ');
 }
 
-/** What is in all of them, prefixes being within each other or apart; a rule has one of each address. Null: nothing; undefined: there are none. */
-function narrowest(cidrs: readonly Cidr[]): Cidr | null | undefined {
-  const longest = cidrs.reduce<Cidr | undefined>(
-    (found, cidr) => (found === undefined || cidr.length > found.length ? cidr : found),
-    undefined,
-  );
-  if (longest === undefined) return undefined;
-  return cidrs.every((cidr) => covers(cidr, longest)) ? longest : null;
+/** A rule has one of each address: of several prefixes the one that is within all others. False where there is none. */
+function addAddress(
+  words: string[],
+  option: string,
+  parts: readonly Fragment[],
+  field: 'source' | 'destination',
+): boolean {
+  let narrowest: Cidr | undefined;
+  for (const { [field]: cidr } of parts) {
+    if (cidr === undefined) continue;
+    if (narrowest === undefined || covers(narrowest, cidr)) narrowest = cidr;
+    else if (!covers(cidr, narrowest)) return false;
+  }
+  if (narrowest !== undefined) words.push(`${option} ${cidrText(narrowest)}`);
+  return true;
 }
 
 /**
@@ -82,27 +88,23 @@ const PROTOCOL_NAMES: Readonly<Record<L4Protocol, string>> = {
 };
 
 /** Both ports are one match, where the first of them stands. */
-function extensions(parts: readonly Fragment[], protocol: L4Protocol | undefined): string[] {
-  const port = (field: 'sport' | 'dport'): PortRange | undefined =>
-    parts.find((part) => part[field] !== undefined)?.[field];
-  const range = { sport: port('sport'), dport: port('dport') };
-  const fields = (['sport', 'dport'] as const).flatMap((field) => {
-    const own = range[field];
-    return own === undefined ? [] : [`--${field} ${rangeText(own)}`];
-  });
+function addExtensions(words: string[], parts: readonly Fragment[]): void {
+  const sport = parts.find((part) => part.sport)?.sport;
+  const dport = parts.find((part) => part.dport)?.dport;
   let hasPorts = false;
-  return parts.flatMap(({ sport, dport, extension }) => {
-    const words: string[] = [];
-    if (!hasPorts && (sport ?? dport) !== undefined) {
-      words.push(`-m ${protocol} ${fields.join(' ')}`);
+  for (const part of parts) {
+    if (!hasPorts && (part.sport ?? part.dport) !== undefined) {
       hasPorts = true;
+      words.push(`-m ${part.protocol}`);
+      if (sport) words.push(`--sport ${rangeText(sport)}`);
+      if (dport) words.push(`--dport ${rangeText(dport)}`);
     }
-    return extension === undefined ? words : [...words, extension];
-  });
+    if (part.extension) words.push(part.extension);
+  }
 }
 
-/** What a statement is in a family; of a jump and goto, and of what means something else elsewhere (accept, return), the plain reading. */
-export function targetText(statement: Statement, family: Family): Target {
+/** What a statement that leads to no other chain is in a family; of what may be said otherwise (accept), the plain reading. */
+export function targetText(statement: Exclude<Statement, { kind: 'jump' | 'goto' }>, family: Family): Target {
   switch (statement.kind) {
     case 'accept':
       return '-j ACCEPT';
@@ -112,10 +114,6 @@ export function targetText(statement: Statement, family: Family): Target {
       return RETURN;
     case 'reject':
       return `-j REJECT --reject-with ${statement.with === 'tcp reset' ? 'tcp-reset' : PROHIBITED[family]}`;
-    case 'jump':
-      return `-j ${toChainName(statement.chain)}`;
-    case 'goto':
-      return `-g ${toChainName(statement.chain)}`;
     case 'log':
       return (
         `-j NFLOG --nflog-prefix ${quote(statement.prefix)} --nflog-group ${statement.group}` +
