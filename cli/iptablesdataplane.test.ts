@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
+import type { IptablesTools } from '../agent/apply/iptables/tools.ts';
 import type { CountedTable } from '../agent/record/accounting.ts';
 import type { IptablesRuleset } from '../agent/render/iptables/tables.ts';
-import { iptablesCounts } from './iptablesdataplane.ts';
+import { countedTools, iptablesCounts } from './iptablesdataplane.ts';
 
 const RULESET: IptablesRuleset = {
   sets: new Map(),
@@ -27,48 +28,47 @@ const RULESET: IptablesRuleset = {
 const saved = (packets: number) =>
   `*filter\n:NODEWALL-A - [0:0]\n[${packets}:0] -A NODEWALL-A -j DROP\nCOMMIT\n`;
 
-function setUp(save: () => Promise<string>) {
-  const read: (CountedTable | null)[] = [];
+function setUp(save: (family: 4 | 6) => Promise<string>) {
+  const told: string[] = [];
   const state: { inForce: IptablesRuleset | null } = { inForce: RULESET };
-  const counts = iptablesCounts({ save }, () => state.inForce, {
-    all: (table) => read.push(table),
-    some: () => assert.fail('all are read at once'),
+  const text = (chains: CountedTable['chains']) => chains.map(({ rules }) => rules[0]?.packets).join();
+  const counted = countedTools({ save } as IptablesTools, () => state.inForce, {
+    all: (table) => told.push(`all ${text(table?.chains ?? [])}`),
+    some: (chains) => told.push(`some ${text(chains)}`),
   });
-  const packets = (): (bigint | null | undefined)[] =>
-    read.map((table) => table?.chains[0]?.rules[0]?.packets);
-  return { counts, state, packets };
+  return { counted, counts: iptablesCounts(counted), state, told };
 }
 
 describe('the counters of iptables', () => {
-  it('are read one time after the other, whatever takes how long', async () => {
+  it('are told in the order in which they were read, whatever takes how long', async () => {
     let calls = 0;
-    const { counts, packets } = setUp(async () => {
+    const { counted, counts, told } = setUp(async (family) => {
+      if (family === 6) return '';
       const call = ++calls;
-      await new Promise((resolve) => setTimeout(resolve, 20 - call));
+      await new Promise((resolve) => setTimeout(resolve, 20 - 10 * call));
       return saved(call);
     });
-    await Promise.all([counts.readAll(), counts.readSome(['x']), counts.readSome([])]);
-    assert.deepEqual([packets(), calls], [[1n, 3n], 4]);
+    await Promise.all([counts.readAll(), counted.save(4), counts.readSome(['x']), counts.readSome([])]);
+    assert.equal(calls, 3);
+    const all = told.filter((line) => line.startsWith('all'));
+    assert.deepEqual([...new Set(all)], ['all 1', 'all 2', 'all 3']);
   });
 
-  it('are not read before anything is in force, nor told where that has changed meanwhile', async () => {
-    const { counts, state, packets } = setUp(async () => {
-      state.inForce = null;
-      return saved(1);
-    });
+  it('of an earlier run are told before anything is in force, and nothing is said of what is not found', async () => {
+    const { counts, state, told } = setUp(async (family) => (family === 4 ? saved(7) : ''));
+    state.inForce = null;
     await counts.readAll();
-    await counts.readAll();
-    assert.deepEqual(packets(), []);
+    assert.deepEqual(told.sort(), ['some ', 'some 7']);
   });
 
   it('go on after a failure', async () => {
     let calls = 0;
-    const { counts, packets } = setUp(async () => {
+    const { counts, told } = setUp(async () => {
       if (++calls === 1) throw new Error('locked');
       return saved(7);
     });
     await assert.rejects(counts.readAll(), { message: 'locked' });
     await counts.readAll();
-    assert.deepEqual(packets(), [7n]);
+    assert.equal(told.at(-1), 'all 7');
   });
 });

@@ -1,11 +1,13 @@
 import type { Reconciler } from '../agent/apply/dataplane.ts';
 import { Enforcer } from '../agent/apply/enforcer.ts';
-import { countedTable, iptablesOwners } from '../agent/apply/iptables/counted.ts';
+import { countedFamily, iptablesOwners } from '../agent/apply/iptables/counted.ts';
 import { IptablesReconciler } from '../agent/apply/iptables/reconciler.ts';
 import type { IptablesTools } from '../agent/apply/iptables/tools.ts';
+import type { CountedTable } from '../agent/record/accounting.ts';
 import type { CountSource, Readings } from '../agent/record/counters.ts';
 import { iptablesRenderer } from '../agent/render/iptables/render.ts';
 import type { IptablesRuleset } from '../agent/render/iptables/tables.ts';
+import type { Family } from '../apis/address.ts';
 import type { Dataplane } from './dataplane.ts';
 import { pollKernel } from './pollkernel.ts';
 
@@ -14,17 +16,17 @@ export function iptablesDataplane(tools: IptablesTools): Dataplane {
   return {
     name: 'iptables',
     run({ config, readings, enforcer: parts }) {
-      const reconciler = new IptablesReconciler(tools);
+      const counted = countedTools(tools, () => reconciler.inForce(), readings);
+      const reconciler: IptablesReconciler = new IptablesReconciler(counted);
       const observed = observe(reconciler);
       const enforcer = new Enforcer({
         ...parts,
         reconciler: observed.reconciler,
         renderer: (canLog) => iptablesRenderer(config, canLog),
       });
-      const inForce = (): IptablesRuleset | null => (observed.isApplying() ? null : reconciler.inForce());
       return {
         enforcer,
-        counts: iptablesCounts(tools, inForce, readings),
+        counts: iptablesCounts(counted),
         owners() {
           const ruleset = reconciler.inForce();
           return ruleset === null ? null : iptablesOwners(ruleset);
@@ -36,19 +38,11 @@ export function iptablesDataplane(tools: IptablesTools): Dataplane {
   };
 }
 
-/** The same reconciler, and what it is at. */
+/** The same reconciler, and how long its last comparison took. */
 function observe<Desired>(reconciler: Reconciler<Desired>) {
   let took = 0;
-  let isApplying = false;
   const observed: Reconciler<Desired> = {
-    async apply(desired) {
-      isApplying = true;
-      try {
-        return await reconciler.apply(desired);
-      } finally {
-        isApplying = false;
-      }
-    },
+    apply: (desired) => reconciler.apply(desired),
     holdsRules: () => reconciler.holdsRules(),
     async verify() {
       const began = performance.now();
@@ -57,28 +51,43 @@ function observe<Desired>(reconciler: Reconciler<Desired>) {
       return differences;
     },
   };
-  return { reconciler: observed, verifyTook: () => took, isApplying: () => isApplying };
+  return { reconciler: observed, verifyTook: () => took };
 }
 
 /**
- * One reading at a time: commands that run at once end in any order. Whose packets a rule counts is told by what is in force: nothing is said of a reading
- * before the first apply (what was saved stands), nor of one during which something else was applied.
+ * The same commands; whatever the rules are read for, what they counted is told, so that nothing is lost when they are changed. Readings of a family are made one after
+ * the other: commands that run at once end in any order. Before anything is in force, rules are known by what was saved of them.
  */
-export function iptablesCounts(
-  tools: Pick<IptablesTools, 'save'>,
+export function countedTools(
+  tools: IptablesTools,
   inForce: () => IptablesRuleset | null,
   readings: Readings,
-): CountSource {
-  let last: Promise<void> = Promise.resolve();
-  async function readAll(): Promise<void> {
+): IptablesTools {
+  const last: Record<Family, Promise<unknown>> = { 4: Promise.resolve(), 6: Promise.resolve() };
+  const found: Record<Family, CountedTable['chains'] | null> = { 4: null, 6: null };
+  async function save(family: Family): Promise<string> {
+    const text = await tools.save(family);
     const ruleset = inForce();
-    if (ruleset === null) return;
-    const saved = { 4: await tools.save(4), 6: await tools.save(6) };
-    if (inForce() === ruleset) readings.all(countedTable(saved, ruleset));
+    const chains = countedFamily(family, text, ruleset);
+    if (ruleset !== null) found[family] = chains;
+    if (found[4] === null || found[6] === null) readings.some(chains);
+    else readings.all({ chains: [...found[4], ...found[6]] });
+    return text;
   }
-  const next = (): Promise<void> => {
-    last = last.then(readAll, readAll);
-    return last;
+  return {
+    ...tools,
+    save(family) {
+      const next = last[family].then(() => save(family));
+      last[family] = next.catch(() => undefined);
+      return next;
+    },
   };
-  return { readAll: next, readSome: async (names) => (names.length === 0 ? undefined : next()) };
+}
+
+/** @param counted countedTools */
+export function iptablesCounts(counted: Pick<IptablesTools, 'save'>): CountSource {
+  const readAll = async (): Promise<void> => {
+    await Promise.all([counted.save(4), counted.save(6)]);
+  };
+  return { readAll, readSome: async (names) => (names.length === 0 ? undefined : readAll()) };
 }

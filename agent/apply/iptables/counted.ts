@@ -1,7 +1,12 @@
 import type { Family } from '../../../apis/address.ts';
 import { shortHash } from '../../../apis/hash.ts';
 import type { ChainOwner, CountedTable, Owners } from '../../record/accounting.ts';
-import type { Counts, IptablesChain, IptablesRuleset } from '../../render/iptables/tables.ts';
+import {
+  CHAIN_PREFIX,
+  type Counts,
+  type IptablesChain,
+  type IptablesRuleset,
+} from '../../render/iptables/tables.ts';
 import { parseSaved, type SavedRule } from './saved.ts';
 
 /**
@@ -14,41 +19,45 @@ export function countedTable(
   saved: Readonly<Record<Family, string>>,
   ruleset: IptablesRuleset,
 ): CountedTable | null {
-  const chains: CountedTable['chains'][number][] = [];
-  let isThere = false;
-  for (const family of FAMILIES) {
-    const tables = parseSaved(saved[family]);
-    isThere ||= Object.values(tables).some((table) => table.chains.size > 0);
-    for (const table of ruleset.families[family]) {
-      for (const chain of table.chains.values()) {
-        const there = tables[table.name].chains.get(chain.name) ?? [];
-        for (const [index, { name }] of counting(`${family} ${table.name}`, chain)) {
-          const found = heldRule(there, chain, index);
-          if (found !== undefined) chains.push(counted(name, found));
-        }
-      }
-    }
-  }
-  return isThere ? { chains } : null;
+  const isThere = FAMILIES.some((family) => saved[family].includes(`:${CHAIN_PREFIX}`));
+  return isThere
+    ? { chains: FAMILIES.flatMap((family) => countedFamily(family, saved[family], ruleset)) }
+    : null;
 }
 
 /** Likewise of all rules of ours, whatever they are for: accounting knows those that it has seen before by their names. */
 export function countedRules(saved: Readonly<Record<Family, string>>): CountedTable | null {
-  const chains: CountedTable['chains'][number][] = [];
-  let isThere = false;
-  for (const family of FAMILIES) {
-    for (const [table, own] of Object.entries(parseSaved(saved[family]))) {
-      isThere ||= own.chains.size > 0;
-      for (const [chain, rules] of own.chains) {
-        const names = ruleNames(`${family} ${table} ${chain}`, rules);
-        for (const [i, rule] of rules.entries()) chains.push(counted(names[i] ?? '', rule));
-      }
-    }
-  }
-  return isThere ? { chains } : null;
+  const isThere = FAMILIES.some((family) => saved[family].includes(`:${CHAIN_PREFIX}`));
+  return isThere
+    ? { chains: FAMILIES.flatMap((family) => countedFamily(family, saved[family], null)) }
+    : null;
 }
 
-function counted(name: string, { packets, bytes }: SavedRule): CountedTable['chains'][number] {
+/** Of one family; without a ruleset all rules of ours. */
+export function countedFamily(family: Family, saved: string, ruleset: IptablesRuleset | null): Chains {
+  const tables = parseSaved(saved);
+  if (ruleset === null) {
+    return Object.entries(tables).flatMap(([table, { chains }]) =>
+      [...chains].flatMap(([chain, rules]) => {
+        const names = ruleNames(`${family} ${table} ${chain}`, rules);
+        return rules.map((rule, i) => counted(names[i] ?? '', rule));
+      }),
+    );
+  }
+  return ruleset.families[family].flatMap((table) =>
+    [...table.chains.values()].flatMap((chain) => {
+      const there = tables[table.name].chains.get(chain.name) ?? [];
+      return [...counting(`${family} ${table.name}`, chain)].flatMap(([index, { name }]) => {
+        const found = heldRule(there, chain, index);
+        return found === undefined ? [] : [counted(name, found)];
+      });
+    }),
+  );
+}
+
+type Chains = CountedTable['chains'];
+
+function counted(name: string, { packets, bytes }: SavedRule): Chains[number] {
   const handle = handleOf(name);
   return { name, handle, rules: [{ packets: BigInt(packets), bytes: BigInt(bytes) }] };
 }

@@ -37,19 +37,6 @@ describe('the reconciler of iptables', () => {
     assert.deepEqual(await reconciler.verify(), []);
   });
 
-  it('gives what a rule counted that is gone to the other rules of its policy rule', async () => {
-    const { tools, count } = fakeIptables();
-    const reconciler = new IptablesReconciler(tools);
-    const sets = [...RULESET.sets.values()];
-    await reconciler.apply(withSets(sets, ['-p tcp -j DROP @two']));
-    count(4, 'NODEWALL-WEB -p tcp -j DROP', 3, 300);
-    count(4, 'NODEWALL-WEB -m set --match-set nodewall-services-4 dst,dst -j DROP', 4, 400);
-    await reconciler.apply(withSets(sets, []));
-    const chain = (await reconciler.counts())?.chains.find(({ name }) => name === 'two/matched/iptables');
-    assert.deepEqual(chain?.rules, [{ packets: 7n, bytes: 700n }]);
-    assert.ok(Number.isSafeInteger(chain?.handle));
-  });
-
   it('is not kept from its work by sets of others that are of no known kind', async () => {
     const { tools, exec } = fakeIptables();
     const odd = 'create odd hash:odd family inet\nadd odd 1\n';
@@ -63,31 +50,6 @@ describe('the reconciler of iptables', () => {
     assert.deepEqual(await reconciler.verify(), ['set nodewall-web-4 has other members']);
     await reconciler.apply(RULESET);
     assert.deepEqual(await reconciler.verify(), []);
-  });
-
-  it('goes on counting what a rule counted that is gone, while the policy rule is there', async () => {
-    const { tools, count } = fakeIptables();
-    const reconciler = new IptablesReconciler(tools);
-    const two = (...more: readonly string[]) =>
-      iptablesRuleset({
-        filter: { 'NODEWALL-A': ['-p udp -j DROP @one'], 'NODEWALL-B': more },
-        families: [4],
-      });
-    const sums = async () =>
-      ((await reconciler.counts())?.chains ?? []).map(({ name, rules }) => [name, rules[0]?.packets]);
-    await reconciler.apply(two('-p tcp -j DROP @one'));
-    count(4, 'NODEWALL-A -p udp -j DROP', 1, 100);
-    count(4, 'NODEWALL-B -p tcp -j DROP', 2, 200);
-    assert.deepEqual(await sums(), [['one/matched/iptables', 3n]]);
-    // The chain of the other rule is not written: nothing in the kernel can go on from there.
-    await reconciler.apply(two('-p tcp -j ACCEPT'));
-    assert.deepEqual(await sums(), [['one/matched/iptables', 3n]]);
-    await reconciler.apply(
-      iptablesRuleset({ filter: { 'NODEWALL-A': ['-p udp -j ACCEPT'] }, families: [4] }),
-    );
-    assert.deepEqual(await sums(), []);
-    await reconciler.apply(two());
-    assert.deepEqual(await sums(), [['one/matched/iptables', 0n]]);
   });
 
   it('gets from any state to any other, whatever others did and wherever it was interrupted', async function () {

@@ -1,21 +1,14 @@
-import { createHash } from 'node:crypto';
 import { IpsetError, type Operation, toRestoreText } from 'ipset-ts';
 import type { Family } from '../../../apis/address.ts';
 import type { CountedTable } from '../../record/accounting.ts';
-import type { Counts, IptablesRuleset, IptablesTable } from '../../render/iptables/tables.ts';
+import type { IptablesRuleset, IptablesTable } from '../../render/iptables/tables.ts';
 import { type Applied, type Change, type Reconciler, Refusal } from '../dataplane.ts';
 import { compare, type Reading } from './compare.ts';
+import { countedTable } from './counted.ts';
 import { readSets, toHeldSet } from './heldset.ts';
 import { blame } from './refused.ts';
-import {
-  addCount,
-  type CountedRule,
-  countsKey,
-  type RuleChange,
-  ruleChange,
-  sameText,
-} from './rulechange.ts';
-import { parseSaved, type SavedTables } from './saved.ts';
+import { type RuleChange, ruleChange, sameText } from './rulechange.ts';
+import { parseSaved } from './saved.ts';
 import { type SetChange, setChange, TEMPORARY_PREFIX } from './setchange.ts';
 import { IptablesError, type IptablesTools } from './tools.ts';
 
@@ -38,8 +31,6 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
   readonly #shown: Readonly<Record<Family, Map<string, string>>> = { 4: new Map(), 6: new Map() };
   /** Sets that nobody wants, but rules of others name. */
   #stuck: ReadonlySet<string> = new Set();
-  /** What rules counted that are gone, of policy rules that are still there and whose other rules weren't written again. */
-  readonly #uncounted: Readonly<Record<Family, Map<string, CountedRule>>> = { 4: new Map(), 6: new Map() };
 
   constructor(tools: IptablesTools) {
     this.#tools = tools;
@@ -84,7 +75,6 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     await this.#tools.ipset.restore(first, { exist: true, plain: false });
     for (const family of FAMILIES) await this.#restore(family, rules[family]);
     let enforced = performance.now();
-    for (const family of FAMILIES) this.#keepCounts(family, rules[family], desired);
     this.#applied = desired;
     const unswept = await this.#sweep(last, planned.rules);
     if (changesRules && sets.less.length > 0) enforced = performance.now();
@@ -155,15 +145,6 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     }
   }
 
-  #keepCounts(family: Family, { uncounted }: RuleChange, desired: IptablesRuleset): void {
-    const sums = this.#uncounted[family];
-    for (const counted of uncounted) addCount(sums, counted);
-    if (sums.size === 0) return;
-    const wanted = new Set<string>();
-    eachCounts(desired.families[family], (counts) => wanted.add(countsKey(counts)));
-    for (const key of sums.keys()) if (!wanted.has(key)) sums.delete(key);
-  }
-
   /** Members that go, then sets: what others' rules name stays. */
   async #sweep(operations: readonly Operation[], rules: Planned['rules']): Promise<Error | null> {
     const left = FAMILIES.flatMap((family) => rules[family].left);
@@ -219,54 +200,14 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     return false;
   }
 
-  /**
-   * What the rules in force count, summed for each family, policy rule and kind: each sum is shown as a chain, which keeps its handle and only grows while the policy
-   * rule is there. Null where nothing of ours is, and before the first apply, when it isn't known what counts for whom.
-   */
+  /** What the rules in force count (see counted.ts). Null where nothing of ours is, and before the first apply, when it isn't known what counts for whom. */
   async counts(): Promise<CountedTable | null> {
     const applied = this.#applied;
     if (applied === null) return null;
-    const saved = await Promise.all(FAMILIES.map((family) => this.#tools.save(family)));
-    const chains: Mutable<CountedTable['chains']> = [];
-    let isThere = false;
-    for (const [i, family] of FAMILIES.entries()) {
-      const tables = parseSaved(saved[i] ?? '');
-      isThere ||= Object.values(tables).some((table) => table.chains.size > 0);
-      for (const { counts, packets, bytes } of this.#sums(family, applied, tables).values()) {
-        const name = countName(family, counts);
-        chains.push({
-          name,
-          handle: countHandle(name),
-          rules: [{ packets: BigInt(packets), bytes: BigInt(bytes) }],
-        });
-      }
-    }
-    return isThere ? { chains } : null;
-  }
-
-  #sums(family: Family, applied: IptablesRuleset, saved: SavedTables): Map<string, CountedRule> {
-    const sums = new Map(this.#uncounted[family]);
-    for (const { name, chains } of applied.families[family]) {
-      for (const chain of chains.values()) {
-        const rules = saved[name].chains.get(chain.name) ?? [];
-        // A chain that somebody changed is repaired soon; until then what can be told by its text is.
-        const isAligned = rules.length === chain.rules.length;
-        const byText = isAligned ? null : new Map(rules.map((rule) => [rule.text, rule]));
-        for (const [i, { counts, text }] of chain.rules.entries()) {
-          if (counts === null) continue;
-          const { packets, bytes } = (byText === null ? rules[i] : byText.get(text)) ?? {
-            packets: 0,
-            bytes: 0,
-          };
-          addCount(sums, { counts, packets, bytes });
-        }
-      }
-    }
-    return sums;
+    const [v4, v6] = await Promise.all(FAMILIES.map((family) => this.#tools.save(family)));
+    return countedTable({ 4: v4 ?? '', 6: v6 ?? '' }, applied);
   }
 }
-
-type Mutable<List extends readonly unknown[]> = List[number][];
 
 interface Planned {
   readonly sets: SetChange;
@@ -278,25 +219,8 @@ const NO_CHANGE: RuleChange = {
   rules: new Map(),
   commits: new Map(),
   rewritten: [],
-  uncounted: [],
   left: [],
 };
-
-/** The name of the chain by which `counts` shows a sum. */
-export function countName(family: Family, counts: Counts): string {
-  return `${countsKey(counts)}/${family === 4 ? 'iptables' : 'ip6tables'}`;
-}
-
-function countHandle(name: string): number {
-  return createHash('sha256').update(name).digest().readUIntBE(0, 6);
-}
-
-function eachCounts(tables: readonly IptablesTable[], call: (counts: Counts) => void): void {
-  for (const { chains } of tables) {
-    for (const { rules } of chains.values())
-      for (const { counts } of rules) if (counts !== null) call(counts);
-  }
-}
 
 function sameTables(a: readonly IptablesTable[], b: readonly IptablesTable[]): boolean {
   return a === b || (a.length === b.length && a.every((table, i) => sameTable(table, b[i])));

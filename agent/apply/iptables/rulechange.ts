@@ -1,10 +1,4 @@
-import type {
-  Counts,
-  IptablesChain,
-  IptablesRule,
-  IptablesTable,
-  TableName,
-} from '../../render/iptables/tables.ts';
+import type { IptablesChain, IptablesRule, IptablesTable, TableName } from '../../render/iptables/tables.ts';
 import type { Lead, SavedRule, SavedTable, SavedTables } from './saved.ts';
 
 /** What makes one family hold these tables of ours: the text of one restore. Each table changes at once for every packet, filter before nat. */
@@ -17,8 +11,6 @@ export interface RuleChange {
   readonly commits: ReadonlyMap<number, TableName>;
   /** Chains that hold something else, although this was written before. */
   readonly rewritten: readonly ChainRef[];
-  /** What no rule of the text can go on counting. */
-  readonly uncounted: readonly CountedRule[];
   /** Why chains that nobody wants stay, in words. */
   readonly left: readonly string[];
 }
@@ -30,12 +22,6 @@ export interface ChainRef {
 
 export interface RestoredRule extends ChainRef {
   readonly rule: IptablesRule;
-}
-
-export interface CountedRule {
-  readonly counts: Counts;
-  readonly packets: number;
-  readonly bytes: number;
 }
 
 /** What was written before, so that it is known again. */
@@ -58,7 +44,6 @@ export function ruleChange(
     rules: new Map(),
     commits: new Map(),
     rewritten: [],
-    uncounted: [],
     left: [],
   };
   for (const name of TABLES) {
@@ -74,7 +59,6 @@ interface Draft {
   readonly rules: Map<number, RestoredRule>;
   readonly commits: Map<number, TableName>;
   readonly rewritten: ChainRef[];
-  readonly uncounted: CountedRule[];
   readonly left: string[];
 }
 
@@ -101,13 +85,7 @@ function writeTable(draft: Draft, saved: SavedTable, table: IptablesTable, writt
   lines.push(`*${table.name}`);
   // Makes a chain, and empties one that is there: so no rule leads to what goes.
   for (const name of [...changed.map((chain) => chain.name), ...flushed]) lines.push(`:${name} - [0:0]`);
-  const counts = carriedCounts(
-    draft,
-    saved,
-    [...changed.map(({ name }) => name), ...flushed],
-    changed,
-    written,
-  );
+  const counts = carriedCounts(saved, [...changed.map(({ name }) => name), ...flushed], changed, written);
   for (const chain of changed) {
     if (saved.chains.has(chain.name) && sameText(written.before?.chains.get(chain.name), chain)) {
       draft.rewritten.push({ table: table.name, chain });
@@ -174,57 +152,24 @@ interface Count {
 
 const NO_COUNT: Count = { packets: 0, bytes: 0 };
 
-/**
- * What each rule that is written begins to count at: what the same text in the same chain had, and the first rule for a policy rule also what the others that
- * counted for it had and are not there any more. So the sum for a policy rule only grows.
- */
+/** What each rule that is written begins to count at: what the same text in the same chain had. It is the same "chain" to accounting (counted.ts). */
 function carriedCounts(
-  draft: Draft,
   saved: SavedTable,
   emptied: readonly string[],
   changed: readonly IptablesChain[],
   { before }: WrittenTable,
 ): ReadonlyMap<IptablesRule, Count> {
-  const rest = new Map<string, CountedRule>();
   const given = new Map<IptablesRule, Count>();
   const rulesOf = new Map(changed.map(({ name, rules }) => [name, rules]));
   for (const name of emptied) {
     const old = before?.chains.get(name)?.rules;
     const isAligned = old?.length === saved.chains.get(name)?.length;
-    const known = isAligned ? null : new Map(old?.map((rule) => [rule.text, rule]));
     const open = Map.groupBy(rulesOf.get(name) ?? [], ({ text }) => text);
     for (const [i, { text, packets, bytes }] of (saved.chains.get(name) ?? []).entries()) {
-      if (packets + bytes === 0) continue;
-      const was = known === null ? old?.[i] : known.get(text);
-      const heirs = open.get(was?.text ?? text);
-      const at = heirs?.findIndex((rule) => was === undefined || sameCounts(rule.counts, was.counts)) ?? -1;
-      const [heir] = at < 0 ? [] : (heirs?.splice(at, 1) ?? []);
-      if (heir !== undefined) given.set(heir, { packets, bytes });
-      else if (was?.counts) addCount(rest, { counts: was.counts, packets, bytes });
+      // Another version of iptables may show it otherwise than it was written.
+      const heir = open.get(isAligned ? (old?.[i]?.text ?? text) : text)?.shift();
+      if (heir !== undefined && packets + bytes > 0) given.set(heir, { packets, bytes });
     }
   }
-  for (const rule of changed.flatMap(({ rules }) => rules)) {
-    const key = rule.counts === null ? null : countsKey(rule.counts);
-    const more = key === null ? undefined : rest.get(key);
-    if (key === null || more === undefined) continue;
-    const own = given.get(rule) ?? NO_COUNT;
-    given.set(rule, { packets: own.packets + more.packets, bytes: own.bytes + more.bytes });
-    rest.delete(key);
-  }
-  draft.uncounted.push(...rest.values());
   return given;
-}
-
-export function countsKey({ ruleId, kind }: Counts): string {
-  return `${ruleId}/${kind}`;
-}
-
-function sameCounts(a: Counts | null, b: Counts | null): boolean {
-  return a === b || (a !== null && b !== null && countsKey(a) === countsKey(b));
-}
-
-export function addCount(sums: Map<string, CountedRule>, { counts, packets, bytes }: CountedRule): void {
-  const key = countsKey(counts);
-  const sum = sums.get(key) ?? NO_COUNT;
-  sums.set(key, { counts, packets: sum.packets + packets, bytes: sum.bytes + bytes });
 }
