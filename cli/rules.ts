@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { countedTable } from '../agent/apply/iptables/counted.ts';
+import { countedRules } from '../agent/apply/iptables/counted.ts';
 import { stateFile } from '../agent/receive/statefile.ts';
 import {
   accounting,
@@ -8,9 +8,7 @@ import {
   type RuleTotals,
   type SavedAccounts,
 } from '../agent/record/accounting.ts';
-import { iptablesRenderer } from '../agent/render/iptables/render.ts';
 import type { CompiledRule, NodeState } from '../apis/compiled.ts';
-import type { Config, DataplaneName } from '../apis/config.ts';
 import { agentLock } from './agentlock.ts';
 import { CommandError, EXIT, type ExitStatus } from './exit.ts';
 import { withKernel } from './kernel.ts';
@@ -28,9 +26,9 @@ interface RulesOptions {
 
 /** `nodewall rules`: the rules in force and what they counted. */
 export async function rulesCommand(options: RulesOptions): Promise<ExitStatus> {
-  const config = await loadConfig(options.config);
+  await loadConfig(options.config);
   const state = await readState(options.stateDir);
-  const totals = await readTotals(options.stateDir, () => readKernel(state, config));
+  const totals = await readTotals(options.stateDir);
   const rules = state.rules
     .filter(({ source }) => options.policy === undefined || source.policy === options.policy)
     .map((rule) => toRow(rule, totals.get(rule.id)));
@@ -86,22 +84,19 @@ async function readState(stateDir: string): Promise<NodeState> {
 }
 
 /** What was saved, and what was counted since. */
-async function readTotals(
-  stateDir: string,
-  readKernel: () => Promise<Reading | null>,
-): Promise<Map<string, RuleTotals>> {
+async function readTotals(stateDir: string): Promise<Map<string, RuleTotals>> {
   for (let attempt = 1; ; attempt++) {
     const text = await readFile(stateDir, 'counters.json');
     const saved: unknown = text === null ? NO_ACCOUNTS : JSON.parse(text);
     const accounts = accounting(saved);
     const found = await readKernel();
     // The rules have just changed: what the chains that are gone had counted is saved in a moment.
-    const isStale = found?.dataplane === 'nftables' && !isCovered(accounts.save(), found.table);
+    const isStale = found !== null && !isCovered(accounts.save(), found);
     if (isStale && attempt < ATTEMPTS && (await agentLock(stateDir).holder()) !== null) {
       await pause(SAVED_WITHIN / ATTEMPTS);
       continue;
     }
-    if (found !== null) accounts.read(found.table, new Date().toISOString());
+    if (found !== null) accounts.read(found, new Date().toISOString());
     return accounts.totals();
   }
 }
@@ -129,20 +124,10 @@ async function readFile(stateDir: string, name: string): Promise<string | null> 
   }
 }
 
-interface Reading {
-  readonly dataplane: DataplaneName;
-  readonly table: CountedTable;
-}
-
 /** Of whatever dataplane: it needs no configuration to see which one holds rules. */
-async function readKernel(state: NodeState, config: Config): Promise<Reading | null> {
+async function readKernel(): Promise<CountedTable | null> {
   try {
-    const found = await withKernel(async (kernel) => {
-      const table = await kernel.snapshot();
-      if (table !== null) return { dataplane: 'nftables', table } as const;
-      const counted = await readIptables(state, config);
-      return counted === null ? null : ({ dataplane: 'iptables', table: counted } as const);
-    });
+    const found = await withKernel(async (kernel) => (await kernel.snapshot()) ?? (await readIptables()));
     if (found === null) {
       process.stderr.write('nodewall: nothing is enforced here; the counts are those that were saved\n');
     }
@@ -156,13 +141,10 @@ async function readKernel(state: NodeState, config: Config): Promise<Reading | n
   }
 }
 
-/** Whose packets a rule counts is told by what this state comes to; of rules that are otherwise in the kernel, what was saved is left. */
-async function readIptables(state: NodeState, config: Config): Promise<CountedTable | null> {
+async function readIptables(): Promise<CountedTable | null> {
   for (const variant of ['nft', 'legacy'] as const) {
     const tools = await holdingTools(variant);
-    if (tools === null) continue;
-    const saved = { 4: await tools.save(4), 6: await tools.save(6) };
-    const table = countedTable(saved, iptablesRenderer(config)(state));
+    const table = tools === null ? null : countedRules({ 4: await tools.save(4), 6: await tools.save(6) });
     if (table !== null) return table;
   }
   return null;

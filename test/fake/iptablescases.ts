@@ -140,7 +140,7 @@ export const IPTABLES_CASES: readonly IptablesCase[] = [
       // The rule is refused: nobody has come to lack what was let through.
       const refused = withSets([web, NETS6, SERVICES], ['--bogus']);
       await assert.rejects(reconciler.apply(refused), Refusal);
-      const { members } = readSets(await tools.ipset.save()).get('nodewall-web-4') ?? {};
+      const { members } = (await readSets(tools.ipset)).get('nodewall-web-4') ?? {};
       assert.deepEqual(
         [...(members?.singles ?? [])].filter((_, i) => i % 4 === 3),
         [1, 2, 3],

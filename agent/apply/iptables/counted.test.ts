@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { accounting } from '../../record/accounting.ts';
 import type { Counts, IptablesRule, IptablesRuleset, IptablesTable } from '../../render/iptables/tables.ts';
-import { countedTable, iptablesOwners } from './counted.ts';
+import { countedRules, countedTable, iptablesOwners } from './counted.ts';
 
 type Kind = Counts['kind'] | null;
 
@@ -57,6 +57,15 @@ describe('what iptables counted', () => {
     assert.equal(countedTable({ 4: NOTHING, 6: NOTHING }, desired), null);
     assert.deepEqual(packets(countedTable({ 4: saved(['-p udp -j DROP', 5]), 6: NOTHING }, desired)), [5]);
     assert.deepEqual(packets(countedTable({ 4: saved(['-j X', 5]), 6: NOTHING }, desired)), []);
+  });
+
+  it('is known by its names to whoever has the accounts, without the ruleset', () => {
+    const desired = ruleset([rule('-j X', null), rule('-p udp -j DROP', 'matched')]);
+    const all = countedRules({ 4: saved(['-j X', 1], ['-p udp -j DROP', 5]), 6: NOTHING });
+    const [own] =
+      countedTable({ 4: saved(['-j X', 1], ['-p udp -j DROP', 5]), 6: NOTHING }, desired)?.chains ?? [];
+    assert.deepEqual(all?.chains[1], own);
+    assert.equal(countedRules({ 4: NOTHING, 6: NOTHING }), null);
   });
 
   it('is what accounting goes on with, through restarts, new texts, a record that comes, and reboots', () => {

@@ -24,14 +24,43 @@ export function countedTable(
         const there = tables[table.name].chains.get(chain.name) ?? [];
         for (const [index, { name }] of counting(`${family} ${table.name}`, chain)) {
           const found = heldRule(there, chain, index);
-          if (found === undefined) continue;
-          const counts = { packets: BigInt(found.packets), bytes: BigInt(found.bytes) };
-          chains.push({ name, handle: handleOf(name), rules: [counts] });
+          if (found !== undefined) chains.push(counted(name, found));
         }
       }
     }
   }
   return isThere ? { chains } : null;
+}
+
+/** Likewise of all rules of ours, whatever they are for: accounting knows those that it has seen before by their names. */
+export function countedRules(saved: Readonly<Record<Family, string>>): CountedTable | null {
+  const chains: CountedTable['chains'][number][] = [];
+  let isThere = false;
+  for (const family of FAMILIES) {
+    for (const [table, own] of Object.entries(parseSaved(saved[family]))) {
+      isThere ||= own.chains.size > 0;
+      for (const [chain, rules] of own.chains) {
+        const names = ruleNames(`${family} ${table} ${chain}`, rules);
+        for (const [i, rule] of rules.entries()) chains.push(counted(names[i] ?? '', rule));
+      }
+    }
+  }
+  return isThere ? { chains } : null;
+}
+
+function counted(name: string, { packets, bytes }: SavedRule): CountedTable['chains'][number] {
+  const handle = handleOf(name);
+  return { name, handle, rules: [{ packets: BigInt(packets), bytes: BigInt(bytes) }] };
+}
+
+/** Of all rules of a chain. The same text twice is two rules. */
+function ruleNames(place: string, rules: readonly { readonly text: string }[]): string[] {
+  const times = new Map<string, number>();
+  return rules.map(({ text }) => {
+    const time = times.get(text) ?? 0;
+    times.set(text, time + 1);
+    return `${place} ${shortHash(12, text, time)}`;
+  });
 }
 
 /** Whose packets those "chains" count. */
@@ -61,13 +90,9 @@ function counting(place: string, chain: IptablesChain): ReadonlyMap<number, Coun
   const known = KNOWN.get(chain)?.get(place);
   if (known !== undefined) return known;
   const found = new Map<number, Counting>();
-  const times = new Map<string, number>();
-  for (const [index, { counts, text }] of chain.rules.entries()) {
-    if (counts === null) continue;
-    // The same text twice in a chain is two rules.
-    const time = times.get(text) ?? 0;
-    times.set(text, time + 1);
-    found.set(index, { name: `${place} ${chain.name} ${shortHash(12, text, time)}`, counts });
+  const names = ruleNames(`${place} ${chain.name}`, chain.rules);
+  for (const [index, { counts }] of chain.rules.entries()) {
+    if (counts !== null) found.set(index, { name: names[index] ?? '', counts });
   }
   const places = KNOWN.get(chain) ?? new Map<string, ReadonlyMap<number, Counting>>();
   KNOWN.set(chain, places.set(place, found));

@@ -1,4 +1,4 @@
-import type { Entry, SavedSet, SetDefinition, SetRef } from 'ipset-ts';
+import { type Entry, type Ipset, IpsetError, type SavedSet, type SetDefinition, type SetRef } from 'ipset-ts';
 import {
   BITS,
   type Cidr,
@@ -132,10 +132,23 @@ function portText(packed: Uint8Array, at: number): `${string}:${string}` {
   return `${PROTOCOL_NAMES.get(number) ?? number}:${port}`;
 }
 
-/** Ours among those that `ipset save` gave, by name. */
-export function readSets(saved: readonly SavedSet[]): Map<string, HeldSet> {
-  const ours = saved.filter(({ name }) => name.startsWith(SET_PREFIX));
+/** Ours, by name. */
+export async function readSets(ipset: Ipset): Promise<Map<string, HeldSet>> {
+  const ours = (await savedSets(ipset)).filter(({ name }) => name.startsWith(SET_PREFIX));
   return new Map(ours.map((set) => [set.name, readSet(set)]));
+}
+
+/** Sets of others may be of a type, or have options, that nobody here knows: then ours are asked for one by one. */
+async function savedSets(ipset: Ipset): Promise<SavedSet[]> {
+  try {
+    return await ipset.save();
+  } catch (error) {
+    if (!(error instanceof IpsetError) || error.code !== 'UNKNOWN') throw error;
+    const names = (await ipset.names()).filter((name) => name.startsWith(SET_PREFIX));
+    const sets: SavedSet[] = [];
+    for (const name of names) sets.push(...(await ipset.save(name)));
+    return sets;
+  }
 }
 
 function readSet(set: SavedSet): HeldSet {

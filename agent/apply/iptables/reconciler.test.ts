@@ -50,6 +50,21 @@ describe('the reconciler of iptables', () => {
     assert.ok(Number.isSafeInteger(chain?.handle));
   });
 
+  it('is not kept from its work by sets of others that are of no known kind', async () => {
+    const { tools, exec } = fakeIptables();
+    const odd = 'create odd hash:odd family inet\nadd odd 1\n';
+    const ipset = new Ipset(async (args, options) => {
+      const result = await exec(args, options);
+      return args.join() === 'save' ? { ...result, stdout: odd + result.stdout } : result;
+    });
+    const reconciler = new IptablesReconciler({ ...tools, ipset });
+    await reconciler.apply(RULESET);
+    await tools.ipset.flush('nodewall-web-4');
+    assert.deepEqual(await reconciler.verify(), ['set nodewall-web-4 has other members']);
+    await reconciler.apply(RULESET);
+    assert.deepEqual(await reconciler.verify(), []);
+  });
+
   it('goes on counting what a rule counted that is gone, while the policy rule is there', async () => {
     const { tools, count } = fakeIptables();
     const reconciler = new IptablesReconciler(tools);

@@ -122,9 +122,9 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     const [rules4, rules6, sets] = await Promise.all([
       this.#tools.save(4),
       this.#tools.save(6),
-      this.#tools.ipset.save(),
+      readSets(this.#tools.ipset),
     ]);
-    return { families: { 4: parseSaved(rules4), 6: parseSaved(rules6) }, sets: readSets(sets) };
+    return { families: { 4: parseSaved(rules4), 6: parseSaved(rules6) }, sets };
   }
 
   async #restore(family: Family, change: RuleChange): Promise<void> {
@@ -184,7 +184,7 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
       }
     }
     // Until they are read again they are not known, so that not every change tries again.
-    if (operations.length > 0) this.#stuck = stuck;
+    if (operations.some(({ op }) => op === 'destroy')) this.#stuck = stuck;
     return left.length === 0 ? null : new Error(`not removed: ${left.join('; ')}`);
   }
 

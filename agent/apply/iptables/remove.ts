@@ -30,7 +30,7 @@ export async function removeRules(tools: IptablesTools): Promise<string[]> {
 
 /** Both variants' rules name the same sets: they go once those of both are gone. */
 export async function removeSets({ ipset }: Pick<IptablesTools, 'ipset'>): Promise<string[]> {
-  let rest = [...readSets(await ipset.save()).keys()];
+  let rest = [...(await readSets(ipset)).keys()];
   const kept: string[] = [];
   let removed = 0;
   while (rest.length > 0) {
