@@ -17,6 +17,7 @@ import {
 import type { Match } from '../../agent/render/ruleset.ts';
 import { type Family, formatAddress, parseAddress, parseCidr } from '../../apis/address.ts';
 import { formatFamily, unpackAddress } from '../../apis/memberset.ts';
+import { ofNodePort } from '../generate/nodeport.ts';
 import { ALL_FEATURES, sample } from '../generate/scenario.ts';
 import { createNamespace, type Namespace } from '../netns/namespace.ts';
 import { toConfig, toState } from '../properties/pipeline.ts';
@@ -109,23 +110,6 @@ function services(family: Family, packed: Uint8Array): string[] {
     const address = formatAddress(unpackAddress(family, packed, i * width));
     return `${address},${bytes.readUInt8(end - 8)}:${bytes.readUInt16BE(end - 4)}`;
   });
-}
-
-/** The ingress half of a policy, for NodePort traffic. */
-function ofNodePort(object: object): object {
-  const {
-    apiVersion = '',
-    kind,
-    spec,
-  } = object as {
-    readonly apiVersion?: string;
-    readonly kind?: string;
-    readonly spec?: { readonly ingress?: readonly object[]; readonly egress?: readonly object[] };
-  };
-  const isOurs = kind === 'ClusterNetworkPolicy' && apiVersion.startsWith('nodewall.io/');
-  if (!isOurs || (spec?.ingress ?? []).length === 0) return object;
-  const { egress: _, ...rest } = spec ?? {};
-  return { ...object, spec: { ...rest, traffic: 'NodePort' } };
 }
 
 const TCP = (field: 'sport' | 'dport', ...ranges: (readonly [number, number])[]): Match => ({

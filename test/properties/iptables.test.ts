@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { iptablesRenderer } from '../../agent/render/iptables/render.ts';
 import type { Config, Dispatch } from '../../apis/config.ts';
 import { CROWD_KINDS } from '../generate/crowd.ts';
+import { ofNodePort } from '../generate/nodeport.ts';
 import { ALL_FEATURES, type Scenario, scenario } from '../generate/scenario.ts';
 import { type IptablesTrace, iptablesTracer } from '../tracer/iptables.ts';
 import { agree, type Seen } from './agree.ts';
@@ -19,7 +20,12 @@ describe('iptables', function () {
     const crowds = fc.constantFrom(...CROWD_KINDS).chain((kind) => {
       return scenario({ size: 4, flows: flowCount(100), features: ALL_FEATURES, crowd: { rules: 60, kind } });
     });
-    check(this, 150, fc.oneof({ weight: 3, arbitrary: any }, { weight: 1, arbitrary: crowds }), (drawn) => {
+    const nodePort = any.map((drawn) => ({
+      ...drawn,
+      objects: drawn.objects.map(ofNodePort),
+      flows: drawn.flows.map((flow) => ({ ...flow, direction: 'ingress', traffic: 'NodePort' }) as const),
+    }));
+    check(this, 150, fc.oneof(any, nodePort, crowds), (drawn) => {
       for (const verdict of assertSame(drawn, seen)) verdicts.add(verdict);
     });
     if (process.env.NODEWALL_PATH !== undefined) return;
