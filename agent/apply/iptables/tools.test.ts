@@ -32,6 +32,13 @@ const CASES: readonly (readonly [
     'x: Could not fetch rule set generation id: Permission denied (you must be root) (it needs',
   ],
   [
+    "iptables-nft-save v1.8.9 (nf_tables): Can't open socket to ipset.\n\n",
+    1,
+    'NOT_PERMITTED',
+    null,
+    "x: Can't open socket to ipset. (it needs CAP_NET_ADMIN, CAP_NET_RAW",
+  ],
+  [
     "Fatal: can't open lock file /run/xtables.lock: Permission denied\n",
     4,
     'NOT_PERMITTED',

@@ -61,7 +61,8 @@ interface IptablesErrorDetail {
 const TEXTS: readonly (readonly [text: RegExp, code: IptablesErrorCode, advice: string])[] = [
   // Before the next one: what can't be locked for want of permission says both.
   [
-    /Permission denied|Operation not permitted|must be root/i,
+    // The last: iptables-nft, which looks a set's name up by a raw socket.
+    /Permission denied|Operation not permitted|must be root|Can't open socket to ipset/i,
     'NOT_PERMITTED',
     'it needs CAP_NET_ADMIN, CAP_NET_RAW and /run/xtables.lock to write to',
   ],
