@@ -15,6 +15,9 @@ const changes = fc.array(fc.record({ less: addresses, more: addresses, isAsked: 
   maxLength: 12,
 });
 
+/** What is copied may be a Buffer or not. */
+const bytes = ({ added, removed }: ReturnType<typeof diffMembers>) => [[...added], [...removed]];
+
 describe('members that changed', () => {
   it('property: are what they would be if all were copied', () => {
     fc.assert(
@@ -31,7 +34,7 @@ describe('members that changed', () => {
           for (const one of [...less, ...more]) assert.equal(hasAddress(members, one), wanted.has(one));
           const found = diffMembers(before.v4, members.v4);
           const now = toMemberSet([], wanted);
-          assert.deepEqual(found, diffSingles(4, last.v4.singles, now.v4.singles));
+          assert.deepEqual(bytes(found), bytes(diffSingles(4, last.v4.singles, now.v4.singles)));
           last = now;
           assert.equal(sameSingles(before.v4, members.v4), found.added.length + found.removed.length === 0);
           if (isAsked) assert.equal(members.v4.singles.length, 4 * wanted.size);
