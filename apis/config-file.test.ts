@@ -31,7 +31,8 @@ failsafe:
     - {protocol: UDP, port: 100, endPort: 200, peers: any}
     - {peers: nodes}
 featureGates: {NodeNetworkPolicy: false}
-dataplane: nftables
+dataplane: iptables
+iptables: {variant: legacy}
 dispatch: linear
 `,
       'c.yaml',
@@ -65,7 +66,8 @@ dispatch: linear
         egress: DEFAULT_CONFIG.failsafe.egress,
       },
       featureGates: { NodeNetworkPolicy: false },
-      dataplane: 'nftables',
+      dataplane: 'iptables',
+      iptables: { variant: 'legacy' },
       dispatch: 'linear',
     });
   });
@@ -92,7 +94,8 @@ failsafe:
     - {peers: []}
 featureGate: {}
 featureGates: {AllAlpha: true}
-dataplane: auto
+dataplane: ebpf
+iptables: {variant: fast, path: /sbin}
 dispatch: fast
 `),
       [
@@ -115,10 +118,24 @@ dispatch: fast
         'c.yaml:13: failsafe.egress[4].peers: is empty; it must be nodes, any or a list of CIDRs',
         'c.yaml:14: featureGate: unknown field; did you mean featureGates?',
         'c.yaml:15: featureGates.AllAlpha: unknown field; known here: NodeNetworkPolicy',
-        'c.yaml:16: dataplane: auto is not in this version; use nftables or leave it out',
-        'c.yaml:17: dispatch: must be indexed or linear, not "fast"',
+        'c.yaml:16: dataplane: must be nftables, iptables or auto, not "ebpf"',
+        'c.yaml:17: iptables.variant: must be auto, nft or legacy, not "fast"',
+        'c.yaml:17: iptables.path: unknown field; known here: variant',
+        'c.yaml:18: dispatch: must be indexed or linear, not "fast"',
       ],
     );
+  });
+
+  it('refuses for iptables what xt_limit cannot count', () => {
+    const log = 'log: {rate: 10001, burst: 20000}';
+    assert.deepEqual(lines(`${log}\ndataplane: nftables`), []);
+    for (const dataplane of ['iptables', 'auto']) {
+      assert.deepEqual(lines(`${log}\ndataplane: ${dataplane}`), [
+        'c.yaml:1: log.rate: 10001 is more than iptables can count, 10000; set it lower, or dataplane: nftables',
+        'c.yaml:1: log.burst: 20000 is more than iptables can count, 10000; set it lower, or dataplane: nftables',
+      ]);
+      assert.deepEqual(lines(`log: {rate: 10000, burst: 10000}\ndataplane: ${dataplane}`), []);
+    }
   });
 
   it('names what is wrong of interface groups', () => {

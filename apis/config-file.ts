@@ -30,7 +30,8 @@ interface RawConfig {
   readonly log?: Partial<Config['log']>;
   readonly failsafe?: { readonly ingress?: readonly RawFailsafe[]; readonly egress?: readonly RawFailsafe[] };
   readonly featureGates?: Config['featureGates'];
-  readonly dataplane?: 'nftables';
+  readonly dataplane?: Config['dataplane'];
+  readonly iptables?: Partial<Config['iptables']>;
   readonly dispatch?: Config['dispatch'];
 }
 
@@ -53,9 +54,6 @@ export function parseConfig(text: string, file: string): ParsedConfig {
 }
 
 function checkConfig(raw: FieldMap, found: Findings): void {
-  if (raw.dataplane === 'iptables' || raw.dataplane === 'auto') {
-    found.error(['dataplane'], `${raw.dataplane} is not in this version; use nftables or leave it out`);
-  }
   checkInterfaceGroups(asFields(raw.interfaceGroups) ?? {}, found);
   checkSettings(raw, found);
   for (const direction of ['ingress', 'egress']) {
@@ -84,6 +82,7 @@ function toConfig(raw: RawConfig): Config {
     },
     featureGates: raw.featureGates ?? DEFAULT_CONFIG.featureGates,
     dataplane: raw.dataplane ?? DEFAULT_CONFIG.dataplane,
+    iptables: { ...DEFAULT_CONFIG.iptables, ...raw.iptables },
     dispatch: raw.dispatch ?? DEFAULT_CONFIG.dispatch,
   };
 }

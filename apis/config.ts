@@ -11,6 +11,11 @@ export type Exemption = (typeof EXEMPTIONS)[number];
 
 export type Dispatch = 'indexed' | 'linear';
 
+/** What enforces the rules of a node. */
+export type DataplaneName = 'nftables' | 'iptables';
+/** Whose commands iptables is driven by; auto is the system's own `iptables`. */
+export type IptablesVariant = 'auto' | 'nft' | 'legacy';
+
 /** Traffic that a blanket Drop or Reject never closes. */
 export interface FailsafeEntry {
   readonly protocol: 'tcp' | 'udp' | 'sctp';
@@ -83,7 +88,9 @@ export interface Config {
   };
   /** NodeNetworkPolicy: undefined is the default of the way the agent runs (on for manifests, off in a cluster). */
   readonly featureGates: { readonly NodeNetworkPolicy?: boolean };
-  readonly dataplane: 'nftables';
+  /** auto: nftables where it works, else iptables. */
+  readonly dataplane: DataplaneName | 'auto';
+  readonly iptables: { readonly variant: IptablesVariant };
   readonly dispatch: Dispatch;
 }
 
@@ -126,5 +133,6 @@ export const DEFAULT_CONFIG: Config = {
   },
   featureGates: {},
   dataplane: 'nftables',
+  iptables: { variant: 'auto' },
   dispatch: 'indexed',
 };

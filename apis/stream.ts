@@ -1,4 +1,5 @@
 import type { CompiledRule } from './compiled.ts';
+import type { DataplaneName } from './config.ts';
 import type { ApiGroup } from './objects.ts';
 import type { AddressSetMessage, NodeMessage, ServiceSetMessage } from './wire.ts';
 
@@ -128,7 +129,7 @@ export interface NodeReport {
   readonly hostAddresses: readonly string[];
   /** Of nodewall. */
   readonly version: string;
-  readonly dataplane: 'nftables';
+  readonly dataplane: DataplaneName;
   /** ISO 8601, UTC; in what the controller shows, when it came. */
   readonly time: string;
 }

@@ -3,6 +3,7 @@ import type { Config } from '../apis/config.ts';
 import { agentLock } from './agentlock.ts';
 import { type AgentMetrics, NO_METRICS } from './agentmetrics.ts';
 import type { AgentOptions } from './agentoptions.ts';
+import { removeAll } from './dataplane.ts';
 import { CommandError, EXIT, type ExitStatus } from './exit.ts';
 import { parseFeatureGates } from './featuregates.ts';
 import { keepInterfaceGroups, releaseInterfaceGroups } from './interfacegroups.ts';
@@ -30,10 +31,12 @@ export async function agentCommand(options: AgentOptions): Promise<ExitStatus> {
       const { controller } = source;
       log.info('starting', { node, controller: controller.url.host, stateDir, gate, config });
       const { runClusterAgent } = await import('./clusteragent.ts');
+      const { openDataplanes } = await import('./opendataplanes.ts');
       const isAllowed = gate !== false;
-      return await withKernel((kernel) =>
-        runClusterAgent({ options, controller, config, isAllowed, log, kernel, metrics }),
-      );
+      return await withKernel(async (kernel) => {
+        const dataplanes = await openDataplanes({ node: options.node, config, kernel, log });
+        return runClusterAgent({ options, controller, config, isAllowed, log, dataplanes, metrics });
+      });
     }
     const { manifests } = source;
     const enabled = gate ?? true;
@@ -41,12 +44,14 @@ export async function agentCommand(options: AgentOptions): Promise<ExitStatus> {
     metrics.enabled(enabled);
     if (!enabled) return await disabled(options, config, log);
     const { runStandalone } = await import('./standalone.ts');
+    const { openDataplanes } = await import('./opendataplanes.ts');
     // Before the first rule is applied: what it exempts must be in its group.
     const interfaces = await keepInterfaceGroups({ options, config, log });
     try {
-      return await withKernel((kernel) =>
-        runStandalone({ options, manifests, config, log, kernel, interfaces, metrics }),
-      );
+      return await withKernel(async (kernel) => {
+        const dataplanes = await openDataplanes({ node: options.node, config, kernel, log });
+        return runStandalone({ options, manifests, config, log, dataplanes, interfaces, metrics });
+      });
     } finally {
       await interfaces.close();
     }
@@ -145,10 +150,10 @@ function localGate(gates: string | undefined, config: Config): boolean | undefin
   return gates === undefined ? config.featureGates.NodeNetworkPolicy : parseFeatureGates(gates);
 }
 
-/** Gate off: nothing is enforced and the table goes. The process stays, as a service manager expects of it. */
+/** Gate off: nothing is enforced and what was goes. The process stays, as a service manager expects of it. */
 async function disabled(options: AgentOptions, config: Config, log: Log): Promise<ExitStatus> {
-  const { removeTable } = await import('../agent/apply/remove.ts');
-  const removed = await withKernel(removeTable);
+  const { allRemains } = await import('./opendataplanes.ts');
+  const removed = await withKernel((kernel) => removeAll(allRemains(kernel)));
   const { interfaces } = await releaseInterfaceGroups(options.stateDir, config, log);
   log.info('disabled', { node: options.node, removed, interfaces, gate: 'NodeNetworkPolicy=false' });
   if (!options.once) await untilStopped();

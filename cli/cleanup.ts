@@ -1,9 +1,10 @@
-import { removeTable } from '../agent/apply/remove.ts';
 import { agentLock } from './agentlock.ts';
+import { removeAll } from './dataplane.ts';
 import { CommandError, EXIT, type ExitStatus } from './exit.ts';
 import { releaseInterfaceGroups } from './interfacegroups.ts';
 import { withKernel } from './kernel.ts';
 import { loadConfig } from './load.ts';
+import { allRemains } from './opendataplanes.ts';
 import { json, print } from './output.ts';
 
 interface CleanupOptions {
@@ -25,13 +26,16 @@ export async function cleanup(options: CleanupOptions): Promise<ExitStatus> {
     void process.stderr.write(`${[message, ...Object.values(fields)].join(': ')}\n`);
   const { interfaces } = await releaseInterfaceGroups(options.stateDir, config, { warn });
   const removed = [
-    ...((await withKernel(removeTable)) ? ['table inet nodewall'] : []),
+    ...(await withKernel((kernel) => removeAll(allRemains(kernel)))),
     ...interfaces.map((name) => `group of interface ${name}`),
   ];
   const text =
-    removed.length === 0
-      ? 'Nothing of nodewall is in the kernel.\n'
-      : removed.map((what) => `Removed ${what}.\n`).join('');
+    removed.length === 0 ? 'Nothing of nodewall is in the kernel.\n' : removed.map(sentence).join('');
   await print(options.output === 'json' ? json({ removed }) : text);
   return EXIT.done;
+}
+
+/** What others' rules lead to or name can't be removed, and is said all the same. */
+function sentence(what: string): string {
+  return what.includes(', not removed: ') ? `${what}.\n` : `Removed ${what}.\n`;
 }

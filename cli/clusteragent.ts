@@ -2,9 +2,6 @@ import { networkInterfaces } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { Enforced } from '../agent/apply/enforcer.ts';
-import type { Kernel } from '../agent/apply/kernel.ts';
-import { NodeRuleReconciler } from '../agent/apply/reconciler.ts';
-import { removeTable } from '../agent/apply/remove.ts';
 import { policyKey } from '../agent/apply/substitute.ts';
 import { type ControllerAddress, controllerClient } from '../agent/receive/controllerclient.ts';
 import { type Folded, fold } from '../agent/receive/fold.ts';
@@ -19,6 +16,7 @@ import type { AgentOptions } from './agentoptions.ts';
 import { clusterFile } from './clusterfile.ts';
 import { contactLog } from './contactlog.ts';
 import { controllerAddresses, controllerPort, withControlPlane } from './controllerfailsafe.ts';
+import { type Dataplanes, holdRules, removeAll } from './dataplane.ts';
 import { type Enforcement, startEnforcement } from './enforcement.ts';
 import { EXIT, type ExitStatus } from './exit.ts';
 import { allFailing, failingRules } from './failingrules.ts';
@@ -44,7 +42,7 @@ interface Parts {
   /** False where this machine has the feature gate off, whatever the cluster says. */
   readonly isAllowed: boolean;
   readonly log: Log;
-  readonly kernel: Kernel;
+  readonly dataplanes: Dataplanes;
   readonly metrics: AgentMetrics;
 }
 
@@ -63,7 +61,7 @@ interface Outcome {
 
 /** The agent of a cluster: stages 4 to 6, from the controller's stream. Ends when it is told to; rules stay. */
 export async function runClusterAgent(parts: Parts): Promise<ExitStatus> {
-  const { options, controller, isAllowed, log, kernel, metrics } = parts;
+  const { options, controller, isAllowed, log, dataplanes, metrics } = parts;
   const { node, stateDir } = options;
   const saved = lastGood({ stateDir, node, manifests: [], log });
   const memory = clusterFile(stateDir, log);
@@ -87,7 +85,7 @@ export async function runClusterAgent(parts: Parts): Promise<ExitStatus> {
   const config = (): Config =>
     withControlPlane(parts.config, [...endpoints, { port: controllerPort(controller.url), addresses }]);
   // Before anything else: what the kernel refuses this process ends it here.
-  const holdsRules = await new NodeRuleReconciler(kernel).holdsRules();
+  const holdsRules = await holdRules(dataplanes);
 
   let interfaces: InterfaceGroups | null = null;
   let enforcement: Enforcement | null = null;
@@ -125,7 +123,7 @@ export async function runClusterAgent(parts: Parts): Promise<ExitStatus> {
       options,
       config: config(),
       log,
-      kernel,
+      dataplanes,
       interfaces,
       saved,
       events: {
@@ -183,7 +181,7 @@ export async function runClusterAgent(parts: Parts): Promise<ExitStatus> {
   /** Feature gate off: nothing is enforced, and nothing of ours stays in the kernel. */
   async function disable(): Promise<void> {
     await stop();
-    const removed = await removeTable(kernel);
+    const removed = await removeAll(dataplanes.all);
     await interfaces?.close();
     interfaces = null;
     const released = await releaseInterfaceGroups(stateDir, parts.config, log);
@@ -277,7 +275,7 @@ export async function runClusterAgent(parts: Parts): Promise<ExitStatus> {
       policies: outcome.policies,
       hostAddresses: hostAddresses(networkInterfaces()),
       version: VERSION,
-      dataplane: 'nftables',
+      dataplane: dataplanes.chosen.name,
       time: new Date().toISOString(),
     };
   }

@@ -1,3 +1,4 @@
+import { iptablesRenderer } from '../agent/render/iptables/render.ts';
 import { rulesetText } from '../agent/render/nfttext.ts';
 import { render } from '../agent/render/render.ts';
 import type { CompiledRule, NodeState, Service } from '../apis/compiled.ts';
@@ -5,21 +6,26 @@ import type { Config } from '../apis/config.ts';
 import { formatMembers } from '../apis/memberset.ts';
 import { statsText } from './compilestats.ts';
 import { CommandError, EXIT, type ExitStatus } from './exit.ts';
+import { iptablesTexts } from './iptablestexts.ts';
 import { loadResolvedNode, type NodeOptions } from './load.ts';
 import { json, print, table } from './output.ts';
 
-type CompileOptions = NodeOptions & { readonly output: 'table' | 'json' | 'nft'; readonly stats: boolean };
+type CompileOptions = NodeOptions & {
+  readonly output: 'table' | 'json' | 'nft' | 'iptables';
+  readonly stats: boolean;
+};
 
 export async function compileCommand(options: CompileOptions): Promise<ExitStatus> {
   const { stats, output } = options;
-  if (stats && output === 'nft') {
+  const isRules = output === 'nft' || output === 'iptables';
+  if (stats && isRules) {
     throw new CommandError(
       EXIT.usage,
-      '--stats is about the index and nothing for nft: print it with -o table or -o json',
+      `--stats is about the index and nothing for ${output}: print it with -o table or -o json`,
     );
   }
   const { state, config, invalid } = await loadResolvedNode(options);
-  if (stats && output !== 'nft') await print(statsText(state, config, output));
+  if (stats && !isRules) await print(statsText(state, config, output));
   else await printCompiled(state, config, output);
   return invalid && options.strict ? EXIT.invalid : EXIT.done;
 }
@@ -35,6 +41,9 @@ async function printCompiled(
       break;
     case 'nft':
       await print(rulesetText(render(state, config)));
+      break;
+    case 'iptables':
+      await print(iptablesTexts(iptablesRenderer(config)(state)));
       break;
     case 'table':
       await print(toTable(state));

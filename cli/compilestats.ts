@@ -12,6 +12,11 @@ export function statsText(state: NodeState, config: Config, output: 'table' | 'j
       '--stats: the configuration says dispatch: linear, so there is no index; take that line out to see what one would be like',
     );
   }
+  if (config.dataplane === 'iptables') {
+    process.stderr.write(
+      'the configuration says dataplane: iptables; this is the index that nftables would have\n',
+    );
+  }
   const stats = indexStats(state, config);
   return output === 'json' ? json(toJson(stats)) : toText(stats);
 }

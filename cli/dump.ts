@@ -2,11 +2,14 @@ import { NOTHING_HELD } from '../agent/apply/held.ts';
 import { transaction } from '../agent/apply/transaction.ts';
 import { transactionText } from '../agent/apply/transactiontext.ts';
 import { receive } from '../agent/receive/receive.ts';
+import { iptablesRenderer } from '../agent/render/iptables/render.ts';
 import { render } from '../agent/render/render.ts';
 import type { NodeState } from '../apis/compiled.ts';
+import type { Config } from '../apis/config.ts';
 import { formatMembers } from '../apis/memberset.ts';
 import { snapshot } from '../apis/snapshot.ts';
 import { EXIT, type ExitStatus } from './exit.ts';
+import { iptablesTexts } from './iptablestexts.ts';
 import { savedDigests } from './lastgood.ts';
 import { load, loadConfig, loadNode, type NodeOptions } from './load.ts';
 import { json, print } from './output.ts';
@@ -32,17 +35,29 @@ export async function dump(
       await print(json(toJson(receive(snapshot(state)))));
       break;
     case 'transaction': {
-      const desired = render(state, config);
-      const change = options.fromEmpty
-        ? transaction(NOTHING_HELD, desired)
-        : await (await import('./kernel.ts')).withKernel((kernel) =>
-            planned(kernel, desired, options.stateDir),
-          );
-      await print(transactionText(change));
+      await print(await transactionOf(state, config, options));
       break;
     }
   }
   return EXIT.done;
+}
+
+/** In the words of the dataplane that is configured; `auto` needs a trial, which --from-empty has no permissions for, and is nftables there. */
+async function transactionOf(state: NodeState, config: Config, options: DumpOptions): Promise<string> {
+  const { fromEmpty = false, stateDir } = options;
+  if (fromEmpty) {
+    if (config.dataplane === 'iptables') return iptablesTexts(iptablesRenderer(config)(state));
+    return transactionText(transaction(NOTHING_HELD, render(state, config)));
+  }
+  const { chooseDataplane, iptablesCommands } = await import('./opendataplanes.ts');
+  const { withKernel } = await import('./kernel.ts');
+  return withKernel(async (kernel) => {
+    const { name } = await chooseDataplane(config);
+    if (name === 'nftables') return transactionText(await planned(kernel, render(state, config), stateDir));
+    const { IptablesReconciler } = await import('../agent/apply/iptables/reconciler.ts');
+    const { tools } = await iptablesCommands(config);
+    return (await new IptablesReconciler(tools).plan(iptablesRenderer(config)(state))).text();
+  });
 }
 
 async function planned(

@@ -1,25 +1,23 @@
-import { type Enforced, Enforcer, type EnforcerEvents } from '../agent/apply/enforcer.ts';
-import type { Kernel } from '../agent/apply/kernel.ts';
-import { NodeRuleReconciler } from '../agent/apply/reconciler.ts';
-import { changesStructure } from '../agent/apply/transaction.ts';
+import type { Enforced, EnforcerEvents } from '../agent/apply/enforcer.ts';
 import type { RuleTotals } from '../agent/record/accounting.ts';
 import type { NodeState } from '../apis/compiled.ts';
 import type { Config } from '../apis/config.ts';
 import type { AgentOptions } from './agentoptions.ts';
+import { type Dataplanes, holdRules } from './dataplane.ts';
 import type { InterfaceGroups } from './interfacegroups.ts';
 import type { LastGood } from './lastgood.ts';
 import { usedLinkGroups, withLastLinkGroups } from './linkgroups.ts';
 import type { Log } from './log.ts';
 import { nameOverlay } from './nameoverlay.ts';
 import { recording } from './recording.ts';
+import { succession } from './succession.ts';
 import { systemClock } from './systemclock.ts';
-import { watchKernel } from './watchkernel.ts';
 
 interface EnforcementParts {
   readonly options: Pick<AgentOptions, 'node' | 'stateDir' | 'once'>;
   readonly config: Config;
   readonly log: Log;
-  readonly kernel: Kernel;
+  readonly dataplanes: Dataplanes;
   readonly interfaces: InterfaceGroups;
   readonly saved: LastGood;
   /** Told after what the enforcement itself does about it. */
@@ -45,20 +43,25 @@ export interface Enforcement {
 
 /** What is saved, recorded, counted, resolved and watched around the enforcer. Nothing is touched before the first state. */
 export async function startEnforcement(parts: EnforcementParts): Promise<Enforcement> {
-  const { options, log, kernel, interfaces, saved, events } = parts;
+  const { options, log, dataplanes, interfaces, saved, events } = parts;
   const config = withLastLinkGroups(parts.config, await saved.readLinkGroups(), log);
-  const records = recording({ options, config, log, kernel, interfaces });
-  const reconciler = new NodeRuleReconciler(records.kernel, { remembered: await saved.readDigests() });
-  const enforcer = new Enforcer({
-    reconciler,
+  const records = recording({ options, config, log, interfaces });
+  const running = dataplanes.chosen.run({
     config,
-    events: { ...events, enforced },
-    clock: systemClock,
-    lastGood: async () => {
-      const state = await saved.readState();
-      return state === null ? null : names.withNames(state);
+    log,
+    digests: await saved.readDigests(),
+    readings: records.readings,
+    enforcer: {
+      events: { ...events, enforced },
+      clock: systemClock,
+      lastGood: async () => {
+        const state = await saved.readState();
+        return state === null ? null : names.withNames(state);
+      },
+      settled: succession(dataplanes, options.node, log),
     },
   });
+  const { enforcer } = running;
   const names = nameOverlay({
     config: config.names,
     clock: systemClock,
@@ -74,11 +77,11 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     events.enforced(result);
     saved.state(names.withoutNames(result.state));
     saved.linkGroups(usedLinkGroups(result.state, config));
-    if (changesStructure(result.transaction)) saved.digests(reconciler.digests());
-    records.enforced(result, reconciler.inForce());
+    if (result.change.changesStructure) saved.digests(running.digests());
+    records.enforced(result, running.owners());
   }
-  const stopWatching = options.once ? async () => {} : watchKernel({ reconciler, enforcer, log });
-  await records.start();
+  const stopWatching = options.once ? async () => {} : running.watch();
+  await records.start(running.counts);
 
   let grouped: Promise<void> = Promise.resolve();
   return {
@@ -89,7 +92,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     },
     submitted: names.withoutNames,
     totals: records.totals,
-    holdsRules: () => reconciler.holdsRules(),
+    holdsRules: () => holdRules(dataplanes),
     async idle() {
       await grouped;
       await names.idle();

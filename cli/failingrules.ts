@@ -1,5 +1,5 @@
+import { Refusal } from '../agent/apply/dataplane.ts';
 import type { Enforced } from '../agent/apply/enforcer.ts';
-import { ApplyError } from '../agent/apply/reconciler.ts';
 import { changedPolicies, policyKey } from '../agent/apply/substitute.ts';
 import { RenderError } from '../agent/render/rulerenderer.ts';
 import type { CompiledRule, NodeState } from '../apis/compiled.ts';
@@ -28,7 +28,7 @@ export function allFailing(wanted: NodeState, inForce: NodeState | null, error: 
 
 function failingRule({ source }: CompiledRule, error: Error): FailingRule {
   const { apiGroup, policy, generation } = source;
-  const blamed = error instanceof ApplyError || error instanceof RenderError ? error.source : null;
+  const blamed = error instanceof Refusal || error instanceof RenderError ? error.source : null;
   const isOfIt = blamed?.apiGroup === apiGroup && blamed.policy === policy;
   return {
     apiGroup,

@@ -27,7 +27,9 @@ type Done = (status: ExitStatus) => void;
 
 function build(done: Done): Command {
   const program = new Command('nodewall')
-    .description('A host firewall for Kubernetes nodes: one nftables rule per policy rule.')
+    .description(
+      'A host firewall for Kubernetes nodes: one nftables rule per policy rule, or one of iptables and family.',
+    )
     .version(VERSION)
     .showHelpAfterError("(try 'nodewall --help')")
     .exitOverride()
@@ -88,23 +90,27 @@ function addValidate(program: Command, done: Done): void {
 function addCompile(program: Command, done: Done): void {
   program
     .command('compile')
-    .description("Print a Node's rules in evaluation order; nft prints as text what the agent would load.")
+    .description(
+      "Print a Node's rules in evaluation order; nft and iptables print as text what the agent would load with that dataplane.",
+    )
     .addOption(manifests(true))
     .addOption(node())
     .addOption(config())
     .addOption(names())
     .addOption(strict())
     .addOption(
-      new Option('--stats', 'what the index costs: rules tried a packet, maps, elements, memory').default(
-        false,
-      ),
+      new Option(
+        '--stats',
+        'what the index costs with nftables: rules tried a packet, maps, elements, memory',
+      ).default(false),
     )
-    .addOption(output('table', 'json', 'nft'))
+    .addOption(output('table', 'json', 'nft', 'iptables'))
     .addHelpText(
       'after',
       example(
         'nodewall compile --manifests /etc/nodewall/manifests --node cp-1 -o nft',
         'nodewall compile --manifests /etc/nodewall/manifests --node cp-1 --names names.yaml    # www.example.com: [192.0.2.7]',
+        'nodewall compile --manifests /etc/nodewall/manifests --node cp-1 -o iptables    # ipset restore, then iptables-restore of each family',
         'nodewall compile --manifests /etc/nodewall/manifests --node cp-1 --stats',
       ),
     )
@@ -191,7 +197,7 @@ function addAgent(program: Command, done: Done): void {
 function addCleanup(program: Command, done: Done): void {
   program
     .command('cleanup')
-    .description('Remove everything nodewall put into the kernel; nothing else.')
+    .description('Remove everything nodewall put into the kernel, by nftables or iptables; nothing else.')
     .addOption(config())
     .addOption(stateDir())
     .addOption(output('text', 'json'))

@@ -1,9 +1,7 @@
 import { NftError } from 'nftables-napi';
+import { Refusal } from '../agent/apply/dataplane.ts';
 import type { Enforced } from '../agent/apply/enforcer.ts';
-import { ApplyError } from '../agent/apply/reconciler.ts';
 import { policyKey } from '../agent/apply/substitute.ts';
-import { isEmpty } from '../agent/apply/transaction.ts';
-import { transactionText } from '../agent/apply/transactiontext.ts';
 import { RenderError } from '../agent/render/rulerenderer.ts';
 import type { CompiledRule } from '../apis/compiled.ts';
 import type { Problem } from '../apis/objects.ts';
@@ -46,7 +44,7 @@ export function progress(node: string, log: Log) {
     undeclared(): void {
       log.error(`no manifest declares Node ${node}; what is enforced stays`, { node, stage: 'compile' });
     },
-    enforced({ state, failed, unswept, transaction, milliseconds }: Enforced): void {
+    enforced({ state, failed, unswept, change, milliseconds }: Enforced): void {
       revision++;
       const where = { node, revision, stage: 'apply' };
       const policies = state.rules === rules ? enforced : Map.groupBy(state.rules, policyKey);
@@ -73,7 +71,7 @@ export function progress(node: string, log: Log) {
       enforced = policies;
       rules = state.rules;
       // What an earlier run left may be all that is wanted: the start is told all the same.
-      const changed = isFirst || !isEmpty(transaction);
+      const changed = isFirst || !change.isEmpty;
       isFirst = false;
       log.log(changed ? 'info' : 'debug', changed ? 'enforced' : 'nothing to change', {
         ...where,
@@ -82,7 +80,7 @@ export function progress(node: string, log: Log) {
         addressSets: state.addressSets.size,
         milliseconds: Math.round(milliseconds * 10) / 10,
       });
-      if (log.isDebugEnabled()) log.debug('transaction', { ...where, text: transactionText(transaction) });
+      if (log.isDebugEnabled()) log.debug('transaction', { ...where, text: change.text() });
     },
     failed(error: Error, retryIn: number): void {
       log.error(`cannot apply; what was enforced stays enforced, next try in ${retryIn / 1000} s`, {
@@ -107,7 +105,7 @@ export function progress(node: string, log: Log) {
       });
     },
     drifted(differences: readonly string[]): void {
-      log.warn('the table was changed by somebody else; repairing it', {
+      log.warn('what is in force was changed by somebody else; repairing it', {
         node,
         stage: 'apply',
         differences: differences.slice(0, SHOWN),
@@ -142,7 +140,7 @@ function sameRules(a: readonly CompiledRule[], b: readonly CompiledRule[]): bool
 /** What the kernel or nft refused says itself; anything else is a mistake of ours, and its place is needed. */
 function errorFields(error: unknown): object {
   if (!(error instanceof Error)) return { error: String(error) };
-  const isKnown = error instanceof ApplyError || error instanceof RenderError || error instanceof NftError;
+  const isKnown = error instanceof Refusal || error instanceof RenderError || error instanceof NftError;
   if (isKnown) return { error: error.message };
   return { error: `internal error: ${error.message}`, stack: error.stack };
 }

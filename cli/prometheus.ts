@@ -55,7 +55,7 @@ export function prometheusMetrics({ version, isInCluster, ofRules }: Options): P
     registers,
   });
   const failures = counter('apply_failures_total', 'Applies of which nothing was put in force.');
-  const drifts = counter('drift_total', 'Times that somebody else had changed the table.');
+  const drifts = counter('drift_total', 'Times that somebody else had changed what is in force.');
   let isReady = false;
   let inForce: readonly CompiledRule[] = [];
   let totals: (() => Map<string, RuleTotals>) | null = null;

@@ -1,7 +1,13 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import type { TableSnapshot } from 'nftables-napi';
+import { countedRules } from '../agent/apply/iptables/counted.ts';
 import { stateFile } from '../agent/receive/statefile.ts';
-import { accounting, NO_ACCOUNTS, type RuleTotals, type SavedAccounts } from '../agent/record/accounting.ts';
+import {
+  accounting,
+  type CountedTable,
+  NO_ACCOUNTS,
+  type RuleTotals,
+  type SavedAccounts,
+} from '../agent/record/accounting.ts';
 import type { CompiledRule, NodeState } from '../apis/compiled.ts';
 import { agentLock } from './agentlock.ts';
 import { CommandError, EXIT, type ExitStatus } from './exit.ts';
@@ -9,6 +15,7 @@ import { withKernel } from './kernel.ts';
 import { toNodeState } from './lastgood.ts';
 import { loadConfig } from './load.ts';
 import { json, print, table } from './output.ts';
+import { holdingTools } from './remains.ts';
 
 interface RulesOptions {
   readonly stateDir: string;
@@ -98,7 +105,7 @@ async function readTotals(stateDir: string): Promise<Map<string, RuleTotals>> {
 const SAVED_WITHIN = 2_000;
 const ATTEMPTS = 20;
 
-function isCovered({ chains }: SavedAccounts, table: TableSnapshot): boolean {
+function isCovered({ chains }: SavedAccounts, table: CountedTable): boolean {
   const names = new Set(table.chains.map(({ name, handle }) => `${handle} ${name}`));
   return chains.every(({ name, handle }) => names.has(`${handle} ${name}`));
 }
@@ -117,9 +124,10 @@ async function readFile(stateDir: string, name: string): Promise<string | null> 
   }
 }
 
-async function readKernel(): Promise<TableSnapshot | null> {
+/** Of whatever dataplane: it needs no configuration to see which one holds rules. */
+async function readKernel(): Promise<CountedTable | null> {
   try {
-    const found = await withKernel((kernel) => kernel.snapshot());
+    const found = await withKernel(async (kernel) => (await kernel.snapshot()) ?? (await readIptables()));
     if (found === null) {
       process.stderr.write('nodewall: nothing is enforced here; the counts are those that were saved\n');
     }
@@ -131,4 +139,13 @@ async function readKernel(): Promise<TableSnapshot | null> {
     );
     return null;
   }
+}
+
+async function readIptables(): Promise<CountedTable | null> {
+  for (const variant of ['nft', 'legacy'] as const) {
+    const tools = await holdingTools(variant);
+    const table = tools === null ? null : countedRules({ 4: await tools.save(4), 6: await tools.save(6) });
+    if (table !== null) return table;
+  }
+  return null;
 }

@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Enforced } from '../agent/apply/enforcer.ts';
-import type { Kernel } from '../agent/apply/kernel.ts';
 import type { Config } from '../apis/config.ts';
 import { compiler } from '../controller/compile/compile.ts';
 import { nodeViewer } from '../controller/publish/nodeview.ts';
@@ -8,6 +7,7 @@ import { fileSource } from '../controller/watch/filesource.ts';
 import type { Snapshot } from '../controller/watch/source.ts';
 import type { AgentMetrics } from './agentmetrics.ts';
 import type { AgentOptions } from './agentoptions.ts';
+import type { Dataplanes } from './dataplane.ts';
 import { startEnforcement } from './enforcement.ts';
 import { CommandError, EXIT, type ExitStatus } from './exit.ts';
 import type { InterfaceGroups } from './interfacegroups.ts';
@@ -25,7 +25,7 @@ interface Parts {
   readonly manifests: readonly string[];
   readonly config: Config;
   readonly log: Log;
-  readonly kernel: Kernel;
+  readonly dataplanes: Dataplanes;
   readonly interfaces: InterfaceGroups;
   readonly metrics: AgentMetrics;
 }
@@ -41,7 +41,7 @@ interface Outcome {
 
 /** The stand-alone agent: stages 1, 2 and 4 to 6 in one process, from a directory of manifests. */
 export async function runStandalone(parts: Parts): Promise<ExitStatus> {
-  const { options, manifests, log, kernel, interfaces, metrics } = parts;
+  const { options, manifests, log, dataplanes, interfaces, metrics } = parts;
   const { node, once, stateDir } = options;
   const saved = lastGood({ stateDir, node, manifests, log });
   const reports = progress(node, log);
@@ -50,7 +50,7 @@ export async function runStandalone(parts: Parts): Promise<ExitStatus> {
     options,
     config: parts.config,
     log,
-    kernel,
+    dataplanes,
     interfaces,
     saved,
     events: {

@@ -1,7 +1,7 @@
 import { Monitor } from 'nftables-napi';
 import type { Enforcer } from '../agent/apply/enforcer.ts';
 import type { NodeRuleReconciler } from '../agent/apply/reconciler.ts';
-import { TABLE } from '../agent/render/ruleset.ts';
+import { type Ruleset, TABLE } from '../agent/render/ruleset.ts';
 import type { Log } from './log.ts';
 
 /** A full comparison with the kernel, besides what the monitor tells at once (milliseconds). */
@@ -9,7 +9,7 @@ const VERIFY_INTERVAL = 60_000;
 
 interface Watched {
   readonly reconciler: NodeRuleReconciler;
-  readonly enforcer: Enforcer;
+  readonly enforcer: Enforcer<Ruleset>;
   readonly log: Log;
 }
 

@@ -12,6 +12,7 @@ import { explainFlagship, explainFlows } from './benchmarks/explain.ts';
 import { idle } from './benchmarks/idle.ts';
 import { index } from './benchmarks/index.ts';
 import { interfaces } from './benchmarks/interfaces.ts';
+import { iptables } from './benchmarks/iptables.ts';
 import { kinds } from './benchmarks/kinds.ts';
 import { layouts } from './benchmarks/layouts.ts';
 import { members } from './benchmarks/members.ts';
@@ -38,6 +39,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   firstApply,
   save,
   members,
+  iptables,
   interfaces,
   memory,
   publish,

@@ -7,6 +7,7 @@ import { closing, nodeState } from '../../test/fake/nodestate.ts';
 import { toNftError } from '../../test/fake/refusal.ts';
 import { tamper } from '../../test/fake/stranger.ts';
 import { policy, tcp } from '../../test/kernel/manifests.ts';
+import { renderer } from '../render/render.ts';
 import { type Enforced, Enforcer } from './enforcer.ts';
 import { NodeRuleReconciler } from './reconciler.ts';
 
@@ -14,9 +15,11 @@ import { NodeRuleReconciler } from './reconciler.ts';
 function setUp({
   kernel = fakeKernel(),
   lastGood = null,
+  settled,
 }: {
   kernel?: FakeKernel;
   lastGood?: NodeState | null;
+  settled?: () => Promise<boolean>;
 } = {}) {
   const clock = fakeClock();
   const said: string[] = [];
@@ -24,9 +27,10 @@ function setUp({
   const reconciler = new NodeRuleReconciler(kernel);
   const enforcer = new Enforcer({
     reconciler,
-    config: DEFAULT_CONFIG,
+    renderer: (canLog) => renderer(DEFAULT_CONFIG, canLog),
     clock,
     lastGood: async () => lastGood,
+    ...(settled === undefined ? {} : { settled }),
     events: {
       enforced(result) {
         results.push(result);
@@ -97,6 +101,22 @@ describe('the enforcer', () => {
       results.map(({ failed }) => failed.size),
       [0, 0],
     );
+  });
+
+  it('lets what stood there before go once all that is wanted is in force, and tries again where it stays', async () => {
+    let calls = 0;
+    const { submit, kernel, pass, clock, said } = setUp({ settled: async () => ++calls > 1 });
+    kernel.intercept(refusing(2));
+    await submit(state({ a: 1, b: 2 }));
+    assert.equal(calls, 0);
+    kernel.intercept(() => undefined);
+    await submit(state({ a: 1, b: 3 }));
+    assert.equal(calls, 1);
+    assert.equal(clock.waiting().length, 1);
+    await pass(60_000);
+    assert.equal(calls, 2);
+    assert.deepEqual(clock.waiting(), []);
+    assert.equal(said.length, 3);
   });
 
   it('makes at most three applies of a burst, and the newest wins', async () => {

@@ -1,28 +1,18 @@
 import type { NodeState } from '../../apis/compiled.ts';
-import type { Config } from '../../apis/config.ts';
-import { renderer } from '../render/render.ts';
 import { RenderError } from '../render/rulerenderer.ts';
-import type { Ruleset } from '../render/ruleset.ts';
-import { ApplyError, type NodeRuleReconciler } from './reconciler.ts';
+import { type Applied, type Reconciler, Refusal } from './dataplane.ts';
 import { changedPolicies, policyKey, substitute } from './substitute.ts';
-import type { Transaction } from './transaction.ts';
 
-/** What an apply came to. */
-export interface Enforced {
+/** What an apply came to; of several, the last one's change and times. What is unswept is tried again by itself. */
+export interface Enforced extends Applied {
   /** The state that was submitted. */
   readonly wanted: NodeState;
   /** What is in force: the wanted state, with the failed policies in their last good version or left out. */
   readonly state: NodeState;
   /** API group/name of each policy that could not be applied, and why. */
   readonly failed: ReadonlyMap<string, Error>;
-  /** Why what nothing leads to any more could not be removed; tried again by itself. */
-  readonly unswept: Error | null;
-  readonly transaction: Transaction;
   /** Until all is done, reading and sweeping included. */
   readonly milliseconds: number;
-  /** See Applied: of the last apply, until the kernel enforced it, and what the kernel took of that. */
-  readonly enforcedAfter: number;
-  readonly kernelMicroseconds: number;
 }
 
 export interface EnforcerEvents {
@@ -31,17 +21,20 @@ export interface EnforcerEvents {
   failed(error: Error, retryIn: number): void;
   /** The kernel knows no NFLOG: all is enforced, nothing recorded, and no names are learnt from DNS answers. */
   unrecorded(error: Error): void;
-  /** The table was changed by somebody else, and has been repaired where `enforced` follows. */
+  /** What is in force was changed by somebody else, and has been repaired where `enforced` follows. */
   drifted(differences: readonly string[]): void;
 }
 
-export interface EnforcerParts {
-  readonly reconciler: NodeRuleReconciler;
-  readonly config: Config;
+export interface EnforcerParts<Desired> {
+  readonly reconciler: Reconciler<Desired>;
+  /** @param canLog without it nothing rendered needs the kernel's NFLOG */
+  readonly renderer: (canLog: boolean) => (state: NodeState) => Desired;
   readonly events: EnforcerEvents;
   readonly clock: Clock;
   /** What an earlier run last had in force; asked for when a policy is refused before anything was applied. */
   readonly lastGood: () => Promise<NodeState | null>;
+  /** Called when all that is wanted is in force, before the next apply: what stood there before may go. False: to be tried again later. */
+  readonly settled?: () => Promise<boolean>;
 }
 
 export interface Clock {
@@ -58,14 +51,15 @@ const LAST_RETRY = 60_000;
  * burst costs two. A policy that can't be applied never takes the others down: its last good version stays, and it is tried again with
  * back-off.
  */
-export class Enforcer {
-  readonly #reconciler: NodeRuleReconciler;
-  readonly #config: Config;
-  #render: (state: NodeState) => Ruleset;
+export class Enforcer<Desired> {
+  readonly #reconciler: Reconciler<Desired>;
+  readonly #renderer: EnforcerParts<Desired>['renderer'];
+  #render: (state: NodeState) => Desired;
   #canLog = true;
   readonly #events: EnforcerEvents;
   readonly #clock: Clock;
   readonly #lastGood: () => Promise<NodeState | null>;
+  readonly #settled: () => Promise<boolean>;
   #wanted: NodeState | null = null;
   /** What is in force; null before the first apply. */
   #good: NodeState | null = null;
@@ -75,13 +69,14 @@ export class Enforcer {
   #retry = FIRST_RETRY;
   #cancelRetry: () => void = () => {};
 
-  constructor({ reconciler, config, events, clock, lastGood }: EnforcerParts) {
+  constructor({ reconciler, renderer, events, clock, lastGood, settled }: EnforcerParts<Desired>) {
     this.#reconciler = reconciler;
-    this.#config = config;
-    this.#render = renderer(config);
+    this.#renderer = renderer;
+    this.#render = renderer(true);
     this.#events = events;
     this.#clock = clock;
     this.#lastGood = lastGood;
+    this.#settled = settled ?? (async () => true);
   }
 
   /** The newest state wins. */
@@ -143,9 +138,10 @@ export class Enforcer {
     const started = this.#clock.now();
     const result = await this.#applyWithout(wanted);
     this.#good = result.state;
-    if (result.failed.size > 0 || result.unswept !== null) this.#scheduleRetry(() => {});
-    else this.#retry = FIRST_RETRY;
     this.#events.enforced({ ...result, wanted, milliseconds: this.#clock.now() - started });
+    const isDone = result.failed.size === 0 && (await this.#settled()) && result.unswept === null;
+    if (isDone) this.#retry = FIRST_RETRY;
+    else this.#scheduleRetry(() => {});
   }
 
   /** Applies the state; a policy that is refused is replaced by its last good version, then by nothing. */
@@ -157,8 +153,8 @@ export class Enforcer {
         return { state, failed, ...(await this.#reconciler.apply(this.#render(state))) };
       } catch (error) {
         // What isn't a refusal (a dump that failed) says nothing about policies: the whole is tried again later.
-        if (!(error instanceof ApplyError || error instanceof RenderError)) throw error;
-        if (error instanceof ApplyError && error.lacksLog && this.#canLog) {
+        if (!(error instanceof Refusal || error instanceof RenderError)) throw error;
+        if (error instanceof Refusal && error.lacksLog && this.#canLog) {
           this.#renderWithoutLog(error);
           continue;
         }
@@ -173,9 +169,9 @@ export class Enforcer {
   }
 
   /** Till the agent is started again. */
-  #renderWithoutLog(error: ApplyError): void {
+  #renderWithoutLog(error: Refusal): void {
     this.#canLog = false;
-    this.#render = renderer(this.#config, false);
+    this.#render = this.#renderer(false);
     this.#events.unrecorded(error);
   }
 
@@ -185,7 +181,7 @@ export class Enforcer {
 
   /**
    * The kernel didn't say which rule it refused: every changed policy is taken back to its last good version, then each is tried by itself.
-   * Where no good state is known and a table is there, that would open what the table closes: nothing is touched.
+   * Where no good state is known and rules are there, that would open what the table closes: nothing is touched.
    */
   async #applyOneByOne(wanted: NodeState, first: Error): Promise<Omit<Enforced, 'milliseconds' | 'wanted'>> {
     const good = await this.#goodState();

@@ -54,7 +54,7 @@ function count({ key, family }: NamedSet, { singles, prefixes }: SetMembers): nu
 }
 
 /** Both sorted. */
-function diffPrefixes(
+export function diffPrefixes(
   before: readonly Cidr[],
   after: readonly Cidr[],
 ): { readonly added: readonly Cidr[]; readonly removed: readonly Cidr[] } {

@@ -6,39 +6,40 @@ import { inOrder, toBatches, toParts } from './batches.ts';
 import type { Command } from './command.ts';
 import { Commits } from './commits.ts';
 import { compare } from './compare.ts';
+import { type Applied, type Reconciler, Refusal } from './dataplane.ts';
 import { difference } from './difference.ts';
 import { type Held, heldAfter, holdsChain } from './held.ts';
 import { type ChainReading, type Committed, type Kernel, MAX_CHAINS_READ } from './kernel.ts';
+import { nftChange } from './nftchange.ts';
 import { makeProbes, probes, recognise, removeProbes } from './probe.ts';
 import { digestOf, type Reading, readHeld } from './reading.ts';
 import { withRetired } from './retired.ts';
 import { changesStructure, detour, isReplacement, type Transaction, transaction } from './transaction.ts';
 
 /** The kernel refused a part of a transaction; what was in force still is. */
-export class ApplyError extends Error {
+export class ApplyError extends Refusal {
   override readonly name = 'ApplyError';
   readonly stage: keyof Transaction;
-  /** The policy rule that the refused command is for; null where that can't be told. */
-  readonly source: RuleSource | null;
-  /** The kernel knows no NFLOG, which the refused rule needs. */
-  readonly lacksLog: boolean;
 
   constructor(stage: keyof Transaction, refused: Command | null, cause: unknown) {
     const source = refused === null ? null : sourceOf(refused);
     const where = source === null ? '' : `rule ${source.policy}/${source.rule}: `;
     super(
       `${where}the kernel refused it (${stage}): ${cause instanceof Error ? cause.message : String(cause)}`,
-      { cause },
+      { source, lacksLog: lacksLog(refused, cause), cause },
     );
     this.stage = stage;
-    this.source = source;
-    // ENOENT would be said of a chain that isn't there, too: then the table was changed, and the second look at it makes the chain.
-    this.lacksLog =
-      cause instanceof NftError &&
-      cause.code === 'ENOENT' &&
-      refused?.kind === 'addRule' &&
-      refused.rule.statement.kind === 'log';
   }
+}
+
+/** ENOENT would be said of a chain that isn't there, too: then the table was changed, and the second look at it makes the chain. */
+function lacksLog(refused: Command | null, cause: unknown): boolean {
+  return (
+    cause instanceof NftError &&
+    cause.code === 'ENOENT' &&
+    refused?.kind === 'addRule' &&
+    refused.rule.statement.kind === 'log'
+  );
 }
 
 function sourceOf(command: Command): RuleSource | null {
@@ -46,16 +47,11 @@ function sourceOf(command: Command): RuleSource | null {
   return command.kind === 'addRule' ? command.source : null;
 }
 
-export interface Applied {
+interface NftApplied extends Applied {
+  /** What `change` says. */
   readonly transaction: Transaction;
   /** What had to come before it (see `detour`); null: nothing. */
   readonly detour: Transaction | null;
-  /** Why what nothing leads to any more could not be removed. */
-  readonly unswept: ApplyError | null;
-  /** Milliseconds from the call until the kernel enforced the ruleset; what is read and swept after it is not in it. */
-  readonly enforcedAfter: number;
-  /** Of that, what the kernel's transactions took. */
-  readonly kernelMicroseconds: number;
 }
 
 export interface ReconcilerOptions {
@@ -74,7 +70,7 @@ const MAX_UNSEEN = 255;
  * What a chain holds is told by the digests of its rules, taken from the kernel right after they were applied: a chain with other digests
  * has been changed by somebody else and is written again.
  */
-export class NodeRuleReconciler {
+export class NodeRuleReconciler implements Reconciler<Ruleset> {
   readonly #kernel: Kernel;
   /** What the kernel holds, exactly; null where that isn't known. */
   #exact: Ruleset | null = null;
@@ -125,7 +121,7 @@ export class NodeRuleReconciler {
    * Throws ApplyError where the kernel refuses it, NftError where the kernel can't be read; then it enforces what it enforced before (members
    * of sets in use may be changed already). What can't be swept is no failure: all that is wanted is in force.
    */
-  async apply(desired: Ruleset): Promise<Applied> {
+  async apply(desired: Ruleset): Promise<NftApplied> {
     const wasRead = this.#exact === null && this.#found === null;
     const started = performance.now();
     try {
@@ -137,7 +133,7 @@ export class NodeRuleReconciler {
     }
   }
 
-  async #applyOnce(given: Ruleset, started: number): Promise<Applied> {
+  async #applyOnce(given: Ruleset, started: number): Promise<NftApplied> {
     const commits = new Commits();
     const desired = withRetired(given, await this.#held());
     const wasProven = this.#exact === null ? (this.#found?.generation ?? null) : this.#proven;
@@ -160,6 +156,7 @@ export class NodeRuleReconciler {
       await this.#run(stage, change[stage], commits);
     }
     const enforced = {
+      change: nftChange(change),
       transaction: change,
       detour: first?.transaction ?? null,
       enforcedAfter: first?.enforcedAfter ?? performance.now() - started,
@@ -180,7 +177,7 @@ export class NodeRuleReconciler {
   }
 
   /** Once it is there, all that is desired is in force: what follows changes names. */
-  async #takeDetour(desired: Ruleset, started: number): Promise<Applied | null> {
+  async #takeDetour(desired: Ruleset, started: number): Promise<NftApplied | null> {
     const held = this.#exact === null ? this.#found?.held : heldAfter(this.#exact, this.#handles);
     const by = held === undefined ? null : detour(held, desired);
     return by === null ? null : await this.#applyOnce(by, started);

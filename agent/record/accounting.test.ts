@@ -8,6 +8,7 @@ import {
   NO_ACCOUNTS,
   type SavedAccounts,
 } from './accounting.ts';
+import { nftOwners } from './owners.ts';
 
 const RULES = ['a', 'b', 'c'] as const;
 type RuleId = (typeof RULES)[number];
@@ -182,7 +183,7 @@ class World {
     if (replace) this.kernel.clear();
     const rules = ruleset(next);
     this.kernel.apply(rules.chains.keys());
-    this.accounts.know(rules);
+    this.accounts.know(nftOwners(rules));
     this.accounts.keep(new Set(Object.keys(next)));
     for (const rule of RULES) if (next[rule] === undefined) this.passed.delete(rule);
     this.versions = next;
@@ -230,7 +231,7 @@ describe('accounting', () => {
     const kernel = new Counting();
     const rules = ruleset({ a: { text: 0, logged: true } });
     kernel.apply(rules.chains.keys());
-    accounts.know(rules);
+    accounts.know(nftOwners(rules));
     kernel.count('ingress-a-0-true', 1);
     accounts.hit('a', '10:00:01');
     accounts.read(kernel.table(), '10:00:10');

@@ -1,14 +1,12 @@
-import type { Ruleset } from '../render/ruleset.ts';
-
 /**
- * Packets and bytes of each rule for as long as the rule exists. The kernel counts for each chain, and a chain goes when its rule's text changes, when
- * the table is replaced, at a reboot; what a chain that is gone last said is kept with its rule.
+ * Packets and bytes of each rule for as long as the rule exists. The kernel counts for each chain (of iptables: each rule, see apply/iptables/counted.ts),
+ * and a chain goes when its rule's text changes, when the table is replaced, at a reboot; what a chain that is gone last said is kept with its rule.
  *
  * Pure: readings and times come in. A chain is known by its handle (a name may be used again for a new chain, which begins at 0).
  */
 export interface Accounting {
-  /** The chains of a ruleset that is in force, by name. */
-  know(ruleset: Ruleset): void;
+  /** The chains that are in force. */
+  know(owners: Owners): void;
   /** What the kernel holds; null: no table. `time` (ISO) is the last hit of the rules that grew. */
   read(table: CountedTable | null, time: string): void;
   /** Some of the chains that the kernel holds; nothing is said of the others. */
@@ -23,6 +21,9 @@ export interface Accounting {
   totals(): Map<string, RuleTotals>;
   save(): SavedAccounts;
 }
+
+/** Whose packets a chain counts, by the name of the chain. */
+export type Owners = ReadonlyMap<string, ChainOwner>;
 
 /** What is read of the kernel: TableSnapshot of nftables-napi has it. */
 export interface CountedTable {
@@ -49,7 +50,7 @@ interface Count {
 /** `matched`: the rule's own. `logged`: so too, with a record to come. `record`: the chain that writes it. */
 type ChainKind = 'matched' | 'logged' | 'record';
 
-interface ChainOwner {
+export interface ChainOwner {
   readonly rule: string;
   readonly kind: ChainKind;
 }
@@ -75,7 +76,7 @@ export function accounting(saved: unknown = NO_ACCOUNTS): Accounting {
   requireAccounts(saved);
   const bases = new Map(Object.entries(saved.rules));
   let chains = new Map(saved.chains.map((chain) => [chain.handle, chain]));
-  let owners = new Map<string, ChainOwner>(saved.chains.map((chain) => [chain.name, chain]));
+  let owners: Owners = new Map<string, ChainOwner>(saved.chains.map((chain) => [chain.name, chain]));
   /** Rules with a record since the last reading: that says better than the reading when they were hit. */
   const recent = new Set<string>();
 
@@ -89,8 +90,13 @@ export function accounting(saved: unknown = NO_ACCOUNTS): Accounting {
     for (const { name, handle, rules } of found) {
       const before = chains.get(handle);
       const isSame = before !== undefined && isSameChain(name, before.name);
-      const owner = isSame ? before : owners.get(name);
+      const known = owners.get(name);
+      const owner = known ?? (isSame ? before : undefined);
       if (owner === undefined) continue;
+      // A rule of iptables stays when its policy rule gets a record elsewhere: what it counted before was not to be recorded.
+      if (isSame && owner.rule === before.rule && owner.kind !== before.kind) {
+        update(owner.rule, (base) => minus(plus(base, before), { ...before, kind: owner.kind }));
+      }
       const packets = sum(rules.map((rule) => rule.packets));
       const bytes = sum(rules.map((rule) => rule.bytes));
       const chain = { rule: owner.rule, kind: owner.kind, name, handle, packets, bytes };
@@ -106,8 +112,8 @@ export function accounting(saved: unknown = NO_ACCOUNTS): Accounting {
   }
 
   return {
-    know(ruleset) {
-      owners = chainOwners(ruleset);
+    know(now) {
+      owners = now;
     },
     read(table, time) {
       const now = count(table?.chains ?? [], time);
@@ -134,7 +140,11 @@ export function accounting(saved: unknown = NO_ACCOUNTS): Accounting {
     keep(rules) {
       for (const rule of bases.keys()) if (!rules.has(rule)) bases.delete(rule);
       for (const [handle, { rule }] of chains) if (!rules.has(rule)) chains.delete(handle);
-      for (const [name, { rule }] of owners) if (!rules.has(rule)) owners.delete(name);
+      const isKept = ({ rule }: ChainOwner): boolean => rules.has(rule);
+      // Mostly all of them are.
+      if (!owners.values().every(isKept)) {
+        owners = new Map(owners.entries().filter(([, owner]) => isKept(owner)));
+      }
     },
     totals() {
       const totals = new Map(bases);
@@ -147,6 +157,10 @@ export function accounting(saved: unknown = NO_ACCOUNTS): Accounting {
   };
 }
 
+function minus(total: RuleTotals, chain: SavedChain): RuleTotals {
+  return plus(total, { ...chain, packets: -chain.packets, bytes: -chain.bytes });
+}
+
 function plus(total: RuleTotals, { kind, packets, bytes }: SavedChain): RuleTotals {
   if (kind === 'record') return { ...total, recorded: total.recorded + packets };
   return {
@@ -155,19 +169,6 @@ function plus(total: RuleTotals, { kind, packets, bytes }: SavedChain): RuleTota
     bytes: total.bytes + bytes,
     logged: total.logged + (kind === 'logged' ? packets : 0),
   };
-}
-
-function chainOwners({ chains }: Ruleset): Map<string, ChainOwner> {
-  const recording = new Set<string>();
-  for (const { ruleId, source } of chains.values())
-    if (ruleId !== null && source === null) recording.add(ruleId);
-  const owners = new Map<string, ChainOwner>();
-  for (const { name, ruleId, source } of chains.values()) {
-    if (ruleId === null) continue;
-    const kind = source === null ? 'record' : recording.has(ruleId) ? 'logged' : 'matched';
-    owners.set(name, { rule: ruleId, kind });
-  }
-  return owners;
 }
 
 /** A chain that is to be replaced by one of its own name is moved aside first, as stale-N (apply/transaction.ts). */

@@ -1,8 +1,13 @@
 import type { NodeState } from '../../apis/compiled.ts';
-import { type Kernel, MAX_CHAINS_READ } from '../apply/kernel.ts';
+import { MAX_CHAINS_READ } from '../apply/kernel.ts';
 import type { StateFile } from '../receive/statefile.ts';
-import type { Ruleset } from '../render/ruleset.ts';
-import { type Accounting, accounting, type RuleTotals } from './accounting.ts';
+import {
+  type Accounting,
+  accounting,
+  type CountedTable,
+  type Owners,
+  type RuleTotals,
+} from './accounting.ts';
 import type { RecordLog } from './recordlog.ts';
 
 /** Times in milliseconds. */
@@ -15,13 +20,27 @@ const SAVE_INTERVAL = 30_000;
 /** After a change of the ruleset: for `nodewall rules` to know the new chains, and so that a kill -9 forgets none that are gone. */
 const READ_AFTER_CHANGE = 200;
 
+/** What was read of the kernel, whoever asked: none is read twice. An older reading must never follow a newer one. */
+export interface Readings {
+  /** All that is ours; null: nothing is. */
+  all(table: CountedTable | null): void;
+  /** Some of it. */
+  some(chains: CountedTable['chains']): void;
+}
+
+/** Reads the kernel, and says to Readings what it found. */
+export interface CountSource {
+  readAll(): Promise<void>;
+  /** Chains of these names, more where that is no dearer. */
+  readSome(names: readonly string[]): Promise<void>;
+}
+
 export interface Counters {
-  /** The kernel it was given: every reading of the table through it is counted, whoever asked, so that none is made twice. */
-  readonly kernel: Kernel;
+  readonly readings: Readings;
   /** To be awaited before anything is applied: what the kernel counted so far belongs to the chains that were saved. */
-  start(): Promise<void>;
+  start(source: CountSource): Promise<void>;
   /** What is in force now. */
-  enforced(ruleset: Ruleset, state: NodeState): void;
+  enforced(owners: Owners, state: NodeState): void;
   hit(rule: string, time: string): void;
   /** Reads the kernel. Never rejects. */
   read(): Promise<void>;
@@ -31,7 +50,6 @@ export interface Counters {
 }
 
 export interface CountersParts {
-  readonly kernel: Kernel;
   readonly file: StateFile;
   readonly log: RecordLog;
   /** Without it nothing is read or saved but at the start and the end (`agent --once`). */
@@ -39,10 +57,10 @@ export interface CountersParts {
 }
 
 /** Keeps the accounts of the rules: reads the kernel now and then, saves, and says once when that can't be done. */
-export function ruleCounters({ kernel, file, log, running }: CountersParts): Counters {
+export function ruleCounters({ file, log, running }: CountersParts): Counters {
   let accounts: Accounting = accounting();
   let saved = '';
-  let started = false;
+  let source: CountSource | null = null;
   let readable = true;
   let closed = false;
   let lastTook = 0;
@@ -50,29 +68,18 @@ export function ruleCounters({ kernel, file, log, running }: CountersParts): Cou
   let saving: NodeJS.Timeout | null = null;
   let soon: NodeJS.Timeout | null = null;
 
-  // Answers come in the order of the questions (one socket), so an older reading never follows a newer one.
-  const counted: Kernel = {
-    ...kernel,
-    async transact(commands) {
-      const committed = await kernel.transact(commands);
-      if (started) accounts.readSome(committed.lastCounts, new Date().toISOString());
-      return committed;
+  const readings: Readings = {
+    all(table) {
+      if (source !== null) accounts.read(table, new Date().toISOString());
     },
-    async snapshot() {
-      const table = await kernel.snapshot();
-      if (started) accounts.read(table, new Date().toISOString());
-      return table;
-    },
-    async chains(names) {
-      const reading = await kernel.chains(names);
-      if (started) accounts.readSome(reading.chains, new Date().toISOString());
-      return reading;
+    some(chains) {
+      if (source !== null) accounts.readSome(chains, new Date().toISOString());
     },
   };
-  async function read(work: () => Promise<unknown> = counted.snapshot): Promise<void> {
-    if (!started) return;
+  async function read(work = (from: CountSource) => from.readAll()): Promise<void> {
+    if (source === null) return;
     try {
-      await work();
+      await work(source);
       readable = true;
     } catch (error) {
       if (readable) log.warn('cannot read the counters; trying again', { error: (error as Error).message });
@@ -80,10 +87,10 @@ export function ruleCounters({ kernel, file, log, running }: CountersParts): Cou
     }
   }
   /** After a change: in a large table only the chains that are new. */
-  async function readNew(): Promise<void> {
+  async function readNew(from: CountSource): Promise<void> {
     const names = accounts.unread();
-    if (names.length > MAX_CHAINS_READ || lastTook < CHEAP) await counted.snapshot();
-    else await counted.chains(names);
+    if (names.length > MAX_CHAINS_READ || lastTook < CHEAP) await from.readAll();
+    else await from.readSome(names);
   }
   /** Of a table of 10,000 rules it takes 60 ms. */
   async function readAgain(): Promise<void> {
@@ -105,21 +112,21 @@ export function ruleCounters({ kernel, file, log, running }: CountersParts): Cou
   }
 
   return {
-    kernel: counted,
-    async start() {
+    readings,
+    async start(from) {
       try {
         saved = (await file.read()) ?? '';
         if (saved !== '') accounts = accounting(JSON.parse(saved));
       } catch (error) {
         log.error('cannot use the saved counters; counting anew', { error: (error as Error).message });
       }
-      started = true;
+      source = from;
       if (!running) return await read();
       await readAgain();
       saving = setInterval(() => void save(), SAVE_INTERVAL).unref();
     },
-    enforced(ruleset, state) {
-      accounts.know(ruleset);
+    enforced(owners, state) {
+      accounts.know(owners);
       accounts.keep(new Set(state.rules.map(({ id }) => id)));
       if (!running) return;
       soon ??= setTimeout(() => {
@@ -135,7 +142,7 @@ export function ruleCounters({ kernel, file, log, running }: CountersParts): Cou
       for (const timer of [again, saving]) if (timer !== null) clearTimeout(timer);
       if (soon !== null) clearTimeout(soon);
       await read();
-      if (started) await save();
+      if (source !== null) await save();
     },
   };
 }

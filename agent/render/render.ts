@@ -25,11 +25,12 @@ export function render(state: NodeState, config: Config): Ruleset {
 /**
  * `render` for one state after another: gives the same, and takes over the chains of rules whose CompiledRule and AddressSet are the same objects.
  * @param canLog without it nothing in the table needs the kernel's NFLOG: rules write no records, DNS answers aren't copied; verdicts are the same
+ * @param indexer makes the index where `dispatch` is indexed
  */
 export function renderer(
   config: Config,
   canLog = true,
-  indexer = new Indexer(),
+  indexer: Means['indexer'] = new Indexer(),
 ): (state: NodeState) => Ruleset {
   const sets = new UsedSets();
   const rulesOf = ruleRenderer(config, canLog, sets);
@@ -61,7 +62,7 @@ interface Means {
   readonly config: Config;
   /** DNS answers are looked at. */
   readonly copyAnswers: boolean;
-  readonly indexer: Indexer;
+  readonly indexer: { readonly dispatch: Dispatch };
 }
 
 /** Maps that hold what they held the last time are those of the last time. */
@@ -152,13 +153,14 @@ function passChain(traffic: Traffic, { any }: Rules): Chain[] {
 
 /**
  * Chains that may call each other below the first of an index. Where two follow each other a packet that passes goes through both: the base chain, each
- * index's entry and protocol, perhaps its failsafe index, a rule and perhaps its record, and what passes are 8 to 14 of the 16 that the kernel allows.
+ * index's entry and protocol, perhaps its failsafe index, a rule and perhaps its record, what passes and what refuses are 9 to 14 of the 16 that the kernel
+ * allows. A record refuses by itself (rulechain.ts).
  */
 function levelsOf(parts: readonly IndexPart[], traffic: Traffic, config: Config): number {
   if (parts.length < 2) return LEVELS;
   const failsafes = parts.filter((part) => hasFailsafe(part, traffic, config)).length;
-  const records = parts.some(({ any }) => any & TRAIT.records) ? 2 : 0;
-  const around = 8 + (traffic === 'nodeport' ? 1 : 0) + failsafes + records;
+  const records = parts.some(({ any }) => any & TRAIT.records) ? 1 : 0;
+  const around = 9 + (traffic === 'nodeport' ? 1 : 0) + failsafes + records;
   return Math.floor((MAX_DEPTH - around) / 2);
 }
 

@@ -122,7 +122,7 @@ export function baseChains(
   return [chain(name, base, [accepted, entry]), chain(NODEPORT_ENTRY, null, [...alone, ...others, ...jumps])];
 }
 
-const NODEPORT_ENTRY = 'nodeport-entry';
+export const NODEPORT_ENTRY = 'nodeport-entry';
 
 function chain(name: string, base: BaseChain | null, rules: readonly NftRule[]): Chain {
   return { name, base, fixed: false, rules, source: null, ruleId: null };
@@ -187,6 +187,8 @@ function copyRule(direction: Direction, { names }: Config): NftRule {
   };
 }
 
+export const POSTROUTING = 'postrouting';
+
 /** Traffic from pods that leaves the cluster's own interfaces has the node's address outside. None where that is off. */
 export function masqueradeChains({ masquerade, interfaceGroups }: Config): Chain[] {
   if (!masquerade.enabled) return [];
@@ -218,7 +220,7 @@ export function masqueradeChains({ masquerade, interfaceGroups }: Config): Chain
     ruleId: null,
   };
   const base: Chain = {
-    name: 'postrouting',
+    name: POSTROUTING,
     // srcnat (100), where kube-proxy's and the CNI's are.
     base: { type: 'nat', hook: 'postrouting', priority: 100, policy: 'accept' },
     fixed: false,

@@ -89,6 +89,18 @@ export const CONFIG_SCHEMA: JsonSchema = {
     failsafe: { type: 'object', properties: { ingress: failsafeList, egress: failsafeList } },
     featureGates: { type: 'object', properties: { NodeNetworkPolicy: { type: 'boolean' } } },
     dataplane: { type: 'string', enum: ['nftables', 'iptables', 'auto'], default: 'nftables' },
+    iptables: {
+      type: 'object',
+      description: 'Of the dataplane iptables.',
+      properties: {
+        variant: {
+          type: 'string',
+          enum: ['auto', 'nft', 'legacy'],
+          default: 'auto',
+          description: "Whose commands are used; auto: the system's own iptables.",
+        },
+      },
+    },
     dispatch: { type: 'string', enum: ['indexed', 'linear'], default: 'indexed' },
   },
 };

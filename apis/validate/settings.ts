@@ -22,6 +22,7 @@ export function checkSettings(raw: FieldMap, found: Findings): void {
     if (typeof cidr === 'string') checkCidr(cidr, ['names', 'learnFrom', index], found);
   }
   checkTimes(names, found);
+  checkRecordLimits(raw, log, found);
   const { group = DEFAULT_CONFIG.names.group } = names;
   if (group === (log.group ?? DEFAULT_CONFIG.log.group)) {
     const [mine, other] = 'group' in names ? ['names', 'log'] : ['log', 'names'];
@@ -33,6 +34,22 @@ function checkPath(value: unknown, path: FieldPath, others: string, found: Findi
   if (typeof value !== 'string' || value === '') return;
   if (value.startsWith('/') && !/\p{Cc}/u.test(value)) return;
   found.error(path, `must be a path that starts with "/", ${others}, not ${show(value)}`);
+}
+
+/** The least interval of xt_limit is 1/10000 s, and its burst has the same bound (XT_LIMIT_SCALE, linux/netfilter/xt_limit.h). */
+const XT_LIMIT = 10_000;
+
+/** `auto` may come to iptables: what it can't do is said now, not on the one node where it does. */
+function checkRecordLimits({ dataplane }: FieldMap, log: FieldMap, found: Findings): void {
+  if (dataplane !== 'iptables' && dataplane !== 'auto') return;
+  for (const field of ['rate', 'burst']) {
+    const value = log[field];
+    if (typeof value !== 'number' || value <= XT_LIMIT) continue;
+    found.error(
+      ['log', field],
+      `${value} is more than iptables can count, ${XT_LIMIT}; set it lower, or dataplane: nftables`,
+    );
+  }
 }
 
 function checkTimes(names: FieldMap, found: Findings): void {

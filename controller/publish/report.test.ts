@@ -56,7 +56,7 @@ describe('parseReport', () => {
       ['hostAddresses', '192.0.2.1'],
       ['hostAddresses', Array(10_001).fill('192.0.2.1')],
       ['version', null],
-      ['dataplane', 'iptables'],
+      ['dataplane', 'auto'],
       ['time', 'yesterday'],
     ];
     for (const [field, value] of wrong) {

@@ -1,4 +1,5 @@
 import { parseAddress } from '../../apis/address.ts';
+import type { DataplaneName } from '../../apis/config.ts';
 import { API_GROUPS, type ApiGroup } from '../../apis/objects.ts';
 import { type FailingRule, MOST_FAILING, type NodeReport } from '../../apis/stream.ts';
 
@@ -22,7 +23,7 @@ export function parseReport(
   must(typeof enabled === 'boolean', 'enabled', 'true or false');
   must(Number.isSafeInteger(policies) && Number(policies) >= 0, 'policies', 'a count');
   must(isWord(version, LONGEST.version), 'version', 'a version');
-  must(dataplane === 'nftables', 'dataplane', 'nftables');
+  must(dataplane === 'nftables' || dataplane === 'iptables', 'dataplane', 'nftables or iptables');
   must(isText(time, 40) && !Number.isNaN(Date.parse(time)), 'time', 'a time (ISO 8601)');
   const addresses = Array.isArray(hostAddresses) ? hostAddresses.slice(0, MOST_ADDRESSES + 1) : null;
   must(
@@ -49,7 +50,7 @@ export function parseReport(
     policies: policies as number,
     hostAddresses: addresses as string[],
     version: version as string,
-    dataplane: 'nftables',
+    dataplane: dataplane as DataplaneName,
     time: time as string,
   };
 }

@@ -16,8 +16,22 @@ import { median } from '../measure/statistics.ts';
 const KINDS = ['ports', 'onePort'] as const satisfies readonly Kind[];
 const SIZES = [0, 50, 100, 1000, 5000, 10_000] as const;
 const QUICK_SIZES = [1000] as const;
-/** Of the issue: nodewall against iptables with ipset. */
-const AT_LEAST: Readonly<Record<number, number>> = { 1000: 2.5, 5000: 8 };
+
+interface Rivals {
+  readonly own: Layout;
+  readonly others: readonly Layout[];
+  /** Where nodewall should win, and by how much, by number of rules. */
+  readonly atLeast: Readonly<Partial<Record<Kind, Readonly<Record<number, number>>>>>;
+}
+
+const PEERS = ['iptablesLegacy', 'iptablesNft'] as const satisfies readonly Layout[];
+const FLAT: Readonly<Record<number, number>> = { 1000: 2.5, 5000: 8 };
+/** nodewall against a rule of iptables with ipset for each policy rule; in iptables each by the same variant, and by ports alone: there is no look-up of addresses. */
+const RIVALS: readonly Rivals[] = [
+  { own: 'nodewall', others: PEERS, atLeast: { ports: FLAT, onePort: FLAT } },
+  { own: 'nodewallIptablesLegacy', others: ['iptablesLegacy'], atLeast: { ports: { 1000: 2 } } },
+  { own: 'nodewallIptablesNft', others: ['iptablesNft'], atLeast: { ports: { 1000: 2 } } },
+];
 
 type Rates = Readonly<Record<Layout, Rate[]>>;
 
@@ -78,11 +92,14 @@ function toFigures(kind: Kind, bySize: ReadonlyMap<number, Rates>): Figure[] {
     }),
   );
   const targets = [...bySize].flatMap(([size, rates]) =>
-    (['iptablesLegacy', 'iptablesNft'] as const).flatMap((layout) => {
-      const least = AT_LEAST[size];
-      const what = `nodewall against ${LAYOUT_TITLES[layout]}, ${size.toLocaleString('en')} rules, ${KIND_TITLES[kind]}`;
-      const values = ratios(rates, 'nodewall', layout, 1);
-      return least === undefined ? [] : [figure(what, '×', values, { target: atLeast(least) })];
+    RIVALS.flatMap(({ own, others, atLeast: wanted }) => {
+      const least = wanted[kind]?.[size];
+      return least === undefined
+        ? []
+        : others.map((other) => {
+            const what = `${LAYOUT_TITLES[own]} against ${LAYOUT_TITLES[other]}, ${size.toLocaleString('en')} rules, ${KIND_TITLES[kind]}`;
+            return figure(what, '×', ratios(rates, own, other, 1), { target: atLeast(least) });
+          });
     }),
   );
   return [...targets, ...points];

@@ -149,7 +149,7 @@ function peers({ members }: ClusterSize, set: number, client: string | undefined
       return [{ nodeSelector: { matchLabels: { zone: `zone-${set}` } } }];
     case 'blocks': {
       const blocks = count(members, (i) => ({
-        cidr: `172.${16 + (i % 16)}.${set % 256}.${16 * (i >> 4)}/28`,
+        cidr: `${172 + (i >> 8)}.${16 + (i % 16)}.${set % 256}.${16 * ((i >> 4) % 16)}/28`,
       }));
       const own = client === undefined ? [] : [{ cidr: client }];
       return [...own, ...blocks].map((ipBlock) => ({ ipBlock }));

@@ -12,6 +12,8 @@ export const LAYOUTS = [
   'stateful',
   'nodewall',
   'linear',
+  'nodewallIptablesLegacy',
+  'nodewallIptablesNft',
   'iptablesLegacy',
   'iptablesNft',
   'nftList',
@@ -24,6 +26,8 @@ export const LAYOUT_TITLES: Readonly<Record<Layout, string>> = {
   stateful: 'empty stateful table',
   nodewall: 'nodewall',
   linear: 'nodewall, dispatch: linear',
+  nodewallIptablesLegacy: 'nodewall, iptables-legacy',
+  nodewallIptablesNft: 'nodewall, iptables-nft',
   iptablesLegacy: 'iptables-legacy + ipset',
   iptablesNft: 'iptables-nft + ipset',
   nftList: 'nft list',
@@ -40,8 +44,16 @@ export interface Prepared {
 export async function prepare(set: RuleSet, folder: string): Promise<Prepared> {
   const manifests = join(folder, 'manifests');
   await writeRuleSet(manifests, set);
-  const config = join(folder, 'linear.yaml');
-  await writeFile(config, "dispatch: linear\ninterfaceGroupFile: ''\n");
+  const config = async (name: string, text: string): Promise<string> => {
+    const path = join(folder, `${name}.yaml`);
+    await writeFile(path, `${text}\ninterfaceGroupFile: ''\n`);
+    return path;
+  };
+  const configs = {
+    linear: await config('linear', 'dispatch: linear'),
+    legacy: await config('legacy', 'dataplane: iptables\niptables: {variant: legacy}'),
+    nft: await config('nft', 'dataplane: iptables\niptables: {variant: nft}'),
+  };
   const texts = new Map<string, string>();
   const text = (make: (set: RuleSet) => string): string => {
     const made = texts.get(make.name) ?? make(set);
@@ -72,7 +84,11 @@ export async function prepare(set: RuleSet, folder: string): Promise<Prepared> {
         case 'nodewall':
           return agent(node, []);
         case 'linear':
-          return agent(node, ['--config', config]);
+          return agent(node, ['--config', configs.linear]);
+        case 'nodewallIptablesLegacy':
+          return agent(node, ['--config', configs.legacy]);
+        case 'nodewallIptablesNft':
+          return agent(node, ['--config', configs.nft]);
         case 'iptablesLegacy':
           return iptables(node, 'xtables-legacy-multi');
         case 'iptablesNft':

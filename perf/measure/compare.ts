@@ -76,6 +76,7 @@ function betterOf({ target, unit }: FigureResult): 'more' | 'less' | null {
     case 'µs':
     case 'MB':
     case 'rules':
+    case 'processes':
     case 'B':
       return 'less';
     // A share or a ratio without a target may be of anything.

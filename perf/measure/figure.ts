@@ -13,7 +13,7 @@ export interface Figure {
   readonly point: Point | null;
 }
 
-export type Unit = 'ms' | 's' | 'MB' | '%' | '1/s' | 'µs' | '×' | 'Mbit/s' | 'rules' | 'B';
+export type Unit = 'ms' | 's' | 'MB' | '%' | '1/s' | 'µs' | '×' | 'Mbit/s' | 'rules' | 'processes' | 'B';
 
 export interface Target {
   readonly at: 'most' | 'least';

@@ -1,12 +1,12 @@
 /** First apply of a directory in an empty network namespace, in process; then what one changed policy costs. */
 import type { ClusterObjects } from '../../apis/objects.ts';
 import { loadManifests } from '../../controller/watch/manifests.ts';
-import { stages } from './stages.ts';
+import { stagesOf, type Variant } from './stages.ts';
 import { answer, trialInput } from './trial.ts';
 
-const { manifests } = trialInput<{ manifests: string }>();
+const { manifests, variant } = trialInput<{ manifests: string; variant?: Variant }>();
 const { objects } = await loadManifests([manifests]);
-const agent = stages();
+const agent = stagesOf(variant);
 
 /** The first rule of the first policy with the other action. */
 function withFirstRule(action: 'Allow' | 'Drop'): ClusterObjects {
@@ -18,6 +18,7 @@ function withFirstRule(action: 'Allow' | 'Drop'): ClusterObjects {
 }
 
 const first = await agent.enforce(objects);
+const processes = agent.processes();
 await agent.enforce(withFirstRule('Drop'));
 const second = await agent.enforce(withFirstRule('Allow'));
 answer({
@@ -25,6 +26,7 @@ answer({
   applyCpu: first.applyCpu,
   compileRenderApply: first.all,
   secondChangeApply: second.apply,
+  processes,
   secondChangeRender: second.compile + second.render,
 });
 await agent.close();

@@ -1,14 +1,19 @@
 /** 100,000 addresses into one set, then one more and one less, by the reconciler; in an empty network namespace. */
+import { setImmediate } from 'node:timers/promises';
 import type { ClusterObjects, Rule } from '../../apis/objects.ts';
 import { loadManifests } from '../../controller/watch/manifests.ts';
 import { median } from '../measure/statistics.ts';
-import { stages } from './stages.ts';
+import { stagesOf, type Variant } from './stages.ts';
 import { answer, trialInput } from './trial.ts';
 
 /** `interval`: a prefix beside the pods, which makes it an interval set. */
-const { manifests, interval } = trialInput<{ manifests: string; interval: boolean }>();
+const { manifests, interval, variant } = trialInput<{
+  manifests: string;
+  interval: boolean;
+  variant?: Variant;
+}>();
 const { objects } = await loadManifests([manifests]);
-const agent = stages();
+const agent = stagesOf(variant);
 
 const crowd = objects.pods.filter(({ namespace }) => namespace === 'crowd');
 const others = objects.pods.filter(({ namespace }) => namespace !== 'crowd');
@@ -27,6 +32,8 @@ function withPrefix(rule: Rule): Rule {
 }
 
 async function applied(pods: ClusterObjects['pods']): Promise<{ render: number; apply: number }> {
+  // As an event would: what the last apply left to be done behind its answer is done.
+  await setImmediate();
   const { compile, render, apply } = await agent.enforce(withPods(pods));
   return { render: compile + render, apply };
 }

@@ -1,9 +1,15 @@
 /** Compile, view, render and apply in this process and its network namespace, each timed: what an agent does from an event on, without its debounce. */
 import { Netlink } from 'nftables-napi';
+import type { Reconciler } from '../../agent/apply/dataplane.ts';
+import { IptablesReconciler } from '../../agent/apply/iptables/reconciler.ts';
+import { iptablesTools } from '../../agent/apply/iptables/tools.ts';
 import { netlinkKernel } from '../../agent/apply/netlinkkernel.ts';
 import { NodeRuleReconciler } from '../../agent/apply/reconciler.ts';
+import { iptablesRenderer } from '../../agent/render/iptables/render.ts';
+import type { IptablesRuleset } from '../../agent/render/iptables/tables.ts';
 import { renderer } from '../../agent/render/render.ts';
 import type { Ruleset } from '../../agent/render/ruleset.ts';
+import type { NodeState } from '../../apis/compiled.ts';
 import { type Config, DEFAULT_CONFIG } from '../../apis/config.ts';
 import type { ClusterObjects } from '../../apis/objects.ts';
 import { compiler } from '../../controller/compile/compile.ts';
@@ -24,20 +30,46 @@ export interface Stage {
   readonly applyCpu: number;
 }
 
-export interface Stages {
+export interface Stages<Desired = Ruleset> {
   enforce(objects: ClusterObjects): Promise<Stage>;
   /** Rendered last. */
-  ruleset(): Ruleset;
+  ruleset(): Desired;
+  /** Processes started so far, to apply. */
+  processes(): number;
   close(): Promise<void>;
 }
 
 export function stages(config: Config = DEFAULT_CONFIG): Stages {
   const netlink = new Netlink();
-  const reconciler = new NodeRuleReconciler(netlinkKernel(netlink));
-  const [compile, view, render] = [compiler(), nodeViewer(NODE_NAME), renderer(config)];
-  let last: Ruleset | null = null;
   return {
-    async enforce(objects) {
+    ...pipeline(renderer(config), new NodeRuleReconciler(netlinkKernel(netlink))),
+    processes: () => 0,
+    close: () => netlink.close(),
+  };
+}
+
+/** Which iptables: over nf_tables, or with the kernel's own old tables. */
+export type Variant = 'nft' | 'legacy';
+
+export function iptablesStages(variant: Variant): Stages<IptablesRuleset> {
+  const tools = iptablesTools(variant);
+  return {
+    ...pipeline(iptablesRenderer(DEFAULT_CONFIG), new IptablesReconciler(tools)),
+    processes: () => tools.processes(),
+    close: () => Promise.resolve(),
+  };
+}
+
+/** What a trial asks for: iptables where it names a variant, else nftables. */
+export function stagesOf(variant: Variant | undefined): Omit<Stages, 'ruleset'> {
+  return variant === undefined ? stages() : iptablesStages(variant);
+}
+
+function pipeline<Desired>(render: (state: NodeState) => Desired, reconciler: Reconciler<Desired>) {
+  const [compile, view] = [compiler(), nodeViewer(NODE_NAME)];
+  let last: Desired | null = null;
+  return {
+    async enforce(objects: ClusterObjects): Promise<Stage> {
       const state = await timed(() => view(compile(objects)));
       const ruleset = await timed(() => render(state.result));
       last = ruleset.result;
@@ -52,10 +84,9 @@ export function stages(config: Config = DEFAULT_CONFIG): Stages {
         applyCpu: applied.cpu,
       };
     },
-    ruleset() {
+    ruleset(): Desired {
       if (last === null) throw new Error('nothing is rendered');
       return last;
     },
-    close: () => netlink.close(),
   };
 }

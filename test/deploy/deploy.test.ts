@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseAllDocuments } from 'yaml';
+import { parseConfig } from '../../apis/config-file.ts';
 import { run } from '../cluster/command.ts';
 import { ROOT } from '../structure/sourcefile.ts';
 import { API_CALLS, type ApiCall } from './apicalls.ts';
@@ -82,6 +83,13 @@ describe('deploy', () => {
       resources: string[];
     };
     assert.deepEqual([...resources].sort(), files.map((path) => path.slice(BASE.length + 1)).sort());
+  });
+
+  it('configures agents with what they know', () => {
+    const paths = globSync('deploy/kustomize/**/agent-config.yaml', { cwd: ROOT });
+    assert.equal(paths.length, 2);
+    for (const path of paths)
+      assert.deepEqual(parseConfig(readFileSync(join(ROOT, path), 'utf8'), path).problems, []);
   });
 
   it('has each object once', () => {
@@ -275,6 +283,21 @@ describe('deploy/Dockerfile', () => {
       `node:${dependencies.node.split('.')[0]}-bookworm AS build`,
       'debian:12-slim',
     ]);
+  });
+
+  it('has every workspace among the packages', () => {
+    const { workspaces } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+    const links = of('RUN').flatMap((rest) => [...rest.matchAll(/ln -s ((?:\.\.\/\S+ )+)node_modules\//g)]);
+    const linked = links.flatMap(([, targets = '']) => targets.trim().split(' '));
+    assert.deepEqual(
+      linked.sort(),
+      workspaces.map((folder: string) => `../${folder}`),
+    );
+  });
+
+  it('has the commands of the iptables dataplane', () => {
+    const installed = of('RUN').at(-1)?.split(/ +/) ?? [];
+    for (const name of ['iptables', 'ipset']) assert.ok(installed.includes(name), name);
   });
 
   it('runs without a shell, as nobody', () => {

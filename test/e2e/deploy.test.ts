@@ -65,7 +65,7 @@ describe('deploy on a real API server', function () {
     }
   });
 
-  for (const folder of ['overlays/fail-closed', 'overlays/single-node']) {
+  for (const folder of ['overlays/fail-closed', 'overlays/single-node', 'overlays/iptables']) {
     it(`${folder} applies over it`, async () => {
       const stdin = await build(folder);
       const { code, stderr } = await cluster.kubectl(
@@ -102,6 +102,13 @@ describe('deploy on a real API server', function () {
     ]);
     assert.deepEqual(await changes('overlays/single-node'), [
       '- PodDisruptionBudget nodewall-system/nodewall-controller',
+      '~ Deployment nodewall-system/nodewall-controller',
+    ]);
+    const withoutHash = (line: string) => line.replace(/-[a-z0-9]{10}$/, '');
+    assert.deepEqual((await changes('overlays/iptables')).map(withoutHash), [
+      '+ ConfigMap nodewall-system/nodewall-agent',
+      '- ConfigMap nodewall-system/nodewall-agent',
+      '~ DaemonSet nodewall-system/nodewall-agent',
       '~ Deployment nodewall-system/nodewall-controller',
     ]);
     assert.deepEqual(await changes('overlays/certmanager'), [

@@ -1,4 +1,5 @@
 /** A scenario drawn at random, with the flows of it that real packets can have. */
+import { ofNodePort } from '../generate/nodeport.ts';
 import { ALL_FEATURES, type Scenario, sample } from '../generate/scenario.ts';
 import { icmpTypes, icmpv6Types, igmpGroups, igmpTypes } from '../generate/service.ts';
 import { addressPlan } from '../netns/address-plan.ts';
@@ -30,21 +31,6 @@ export function draw(seed: number, { flows: count, names }: { flows: number; nam
     .map((flow, i) => toCompleteFlow(flow, PLAN, seed + i))
     .filter((flow) => flow !== undefined);
   return { scenario, flows };
-}
-
-/** The ingress half of a policy, for NodePort traffic: few are drawn so. */
-function ofNodePort(object: object): object {
-  const { apiVersion = '', kind, spec } = object as Partial<Policy>;
-  const isOurs = kind === 'ClusterNetworkPolicy' && apiVersion.startsWith('nodewall.io/');
-  if (!isOurs || (spec?.ingress ?? []).length === 0) return object;
-  const { egress: _, ...rest } = spec ?? {};
-  return { ...object, spec: { ...rest, traffic: 'NodePort' } };
-}
-
-interface Policy {
-  readonly apiVersion: string;
-  readonly kind: string;
-  readonly spec: { readonly ingress?: readonly object[]; readonly egress?: readonly object[] };
 }
 
 /** The same to a pod behind NAT: Host rules must not matter for it, nor NodePort rules for the others. */

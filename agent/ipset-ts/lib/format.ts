@@ -121,13 +121,12 @@ function createOptionWords(set: SetDefinition, option: CreateOption, given: unkn
 
 function entryWords(set: SetRef, entry: Key, options: readonly EntryOption[]): Word[] {
   const values = entry as object as Values<EntryOption>;
-  return [
-    value.nameText(set.name),
-    elementText(set, entry),
-    ...options.flatMap((option) =>
-      values[option] === undefined ? [] : entryOptionWords(option, values[option]),
-    ),
-  ];
+  const words: Word[] = [value.nameText(set.name), elementText(set, entry)];
+  // Loops, here and below: most of 100,000 entries have no options, and one field.
+  for (const option of options) {
+    if (values[option] !== undefined) words.push(...entryOptionWords(option, values[option]));
+  }
+  return words;
 }
 
 function listPosition(key: Key): string[] {
@@ -164,15 +163,16 @@ function elementText(set: SetRef, key: Key): string {
   const fields: readonly Field[] | undefined = FIELDS[set.type];
   if (fields === undefined) throw new IpsetError('SYNTAX', `'${set.type}' is no type of set`);
   const values: Values<Field | 'physdev'> = key;
-  const parts = fields.flatMap((field) => {
+  const parts: string[] = [];
+  for (const field of fields) {
     const given = values[field];
     // A MAC address may be left out where the kernel can learn it.
-    if (given === undefined && field === 'mac' && set.type === 'bitmap:ip,mac') return [];
+    if (given === undefined && field === 'mac' && set.type === 'bitmap:ip,mac') continue;
     if (given === undefined) throw new IpsetError('SYNTAX', `an entry of ${set.type} needs ${field}`);
     const text = fieldText(set, field, given);
-    return field === 'iface' && values.physdev === true ? [`physdev:${text}`] : [text];
-  });
-  return parts.join(',');
+    parts.push(field === 'iface' && values.physdev === true ? `physdev:${text}` : text);
+  }
+  return parts.length === 1 ? (parts[0] ?? '') : parts.join(',');
 }
 
 function fieldText(set: SetRef, field: Field, given: unknown): string {

@@ -11,7 +11,7 @@ export {
   type RealExecOptions,
 } from './exec.ts';
 export { toRestoreText, toSaveText } from './format.ts';
-export { type CallOptions, type ExistOptions, Ipset } from './ipset.ts';
+export { type CallOptions, type ExistOptions, Ipset, type RestoreOptions } from './ipset.ts';
 export {
   type AddOperation,
   type CreateOperation,

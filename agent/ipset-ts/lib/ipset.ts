@@ -21,6 +21,11 @@ export interface ExistOptions extends CallOptions {
   readonly exist?: boolean;
 }
 
+export interface RestoreOptions extends ExistOptions {
+  /** One operation is a plain call unless this is false: then it is a restore, too (see RealExecOptions.ahead). */
+  readonly plain?: boolean;
+}
+
 /** The ipset command. Every call is one process; each rejects with an IpsetError. Calls made at the same time may overtake each other. */
 export class Ipset {
   readonly #exec: Exec;
@@ -94,15 +99,18 @@ export class Ipset {
   }
 
   /**
-   * Does all in order, by one `ipset restore`; one operation is a plain call, none is nothing.
+   * Does all in order, by one `ipset restore`; one operation is a plain call, unless the options say otherwise, none is nothing.
    *
    * It is no transaction. Up to the refused line things may be done, though not all that stands before it: ipset collects adds to a set
    * and drops those it did not send. What must change at once is filled under another name, then swapped.
    */
-  async restore(operations: readonly Operation[], options: ExistOptions = {}): Promise<void> {
+  async restore(
+    operations: readonly Operation[],
+    { plain = true, ...options }: RestoreOptions = {},
+  ): Promise<void> {
     const [first, ...more] = operations;
     if (first === undefined) return;
-    if (more.length === 0) return this.#one(first, options);
+    if (more.length === 0 && plain) return this.#one(first, options);
     // On a line of its own, -exist would be forgotten: only the first of collected adds says how they are sent.
     const args = [...existing(options), 'restore'];
     await this.#run(args, { ...options, stdin: toRestoreText(operations) });

@@ -43,6 +43,65 @@ describe('createExec', () => {
     await assert.rejects(script(forever)([], { signal: controller.signal }), { name: 'AbortError' });
   });
 
+  describe('ahead', () => {
+    const turn = () => new Promise((resolve) => setImmediate(resolve));
+    const ready = ['restore'];
+    /** Says its process id, and what it read. */
+    const reader = () =>
+      script('process.stdin.on("data", (text) => process.stdout.write(process.pid + " " + text))', {
+        ahead: ready,
+      });
+
+    it('hands what is to be read to a process that waits, one for each call', async () => {
+      const exec = reader();
+      const pids = new Set<string>();
+      for (let i = 0; i < 5; i++) {
+        const { code, stdout } = await exec(ready, { stdin: `call ${i}` });
+        assert.match(stdout, new RegExp(`^\\d+ call ${i}$`));
+        assert.equal(code, 0);
+        pids.add(stdout.split(' ')[0] ?? '');
+        await turn();
+      }
+      assert.equal(pids.size, 5);
+      const other = await exec(['other'], { stdin: 'plain' });
+      assert.ok(other.stdout.endsWith(' plain'));
+    });
+
+    it('has the process there before the call', async () => {
+      const exec = script(
+        'const at = performance.timeOrigin; process.stdin.on("data", () => console.log(at))',
+        {
+          ahead: ready,
+        },
+      );
+      for (let i = 0; i < 2; i++) await exec(ready, { stdin: 'x' });
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      const called = performance.timeOrigin + performance.now();
+      assert.ok(Number((await exec(ready, { stdin: 'x' })).stdout) < called);
+    });
+
+    it('starts another where that one has ended meanwhile', async () => {
+      const exec = script(
+        'process.stdin.on("data", (text) => process.stdout.write(text)); setTimeout(() => process.exit(7), 300).unref()',
+        { ahead: ready },
+      );
+      for (let i = 0; i < 2; i++) await exec(ready, { stdin: 'x' });
+      await turn();
+      await new Promise((resolve) => setTimeout(resolve, 600));
+      assert.deepEqual(await exec(ready, { stdin: 'y' }), { code: 0, stdout: 'y', stderr: '' });
+    });
+
+    it('keeps no program running', async () => {
+      const lib = new URL('../lib/index.ts', import.meta.url).href;
+      const code = `import { createExec } from '${lib}';
+        const exec = createExec({ command: ['cat'], ahead: [] });
+        for (let i = 0; i < 3; i++) await exec([], { stdin: 'x' });
+        await new Promise((resolve) => setImmediate(resolve));`;
+      const ended = await createExec({ command: [node, '--input-type=module', '-e'], timeout: 5000 })([code]);
+      assert.deepEqual([ended.code, ended.stderr], [0, '']);
+    });
+  });
+
   it('shows through Ipset as codes', async () => {
     const ipset = new Ipset(createExec({ command: ['/nonexistent/ipset'] }));
     await assert.rejects(ipset.names(), {

@@ -23,9 +23,11 @@ describe('Ipset', () => {
     await ipset.restore([]);
     await ipset.restore([create]);
     await ipset.restore([create, add], { exist: true });
+    await ipset.restore([create], { exist: true, plain: false });
     assert.deepEqual(calls, [
       [['create', 'a', 'hash:ip', 'comment'], undefined],
       [['-exist', 'restore'], 'create a hash:ip comment\nadd a 192.0.2.1 comment "a b"\n'],
+      [['-exist', 'restore'], 'create a hash:ip comment\n'],
     ]);
   });
 

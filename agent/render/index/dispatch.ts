@@ -1,6 +1,6 @@
 import { type Mapped, mapAlike, others } from '../alike.ts';
 import { ALL_PORTS } from '../ports.ts';
-import type { Chain, L4Protocol, NftRule } from '../ruleset.ts';
+import type { Chain, L4Protocol, NftRule, PortProtocol } from '../ruleset.ts';
 import { build, type Dispatched, type Fields, FixedChains } from './build.ts';
 import {
   type Entry,
@@ -55,38 +55,12 @@ export class Indexer {
     this.#onBuilt = onBuilt;
   }
 
-  readonly dispatch: Dispatch = (name, entries, { scope, levels = LEVELS, ...fields }) => {
-    // What names neither ports nor protocols is tried for every packet; a protocol that has nothing else needs no chain.
-    const rest = this.#part(name, entries, (entry) => protocolItem(entry, null));
-    const found: Dispatched[] = [];
-    const rules: NftRule[] = [];
-    const add = (protocol: L4Protocol, part: Part, of: Fields): void => {
-      found.push(this.#build({ index: name, name: `${name}-${protocol}`, protocol, levels }, part, of));
-      // A packet of the protocol goes there for good; plain rules, because a verdict map here would leak (ADR 2).
-      rules.push({
-        ...plain({ kind: 'goto', chain: `${name}-${protocol}` }),
-        matches: [{ match: 'l4proto', protocols: [protocol] }],
-      });
-    };
-    for (const protocol of PORT_PROTOCOLS) {
-      const ports = scope === null ? [ALL_PORTS] : (scope.get(protocol) ?? []);
-      const part = this.#part(`${name}-${protocol}`, entries, (entry) => portItem(entry, protocol, ports));
-      if (part.items.length === (scope === null ? rest.items.length : 0)) continue;
-      add(protocol, part, { ...fields, protocol });
-    }
-    for (const protocol of scope === null ? OTHER_PROTOCOLS : []) {
-      const part = this.#part(`${name}-${protocol}`, entries, (entry) => protocolItem(entry, protocol));
-      if (part.items.length === rest.items.length) continue;
-      add(protocol, part, { ...fields, protocol: null });
-    }
-    if (scope !== null) return joined(name, rules, found);
-    const { chains, maps } = this.#build({ index: name, name, protocol: null, levels }, rest, {
-      ...fields,
-      protocol: null,
+  readonly dispatch: Dispatch = (name, entries, { scope, levels = LEVELS, ...fields }) =>
+    byProtocol(name, scope, {
+      part: (chain, toItem) => this.#part(chain, entries, toItem),
+      build: (of, part) =>
+        this.#build({ index: name, ...of, levels }, part, { ...fields, protocol: withPorts(of.protocol) }),
     });
-    const [entry, ...others] = chains;
-    return joined(name, [...rules, ...(entry?.rules ?? [])], [...found, { chains: others, maps }]);
-  };
 
   #part(name: string, entries: readonly Entry[], toItem: (entry: Entry) => Item | null): Part {
     const before = this.#parts.get(name);
@@ -131,6 +105,53 @@ export class Indexer {
     options.spaces.next();
     return planned(items, options);
   }
+}
+
+/** What makes an index of the rules of each protocol. */
+export interface ByProtocol<P extends { readonly items: readonly Item[] }> {
+  readonly part: (chain: string, toItem: (entry: Entry) => Item | null) => P;
+  readonly build: (of: Pick<BuiltPart, 'name' | 'protocol'>, part: P) => Dispatched;
+}
+
+/** The entry chain sends the packets of each protocol that rules name to a chain of its own. */
+export function byProtocol<P extends { readonly items: readonly Item[] }>(
+  name: string,
+  scope: Scope,
+  { part, build }: ByProtocol<P>,
+): Dispatched {
+  // What names neither ports nor protocols is tried for every packet; a protocol that has nothing else needs no chain.
+  const rest = part(name, (entry) => protocolItem(entry, null));
+  const found: Dispatched[] = [];
+  const rules: NftRule[] = [];
+  const add = (protocol: L4Protocol, of: P): void => {
+    const chain = `${name}-${protocol}`;
+    found.push(build({ name: chain, protocol }, of));
+    // A packet of the protocol goes there for good; plain rules, because a verdict map here would leak (ADR 2).
+    rules.push({
+      ...plain({ kind: 'goto', chain }),
+      matches: [{ match: 'l4proto', protocols: [protocol] }],
+    });
+  };
+  for (const protocol of PORT_PROTOCOLS) {
+    const ports = scope === null ? [ALL_PORTS] : (scope.get(protocol) ?? []);
+    const of = part(`${name}-${protocol}`, (entry) => portItem(entry, protocol, ports));
+    if (of.items.length === (scope === null ? rest.items.length : 0)) continue;
+    add(protocol, of);
+  }
+  for (const protocol of scope === null ? OTHER_PROTOCOLS : []) {
+    const of = part(`${name}-${protocol}`, (entry) => protocolItem(entry, protocol));
+    if (of.items.length === rest.items.length) continue;
+    add(protocol, of);
+  }
+  if (scope !== null) return joined(name, rules, found);
+  const { chains, maps } = build({ name, protocol: null }, rest);
+  const [entry, ...others] = chains;
+  return joined(name, [...rules, ...(entry?.rules ?? [])], [...found, { chains: others, maps }]);
+}
+
+/** Null where the protocol has no ports. */
+export function withPorts(protocol: L4Protocol | null): PortProtocol | null {
+  return PORT_PROTOCOLS.find((known) => known === protocol) ?? null;
 }
 
 /** One protocol's part of one index. */
@@ -180,7 +201,7 @@ function otherItems(
   return pairs;
 }
 
-function isItem(item: Item | null): item is Item {
+export function isItem(item: Item | null): item is Item {
   return item !== null;
 }
 

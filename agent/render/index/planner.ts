@@ -13,8 +13,11 @@ import { type PortPieces, portPieces } from './portpieces.ts';
 import { Spaces } from './spaces.ts';
 
 /** What has been looked up already, on the way here, and how many chains may still call each other below this one, the rule's own not counted. */
-interface Known {
+interface Known extends LookedUp {
   readonly levels: number;
+}
+
+interface LookedUp {
   readonly ports: boolean;
   readonly sources: boolean;
   readonly addresses: boolean;
@@ -280,7 +283,7 @@ function isUniversal({ ranges, sources, peers }: Item): boolean {
 }
 
 /** Whether a packet that comes here is sure to be one of the item's, and ends there. */
-function isSure({ ranges, sources, peers, final }: Item, known: Known): boolean {
+function isSure({ ranges, sources, peers, final }: Item, known: LookedUp): boolean {
   return (
     final &&
     (ranges === null || known.ports) &&
@@ -293,7 +296,7 @@ function isSure({ ranges, sources, peers, final }: Item, known: Known): boolean 
  * Without the rules that no packet reaches: behind one that is sure to match, or behind one with the same peers that is sure for them.
  * (Where an address is leaving a set, it is taken out of the maps first: see apply/transaction.ts.)
  */
-function reachable(items: readonly Item[], known: Known): readonly Item[] {
+export function reachable(items: readonly Item[], known: LookedUp): readonly Item[] {
   const decided = new Set<string>();
   const found: Item[] = [];
   for (const item of items) {

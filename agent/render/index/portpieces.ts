@@ -65,6 +65,7 @@ export function portPieces(
   let before = 0;
   for (const point of points) {
     take(before, point);
+    if (pieces.isOver) return null;
     for (const i of ends.get(point) ?? []) active.delete(i);
     for (const i of starts.get(point) ?? []) active.add(i);
     before = point;
@@ -99,7 +100,7 @@ class Pieces {
   }
 
   add(first: number, last: number, members: readonly number[]): void {
-    if (first > last || members.length === 0 || this.#entries > this.#limit) return;
+    if (first > last || members.length === 0 || this.isOver) return;
     const plan = this.#planOf(members);
     const before = this.#ranges.at(-1);
     if (last - first < EXPAND_PORTS) {
@@ -136,8 +137,12 @@ class Pieces {
     return plan;
   }
 
+  get isOver(): boolean {
+    return this.#entries > this.#limit;
+  }
+
   result(others: readonly number[]): PortPieces | null {
-    if (this.#entries > this.#limit) return null;
+    if (this.isOver) return null;
     return {
       ports: this.#ports,
       planOfPort: this.#planOfPort,

@@ -1,0 +1,90 @@
+import type { Family } from '../../../apis/address.ts';
+import { sameMembers } from '../../../apis/memberset.ts';
+import type { IpSet, IptablesRuleset, IptablesTable } from '../../render/iptables/tables.ts';
+import { type HeldSet, holdable } from './heldset.ts';
+import { holdsChain, isJump, stuckChains, type Written } from './rulechange.ts';
+import type { SavedTable, SavedTables } from './saved.ts';
+
+/** All that the kernel holds of ours. */
+export interface Reading {
+  readonly families: Readonly<Record<Family, SavedTables>>;
+  readonly sets: ReadonlyMap<string, HeldSet>;
+}
+
+export interface Expected {
+  readonly shown: Readonly<Record<Family, Written['shown']>>;
+  /** Sets that nobody wants and others' rules keep. */
+  readonly stuck: ReadonlySet<string>;
+}
+
+/** What the kernel holds otherwise than it should, in words; nothing: nothing does. */
+export function compare(wanted: IptablesRuleset, now: Reading, { shown, stuck }: Expected): string[] {
+  const differences: string[] = [];
+  for (const family of [4, 6] as const) {
+    for (const name of ['filter', 'nat'] as const) {
+      const table = wanted.families[family].find((one) => one.name === name) ?? {
+        name,
+        jumps: [],
+        chains: new Map(),
+      };
+      const found = compareTable(table, now.families[family][name], shown[family]);
+      differences.push(
+        ...found.map((difference) => `${family === 4 ? 'iptables' : 'ip6tables'} ${name}: ${difference}`),
+      );
+    }
+  }
+  return [...differences, ...compareSets(wanted.sets, now.sets, stuck)];
+}
+
+function compareTable(wanted: IptablesTable, now: SavedTable, shown: Written['shown']): string[] {
+  const differences: string[] = [];
+  for (const { from, to } of wanted.jumps) {
+    const jumps = now.leads.filter((lead) => lead.from === from);
+    if (!jumps.some((lead) => lead.text === `-j ${to}`))
+      differences.push(`the jump from ${from} to ${to} is gone`);
+    else if (jumps.length > 1) differences.push(`${jumps.length} rules of ${from} lead to chains of ours`);
+    else if (!isJump(jumps[0], to)) differences.push(`the jump from ${from} to ${to} is not the first rule`);
+  }
+  for (const { from, to, isBuiltin } of now.leads) {
+    if (isBuiltin && !wanted.jumps.some((jump) => jump.from === from)) {
+      differences.push(`a rule of ${from} leads to ${to}`);
+    }
+  }
+  for (const [name, chain] of wanted.chains) {
+    const there = now.chains.get(name);
+    if (there === undefined) differences.push(`chain ${name} is gone`);
+    else if (!holdsChain(there, chain, shown)) differences.push(`chain ${name} was changed`);
+  }
+  const kept = stuckChains(now);
+  for (const [name, rules] of now.chains) {
+    if (wanted.chains.has(name) || (kept.has(name) && rules.length === 0)) continue;
+    differences.push(`chain ${name} is foreign`);
+  }
+  return differences;
+}
+
+function compareSets(
+  wanted: IptablesRuleset['sets'],
+  now: Reading['sets'],
+  stuck: ReadonlySet<string>,
+): string[] {
+  const differences: string[] = [];
+  for (const [name, set] of wanted) {
+    const there = now.get(name);
+    if (there === undefined) differences.push(`set ${name} is gone`);
+    else if (!holdsSet(there, set)) differences.push(`set ${name} has other members`);
+  }
+  for (const name of now.keys()) {
+    if (!wanted.has(name) && !stuck.has(name)) differences.push(`set ${name} is foreign`);
+  }
+  return differences;
+}
+
+function holdsSet({ type, family, members }: HeldSet, set: IpSet): boolean {
+  return (
+    type === set.type &&
+    family === set.family &&
+    members !== null &&
+    sameMembers(members, holdable(set).members)
+  );
+}

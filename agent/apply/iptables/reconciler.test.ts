@@ -1,0 +1,195 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import { type Exec, ExecError, Ipset } from 'ipset-ts';
+import { fakeIptables } from '../../../test/fake/fakeiptables.ts';
+import { IPTABLES_CASES, RULESET, withSets } from '../../../test/fake/iptablescases.ts';
+import { addressSet, iptablesRuleset } from '../../../test/fake/iptablesruleset.ts';
+import { checkAsync } from '../../../test/fake/property.ts';
+import type { IptablesRuleset } from '../../render/iptables/tables.ts';
+import { IptablesReconciler } from './reconciler.ts';
+import { IptablesError, type IptablesTools } from './tools.ts';
+
+describe('the reconciler of iptables', () => {
+  for (const { name, run } of IPTABLES_CASES) it(name, () => run(fakeIptables().tools));
+
+  it('learns how another version of iptables shows what was written', async () => {
+    const { tools, restores } = fakeIptables({ shows: (text) => text.replace('--dport 80', '--dport http') });
+    const reconciler = new IptablesReconciler(tools);
+    await reconciler.apply(RULESET);
+    assert.deepEqual(await reconciler.verify(), ['iptables filter: chain NODEWALL-WEB was changed']);
+    await reconciler.apply(RULESET);
+    assert.deepEqual(await reconciler.verify(), []);
+    const before = restores.length;
+    assert.ok((await reconciler.apply(RULESET)).change.isEmpty);
+    assert.equal(restores.length, before);
+    await tools.restore(4, '*filter\n-A NODEWALL-WEB -j DROP\nCOMMIT\n');
+    assert.deepEqual(await reconciler.verify(), ['iptables filter: chain NODEWALL-WEB was changed']);
+  });
+
+  it('repairs what a restore left half done', async () => {
+    const { tools, exec } = fakeIptables();
+    const reconciler = new IptablesReconciler(tools);
+    await reconciler.apply(RULESET);
+    // Somebody took a set that is needed: what is known of it is wrong, and found out by the failure.
+    await tools.restore(4, '*filter\n:NODEWALL-INPUT - [0:0]\n:NODEWALL-WEB - [0:0]\nCOMMIT\n');
+    await exec(['destroy', 'nodewall-web-4']);
+    await reconciler.apply(withSets([...RULESET.sets.values()], ['-j DROP']));
+    assert.deepEqual(await reconciler.verify(), []);
+  });
+
+  it('gives what a rule counted that is gone to the other rules of its policy rule', async () => {
+    const { tools, count } = fakeIptables();
+    const reconciler = new IptablesReconciler(tools);
+    const sets = [...RULESET.sets.values()];
+    await reconciler.apply(withSets(sets, ['-p tcp -j DROP @two']));
+    count(4, 'NODEWALL-WEB -p tcp -j DROP', 3, 300);
+    count(4, 'NODEWALL-WEB -m set --match-set nodewall-services-4 dst,dst -j DROP', 4, 400);
+    await reconciler.apply(withSets(sets, []));
+    const chain = (await reconciler.counts())?.chains.find(({ name }) => name === 'two/matched/iptables');
+    assert.deepEqual(chain?.rules, [{ packets: 7n, bytes: 700n }]);
+    assert.ok(Number.isSafeInteger(chain?.handle));
+  });
+
+  it('is not kept from its work by sets of others that are of no known kind', async () => {
+    const { tools, exec } = fakeIptables();
+    const odd = 'create odd hash:odd family inet\nadd odd 1\n';
+    const ipset = new Ipset(async (args, options) => {
+      const result = await exec(args, options);
+      return args.join() === 'save' ? { ...result, stdout: odd + result.stdout } : result;
+    });
+    const reconciler = new IptablesReconciler({ ...tools, ipset });
+    await reconciler.apply(RULESET);
+    await tools.ipset.flush('nodewall-web-4');
+    assert.deepEqual(await reconciler.verify(), ['set nodewall-web-4 has other members']);
+    await reconciler.apply(RULESET);
+    assert.deepEqual(await reconciler.verify(), []);
+  });
+
+  it('goes on counting what a rule counted that is gone, while the policy rule is there', async () => {
+    const { tools, count } = fakeIptables();
+    const reconciler = new IptablesReconciler(tools);
+    const two = (...more: readonly string[]) =>
+      iptablesRuleset({
+        filter: { 'NODEWALL-A': ['-p udp -j DROP @one'], 'NODEWALL-B': more },
+        families: [4],
+      });
+    const sums = async () =>
+      ((await reconciler.counts())?.chains ?? []).map(({ name, rules }) => [name, rules[0]?.packets]);
+    await reconciler.apply(two('-p tcp -j DROP @one'));
+    count(4, 'NODEWALL-A -p udp -j DROP', 1, 100);
+    count(4, 'NODEWALL-B -p tcp -j DROP', 2, 200);
+    assert.deepEqual(await sums(), [['one/matched/iptables', 3n]]);
+    // The chain of the other rule is not written: nothing in the kernel can go on from there.
+    await reconciler.apply(two('-p tcp -j ACCEPT'));
+    assert.deepEqual(await sums(), [['one/matched/iptables', 3n]]);
+    await reconciler.apply(
+      iptablesRuleset({ filter: { 'NODEWALL-A': ['-p udp -j ACCEPT'] }, families: [4] }),
+    );
+    assert.deepEqual(await sums(), []);
+    await reconciler.apply(two());
+    assert.deepEqual(await sums(), [['one/matched/iptables', 0n]]);
+  });
+
+  it('gets from any state to any other, whatever others did and wherever it was interrupted', async function () {
+    await checkAsync(this, 150, fc.array(step, { minLength: 1, maxLength: 8 }), async (steps) => {
+      const { tools, exec } = fakeIptables();
+      let left = Number.POSITIVE_INFINITY;
+      const reconciler = new IptablesReconciler(failing(tools, exec, () => left-- <= 0));
+      for (const { ruleset, stranger, processes } of steps) {
+        if (stranger !== null) await stranger(tools).catch(() => undefined);
+        left = processes;
+        await reconciler.apply(ruleset).catch((error: Error) => assert.match(error.message, /interrupted/));
+        left = Number.POSITIVE_INFINITY;
+        await reconciler.verify();
+        await reconciler.apply(ruleset);
+        assert.deepEqual(await reconciler.verify(), []);
+        const fresh = fakeIptables().tools;
+        await new IptablesReconciler(fresh).apply(ruleset);
+        assert.deepEqual(await contentOf(tools), await contentOf(fresh));
+      }
+    });
+  });
+});
+
+const CHAINS = ['NODEWALL-A', 'NODEWALL-B', 'NODEWALL-C', 'NODEWALL-D'] as const;
+const SETS = ['nodewall-0', 'nodewall-1', 'nodewall-2'] as const;
+
+/** Chains lead to later ones alone, and to those that are there. */
+const rulesets: fc.Arbitrary<IptablesRuleset> = fc
+  .record({
+    chains: fc.subarray([...CHAINS]),
+    rules: fc.array(fc.nat(30), { minLength: 1, maxLength: 12 }),
+    members: fc.array(fc.array(fc.nat(5).map((n) => `192.0.2.${n}`)), { minLength: 3, maxLength: 3 }),
+    hooks: fc.subarray(['INPUT', 'FORWARD', 'OUTPUT'] as const),
+  })
+  .map(({ chains, rules, members, hooks }) => {
+    const filter: Record<string, string[]> = Object.fromEntries(chains.map((chain) => [chain, []]));
+    for (const [i, number] of rules.entries()) {
+      const at = number % Math.max(1, chains.length);
+      const later = chains[at + 1 + (i % 2)];
+      const target = later === undefined || number % 3 === 0 ? 'DROP' : later;
+      const match = number % 2 === 0 ? `-m set --match-set ${SETS[number % 3]} src ` : `-p ${number} `;
+      filter[chains[at] ?? '']?.push(`${match}-j ${target}`);
+    }
+    const [first] = chains;
+    const jumps = first === undefined ? {} : Object.fromEntries(hooks.map((hook) => [hook, first]));
+    const sets = SETS.map((name, i) => addressSet(name, 4, members[i] ?? []));
+    const used = sets.filter(({ name }) => JSON.stringify(filter).includes(name));
+    return iptablesRuleset({ filter, jumps, sets: used, families: [4] });
+  });
+
+const strangers: readonly ((tools: IptablesTools) => Promise<unknown>)[] = [
+  ({ restore }) => restore(4, '*filter\n:NODEWALL-A - [0:0]\nCOMMIT\n'),
+  ({ restore }) =>
+    restore(4, '*filter\n:NODEWALL-E - [0:0]\n-A NODEWALL-E -j NODEWALL-B\n-A INPUT -j NODEWALL-E\nCOMMIT\n'),
+  ({ restore }) => restore(4, '*filter\n-D INPUT -j NODEWALL-A\nCOMMIT\n'),
+  ({ restore }) => restore(4, '*filter\n-A INPUT -j NODEWALL-B\n-A OUTPUT -j NODEWALL-B\nCOMMIT\n'),
+  ({ ipset }) => ipset.flush('nodewall-1'),
+  ({ ipset }) => ipset.destroy('nodewall-0'),
+  ({ ipset }) => ipset.create({ name: 'nodewall-tmp-0', type: 'hash:net' }),
+  ({ ipset }) => ipset.create({ name: 'nodewall-2', type: 'hash:ip', timeout: 5 }),
+];
+
+const step = fc.record({
+  ruleset: rulesets,
+  stranger: fc.option(fc.constantFrom(...strangers)),
+  processes: fc.nat(8),
+});
+
+/** Each process may be the last: then it is not even started. */
+function failing(tools: IptablesTools, exec: Exec, isOver: () => boolean): IptablesTools {
+  const check = () => {
+    if (isOver()) throw new IptablesError('TIMEOUT', 'interrupted');
+  };
+  const ipset = new Ipset(async (...call) => {
+    if (isOver()) throw new ExecError('TIMEOUT', 'interrupted');
+    return exec(...call);
+  });
+  return {
+    ...tools,
+    ipset,
+    async save(family) {
+      check();
+      return tools.save(family);
+    },
+    async restore(family, text) {
+      check();
+      return tools.restore(family, text);
+    },
+  };
+}
+
+/** Rules in the order of each chain, and members sorted; without counters, and chains that others' rules keep are not made here. */
+async function contentOf({ save, ipset }: IptablesTools) {
+  const rules = (await save(4)).split('\n').filter((line) => /^\[|^:NODE/.test(line));
+  const sets = (await ipset.save()).map(({ name, type, entries }) => [
+    name,
+    type,
+    entries.map((entry) => JSON.stringify(entry)).sort(),
+  ]);
+  const chainOf = (line: string) => line.split(' ').at(line.startsWith(':') ? 0 : 2) ?? '';
+  return {
+    rules: rules.sort((a, b) => (chainOf(a) < chainOf(b) ? -1 : Number(chainOf(a) > chainOf(b)))),
+    sets: sets.sort(),
+  };
+}

@@ -1,0 +1,340 @@
+import { createHash } from 'node:crypto';
+import { IpsetError, type Operation, toRestoreText } from 'ipset-ts';
+import type { Family } from '../../../apis/address.ts';
+import type { CountedTable } from '../../record/accounting.ts';
+import type { Counts, IptablesRuleset, IptablesTable } from '../../render/iptables/tables.ts';
+import { type Applied, type Change, type Reconciler, Refusal } from '../dataplane.ts';
+import { compare, type Reading } from './compare.ts';
+import { readSets, toHeldSet } from './heldset.ts';
+import { blame } from './refused.ts';
+import {
+  addCount,
+  type CountedRule,
+  countsKey,
+  type RuleChange,
+  ruleChange,
+  sameText,
+} from './rulechange.ts';
+import { parseSaved, type SavedTables } from './saved.ts';
+import { type SetChange, setChange, TEMPORARY_PREFIX } from './setchange.ts';
+import { IptablesError, type IptablesTools } from './tools.ts';
+
+const FAMILIES = [4, 6] as const;
+
+/**
+ * Stage 6 where the dataplane is iptables: at most one process of `ipset` and one of each family's restore for a change, and a second of `ipset` where sets go.
+ * One call at a time.
+ *
+ * Rules are read before they are changed, for their counters; sets only at first, by `verify` and after a failure. A restore is atomic for a
+ * table, so where a later one is refused, earlier ones are in force: the next apply starts from what it reads.
+ */
+export class IptablesReconciler implements Reconciler<IptablesRuleset> {
+  readonly #tools: IptablesTools;
+  #applied: IptablesRuleset | null = null;
+  /** The sets that the kernel holds, where all of `#applied` is in force; else null. */
+  #known: Reading['sets'] | null = null;
+  /** Else what was found there last; null: to be read before the next change. */
+  #found: Reading | null = null;
+  readonly #shown: Readonly<Record<Family, Map<string, string>>> = { 4: new Map(), 6: new Map() };
+  /** Sets that nobody wants, but rules of others name. */
+  #stuck: ReadonlySet<string> = new Set();
+  /** What rules counted that are gone, of policy rules that are still there and whose other rules weren't written again. */
+  readonly #uncounted: Readonly<Record<Family, Map<string, CountedRule>>> = { 4: new Map(), 6: new Map() };
+
+  constructor(tools: IptablesTools) {
+    this.#tools = tools;
+  }
+
+  /** What was applied last; null before the first time. */
+  inForce(): IptablesRuleset | null {
+    return this.#applied;
+  }
+
+  /** The change that `apply` would make now; changes nothing. */
+  async plan(desired: IptablesRuleset): Promise<Change> {
+    return toChange(await this.#plan(desired));
+  }
+
+  /** Throws Refusal where a rule is refused, IptablesError or IpsetError for all else. */
+  async apply(desired: IptablesRuleset): Promise<Applied> {
+    const isFresh = this.#known === null && this.#found === null;
+    const started = performance.now();
+    try {
+      return await this.#apply(desired, started);
+    } catch (error) {
+      // Somebody else may have changed something since it was read: nobody is to blame before it has been looked at.
+      const isRefused = error instanceof Refusal || error instanceof IpsetError;
+      if (isFresh || !isRefused) throw error;
+      return await this.#apply(desired, started);
+    }
+  }
+
+  async #apply(desired: IptablesRuleset, started: number): Promise<Applied> {
+    const planned = await this.#plan(desired);
+    const { sets, rules } = planned;
+    // Until all has gone through, nothing is known for sure.
+    this.#known = null;
+    this.#found = null;
+    const asked = performance.now();
+    // Members alone change by one process.
+    const changesRules = FAMILIES.some((family) => rules[family].text !== '');
+    const [first, last] = changesRules
+      ? [sets.first, [...sets.less, ...sets.last]]
+      : [[...sets.first, ...sets.less], sets.last];
+    await this.#tools.ipset.restore(first, { exist: true, plain: false });
+    for (const family of FAMILIES) await this.#restore(family, rules[family]);
+    let enforced = performance.now();
+    for (const family of FAMILIES) this.#keepCounts(family, rules[family], desired);
+    this.#applied = desired;
+    const unswept = await this.#sweep(last, planned.rules);
+    if (changesRules && sets.less.length > 0) enforced = performance.now();
+    for (const family of FAMILIES) await this.#learnForms(family, rules[family]);
+    this.#known = sets.held;
+    return {
+      change: toChange(planned),
+      unswept,
+      enforcedAfter: enforced - started,
+      kernelMicroseconds: Math.round(1000 * (enforced - asked)),
+    };
+  }
+
+  async #plan(desired: IptablesRuleset): Promise<Planned> {
+    if (this.#known === null) this.#found ??= await this.#read();
+    const [rules4, rules6] = await Promise.all(FAMILIES.map((family) => this.#ruleChange(family, desired)));
+    return {
+      sets: setChange(this.#found?.sets ?? this.#known ?? new Map(), desired.sets),
+      rules: { 4: rules4 ?? NO_CHANGE, 6: rules6 ?? NO_CHANGE },
+    };
+  }
+
+  async #ruleChange(family: Family, desired: IptablesRuleset): Promise<RuleChange> {
+    const tables = this.#applied?.families[family] ?? null;
+    const wanted = desired.families[family];
+    let saved = this.#found?.families[family];
+    if (saved === undefined) {
+      if (tables !== null && sameTables(tables, wanted)) return NO_CHANGE;
+      saved = parseSaved(await this.#tools.save(family));
+    }
+    return ruleChange(saved, wanted, { tables, shown: this.#shown[family] });
+  }
+
+  async #read(): Promise<Reading> {
+    const [rules4, rules6, sets] = await Promise.all([
+      this.#tools.save(4),
+      this.#tools.save(6),
+      readSets(this.#tools.ipset),
+    ]);
+    return { families: { 4: parseSaved(rules4), 6: parseSaved(rules6) }, sets };
+  }
+
+  async #restore(family: Family, change: RuleChange): Promise<void> {
+    if (change.text === '') return;
+    try {
+      await this.#tools.restore(family, change.text);
+    } catch (error) {
+      if (!(error instanceof IptablesError) || error.code !== 'REFUSED') throw error;
+      throw await blame(this.#tools, family, change, error);
+    }
+  }
+
+  /**
+   * Another version of iptables may show a rule otherwise than it was written. Where a chain was written again, although it was written like that before, what is
+   * shown right after that is its form from now on: it would be repaired for ever else.
+   */
+  async #learnForms(family: Family, { rewritten }: RuleChange): Promise<void> {
+    if (rewritten.length === 0) return;
+    const shown = this.#shown[family];
+    const saved = parseSaved(await this.#tools.save(family));
+    for (const { table, chain } of rewritten) {
+      const rules = saved[table].chains.get(chain.name);
+      if (rules?.length !== chain.rules.length) continue;
+      for (const [i, { text }] of chain.rules.entries()) {
+        const form = rules[i]?.text ?? text;
+        if (form !== text) shown.set(text, form);
+      }
+    }
+  }
+
+  #keepCounts(family: Family, { uncounted }: RuleChange, desired: IptablesRuleset): void {
+    const sums = this.#uncounted[family];
+    for (const counted of uncounted) addCount(sums, counted);
+    if (sums.size === 0) return;
+    const wanted = new Set<string>();
+    eachCounts(desired.families[family], (counts) => wanted.add(countsKey(counts)));
+    for (const key of sums.keys()) if (!wanted.has(key)) sums.delete(key);
+  }
+
+  /** Members that go, then sets: what others' rules name stays. */
+  async #sweep(operations: readonly Operation[], rules: Planned['rules']): Promise<Error | null> {
+    const left = FAMILIES.flatMap((family) => rules[family].left);
+    const stuck = new Set<string>();
+    let rest = operations;
+    while (rest.length > 0) {
+      try {
+        await this.#tools.ipset.restore(rest, { exist: true });
+        break;
+      } catch (error) {
+        const at = error instanceof IpsetError ? (error.operation ?? 0) : 0;
+        const refused = rest[at];
+        if (!(error instanceof IpsetError) || refused?.op !== 'destroy') throw error;
+        if (error.code !== 'IN_USE') return error;
+        stuck.add(refused.name);
+        left.push(`set ${refused.name}: ${error.message}`);
+        rest = rest.slice(at + 1);
+      }
+    }
+    // Until they are read again they are not known, so that not every change tries again.
+    if (operations.some(({ op }) => op === 'destroy')) this.#stuck = stuck;
+    return left.length === 0 ? null : new Error(`not removed: ${left.join('; ')}`);
+  }
+
+  async verify(): Promise<string[]> {
+    if (this.#applied === null) return [];
+    // Should the reading fail, the next apply starts with one.
+    this.#known = null;
+    this.#found = null;
+    const found = await this.#read();
+    const differences = compare(this.#applied, found, { shown: this.#shown, stuck: this.#stuck });
+    if (differences.length > 0) this.#found = found;
+    else this.#known = this.#asApplied(found.sets);
+    return differences;
+  }
+
+  /** The same members as objects that stage 5 gave: what is the same object is not compared again. */
+  #asApplied(found: Reading['sets']): Reading['sets'] {
+    const sets = [...(this.#applied?.sets ?? [])].flatMap(([name, set]) => {
+      const there = found.get(name);
+      return there === undefined ? [] : [[name, toHeldSet(set, there)] as const];
+    });
+    return new Map(sets);
+  }
+
+  async holdsRules(): Promise<boolean> {
+    for (const family of FAMILIES) {
+      const tables = parseSaved(await this.#tools.save(family));
+      for (const { leads, chains } of Object.values(tables)) {
+        if (leads.some(({ isBuiltin, to }) => isBuiltin && (chains.get(to)?.length ?? 0) > 0)) return true;
+      }
+    }
+    return false;
+  }
+
+  /**
+   * What the rules in force count, summed for each family, policy rule and kind: each sum is shown as a chain, which keeps its handle and only grows while the policy
+   * rule is there. Null where nothing of ours is, and before the first apply, when it isn't known what counts for whom.
+   */
+  async counts(): Promise<CountedTable | null> {
+    const applied = this.#applied;
+    if (applied === null) return null;
+    const saved = await Promise.all(FAMILIES.map((family) => this.#tools.save(family)));
+    const chains: Mutable<CountedTable['chains']> = [];
+    let isThere = false;
+    for (const [i, family] of FAMILIES.entries()) {
+      const tables = parseSaved(saved[i] ?? '');
+      isThere ||= Object.values(tables).some((table) => table.chains.size > 0);
+      for (const { counts, packets, bytes } of this.#sums(family, applied, tables).values()) {
+        const name = countName(family, counts);
+        chains.push({
+          name,
+          handle: countHandle(name),
+          rules: [{ packets: BigInt(packets), bytes: BigInt(bytes) }],
+        });
+      }
+    }
+    return isThere ? { chains } : null;
+  }
+
+  #sums(family: Family, applied: IptablesRuleset, saved: SavedTables): Map<string, CountedRule> {
+    const sums = new Map(this.#uncounted[family]);
+    for (const { name, chains } of applied.families[family]) {
+      for (const chain of chains.values()) {
+        const rules = saved[name].chains.get(chain.name) ?? [];
+        // A chain that somebody changed is repaired soon; until then what can be told by its text is.
+        const isAligned = rules.length === chain.rules.length;
+        const byText = isAligned ? null : new Map(rules.map((rule) => [rule.text, rule]));
+        for (const [i, { counts, text }] of chain.rules.entries()) {
+          if (counts === null) continue;
+          const { packets, bytes } = (byText === null ? rules[i] : byText.get(text)) ?? {
+            packets: 0,
+            bytes: 0,
+          };
+          addCount(sums, { counts, packets, bytes });
+        }
+      }
+    }
+    return sums;
+  }
+}
+
+type Mutable<List extends readonly unknown[]> = List[number][];
+
+interface Planned {
+  readonly sets: SetChange;
+  readonly rules: Readonly<Record<Family, RuleChange>>;
+}
+
+const NO_CHANGE: RuleChange = {
+  text: '',
+  rules: new Map(),
+  commits: new Map(),
+  rewritten: [],
+  uncounted: [],
+  left: [],
+};
+
+/** The name of the chain by which `counts` shows a sum. */
+export function countName(family: Family, counts: Counts): string {
+  return `${countsKey(counts)}/${family === 4 ? 'iptables' : 'ip6tables'}`;
+}
+
+function countHandle(name: string): number {
+  return createHash('sha256').update(name).digest().readUIntBE(0, 6);
+}
+
+function eachCounts(tables: readonly IptablesTable[], call: (counts: Counts) => void): void {
+  for (const { chains } of tables) {
+    for (const { rules } of chains.values())
+      for (const { counts } of rules) if (counts !== null) call(counts);
+  }
+}
+
+function sameTables(a: readonly IptablesTable[], b: readonly IptablesTable[]): boolean {
+  return a === b || (a.length === b.length && a.every((table, i) => sameTable(table, b[i])));
+}
+
+function sameTable(a: IptablesTable, b: IptablesTable | undefined): boolean {
+  if (a === b) return true;
+  if (b === undefined || a.name !== b.name || a.chains.size !== b.chains.size) return false;
+  const hasJumps =
+    a.jumps.length === b.jumps.length &&
+    a.jumps.every(({ from, to }, i) => from === b.jumps[i]?.from && to === b.jumps[i]?.to);
+  return hasJumps && [...b.chains.values()].every((chain) => sameText(a.chains.get(chain.name), chain));
+}
+
+function toChange({ sets, rules }: Planned): Change {
+  const texts = FAMILIES.map((family) => rules[family].text);
+  const operations = [...sets.first, ...sets.less, ...sets.last];
+  const changesStructure = texts.some((text) => text !== '') || operations.some(isStructural);
+  return {
+    isEmpty: operations.length === 0 && !changesStructure,
+    changesStructure,
+    text: () => changeText(sets, rules),
+  };
+}
+
+/** A set that is filled under another name and swapped changes its members alone. */
+function isStructural(operation: Operation): boolean {
+  if (operation.op === 'create') return !operation.set.name.startsWith(TEMPORARY_PREFIX);
+  return operation.op === 'destroy' && !operation.name.startsWith(TEMPORARY_PREFIX);
+}
+
+function changeText(sets: SetChange, rules: Planned['rules']): string {
+  const parts = [
+    ['ipset restore', toRestoreText(sets.first)],
+    ['iptables-restore --noflush', rules[4].text],
+    ['ip6tables-restore --noflush', rules[6].text],
+    ['ipset restore', toRestoreText([...sets.less, ...sets.last])],
+    ['not held', sets.lacking.map((line) => `${line}\n`).join('')],
+  ] as const;
+  return parts.flatMap(([title, text]) => (text === '' ? [] : [`# ${title}\n${text}`])).join('');
+}

@@ -1,0 +1,72 @@
+import type { Family } from '../../../apis/address.ts';
+import { CHAIN_PREFIX } from '../../render/iptables/tables.ts';
+import { Refusal } from '../dataplane.ts';
+import type { RestoredRule, RuleChange } from './rulechange.ts';
+import { IptablesError, type IptablesTools } from './tools.ts';
+
+/** Nothing leads to it; what a crash leaves of it is swept as any chain of ours. */
+const PROBE = `${CHAIN_PREFIX}PROBE`;
+
+/** A restore that was refused, as the refusal of the rule that was. */
+export async function blame(
+  tools: IptablesTools,
+  family: Family,
+  change: RuleChange,
+  error: IptablesError,
+): Promise<Refusal> {
+  const { line } = error;
+  const rule =
+    line === null ? undefined : (change.rules.get(line) ?? (await findRule(tools, family, change, line)));
+  if (rule === undefined) return new Refusal(error.message, { source: null, cause: error });
+  const { table, chain, rule: refused } = rule;
+  return new Refusal(`table ${table}, chain ${chain.name}, rule '${refused.text}': ${error.message}`, {
+    source: refused.source,
+    // The extension is not there, or the kernel's module: one says its name, the other that there is no such file.
+    lacksLog: /-j NFLOG\b/.test(refused.text) && /NFLOG|No such file/.test(error.stderr),
+    cause: error,
+  });
+}
+
+/**
+ * Of a legacy table the kernel refuses the commit, not a rule: it is found by halves, in a chain that nothing leads to. What is refused only where
+ * the chain is reached from is not found.
+ */
+async function findRule(
+  tools: IptablesTools,
+  family: Family,
+  { rules, commits }: RuleChange,
+  line: number,
+): Promise<RestoredRule | undefined> {
+  const table = commits.get(line);
+  let suspects = [...rules.values()].filter((rule) => rule.table === table);
+  if (table === undefined || !(await isRefused(tools, family, suspects))) return undefined;
+  while (suspects.length > 1) {
+    const half = suspects.slice(0, suspects.length / 2);
+    suspects = (await isRefused(tools, family, half)) ? half : suspects.slice(half.length);
+  }
+  return suspects[0];
+}
+
+async function isRefused(
+  tools: IptablesTools,
+  family: Family,
+  suspects: readonly RestoredRule[],
+): Promise<boolean> {
+  const [first] = suspects;
+  if (first === undefined) return false;
+  // The chains that they lead to may not be there.
+  const texts = suspects.map(({ rule }) => rule.text.replace(new RegExp(` ?-[jg] ${CHAIN_PREFIX}\\S*$`), ''));
+  const restore = (lines: readonly string[]) =>
+    tools.restore(
+      family,
+      `*${first.table}\n:${PROBE} - [0:0]\n${lines.map((one) => `${one}\n`).join('')}COMMIT\n`,
+    );
+  try {
+    await restore(texts.map((text) => `-A ${PROBE} ${text}`.trimEnd()));
+    await restore([`-X ${PROBE}`]);
+    return false;
+  } catch (error) {
+    if (error instanceof IptablesError && error.code === 'REFUSED') return true;
+    throw error;
+  }
+}

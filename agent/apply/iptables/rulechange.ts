@@ -1,0 +1,230 @@
+import type {
+  Counts,
+  IptablesChain,
+  IptablesRule,
+  IptablesTable,
+  TableName,
+} from '../../render/iptables/tables.ts';
+import type { Lead, SavedRule, SavedTable, SavedTables } from './saved.ts';
+
+/** What makes one family hold these tables of ours: the text of one restore. Each table changes at once for every packet, filter before nat. */
+export interface RuleChange {
+  /** Empty: nothing changes. */
+  readonly text: string;
+  /** By line of the text, from 1. */
+  readonly rules: ReadonlyMap<number, RestoredRule>;
+  /** Of the line where each table that changes is committed. */
+  readonly commits: ReadonlyMap<number, TableName>;
+  /** Chains that hold something else, although this was written before. */
+  readonly rewritten: readonly ChainRef[];
+  /** What no rule of the text can go on counting. */
+  readonly uncounted: readonly CountedRule[];
+  /** Why chains that nobody wants stay, in words. */
+  readonly left: readonly string[];
+}
+
+export interface ChainRef {
+  readonly table: TableName;
+  readonly chain: IptablesChain;
+}
+
+export interface RestoredRule extends ChainRef {
+  readonly rule: IptablesRule;
+}
+
+export interface CountedRule {
+  readonly counts: Counts;
+  readonly packets: number;
+  readonly bytes: number;
+}
+
+/** What was written before, so that it is known again. */
+export interface Written {
+  /** Null: nothing yet. */
+  readonly tables: readonly IptablesTable[] | null;
+  /** How iptables-save shows rules that it doesn't show as they were written, by IptablesRule.text. */
+  readonly shown: ReadonlyMap<string, string>;
+}
+
+const TABLES: readonly TableName[] = ['filter', 'nat'];
+
+export function ruleChange(
+  saved: SavedTables,
+  desired: readonly IptablesTable[],
+  written: Written,
+): RuleChange {
+  const draft: Draft = {
+    lines: [],
+    rules: new Map(),
+    commits: new Map(),
+    rewritten: [],
+    uncounted: [],
+    left: [],
+  };
+  for (const name of TABLES) {
+    const table = desired.find((one) => one.name === name) ?? { name, jumps: [], chains: new Map() };
+    const before = written.tables?.find((one) => one.name === name) ?? null;
+    writeTable(draft, saved[name], table, { before, shown: written.shown });
+  }
+  return { ...draft, text: draft.lines.map((line) => `${line}\n`).join('') };
+}
+
+interface Draft {
+  readonly lines: string[];
+  readonly rules: Map<number, RestoredRule>;
+  readonly commits: Map<number, TableName>;
+  readonly rewritten: ChainRef[];
+  readonly uncounted: CountedRule[];
+  readonly left: string[];
+}
+
+interface WrittenTable {
+  readonly before: IptablesTable | null;
+  readonly shown: Written['shown'];
+}
+
+function writeTable(draft: Draft, saved: SavedTable, table: IptablesTable, written: WrittenTable): void {
+  const changed = [...table.chains.values()].filter(
+    (chain) => !holdsChain(saved.chains.get(chain.name), chain, written.shown),
+  );
+  const gone = [...saved.chains.keys()].filter((name) => !table.chains.has(name));
+  const stuck = stuckChains(saved);
+  const jumps = jumpLines(saved.leads, table);
+  const flushed = gone.filter((name) => !stuck.has(name) || saved.chains.get(name)?.length !== 0);
+  for (const name of gone) {
+    const from = stuck.get(name);
+    if (from !== undefined)
+      draft.left.push(`chain ${name} of table ${table.name}: a rule of chain ${from} leads to it`);
+  }
+  if (changed.length + flushed.length + jumps.length === 0) return;
+  const { lines } = draft;
+  lines.push(`*${table.name}`);
+  // Makes a chain, and empties one that is there: so no rule leads to what goes.
+  for (const name of [...changed.map((chain) => chain.name), ...flushed]) lines.push(`:${name} - [0:0]`);
+  const counts = carriedCounts(
+    draft,
+    saved,
+    [...changed.map(({ name }) => name), ...flushed],
+    changed,
+    written,
+  );
+  for (const chain of changed) {
+    if (saved.chains.has(chain.name) && sameText(written.before?.chains.get(chain.name), chain)) {
+      draft.rewritten.push({ table: table.name, chain });
+    }
+    for (const rule of chain.rules) {
+      const { packets, bytes } = counts.get(rule) ?? NO_COUNT;
+      const count = packets + bytes === 0 ? '' : `[${packets}:${bytes}] `;
+      lines.push(`${count}-A ${chain.name}${rule.text === '' ? '' : ' '}${rule.text}`);
+      draft.rules.set(lines.length, { table: table.name, chain, rule });
+    }
+  }
+  lines.push(...jumps, ...flushed.filter((name) => !stuck.has(name)).map((name) => `-X ${name}`), 'COMMIT');
+  draft.commits.set(lines.length, table.name);
+}
+
+/** Chains that rules of others' chains lead to, and from where: those rules are not ours to delete, and the kernel keeps what they lead to. */
+export function stuckChains({ leads }: SavedTable): Map<string, string> {
+  return new Map(leads.flatMap(({ isBuiltin, from, to }) => (isBuiltin ? [] : [[to, from]])));
+}
+
+/** Whether the chain is there as it is wanted, or as that is known to be shown. */
+export function holdsChain(
+  saved: readonly SavedRule[] | undefined,
+  { rules }: IptablesChain,
+  shown: Written['shown'],
+): boolean {
+  if (saved?.length !== rules.length) return false;
+  return saved.every(({ text }, i) => {
+    const wanted = rules[i]?.text ?? '';
+    return text === wanted || text === shown.get(wanted);
+  });
+}
+
+export function sameText(a: IptablesChain | undefined, b: IptablesChain): boolean {
+  if (a === b) return true;
+  return a?.rules.length === b.rules.length && a.rules.every(({ text }, i) => text === b.rules[i]?.text);
+}
+
+/** Nothing where each jump is there once and first. All happens at the COMMIT: there is no moment without. */
+function jumpLines(leads: readonly Lead[], { jumps }: IptablesTable): string[] {
+  const wanted = new Map(jumps.map((jump) => [jump.from as string, jump]));
+  const found = Map.groupBy(
+    leads.filter(({ isBuiltin }) => isBuiltin),
+    ({ from }) => from,
+  );
+  return [...new Set([...found.keys(), ...wanted.keys()])].flatMap((from) => {
+    const jump = wanted.get(from);
+    const there = found.get(from) ?? [];
+    if (there.length === 1 && jump !== undefined && isJump(there[0], jump.to)) return [];
+    // By its text: a number could be another's rule by now.
+    const deleted = there.map(({ text }) => `-D ${from} ${text}`);
+    return jump === undefined ? deleted : [...deleted, `-I ${from} 1 -j ${jump.to}`];
+  });
+}
+
+export function isJump(lead: Lead | undefined, to: string): boolean {
+  return lead?.isFirst === true && lead.text === `-j ${to}`;
+}
+
+interface Count {
+  readonly packets: number;
+  readonly bytes: number;
+}
+
+const NO_COUNT: Count = { packets: 0, bytes: 0 };
+
+/**
+ * What each rule that is written begins to count at: what the same text in the same chain had, and the first rule for a policy rule also what the others that
+ * counted for it had and are not there any more. So the sum for a policy rule only grows.
+ */
+function carriedCounts(
+  draft: Draft,
+  saved: SavedTable,
+  emptied: readonly string[],
+  changed: readonly IptablesChain[],
+  { before }: WrittenTable,
+): ReadonlyMap<IptablesRule, Count> {
+  const rest = new Map<string, CountedRule>();
+  const given = new Map<IptablesRule, Count>();
+  const rulesOf = new Map(changed.map(({ name, rules }) => [name, rules]));
+  for (const name of emptied) {
+    const old = before?.chains.get(name)?.rules;
+    const isAligned = old?.length === saved.chains.get(name)?.length;
+    const known = isAligned ? null : new Map(old?.map((rule) => [rule.text, rule]));
+    const open = Map.groupBy(rulesOf.get(name) ?? [], ({ text }) => text);
+    for (const [i, { text, packets, bytes }] of (saved.chains.get(name) ?? []).entries()) {
+      if (packets + bytes === 0) continue;
+      const was = known === null ? old?.[i] : known.get(text);
+      const heirs = open.get(was?.text ?? text);
+      const at = heirs?.findIndex((rule) => was === undefined || sameCounts(rule.counts, was.counts)) ?? -1;
+      const [heir] = at < 0 ? [] : (heirs?.splice(at, 1) ?? []);
+      if (heir !== undefined) given.set(heir, { packets, bytes });
+      else if (was?.counts) addCount(rest, { counts: was.counts, packets, bytes });
+    }
+  }
+  for (const rule of changed.flatMap(({ rules }) => rules)) {
+    const key = rule.counts === null ? null : countsKey(rule.counts);
+    const more = key === null ? undefined : rest.get(key);
+    if (key === null || more === undefined) continue;
+    const own = given.get(rule) ?? NO_COUNT;
+    given.set(rule, { packets: own.packets + more.packets, bytes: own.bytes + more.bytes });
+    rest.delete(key);
+  }
+  draft.uncounted.push(...rest.values());
+  return given;
+}
+
+export function countsKey({ ruleId, kind }: Counts): string {
+  return `${ruleId}/${kind}`;
+}
+
+function sameCounts(a: Counts | null, b: Counts | null): boolean {
+  return a === b || (a !== null && b !== null && countsKey(a) === countsKey(b));
+}
+
+export function addCount(sums: Map<string, CountedRule>, { counts, packets, bytes }: CountedRule): void {
+  const key = countsKey(counts);
+  const sum = sums.get(key) ?? NO_COUNT;
+  sums.set(key, { counts, packets: sum.packets + packets, bytes: sum.bytes + bytes });
+}

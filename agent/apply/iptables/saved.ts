@@ -1,0 +1,96 @@
+import { CHAIN_PREFIX, type TableName } from '../../render/iptables/tables.ts';
+
+/** What iptables-save says of ours, in the tables where we have something. Rules of others are read only as far as they lead to chains of ours. */
+export type SavedTables = Readonly<Record<TableName, SavedTable>>;
+
+export interface SavedTable {
+  /** Ours, by name. */
+  readonly chains: ReadonlyMap<string, readonly SavedRule[]>;
+  /** In the order of the chains that they are in. */
+  readonly leads: readonly Lead[];
+}
+
+export interface SavedRule {
+  /** As IptablesRule.text. */
+  readonly text: string;
+  /** Exact up to 2 ** 53. */
+  readonly packets: number;
+  readonly bytes: number;
+}
+
+/** A rule that leads to a chain of ours from one that isn't. */
+export interface Lead {
+  readonly from: string;
+  /** Built-in chains are the kernel's; other ones belong to somebody else. */
+  readonly isBuiltin: boolean;
+  readonly to: string;
+  readonly text: string;
+  /** The first rule of its chain. */
+  readonly isFirst: boolean;
+}
+
+/** Counters are 0 where they were not asked for. */
+export function parseSaved(text: string): SavedTables {
+  const tables = { filter: newTable(), nat: newTable() };
+  let table: OpenTable | null = null;
+  // Whether a rule is its chain's first.
+  let last = '';
+  for (const line of text.split('\n')) {
+    switch (line[0]) {
+      case '*': {
+        const name = line.slice(1);
+        table = name === 'filter' || name === 'nat' ? tables[name] : null;
+        last = '';
+        break;
+      }
+      case ':':
+        if (table !== null) declare(table, line);
+        break;
+      case '[':
+      case '-': {
+        const rule = table === null ? null : RULE.exec(line);
+        if (table === null || rule === null) break;
+        const [, packets = '0', bytes = '0', chain = '', rest = ''] = rule;
+        addRule(table, chain, { text: rest, packets: Number(packets), bytes: Number(bytes) }, chain !== last);
+        last = chain;
+      }
+    }
+  }
+  return tables;
+}
+
+/** A rule without matches and target has nothing behind its chain. */
+const RULE = /^(?:\[(\d+):(\d+)\] )?-A (\S+) ?(.*)$/;
+/** Not in quotes: comments and log prefixes may say anything. */
+const TARGET = new RegExp(` -[jg] (${CHAIN_PREFIX}\\S*)`);
+const QUOTED = /"(?:[^"\\]|\\.)*"/g;
+
+interface OpenTable extends SavedTable {
+  readonly chains: Map<string, SavedRule[]>;
+  readonly leads: Lead[];
+  readonly builtins: Set<string>;
+}
+
+function newTable(): OpenTable {
+  return { chains: new Map(), leads: [], builtins: new Set() };
+}
+
+/** `:NAME POLICY [packets:bytes]`; chains that are not built in have no policy, but `-`. */
+function declare(table: OpenTable, line: string): void {
+  const [name = '', policy] = line.slice(1).split(' ');
+  if (name.startsWith(CHAIN_PREFIX)) table.chains.set(name, []);
+  else if (policy !== '-') table.builtins.add(name);
+}
+
+function addRule(table: OpenTable, from: string, rule: SavedRule, isFirst: boolean): void {
+  const own = table.chains.get(from);
+  if (own !== undefined) {
+    own.push(rule);
+    return;
+  }
+  // Most rules of others are thousands that name nothing of ours.
+  if (!rule.text.includes(CHAIN_PREFIX)) return;
+  const to = TARGET.exec(` ${rule.text.replaceAll(QUOTED, '""')}`)?.[1];
+  if (to === undefined) return;
+  table.leads.push({ from, isBuiltin: table.builtins.has(from), to, text: rule.text, isFirst });
+}

@@ -1,0 +1,158 @@
+import { createExec, type Exec, ExecError, type ExecErrorCode, Ipset } from 'ipset-ts';
+import type { Family } from '../../../apis/address.ts';
+
+/** The commands that this dataplane is made of. Each call is one process, without a shell. */
+export interface IptablesTools {
+  /** `auto`: whatever variant the system's `iptables` is. */
+  readonly variant: IptablesVariant;
+  /** All tables with their counters, as iptables-save or ip6tables-save prints them. */
+  save(family: Family): Promise<string>;
+  /** Other tables, and what the text doesn't name, stay as they are. Each COMMIT in the text is done as a whole or not at all. */
+  restore(family: Family, text: string): Promise<void>;
+  readonly ipset: Ipset;
+  /** So many were started until now. */
+  processes(): number;
+}
+
+export type IptablesVariant = 'auto' | 'nft' | 'legacy';
+
+export interface IptablesToolsOptions {
+  /** What stands before each command: how to get into another network namespace. */
+  readonly before?: readonly string[];
+  /** Seconds to wait for the lock of xtables; 5 by default. */
+  readonly wait?: number;
+}
+
+/** REFUSED: a line or the commit of a table. LOCKED: another program kept the lock. NO_KERNEL_SUPPORT: the kernel lacks the table. */
+export type IptablesErrorCode =
+  | ExecErrorCode
+  | 'NOT_PERMITTED'
+  | 'LOCKED'
+  | 'NO_KERNEL_SUPPORT'
+  | 'REFUSED'
+  | 'UNKNOWN';
+
+export class IptablesError extends Error {
+  override readonly name = 'IptablesError';
+  readonly code: IptablesErrorCode;
+  /** Null where the command did not end by itself. */
+  readonly exitCode: number | null;
+  readonly stderr: string;
+  /** The line of the restore that was refused, from 1: a rule's own, or that of the COMMIT. */
+  readonly line: number | null;
+
+  constructor(code: IptablesErrorCode, message: string, detail: IptablesErrorDetail = {}) {
+    super(message, { cause: detail.cause });
+    this.code = code;
+    this.exitCode = detail.exitCode ?? null;
+    this.stderr = detail.stderr ?? '';
+    this.line = detail.line ?? null;
+  }
+}
+
+interface IptablesErrorDetail {
+  readonly exitCode?: number | null;
+  readonly stderr?: string;
+  readonly line?: number | null;
+  readonly cause?: unknown;
+}
+
+/** The texts of iptables 1.8.9, both variants; the first that fits counts. */
+const TEXTS: readonly (readonly [text: RegExp, code: IptablesErrorCode, advice: string])[] = [
+  // Before the next one: what can't be locked for want of permission says both.
+  [
+    /Permission denied|Operation not permitted|must be root/i,
+    'NOT_PERMITTED',
+    'it needs CAP_NET_ADMIN, CAP_NET_RAW and /run/xtables.lock to write to',
+  ],
+  [/holding the xtables lock|Can't lock /, 'LOCKED', 'another program changes iptables; it is tried again'],
+  [
+    /can't initialize ip6?tables table|unable to initialize table|Table does not exist/,
+    'NO_KERNEL_SUPPORT',
+    'the kernel lacks the table, or the module can’t be loaded',
+  ],
+];
+
+/** `nft` and `legacy` have commands of their own on every system that has both. */
+export function iptablesTools(
+  variant: IptablesVariant,
+  { before = [], wait = 5 }: IptablesToolsOptions = {},
+): IptablesTools {
+  let processes = 0;
+  const middle = variant === 'auto' ? '' : `-${variant}`;
+  const counted = (command: string, ahead?: readonly string[]): Exec => {
+    const [file, ...rest] = [...before, command];
+    // The wait for the lock is not the command's own time.
+    const exec = createExec({
+      command: [file ?? command, ...rest],
+      timeout: 30_000 + 1000 * wait,
+      ...(ahead === undefined ? {} : { ahead }),
+    });
+    return (...call) => {
+      processes++;
+      return exec(...call);
+    };
+  };
+  const command = (family: Family, verb: 'save' | 'restore') => {
+    const name = `${family === 4 ? 'iptables' : 'ip6tables'}${middle}-${verb}`;
+    return { name, exec: counted(name) };
+  };
+  const saves = { 4: command(4, 'save'), 6: command(6, 'save') };
+  const restores = { 4: command(4, 'restore'), 6: command(6, 'restore') };
+  return {
+    variant,
+    save: (family) => run(saves[family], ['--counters']),
+    async restore(family, text) {
+      // The nft variant knows no lock, and takes the option all the same.
+      await run(restores[family], ['--noflush', '--counters', '--wait', String(wait)], text);
+    },
+    // A member that comes waits for no process to be started.
+    ipset: new Ipset(counted('ipset', ['-exist', 'restore'])),
+    processes: () => processes,
+  };
+}
+
+async function run(
+  { name, exec }: { readonly name: string; readonly exec: Exec },
+  args: readonly string[],
+  stdin?: string,
+): Promise<string> {
+  const result = await exec(args, stdin === undefined ? {} : { stdin }).catch((cause: unknown) => {
+    if (!(cause instanceof ExecError)) throw cause;
+    throw new IptablesError(cause.code, cause.message, { cause });
+  });
+  if (result.code === 0) return result.stdout;
+  throw toIptablesError(name, result.code, result.stderr);
+}
+
+/**
+ * What standard error says, as an error. The line that is refused is told by the parser (`Error occurred at line: 4`), by the kernel through
+ * the nft variant (`line 4: RULE_APPEND failed (Invalid argument): rule in chain X`), and by commands on chains (`line 3 failed`), but what
+ * the kernel refuses of a legacy table is known no better than its COMMIT.
+ */
+export function toIptablesError(command: string, exitCode: number | null, stderr: string): IptablesError {
+  const [, parsed, failed] = /Error occurred at line: (\d+)|\bline (\d+)(?: failed|: )/.exec(stderr) ?? [];
+  const line = parsed ?? failed;
+  const [, code, advice] = TEXTS.find(([text]) => text.test(stderr)) ?? [
+    null,
+    line === undefined ? 'UNKNOWN' : 'REFUSED',
+    null,
+  ];
+  const said = saidOf(stderr) || `exit code ${exitCode}`;
+  return new IptablesError(code, `${command}: ${said}${advice === null ? '' : ` (${advice})`}`, {
+    exitCode,
+    stderr,
+    line: line === undefined ? null : Number(line),
+  });
+}
+
+/** In one line, without what is the same every time. */
+function saidOf(stderr: string): string {
+  const lines = stderr
+    .split('\n')
+    .filter((line) => line !== '' && !/^(Try `|Error occurred at line)/.test(line));
+  return lines
+    .map((line) => line.replace(/^ip6?tables\S* v\S+ \(\w+\): /, '').trim())
+    .join(' ')
+    .trim();
+}

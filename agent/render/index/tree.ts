@@ -1,0 +1,290 @@
+import type { PortRange } from '../../../apis/compiled.ts';
+import { shortHash } from '../../../apis/hash.ts';
+import { type Mapped, mapAlike } from '../alike.ts';
+import { ruleText } from '../nfttext.ts';
+import type { Chain, Match, NftRule, PortProtocol } from '../ruleset.ts';
+import { type Dispatched, FixedChains } from './build.ts';
+import { byProtocol, type Dispatch, isItem, linearDispatch, withPorts } from './dispatch.ts';
+import type { Entry, Item } from './item.ts';
+import { LEVELS, REPLICATION, SHORT } from './plan.ts';
+import { reachable } from './planner.ts';
+import { type PortPieces, portPieces } from './portpieces.ts';
+
+/**
+ * The index for iptables, which has no verdict maps: by protocol, then down a tree of chains that compare the destination port, to a list of the rules that can
+ * match there. Rules for one port that differ in their peers stay a list, because an address can't be looked up for a verdict. Traffic that is judged by its
+ * original port has no tree. Takes over from one time to the next as Indexer does.
+ */
+export class TreeIndexer {
+  /** By the name of the chain that the protocol's packets go to. */
+  readonly #parts = new Map<string, Part>();
+
+  readonly dispatch: Dispatch = (name, entries, options) => {
+    if (options.original) return linearDispatch(name, entries, options);
+    const levels = (options.levels ?? LEVELS) - BUILT_IN;
+    return byProtocol(name, options.scope, {
+      part: (chain, toItem) => this.#part(chain, entries, toItem),
+      build: (of, part) => built(of.name, withPorts(of.protocol), levels, part),
+    });
+  };
+
+  #part(name: string, entries: readonly Entry[], toItem: (entry: Entry) => Item | null): Part {
+    const before = this.#parts.get(name);
+    if (before?.of.from === entries) return before;
+    const of = mapAlike(before?.of ?? null, entries, toItem);
+    const isSame = before !== undefined && !of.made.some(isItem) && !of.gone.some(isItem);
+    const part: Part = {
+      of,
+      items: isSame ? before.items : of.to.filter(isItem),
+      chains: before?.chains ?? new FixedChains(),
+      built: isSame ? before.built : null,
+    };
+    this.#parts.set(name, part);
+    return part;
+  }
+}
+
+/**
+ * What comes in is called by a built-in chain, one more than in a table of nftables; and iptables-nft is held to the kernel's 16 chains that lead to each other, by
+ * goto as by jump (-EMLINK).
+ */
+const BUILT_IN = 1;
+
+/** The rules that the packets of one protocol may meet, and what was made for them. */
+interface Part {
+  readonly of: Mapped<Entry, Item | null>;
+  readonly items: readonly Item[];
+  readonly chains: FixedChains;
+  built: (Dispatched & { readonly levels: number }) | null;
+}
+
+function built(name: string, protocol: PortProtocol | null, levels: number, part: Part): Dispatched {
+  if (part.built?.levels !== levels) {
+    part.chains.next();
+    part.built = { ...build(name, protocol, levels, part), levels };
+  }
+  return part.built;
+}
+
+function build(
+  name: string,
+  protocol: PortProtocol | null,
+  levels: number,
+  { items, chains }: Pick<Part, 'items' | 'chains'>,
+): Dispatched {
+  const builder = protocol === null ? null : new TreeBuilder(name, protocol, chains);
+  const rules = builder?.rules(items, levels) ?? jumps(reachable(items, NOTHING));
+  const root: Chain = { name, base: null, fixed: false, rules, source: null, ruleId: null };
+  return { chains: [root, ...(builder?.chains.values() ?? [])], maps: [] };
+}
+
+/** What has been looked up on the way to a list. */
+const NOTHING = { ports: false, sources: false, addresses: false } as const;
+const PORT = { ...NOTHING, ports: true } as const;
+
+/** Where the rules for all ports of a range are tried. */
+interface Leaf {
+  readonly range: PortRange;
+  readonly chain: string;
+}
+
+class TreeBuilder {
+  readonly chains = new Map<string, Chain>();
+  readonly #name: string;
+  readonly #protocol: PortProtocol;
+  readonly #known: FixedChains;
+
+  constructor(name: string, protocol: PortProtocol, known: FixedChains) {
+    this.#name = name;
+    this.#protocol = protocol;
+    this.#known = known;
+  }
+
+  /**
+   * What is for every port in front of all others is tried first, and behind all others last; of what is between them the ports are compared.
+   * `levels` is how many chains there may be below this one, the rules' own not counted.
+   */
+  rules(given: readonly Item[], levels: number): NftRule[] {
+    const items = reachable(given, NOTHING);
+    const first = items.findIndex(({ ranges }) => ranges !== null);
+    const end = items.findLastIndex(({ ranges }) => ranges !== null) + 1;
+    if (end - first <= SHORT) return jumps(items);
+    const [head, middle, tail] = [items.slice(0, first), items.slice(first, end), items.slice(end)];
+    const parts = inParts(middle);
+    return [
+      ...jumps(head),
+      ...parts.flatMap((part, i) => {
+        // A tree is left for good, unless it was called.
+        const isLast = i === parts.length - 1 && tail.length === 0;
+        const tree = part.pieces && this.#tree(part.items, part.pieces, isLast ? levels : levels - 1);
+        if (tree === null) return jumps(part.items);
+        return isLast ? tree : [plain('jump', this.#chain(tree))];
+      }),
+      ...jumps(tail),
+    ];
+  }
+
+  /** Null where that takes too many levels. */
+  #tree(items: readonly Item[], pieces: PortPieces, levels: number): NftRule[] | null {
+    const pick = (members: readonly number[]): readonly Item[] =>
+      reachable(
+        members.map((i) => items[i] as Item),
+        PORT,
+      );
+    const lists = pieces.lists.map(pick);
+    const others = pick(pieces.others);
+    const depth = levels - ([...lists, others].some(({ length }) => length > 1) ? 1 : 0);
+    if (depth < 0) return null;
+    const chains = lists.map((list) => this.#list(list));
+    const rest = others.length === 0 ? [] : [plain('goto', this.#list(others))];
+    return this.#node(leaves(pieces, chains), depth, rest);
+  }
+
+  /**
+   * Each rule sends a part of the ports away, of which its chain sees no more. So one rule a step is all that a packet walks past, and how large a part is best follows
+   * from how many gotos there may still be (see `reach`).
+   */
+  #node(leaves: readonly Leaf[], depth: number, rest: readonly NftRule[]): NftRule[] {
+    const rules: NftRule[] = [];
+    let left = leaves;
+    while (left.length > SHORT && depth > 0) {
+      const at = splitAt(left, depth);
+      const away = left.slice(0, at);
+      left = left.slice(at);
+      const [only] = away;
+      const chain =
+        only !== undefined && at === 1 ? only.chain : this.#chain(this.#node(away, depth - 1, rest));
+      rules.push(plain('goto', chain, this.#port(rangeOf(away))));
+    }
+    return [...rules, ...left.map(({ range, chain }) => plain('goto', chain, this.#port(range))), ...rest];
+  }
+
+  #port(range: PortRange): Match {
+    return { match: 'port', protocol: this.#protocol, field: 'dport', ranges: [range] };
+  }
+
+  /** The name of a chain that tries rules in order. */
+  #list(items: readonly Item[]): string {
+    const [only] = items;
+    return only !== undefined && items.length === 1 ? only.chain : this.#chain(jumps(items));
+  }
+
+  #chain(rules: readonly NftRule[]): string {
+    const content = rules.map(ruleText).join('\n');
+    const chain = this.#known.get(content, () => ({
+      name: `${this.#name}-tree-${shortHash(10, content)}`,
+      base: null,
+      fixed: true,
+      rules,
+      source: null,
+      ruleId: null,
+    }));
+    this.chains.set(chain.name, chain);
+    return chain.name;
+  }
+}
+
+/** Rules in order, and how their ports are cut; null: they are tried one by one. */
+interface TreePart {
+  readonly items: readonly Item[];
+  readonly pieces: PortPieces | null;
+}
+
+/** A tree for fewer rules, one of many, saves nothing. */
+const FEW = 16;
+
+/** Trees that each keep to their share of memory: as few as halving finds. */
+function inParts(items: readonly Item[]): TreePart[] {
+  const parts: TreePart[] = [];
+  let size = items.length;
+  for (let from = 0; from < items.length; from += size) {
+    // Not all that is left each time: of many overlapping ranges that would be the square of their number.
+    size = Math.min(4 * size, items.length - from);
+    const take = (): readonly Item[] => items.slice(from, from + size);
+    let pieces = portPieces(take(), REPLICATION * size);
+    while (pieces === null && size > FEW) {
+      size = Math.max(FEW, size >> 1);
+      pieces = size > FEW ? portPieces(take(), REPLICATION * size) : null;
+    }
+    parts.push({ items: take(), pieces });
+  }
+  return parts;
+}
+
+/** Sorted and disjoint; ranges beside each other lead to different chains. */
+function leaves(
+  { ports, planOfPort, ranges, planOfRange }: PortPieces,
+  chains: readonly string[],
+): readonly Leaf[] {
+  const chainOf = (plan: number | undefined): string => chains[plan ?? 0] ?? '';
+  const pieces: Leaf[] = [
+    ...ports.map((port, i) => ({ range: [port, port] as const, chain: chainOf(planOfPort[i]) })),
+    ...ranges.map((range, i) => ({ range, chain: chainOf(planOfRange[i]) })),
+  ].sort((a, b) => a.range[0] - b.range[0]);
+  const found: Leaf[] = [];
+  for (const leaf of pieces) {
+    const before = found.at(-1);
+    if (before?.chain !== leaf.chain || before.range[1] + 1 !== leaf.range[0]) found.push(leaf);
+    else found[found.length - 1] = { ...leaf, range: [before.range[0], leaf.range[1]] };
+  }
+  return found;
+}
+
+/** Of leaves beside each other; what lies between them is of none. */
+function rangeOf(leaves: readonly Leaf[]): PortRange {
+  return [leaves[0]?.range[0] ?? 0, leaves.at(-1)?.range[1] ?? 0];
+}
+
+/**
+ * So many leaves there can be where a packet walks past at most `walk` rules and takes at most `depth` gotos to further chains of the tree: each rule halves the
+ * leaves in those that are one rule nearer and those that are one rule and one goto nearer, which adds up to binomial coefficients.
+ */
+function reach(walk: number, depth: number): number {
+  let total = 0;
+  let ways = 1;
+  for (let gotos = 0; gotos <= depth + 1 && gotos < walk; gotos++) {
+    total += ways;
+    ways = (ways * (walk - 1 - gotos)) / (gotos + 1);
+  }
+  return total;
+}
+
+/**
+ * How many leaves to send away: about as many as make the longest walk as short as can be. Of the places thereabouts the one that comes first in an
+ * order of its own, so that a leaf more or less elsewhere cuts at the same ports, and the chains stay what they are.
+ */
+function splitAt(leaves: readonly Leaf[], depth: number): number {
+  let walk = 1;
+  while (reach(walk, depth) < leaves.length) walk++;
+  const [fewer, most] = [reach(walk - 1, depth), reach(walk, depth)];
+  const part = (leaves.length - fewer) / (most - fewer);
+  // Between the shares of the walk and of a shorter one: no jump where one leaf more takes a longer walk.
+  const share = part * shareAway(walk, depth) + (1 - part) * shareAway(walk - 1, depth);
+  const best = Math.max(1, Math.round(share * leaves.length));
+  const slack = Math.min(best, leaves.length - best) >> SLACK;
+  let found = best;
+  for (let i = Math.max(1, best - slack); i <= Math.min(leaves.length - 1, best + slack); i++) {
+    if (rank(leaves[i]) < rank(leaves[found])) found = i;
+  }
+  return found;
+}
+
+function shareAway(walk: number, depth: number): number {
+  return reach(walk - 1, depth - 1) / reach(walk, depth);
+}
+
+/** The places thereabouts, to each side: a quarter of the smaller part. */
+const SLACK = 2;
+
+/** No two ports have the same: a product with an odd number, modulo a power of 2. */
+function rank(leaf: Leaf | undefined): number {
+  return ((leaf?.range[0] ?? 0) * 28_411) & 0xff_ff;
+}
+
+function jumps(items: readonly Item[]): NftRule[] {
+  return items.map(({ chain }) => plain('jump', chain));
+}
+
+function plain(kind: 'jump' | 'goto', chain: string, ...matches: Match[]): NftRule {
+  return { matches, counter: false, statement: { kind, chain }, comment: null };
+}

@@ -1,0 +1,93 @@
+import type { RuleSource } from '../../../apis/compiled.ts';
+import type { Chain, NftRule, Statement } from '../ruleset.ts';
+import { RETURN, type RuleContext, ruleTexts, type Target, targetText } from './ruletext.ts';
+import type { Counts, IptablesRule } from './tables.ts';
+
+/**
+ * What the verdicts of nft are here. In `host` chains an Allow is final, ACCEPT. NodePort traffic is judged in FORWARD too, where others (network policies
+ * of pods) must still judge it: there an Allow only leaves the one list of NodePort rules, RETURN.
+ */
+export type Traffic = 'host' | 'nodeport';
+
+/** The rules that one nft rule becomes in a family. */
+export interface Draft {
+  readonly rules: readonly IptablesRule[];
+  /** The chain of the Ruleset that they lead to; null where they end, or go on. */
+  readonly to: string | null;
+  /** What stands in their place where that chain has nothing in it: a packet that goes to it comes back from where it is, one that jumps goes on. */
+  readonly otherwise: () => readonly IptablesRule[];
+}
+
+export interface DraftContext extends RuleContext {
+  readonly traffic: Traffic;
+  /** What iptables calls a chain of the Ruleset. */
+  readonly chainName: (name: string) => string;
+}
+
+/** @param source the policy rule that the chain is for */
+export function chainDrafts(
+  { rules, ruleId, source: own }: Chain,
+  source: RuleSource | null,
+  context: DraftContext,
+): Draft[] {
+  const kind = own === null ? 'record' : 'matched';
+  return rules.flatMap((rule) => {
+    const counts = rule.counter && ruleId !== null ? ({ ruleId, kind } as const) : null;
+    return draft(rule, { counts, source }, context);
+  });
+}
+
+export interface Origin {
+  readonly counts: Counts | null;
+  readonly source: RuleSource | null;
+}
+
+export const NOBODYS: Origin = { counts: null, source: null };
+
+export function draft(rule: NftRule, origin: Origin, context: DraftContext): Draft[] {
+  const { statement } = rule;
+  const rules = withTarget(rule, target(statement, context), origin, context);
+  if (rules.length === 0) return [];
+  switch (statement.kind) {
+    case 'jump':
+      return [{ rules, to: statement.chain, otherwise: () => [] }];
+    case 'goto':
+      return [{ rules, to: statement.chain, otherwise: () => withTarget(rule, RETURN, origin, context) }];
+    default:
+      return [{ rules, to: null, otherwise: () => [] }];
+  }
+}
+
+function target(statement: Statement, { traffic, family, chainName }: DraftContext): Target {
+  switch (statement.kind) {
+    case 'jump':
+      return `-j ${chainName(statement.chain)}`;
+    case 'goto':
+      return `-g ${chainName(statement.chain)}`;
+    case 'accept':
+      return traffic === 'nodeport' ? RETURN : targetText(statement, family);
+    default:
+      return targetText(statement, family);
+  }
+}
+
+/** The rule with another target. */
+export function withTarget(
+  { matches, comment }: Pick<NftRule, 'matches' | 'comment'>,
+  to: Target,
+  { counts, source }: Origin,
+  context: RuleContext,
+): IptablesRule[] {
+  return ruleTexts(matches, { target: to, comment }, context).map((text) => ({ text, counts, source }));
+}
+
+/** A chain's end returns by itself; a rule that counts stays. */
+export function withoutLastReturns(rules: readonly IptablesRule[]): readonly IptablesRule[] {
+  const last = rules.findLastIndex(({ text, counts }) => counts !== null || !text.endsWith(RETURN));
+  return rules.slice(0, last + 1);
+}
+
+/** One that is for no policy rule. */
+export function plainRule(text: string): IptablesRule {
+  return { text, ...NOBODYS };
+}

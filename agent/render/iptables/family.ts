@@ -1,0 +1,280 @@
+import type { Family } from '../../../apis/address.ts';
+import type { RuleSource } from '../../../apis/compiled.ts';
+import { isSameList } from '../alike.ts';
+import type { Chain, NftRule } from '../ruleset.ts';
+import { BASE_CHAINS, NODEPORT_ENTRY } from '../topology.ts';
+import {
+  chainDrafts,
+  type Draft,
+  type DraftContext,
+  draft,
+  NOBODYS,
+  plainRule,
+  type Traffic,
+  withoutLastReturns,
+} from './drafts.ts';
+import type { SetNames } from './fragment.ts';
+import { masquerade, POSTROUTING_CHAIN } from './masquerade.ts';
+import { RETURN } from './ruletext.ts';
+import {
+  type BuiltinChain,
+  CHAIN_PREFIX,
+  type IptablesChain,
+  type IptablesRule,
+  type IptablesTable,
+  type TableName,
+} from './tables.ts';
+
+const INPUT = `${CHAIN_PREFIX}INPUT`;
+const OUTPUT = `${CHAIN_PREFIX}OUTPUT`;
+const FORWARD = `${CHAIN_PREFIX}FORWARD`;
+const NODEPORT = `${CHAIN_PREFIX}NODEPORT`;
+
+/** What is given from one time to the next: what was made of chains that are the same objects, and iptables chains that hold the same. */
+export interface Kept {
+  readonly drafts: WeakMap<Chain, Drafted>;
+  tables: readonly IptablesTable[];
+}
+
+interface Drafted {
+  readonly drafts: readonly Draft[];
+  /** By the Ruleset's name, what each set that is named here was called. */
+  readonly sets: readonly (readonly [name: string, inIpset: string])[];
+  /** What came of them, where it can be taken over. */
+  linked: Linked | null;
+}
+
+interface Linked {
+  /** Of each of the drafts, whether there is something in the chain that it leads to. */
+  readonly isTaken: readonly boolean[];
+  readonly chain: IptablesChain | null;
+}
+
+export interface Source {
+  readonly chains: ReadonlyMap<string, Chain>;
+  readonly setNames: SetNames;
+  readonly chainName: (name: string) => string;
+}
+
+/** The tables of one family, and the sets that their rules name, as the Ruleset calls them. */
+export function familyTables(
+  source: Source,
+  family: Family,
+  kept: Kept,
+): { readonly tables: readonly IptablesTable[]; readonly sets: ReadonlySet<string> } {
+  const { chains, ...context } = source;
+  const translation = new Translation(chains, { ...context, family }, kept);
+  kept.tables = translation.tables();
+  return { tables: kept.tables, sets: translation.sets };
+}
+
+class Translation {
+  /** Names of the Ruleset. */
+  readonly sets = new Set<string>();
+  readonly #chains: ReadonlyMap<string, Chain>;
+  readonly #context: Omit<DraftContext, 'traffic'>;
+  readonly #kept: Kept;
+  /** In the order in which rules lead to them. */
+  #found = new Map<string, IptablesChain>();
+  /** The same by the Ruleset's name; null: nothing is in it in this family. */
+  readonly #resolved = new Map<string, IptablesChain | null>();
+
+  constructor(chains: ReadonlyMap<string, Chain>, context: Omit<DraftContext, 'traffic'>, kept: Kept) {
+    this.#chains = chains;
+    this.#context = context;
+    this.#kept = kept;
+  }
+
+  tables(): IptablesTable[] {
+    const input = this.#root(INPUT, () => this.#input());
+    const output = this.#root(OUTPUT, () => this.#base(BASE_CHAINS.egress.chain));
+    const masqueraded = masquerade(this.#chains, this.#context);
+    const forward = this.#root(FORWARD, () => this.#forward(masqueraded?.marking ?? []));
+    for (const chain of masqueraded?.chains ?? []) this.#found.set(chain.name, chain);
+    const filter = this.#table('filter', { INPUT: input, OUTPUT: output, FORWARD: forward });
+    if (masqueraded === null) return [filter];
+    const postrouting = this.#root(POSTROUTING_CHAIN, () => masqueraded.rules);
+    return [filter, this.#table('nat', { POSTROUTING: postrouting })];
+  }
+
+  /** All that was found since the last table. */
+  #table(name: TableName, roots: Partial<Record<BuiltinChain, IptablesChain | null>>): IptablesTable {
+    const chains = this.#found;
+    this.#found = new Map();
+    const jumps = Object.entries(roots).flatMap(([from, to]) =>
+      to === null ? [] : [{ from: from as BuiltinChain, to: to.name }],
+    );
+    return { name, jumps, chains };
+  }
+
+  #root(name: string, rules: () => readonly IptablesRule[]): IptablesChain | null {
+    return this.#placed(name, () => this.#same(name, withoutLastReturns(rules())));
+  }
+
+  /** Its place is before the chains that it leads to. */
+  #placed(name: string, make: () => IptablesChain | null): IptablesChain | null {
+    this.#found.set(name, { name, rules: [] });
+    const chain = make();
+    if (chain === null) this.#found.delete(name);
+    else this.#found.set(name, chain);
+    return chain;
+  }
+
+  #same(name: string, rules: readonly IptablesRule[]): IptablesChain | null {
+    if (rules.length === 0) return null;
+    const before = this.#kept.tables.find(({ chains }) => chains.has(name))?.chains.get(name);
+    const isSame =
+      before?.rules.length === rules.length &&
+      (isSameList(before.rules, rules) || before.rules.every((rule, i) => isSameRule(rule, rules[i])));
+    return isSame ? before : { name, rules };
+  }
+
+  #base(name: string): readonly IptablesRule[] {
+    const chain = this.#chains.get(name);
+    return chain === undefined ? [] : this.#rules(this.#drafts(chain, null, 'host').drafts, null, 'host');
+  }
+
+  /** NodePort traffic comes by here where its pod is on the host's network. nft judges it before that: it is not exempt here for what it is after NAT. */
+  #input(): readonly IptablesRule[] {
+    const chain = this.#chains.get(BASE_CHAINS.ingress.chain);
+    const rules = chain?.rules ?? [];
+    const judged = rules.findIndex(({ matches }) => matches.some(({ match }) => match === 'ctEstablished'));
+    const plain = (part: readonly NftRule[]): readonly IptablesRule[] =>
+      this.#rules(
+        part.flatMap((rule) => this.#draft(rule, 'host')),
+        null,
+        'host',
+      );
+    return [...plain(rules.slice(0, judged + 1)), ...this.#toNodePort(), ...plain(rules.slice(judged + 1))];
+  }
+
+  /** There are no rules for it in most clusters; then nothing is in FORWARD, which every packet of a pod goes through. */
+  #forward(marking: readonly IptablesRule[]): readonly IptablesRule[] {
+    const rules = [...marking, ...this.#toNodePort()];
+    if (rules.length === 0) return [];
+    return [plainRule(`-m conntrack --ctstate RELATED,ESTABLISHED ${RETURN}`), ...rules];
+  }
+
+  #toNodePort(): IptablesRule[] {
+    if (!this.#chains.has(NODEPORT_ENTRY)) return [];
+    const chain = this.#found.get(NODEPORT) ?? this.#root(NODEPORT, () => this.#nodeport());
+    return chain === null ? [] : [plainRule(`-m conntrack --ctstate DNAT -j ${NODEPORT}`)];
+  }
+
+  /** The first list of rules stands right here, so that what it lets through does not come to the second. */
+  #nodeport(): readonly IptablesRule[] {
+    const rules = this.#chains.get(NODEPORT_ENTRY)?.rules ?? [];
+    let isFirst = true;
+    return rules.flatMap((rule) => {
+      const { statement } = rule;
+      if (statement.kind !== 'jump' || !isFirst) {
+        return this.#rules(this.#draft(rule, 'nodeport'), null, 'nodeport');
+      }
+      isFirst = false;
+      return this.#inline(this.#chain(statement.chain));
+    });
+  }
+
+  /** The rules that the chains of a list hold. */
+  #inline(list: Chain): readonly IptablesRule[] {
+    return list.rules.flatMap(({ matches, statement }) => {
+      const chain = statement.kind === 'jump' ? this.#chain(statement.chain) : null;
+      if (chain?.source == null || matches.length > 0) throw new Error(`${list.name} is no list of rules`);
+      const { drafts } = this.#drafts(chain, chain.source, 'nodeport');
+      if (!this.#goesOn(chain)) return this.#rules(drafts, chain.source, 'nodeport');
+      // It is for one of its rules only, and then goes on behind the last: they stay in a chain.
+      const own = this.#resolve(chain.name, chain.source, 'nodeport');
+      return own === null ? [] : [{ ...plainRule(`-j ${own.name}`), source: chain.source }];
+    });
+  }
+
+  /** Whether a packet that an Audit rule's chain matches goes on with the next rule. */
+  #goesOn({ rules }: Chain): boolean {
+    const [statement] = rules.map((rule) => rule.statement);
+    if (statement?.kind !== 'goto') return statement?.kind === 'return';
+    return this.#chain(statement.chain).rules.at(-1)?.statement.kind === 'return';
+  }
+
+  #chain(name: string): Chain {
+    const chain = this.#chains.get(name);
+    if (chain === undefined) throw new Error(`the ruleset does not hold its chain ${name}`);
+    return chain;
+  }
+
+  #draft(rule: NftRule, traffic: Traffic): Draft[] {
+    return draft(rule, NOBODYS, { ...this.#context, traffic });
+  }
+
+  #drafts(chain: Chain, source: RuleSource | null, traffic: Traffic): Drafted {
+    const { setNames } = this.#context;
+    let found = this.#kept.drafts.get(chain);
+    if (found?.sets.every(([name, inIpset]) => setNames.get(name) === inIpset) !== true) {
+      const named = new Set(chain.rules.flatMap(setsOf));
+      found = {
+        drafts: chainDrafts(chain, source, { ...this.#context, traffic }),
+        sets: [...named].map((name) => [name, setNames.get(name) ?? ''] as const),
+        linked: null,
+      };
+      this.#kept.drafts.set(chain, found);
+    }
+    for (const [name] of found.sets) this.sets.add(name);
+    return found;
+  }
+
+  /** With the chains that they lead to. */
+  #rules(drafts: readonly Draft[], source: RuleSource | null, traffic: Traffic): readonly IptablesRule[] {
+    return drafts.flatMap((one) => (this.#isTaken(one, source, traffic) ? one.rules : one.otherwise()));
+  }
+
+  #isTaken({ to }: Draft, source: RuleSource | null, traffic: Traffic): boolean {
+    return to === null || this.#resolve(to, source, traffic) !== null;
+  }
+
+  #resolve(name: string, leading: RuleSource | null, traffic: Traffic): IptablesChain | null {
+    const known = this.#resolved.get(name);
+    if (known !== undefined) return known;
+    const chain = this.#chain(name);
+    const source = chain.source ?? (chain.ruleId === null ? null : leading);
+    const own = this.#context.chainName(name);
+    const isInline = traffic === 'nodeport' && this.#isList(chain);
+    const found = isInline
+      ? this.#root(own, () => this.#inline(chain))
+      : this.#placed(own, () => this.#linked(own, this.#drafts(chain, source, traffic), source, traffic));
+    this.#resolved.set(name, found);
+    return found;
+  }
+
+  /** The chain of the last time where it was made of the same drafts, which lead to something where they did. */
+  #linked(name: string, drafted: Drafted, source: RuleSource | null, traffic: Traffic): IptablesChain | null {
+    const { drafts, linked } = drafted;
+    const isTaken = drafts.map((one) => this.#isTaken(one, source, traffic));
+    if (linked?.isTaken.every((was, i) => was === isTaken[i])) return linked.chain;
+    const rules = drafts.flatMap((one, i) => (isTaken[i] ? one.rules : one.otherwise()));
+    const chain = this.#same(name, withoutLastReturns(rules));
+    drafted.linked = { isTaken, chain };
+    return chain;
+  }
+
+  #isList({ rules }: Chain): boolean {
+    return rules.every(
+      ({ statement }) => statement.kind === 'jump' && this.#chain(statement.chain).source !== null,
+    );
+  }
+}
+
+function setsOf({ matches }: NftRule): string[] {
+  return matches.flatMap((match) => {
+    if (match.match === 'serviceTuple') return match.set;
+    return match.match === 'address' && 'set' in match.in ? match.in.set : [];
+  });
+}
+
+function isSameRule(a: IptablesRule, b: IptablesRule | undefined): boolean {
+  return (
+    a === b ||
+    (a.text === b?.text &&
+      a.source === b.source &&
+      a.counts?.ruleId === b.counts?.ruleId &&
+      a.counts?.kind === b.counts?.kind)
+  );
+}

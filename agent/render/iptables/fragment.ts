@@ -1,0 +1,232 @@
+import { type Cidr, type Family, formatAddress } from '../../../apis/address.ts';
+import type { PortRange } from '../../../apis/compiled.ts';
+import { ALL_PORTS, portCount } from '../ports.ts';
+import type { L4Protocol, Match, PortProtocol, PortTuple } from '../ruleset.ts';
+
+/** What one match is in iptables: the options of the rule itself, and a match extension with its own. */
+export interface Fragment {
+  readonly source?: Cidr;
+  readonly destination?: Cidr;
+  /** Any destination but these. */
+  readonly notDestination?: Cidr;
+  readonly in?: string;
+  readonly out?: string;
+  readonly protocol?: L4Protocol;
+  /** One range each, by the match that is named for the protocol. */
+  readonly sport?: PortRange;
+  readonly dport?: PortRange;
+  /** `-m NAME OPTIONS`, once or more. */
+  readonly extension?: string;
+}
+
+type Of<Kind extends Match['match']> = Extract<Match, { match: Kind }>;
+
+/** The name that a set of the Ruleset has in ipset. */
+export type SetNames = ReadonlyMap<string, string>;
+
+/**
+ * A match as alternatives, each of which takes a rule of its own; none where packets of the family never match. No packet matches two of them, save
+ * behind interface groups, of which a packet has one.
+ */
+export function fragments(match: Match, family: Family, setNames: SetNames): readonly Fragment[] {
+  switch (match.match) {
+    case 'ctEstablished':
+      return [{ extension: '-m conntrack --ctstate RELATED,ESTABLISHED' }];
+    case 'loopback':
+      return [match.field === 'iif' ? { in: 'lo' } : { out: 'lo' }];
+    case 'interfaceGroup':
+      return groups(match);
+    case 'ctDnat':
+      return [{ extension: '-m conntrack --ctstate DNAT' }];
+    case 'ctConfirmed':
+      return [{ extension: '-m conntrack --ctstatus CONFIRMED' }];
+    case 'dnsAnswer':
+      return [
+        { protocol: 'udp', sport: [53, 53], extension: '-m conntrack --ctstate ESTABLISHED --ctdir REPLY' },
+      ];
+    case 'limit':
+      return [{ extension: limit(match) }];
+    case 'nfproto':
+      return match.family === family ? [{}] : [];
+    case 'l4proto':
+      return match.protocols.map((protocol) => ({ protocol }));
+    case 'address':
+      return match.family === family ? [address(match, setNames)] : [];
+    case 'port':
+      return ports(match.protocol, match.field, match.ranges);
+    case 'originalPort':
+      return originalPorts(match);
+    case 'serviceTuple':
+      if (match.family !== family) return [];
+      return [{ extension: `-m set --match-set ${setName(match.set, setNames)} dst,dst` }];
+    case 'notIn':
+      return notIn(match, family);
+    case 'portTuple':
+      return portTuples(match.tuples);
+    case 'icmp':
+      return icmp(match, family);
+    case 'igmp':
+      return igmp(match, family);
+  }
+}
+
+/** Of a link group's 32 bits. */
+const LOW_BITS = 0x7fff_ffff;
+const HIGHEST_BIT = 0x8000_0000;
+
+function groups({ field, groups, negated }: Of<'interfaceGroup'>): Fragment[] {
+  const texts = groups.map((group) => groupText(field, group, negated));
+  return negated ? [{ extension: texts.join(' ') }] : texts.map((extension) => ({ extension }));
+}
+
+/**
+ * With a mask, because iptables-save prints a group without one by the name it has in /etc/iproute2/group, and a mask must leave out some bit: a group from 2^31
+ * on counts as the one with its lower bits too, and in a negation as that alone.
+ */
+function groupText(field: 'iifgroup' | 'oifgroup', group: number, negated: boolean): string {
+  const option = `-m devgroup ${negated ? '! ' : ''}${field === 'iifgroup' ? '--src-group' : '--dst-group'}`;
+  const low = `${option} ${hex(group % HIGHEST_BIT)}/${hex(LOW_BITS)}`;
+  if (group < HIGHEST_BIT || negated) return low;
+  return `${low} ${option} ${hex(HIGHEST_BIT)}/${hex(HIGHEST_BIT)}`;
+}
+
+/** Ticks of xt_limit in a second (XT_LIMIT_SCALE), and its largest burst. */
+const LIMIT_SCALE = 10_000;
+
+/** iptables keeps the ticks from one packet to the next, whole ones, and prints what rate they are. */
+function limit({ perSecond, burst }: Of<'limit'>): string {
+  const ticks = Math.max(1, Math.floor(LIMIT_SCALE / perSecond));
+  const rate = Math.floor(LIMIT_SCALE / ticks);
+  return `-m limit --limit ${rate}/sec --limit-burst ${Math.min(burst, LIMIT_SCALE)}`;
+}
+
+function address({ field, in: where }: Of<'address'>, setNames: SetNames): Fragment {
+  if ('set' in where) {
+    const direction = field === 'saddr' ? 'src' : 'dst';
+    return { extension: `-m set --match-set ${setName(where.set, setNames)} ${direction}` };
+  }
+  return field === 'saddr' ? { source: where.cidr } : { destination: where.cidr };
+}
+
+function setName(name: string, names: SetNames): string {
+  const found = names.get(name);
+  if (found === undefined) throw new Error(`the ruleset does not hold its set ${name}`);
+  return found;
+}
+
+/** As the C library writes it, with its length always. */
+export function cidrText(cidr: Cidr): string {
+  return `${addressText(cidr)}/${cidr.length}`;
+}
+
+/** inet_ntop(3) writes the last 32 bits of an IPv6 address as an IPv4 address where it is mapped or compatible (first 96 bits 0, but for `::` and `::1`). */
+function addressText({ family, value }: Pick<Cidr, 'family' | 'value'>): string {
+  const high = value >> 32n;
+  const low = { family: 4, value: value & 0xffff_ffffn } as const;
+  if (family === 6 && high === 0xffffn) return `::ffff:${formatAddress(low)}`;
+  if (family === 6 && high === 0n && low.value > 0xffffn) return `::${formatAddress(low)}`;
+  return formatAddress({ family, value });
+}
+
+/** Of xt_multiport; a range takes two (XT_MULTI_PORTS). */
+const PORT_SLOTS = 15;
+
+function ports(protocol: PortProtocol, field: 'sport' | 'dport', ranges: readonly PortRange[]): Fragment[] {
+  const [only, ...others] = ranges;
+  if (only === undefined || portCount(ranges) === portCount([ALL_PORTS])) return [{ protocol }];
+  if (others.length === 0) return [{ protocol, [field]: only }];
+  return portLists(ranges).map((list) => ({
+    protocol,
+    extension: `-m multiport --${field}s ${list.map(rangeText).join(',')}`,
+  }));
+}
+
+function portLists(ranges: readonly PortRange[]): PortRange[][] {
+  const lists: PortRange[][] = [];
+  let free = 0;
+  for (const range of ranges) {
+    const slots = range[0] === range[1] ? 1 : 2;
+    if (slots > free) {
+      lists.push([]);
+      free = PORT_SLOTS;
+    }
+    lists.at(-1)?.push(range);
+    free -= slots;
+  }
+  return lists;
+}
+
+export function rangeText([first, last]: PortRange): string {
+  return first === last ? `${first}` : `${first}:${last}`;
+}
+
+function originalPorts({ protocol, ranges }: Of<'originalPort'>): Fragment[] {
+  return ranges.map((range) => ({
+    protocol,
+    extension: `-m conntrack --ctorigdstport ${rangeText(range)}`,
+  }));
+}
+
+/** One rule for each protocol and range of source ports, and as many more as multiport needs. */
+function portTuples(tuples: readonly PortTuple[]): Fragment[] {
+  const same = Map.groupBy(tuples, ({ protocol, sourcePorts }) => `${protocol} ${rangeText(sourcePorts)}`);
+  return [...same.values()].flatMap((group) => {
+    const [first] = group;
+    if (first === undefined) return [];
+    const { protocol, sourcePorts } = first;
+    const from: Fragment = portCount([sourcePorts]) === portCount([ALL_PORTS]) ? {} : { sport: sourcePorts };
+    const to = ports(
+      protocol,
+      'dport',
+      group.map((tuple) => tuple.ports),
+    );
+    return to.map((fragment) => ({ ...fragment, ...from }));
+  });
+}
+
+/** `! -d` takes one prefix; more are returned from one by one (masquerade.ts). */
+function notIn({ family: own, cidrs }: Of<'notIn'>, family: Family): Fragment[] {
+  if (own !== family) return [];
+  const [only, ...others] = cidrs;
+  if (only === undefined) return [{}];
+  if (others.length > 0) throw new Error('a rule of iptables can be outside of one prefix only');
+  return [{ notDestination: only }];
+}
+
+/** Where the ICMP or IGMP header begins: the length of an IPv4 header is 4 bits of its first byte, in words. */
+const IPV4_PAYLOAD = '0x0>>0x16&0x3c@';
+const FIRST_BYTE = `${IPV4_PAYLOAD}0x0>>0x18`;
+const FIRST_TWO_BYTES = `${IPV4_PAYLOAD}0x0>>0x10`;
+/** Values of one comparison (XT_U32_MAXSIZE less 1 of linux/netfilter/xt_u32.h). */
+const U32_VALUES = 10;
+
+function icmp({ protocol, types }: Of<'icmp'>, family: Family): Fragment[] {
+  if (family !== (protocol === 'icmp' ? 4 : 6)) return [];
+  const name = protocol === 'icmp' ? 'icmp --icmp-type' : 'icmp6 --icmpv6-type';
+  return types.map(({ type, code }) => {
+    // To the kernel's icmp match 255 is every type (icmp_type_code_match of xt_tcpudp.c); its icmp6 match has no such type.
+    if (protocol === 'icmp' && type === 255) {
+      const extension = code === null ? u32(FIRST_BYTE, [type]) : u32(FIRST_TWO_BYTES, [type * 256 + code]);
+      return { protocol, extension };
+    }
+    return { protocol, extension: `-m ${name} ${type}${code === null ? '' : `/${code}`}` };
+  });
+}
+
+/** No match of iptables knows IGMP. */
+function igmp({ types }: Of<'igmp'>, family: Family): Fragment[] {
+  if (family !== 4) return [];
+  const found: Fragment[] = [];
+  for (let i = 0; i < types.length; i += U32_VALUES) {
+    found.push({ protocol: 'igmp', extension: u32(FIRST_BYTE, types.slice(i, i + U32_VALUES)) });
+  }
+  return found;
+}
+
+function u32(place: string, values: readonly number[]): string {
+  return `-m u32 --u32 "${place}=${values.map(hex).join(',')}"`;
+}
+
+export function hex(number: number): string {
+  return `0x${number.toString(16)}`;
+}

@@ -1,0 +1,76 @@
+import { type Chain, type NftRule, targets } from '../ruleset.ts';
+import { POSTROUTING } from '../topology.ts';
+import { type DraftContext, NOBODYS, plainRule, withTarget } from './drafts.ts';
+import { cidrText, hex } from './fragment.ts';
+import { RETURN, targetText } from './ruletext.ts';
+import { CHAIN_PREFIX, type IptablesChain, type IptablesRule } from './tables.ts';
+
+/**
+ * Masquerade is decided in FORWARD, which alone knows the interface group that a packet came from: the kernel refuses `devgroup --src-group` in POSTROUTING
+ * (xt_devgroup.c looks at the hook). A mark tells POSTROUTING, which takes it away again, because what is wrapped into another packet (VXLAN) keeps it. The
+ * bit is none of kube-proxy's (0x4000, 0x8000), Cilium's (0xf00, 0xffff0000) or Calico's (0xffff0000).
+ */
+const MARK = 0x1000;
+const MARKED = `${hex(MARK)}/${hex(MARK)}`;
+
+export interface Masquerade {
+  /** Of FORWARD. */
+  readonly marking: readonly IptablesRule[];
+  /** What `marking` leads to. */
+  readonly chains: readonly IptablesChain[];
+  /** Of POSTROUTING, in table nat. */
+  readonly rules: readonly IptablesRule[];
+}
+
+/** Null where nothing is masqueraded in the family. */
+export function masquerade(
+  chains: ReadonlyMap<string, Chain>,
+  context: Omit<DraftContext, 'traffic'>,
+): Masquerade | null {
+  const jumps = chains.get(POSTROUTING)?.rules.flatMap(({ statement }) => targets(statement)) ?? [];
+  const marking: IptablesRule[] = [];
+  const left: IptablesChain[] = [];
+  const comments = new Set<string | null>();
+  for (const name of jumps) {
+    for (const rule of chains.get(name)?.rules ?? []) {
+      const found = markRules(rule, context.chainName(name), context);
+      if (found.rules.length === 0) continue;
+      marking.push(...found.rules);
+      if (found.chain !== null) left.push(found.chain);
+      comments.add(rule.comment);
+    }
+  }
+  if (marking.length === 0) return null;
+  const [comment = null] = comments;
+  return {
+    marking,
+    chains: left,
+    rules: [
+      plainRule(`-m mark ! --mark ${MARKED} ${RETURN}`),
+      plainRule(`-j MARK --set-xmark 0x0/${hex(MARK)}`),
+      ...withTarget(
+        { matches: [], comment },
+        targetText({ kind: 'masquerade' }, context.family),
+        NOBODYS,
+        context,
+      ),
+    ],
+  };
+}
+
+/** Of several prefixes that are left out each is a rule of its own that returns, in a chain of theirs. */
+function markRules(
+  rule: NftRule,
+  name: string,
+  context: Omit<DraftContext, 'traffic'>,
+): { readonly rules: readonly IptablesRule[]; readonly chain: IptablesChain | null } {
+  const mark = `-j MARK --set-xmark ${MARKED}`;
+  const cidrs = rule.matches.flatMap((match) => (match.match === 'notIn' ? match.cidrs : []));
+  if (cidrs.length < 2) return { rules: withTarget(rule, mark, NOBODYS, context), chain: null };
+  const others = rule.matches.filter(({ match }) => match !== 'notIn');
+  const rules = withTarget({ ...rule, matches: others }, `-j ${name}`, NOBODYS, context);
+  const returns = cidrs.map((cidr) => plainRule(`-d ${cidrText(cidr)} ${RETURN}`));
+  return { rules, chain: { name, rules: [...returns, plainRule(mark)] } };
+}
+
+export const POSTROUTING_CHAIN = `${CHAIN_PREFIX}POSTROUTING`;

@@ -1,0 +1,282 @@
+import assert from 'node:assert/strict';
+import type { CompiledRule, NodeState } from '../../../apis/compiled.ts';
+import { type Config, DEFAULT_CONFIG } from '../../../apis/config.ts';
+import { toMemberSet } from '../../../apis/memberset.ts';
+import { addressSet, compiledRule as rule, stateOf } from '../../../test/fake/compiledrule.ts';
+import { restoreText } from './iptablestext.ts';
+import { iptablesRenderer } from './render.ts';
+import type { IptablesRule, IptablesRuleset } from './tables.ts';
+
+const nodes = addressSet('nodes', { members: toMemberSet([], ['192.0.2.1', '2001:db8::1']) });
+const four = addressSet('four', { dynamic: false, members: toMemberSet([], ['192.0.2.7', '192.0.2.9']) });
+const six = addressSet('six', { dynamic: false, members: toMemberSet([], ['2001:db8::7', '2001:db8::9']) });
+const CONFIG: Config = { ...DEFAULT_CONFIG, failsafe: { ingress: [], egress: [] } };
+
+function state(...rules: CompiledRule[]): NodeState {
+  return stateOf(rules, { addressSets: new Map([nodes, four, six].map((set) => [set.id, set])) });
+}
+
+/** Rules of one chain, hashes cut. */
+function lines(
+  { families }: IptablesRuleset,
+  name: string,
+  { family = 4, table = 'filter' }: { family?: 4 | 6; table?: string } = {},
+): string[] | undefined {
+  const chains = families[family].find((one) => one.name === table)?.chains.values() ?? [];
+  const short = (text: string) => text.replaceAll(/-[0-9a-f]{10}(?=\s|$)/g, '');
+  return [...chains].find((chain) => short(chain.name) === name)?.rules.map(({ text }) => short(text));
+}
+
+/** Of the first chain whose name is such, of IPv4. */
+function rulesOf({ families }: IptablesRuleset, name: RegExp): readonly IptablesRule[] | undefined {
+  const chains = families[4][0]?.chains.values() ?? [];
+  return [...chains].find((chain) => name.test(chain.name))?.rules;
+}
+
+function render(config: Config, ...rules: CompiledRule[]): IptablesRuleset {
+  return iptablesRenderer(config)(state(...rules));
+}
+
+const web = { services: [{ protocol: 'tcp', ports: [80, 80] }] } as const;
+const LOG = { label: '' };
+
+describe('iptables: the rules of a state', () => {
+  it('of nothing are the chains of INPUT and OUTPUT', () => {
+    const ruleset = render(CONFIG);
+    assert.equal(ruleset.sets.size, 0);
+    assert.equal(
+      restoreText(ruleset.families[4]),
+      [
+        '*filter',
+        ':NODEWALL-INPUT - [0:0]',
+        ':NODEWALL-OUTPUT - [0:0]',
+        '-I INPUT 1 -j NODEWALL-INPUT',
+        '-I OUTPUT 1 -j NODEWALL-OUTPUT',
+        '-A NODEWALL-INPUT -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT',
+        '-A NODEWALL-INPUT -i lo -m comment --comment "exemption loopback" -j ACCEPT',
+        '-A NODEWALL-INPUT -p udp -m udp --sport 67 --dport 68 -m comment --comment "exemption dhcpClient" -j ACCEPT',
+        '-A NODEWALL-OUTPUT -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT',
+        '-A NODEWALL-OUTPUT -o lo -m comment --comment "exemption loopback" -j ACCEPT',
+        '-A NODEWALL-OUTPUT -p udp -m udp --sport 68 --dport 67 -m comment --comment "exemption dhcpClient" -j ACCEPT',
+        '-A NODEWALL-OUTPUT -m devgroup --dst-group 0x8/0x7fffffff -m comment --comment "exemption localPods" -j ACCEPT',
+        'COMMIT',
+        '',
+      ].join('\n'),
+    );
+  });
+
+  it('are one for a policy rule and family, and none in a family that it is not for', () => {
+    const ruleset = render(CONFIG, rule('web', { ...web, addressSets: ['four'] }));
+    const set = 'nodewall-peers-four-h4';
+    assert.deepEqual([...ruleset.sets.keys()], [set]);
+    assert.deepEqual(lines(ruleset, 'NODEWALL-INPUT')?.at(-1), '-j NODEWALL-ingress');
+    assert.deepEqual(lines(ruleset, 'NODEWALL-ingress'), ['-p tcp -g NODEWALL-ingress-tcp']);
+    assert.deepEqual(
+      ruleset.families[4][0]?.chains.get('NODEWALL-ingress-tcp')?.rules.map(({ text }) => text.slice(0, 19)),
+      ['-j NODEWALL-ingress'],
+    );
+    const rules = rulesOf(ruleset, /^NODEWALL-ingress-[0-9a-f]{10}$/);
+    assert.deepEqual(
+      rules?.map(({ text, counts, source }) => [text, counts, source?.rule]),
+      [
+        [
+          `-p tcp -m tcp --dport 80 -m set --match-set ${set} src -m comment --comment "p/web" -j DROP`,
+          { ruleId: 'web', kind: 'matched' },
+          'web',
+        ],
+      ],
+    );
+    assert.equal(lines(ruleset, 'NODEWALL-ingress', { family: 6 }), undefined);
+  });
+
+  it('come back from a list that is empty in the family, and do not go on', () => {
+    // Failsafe traffic of IPv4 has no rules, but must not come to the one behind.
+    const config = { ...CONFIG, failsafe: { ...DEFAULT_CONFIG.failsafe, egress: [] } };
+    const ruleset = render(config, rule('named', { ...web, addressSets: ['six'] }), rule('all'));
+    const [first] = lines(ruleset, 'NODEWALL-ingress') ?? [];
+    assert.match(first ?? '', /^-p tcp -m multiport --dports 2379,2380,6443,10250 .* -j RETURN$/);
+  });
+
+  it('Reject by two rules, and record before they decide', () => {
+    const ruleset = render(
+      CONFIG,
+      rule('no', { action: 'Reject' }),
+      rule('yes', { action: 'Allow', log: LOG }),
+    );
+    const refuse = [
+      '-p tcp -j REJECT --reject-with tcp-reset',
+      '-j REJECT --reject-with icmp-admin-prohibited',
+    ];
+    assert.deepEqual(lines(ruleset, 'NODEWALL-refuse'), refuse);
+    assert.equal(
+      lines(ruleset, 'NODEWALL-refuse', { family: 6 })?.at(-1),
+      '-j REJECT --reject-with icmp6-adm-prohibited',
+    );
+    const allow = render(CONFIG, rule('yes', { action: 'Allow', log: LOG }));
+    assert.deepEqual(lines(allow, 'NODEWALL-record'), [
+      '-m conntrack --ctstatus CONFIRMED -j ACCEPT',
+      '-m limit --limit 100/sec --limit-burst 200 -j NFLOG --nflog-prefix "nodewall yes Allow" --nflog-group 7411 --nflog-size 128 --nflog-threshold 64',
+      '-j ACCEPT',
+    ]);
+    const record = rulesOf(allow, /^NODEWALL-record-/);
+    assert.deepEqual(
+      record?.map(({ counts, source }) => [counts?.kind, source?.rule]),
+      [
+        ['record', 'yes'],
+        ['record', 'yes'],
+        [undefined, 'yes'],
+      ],
+    );
+  });
+});
+
+const NODEPORT = { ...web, traffic: 'NodePort' } as const;
+const HTTP = '-p tcp -m conntrack --ctorigdstport 80';
+
+describe('iptables: NodePort rules', () => {
+  it('stand in one list, which what they allow leaves; nothing is accepted in FORWARD', () => {
+    const ruleset = render(
+      CONFIG,
+      rule('allow', { ...NODEPORT, action: 'Allow', addressSets: ['four'] }),
+      rule('drop', NODEPORT),
+    );
+    const jump = '-m conntrack --ctstate DNAT -j NODEWALL-NODEPORT';
+    assert.deepEqual(lines(ruleset, 'NODEWALL-INPUT')?.slice(0, 2), [
+      '-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT',
+      jump,
+    ]);
+    assert.deepEqual(lines(ruleset, 'NODEWALL-FORWARD'), [
+      '-m conntrack --ctstate RELATED,ESTABLISHED -j RETURN',
+      jump,
+    ]);
+    assert.deepEqual(lines(ruleset, 'NODEWALL-NODEPORT'), [
+      '-i lo -m comment --comment "from the node itself" -j RETURN',
+      '-m devgroup --src-group 0x8/0x7fffffff -m comment --comment "from local pods" -j RETURN',
+      '-p udp -m udp --sport 67 -m conntrack --ctorigdstport 68 -m comment --comment "exemption dhcpClient" -j RETURN',
+      `${HTTP} -m set --match-set nodewall-peers-four-h4 src -m comment --comment "p/allow" -j RETURN`,
+      `${HTTP} -m comment --comment "p/drop" -j DROP`,
+    ]);
+    assert.ok(!(lines(ruleset, 'NODEWALL-NODEPORT') ?? []).some((line) => line.endsWith('ACCEPT')));
+  });
+
+  it('of the baseline tier come last, also after a Pass; records let through by their end', () => {
+    const ruleset = render(
+      CONFIG,
+      rule('pass', { ...NODEPORT, action: 'Pass', addressSets: ['four'] }),
+      rule('allow', { ...NODEPORT, action: 'Allow', log: LOG }),
+      rule('base', { ...NODEPORT, tierPriority: 253 }),
+    );
+    assert.deepEqual(lines(ruleset, 'NODEWALL-NODEPORT')?.slice(-3), [
+      `${HTTP} -m set --match-set nodewall-peers-four-h4 src -m comment --comment "p/pass" -g NODEWALL-nodeport-pass`,
+      `${HTTP} -m comment --comment "p/allow" -g NODEWALL-record`,
+      '-j NODEWALL-nodeport-baseline',
+    ]);
+    assert.deepEqual(lines(ruleset, 'NODEWALL-nodeport-pass'), ['-j NODEWALL-nodeport-baseline']);
+    assert.deepEqual(lines(ruleset, 'NODEWALL-nodeport-baseline'), [
+      `${HTTP} -m comment --comment "p/base" -j DROP`,
+    ]);
+    const record = lines(ruleset, 'NODEWALL-record') ?? [];
+    assert.equal(record[0], '-m conntrack --ctstatus CONFIRMED -j RETURN');
+    assert.equal(record.length, 2);
+  });
+
+  it('of an Audit are a chain, from which the list goes on', () => {
+    const ruleset = render(
+      CONFIG,
+      rule('audit', { ...NODEPORT, mode: 'Audit', log: LOG }),
+      rule('drop', NODEPORT),
+    );
+    assert.deepEqual(lines(ruleset, 'NODEWALL-NODEPORT')?.slice(-2), [
+      '-j NODEWALL-nodeport',
+      `${HTTP} -m comment --comment "p/drop" -j DROP`,
+    ]);
+    assert.deepEqual(lines(ruleset, 'NODEWALL-nodeport'), [
+      `${HTTP} -m comment --comment "p/audit" -g NODEWALL-record`,
+    ]);
+  });
+});
+
+describe('iptables: masquerade', () => {
+  it('marks in FORWARD what POSTROUTING masquerades, but to one prefix or several', () => {
+    const except = ['10.0.0.0/8', '192.0.2.0/24', '2001:db8::/32'];
+    const ruleset = render({ ...CONFIG, masquerade: { enabled: true, except } });
+    const outside =
+      '-m devgroup --src-group 0x8/0x7fffffff -m devgroup ! --dst-group 0x8/0x7fffffff -m devgroup ! --dst-group 0x9/0x7fffffff -m comment --comment "pods leave the node"';
+    const mark = '-j MARK --set-xmark 0x1000/0x1000';
+    assert.deepEqual(lines(ruleset, 'NODEWALL-FORWARD')?.slice(1), [`${outside} -j NODEWALL-masq`]);
+    assert.deepEqual(lines(ruleset, 'NODEWALL-masq'), [
+      '-d 10.0.0.0/8 -j RETURN',
+      '-d 192.0.2.0/24 -j RETURN',
+      mark,
+    ]);
+    assert.deepEqual(lines(ruleset, 'NODEWALL-FORWARD', { family: 6 })?.slice(1), [
+      `! -d 2001:db8::/32 ${outside} ${mark}`,
+    ]);
+    assert.deepEqual(lines(ruleset, 'NODEWALL-POSTROUTING', { table: 'nat' }), [
+      '-m mark ! --mark 0x1000/0x1000 -j RETURN',
+      '-j MARK --set-xmark 0x0/0x1000',
+      '-m comment --comment "pods leave the node" -j MASQUERADE --random-fully',
+    ]);
+  });
+});
+
+describe('iptables: one state after another', () => {
+  const first = rule('first', { ...web, addressSets: ['four'] });
+  const second = rule('second', { services: [{ protocol: 'udp', ports: [53, 53] }] });
+
+  it('takes over chains and sets that are the same', () => {
+    const renders = iptablesRenderer(CONFIG);
+    const before = renders(state(first, second));
+    assert.equal(
+      renders(state(first, second)).sets.get('nodewall-peers-four-h4'),
+      before.sets.get('nodewall-peers-four-h4'),
+    );
+    const after = renders(state(first, rule('third')));
+    const chains = (ruleset: IptablesRuleset) => ruleset.families[4][0]?.chains ?? new Map();
+    const same = [...chains(after)].filter(([name, chain]) => chains(before).get(name) === chain);
+    assert.deepEqual(
+      same.map(([name]) => name.replace(/-[0-9a-f]{10}$/, '')),
+      ['NODEWALL-INPUT', 'NODEWALL-ingress', 'NODEWALL-OUTPUT'],
+    );
+    assert.deepEqual(
+      after,
+      iptablesRenderer(CONFIG)(state(first, rule('third'))),
+      'the same as made at once',
+    );
+  });
+
+  it('has the same chains where members change only', () => {
+    const renders = iptablesRenderer(CONFIG);
+    const peers = addressSet('peers', { members: toMemberSet([], ['192.0.2.7']) });
+    const more = { ...peers, members: toMemberSet([], ['192.0.2.7', '192.0.2.8']) };
+    const one = rule('one', { addressSets: ['peers'] });
+    const [before, after] = [peers, more].map((set) =>
+      renders(
+        stateOf([one, first], {
+          addressSets: new Map([nodes, four, set].map((own) => [own.id, own])),
+        }),
+      ),
+    );
+    assert.equal(after?.families, before?.families);
+    assert.equal(after?.sets.get('nodewall-peers-four-h4'), before?.sets.get('nodewall-peers-four-h4'));
+    assert.equal(after?.sets.get('nodewall-peers-peers-h4')?.members, more.members.v4);
+  });
+
+  it('names a set by its type, and the rules with it', () => {
+    const renders = iptablesRenderer(CONFIG);
+    const before = renders(state(first));
+    const block = toMemberSet(
+      [{ cidr: { family: 4, value: 0xa000000n, length: 8 }, except: [] }],
+      ['192.0.2.7'],
+    );
+    const wider = { ...four, members: block };
+    const next = { ...state(first), addressSets: new Map([nodes, wider].map((set) => [set.id, set])) };
+    const after = renders(next);
+    assert.deepEqual(
+      [...before.sets.keys(), ...after.sets.keys()],
+      ['nodewall-peers-four-h4', 'nodewall-peers-four-n4'],
+    );
+    assert.ok(restoreText(after.families[4]).includes('--match-set nodewall-peers-four-n4 src'));
+    assert.ok(!restoreText(after.families[4]).includes('nodewall-peers-four-h4'));
+  });
+});

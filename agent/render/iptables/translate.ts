@@ -1,0 +1,69 @@
+import type { Family } from '../../../apis/address.ts';
+import type { NamedSet, Ruleset } from '../ruleset.ts';
+import { familyTables, type Kept } from './family.ts';
+import type { SetNames } from './fragment.ts';
+import { ChainNames } from './name.ts';
+import { toIpSet } from './sets.ts';
+import type { IpSet, IptablesRuleset } from './tables.ts';
+
+/**
+ * The Ruleset in iptables' words. It must be without maps: its index is a list or a tree of chains. Takes over from one time to the next what was made of chains and
+ * sets that are the same objects; nothing of a chain or set that no rule leads to in a family is in it. A change of members costs a walk along the sets.
+ */
+export function translator(): (ruleset: Ruleset) => IptablesRuleset {
+  const kept: Readonly<Record<Family, Kept>> = {
+    4: { drafts: new WeakMap(), tables: [] },
+    6: { drafts: new WeakMap(), tables: [] },
+  };
+  const names = new ChainNames();
+  let last: Last | null = null;
+  return (ruleset) => {
+    const { chains, sets, maps } = ruleset;
+    if (maps.size > 0) throw new Error('iptables has no verdict maps');
+    if (last?.chains === chains && last.sets === sets) return last.made;
+    const known = last?.sets === sets ? last.known : ipSets(sets, last);
+    const setNames = new Map([...known].map(([{ name }, set]) => [name, set.name]));
+    const isSame = last?.chains === chains && isSameMap(last.setNames, setNames);
+    const found = isSame && last !== null ? last.found : translated({ chains, setNames });
+    const used = [...known].filter(([{ name }]) => found.used.has(name)).map(([, set]) => set);
+    used.sort((a, b) => (a.name < b.name ? -1 : 1));
+    const made = { sets: new Map(used.map((set) => [set.name, set])), families: found.families };
+    last = { chains, sets, known, setNames, found, made };
+    return made;
+  };
+
+  function translated({ chains, setNames }: Pick<Last, 'chains' | 'setNames'>): Found {
+    names.shrink(chains.size);
+    const source = { chains, setNames, chainName: names.of };
+    const [v4, v6] = [familyTables(source, 4, kept[4]), familyTables(source, 6, kept[6])];
+    return { families: { 4: v4.tables, 6: v6.tables }, used: new Set([...v4.sets, ...v6.sets]) };
+  }
+}
+
+interface Last extends Pick<Ruleset, 'chains' | 'sets'> {
+  readonly known: ReadonlyMap<NamedSet, IpSet>;
+  readonly setNames: SetNames;
+  readonly found: Found;
+  readonly made: IptablesRuleset;
+}
+
+interface Found extends Pick<IptablesRuleset, 'families'> {
+  /** The sets that a rule names, as the Ruleset calls them. */
+  readonly used: ReadonlySet<string>;
+}
+
+/** An object of the last time where it is the same, also but for its comment, which ipset does not have. */
+function ipSets(sets: Ruleset['sets'], last: Last | null): ReadonlyMap<NamedSet, IpSet> {
+  const before = new Map(last === null ? [] : [...last.known.values()].map((set) => [set.name, set]));
+  const found = new Map<NamedSet, IpSet>();
+  for (const set of sets.values()) {
+    const made = last?.known.get(set) ?? toIpSet(set);
+    const same = before.get(made.name);
+    found.set(set, same?.members === made.members ? same : made);
+  }
+  return found;
+}
+
+function isSameMap(a: SetNames, b: SetNames): boolean {
+  return a.size === b.size && [...a].every(([key, value]) => b.get(key) === value);
+}

@@ -1,0 +1,34 @@
+import { Enforcer } from '../agent/apply/enforcer.ts';
+import type { Kernel } from '../agent/apply/kernel.ts';
+import { NodeRuleReconciler } from '../agent/apply/reconciler.ts';
+import { countedKernel, kernelCounts } from '../agent/record/countedkernel.ts';
+import { nftOwners } from '../agent/record/owners.ts';
+import { renderer } from '../agent/render/render.ts';
+import type { Dataplane } from './dataplane.ts';
+import { watchKernel } from './watchkernel.ts';
+
+/** One table, by netlink. */
+export function nftablesDataplane(kernel: Kernel): Dataplane {
+  return {
+    name: 'nftables',
+    run({ config, log, digests, readings, enforcer: parts }) {
+      const counted = countedKernel(kernel, readings);
+      const reconciler = new NodeRuleReconciler(counted, { remembered: digests });
+      const enforcer = new Enforcer({
+        ...parts,
+        reconciler,
+        renderer: (canLog) => renderer(config, canLog),
+      });
+      return {
+        enforcer,
+        counts: kernelCounts(counted),
+        owners() {
+          const ruleset = reconciler.inForce();
+          return ruleset === null ? null : nftOwners(ruleset);
+        },
+        digests: () => reconciler.digests(),
+        watch: () => watchKernel({ reconciler, enforcer, log }),
+      };
+    },
+  };
+}

@@ -1,0 +1,41 @@
+import assert from 'node:assert/strict';
+import type { Trial } from '../agent/apply/nfttrial.ts';
+import { chooseDataplane } from './opendataplanes.ts';
+
+const WORKS: Trial = { works: true };
+const REFUSED: Trial = { works: false, why: 'Operation not supported' };
+
+/** Ways to try it, one after the other; null can't be had. */
+function choose(dataplane: 'nftables' | 'iptables' | 'auto', ...trials: readonly (Trial | null)[]) {
+  const asked: (Trial | null)[] = [];
+  const ways = trials.map((trial) => async () => {
+    asked.push(trial);
+    return trial;
+  });
+  return chooseDataplane({ dataplane }, ways).then(({ name, why }) => [name, why, asked.length]);
+}
+
+describe('the dataplane', () => {
+  it('is the configured one, untried', async () => {
+    assert.deepEqual(await choose('nftables', REFUSED), ['nftables', 'configured', 0]);
+    assert.deepEqual(await choose('iptables', WORKS), ['iptables', 'configured', 0]);
+  });
+
+  it('is nftables where that works, else iptables, with the reason', async () => {
+    assert.deepEqual(await choose('auto', WORKS, REFUSED), ['nftables', 'nftables works here', 1]);
+    assert.deepEqual(await choose('auto', REFUSED, WORKS), [
+      'iptables',
+      'nftables does not work here: Operation not supported',
+      1,
+    ]);
+  });
+
+  it('is tried in the next way where one cannot be had', async () => {
+    assert.deepEqual(await choose('auto', null, null, WORKS), ['nftables', 'nftables works here', 3]);
+    assert.deepEqual(await choose('auto', null), [
+      'iptables',
+      'nftables does not work here: it could not be tried',
+      1,
+    ]);
+  });
+});

@@ -1,0 +1,47 @@
+import assert from 'node:assert/strict';
+import type { Remains } from './remains.ts';
+import { succession } from './succession.ts';
+
+function remains(name: string, found: readonly string[], failures = 0): Remains & { calls(): number } {
+  let calls = 0;
+  return {
+    name,
+    calls: () => calls,
+    holdsRules: async () => false,
+    async remove() {
+      if (++calls <= failures) throw new Error('locked');
+      return [...found];
+    },
+  };
+}
+
+function setUp(...others: readonly Remains[]) {
+  const said: string[] = [];
+  const settled = succession({ chosen: { name: 'iptables' }, others }, 'n1', {
+    info: (message: string, fields: object) => said.push(`${message} ${JSON.stringify(fields)}`),
+    warn: (message: string, fields: object) => said.push(`warn: ${message} ${JSON.stringify(fields)}`),
+  } as never);
+  return { said, settled };
+}
+
+describe('moving from one dataplane to another', () => {
+  it('removes what others left, once, and says it', async () => {
+    const [table, nothing] = [remains('nftables', ['table inet nodewall']), remains('iptables (legacy)', [])];
+    const { said, settled } = setUp(table, nothing);
+    assert.deepEqual([await settled(), await settled()], [true, true]);
+    assert.deepEqual([table.calls(), nothing.calls()], [1, 1]);
+    assert.deepEqual(said, [
+      'moved over {"node":"n1","dataplane":"iptables","removed":["table inet nodewall"]}',
+    ]);
+  });
+
+  it('tries again what fails, and only that', async () => {
+    const [table, locked] = [remains('nftables', ['t']), remains('iptables (legacy)', ['c'], 1)];
+    const { said, settled } = setUp(locked, table);
+    assert.equal(await settled(), false);
+    assert.equal(await settled(), true);
+    assert.deepEqual([table.calls(), locked.calls()], [1, 2]);
+    assert.match(said[0] ?? '', /^warn: .*trying again.*"left":"iptables \(legacy\)","error":"locked"/);
+    assert.match(said.at(-1) ?? '', /moved over .*"c"/);
+  });
+});

@@ -1,0 +1,54 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import { iptablesRenderer } from '../../agent/render/iptables/render.ts';
+import type { Config, Dispatch } from '../../apis/config.ts';
+import { CROWD_KINDS } from '../generate/crowd.ts';
+import { ofNodePort } from '../generate/nodeport.ts';
+import { ALL_FEATURES, type Scenario, scenario } from '../generate/scenario.ts';
+import { type IptablesTrace, iptablesTracer } from '../tracer/iptables.ts';
+import { agree, type Seen } from './agree.ts';
+import { check, flowCount } from './runs.ts';
+
+describe('iptables', function () {
+  this.timeout(0);
+
+  it('decides, counts and records what nftables does, by a tree and by a list', function () {
+    const seen: Seen = new Map();
+    const verdicts = new Set<string>();
+    const sizes = fc.constantFrom(1, 3, 8, 20);
+    const any = sizes.chain((size) => scenario({ size, flows: flowCount(100), features: ALL_FEATURES }));
+    const crowds = fc.constantFrom(...CROWD_KINDS).chain((kind) => {
+      return scenario({ size: 4, flows: flowCount(100), features: ALL_FEATURES, crowd: { rules: 60, kind } });
+    });
+    const nodePort = any.map((drawn) => ({
+      ...drawn,
+      objects: drawn.objects.map(ofNodePort),
+      flows: drawn.flows.map((flow) => ({ ...flow, direction: 'ingress', traffic: 'NodePort' }) as const),
+    }));
+    check(this, 150, fc.oneof(any, nodePort, crowds), (drawn) => {
+      for (const verdict of assertSame(drawn, seen)) verdicts.add(verdict);
+    });
+    if (process.env.NODEWALL_PATH !== undefined) return;
+    for (const traffic of ['Host', 'NodePort']) {
+      for (const verdict of ['Allow', 'Drop', 'Reject']) assert.ok(verdicts.has(`${traffic} ${verdict}`));
+    }
+  });
+});
+
+/** The verdicts that were met. */
+function assertSame(drawn: Scenario, seen: Seen): Set<string> {
+  const { state, config, traces } = agree(drawn, seen);
+  const verdicts = new Set<string>();
+  const tracers = (['indexed', 'linear'] satisfies Dispatch[]).map((dispatch) => {
+    const asked: Config = { ...config, dispatch };
+    return [dispatch, iptablesTracer(iptablesRenderer(asked)(state))] as const;
+  });
+  for (const { packet, linear } of traces) {
+    const { verdict, counted, recorded } = linear;
+    const source = verdict === 'Allow' ? null : linear.source;
+    const expected: IptablesTrace = { verdict, source, counted, recorded };
+    for (const [dispatch, trace] of tracers) assert.deepEqual(trace(packet), expected, dispatch);
+    verdicts.add(`${packet.original === null ? 'Host' : 'NodePort'} ${verdict}`);
+  }
+  return verdicts;
+}

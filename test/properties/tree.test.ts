@@ -1,0 +1,112 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import { TreeIndexer } from '../../agent/render/index/tree.ts';
+import { render, renderer } from '../../agent/render/render.ts';
+import { type Chain, type Ruleset, targets } from '../../agent/render/ruleset.ts';
+import { BASELINE_PRIORITY } from '../../apis/baseline.ts';
+import type { NodeState } from '../../apis/compiled.ts';
+import { type Config, DEFAULT_CONFIG, type Dispatch } from '../../apis/config.ts';
+import { addressSet, compiledRule, stateOf } from '../fake/compiledrule.ts';
+import { CROWD_KINDS } from '../generate/crowd.ts';
+import { ALL_FEATURES, scenario } from '../generate/scenario.ts';
+import { agree, count, type Seen } from './agree.ts';
+import { flowsAtRules } from './flowsatrules.ts';
+import { toState } from './pipeline.ts';
+import { check, flowCount } from './runs.ts';
+import { violations } from './violation.ts';
+
+const RULES = fc.constantFrom(5, 12, 30, 60, 120, 300);
+
+/** The table that is translated for iptables (agent/render/index/tree.ts). */
+describe('port tree', function () {
+  this.timeout(0);
+
+  const shapes: Seen = new Map();
+  after(() => {
+    if (process.env.NODEWALL_PATH !== undefined || shapes.size === 0) return;
+    for (const shape of ['tree', 'chain below a chain', 'two indexes in a row'])
+      assert.ok((shapes.get(shape) ?? 0) >= 5, `${shape}: ${shapes.get(shape) ?? 0}`);
+  });
+
+  for (const kind of CROWD_KINDS) {
+    it(`of a crowd of the kind ${kind}: oracle, explain, tree and list agree`, function () {
+      const seen: Seen = new Map();
+      const scenarios = RULES.chain((rules) =>
+        scenario({ size: 8, flows: flowCount(100), features: ALL_FEATURES, crowd: { rules, kind } }),
+      );
+      check(this, 20, scenarios, (drawn) => {
+        const aimed = flowsAtRules(toState(drawn.objects, drawn.node, drawn.names), flowCount(100), 1);
+        const { rulesets, state } = agree({ ...drawn, flows: [...drawn.flows, ...aimed] }, seen, treeAndList);
+        const { indexed: tree } = rulesets;
+        assert.deepEqual(violations(withBuiltIn(tree), state.rules), []);
+        assert.equal(tree.maps.size, 0);
+        for (const shape of shapesOf(tree)) count(shapes, shape);
+      });
+    });
+  }
+});
+
+describe('port trees of two indexes in a row', () => {
+  it('share the chains that may call each other, with all that is around them', () => {
+    const nobody = addressSet('x');
+    const of = (action: 'Reject' | 'Pass', tierPriority: number) =>
+      Array.from({ length: 1000 }, (_, i) =>
+        compiledRule(`${action}${i}`, {
+          services: [{ protocol: 'tcp', ports: [60 * i, 60 * i] }],
+          addressSets: i % 2 === 0 ? ['x'] : [],
+          log: { label: '' },
+          action,
+          tierPriority,
+          source: { ruleIndex: i, policy: action },
+        }),
+      );
+    const { addressSets, ...state } = stateOf([...of('Pass', 250), ...of('Reject', BASELINE_PRIORITY)]);
+    const full = { ...state, addressSets: new Map([...addressSets, [nobody.id, nobody]]) };
+    for (const canLog of [true, false]) {
+      const tree = renderer(DEFAULT_CONFIG, canLog, new TreeIndexer())(full);
+      assert.deepEqual(violations(withBuiltIn(tree), full.rules), []);
+      const shapes = new Set(shapesOf(tree));
+      for (const shape of ['tree', 'two indexes in a row'])
+        assert.ok(shapes.has(shape), `${shape} ${canLog}`);
+    }
+  });
+});
+
+function treeAndList(state: NodeState, config: Config): Record<Dispatch, Ruleset> {
+  return {
+    indexed: renderer(config, true, new TreeIndexer())(state),
+    linear: render(state, { ...config, dispatch: 'linear' }),
+  };
+}
+
+/** With each base chain called by a chain more, as by INPUT in iptables: to see whether the chains still lead to each other no deeper than the kernel allows. */
+function withBuiltIn(ruleset: Ruleset): Ruleset {
+  const chains = [...ruleset.chains.values()].flatMap((chain): Chain[] => {
+    if (chain.base === null) return [chain];
+    const statement = { kind: 'jump', chain: chain.name } as const;
+    const rules = [{ matches: [], counter: false, statement, comment: null }];
+    return [
+      { ...chain, name: `builtin-${chain.name}`, rules },
+      { ...chain, base: null },
+    ];
+  });
+  return { ...ruleset, chains: new Map(chains.map((chain) => [chain.name, chain])) };
+}
+
+function* shapesOf({ chains }: Ruleset): Generator<string> {
+  const isTree = (name: string): boolean => /-tree-/.test(name);
+  for (const chain of chains.values()) {
+    if (
+      chain.rules.some(({ matches }) => matches.some(({ match }) => match === 'port')) &&
+      isTree(chain.name)
+    )
+      yield 'tree';
+    if (isTree(chain.name) && chain.rules.some(({ statement }) => targets(statement).some(isTree)))
+      yield 'chain below a chain';
+    if (
+      chain.rules.filter(({ statement }) => statement.kind === 'jump' && isTree(statement.chain)).length > 1
+    )
+      yield 'trees in a row';
+    if (/^(ingress|egress).*-baseline-tcp$/.test(chain.name)) yield 'two indexes in a row';
+  }
+}
