@@ -23,7 +23,7 @@ export const NFTABLES: Dataplane = {
   repairs: 2_000,
   iptables: null,
 };
-// Nobody tells of a change to iptables: an agent looks every 3 s.
+// Nobody tells of a change to iptables: an agent looks every 3 s, more seldom where looking takes long, as on a busy machine.
 export const IPTABLES_NFT: Dataplane = ofIptables('nft', 0.5);
 export const IPTABLES_LEGACY: Dataplane = ofIptables('legacy', 0.4);
 export const DATAPLANES: readonly Dataplane[] = [NFTABLES, IPTABLES_NFT, IPTABLES_LEGACY];
@@ -33,7 +33,7 @@ function ofIptables(variant: Iptables, share: number): Dataplane {
     name: `iptables-${variant}`,
     config: { dataplane: 'iptables', iptables: { variant } },
     share,
-    repairs: 8_000,
+    repairs: 20_000,
     iptables: variant,
   };
 }

@@ -1,8 +1,9 @@
 /** `traffic: NodePort` on the kernel, behind destination NAT of each shape that others make. */
 import assert from 'node:assert/strict';
 import { type Dataplane, dataplaneSuite, IPTABLES_LEGACY, IPTABLES_NFT, NFTABLES } from './dataplane.ts';
+import { commandOf } from './iptables.ts';
 import { cidr, policy, type Rule } from './manifests.ts';
-import type { Shape } from './passed-by.ts';
+import { FAMILIES, type Shape } from './passed-by.ts';
 import {
   ADDRESSES,
   type Cluster,
@@ -147,6 +148,22 @@ table inet errors {
       await assertOutcomes(() => 'answered', ADDRESSES.FRIEND);
       await assertOutcomes(() => 'silence', ADDRESSES.STRANGER);
     });
+
+    const { iptables } = by;
+    // An accept of iptables would be final; one of nftables is its own table's.
+    if (iptables !== null) {
+      it('what is allowed, rules behind ours may still drop', async () => {
+        await enforce(nodePort(toWays({ action: 'Allow' }), { action: 'Drop' }));
+        const { node } = cluster.node.topology;
+        const each = (...argv: readonly string[]) =>
+          Promise.all(FAMILIES.map((family) => node.run([commandOf(iptables, family), ...argv])));
+        // Not answers, which ours leave to others in any case.
+        const rule = ['-m', 'conntrack', '--ctstate', 'NEW', '-j', 'DROP'];
+        await each('-I', 'FORWARD', '2', ...rule);
+        await assertOutcomes(({ target }) => (target === 'host' ? 'answered' : 'silence'));
+        await each('-D', 'FORWARD', ...rule);
+      });
+    }
 
     it('established connections go on when a policy closes their port', async () => {
       await enforce();

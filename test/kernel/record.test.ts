@@ -257,7 +257,13 @@ forEachDataplane('the record', (dataplane) => {
     const assertCounted = async (what: string) => {
       const open = async () => (await rules()).get('open') ?? { packets: -1, bytes: -1, lastHit: null };
       // What chains that are gone had counted is saved a moment after the change.
-      await until(what, async () => (await open()).packets === connections);
+      let last: CountedRule | undefined;
+      const isCounted = async () => {
+        last = (await rules()).get('open');
+        return last?.packets === connections;
+      };
+      const detail = () => `${JSON.stringify(last)}, not ${connections}\n${agent?.log().slice(-1500)}`;
+      await until(what, isCounted, { limit: 20_000, detail });
       const { packets, bytes, lastHit } = await open();
       assert.equal(packets, connections, what);
       assert.equal(bytes, 60 * connections, what);
