@@ -2,8 +2,8 @@ import type { Running } from './dataplane.ts';
 
 /** Milliseconds between two comparisons, at least. */
 const LEAST_WAIT = 3_000;
-/** Or so many times what the last one took: an idle agent costs a three-hundredth of a processor at most. */
-const SHARE = 300;
+/** Or so many times what the last one took: an idle agent costs a hundredth of a processor at most. */
+const SHARE = 100;
 /** But no more (milliseconds), however slow the machine was for once. */
 const MOST_WAIT = 60_000;
 

@@ -1,15 +1,21 @@
 import assert from 'node:assert/strict';
+import { IptablesError } from '../agent/apply/iptables/tools.ts';
 import type { Remains } from './remains.ts';
 import { succession } from './succession.ts';
 
-function remains(name: string, found: readonly string[], failures = 0): Remains & { calls(): number } {
+function remains(
+  name: string,
+  found: readonly string[],
+  failures = 0,
+  error = new Error('locked'),
+): Remains & { calls(): number } {
   let calls = 0;
   return {
     name,
     calls: () => calls,
     holdsRules: async () => false,
     async remove() {
-      if (++calls <= failures) throw new Error('locked');
+      if (++calls <= failures) throw error;
       return [...found];
     },
   };
@@ -43,5 +49,21 @@ describe('moving from one dataplane to another', () => {
     assert.deepEqual([table.calls(), locked.calls()], [1, 2]);
     assert.match(said[0] ?? '', /^warn: .*trying again.*"left":"iptables \(legacy\)","error":"locked"/);
     assert.match(said.at(-1) ?? '', /moved over .*"c"/);
+  });
+
+  it('claims nothing of what it may not look at, and asks once', async () => {
+    const hidden = remains(
+      'iptables (legacy)',
+      [],
+      1,
+      new IptablesError('NOT_PERMITTED', 'needs CAP_NET_RAW'),
+    );
+    const { said, settled } = setUp(hidden);
+    assert.deepEqual([await settled(), await settled()], [true, true]);
+    assert.equal(hidden.calls(), 1);
+    assert.match(
+      said.join(),
+      /^warn: cannot look .*"where":"iptables \(legacy\)","error":"needs CAP_NET_RAW"/,
+    );
   });
 });

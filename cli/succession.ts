@@ -1,3 +1,4 @@
+import { IptablesError } from '../agent/apply/iptables/tools.ts';
 import type { Dataplane, Dataplanes } from './dataplane.ts';
 import type { Log } from './log.ts';
 
@@ -18,6 +19,16 @@ export function succession(
         const removed = await other.remove();
         if (removed.length > 0) log.info('moved over', { node, dataplane: chosen.name, removed });
       } catch (error) {
+        if (error instanceof IptablesError && error.code === 'NOT_PERMITTED') {
+          // Somebody's rules are there; perhaps none of ours. Asking again gives no other answer.
+          log.warn('cannot look for what another dataplane of ours may have left; nodewall cleanup can', {
+            node,
+            dataplane: chosen.name,
+            where: other.name,
+            error: error.message,
+          });
+          continue;
+        }
         failed.push(other);
         log.warn('what another dataplane of ours left cannot be removed; both are in force, trying again', {
           node,

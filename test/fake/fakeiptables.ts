@@ -39,14 +39,17 @@ export function fakeIptables({ shows = (text) => text }: FakeIptablesOptions = {
   const sets = createFakeExec();
   let processes = 0;
 
-  const exec: Exec = async (args, options) => {
+  const exec: Exec = async (args, { stdin: given } = {}) => {
     processes++;
-    const lines = options?.stdin === undefined ? [args.join(' ')] : options.stdin.split('\n');
+    // Parts can be read once.
+    const stdin = given === undefined || typeof given === 'string' ? given : [...given].join('');
+    const options = stdin === undefined ? {} : { stdin };
+    const lines = stdin === undefined ? [args.join(' ')] : stdin.split('\n');
     const used = lines.findIndex((line) => /\bdestroy /.test(line) && isUsed(line.split(' ').at(-1) ?? ''));
     if (used < 0) return sets(args, options);
     // What stands before it is done.
     if (used > 0) await sets(args, { stdin: lines.slice(0, used).join('\n') });
-    const where = options?.stdin === undefined ? '' : `Error in line ${used + 1}: `;
+    const where = stdin === undefined ? '' : `Error in line ${used + 1}: `;
     return {
       code: 1,
       stdout: '',

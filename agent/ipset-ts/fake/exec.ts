@@ -48,7 +48,7 @@ export function createFakeExec(options: FakeOptions = {}): Exec {
   const kernel = new FakeKernel(options);
   return async (args, { stdin = '', signal } = {}) => {
     signal?.throwIfAborted();
-    return kernel.run(args, stdin);
+    return kernel.run(args, typeof stdin === 'string' ? stdin : [...stdin].join(''));
   };
 }
 

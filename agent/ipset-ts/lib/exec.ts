@@ -1,9 +1,10 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import type { Socket } from 'node:net';
+import { Readable } from 'node:stream';
 
 export interface ExecOptions {
-  /** Written to standard input; nothing is otherwise. */
-  readonly stdin?: string;
+  /** Written to standard input, nothing is otherwise. Of parts each is asked for when the process has read on: it works while the next one is made. */
+  readonly stdin?: string | Iterable<string>;
   /** Ends the process. */
   readonly signal?: AbortSignal;
 }
@@ -64,7 +65,10 @@ export function createExec(options: RealExecOptions = {}): Exec {
 
   function run(
     child: ChildProcessWithoutNullStreams,
-    { stdin, signal }: { readonly stdin: string; readonly signal: AbortSignal | undefined },
+    {
+      stdin,
+      signal,
+    }: { readonly stdin: string | Iterable<string>; readonly signal: AbortSignal | undefined },
   ): Promise<ExecResult> {
     return new Promise((resolve, reject) => {
       const stop = (reason: unknown): void => {
@@ -91,7 +95,8 @@ export function createExec(options: RealExecOptions = {}): Exec {
       child.stderr.on('data', collect(stderr));
       // ipset stops reading at the first line that it refuses; its exit code tells.
       child.stdin.on('error', () => {});
-      child.stdin.end(stdin);
+      if (typeof stdin === 'string') child.stdin.end(stdin);
+      else Readable.from(stdin).on('error', stop).pipe(child.stdin);
 
       child.once('error', (cause) => {
         clearTimeout(timer);

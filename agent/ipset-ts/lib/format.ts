@@ -35,20 +35,32 @@ export function toTestArguments(set: SetRef, key: Key): string[] {
 
 /** The same as text for `ipset restore`, a line for each. */
 export function toRestoreText(operations: readonly Operation[]): string {
-  const lines = operations.map((operation, index) => {
-    try {
-      const words = wordsOf(operation);
-      return words.map((word) => (typeof word === 'string' ? word : `"${word.quoted}"`)).join(' ');
-    } catch (error) {
-      if (!(error instanceof IpsetError)) throw error;
-      throw new IpsetError(error.code, `operation ${index}: ${error.message}`, {
-        operation: index,
-        line: index + 1,
-        cause: error,
-      });
-    }
-  });
-  return lines.map((line) => `${line}\n`).join('');
+  return [...restoreParts(operations)].join('');
+}
+
+/** Lines in one part: some tens of kilobytes, about what a pipe holds. */
+const PART_LINES = 1000;
+
+/** toRestoreText in parts, each made when it is asked for. */
+export function* restoreParts(operations: readonly Operation[]): Generator<string, void, undefined> {
+  for (let first = 0; first < operations.length; first += PART_LINES) {
+    const part = operations.slice(first, first + PART_LINES);
+    yield part.map((operation, i) => `${restoreLine(operation, first + i)}\n`).join('');
+  }
+}
+
+function restoreLine(operation: Operation, index: number): string {
+  try {
+    const words = wordsOf(operation);
+    return words.map((word) => (typeof word === 'string' ? word : `"${word.quoted}"`)).join(' ');
+  } catch (error) {
+    if (!(error instanceof IpsetError)) throw error;
+    throw new IpsetError(error.code, `operation ${index}: ${error.message}`, {
+      operation: index,
+      line: index + 1,
+      cause: error,
+    });
+  }
 }
 
 /** Sets as `ipset save` prints them, for files that ipset reads. */

@@ -1,7 +1,7 @@
 import type { Entry, Key, TestKey } from './entry.ts';
 import { IpsetError, toIpsetError } from './errors.ts';
 import { createExec, type Exec, ExecError, type ExecOptions, type ExecResult } from './exec.ts';
-import { toArguments, toRestoreText, toTestArguments } from './format.ts';
+import { restoreParts, toArguments, toRestoreText, toTestArguments } from './format.ts';
 import type { AddOperation, DelOperation, Operation } from './operation.ts';
 import { parseList, parseNames, parseSave } from './parse.ts';
 import type { ListedSet, SavedSet, SetDefinition, SetRef, SetType } from './set.ts';
@@ -25,6 +25,9 @@ export interface RestoreOptions extends ExistOptions {
   /** One operation is a plain call unless this is false: then it is a restore, too (see RealExecOptions.ahead). */
   readonly plain?: boolean;
 }
+
+/** So many operations are worth making while ipset works on others. */
+const LARGE = 1000;
 
 /** The ipset command. Every call is one process; each rejects with an IpsetError. Calls made at the same time may overtake each other. */
 export class Ipset {
@@ -101,7 +104,7 @@ export class Ipset {
   /**
    * Does all in order, by one `ipset restore`; one operation is a plain call, unless the options say otherwise, none is nothing.
    *
-   * It is no transaction. Up to the refused line things may be done, though not all that stands before it: ipset collects adds to a set
+   * It is no transaction, and of more than 1,000 operations not even what is refused here comes before ipset has begun. Up to the refused line things may be done, though not all that stands before it: ipset collects adds to a set
    * and drops those it did not send. What must change at once is filled under another name, then swapped.
    */
   async restore(
@@ -113,7 +116,11 @@ export class Ipset {
     if (more.length === 0 && plain) return this.#one(first, options);
     // On a line of its own, -exist would be forgotten: only the first of collected adds says how they are sent.
     const args = [...existing(options), 'restore'];
-    await this.#run(args, { ...options, stdin: toRestoreText(operations) });
+    const isLarge = operations.length > LARGE;
+    await this.#run(args, {
+      ...options,
+      stdin: isLarge ? restoreParts(operations) : toRestoreText(operations),
+    });
   }
 
   async #one(operation: Operation, options: ExistOptions): Promise<void> {

@@ -25,8 +25,21 @@ describe('createExec', () => {
   });
 
   it('does not mind a process that reads nothing', async () => {
-    const result = await script('process.exit(1)')([], { stdin: 'x'.repeat(1 << 20) });
-    assert.equal(result.code, 1);
+    for (const stdin of ['x'.repeat(1 << 20), Array(100).fill('x'.repeat(1 << 16))]) {
+      const result = await script('process.exit(1)')([], { stdin });
+      assert.equal(result.code, 1);
+    }
+  });
+
+  it('writes parts as the process reads on, and ends it where one cannot be made', async () => {
+    const copy = script('process.stdin.pipe(process.stdout)');
+    const parts = Array.from({ length: 50 }, (_, i) => `${i}`.repeat(10_000));
+    assert.equal((await copy([], { stdin: parts })).stdout, parts.join(''));
+    function* broken(): Generator<string> {
+      yield 'one';
+      throw new Error('no second part');
+    }
+    await assert.rejects(copy([], { stdin: broken() }), /no second part/);
   });
 
   it('ends what takes too long, writes too much or is not wanted any more', async () => {

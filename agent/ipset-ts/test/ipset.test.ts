@@ -3,9 +3,9 @@ import { createFakeExec } from '../fake/exec.ts';
 import { type ExecOptions, Ipset, type Operation } from '../lib/index.ts';
 
 /** An Ipset on the fake, and every process that it would have started. */
-function recorded(): { ipset: Ipset; calls: [readonly string[], string | undefined][] } {
+function recorded(): { ipset: Ipset; calls: [readonly string[], ExecOptions['stdin']][] } {
   const fake = createFakeExec();
-  const calls: [readonly string[], string | undefined][] = [];
+  const calls: [readonly string[], ExecOptions['stdin']][] = [];
   const exec = (args: readonly string[], options?: ExecOptions) => {
     calls.push([args, options?.stdin]);
     return fake(args, options);
@@ -16,6 +16,27 @@ function recorded(): { ipset: Ipset; calls: [readonly string[], string | undefin
 const set = { name: 'a', type: 'hash:ip', comment: true } as const;
 
 describe('Ipset', () => {
+  it('gives much to a restore in parts, all of it in order', async () => {
+    const { ipset, calls } = recorded();
+    const plain = { name: 'many', type: 'hash:ip' } as const;
+    const adds = Array.from(
+      { length: 2500 },
+      (_, i): Operation => ({
+        op: 'add',
+        set: plain,
+        entry: { ip: `10.0.${i >> 8}.${i & 255}` },
+      }),
+    );
+    await ipset.restore([{ op: 'create', set: plain }, ...adds]);
+    const [[args, stdin] = []] = calls;
+    assert.deepEqual(args, ['restore']);
+    assert.ok(typeof stdin === 'object', 'in parts');
+    const [saved] = await ipset.save('many');
+    assert.equal(saved?.entries.length, 2500);
+    const wrong: Operation = { op: 'add', set: plain, entry: { ip: 'nothing' } };
+    await assert.rejects(ipset.restore([...adds, wrong], { exist: true }), { operation: 2500, line: 2501 });
+  });
+
   it('makes one call of one operation, one restore of more, and nothing of none', async () => {
     const { ipset, calls } = recorded();
     const create: Operation = { op: 'create', set };

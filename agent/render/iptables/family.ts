@@ -89,7 +89,8 @@ class Translation {
     const input = this.#root(INPUT, () => this.#input());
     const output = this.#root(OUTPUT, () => this.#base(BASE_CHAINS.egress.chain));
     const masqueraded = masquerade(this.#chains, this.#context);
-    const forward = this.#root(FORWARD, () => this.#forward(masqueraded?.marking ?? []));
+    const forward =
+      this.#root(FORWARD, () => this.#forward(masqueraded?.marking ?? [])) ?? this.#idle(FORWARD);
     for (const chain of masqueraded?.chains ?? []) this.#found.set(chain.name, chain);
     const filter = this.#table('filter', { INPUT: input, OUTPUT: output, FORWARD: forward });
     if (masqueraded === null) return [filter];
@@ -109,6 +110,14 @@ class Translation {
 
   #root(name: string, rules: () => readonly IptablesRule[]): IptablesChain | null {
     return this.#placed(name, () => this.#same(name, withoutLastReturns(rules())));
+  }
+
+  /** Without rules, so that the jump to it has its place when they come. */
+  #idle(name: string): IptablesChain {
+    const before = this.#kept.tables.find(({ chains }) => chains.has(name))?.chains.get(name);
+    const chain = before?.rules.length === 0 ? before : { name, rules: [] };
+    this.#found.set(name, chain);
+    return chain;
   }
 
   /** Its place is before the chains that it leads to. */
@@ -148,7 +157,7 @@ class Translation {
     return [...plain(rules.slice(0, judged + 1)), ...this.#toNodePort(), ...plain(rules.slice(judged + 1))];
   }
 
-  /** There are no rules for it in most clusters; then nothing is in FORWARD, which every packet of a pod goes through. */
+  /** There are no rules for it in most clusters: every packet of a pod comes by. */
   #forward(marking: readonly IptablesRule[]): readonly IptablesRule[] {
     const rules = [...marking, ...this.#toNodePort()];
     if (rules.length === 0) return [];

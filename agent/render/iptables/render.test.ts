@@ -41,7 +41,7 @@ const web = { services: [{ protocol: 'tcp', ports: [80, 80] }] } as const;
 const LOG = { label: '' };
 
 describe('iptables: the rules of a state', () => {
-  it('of nothing are the chains of INPUT and OUTPUT', () => {
+  it('of nothing are the jumps and exemptions', () => {
     const ruleset = render(CONFIG);
     assert.equal(ruleset.sets.size, 0);
     assert.equal(
@@ -50,8 +50,10 @@ describe('iptables: the rules of a state', () => {
         '*filter',
         ':NODEWALL-INPUT - [0:0]',
         ':NODEWALL-OUTPUT - [0:0]',
+        ':NODEWALL-FORWARD - [0:0]',
         '-I INPUT 1 -j NODEWALL-INPUT',
         '-I OUTPUT 1 -j NODEWALL-OUTPUT',
+        '-I FORWARD 1 -j NODEWALL-FORWARD',
         '-A NODEWALL-INPUT -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT',
         '-A NODEWALL-INPUT -i lo -m comment --comment "exemption loopback" -j ACCEPT',
         '-A NODEWALL-INPUT -p udp -m udp --sport 67 --dport 68 -m comment --comment "exemption dhcpClient" -j ACCEPT',
@@ -236,7 +238,7 @@ describe('iptables: one state after another', () => {
     const same = [...chains(after)].filter(([name, chain]) => chains(before).get(name) === chain);
     assert.deepEqual(
       same.map(([name]) => name.replace(/-[0-9a-f]{10}$/, '')),
-      ['NODEWALL-INPUT', 'NODEWALL-ingress', 'NODEWALL-OUTPUT'],
+      ['NODEWALL-INPUT', 'NODEWALL-ingress', 'NODEWALL-OUTPUT', 'NODEWALL-FORWARD'],
     );
     assert.deepEqual(
       after,
