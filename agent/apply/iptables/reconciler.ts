@@ -73,7 +73,7 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
       ? [sets.first, [...sets.less, ...sets.last]]
       : [[...sets.first, ...sets.less], sets.last];
     await this.#tools.ipset.restore(first, { exist: true, plain: false });
-    for (const family of FAMILIES) await this.#restore(family, rules[family]);
+    await this.#restoreAll(rules);
     let enforced = performance.now();
     this.#applied = desired;
     const unswept = await this.#sweep(last, planned.rules);
@@ -115,6 +115,12 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
       readSets(this.#tools.ipset),
     ]);
     return { families: { 4: parseSaved(rules4), 6: parseSaved(rules6) }, sets };
+  }
+
+  /** Side by side: the families differ for as short as can be. Both have ended when this does. */
+  async #restoreAll(rules: Planned['rules']): Promise<void> {
+    const ends = await Promise.allSettled(FAMILIES.map((family) => this.#restore(family, rules[family])));
+    for (const end of ends) if (end.status === 'rejected') throw end.reason;
   }
 
   async #restore(family: Family, change: RuleChange): Promise<void> {
