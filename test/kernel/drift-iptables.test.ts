@@ -115,6 +115,7 @@ for (const dataplane of [IPTABLES_NFT, IPTABLES_LEGACY]) {
     for (const [chain, jump] of [
       ['INPUT', 'NODEWALL-INPUT'],
       ['OUTPUT', 'NODEWALL-OUTPUT'],
+      ['FORWARD', 'NODEWALL-FORWARD'],
     ] as const) {
       it(`a deleted jump in ${chain}`, () =>
         assertRepaired('the jump', () => iptables(chain === 'INPUT' ? 4 : 6, '-D', chain, '-j', jump)));
@@ -131,6 +132,24 @@ for (const dataplane of [IPTABLES_NFT, IPTABLES_LEGACY]) {
 
     it('a jump that is there twice', () =>
       assertRepaired('the second jump', () => iptables(4, '-A', 'OUTPUT', '-j', 'NODEWALL-OUTPUT')));
+
+    if (variant === 'nft') {
+      it('a table that iptables cannot show is not taken for empty', async () => {
+        const jumps = async () => {
+          const { stdout } = await run('nft', '-a', 'list', 'chain', 'ip', 'filter', 'INPUT');
+          const handle = / vmap .* handle (\d+)/.exec(stdout)?.[1] ?? '';
+          return { count: stdout.split('NODEWALL-INPUT').length - 1, handle };
+        };
+        await node.nft('add rule ip filter INPUT ct state vmap { invalid : drop }\n');
+        await until('it is said', async () => agent.log().includes('holds rules that iptables cannot show'), {
+          limit: dataplane.repairs,
+        });
+        const { count, handle } = await jumps();
+        assert.equal(count, 1);
+        await node.nft(`delete rule ip filter INPUT handle ${handle}\n`);
+        await untilRepaired('all is seen again');
+      });
+    }
 
     it('an added and a deleted member, and a flushed set', async () => {
       const saved = (await ipset('save')).stdout;

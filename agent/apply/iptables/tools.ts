@@ -29,6 +29,8 @@ export type IptablesErrorCode =
   | 'NOT_PERMITTED'
   | 'LOCKED'
   | 'NO_KERNEL_SUPPORT'
+  /** The table holds rules that nft alone knows. */
+  | 'INCOMPATIBLE'
   | 'REFUSED'
   | 'UNKNOWN';
 
@@ -102,7 +104,7 @@ export function iptablesTools(
   const restores = { 4: command(4, 'restore'), 6: command(6, 'restore') };
   return {
     variant,
-    save: (family) => run(saves[family], ['--counters']),
+    save: async (family) => readable(saves[family].name, await run(saves[family], ['--counters'])),
     async restore(family, text) {
       // The nft variant knows no lock, and takes the option all the same.
       await run(restores[family], ['--noflush', '--counters', '--wait', String(wait)], text);
@@ -111,6 +113,19 @@ export function iptablesTools(
     ipset: new Ipset(counted('ipset', ['-exist', 'restore'])),
     processes: () => processes,
   };
+}
+
+/** Of a table that nft has put rules of its own into iptables-nft-save prints this instead of the rules, and ends with 0: it would be taken for empty. */
+const INCOMPATIBLE = /^# Table `(filter|nat)' is incompatible/m;
+
+function readable(command: string, saved: string): string {
+  const table = INCOMPATIBLE.exec(saved)?.[1];
+  if (table === undefined) return saved;
+  const family = command.startsWith('ip6') ? 'ip6' : 'ip';
+  throw new IptablesError(
+    'INCOMPATIBLE',
+    `${command}: table ${table} holds rules that iptables cannot show; see them by nft list table ${family} ${table}, and move them to a table of their own`,
+  );
 }
 
 async function run(

@@ -29,6 +29,15 @@ const INPUT = `${CHAIN_PREFIX}INPUT`;
 const OUTPUT = `${CHAIN_PREFIX}OUTPUT`;
 const FORWARD = `${CHAIN_PREFIX}FORWARD`;
 const NODEPORT = `${CHAIN_PREFIX}NODEPORT`;
+/** What `nat` masquerades is marked here; only the first packet of a connection comes by there. */
+const MASQUERADE = `${CHAIN_PREFIX}MASQUERADE`;
+/**
+ * What comes over the network for 127.0.0.0/8. The kernel drops it, unless route_localnet is on, as kube-proxy has it; then the kubelet's KUBE-FIREWALL does, which
+ * stands behind us and would not see what a policy allows (CVE-2020-8558).
+ */
+const MARTIANS = plainRule(
+  '-d 127.0.0.0/8 ! -i lo -m conntrack ! --ctstate DNAT -m comment --comment "loopback addresses on the network" -j DROP',
+);
 
 /** What is given from one time to the next: what was made of chains that are the same objects, and iptables chains that hold the same. */
 export interface Kept {
@@ -154,12 +163,22 @@ class Translation {
         null,
         'host',
       );
-    return [...plain(rules.slice(0, judged + 1)), ...this.#toNodePort(), ...plain(rules.slice(judged + 1))];
+    const martians = this.#context.family === 4 ? [MARTIANS] : [];
+    return [
+      ...plain(rules.slice(0, judged + 1)),
+      ...martians,
+      ...this.#toNodePort(),
+      ...plain(rules.slice(judged + 1)),
+    ];
   }
 
   /** There are no rules for it in most clusters: every packet of a pod comes by. */
   #forward(marking: readonly IptablesRule[]): readonly IptablesRule[] {
-    const rules = [...marking, ...this.#toNodePort()];
+    const marks = this.#root(MASQUERADE, () => marking);
+    const rules = [
+      ...(marks === null ? [] : [plainRule(`-m conntrack ! --ctstatus CONFIRMED -j ${marks.name}`)]),
+      ...this.#toNodePort(),
+    ];
     if (rules.length === 0) return [];
     return [plainRule(`-m conntrack --ctstate RELATED,ESTABLISHED ${RETURN}`), ...rules];
   }

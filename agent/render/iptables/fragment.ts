@@ -92,12 +92,15 @@ function groupText(field: 'iifgroup' | 'oifgroup', group: number, negated: boole
 
 /** Ticks of xt_limit in a second (XT_LIMIT_SCALE), and its largest burst. */
 const LIMIT_SCALE = 10_000;
+/** The burst that iptables-save does not print, being that of a rule that names none. */
+const DEFAULT_BURST = 5;
 
 /** iptables keeps the ticks from one packet to the next, whole ones, and prints what rate they are. */
 function limit({ perSecond, burst }: Of<'limit'>): string {
   const ticks = Math.max(1, Math.floor(LIMIT_SCALE / perSecond));
   const rate = Math.floor(LIMIT_SCALE / ticks);
-  return `-m limit --limit ${rate}/sec --limit-burst ${Math.min(burst, LIMIT_SCALE)}`;
+  const atOnce = burst === DEFAULT_BURST ? '' : ` --limit-burst ${Math.min(burst, LIMIT_SCALE)}`;
+  return `-m limit --limit ${rate}/sec${atOnce}`;
 }
 
 function address({ field, in: where }: Of<'address'>, setNames: SetNames): Fragment {

@@ -55,6 +55,7 @@ describe('iptables: the rules of a state', () => {
         '-I OUTPUT 1 -j NODEWALL-OUTPUT',
         '-I FORWARD 1 -j NODEWALL-FORWARD',
         '-A NODEWALL-INPUT -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT',
+        '-A NODEWALL-INPUT -d 127.0.0.0/8 ! -i lo -m conntrack ! --ctstate DNAT -m comment --comment "loopback addresses on the network" -j DROP',
         '-A NODEWALL-INPUT -i lo -m comment --comment "exemption loopback" -j ACCEPT',
         '-A NODEWALL-INPUT -p udp -m udp --sport 67 --dport 68 -m comment --comment "exemption dhcpClient" -j ACCEPT',
         '-A NODEWALL-OUTPUT -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT',
@@ -143,8 +144,9 @@ describe('iptables: NodePort rules', () => {
       rule('drop', NODEPORT),
     );
     const jump = '-m conntrack --ctstate DNAT -j NODEWALL-NODEPORT';
-    assert.deepEqual(lines(ruleset, 'NODEWALL-INPUT')?.slice(0, 2), [
+    assert.deepEqual(lines(ruleset, 'NODEWALL-INPUT')?.slice(0, 3), [
       '-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT',
+      '-d 127.0.0.0/8 ! -i lo -m conntrack ! --ctstate DNAT -m comment --comment "loopback addresses on the network" -j DROP',
       jump,
     ]);
     assert.deepEqual(lines(ruleset, 'NODEWALL-FORWARD'), [
@@ -205,13 +207,17 @@ describe('iptables: masquerade', () => {
     const outside =
       '-m devgroup --src-group 0x8/0x7fffffff -m devgroup ! --dst-group 0x8/0x7fffffff -m devgroup ! --dst-group 0x9/0x7fffffff -m comment --comment "pods leave the node"';
     const mark = '-j MARK --set-xmark 0x1000/0x1000';
-    assert.deepEqual(lines(ruleset, 'NODEWALL-FORWARD')?.slice(1), [`${outside} -j NODEWALL-masq`]);
+    assert.deepEqual(lines(ruleset, 'NODEWALL-FORWARD'), [
+      '-m conntrack --ctstate RELATED,ESTABLISHED -j RETURN',
+      '-m conntrack ! --ctstatus CONFIRMED -j NODEWALL-MASQUERADE',
+    ]);
+    assert.deepEqual(lines(ruleset, 'NODEWALL-MASQUERADE'), [`${outside} -j NODEWALL-masq`]);
     assert.deepEqual(lines(ruleset, 'NODEWALL-masq'), [
       '-d 10.0.0.0/8 -j RETURN',
       '-d 192.0.2.0/24 -j RETURN',
       mark,
     ]);
-    assert.deepEqual(lines(ruleset, 'NODEWALL-FORWARD', { family: 6 })?.slice(1), [
+    assert.deepEqual(lines(ruleset, 'NODEWALL-MASQUERADE', { family: 6 }), [
       `! -d 2001:db8::/32 ${outside} ${mark}`,
     ]);
     assert.deepEqual(lines(ruleset, 'NODEWALL-POSTROUTING', { table: 'nat' }), [

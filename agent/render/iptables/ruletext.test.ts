@@ -92,6 +92,11 @@ describe('the text of a rule', () => {
   it('has a rate within what iptables can count', () => {
     const limit = (perSecond: number, burst: number) => texts([{ match: 'limit', perSecond, burst }]);
     assert.deepEqual(limit(300, 20), ['-m limit --limit 303/sec --limit-burst 20 -j DROP']);
+    assert.deepEqual(
+      limit(100, 5),
+      ['-m limit --limit 100/sec -j DROP'],
+      'the default, which is not printed',
+    );
     assert.deepEqual(limit(100_000, 1_000_000), ['-m limit --limit 10000/sec --limit-burst 10000 -j DROP']);
   });
 
