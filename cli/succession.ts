@@ -2,7 +2,7 @@ import { type Dataplane, type Dataplanes, removeEach, warnHidden } from './datap
 import type { Log } from './log.ts';
 
 /**
- * What other dataplanes hold goes once the chosen one has everything in force, never before: there is no moment in which neither stands. Until then
+ * What other dataplanes hold goes once the chosen one has all in force that it can, never before: there is no moment in which neither stands. Until then
  * a packet meets both. Returns whether nothing is left; what fails is said, and is for the caller to try again.
  */
 export function succession(
