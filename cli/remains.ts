@@ -47,15 +47,18 @@ async function whereNfTablesIs<T>(work: () => Promise<T>, otherwise: T): Promise
 }
 
 /** Jumps and chains; the sets that they name are both variants'. */
-export function iptablesRemains(variant: Variant): Remains {
+export function iptablesRemains(
+  variant: Variant,
+  toolsOf: (variant: Variant) => Promise<IptablesTools | null> = holdingTools,
+): Remains {
   return {
     name: `iptables (${variant})`,
     async holdsRules() {
-      const found = await holdingTools(variant);
+      const found = await toolsOf(variant);
       return found === null ? false : new IptablesReconciler(found).holdsRules();
     },
     async remove() {
-      const found = await holdingTools(variant);
+      const found = await toolsOf(variant);
       const removed = found === null ? [] : await removeRules(found);
       return removed.map((words) => `${words} (${variant})`);
     },
