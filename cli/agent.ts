@@ -3,7 +3,7 @@ import type { Config } from '../apis/config.ts';
 import { agentLock } from './agentlock.ts';
 import { type AgentMetrics, NO_METRICS } from './agentmetrics.ts';
 import type { AgentOptions } from './agentoptions.ts';
-import { removeAll } from './dataplane.ts';
+import { removeAll, warnHidden } from './dataplane.ts';
 import { CommandError, EXIT, type ExitStatus } from './exit.ts';
 import { parseFeatureGates } from './featuregates.ts';
 import { keepInterfaceGroups, releaseInterfaceGroups } from './interfacegroups.ts';
@@ -153,7 +153,8 @@ function localGate(gates: string | undefined, config: Config): boolean | undefin
 /** Gate off: nothing is enforced and what was goes. The process stays, as a service manager expects of it. */
 async function disabled(options: AgentOptions, config: Config, log: Log): Promise<ExitStatus> {
   const { allRemains } = await import('./opendataplanes.ts');
-  const removed = await withKernel((kernel) => removeAll(allRemains(kernel)));
+  const { removed, hidden } = await withKernel((kernel) => removeAll(allRemains(kernel)));
+  warnHidden(log, options.node, hidden);
   const { interfaces } = await releaseInterfaceGroups(options.stateDir, config, log);
   log.info('disabled', { node: options.node, removed, interfaces, gate: 'NodeNetworkPolicy=false' });
   if (!options.once) await untilStopped();

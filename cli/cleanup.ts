@@ -25,14 +25,18 @@ export async function cleanup(options: CleanupOptions): Promise<ExitStatus> {
   const warn = (message: string, fields: object = {}): void =>
     void process.stderr.write(`${[message, ...Object.values(fields)].join(': ')}\n`);
   const { interfaces } = await releaseInterfaceGroups(options.stateDir, config, { warn });
-  const removed = [
-    ...(await withKernel((kernel) => removeAll(allRemains(kernel)))),
-    ...interfaces.map((name) => `group of interface ${name}`),
-  ];
-  const text =
-    removed.length === 0 ? 'Nothing of nodewall is in the kernel.\n' : removed.map(sentence).join('');
+  const { removed: rules, hidden } = await withKernel((kernel) => removeAll(allRemains(kernel)));
+  const removed = [...rules, ...interfaces.map((name) => `group of interface ${name}`)];
+  const nothing = hidden.length === 0 ? 'Nothing of nodewall is in the kernel.\n' : '';
+  const text = removed.length === 0 ? nothing : removed.map(sentence).join('');
   await print(options.output === 'json' ? json({ removed }) : text);
-  return EXIT.done;
+  // What may be left there must not pass for gone.
+  for (const { from, error } of hidden)
+    warn('what nodewall may have left there cannot be looked for', {
+      where: from.name,
+      error: error.message,
+    });
+  return hidden.length === 0 ? EXIT.done : EXIT.refused;
 }
 
 /** What others' rules lead to or name can't be removed, and is said all the same. */

@@ -16,7 +16,7 @@ import type { AgentOptions } from './agentoptions.ts';
 import { clusterFile } from './clusterfile.ts';
 import { contactLog } from './contactlog.ts';
 import { controllerAddresses, controllerPort, withControlPlane } from './controllerfailsafe.ts';
-import { type Dataplanes, holdRules, removeAll } from './dataplane.ts';
+import { type Dataplanes, holdRules, removeAll, warnHidden } from './dataplane.ts';
 import { type Enforcement, startEnforcement } from './enforcement.ts';
 import { EXIT, type ExitStatus } from './exit.ts';
 import { allFailing, failingRules } from './failingrules.ts';
@@ -85,7 +85,7 @@ export async function runClusterAgent(parts: Parts): Promise<ExitStatus> {
   const config = (): Config =>
     withControlPlane(parts.config, [...endpoints, { port: controllerPort(controller.url), addresses }]);
   // Before anything else: what the kernel refuses this process ends it here.
-  const holdsRules = await holdRules(dataplanes);
+  const holdsRules = await holdRules(dataplanes, node, log);
 
   let interfaces: InterfaceGroups | null = null;
   let enforcement: Enforcement | null = null;
@@ -181,7 +181,8 @@ export async function runClusterAgent(parts: Parts): Promise<ExitStatus> {
   /** Feature gate off: nothing is enforced, and nothing of ours stays in the kernel. */
   async function disable(): Promise<void> {
     await stop();
-    const removed = await removeAll(dataplanes.all);
+    const { removed, hidden } = await removeAll(dataplanes.all);
+    warnHidden(log, node, hidden);
     await interfaces?.close();
     interfaces = null;
     const released = await releaseInterfaceGroups(stateDir, parts.config, log);

@@ -1,4 +1,5 @@
 import type { Enforcer, EnforcerParts } from '../agent/apply/enforcer.ts';
+import { IptablesError } from '../agent/apply/iptables/tools.ts';
 import type { Owners } from '../agent/record/accounting.ts';
 import type { CountSource, Readings } from '../agent/record/counters.ts';
 import type { Config, DataplaneName } from '../apis/config.ts';
@@ -41,15 +42,72 @@ export interface Dataplanes {
   readonly all: readonly Remains[];
 }
 
-/** Whether packets meet rules of ours, of whatever dataplane. */
-export async function holdRules({ all }: Pick<Dataplanes, 'all'>): Promise<boolean> {
-  for (const one of all) if (await one.holdsRules()) return true;
+/** What went wrong in one place. */
+interface Trouble {
+  readonly from: Remains;
+  readonly error: Error;
+}
+
+export interface Removal {
+  /** In words. */
+  readonly removed: readonly string[];
+  /** Where this process may not look. */
+  readonly hidden: readonly Trouble[];
+  readonly failed: readonly Trouble[];
+}
+
+/** Somebody's rules are there, which this process may not read; perhaps none of ours. Asking again gives no other answer. */
+function isHidden(error: unknown): boolean {
+  return error instanceof IptablesError && error.code === 'NOT_PERMITTED';
+}
+
+export function warnHidden(log: Pick<Log, 'warn'>, node: string, hidden: readonly Trouble[]): void {
+  for (const { from, error } of hidden) {
+    log.warn('cannot look for what another dataplane of ours may have left; nodewall cleanup can', {
+      node,
+      where: from.name,
+      error: error.message,
+    });
+  }
+}
+
+/** Whether packets meet rules of ours, of whatever dataplane, as far as this process may look. The chosen one must. */
+export async function holdRules(
+  { all, others }: Pick<Dataplanes, 'all' | 'others'>,
+  node: string,
+  log: Pick<Log, 'warn'>,
+): Promise<boolean> {
+  for (const from of all) {
+    try {
+      if (await from.holdsRules()) return true;
+    } catch (error) {
+      if (!isHidden(error) || !others.includes(from)) throw error;
+      warnHidden(log, node, [{ from, error: error as Error }]);
+    }
+  }
   return false;
 }
 
-/** In words what was removed. */
-export async function removeAll(all: readonly Remains[]): Promise<string[]> {
+/** Whatever one place says, the next are tried. */
+export async function removeEach(all: readonly Remains[]): Promise<Removal> {
   const removed: string[] = [];
-  for (const one of all) removed.push(...(await one.remove()));
-  return removed;
+  const hidden: Trouble[] = [];
+  const failed: Trouble[] = [];
+  for (const from of all) {
+    try {
+      removed.push(...(await from.remove()));
+    } catch (error) {
+      (isHidden(error) ? hidden : failed).push({ from, error: error as Error });
+    }
+  }
+  return { removed, hidden, failed };
+}
+
+/** As `removeEach`; what failed is thrown once all were tried. */
+export async function removeAll(all: readonly Remains[]): Promise<Omit<Removal, 'failed'>> {
+  const { failed, ...rest } = await removeEach(all);
+  const [first] = failed;
+  if (first === undefined) return rest;
+  const messages = new Set(failed.map(({ error }) => error.message));
+  throw messages.size === 1 ? first.error : new Error([...messages].join('; '), { cause: first.error });
 }

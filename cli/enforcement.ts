@@ -92,7 +92,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     },
     submitted: names.withoutNames,
     totals: records.totals,
-    holdsRules: () => holdRules(dataplanes),
+    holdsRules: () => holdRules(dataplanes, options.node, log),
     async idle() {
       await grouped;
       await names.idle();

@@ -1,5 +1,5 @@
-import { type IptablesTools, iptablesTools } from '../agent/apply/iptables/tools.ts';
-import { installedVariant, type Variant } from '../agent/apply/iptables/variant.ts';
+import type { IptablesTools } from '../agent/apply/iptables/tools.ts';
+import { installedVariant, type Variant, variantTools } from '../agent/apply/iptables/variant.ts';
 import type { Kernel } from '../agent/apply/kernel.ts';
 import { TRIAL_WAYS, type TrialWay, tryNftables } from '../agent/apply/nfttrial.ts';
 import type { Config, DataplaneName } from '../apis/config.ts';
@@ -63,7 +63,9 @@ export async function iptablesCommands({ iptables }: Pick<Config, 'iptables'>): 
   readonly variant: Variant;
 }> {
   const variant = await installedVariant(iptables.variant);
-  if (variant !== null) return { tools: iptablesTools(iptables.variant), variant };
+  // By the variant's own names: what `iptables` leads to may be another while the agent runs, beside the rules in this one.
+  const tools = variant === null ? null : await variantTools(variant);
+  if (variant !== null && tools !== null) return { tools, variant };
   const command = iptables.variant === 'auto' ? 'iptables' : `iptables-${iptables.variant}`;
   throw new CommandError(
     EXIT.refused,

@@ -4,7 +4,7 @@ import { Ipset, IpsetError } from 'ipset-ts';
 import { Nftables, NftError } from 'nftables-napi';
 import { IptablesReconciler } from '../agent/apply/iptables/reconciler.ts';
 import { removeRules, removeSets } from '../agent/apply/iptables/remove.ts';
-import type { IptablesTools } from '../agent/apply/iptables/tools.ts';
+import { IptablesError, type IptablesTools } from '../agent/apply/iptables/tools.ts';
 import { type Variant, variantTools } from '../agent/apply/iptables/variant.ts';
 import type { Kernel } from '../agent/apply/kernel.ts';
 import { NodeRuleReconciler } from '../agent/apply/reconciler.ts';
@@ -47,15 +47,18 @@ async function whereNfTablesIs<T>(work: () => Promise<T>, otherwise: T): Promise
 }
 
 /** Jumps and chains; the sets that they name are both variants'. */
-export function iptablesRemains(variant: Variant): Remains {
+export function iptablesRemains(
+  variant: Variant,
+  toolsOf: (variant: Variant) => Promise<IptablesTools | null> = holdingTools,
+): Remains {
   return {
     name: `iptables (${variant})`,
     async holdsRules() {
-      const found = await holdingTools(variant);
+      const found = await toolsOf(variant);
       return found === null ? false : new IptablesReconciler(found).holdsRules();
     },
     async remove() {
-      const found = await holdingTools(variant);
+      const found = await toolsOf(variant);
       const removed = found === null ? [] : await removeRules(found);
       return removed.map((words) => `${words} (${variant})`);
     },
@@ -71,8 +74,12 @@ export async function holdingTools(variant: Variant): Promise<IptablesTools | nu
 const MAY_HOLD: Readonly<Record<Variant, () => Promise<boolean>>> = {
   async legacy() {
     for (const file of ['/proc/net/ip_tables_names', '/proc/net/ip6_tables_names']) {
-      // Without the modules there is no such file.
-      const tables = await readFile(file, 'utf8').catch(() => '');
+      const tables = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
+        // Without the modules.
+        if (error.code === 'ENOENT') return '';
+        // It is root's.
+        throw new IptablesError('NOT_PERMITTED', error.message, { cause: error });
+      });
       if (/^(filter|nat)$/m.test(tables)) return true;
     }
     return false;

@@ -103,20 +103,30 @@ describe('the enforcer', () => {
     );
   });
 
-  it('lets what stood there before go once all that is wanted is in force, and tries again where it stays', async () => {
+  it('lets what stood there before go after each apply, and tries again where it stays', async () => {
     let calls = 0;
-    const { submit, kernel, pass, clock, said } = setUp({ settled: async () => ++calls > 1 });
-    kernel.intercept(refusing(2));
+    const { submit, pass, clock, said } = setUp({ settled: async () => ++calls > 1 });
     await submit(state({ a: 1, b: 2 }));
-    assert.equal(calls, 0);
-    kernel.intercept(() => undefined);
-    await submit(state({ a: 1, b: 3 }));
     assert.equal(calls, 1);
     assert.equal(clock.waiting().length, 1);
     await pass(60_000);
     assert.equal(calls, 2);
     assert.deepEqual(clock.waiting(), []);
-    assert.equal(said.length, 3);
+    assert.equal(said.length, 2);
+  });
+
+  it('a policy that fails keeps nothing of what stood there before; nothing goes before something is in force', async () => {
+    let calls = 0;
+    const { submit, kernel, clock, inForce } = setUp({ settled: async () => ++calls > 0 });
+    kernel.intercept(() => {
+      throw toNftError('ENOMEM', 'Cannot allocate memory');
+    });
+    await submit(state({ a: 1, b: 2 }));
+    assert.deepEqual([calls, inForce()], [0, []]);
+    kernel.intercept(refusing(2));
+    await submit(state({ a: 1, b: 2 }));
+    assert.deepEqual([calls, inForce()], [1, ['a:1']]);
+    assert.equal(clock.waiting().length, 1, 'the policy is tried again');
   });
 
   it('makes at most three applies of a burst, and the newest wins', async () => {

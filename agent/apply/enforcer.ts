@@ -33,7 +33,7 @@ export interface EnforcerParts<Desired> {
   readonly clock: Clock;
   /** What an earlier run last had in force; asked for when a policy is refused before anything was applied. */
   readonly lastGood: () => Promise<NodeState | null>;
-  /** Called when all that is wanted is in force, before the next apply: what stood there before may go. False: to be tried again later. */
+  /** Called after each apply, before the next: what stood there before may go. False: to be tried again later. */
   readonly settled?: () => Promise<boolean>;
 }
 
@@ -139,7 +139,9 @@ export class Enforcer<Desired> {
     const result = await this.#applyWithout(wanted);
     this.#good = result.state;
     this.#events.enforced({ ...result, wanted, milliseconds: this.#clock.now() - started });
-    const isDone = result.failed.size === 0 && (await this.#settled()) && result.unswept === null;
+    // A policy that fails doesn't keep it waiting: that may last for ever, unseen.
+    const isSettled = await this.#settled();
+    const isDone = isSettled && result.failed.size === 0 && result.unswept === null;
     if (isDone) this.#retry = FIRST_RETRY;
     else this.#scheduleRetry(() => {});
   }

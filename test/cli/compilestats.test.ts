@@ -50,9 +50,11 @@ describe('nodewall compile --stats', function () {
   });
 
   it('is refused where there is no index, or nothing of it to print', async () => {
-    const nft = await stats('-o', 'nft');
-    assert.deepEqual([nft.status, nft.stdout], [2, '']);
-    assert.match(nft.stderr, /--stats is about the index.*-o table or -o json/);
+    for (const output of ['nft', 'iptables']) {
+      const { status, stdout, stderr } = await stats('-o', output);
+      assert.deepEqual([status, stdout], [2, '']);
+      assert.match(stderr, new RegExp(`--stats is about the index.*for ${output}: .*-o table or -o json`));
+    }
     const config = await folder.writeBeside('linear.yaml', 'dispatch: linear\n');
     const linear = await stats('--config', config);
     assert.deepEqual([linear.status, linear.stdout], [2, '']);

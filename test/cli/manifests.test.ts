@@ -182,6 +182,28 @@ describe('nodewall compile', function () {
     assert.equal((await nodewall(...at('compile', '--node', 'cp-1', '-o', 'nft'))).stdout, stdout);
   });
 
+  it('prints what ipset and both iptables would load, each under its command, the same for any order of files', async () => {
+    const compile = () => nodewall(...at('compile', '--node', 'cp-1', '-o', 'iptables'));
+    const { status, stdout } = await compile();
+    assert.equal(status, 0);
+    const [before, sets = '', v4 = '', v6 = ''] = stdout.split(/^# .*\n/m);
+    assert.deepEqual(stdout.match(/^# .*/gm), [
+      '# ipset restore',
+      '# iptables-restore --noflush',
+      '# ip6tables-restore --noflush',
+    ]);
+    assert.equal(before, '');
+    // The failsafe list's.
+    assert.match(sets, /^create (nodewall-\S+) hash:ip family inet .*\nadd \1 192\.0\.2\.11\n$/);
+    for (const text of [v4, v6]) assert.match(text, /^\*filter\n[\s\S]*"deny\/all"[\s\S]*\nCOMMIT\n$/);
+    assert.match(v4, /^-A NODEWALL-ingress .*--match-set nodewall-\S+ src .*--comment failsafe/m);
+    assert.match(v4, /"allow-api\/from-office"/);
+    assert.doesNotMatch(v6, /from-office|match-set/);
+    await folder.write('objects.json', [...POLICIES].reverse());
+    await folder.write('z/node.json', [NODE]);
+    assert.equal((await compile()).stdout, stdout);
+  });
+
   it('names the nodes it knows where one is unknown, and ends with 1', async () => {
     const { status, stdout, stderr } = await nodewall(...at('compile', '--node', 'cp-2'));
     assert.deepEqual([status, stdout], [1, '']);

@@ -1,0 +1,113 @@
+/** The default agent has CAP_NET_ADMIN alone, and what strangers have in iptables-legacy can't be read without CAP_NET_RAW. */
+import assert from 'node:assert/strict';
+import { NODEWALL } from '../cli/command.ts';
+import { type FakeControlPlane, fakeControlPlane } from '../fake/controlplane.ts';
+import { relay } from '../fake/relay.ts';
+import { toState } from '../properties/pipeline.ts';
+import { IPTABLES_LEGACY, skipWithout } from './dataplane.ts';
+import { createEnforcedNode, type EnforcedNode, type RunningAgent, toRunningAgent } from './enforced-node.ts';
+import { kernelSuite } from './kernel-suite.ts';
+import { NODE_NAME, node as nodeManifest, policy, tcp } from './manifests.ts';
+import { installStrangers, type Strangers } from './strangers.ts';
+import { until } from './until.ts';
+
+const MARKER = 20_001;
+const PORT = 8443;
+const NET_ADMIN_ALONE = ['setpriv', '--bounding-set=-all,+net_admin', '--inh-caps=-all', '--'];
+const GATE_OFF = ['--feature-gates', 'NodeNetworkPolicy=false'];
+const HIDDEN = /cannot look for what another dataplane.*"where":"iptables \(legacy\)"/;
+
+kernelSuite('CAP_NET_ADMIN alone, beside rules of strangers in iptables-legacy', () => {
+  let node: EnforcedNode;
+  let strangers: Strangers;
+  let others: string;
+  const closing = policy('closed', {
+    ingress: [{ name: 'marker', action: 'Drop', ports: [tcp(MARKER)] }],
+  });
+
+  before(async function () {
+    await skipWithout(this, IPTABLES_LEGACY);
+    node = await createEnforcedNode();
+    strangers = await installStrangers(node.topology.node, [IPTABLES_LEGACY]);
+    others = await strangers.list();
+    await node.write('policy.json', [closing]);
+  });
+  after(() => node?.close());
+  beforeEach(async () => {
+    await node.once();
+  });
+  afterEach(async () => {
+    assert.equal(await strangers.list(), others);
+  });
+
+  async function common(): Promise<string[]> {
+    return ['--state-dir', node.stateDir, ...(await node.configure({}))];
+  }
+  async function run(...args: readonly string[]) {
+    const argv = [...NET_ADMIN_ALONE, NODEWALL, ...args, ...(await common())];
+    return node.topology.node.run(argv, { anyStatus: true });
+  }
+  const withManifests = (...args: readonly string[]) =>
+    run('agent', '--once', '--node', NODE_NAME, '--manifests', node.manifests, ...args);
+
+  it('enforces manifests', async () => {
+    await node.lose();
+    const { status, stderr, stdout } = await withManifests();
+    assert.equal(status, 0, stderr);
+    assert.match(`${stdout}${stderr}`, HIDDEN);
+    assert.match(await node.rules(), new RegExp(`\\b${MARKER}\\b`));
+  });
+
+  it('takes the rules away where the gate is off', async () => {
+    const { status, stderr, stdout } = await withManifests(...GATE_OFF);
+    assert.equal(status, 0, stderr);
+    assert.match(`${stdout}${stderr}`, HIDDEN);
+    assert.equal(await node.rules(), '');
+  });
+
+  it('cleans up what it may look at, and says where it may not', async () => {
+    const { status, stdout, stderr } = await run('cleanup');
+    assert.match(stdout, /^Removed table inet nodewall/);
+    assert.match(stderr, /cannot be looked for: iptables \(legacy\)/);
+    assert.equal(await node.rules(), '');
+    assert.equal(status, 3);
+    const again = await run('cleanup');
+    assert.deepEqual([again.status, again.stdout], [3, '']);
+  });
+
+  describe('in a cluster', () => {
+    let plane: FakeControlPlane;
+    let agent: RunningAgent;
+
+    before(async () => {
+      const [client] = node.topology.clients;
+      const [address] = node.topology.plan.clientAddresses;
+      assert.ok(client !== undefined && address !== undefined);
+      plane = await fakeControlPlane(NODE_NAME, { host: address.v4, port: PORT });
+      await relay(client, address.v4, PORT, plane.socket);
+    });
+    after(() => plane?.close());
+    afterEach(() => agent?.end('SIGKILL'));
+
+    it('enforces what was in force last, then what the controller says, until the gate is off', async () => {
+      await node.lose();
+      await plane.stop();
+      const { origin } = plane.url;
+      const files = ['--token-file', plane.tokenFile, '--ca-file', plane.caFile];
+      const follow = ['agent', '--controller', origin, '--node', NODE_NAME, ...files, ...(await common())];
+      agent = toRunningAgent(node.topology.node.spawn([...NET_ADMIN_ALONE, NODEWALL, ...follow]));
+      await node.untilEnforced(String(MARKER), agent);
+      assert.match(agent.log(), HIDDEN);
+      await plane.start();
+      const next = policy('closed', {
+        ingress: [{ name: 'marker', action: 'Drop', ports: [tcp(MARKER + 1)] }],
+      });
+      plane.publish(toState([nodeManifest(node.topology.plan), next], NODE_NAME));
+      await node.untilEnforced(String(MARKER + 1), agent);
+      plane.gate(false);
+      const isOff = async () => agent.log().includes('"disabled"') && (await node.rules()) === '';
+      await until('the rules are gone', isOff, { detail: agent.log });
+      assert.ok(agent.isRunning());
+    });
+  });
+});
