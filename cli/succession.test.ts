@@ -13,7 +13,7 @@ function remains(
   return {
     name,
     calls: () => calls,
-    holdsRules: async () => false,
+    holdsRules: async () => found.length > 0,
     async remove() {
       if (++calls <= failures) throw error;
       return [...found];
@@ -30,11 +30,13 @@ function setUp(...others: readonly Remains[]) {
   return { said, settled };
 }
 
+const NONE: ReadonlyMap<string, Error> = new Map();
+
 describe('moving from one dataplane to another', () => {
   it('removes what others left, once, and says it', async () => {
     const [table, nothing] = [remains('nftables', ['table inet nodewall']), remains('iptables (legacy)', [])];
     const { said, settled } = setUp(table, nothing);
-    assert.deepEqual([await settled(), await settled()], [true, true]);
+    assert.deepEqual([await settled(NONE), await settled(NONE)], [true, true]);
     assert.deepEqual([table.calls(), nothing.calls()], [1, 1]);
     assert.deepEqual(said, [
       'moved over {"node":"n1","dataplane":"iptables","removed":["table inet nodewall"]}',
@@ -44,8 +46,8 @@ describe('moving from one dataplane to another', () => {
   it('tries again what fails, and only that', async () => {
     const [table, locked] = [remains('nftables', ['t']), remains('iptables (legacy)', ['c'], 1)];
     const { said, settled } = setUp(locked, table);
-    assert.equal(await settled(), false);
-    assert.equal(await settled(), true);
+    assert.equal(await settled(NONE), false);
+    assert.equal(await settled(NONE), true);
     assert.deepEqual([table.calls(), locked.calls()], [1, 2]);
     assert.match(said[0] ?? '', /^warn: .*trying again.*"left":"iptables \(legacy\)","error":"locked"/);
     assert.match(said.at(-1) ?? '', /moved over .*"c"/);
@@ -59,11 +61,25 @@ describe('moving from one dataplane to another', () => {
       new IptablesError('NOT_PERMITTED', 'needs CAP_NET_RAW'),
     );
     const { said, settled } = setUp(hidden);
-    assert.deepEqual([await settled(), await settled()], [true, true]);
+    assert.deepEqual([await settled(NONE), await settled(NONE)], [true, true]);
     assert.equal(hidden.calls(), 1);
     assert.match(
       said.join(),
       /^warn: cannot look .*"where":"iptables \(legacy\)","error":"needs CAP_NET_RAW"/,
     );
+  });
+
+  it('keeps what others hold while a policy fails, and says so once', async () => {
+    const [table, nothing] = [remains('nftables', ['table inet nodewall']), remains('iptables (legacy)', [])];
+    const { said, settled } = setUp(table, nothing);
+    const failed = new Map([['nodewall.io/a', new Error('refused')]]);
+    assert.deepEqual([await settled(failed), await settled(failed)], [true, true]);
+    assert.deepEqual([table.calls(), said.length], [0, 1]);
+    assert.match(
+      said[0] ?? '',
+      /^warn: .*must pass both.*"left":\["nftables"\],"policies":\["nodewall.io\/a"\]/,
+    );
+    assert.equal(await settled(NONE), true);
+    assert.match(said.at(-1) ?? '', /^moved over/);
   });
 });

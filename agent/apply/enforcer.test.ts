@@ -19,7 +19,7 @@ function setUp({
 }: {
   kernel?: FakeKernel;
   lastGood?: NodeState | null;
-  settled?: () => Promise<boolean>;
+  settled?: (failed: ReadonlyMap<string, Error>) => Promise<boolean>;
 } = {}) {
   const clock = fakeClock();
   const said: string[] = [];
@@ -115,17 +115,19 @@ describe('the enforcer', () => {
     assert.equal(said.length, 2);
   });
 
-  it('a policy that fails keeps nothing of what stood there before; nothing goes before something is in force', async () => {
-    let calls = 0;
-    const { submit, kernel, clock, inForce } = setUp({ settled: async () => ++calls > 0 });
+  it('tells which policies failed; nothing goes before something is in force', async () => {
+    const calls: string[][] = [];
+    const { submit, kernel, clock, inForce } = setUp({
+      settled: async (failed) => calls.push([...failed.keys()]) > 0,
+    });
     kernel.intercept(() => {
       throw toNftError('ENOMEM', 'Cannot allocate memory');
     });
     await submit(state({ a: 1, b: 2 }));
-    assert.deepEqual([calls, inForce()], [0, []]);
+    assert.deepEqual([calls, inForce()], [[], []]);
     kernel.intercept(refusing(2));
     await submit(state({ a: 1, b: 2 }));
-    assert.deepEqual([calls, inForce()], [1, ['a:1']]);
+    assert.deepEqual([calls, inForce()], [[['nodewall.io/b']], ['a:1']]);
     assert.equal(clock.waiting().length, 1, 'the policy is tried again');
   });
 

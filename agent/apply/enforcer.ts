@@ -33,8 +33,8 @@ export interface EnforcerParts<Desired> {
   readonly clock: Clock;
   /** What an earlier run last had in force; asked for when a policy is refused before anything was applied. */
   readonly lastGood: () => Promise<NodeState | null>;
-  /** Called after each apply, before the next: what stood there before may go. False: to be tried again later. */
-  readonly settled?: () => Promise<boolean>;
+  /** Called after each apply, before the next, with what failed of it: else what stood there before may go. False: to be tried again later. */
+  readonly settled?: (failed: Enforced['failed']) => Promise<boolean>;
 }
 
 export interface Clock {
@@ -59,7 +59,7 @@ export class Enforcer<Desired> {
   readonly #events: EnforcerEvents;
   readonly #clock: Clock;
   readonly #lastGood: () => Promise<NodeState | null>;
-  readonly #settled: () => Promise<boolean>;
+  readonly #settled: (failed: Enforced['failed']) => Promise<boolean>;
   #wanted: NodeState | null = null;
   /** What is in force; null before the first apply. */
   #good: NodeState | null = null;
@@ -139,8 +139,7 @@ export class Enforcer<Desired> {
     const result = await this.#applyWithout(wanted);
     this.#good = result.state;
     this.#events.enforced({ ...result, wanted, milliseconds: this.#clock.now() - started });
-    // A policy that fails doesn't keep it waiting: that may last for ever, unseen.
-    const isSettled = await this.#settled();
+    const isSettled = await this.#settled(result.failed);
     const isDone = isSettled && result.failed.size === 0 && result.unswept === null;
     if (isDone) this.#retry = FIRST_RETRY;
     else this.#scheduleRetry(() => {});
