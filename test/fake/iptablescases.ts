@@ -307,6 +307,50 @@ export const IPTABLES_CASES: readonly IptablesCase[] = [
     },
   },
   {
+    name: 'puts back what one table or family had where another is refused',
+    async run(tools) {
+      const web = ['-p udp -j DROP'];
+      const { families, ...changed } = withSets([WEB4, NETS6, SERVICES], web);
+      const six = iptablesRuleset({ filter: { 'NODEWALL-INPUT': ['--bogus'] }, jumps: JUMPS });
+      const [filter] = families[4];
+      const [nat] = iptablesRuleset({
+        nat: { 'NODEWALL-POSTROUTING': ['--bogus'] },
+        jumps: JUMPS,
+      }).families[4];
+      assert.ok(filter !== undefined && nat !== undefined);
+      const refused: readonly IptablesRuleset[] = [
+        { ...changed, families: { ...families, 6: six.families[6] } },
+        { ...changed, families: { ...families, 4: [filter, nat] } },
+      ];
+      const text = async () =>
+        [await tools.save(4), await tools.save(6)]
+          .join('')
+          .split('\n')
+          .filter((line) => line.includes('NODEWALL-'));
+      for (const ruleset of refused) {
+        const reconciler = new IptablesReconciler(tools);
+        await assert.rejects(reconciler.apply(ruleset), Refusal);
+        assert.deepEqual(await text(), []);
+        assert.equal(await reconciler.holdsRules(), false);
+      }
+      const reconciler = await applied(tools);
+      await tools.restore(
+        4,
+        '*filter\n:NODEWALL-WEB - [0:0]\n[7:700] -A NODEWALL-WEB -p tcp -m tcp --dport 80 -j ACCEPT\n-A NODEWALL-WEB -m set --match-set nodewall-services-4 dst,dst -j DROP\nCOMMIT\n',
+      );
+      const before = await text();
+      for (const ruleset of refused) {
+        // Known to the reconciler, and as one finds it that has just been started.
+        await assert.rejects(reconciler.apply(ruleset), Refusal);
+        await assert.rejects(new IptablesReconciler(tools).apply(ruleset), Refusal);
+        const uncounted = (lines: string[]) => lines.map((line) => line.replace(/^\[.*?\] /, '')).sort();
+        assert.deepEqual(uncounted(await text()), uncounted(before));
+      }
+      await reconciler.apply(RULESET);
+      assert.deepEqual(await reconciler.verify(), []);
+    },
+  },
+  {
     name: 'keeps what rules have counted where they are written again',
     async run(tools) {
       const text =

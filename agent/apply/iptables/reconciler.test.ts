@@ -6,6 +6,7 @@ import { IPTABLES_CASES, RULESET, withSets } from '../../../test/fake/iptablesca
 import { addressSet, iptablesRuleset } from '../../../test/fake/iptablesruleset.ts';
 import { checkAsync } from '../../../test/fake/property.ts';
 import type { IptablesRuleset } from '../../render/iptables/tables.ts';
+import { Refusal } from '../dataplane.ts';
 import { IptablesReconciler } from './reconciler.ts';
 import { IptablesError, type IptablesTools } from './tools.ts';
 
@@ -35,6 +36,28 @@ describe('the reconciler of iptables', () => {
     await exec(['destroy', 'nodewall-web-4']);
     await reconciler.apply(withSets([...RULESET.sets.values()], ['-j DROP']));
     assert.deepEqual(await reconciler.verify(), []);
+  });
+
+  it('is not sure of what is in force where that cannot be put back', async () => {
+    const { tools } = fakeIptables();
+    let refusals = 0;
+    const reconciler = new IptablesReconciler({
+      ...tools,
+      async restore(family, text) {
+        if (refusals > 0 && family === 4) throw new IptablesError('LOCKED', 'locked');
+        if (family === 6) {
+          refusals++;
+          throw new IptablesError('REFUSED', 'line 3 failed');
+        }
+        await tools.restore(family, text);
+      },
+    });
+    await assert.rejects(reconciler.apply(RULESET), (error: Error) => {
+      assert.ok(!(error instanceof Refusal) && error.cause instanceof Refusal);
+      assert.equal(error.message, 'line 3 failed; what was in force could not be put back: locked');
+      return true;
+    });
+    assert.equal(await reconciler.holdsRules(), true);
   });
 
   it('is not kept from its work by sets of others that are of no known kind', async () => {

@@ -6,9 +6,10 @@ import { type Applied, type Change, type Reconciler, Refusal } from '../dataplan
 import { compare, type Reading } from './compare.ts';
 import { countedTable } from './counted.ts';
 import { readSets, toHeldSet } from './heldset.ts';
+import { asTables } from './putback.ts';
 import { blame } from './refused.ts';
 import { type RuleChange, ruleChange, sameText } from './rulechange.ts';
-import { parseSaved } from './saved.ts';
+import { parseSaved, type SavedTables } from './saved.ts';
 import { type SetChange, setChange, TEMPORARY_PREFIX } from './setchange.ts';
 import { IptablesError, type IptablesTools } from './tools.ts';
 
@@ -19,7 +20,7 @@ const FAMILIES = [4, 6] as const;
  * One call at a time.
  *
  * Rules are read before they are changed, for their counters; sets only at first, by `verify` and after a failure. A restore is atomic for a
- * table, so where a later one is refused, earlier ones are in force: the next apply starts from what it reads.
+ * table alone, so where a later one is refused, what was read is put back in earlier ones.
  */
 export class IptablesReconciler implements Reconciler<IptablesRuleset> {
   readonly #tools: IptablesTools;
@@ -73,7 +74,8 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
       ? [sets.first, [...sets.less, ...sets.last]]
       : [[...sets.first, ...sets.less], sets.last];
     await this.#tools.ipset.restore(first, { exist: true, plain: false });
-    await this.#restoreAll(rules);
+    const errors = await this.#restoreAll(rules);
+    if (errors.length > 0) throw await this.#undone(planned, errors);
     let enforced = performance.now();
     this.#applied = desired;
     const unswept = await this.#sweep(last, planned.rules);
@@ -90,14 +92,14 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
 
   async #plan(desired: IptablesRuleset): Promise<Planned> {
     if (this.#known === null) this.#found ??= await this.#read();
-    const [rules4, rules6] = await Promise.all(FAMILIES.map((family) => this.#ruleChange(family, desired)));
+    const [rules4, rules6] = await Promise.all([this.#ruleChange(4, desired), this.#ruleChange(6, desired)]);
     return {
       sets: setChange(this.#found?.sets ?? this.#known ?? new Map(), desired.sets),
-      rules: { 4: rules4 ?? NO_CHANGE, 6: rules6 ?? NO_CHANGE },
+      rules: { 4: rules4, 6: rules6 },
     };
   }
 
-  async #ruleChange(family: Family, desired: IptablesRuleset): Promise<RuleChange> {
+  async #ruleChange(family: Family, desired: IptablesRuleset): Promise<PlannedRules> {
     const tables = this.#applied?.families[family] ?? null;
     const wanted = desired.families[family];
     let saved = this.#found?.families[family];
@@ -105,7 +107,7 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
       if (tables !== null && sameTables(tables, wanted)) return NO_CHANGE;
       saved = parseSaved(await this.#tools.save(family));
     }
-    return ruleChange(saved, wanted, { tables, shown: this.#shown[family] });
+    return { ...ruleChange(saved, wanted, { tables, shown: this.#shown[family] }), saved };
   }
 
   async #read(): Promise<Reading> {
@@ -118,9 +120,35 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
   }
 
   /** Side by side: the families differ for as short as can be. Both have ended when this does. */
-  async #restoreAll(rules: Planned['rules']): Promise<void> {
+  async #restoreAll(rules: Planned['rules']): Promise<unknown[]> {
     const ends = await Promise.allSettled(FAMILIES.map((family) => this.#restore(family, rules[family])));
-    for (const end of ends) if (end.status === 'rejected') throw end.reason;
+    return ends.flatMap((end) => (end.status === 'rejected' ? [end.reason] : []));
+  }
+
+  /**
+   * What to throw: of several errors the refusal. The other family, or the other table, may have been changed before it: what was there is put back.
+   * Where that fails it is no Refusal any more, as nobody knows what is in force.
+   */
+  async #undone({ rules }: Planned, errors: readonly unknown[]): Promise<unknown> {
+    const refusal = errors.find((error) => error instanceof Refusal);
+    if (refusal === undefined) return errors[0];
+    try {
+      await Promise.all(FAMILIES.map((family) => this.#putBack(family, rules[family])));
+      return refusal;
+    } catch (error) {
+      const said = error instanceof Error ? error.message : String(error);
+      return new Error(`${refusal.message}; what was in force could not be put back: ${said}`, {
+        cause: refusal,
+      });
+    }
+  }
+
+  /** The sets that those rules name are still there: what goes goes last. */
+  async #putBack(family: Family, { text, saved }: PlannedRules): Promise<void> {
+    if (text === '') return;
+    const now = parseSaved(await this.#tools.save(family));
+    const back = ruleChange(now, asTables(saved), { tables: null, shown: new Map() });
+    if (back.text !== '') await this.#tools.restore(family, back.text);
   }
 
   async #restore(family: Family, change: RuleChange): Promise<void> {
@@ -217,15 +245,22 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
 
 interface Planned {
   readonly sets: SetChange;
-  readonly rules: Readonly<Record<Family, RuleChange>>;
+  readonly rules: Readonly<Record<Family, PlannedRules>>;
 }
 
-const NO_CHANGE: RuleChange = {
+interface PlannedRules extends RuleChange {
+  /** What is there before. */
+  readonly saved: SavedTables;
+}
+
+const NO_CHANGE: PlannedRules = {
   text: '',
   rules: new Map(),
   commits: new Map(),
   rewritten: [],
   left: [],
+  // Not looked at: it stays.
+  saved: parseSaved(''),
 };
 
 function sameTables(a: readonly IptablesTable[], b: readonly IptablesTable[]): boolean {
