@@ -30,6 +30,8 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
   /** Else what was found there last; null: to be read before the next change. */
   #found: Reading | null = null;
   readonly #shown: Readonly<Record<Family, Map<string, string>>> = { 4: new Map(), 6: new Map() };
+  /** Families that the kernel hasn't got, and how that was said: nothing is held there until it has. */
+  readonly #lacking = new Map<Family, string>();
   /** Sets that nobody wants, but rules of others name. */
   #stuck: ReadonlySet<string> = new Set();
 
@@ -75,7 +77,8 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
       : [[...sets.first, ...sets.less], sets.last];
     await this.#tools.ipset.restore(first, { exist: true, plain: false });
     const errors = await this.#restoreAll(rules);
-    if (errors.length > 0) throw await this.#undone(planned, errors);
+    this.#letGo(errors, rules);
+    if (errors.size > 0) throw await this.#undone(planned, errors);
     let enforced = performance.now();
     this.#applied = desired;
     const unswept = await this.#sweep(last, planned.rules);
@@ -85,6 +88,7 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     return {
       change: toChange(planned),
       unswept,
+      warning: this.#warning(),
       enforcedAfter: enforced - started,
       kernelMicroseconds: Math.round(1000 * (enforced - asked)),
     };
@@ -100,6 +104,7 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
   }
 
   async #ruleChange(family: Family, desired: IptablesRuleset): Promise<PlannedRules> {
+    if (this.#lacking.has(family)) return NO_CHANGE;
     const tables = this.#applied?.families[family] ?? null;
     const wanted = desired.families[family];
     let saved = this.#found?.families[family];
@@ -116,31 +121,69 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
       this.#tools.save(6),
       readSets(this.#tools.ipset),
     ]);
+    // It came to be there: somebody loaded the module.
+    for (const [family, saved] of [[4, rules4] as const, [6, rules6] as const])
+      if (/^\*filter$/m.test(saved)) this.#lacking.delete(family);
     return { families: { 4: parseSaved(rules4), 6: parseSaved(rules6) }, sets };
   }
 
   /** Side by side: the families differ for as short as can be. Both have ended when this does. */
-  async #restoreAll(rules: Planned['rules']): Promise<unknown[]> {
-    const ends = await Promise.allSettled(FAMILIES.map((family) => this.#restore(family, rules[family])));
-    return ends.flatMap((end) => (end.status === 'rejected' ? [end.reason] : []));
+  async #restoreAll(rules: Planned['rules']): Promise<Map<Family, unknown>> {
+    const errors = new Map<Family, unknown>();
+    await Promise.all(
+      FAMILIES.map((family) =>
+        this.#restore(family, rules[family]).catch((error: unknown) => errors.set(family, error)),
+      ),
+    );
+    return errors;
+  }
+
+  /** A kernel without IPv6 (or without its tables) must not keep the other family from being held. Without both there is nothing to be content with. */
+  #letGo(errors: Map<Family, unknown>, rules: Planned['rules']): void {
+    if (errors.size + this.#lacking.size !== 1) return;
+    for (const [family, error] of errors) {
+      if (!lacksFilter(error) || rules[family].saved.filter.chains.size > 0) continue;
+      errors.delete(family);
+      this.#lacking.set(family, error.message);
+    }
+  }
+
+  #warning(): string | null {
+    const words = [...this.#lacking].map(([family, said]) => `nothing is held for IPv${family}: ${said}`);
+    return words[0] ?? null;
   }
 
   /**
    * What to throw: of several errors the refusal. The other family, or the other table, may have been changed before it: what was there is put back.
    * Where that fails it is no Refusal any more, as nobody knows what is in force.
    */
-  async #undone({ rules }: Planned, errors: readonly unknown[]): Promise<unknown> {
-    const refusal = errors.find((error) => error instanceof Refusal);
-    if (refusal === undefined) return errors[0];
+  async #undone(planned: Planned, errors: ReadonlyMap<Family, unknown>): Promise<unknown> {
+    const [first] = errors.values();
+    const refusal = [...errors.values()].find((error) => error instanceof Refusal);
+    let thrown = refusal ?? first;
     try {
-      await Promise.all(FAMILIES.map((family) => this.#putBack(family, rules[family])));
-      return refusal;
+      if (refusal !== undefined)
+        await Promise.all(FAMILIES.map((family) => this.#putBack(family, planned.rules[family])));
     } catch (error) {
       const said = error instanceof Error ? error.message : String(error);
-      return new Error(`${refusal.message}; what was in force could not be put back: ${said}`, {
+      thrown = new Error(`${refusal?.message}; what was in force could not be put back: ${said}`, {
         cause: refusal,
       });
     }
+    await this.#revoke(planned, (family) => refusal === undefined && !errors.has(family));
+    return thrown;
+  }
+
+  /** What fails may fail for long: members that go wait only for a change of the rules that name them, which are all in the table filter. */
+  async #revoke({ sets, rules }: Planned, isChanged: (family: Family) => boolean): Promise<void> {
+    const families = FAMILIES.filter(
+      (family) => isChanged(family) || ![...rules[family].commits.values()].includes('filter'),
+    );
+    const less = sets.less.filter(({ set }) =>
+      families.some((one) => sets.held.get(set.name)?.family === one),
+    );
+    // The error that is thrown is the one that matters: what could not be deleted is found when the next apply reads.
+    await this.#tools.ipset.restore(less, { exist: true }).catch(() => undefined);
   }
 
   /** The sets that those rules name are still there: what goes goes last. */
@@ -209,10 +252,16 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     this.#known = null;
     this.#found = null;
     const found = await this.#read();
-    const differences = compare(this.#applied, found, { shown: this.#shown, stuck: this.#stuck });
+    const differences = compare(this.#held(this.#applied), found, { shown: this.#shown, stuck: this.#stuck });
     if (differences.length > 0) this.#found = found;
     else this.#known = this.#asApplied(found.sets);
     return differences;
+  }
+
+  /** As far as the kernel can hold it. */
+  #held(wanted: IptablesRuleset): IptablesRuleset {
+    const families = (family: Family) => (this.#lacking.has(family) ? [] : wanted.families[family]);
+    return { ...wanted, families: { 4: families(4), 6: families(6) } };
   }
 
   /** The same members as objects that stage 5 gave: what is the same object is not compared again. */
@@ -262,6 +311,13 @@ const NO_CHANGE: PlannedRules = {
   // Not looked at: it stays.
   saved: parseSaved(''),
 };
+
+/** Of NO_KERNEL_SUPPORT: nat may be lacking by itself. */
+function lacksFilter(error: unknown): error is IptablesError {
+  return (
+    error instanceof IptablesError && error.code === 'NO_KERNEL_SUPPORT' && /[`']filter'/.test(error.stderr)
+  );
+}
 
 function sameTables(a: readonly IptablesTable[], b: readonly IptablesTable[]): boolean {
   return a === b || (a.length === b.length && a.every((table, i) => sameTable(table, b[i])));
