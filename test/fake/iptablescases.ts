@@ -276,6 +276,39 @@ export const IPTABLES_CASES: readonly IptablesCase[] = [
     },
   },
   {
+    name: 'tries again to destroy a set that others use, and never lets its old members in',
+    async run(tools) {
+      const name = 'nodewall-more-4';
+      const others = (verb: string) =>
+        `*filter\n${verb} INPUT -m set --match-set ${name} src -j DROP\nCOMMIT\n`;
+      const more = (members: readonly string[]) =>
+        withSets([WEB4, NETS6, SERVICES, addressSet(name, 4, members)]);
+      const reconciler = await applied(tools, more(['192.0.2.1', '192.0.2.2']));
+      await tools.restore(4, others('-A'));
+      assert.match(
+        (await reconciler.apply(RULESET)).unswept?.message ?? '',
+        /^not removed: set nodewall-more-4/,
+      );
+      assert.deepEqual(await reconciler.verify(), []);
+      await reconciler.apply(more(['192.0.2.2', '192.0.2.3']));
+      assert.deepEqual(
+        (await tools.ipset.save(name)).flatMap(({ entries }) => entries.length),
+        [2],
+      );
+      assert.deepEqual(await reconciler.verify(), []);
+      await reconciler.apply(RULESET);
+      // A change is not made longer by it, but what has nothing else to do tries again.
+      const tcp = withSets([WEB4, NETS6, SERVICES], ['-p tcp -j DROP']);
+      assert.equal((await reconciler.apply(tcp)).unswept, null);
+      assert.match((await reconciler.apply(tcp)).unswept?.message ?? '', /set nodewall-more-4/);
+      await tools.restore(4, others('-D'));
+      assert.equal((await reconciler.apply(tcp)).unswept, null);
+      assert.ok(!(await tools.ipset.names()).includes(name));
+      assert.equal(await processesOf(tools, () => reconciler.apply(tcp)), 0);
+      assert.deepEqual(await reconciler.verify(), []);
+    },
+  },
+  {
     name: 'drops chains and sets that are wanted no more',
     async run(tools) {
       const reconciler = await applied(tools);

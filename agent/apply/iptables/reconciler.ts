@@ -1,4 +1,4 @@
-import { IpsetError, type Operation, toRestoreText } from 'ipset-ts';
+import { IpsetError, type NameOperation, type Operation, toRestoreText } from 'ipset-ts';
 import type { Family } from '../../../apis/address.ts';
 import type { CountedTable } from '../../record/accounting.ts';
 import type { IptablesRuleset, IptablesTable } from '../../render/iptables/tables.ts';
@@ -32,8 +32,8 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
   readonly #shown: Readonly<Record<Family, Map<string, string>>> = { 4: new Map(), 6: new Map() };
   /** Families that the kernel hasn't got, and how that was said: nothing is held there until it has. */
   readonly #lacking = new Map<Family, string>();
-  /** Sets that nobody wants, but rules of others name. */
-  #stuck: ReadonlySet<string> = new Set();
+  /** Sets that nobody wants and that could not be destroyed, as rules of others name them. Whoever wants one again must not get its old members. */
+  #stuck: Reading['sets'] = new Map();
 
   constructor(tools: IptablesTools) {
     this.#tools = tools;
@@ -72,16 +72,14 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     const asked = performance.now();
     // Members alone change by one process.
     const changesRules = FAMILIES.some((family) => rules[family].text !== '');
-    const [first, last] = changesRules
-      ? [sets.first, [...sets.less, ...sets.last]]
-      : [[...sets.first, ...sets.less], sets.last];
+    const [first, less] = changesRules ? [sets.first, sets.less] : [[...sets.first, ...sets.less], []];
     await this.#tools.ipset.restore(first, { exist: true, plain: false });
     const errors = await this.#restoreAll(rules);
     this.#letGo(errors, rules);
     if (errors.size > 0) throw await this.#undone(planned, errors);
     let enforced = performance.now();
     this.#applied = desired;
-    const unswept = await this.#sweep(last, planned.rules);
+    const unswept = await this.#sweep(planned, less);
     if (changesRules && sets.less.length > 0) enforced = performance.now();
     for (const family of FAMILIES) await this.#learnForms(family, rules[family]);
     this.#known = sets.held;
@@ -97,10 +95,15 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
   async #plan(desired: IptablesRuleset): Promise<Planned> {
     if (this.#known === null) this.#found ??= await this.#read();
     const [rules4, rules6] = await Promise.all([this.#ruleChange(4, desired), this.#ruleChange(6, desired)]);
-    return {
-      sets: setChange(this.#found?.sets ?? this.#known ?? new Map(), desired.sets),
-      rules: { 4: rules4, 6: rules6 },
-    };
+    const rules = { 4: rules4, 6: rules6 };
+    const before = this.#found?.sets ?? new Map([...(this.#known ?? []), ...this.#stuck]);
+    const sets = setChange(before, desired.sets);
+    // To try again costs a process: only after a reading, and where nothing else is to be done.
+    const isIdle =
+      sets.first.length + sets.less.length === 0 && FAMILIES.every((family) => rules[family].text === '');
+    const last =
+      this.#found !== null || isIdle ? sets.last : sets.last.filter(({ name }) => !this.#stuck.has(name));
+    return { sets: { ...sets, last }, before, rules };
   }
 
   async #ruleChange(family: Family, desired: IptablesRuleset): Promise<PlannedRules> {
@@ -124,6 +127,7 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     // It came to be there: somebody loaded the module.
     for (const [family, saved] of [[4, rules4] as const, [6, rules6] as const])
       if (/^\*filter$/m.test(saved)) this.#lacking.delete(family);
+    this.#stuck = new Map([...this.#stuck].filter(([name]) => sets.has(name)));
     return { families: { 4: parseSaved(rules4), 6: parseSaved(rules6) }, sets };
   }
 
@@ -223,10 +227,16 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
   }
 
   /** Members that go, then sets: what others' rules name stays. */
-  async #sweep(operations: readonly Operation[], rules: Planned['rules']): Promise<Error | null> {
+  async #sweep({ sets, before, rules }: Planned, less: readonly Operation[]): Promise<Error | null> {
     const left = FAMILIES.flatMap((family) => rules[family].left);
-    const stuck = new Set<string>();
-    let rest = operations;
+    const tried = new Set(sets.last.map(({ name }) => name));
+    const stuck = new Map([...this.#stuck].filter(([name]) => !sets.held.has(name) && !tried.has(name)));
+    const keep = ({ name }: NameOperation) => {
+      const there = before.get(name);
+      if (there !== undefined) stuck.set(name, { ...there, members: null });
+    };
+    this.#stuck = stuck;
+    let rest: readonly Operation[] = [...less, ...sets.last];
     while (rest.length > 0) {
       try {
         await this.#tools.ipset.restore(rest, { exist: true });
@@ -235,14 +245,15 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
         const at = error instanceof IpsetError ? (error.operation ?? 0) : 0;
         const refused = rest[at];
         if (!(error instanceof IpsetError) || refused?.op !== 'destroy') throw error;
-        if (error.code !== 'IN_USE') return error;
-        stuck.add(refused.name);
+        if (error.code !== 'IN_USE') {
+          for (const operation of rest) if (operation.op === 'destroy') keep(operation);
+          return error;
+        }
+        keep(refused);
         left.push(`set ${refused.name}: ${error.message}`);
         rest = rest.slice(at + 1);
       }
     }
-    // Until they are read again they are not known, so that not every change tries again.
-    if (operations.some(({ op }) => op === 'destroy')) this.#stuck = stuck;
     return left.length === 0 ? null : new Error(`not removed: ${left.join('; ')}`);
   }
 
@@ -294,6 +305,8 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
 
 interface Planned {
   readonly sets: SetChange;
+  /** What is held before that. */
+  readonly before: Reading['sets'];
   readonly rules: Readonly<Record<Family, PlannedRules>>;
 }
 

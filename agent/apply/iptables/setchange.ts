@@ -1,4 +1,4 @@
-import type { AddOperation, DelOperation, Operation } from 'ipset-ts';
+import type { AddOperation, DelOperation, NameOperation, Operation } from 'ipset-ts';
 import { diffSingles, sameMembers } from '../../../apis/memberset.ts';
 import type { IpSet } from '../../render/iptables/tables.ts';
 import type { SetMembers } from '../../render/ruleset.ts';
@@ -24,7 +24,7 @@ export interface SetChange {
    */
   readonly less: readonly DelOperation[];
   /** When no rule names them any more. */
-  readonly last: readonly Operation[];
+  readonly last: readonly NameOperation[];
   /** What is held after that. */
   readonly held: ReadonlyMap<string, HeldSet>;
   /** What ipset can't hold, in words. */
