@@ -28,6 +28,59 @@ describe('the reconciler of iptables', () => {
     assert.deepEqual(await reconciler.verify(), ['iptables filter: chain NODEWALL-WEB was changed']);
   });
 
+  it('never learns what somebody else makes of a rule', async () => {
+    const { tools } = fakeIptables();
+    const web = [
+      '-p tcp -m tcp --dport 80 -j ACCEPT',
+      '-m set --match-set nodewall-services-4 dst,dst -j DROP',
+    ];
+    const write = (rules: readonly string[]) =>
+      tools.restore(
+        4,
+        `*filter\n:NODEWALL-WEB - [0:0]\n${rules.map((rule) => `-A NODEWALL-WEB ${rule}\n`).join('')}COMMIT\n`,
+      );
+    let after: readonly string[] | null = null;
+    const reconciler = new IptablesReconciler({
+      ...tools,
+      async restore(family, text) {
+        await tools.restore(family, text);
+        if (after !== null) await write(after);
+      },
+    });
+    await reconciler.apply(RULESET);
+    const opened = web.map((rule) => rule.replace('DROP', 'ACCEPT'));
+    const renamed = web.map((rule) => rule.replace('services-4', 'web-4'));
+    const moved = web.map((rule) => rule.replace('80', '81'));
+    // All the time, or right after the repair of something else.
+    for (const [first, second] of [
+      [opened, opened],
+      [renamed, renamed],
+      [opened, moved],
+    ] as const) {
+      await write(first);
+      assert.equal((await reconciler.verify()).length, 1);
+      after = second;
+      await reconciler.apply(RULESET);
+      after = null;
+      assert.deepEqual(await reconciler.verify(), ['iptables filter: chain NODEWALL-WEB was changed']);
+    }
+    await reconciler.apply(RULESET);
+    assert.deepEqual(await reconciler.verify(), []);
+  });
+
+  it('forgets the form of a rule that is gone', async () => {
+    const { tools } = fakeIptables({ shows: (text) => text.replace('--dport 80', '--dport http') });
+    const reconciler = new IptablesReconciler(tools);
+    const apply = async (ruleset: IptablesRuleset) => {
+      await reconciler.apply(ruleset);
+      return reconciler.verify();
+    };
+    assert.equal((await apply(RULESET)).length, 1);
+    assert.deepEqual(await apply(RULESET), []);
+    assert.deepEqual(await apply(withSets([...RULESET.sets.values()], ['-j DROP'])), []);
+    assert.equal((await apply(RULESET)).length, 1);
+  });
+
   it('repairs what a restore left half done', async () => {
     const { tools, exec } = fakeIptables();
     const reconciler = new IptablesReconciler(tools);

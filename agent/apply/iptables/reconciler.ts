@@ -5,6 +5,7 @@ import type { IptablesRuleset, IptablesTable } from '../../render/iptables/table
 import { type Applied, type Change, type Reconciler, Refusal } from '../dataplane.ts';
 import { compare, type Reading } from './compare.ts';
 import { countedTable } from './counted.ts';
+import { forgetForms, shownForms } from './forms.ts';
 import { readSets, toHeldSet } from './heldset.ts';
 import { asTables } from './putback.ts';
 import { blame } from './refused.ts';
@@ -81,7 +82,7 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     this.#applied = desired;
     const unswept = await this.#sweep(planned, less);
     if (changesRules && sets.less.length > 0) enforced = performance.now();
-    for (const family of FAMILIES) await this.#learnForms(family, rules[family]);
+    for (const family of FAMILIES) await this.#learnForms(family, rules[family], desired);
     this.#known = sets.held;
     return {
       change: toChange(planned),
@@ -208,22 +209,13 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     }
   }
 
-  /**
-   * Another version of iptables may show a rule otherwise than it was written. Where a chain was written again, although it was written like that before, what is
-   * shown right after that is its form from now on: it would be repaired for ever else.
-   */
-  async #learnForms(family: Family, { rewritten }: RuleChange): Promise<void> {
-    if (rewritten.length === 0) return;
+  async #learnForms(family: Family, { rewritten }: RuleChange, desired: IptablesRuleset): Promise<void> {
     const shown = this.#shown[family];
-    const saved = parseSaved(await this.#tools.save(family));
-    for (const { table, chain } of rewritten) {
-      const rules = saved[table].chains.get(chain.name);
-      if (rules?.length !== chain.rules.length) continue;
-      for (const [i, { text }] of chain.rules.entries()) {
-        const form = rules[i]?.text ?? text;
-        if (form !== text) shown.set(text, form);
-      }
+    if (rewritten.length > 0) {
+      const now = parseSaved(await this.#tools.save(family));
+      for (const [key, form] of shownForms(rewritten, now)) shown.set(key, form);
     }
+    forgetForms(shown, desired.families[family]);
   }
 
   /** Members that go, then sets: what others' rules name stays. */
