@@ -19,6 +19,7 @@ export function progress(node: string, log: Log) {
   let isFirst = true;
   let enforced = new Map<string, readonly CompiledRule[]>();
   let rules: readonly CompiledRule[] = [];
+  let warned: string | null = null;
   let revision = 0;
   return {
     problems({ problems, objects }: Loaded): void {
@@ -44,7 +45,7 @@ export function progress(node: string, log: Log) {
     undeclared(): void {
       log.error(`no manifest declares Node ${node}; what is enforced stays`, { node, stage: 'compile' });
     },
-    enforced({ state, failed, unswept, change, milliseconds }: Enforced): void {
+    enforced({ state, failed, unswept, warning = null, change, milliseconds }: Enforced): void {
       revision++;
       const where = { node, revision, stage: 'apply' };
       const policies = state.rules === rules ? enforced : Map.groupBy(state.rules, policyKey);
@@ -68,6 +69,8 @@ export function progress(node: string, log: Log) {
           error: unswept.message,
         });
       }
+      if (warning !== null && warning !== warned) log.warn(warning, where);
+      warned = warning;
       enforced = policies;
       rules = state.rules;
       // What an earlier run left may be all that is wanted: the start is told all the same.

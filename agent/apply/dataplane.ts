@@ -14,6 +14,8 @@ export interface Applied {
   readonly change: Change;
   /** Why what nothing leads to any more could not be removed. */
   readonly unswept: Error | null;
+  /** What is wanted and can't be held on this kernel, in words, for as long as that is so; null or nothing: all is. */
+  readonly warning?: string | null;
   /** Milliseconds from the call until the kernel enforced it; what is read and swept after it is not in it. */
   readonly enforcedAfter: number;
   /** Of that, what the kernel (or the tool that asks it) took. */

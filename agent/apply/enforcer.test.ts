@@ -8,6 +8,7 @@ import { toNftError } from '../../test/fake/refusal.ts';
 import { tamper } from '../../test/fake/stranger.ts';
 import { policy, tcp } from '../../test/kernel/manifests.ts';
 import { renderer } from '../render/render.ts';
+import { type Applied, Refusal } from './dataplane.ts';
 import { type Enforced, Enforcer } from './enforcer.ts';
 import { NodeRuleReconciler } from './reconciler.ts';
 
@@ -176,6 +177,41 @@ describe('the enforcer', () => {
     assert.deepEqual(clock.waiting(), []);
     assert.deepEqual(inForce(), ['a:1']);
   });
+});
+
+it('puts in force what it says is, after the last policy it tried was refused', async () => {
+  const asked: string[] = [];
+  const done: Applied = {
+    change: { isEmpty: false, changesStructure: true, text: () => '' },
+    unswept: null,
+    enforcedAfter: 0,
+    kernelMicroseconds: 0,
+  };
+  const enforced: string[] = [];
+  const enforcer = new Enforcer<NodeState>({
+    reconciler: {
+      async apply(desired) {
+        asked.push(policies(desired).join(' '));
+        if (policies(desired).includes('bad')) throw new Refusal('no', { source: null });
+        return done;
+      },
+      verify: async () => [],
+      holdsRules: async () => false,
+    },
+    renderer: () => (desired) => desired,
+    clock: fakeClock(),
+    lastGood: async () => null,
+    events: {
+      enforced: (result) => void enforced.push(policies(result.state).join(' ')),
+      failed: () => assert.fail(),
+      unrecorded: () => assert.fail(),
+      drifted: () => assert.fail(),
+    },
+  });
+  enforcer.submit(state({ a: 1, bad: 2 }));
+  await enforcer.idle();
+  assert.deepEqual(asked, ['a bad', '', 'a', 'a bad', 'a']);
+  assert.deepEqual(enforced, ['a']);
 });
 
 for (const silently of [false, true]) {

@@ -200,6 +200,11 @@ export class Enforcer<Desired> {
         failed.set(key, toError(error));
       }
     }
+    // What a refused trial left over goes, and the state said to be in force is.
+    const last = suspects.at(-1);
+    if (last !== undefined && failed.has(last)) {
+      applied = await this.#reconciler.apply(this.#render(state));
+    }
     return { state, failed, ...applied };
   }
 

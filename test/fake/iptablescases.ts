@@ -276,6 +276,39 @@ export const IPTABLES_CASES: readonly IptablesCase[] = [
     },
   },
   {
+    name: 'tries again to destroy a set that others use, and never lets its old members in',
+    async run(tools) {
+      const name = 'nodewall-more-4';
+      const others = (verb: string) =>
+        `*filter\n${verb} INPUT -m set --match-set ${name} src -j DROP\nCOMMIT\n`;
+      const more = (members: readonly string[]) =>
+        withSets([WEB4, NETS6, SERVICES, addressSet(name, 4, members)]);
+      const reconciler = await applied(tools, more(['192.0.2.1', '192.0.2.2']));
+      await tools.restore(4, others('-A'));
+      assert.match(
+        (await reconciler.apply(RULESET)).unswept?.message ?? '',
+        /^not removed: set nodewall-more-4/,
+      );
+      assert.deepEqual(await reconciler.verify(), []);
+      await reconciler.apply(more(['192.0.2.2', '192.0.2.3']));
+      assert.deepEqual(
+        (await tools.ipset.save(name)).flatMap(({ entries }) => entries.length),
+        [2],
+      );
+      assert.deepEqual(await reconciler.verify(), []);
+      await reconciler.apply(RULESET);
+      // A change is not made longer by it, but what has nothing else to do tries again.
+      const tcp = withSets([WEB4, NETS6, SERVICES], ['-p tcp -j DROP']);
+      assert.equal((await reconciler.apply(tcp)).unswept, null);
+      assert.match((await reconciler.apply(tcp)).unswept?.message ?? '', /set nodewall-more-4/);
+      await tools.restore(4, others('-D'));
+      assert.equal((await reconciler.apply(tcp)).unswept, null);
+      assert.ok(!(await tools.ipset.names()).includes(name));
+      assert.equal(await processesOf(tools, () => reconciler.apply(tcp)), 0);
+      assert.deepEqual(await reconciler.verify(), []);
+    },
+  },
+  {
     name: 'drops chains and sets that are wanted no more',
     async run(tools) {
       const reconciler = await applied(tools);
@@ -302,6 +335,50 @@ export const IPTABLES_CASES: readonly IptablesCase[] = [
         return true;
       });
       assert.deepEqual(await filter4(tools), before);
+      await reconciler.apply(RULESET);
+      assert.deepEqual(await reconciler.verify(), []);
+    },
+  },
+  {
+    name: 'puts back what one table or family had where another is refused',
+    async run(tools) {
+      const web = ['-p udp -j DROP'];
+      const { families, ...changed } = withSets([WEB4, NETS6, SERVICES], web);
+      const six = iptablesRuleset({ filter: { 'NODEWALL-INPUT': ['--bogus'] }, jumps: JUMPS });
+      const [filter] = families[4];
+      const [nat] = iptablesRuleset({
+        nat: { 'NODEWALL-POSTROUTING': ['--bogus'] },
+        jumps: JUMPS,
+      }).families[4];
+      assert.ok(filter !== undefined && nat !== undefined);
+      const refused: readonly IptablesRuleset[] = [
+        { ...changed, families: { ...families, 6: six.families[6] } },
+        { ...changed, families: { ...families, 4: [filter, nat] } },
+      ];
+      const text = async () =>
+        [await tools.save(4), await tools.save(6)]
+          .join('')
+          .split('\n')
+          .filter((line) => line.includes('NODEWALL-'));
+      for (const ruleset of refused) {
+        const reconciler = new IptablesReconciler(tools);
+        await assert.rejects(reconciler.apply(ruleset), Refusal);
+        assert.deepEqual(await text(), []);
+        assert.equal(await reconciler.holdsRules(), false);
+      }
+      const reconciler = await applied(tools);
+      await tools.restore(
+        4,
+        '*filter\n:NODEWALL-WEB - [0:0]\n[7:700] -A NODEWALL-WEB -p tcp -m tcp --dport 80 -j ACCEPT\n-A NODEWALL-WEB -m set --match-set nodewall-services-4 dst,dst -j DROP\nCOMMIT\n',
+      );
+      const before = await text();
+      for (const ruleset of refused) {
+        // Known to the reconciler, and as one finds it that has just been started.
+        await assert.rejects(reconciler.apply(ruleset), Refusal);
+        await assert.rejects(new IptablesReconciler(tools).apply(ruleset), Refusal);
+        const uncounted = (lines: string[]) => lines.map((line) => line.replace(/^\[.*?\] /, '')).sort();
+        assert.deepEqual(uncounted(await text()), uncounted(before));
+      }
       await reconciler.apply(RULESET);
       assert.deepEqual(await reconciler.verify(), []);
     },

@@ -14,7 +14,7 @@ export interface Reading {
 export interface Expected {
   readonly shown: Readonly<Record<Family, Written['shown']>>;
   /** Sets that nobody wants and others' rules keep. */
-  readonly stuck: ReadonlySet<string>;
+  readonly stuck: Reading['sets'];
 }
 
 /** What the kernel holds otherwise than it should, in words; nothing: nothing does. */
@@ -66,7 +66,7 @@ function compareTable(wanted: IptablesTable, now: SavedTable, shown: Written['sh
 function compareSets(
   wanted: IptablesRuleset['sets'],
   now: Reading['sets'],
-  stuck: ReadonlySet<string>,
+  stuck: Reading['sets'],
 ): string[] {
   const differences: string[] = [];
   for (const [name, set] of wanted) {

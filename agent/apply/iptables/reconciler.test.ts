@@ -1,13 +1,15 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { type Exec, ExecError, Ipset } from 'ipset-ts';
+import type { Family } from '../../../apis/address.ts';
 import { fakeIptables } from '../../../test/fake/fakeiptables.ts';
 import { IPTABLES_CASES, RULESET, withSets } from '../../../test/fake/iptablescases.ts';
 import { addressSet, iptablesRuleset } from '../../../test/fake/iptablesruleset.ts';
 import { checkAsync } from '../../../test/fake/property.ts';
 import type { IptablesRuleset } from '../../render/iptables/tables.ts';
+import { Refusal } from '../dataplane.ts';
 import { IptablesReconciler } from './reconciler.ts';
-import { IptablesError, type IptablesTools } from './tools.ts';
+import { IptablesError, type IptablesTools, toIptablesError } from './tools.ts';
 
 describe('the reconciler of iptables', () => {
   for (const { name, run } of IPTABLES_CASES) it(name, () => run(fakeIptables().tools));
@@ -26,6 +28,59 @@ describe('the reconciler of iptables', () => {
     assert.deepEqual(await reconciler.verify(), ['iptables filter: chain NODEWALL-WEB was changed']);
   });
 
+  it('never learns what somebody else makes of a rule', async () => {
+    const { tools } = fakeIptables();
+    const web = [
+      '-p tcp -m tcp --dport 80 -j ACCEPT',
+      '-m set --match-set nodewall-services-4 dst,dst -j DROP',
+    ];
+    const write = (rules: readonly string[]) =>
+      tools.restore(
+        4,
+        `*filter\n:NODEWALL-WEB - [0:0]\n${rules.map((rule) => `-A NODEWALL-WEB ${rule}\n`).join('')}COMMIT\n`,
+      );
+    let after: readonly string[] | null = null;
+    const reconciler = new IptablesReconciler({
+      ...tools,
+      async restore(family, text) {
+        await tools.restore(family, text);
+        if (after !== null) await write(after);
+      },
+    });
+    await reconciler.apply(RULESET);
+    const opened = web.map((rule) => rule.replace('DROP', 'ACCEPT'));
+    const renamed = web.map((rule) => rule.replace('services-4', 'web-4'));
+    const moved = web.map((rule) => rule.replace('80', '81'));
+    // All the time, or right after the repair of something else.
+    for (const [first, second] of [
+      [opened, opened],
+      [renamed, renamed],
+      [opened, moved],
+    ] as const) {
+      await write(first);
+      assert.equal((await reconciler.verify()).length, 1);
+      after = second;
+      await reconciler.apply(RULESET);
+      after = null;
+      assert.deepEqual(await reconciler.verify(), ['iptables filter: chain NODEWALL-WEB was changed']);
+    }
+    await reconciler.apply(RULESET);
+    assert.deepEqual(await reconciler.verify(), []);
+  });
+
+  it('forgets the form of a rule that is gone', async () => {
+    const { tools } = fakeIptables({ shows: (text) => text.replace('--dport 80', '--dport http') });
+    const reconciler = new IptablesReconciler(tools);
+    const apply = async (ruleset: IptablesRuleset) => {
+      await reconciler.apply(ruleset);
+      return reconciler.verify();
+    };
+    assert.equal((await apply(RULESET)).length, 1);
+    assert.deepEqual(await apply(RULESET), []);
+    assert.deepEqual(await apply(withSets([...RULESET.sets.values()], ['-j DROP'])), []);
+    assert.equal((await apply(RULESET)).length, 1);
+  });
+
   it('repairs what a restore left half done', async () => {
     const { tools, exec } = fakeIptables();
     const reconciler = new IptablesReconciler(tools);
@@ -35,6 +90,109 @@ describe('the reconciler of iptables', () => {
     await exec(['destroy', 'nodewall-web-4']);
     await reconciler.apply(withSets([...RULESET.sets.values()], ['-j DROP']));
     assert.deepEqual(await reconciler.verify(), []);
+  });
+
+  it('is not sure of what is in force where that cannot be put back', async () => {
+    const { tools } = fakeIptables();
+    let refusals = 0;
+    const reconciler = new IptablesReconciler({
+      ...tools,
+      async restore(family, text) {
+        if (refusals > 0 && family === 4) throw new IptablesError('LOCKED', 'locked');
+        if (family === 6) {
+          refusals++;
+          throw new IptablesError('REFUSED', 'line 3 failed');
+        }
+        await tools.restore(family, text);
+      },
+    });
+    await assert.rejects(reconciler.apply(RULESET), (error: Error) => {
+      assert.ok(!(error instanceof Refusal) && error.cause instanceof Refusal);
+      assert.equal(error.message, 'line 3 failed; what was in force could not be put back: locked');
+      return true;
+    });
+    assert.equal(await reconciler.holdsRules(), true);
+  });
+
+  it('holds one family where the kernel has not got the other, and both as soon as it has', async () => {
+    const { tools } = fakeIptables();
+    const stderr =
+      "ip6tables-restore v1.8.9 (legacy): ip6tables-restore: unable to initialize table 'filter'\n\nError occurred at line: 1\n";
+    let lacking: readonly Family[] = [6];
+    const reconciler = new IptablesReconciler({
+      ...tools,
+      save: async (family) => (lacking.includes(family) ? '' : tools.save(family)),
+      async restore(family, text) {
+        if (lacking.includes(family)) throw toIptablesError('ip6tables-restore', 2, stderr);
+        await tools.restore(family, text);
+      },
+    });
+    const { warning } = await reconciler.apply(RULESET);
+    assert.match(
+      warning ?? '',
+      /^nothing is held for IPv6: ip6tables-restore: .*\(the kernel lacks the table/,
+    );
+    assert.deepEqual(await reconciler.verify(), []);
+    const fewer = withSets([...RULESET.sets.values()], ['-p udp -j DROP']);
+    assert.equal((await reconciler.apply(fewer)).warning, warning);
+    assert.deepEqual(await reconciler.verify(), []);
+    await tools.restore(6, '*filter\n:OTHERS - [0:0]\nCOMMIT\n');
+    lacking = [];
+    assert.deepEqual(await reconciler.verify(), [
+      'ip6tables filter: the jump from INPUT to NODEWALL-INPUT is gone',
+      'ip6tables filter: chain NODEWALL-INPUT is gone',
+    ]);
+    assert.equal((await reconciler.apply(fewer)).warning, null);
+    assert.deepEqual(await reconciler.verify(), []);
+    const neither = new IptablesReconciler({
+      ...tools,
+      save: async () => '',
+      restore: async () => Promise.reject(toIptablesError('iptables-restore', 2, stderr)),
+    });
+    await assert.rejects(neither.apply(RULESET), { code: 'NO_KERNEL_SUPPORT' });
+  });
+
+  it('takes members away, whatever fails elsewhere', async () => {
+    const { tools } = fakeIptables();
+    let code: 'LOCKED' | 'REFUSED' | null = null;
+    const reconciler = new IptablesReconciler({
+      ...tools,
+      async restore(family, text) {
+        if (family === 6 && code !== null) throw new IptablesError(code, 'no');
+        await tools.restore(family, text);
+      },
+    });
+    const [web4, nets6, services] = RULESET.sets.values();
+    assert.ok(web4 !== undefined && nets6 !== undefined && services !== undefined);
+    const six = iptablesRuleset({
+      filter: { 'NODEWALL-INPUT': ['-j DROP'] },
+      jumps: { INPUT: 'NODEWALL-INPUT' },
+    });
+    const counts = async () =>
+      Object.fromEntries((await tools.ipset.save()).map(({ name, entries }) => [name, entries.length]));
+    const sets = [
+      addressSet('nodewall-web-4', 4, ['192.0.2.1']),
+      addressSet('nodewall-nets-6', 6, ['2001:db8::/32']),
+      services,
+    ];
+    for (const [now, web, left] of [
+      // IPv4 has its new rules, or no other ones, or the old ones are put back.
+      ['LOCKED', '-j DROP', 1],
+      ['REFUSED', '-p tcp -m tcp --dport 80 -j ACCEPT', 1],
+      ['REFUSED', '-j DROP', 2],
+    ] as const) {
+      code = null;
+      await reconciler.apply(RULESET);
+      code = now;
+      const changed = withSets(sets, [web]);
+      const ruleset = { ...changed, families: { 4: changed.families[4], 6: six.families[6] } };
+      await assert.rejects(reconciler.apply(ruleset), /^\w+: no$/);
+      assert.deepEqual(await counts(), {
+        'nodewall-web-4': left,
+        'nodewall-nets-6': 3,
+        'nodewall-services-4': 2,
+      });
+    }
   });
 
   it('is not kept from its work by sets of others that are of no known kind', async () => {

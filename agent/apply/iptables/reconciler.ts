@@ -1,14 +1,16 @@
-import { IpsetError, type Operation, toRestoreText } from 'ipset-ts';
+import { IpsetError, type NameOperation, type Operation, toRestoreText } from 'ipset-ts';
 import type { Family } from '../../../apis/address.ts';
 import type { CountedTable } from '../../record/accounting.ts';
 import type { IptablesRuleset, IptablesTable } from '../../render/iptables/tables.ts';
 import { type Applied, type Change, type Reconciler, Refusal } from '../dataplane.ts';
 import { compare, type Reading } from './compare.ts';
 import { countedTable } from './counted.ts';
+import { forgetForms, shownForms } from './forms.ts';
 import { readSets, toHeldSet } from './heldset.ts';
+import { asTables } from './putback.ts';
 import { blame } from './refused.ts';
 import { type RuleChange, ruleChange, sameText } from './rulechange.ts';
-import { parseSaved } from './saved.ts';
+import { parseSaved, type SavedTables } from './saved.ts';
 import { type SetChange, setChange, TEMPORARY_PREFIX } from './setchange.ts';
 import { IptablesError, type IptablesTools } from './tools.ts';
 
@@ -19,7 +21,7 @@ const FAMILIES = [4, 6] as const;
  * One call at a time.
  *
  * Rules are read before they are changed, for their counters; sets only at first, by `verify` and after a failure. A restore is atomic for a
- * table, so where a later one is refused, earlier ones are in force: the next apply starts from what it reads.
+ * table alone, so where a later one is refused, what was read is put back in earlier ones.
  */
 export class IptablesReconciler implements Reconciler<IptablesRuleset> {
   readonly #tools: IptablesTools;
@@ -29,8 +31,10 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
   /** Else what was found there last; null: to be read before the next change. */
   #found: Reading | null = null;
   readonly #shown: Readonly<Record<Family, Map<string, string>>> = { 4: new Map(), 6: new Map() };
-  /** Sets that nobody wants, but rules of others name. */
-  #stuck: ReadonlySet<string> = new Set();
+  /** Families that the kernel hasn't got, and how that was said: nothing is held there until it has. */
+  readonly #lacking = new Map<Family, string>();
+  /** Sets that nobody wants and that could not be destroyed, as rules of others name them. Whoever wants one again must not get its old members. */
+  #stuck: Reading['sets'] = new Map();
 
   constructor(tools: IptablesTools) {
     this.#tools = tools;
@@ -69,20 +73,21 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     const asked = performance.now();
     // Members alone change by one process.
     const changesRules = FAMILIES.some((family) => rules[family].text !== '');
-    const [first, last] = changesRules
-      ? [sets.first, [...sets.less, ...sets.last]]
-      : [[...sets.first, ...sets.less], sets.last];
+    const [first, less] = changesRules ? [sets.first, sets.less] : [[...sets.first, ...sets.less], []];
     await this.#tools.ipset.restore(first, { exist: true, plain: false });
-    await this.#restoreAll(rules);
+    const errors = await this.#restoreAll(rules);
+    this.#letGo(errors, rules);
+    if (errors.size > 0) throw await this.#undone(planned, errors);
     let enforced = performance.now();
     this.#applied = desired;
-    const unswept = await this.#sweep(last, planned.rules);
+    const unswept = await this.#sweep(planned, less);
     if (changesRules && sets.less.length > 0) enforced = performance.now();
-    for (const family of FAMILIES) await this.#learnForms(family, rules[family]);
+    for (const family of FAMILIES) await this.#learnForms(family, rules[family], desired);
     this.#known = sets.held;
     return {
       change: toChange(planned),
       unswept,
+      warning: this.#warning(),
       enforcedAfter: enforced - started,
       kernelMicroseconds: Math.round(1000 * (enforced - asked)),
     };
@@ -90,14 +95,20 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
 
   async #plan(desired: IptablesRuleset): Promise<Planned> {
     if (this.#known === null) this.#found ??= await this.#read();
-    const [rules4, rules6] = await Promise.all(FAMILIES.map((family) => this.#ruleChange(family, desired)));
-    return {
-      sets: setChange(this.#found?.sets ?? this.#known ?? new Map(), desired.sets),
-      rules: { 4: rules4 ?? NO_CHANGE, 6: rules6 ?? NO_CHANGE },
-    };
+    const [rules4, rules6] = await Promise.all([this.#ruleChange(4, desired), this.#ruleChange(6, desired)]);
+    const rules = { 4: rules4, 6: rules6 };
+    const before = this.#found?.sets ?? new Map([...(this.#known ?? []), ...this.#stuck]);
+    const sets = setChange(before, desired.sets);
+    // To try again costs a process: only after a reading, and where nothing else is to be done.
+    const isIdle =
+      sets.first.length + sets.less.length === 0 && FAMILIES.every((family) => rules[family].text === '');
+    const last =
+      this.#found !== null || isIdle ? sets.last : sets.last.filter(({ name }) => !this.#stuck.has(name));
+    return { sets: { ...sets, last }, before, rules };
   }
 
-  async #ruleChange(family: Family, desired: IptablesRuleset): Promise<RuleChange> {
+  async #ruleChange(family: Family, desired: IptablesRuleset): Promise<PlannedRules> {
+    if (this.#lacking.has(family)) return NO_CHANGE;
     const tables = this.#applied?.families[family] ?? null;
     const wanted = desired.families[family];
     let saved = this.#found?.families[family];
@@ -105,7 +116,7 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
       if (tables !== null && sameTables(tables, wanted)) return NO_CHANGE;
       saved = parseSaved(await this.#tools.save(family));
     }
-    return ruleChange(saved, wanted, { tables, shown: this.#shown[family] });
+    return { ...ruleChange(saved, wanted, { tables, shown: this.#shown[family] }), saved };
   }
 
   async #read(): Promise<Reading> {
@@ -114,13 +125,78 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
       this.#tools.save(6),
       readSets(this.#tools.ipset),
     ]);
+    // It came to be there: somebody loaded the module.
+    for (const [family, saved] of [[4, rules4] as const, [6, rules6] as const])
+      if (/^\*filter$/m.test(saved)) this.#lacking.delete(family);
+    this.#stuck = new Map([...this.#stuck].filter(([name]) => sets.has(name)));
     return { families: { 4: parseSaved(rules4), 6: parseSaved(rules6) }, sets };
   }
 
   /** Side by side: the families differ for as short as can be. Both have ended when this does. */
-  async #restoreAll(rules: Planned['rules']): Promise<void> {
-    const ends = await Promise.allSettled(FAMILIES.map((family) => this.#restore(family, rules[family])));
-    for (const end of ends) if (end.status === 'rejected') throw end.reason;
+  async #restoreAll(rules: Planned['rules']): Promise<Map<Family, unknown>> {
+    const errors = new Map<Family, unknown>();
+    await Promise.all(
+      FAMILIES.map((family) =>
+        this.#restore(family, rules[family]).catch((error: unknown) => errors.set(family, error)),
+      ),
+    );
+    return errors;
+  }
+
+  /** A kernel without IPv6 (or without its tables) must not keep the other family from being held. Without both there is nothing to be content with. */
+  #letGo(errors: Map<Family, unknown>, rules: Planned['rules']): void {
+    if (errors.size + this.#lacking.size !== 1) return;
+    for (const [family, error] of errors) {
+      if (!lacksFilter(error) || rules[family].saved.filter.chains.size > 0) continue;
+      errors.delete(family);
+      this.#lacking.set(family, error.message);
+    }
+  }
+
+  #warning(): string | null {
+    const words = [...this.#lacking].map(([family, said]) => `nothing is held for IPv${family}: ${said}`);
+    return words[0] ?? null;
+  }
+
+  /**
+   * What to throw: of several errors the refusal. The other family, or the other table, may have been changed before it: what was there is put back.
+   * Where that fails it is no Refusal any more, as nobody knows what is in force.
+   */
+  async #undone(planned: Planned, errors: ReadonlyMap<Family, unknown>): Promise<unknown> {
+    const [first] = errors.values();
+    const refusal = [...errors.values()].find((error) => error instanceof Refusal);
+    let thrown = refusal ?? first;
+    try {
+      if (refusal !== undefined)
+        await Promise.all(FAMILIES.map((family) => this.#putBack(family, planned.rules[family])));
+    } catch (error) {
+      const said = error instanceof Error ? error.message : String(error);
+      thrown = new Error(`${refusal?.message}; what was in force could not be put back: ${said}`, {
+        cause: refusal,
+      });
+    }
+    await this.#revoke(planned, (family) => refusal === undefined && !errors.has(family));
+    return thrown;
+  }
+
+  /** What fails may fail for long: members that go wait only for a change of the rules that name them, which are all in the table filter. */
+  async #revoke({ sets, rules }: Planned, isChanged: (family: Family) => boolean): Promise<void> {
+    const families = FAMILIES.filter(
+      (family) => isChanged(family) || ![...rules[family].commits.values()].includes('filter'),
+    );
+    const less = sets.less.filter(({ set }) =>
+      families.some((one) => sets.held.get(set.name)?.family === one),
+    );
+    // The error that is thrown is the one that matters: what could not be deleted is found when the next apply reads.
+    await this.#tools.ipset.restore(less, { exist: true }).catch(() => undefined);
+  }
+
+  /** The sets that those rules name are still there: what goes goes last. */
+  async #putBack(family: Family, { text, saved }: PlannedRules): Promise<void> {
+    if (text === '') return;
+    const now = parseSaved(await this.#tools.save(family));
+    const back = ruleChange(now, asTables(saved), { tables: null, shown: new Map() });
+    if (back.text !== '') await this.#tools.restore(family, back.text);
   }
 
   async #restore(family: Family, change: RuleChange): Promise<void> {
@@ -133,29 +209,26 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     }
   }
 
-  /**
-   * Another version of iptables may show a rule otherwise than it was written. Where a chain was written again, although it was written like that before, what is
-   * shown right after that is its form from now on: it would be repaired for ever else.
-   */
-  async #learnForms(family: Family, { rewritten }: RuleChange): Promise<void> {
-    if (rewritten.length === 0) return;
+  async #learnForms(family: Family, { rewritten }: RuleChange, desired: IptablesRuleset): Promise<void> {
     const shown = this.#shown[family];
-    const saved = parseSaved(await this.#tools.save(family));
-    for (const { table, chain } of rewritten) {
-      const rules = saved[table].chains.get(chain.name);
-      if (rules?.length !== chain.rules.length) continue;
-      for (const [i, { text }] of chain.rules.entries()) {
-        const form = rules[i]?.text ?? text;
-        if (form !== text) shown.set(text, form);
-      }
+    if (rewritten.length > 0) {
+      const now = parseSaved(await this.#tools.save(family));
+      for (const [key, form] of shownForms(rewritten, now)) shown.set(key, form);
     }
+    forgetForms(shown, desired.families[family]);
   }
 
   /** Members that go, then sets: what others' rules name stays. */
-  async #sweep(operations: readonly Operation[], rules: Planned['rules']): Promise<Error | null> {
+  async #sweep({ sets, before, rules }: Planned, less: readonly Operation[]): Promise<Error | null> {
     const left = FAMILIES.flatMap((family) => rules[family].left);
-    const stuck = new Set<string>();
-    let rest = operations;
+    const tried = new Set(sets.last.map(({ name }) => name));
+    const stuck = new Map([...this.#stuck].filter(([name]) => !sets.held.has(name) && !tried.has(name)));
+    const keep = ({ name }: NameOperation) => {
+      const there = before.get(name);
+      if (there !== undefined) stuck.set(name, { ...there, members: null });
+    };
+    this.#stuck = stuck;
+    let rest: readonly Operation[] = [...less, ...sets.last];
     while (rest.length > 0) {
       try {
         await this.#tools.ipset.restore(rest, { exist: true });
@@ -164,14 +237,15 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
         const at = error instanceof IpsetError ? (error.operation ?? 0) : 0;
         const refused = rest[at];
         if (!(error instanceof IpsetError) || refused?.op !== 'destroy') throw error;
-        if (error.code !== 'IN_USE') return error;
-        stuck.add(refused.name);
+        if (error.code !== 'IN_USE') {
+          for (const operation of rest) if (operation.op === 'destroy') keep(operation);
+          return error;
+        }
+        keep(refused);
         left.push(`set ${refused.name}: ${error.message}`);
         rest = rest.slice(at + 1);
       }
     }
-    // Until they are read again they are not known, so that not every change tries again.
-    if (operations.some(({ op }) => op === 'destroy')) this.#stuck = stuck;
     return left.length === 0 ? null : new Error(`not removed: ${left.join('; ')}`);
   }
 
@@ -181,10 +255,16 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     this.#known = null;
     this.#found = null;
     const found = await this.#read();
-    const differences = compare(this.#applied, found, { shown: this.#shown, stuck: this.#stuck });
+    const differences = compare(this.#held(this.#applied), found, { shown: this.#shown, stuck: this.#stuck });
     if (differences.length > 0) this.#found = found;
     else this.#known = this.#asApplied(found.sets);
     return differences;
+  }
+
+  /** As far as the kernel can hold it. */
+  #held(wanted: IptablesRuleset): IptablesRuleset {
+    const families = (family: Family) => (this.#lacking.has(family) ? [] : wanted.families[family]);
+    return { ...wanted, families: { 4: families(4), 6: families(6) } };
   }
 
   /** The same members as objects that stage 5 gave: what is the same object is not compared again. */
@@ -217,16 +297,32 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
 
 interface Planned {
   readonly sets: SetChange;
-  readonly rules: Readonly<Record<Family, RuleChange>>;
+  /** What is held before that. */
+  readonly before: Reading['sets'];
+  readonly rules: Readonly<Record<Family, PlannedRules>>;
 }
 
-const NO_CHANGE: RuleChange = {
+interface PlannedRules extends RuleChange {
+  /** What is there before. */
+  readonly saved: SavedTables;
+}
+
+const NO_CHANGE: PlannedRules = {
   text: '',
   rules: new Map(),
   commits: new Map(),
   rewritten: [],
   left: [],
+  // Not looked at: it stays.
+  saved: parseSaved(''),
 };
+
+/** Of NO_KERNEL_SUPPORT: nat may be lacking by itself. */
+function lacksFilter(error: unknown): error is IptablesError {
+  return (
+    error instanceof IptablesError && error.code === 'NO_KERNEL_SUPPORT' && /[`']filter'/.test(error.stderr)
+  );
+}
 
 function sameTables(a: readonly IptablesTable[], b: readonly IptablesTable[]): boolean {
   return a === b || (a.length === b.length && a.every((table, i) => sameTable(table, b[i])));

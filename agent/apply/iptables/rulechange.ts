@@ -10,7 +10,7 @@ export interface RuleChange {
   /** Of the line where each table that changes is committed. */
   readonly commits: ReadonlyMap<number, TableName>;
   /** Chains that hold something else, although this was written before. */
-  readonly rewritten: readonly ChainRef[];
+  readonly rewritten: readonly RewrittenChain[];
   /** Why chains that nobody wants stay, in words. */
   readonly left: readonly string[];
 }
@@ -18,6 +18,11 @@ export interface RuleChange {
 export interface ChainRef {
   readonly table: TableName;
   readonly chain: IptablesChain;
+}
+
+export interface RewrittenChain extends ChainRef {
+  /** What it holds. */
+  readonly was: readonly SavedRule[];
 }
 
 export interface RestoredRule extends ChainRef {
@@ -28,7 +33,7 @@ export interface RestoredRule extends ChainRef {
 export interface Written {
   /** Null: nothing yet. */
   readonly tables: readonly IptablesTable[] | null;
-  /** How iptables-save shows rules that it doesn't show as they were written, by IptablesRule.text. */
+  /** How iptables-save shows rules that it doesn't show as they were written, by shownKey. */
   readonly shown: ReadonlyMap<string, string>;
 }
 
@@ -58,7 +63,7 @@ interface Draft {
   readonly lines: string[];
   readonly rules: Map<number, RestoredRule>;
   readonly commits: Map<number, TableName>;
-  readonly rewritten: ChainRef[];
+  readonly rewritten: RewrittenChain[];
   readonly left: string[];
 }
 
@@ -87,8 +92,9 @@ function writeTable(draft: Draft, saved: SavedTable, table: IptablesTable, writt
   for (const name of [...changed.map((chain) => chain.name), ...flushed]) lines.push(`:${name} - [0:0]`);
   const counts = carriedCounts(saved, [...changed.map(({ name }) => name), ...flushed], changed, written);
   for (const chain of changed) {
-    if (saved.chains.has(chain.name) && sameText(written.before?.chains.get(chain.name), chain)) {
-      draft.rewritten.push({ table: table.name, chain });
+    const was = saved.chains.get(chain.name);
+    if (was !== undefined && sameText(written.before?.chains.get(chain.name), chain)) {
+      draft.rewritten.push({ table: table.name, chain, was });
     }
     for (const rule of chain.rules) {
       const { packets, bytes } = counts.get(rule) ?? NO_COUNT;
@@ -109,14 +115,20 @@ export function stuckChains({ leads }: SavedTable): Map<string, string> {
 /** Whether the chain is there as it is wanted, or as that is known to be shown. */
 export function holdsChain(
   saved: readonly SavedRule[] | undefined,
-  { rules }: IptablesChain,
+  chain: IptablesChain,
   shown: Written['shown'],
 ): boolean {
+  const { rules } = chain;
   if (saved?.length !== rules.length) return false;
   return saved.every(({ text }, i) => {
     const wanted = rules[i]?.text ?? '';
-    return text === wanted || text === shown.get(wanted);
+    return text === wanted || text === shown.get(shownKey(chain, wanted));
   });
+}
+
+/** Written.shown: names of chains have no spaces. */
+export function shownKey({ name }: IptablesChain, text: string): string {
+  return `${name} ${text}`;
 }
 
 export function sameText(a: IptablesChain | undefined, b: IptablesChain): boolean {

@@ -1,4 +1,4 @@
-import type { AddOperation, DelOperation, Operation } from 'ipset-ts';
+import type { AddOperation, DelOperation, NameOperation, Operation } from 'ipset-ts';
 import { diffSingles, sameMembers } from '../../../apis/memberset.ts';
 import type { IpSet } from '../../render/iptables/tables.ts';
 import type { SetMembers } from '../../render/ruleset.ts';
@@ -22,9 +22,9 @@ export interface SetChange {
    * What members go: after the rules have changed, as they may be what the old rules let through. An address that moves to another set is in both for a moment,
    * never in none; only a set that is replaced changes at once.
    */
-  readonly less: readonly Operation[];
+  readonly less: readonly DelOperation[];
   /** When no rule names them any more. */
-  readonly last: readonly Operation[];
+  readonly last: readonly NameOperation[];
   /** What is held after that. */
   readonly held: ReadonlyMap<string, HeldSet>;
   /** What ipset can't hold, in words. */
@@ -42,7 +42,7 @@ export function setChange(
   const made: Operation[] = [];
   const more: Operation[] = [];
   const swaps: Operation[] = [];
-  const less: Operation[] = [];
+  const less: DelOperation[] = [];
   const lacking: string[] = [];
   const held = new Map<string, HeldSet>();
   let temporaries = 0;
@@ -61,8 +61,10 @@ export function setChange(
     held.set(name, toHeldSet(set, step.kind === 'same' ? step : definition(name, set)));
     switch (step.kind) {
       case 'same':
-        pushMembers(more, 'add', set, step.added);
-        pushMembers(less, 'del', set, step.removed);
+        pushAdded(more, set, step.added);
+        for (const entry of entries(set, step.removed)) {
+          less.push({ op: 'del', set: refOf(name, set), entry } as DelOperation);
+        }
         break;
       case 'new':
         // What has its name, but not its type, can't be swapped with it.
@@ -115,12 +117,12 @@ function stepOf(there: HeldSet | undefined, set: IpSet, members: SetMembers): St
 
 function pushFilled(operations: Operation[], name: string, set: IpSet, members: SetMembers): void {
   operations.push({ op: 'create', set: definition(name, set) });
-  pushMembers(operations, 'add', { ...set, name }, members);
+  pushAdded(operations, { ...set, name }, members);
 }
 
-function pushMembers(operations: Operation[], op: 'add' | 'del', set: IpSet, members: SetMembers): void {
+function pushAdded(operations: Operation[], set: IpSet, members: SetMembers): void {
   const ref = refOf(set.name, set);
   for (const entry of entries(set, members)) {
-    operations.push({ op, set: ref, entry } as AddOperation | DelOperation);
+    operations.push({ op: 'add', set: ref, entry } as AddOperation);
   }
 }

@@ -1,6 +1,6 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import type { Socket } from 'node:net';
-import { Readable } from 'node:stream';
+import type { Writable } from 'node:stream';
 
 export interface ExecOptions {
   /** Written to standard input, nothing is otherwise. Of parts each is asked for when the process has read on: it works while the next one is made. */
@@ -95,8 +95,7 @@ export function createExec(options: RealExecOptions = {}): Exec {
       child.stderr.on('data', collect(stderr));
       // ipset stops reading at the first line that it refuses; its exit code tells.
       child.stdin.on('error', () => {});
-      if (typeof stdin === 'string') child.stdin.end(stdin);
-      else Readable.from(stdin).on('error', stop).pipe(child.stdin);
+      writeLines(child.stdin, typeof stdin === 'string' ? [stdin] : stdin).catch(stop);
 
       child.once('error', (cause) => {
         clearTimeout(timer);
@@ -109,6 +108,37 @@ export function createExec(options: RealExecOptions = {}): Exec {
         resolve({ code, stdout: Buffer.concat(stdout).toString(), stderr: Buffer.concat(stderr).toString() });
       });
     });
+  }
+}
+
+/**
+ * ipset takes a last line without its newline as a whole one: `add a 10.0.0.0/1`, where this process was killed in the middle of `add a 10.0.0.0/16`. So each write(2)
+ * is of whole lines, and short enough to be done as a whole or not at all: up to PIPE_BUF a pipe never takes a part (pipe(7)), and what Node.js makes is a Unix
+ * socket, which never takes a part of a buffer of its own (32 kB and more).
+ */
+const PIPE_BUF = 4096;
+
+/** Of parts each is asked for when the process has read on. Rejects where one can't be made. */
+async function writeLines(stdin: Writable, parts: Iterable<string>): Promise<void> {
+  for (const part of parts) {
+    for (const lines of wholeLines(Buffer.from(part))) {
+      // Two that wait would be one write.
+      const error = await new Promise((resolve) => stdin.write(lines, resolve));
+      if (error) return;
+    }
+  }
+  stdin.end();
+}
+
+function* wholeLines(text: Buffer): Generator<Buffer> {
+  let at = 0;
+  while (at < text.length) {
+    const isRest = text.length - at <= PIPE_BUF;
+    const newline = isRest ? -1 : text.lastIndexOf('\n', at + PIPE_BUF - 1);
+    // Without one there, the line is longer than that: nothing makes it whole.
+    const end = newline >= at ? newline + 1 : Math.min(at + PIPE_BUF, text.length);
+    yield text.subarray(at, end);
+    at = end;
   }
 }
 

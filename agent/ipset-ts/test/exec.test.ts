@@ -1,4 +1,9 @@
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { createExec, type Exec, Ipset } from '../lib/index.ts';
 
 const node = process.execPath;
@@ -40,6 +45,37 @@ describe('createExec', () => {
       throw new Error('no second part');
     }
     await assert.rejects(copy([], { stdin: broken() }), /no second part/);
+  });
+
+  it('leaves whole lines to be read where this program is killed', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'ipset-ts-'));
+    try {
+      const lib = new URL('../lib/index.ts', import.meta.url).href;
+      const line = `add a ${'1'.repeat(40)}`;
+      // 4 MB, of which the reader takes nothing until the writer is gone.
+      const code = `import { createExec } from '${lib}';
+        const exec = createExec({ command: ['sh', '-c', 'read go <"$0/go"; cat >"$0/read"; echo >"$0/end"', ${JSON.stringify(folder)}] });
+        setTimeout(() => process.kill(process.pid, 'SIGKILL'), 300);
+        await exec([], { stdin: process.argv[1] === 'text' ? '${line}\\n'.repeat(90_000) : Array(90).fill('${line}\\n'.repeat(1000)) });`;
+      for (const kind of ['text', 'parts']) {
+        await promisify(execFile)('mkfifo', [join(folder, 'go'), join(folder, 'end')]);
+        const killed = createExec({ command: [node, '--input-type=module', '-e'], timeout: 5000 })([
+          code,
+          kind,
+        ]);
+        // Its output stays open as long as the reader has it.
+        await new Promise((resolve) => setTimeout(resolve, 800));
+        await writeFile(join(folder, 'go'), '\n');
+        await readFile(join(folder, 'end'));
+        assert.equal((await killed).code, null);
+        const lines = (await readFile(join(folder, 'read'), 'utf8')).split('\n');
+        assert.equal(lines.pop(), '', kind);
+        assert.ok(lines.length > 500 && lines.length < 90_000 && lines.every((one) => one === line));
+        await Promise.all(['go', 'end', 'read'].map((name) => rm(join(folder, name))));
+      }
+    } finally {
+      await rm(folder, { recursive: true });
+    }
   });
 
   it('ends what takes too long, writes too much or is not wanted any more', async () => {
