@@ -104,7 +104,7 @@ describe('deploy on a real API server', function () {
       '- PodDisruptionBudget nodewall-system/nodewall-controller',
       '~ Deployment nodewall-system/nodewall-controller',
     ]);
-    const withoutHash = (line: string) => line.replace(/-[a-z0-9]{10}$/, '');
+    const withoutHash = (line: string) => line.replace(/(nodewall-agent)-[a-z0-9]{10}$/, '$1');
     assert.deepEqual((await changes('overlays/iptables')).map(withoutHash), [
       '+ ConfigMap nodewall-system/nodewall-agent',
       '- ConfigMap nodewall-system/nodewall-agent',
