@@ -38,7 +38,7 @@ export interface Listing {
 export async function listIptables(node: Namespace, variant: Iptables): Promise<Listing> {
   const [v4 = '', v6 = ''] = await Promise.all(
     FAMILIES.map(async (family) =>
-      ownRules((await node.run([commandOf(variant, family, '-save')])).stdout).join('\n'),
+      ownRules(await saved(node, commandOf(variant, family, '-save'))).join('\n'),
     ),
   );
   const sets = await listSets(node);
@@ -49,6 +49,16 @@ export async function listIptables(node: Namespace, variant: Iptables): Promise<
     text: [...rules, ...sets.map((lines) => lines.join('\n'))].join('\n'),
     says: (word) => (word.test(v4) && word.test(v6)) || word.test(members),
   };
+}
+
+/** A set that goes between its rule and its name makes iptables-save end with an error: then it is read again. */
+async function saved(node: Namespace, command: string): Promise<string> {
+  for (let attempt = 1; ; attempt++) {
+    const { status, stdout, stderr } = await node.run([command], { anyStatus: true });
+    if (status === 0) return stdout;
+    if (attempt === 10 || !stderr.includes("in kernel doesn't exist"))
+      throw new Error(`${command}: ${stderr}`);
+  }
 }
 
 /** Each set of ours: how it was made, without its sizes, then its members. */

@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict';
-import { toIptablesError } from './tools.ts';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { iptablesTools, toIptablesError } from './tools.ts';
 
 /** As iptables 1.8.9 says it, in both variants. */
 const CASES: readonly (readonly [
@@ -70,4 +73,29 @@ describe('what iptables says on standard error', () => {
       assert.ok(error.message.startsWith(message), error.message);
     });
   }
+});
+
+describe('a reading', () => {
+  /** In the place of iptables-save: without what it names it fails so often, in the words of 1.8.9. */
+  function failing(times: number, said: string) {
+    const program = `
+      const { appendFileSync, readFileSync } = require('node:fs');
+      appendFileSync(process.argv[1], '.');
+      if (readFileSync(process.argv[1]).length <= ${times}) { console.error(${JSON.stringify(said)}); process.exit(2); }
+      console.log('*filter');`;
+    return (file: string) => iptablesTools('nft', { before: [process.execPath, '-e', program, file] });
+  }
+  const vanished = "iptables-nft-save v1.8.9 (nf_tables): Set with index 2 in kernel doesn't exist.";
+
+  it('is made again where a set went in the middle of it, and given up in the end', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'nodewall-tools-'));
+    try {
+      assert.equal(await failing(2, vanished)(join(folder, 'twice')).save(4), '*filter\n');
+      await assert.rejects(failing(9, vanished)(join(folder, 'always')).save(4), /index 2 in kernel/);
+      const other = failing(1, 'Permission denied')(join(folder, 'other'));
+      await assert.rejects(other.save(4), { code: 'NOT_PERMITTED' });
+    } finally {
+      await rm(folder, { recursive: true });
+    }
+  });
 });

@@ -104,7 +104,7 @@ export function iptablesTools(
   const restores = { 4: command(4, 'restore'), 6: command(6, 'restore') };
   return {
     variant,
-    save: async (family) => readable(saves[family].name, await run(saves[family], ['--counters'])),
+    save: async (family) => readable(saves[family].name, await saved(saves[family])),
     async restore(family, text) {
       // The nft variant knows no lock, and takes the option all the same.
       await run(restores[family], ['--noflush', '--counters', '--wait', String(wait)], text);
@@ -126,6 +126,20 @@ function readable(command: string, saved: string): string {
     'INCOMPATIBLE',
     `${command}: table ${table} holds rules that iptables cannot show; see them by nft list table ${family} ${table}, and move them to a table of their own`,
   );
+}
+
+/** Rules are read, then the names of their sets by number: a set that goes meanwhile, with its rule, ends the command with this. */
+const VANISHED = /Set with index \d+ in kernel doesn't exist/;
+const ATTEMPTS = 5;
+
+async function saved(command: Parameters<typeof run>[0], attempt = 1): Promise<string> {
+  try {
+    return await run(command, ['--counters']);
+  } catch (error) {
+    const isPassing = error instanceof IptablesError && VANISHED.test(error.stderr);
+    if (!isPassing || attempt === ATTEMPTS) throw error;
+    return await saved(command, attempt + 1);
+  }
 }
 
 async function run(
