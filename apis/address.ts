@@ -7,6 +7,7 @@ import ipaddr from 'ipaddr.js';
  */
 
 export type Family = 4 | 6;
+export const FAMILIES = [4, 6] as const satisfies readonly Family[];
 
 /** Address length in bytes. */
 export const WIDTH = { 4: 4, 6: 16 } as const;

@@ -1,8 +1,6 @@
 import { isIPv4 } from 'node:net';
 import { type Family, formatAddress, parseAddress } from '../../apis/address.ts';
 
-export const FAMILIES = [4, 6] as const satisfies readonly Family[];
-
 /** `resolved`: asked for by the agent. `learnt`: seen in an answer to somebody else on the node. */
 export type NameSource = 'resolved' | 'learnt';
 

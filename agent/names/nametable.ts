@@ -1,9 +1,9 @@
 import { LRUCache } from 'lru-cache';
+import { FAMILIES } from '../../apis/address.ts';
 import type { NamesConfig } from '../../apis/config.ts';
 import type { NameTable } from '../../apis/names.ts';
 import {
   type AddressRecord,
-  FAMILIES,
   type KnownAddress,
   type NameEntry,
   type NameSource,

@@ -1,4 +1,4 @@
-import { BITS, type Cidr, type Family, parseAddress } from '../../apis/address.ts';
+import { BITS, type Cidr, FAMILIES, type Family, parseAddress } from '../../apis/address.ts';
 import type { AddressSet, CompiledRule, NodeState, ServiceMember, ServiceSet } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import { shortHash } from '../../apis/hash.ts';
@@ -28,8 +28,6 @@ type AddressMatch =
   | { readonly kind: 'cidr'; readonly cidr: Cidr }
   | { readonly kind: 'all' }
   | { readonly kind: 'none' };
-
-const FAMILIES = [4, 6] as const;
 
 /** By AddressSet, in each family: rules that name the same set name the same object. */
 const addressMatches = new WeakMap<AddressSet, readonly [AddressMatch, AddressMatch]>();

@@ -1,12 +1,18 @@
 import assert from 'node:assert/strict';
 import { Refusal } from '../../agent/apply/dataplane.ts';
+import { countedFamily } from '../../agent/apply/iptables/counted.ts';
 import { readSets } from '../../agent/apply/iptables/heldset.ts';
 import { IptablesReconciler } from '../../agent/apply/iptables/reconciler.ts';
-import { removeIptables } from '../../agent/apply/iptables/remove.ts';
+import { removeRules, removeSets } from '../../agent/apply/iptables/remove.ts';
 import { parseSaved } from '../../agent/apply/iptables/saved.ts';
 import type { IptablesTools } from '../../agent/apply/iptables/tools.ts';
 import type { IpSet, IptablesRuleset } from '../../agent/render/iptables/tables.ts';
+import { FAMILIES } from '../../apis/address.ts';
 import { addressSet, iptablesRuleset } from './iptablesruleset.ts';
+
+async function removed(tools: IptablesTools): Promise<string[]> {
+  return [...(await removeRules(tools)), ...(await removeSets(tools))];
+}
 
 const WEB4 = addressSet('nodewall-web-4', 4, ['192.0.2.1', '192.0.2.2']);
 const NETS6 = addressSet('nodewall-nets-6', 6, ['2001:db8::/32', '::', 'fd00::1']);
@@ -390,8 +396,17 @@ export const IPTABLES_CASES: readonly IptablesCase[] = [
         '*filter\n:NODEWALL-WEB - [0:0]\n[5:500] -A NODEWALL-WEB -p tcp -m tcp --dport 80 -j ACCEPT\n[7:700] -A NODEWALL-WEB -m set --match-set nodewall-services-4 dst,dst -j DROP\nCOMMIT\n';
       const reconciler = await applied(tools);
       await tools.restore(4, text);
-      const counts = async () =>
-        ((await reconciler.counts())?.chains ?? []).map(({ rules }) => Number(rules[0]?.packets)).sort();
+      const counts = async () => {
+        const chains = await Promise.all(
+          FAMILIES.map(async (family) =>
+            countedFamily(family, await tools.save(family), reconciler.inForce()),
+          ),
+        );
+        return chains
+          .flat()
+          .map(({ rules }) => Number(rules[0]?.packets))
+          .sort();
+      };
       assert.deepEqual(await counts(), [0, 5, 7]);
       // One has another text now, and counts anew; the other stands elsewhere in the chain.
       await reconciler.apply(
@@ -405,10 +420,10 @@ export const IPTABLES_CASES: readonly IptablesCase[] = [
   {
     name: 'removes all that is ours',
     async run(tools) {
-      assert.deepEqual(await removeIptables(tools), []);
+      assert.deepEqual(await removed(tools), []);
       await applied(tools);
       await tools.ipset.create({ name: 'others', type: 'hash:ip' });
-      assert.deepEqual(await removeIptables(tools), [
+      assert.deepEqual(await removed(tools), [
         'iptables, table filter: 1 jumps, 2 chains',
         'iptables, table nat: 1 jumps, 1 chains',
         'ip6tables, table filter: 1 jumps, 1 chains',
@@ -416,7 +431,7 @@ export const IPTABLES_CASES: readonly IptablesCase[] = [
       ]);
       assert.ok(!(await tools.save(4)).includes('NODEWALL-'));
       assert.deepEqual(await tools.ipset.names(), ['others']);
-      assert.deepEqual(await removeIptables(tools), []);
+      assert.deepEqual(await removed(tools), []);
     },
   },
 ];

@@ -4,6 +4,7 @@ import { dataplaneSuite, IPTABLES_LEGACY, IPTABLES_NFT } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
 import { commandOf } from './iptables.ts';
 import { FAMILIES, type Family } from './passed-by.ts';
+import { untilRepaired } from './repaired.ts';
 import { installStrangers, type Strangers } from './strangers.ts';
 import { pause, until } from './until.ts';
 import { variousRules } from './various-rules.ts';
@@ -43,20 +44,12 @@ for (const dataplane of [IPTABLES_NFT, IPTABLES_LEGACY]) {
       run(commandOf(variant, family), '--wait', '5', ...argv);
     const ipset = (...argv: readonly string[]) => run('ipset', ...argv);
 
-    async function untilRepaired(what: string): Promise<void> {
-      let now = '';
-      const isRepaired = async () => {
-        now = await node.rules();
-        return now === rules;
-      };
-      const detail = () => `${now}\n--- instead of\n${rules}\n--- agent\n${agent.log().slice(-2000)}`;
-      await until(`repaired: ${what}`, isRepaired, { limit: dataplane.repairs, detail });
-    }
+    const repaired = (what: string) => untilRepaired(what, node, { rules, agent, limit: dataplane.repairs });
 
     async function assertRepaired(what: string, damage: () => Promise<unknown>): Promise<void> {
       await damage();
       assert.notEqual(await node.rules(), rules, `nothing done: ${what}`);
-      await untilRepaired(what);
+      await repaired(what);
     }
 
     /** Our chains that have rules. */
@@ -147,7 +140,7 @@ for (const dataplane of [IPTABLES_NFT, IPTABLES_LEGACY]) {
         const { count, handle } = await jumps();
         assert.equal(count, 1);
         await node.nft(`delete rule ip filter INPUT handle ${handle}\n`);
-        await untilRepaired('all is seen again');
+        await repaired('all is seen again');
       });
     }
 

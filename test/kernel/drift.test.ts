@@ -3,8 +3,9 @@ import assert from 'node:assert/strict';
 import { NFTABLES } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
 import { kernelSuite } from './kernel-suite.ts';
+import { untilRepaired } from './repaired.ts';
 import { installStrangers, type Strangers } from './strangers.ts';
-import { pause, until } from './until.ts';
+import { pause } from './until.ts';
 import { variousRules } from './various-rules.ts';
 
 kernelSuite('drift', () => {
@@ -30,18 +31,7 @@ kernelSuite('drift', () => {
 
   async function assertRepaired(command: string): Promise<void> {
     await node.nft(command);
-    let now = '';
-    await until(
-      `repaired: ${command}`,
-      async () => {
-        now = await node.rules();
-        return now === rules;
-      },
-      {
-        limit: NFTABLES.repairs,
-        detail: () => `${now}\n--- instead of\n${rules}\n--- agent\n${agent.log().slice(-2000)}`,
-      },
-    );
+    await untilRepaired(command, node, { rules, agent, limit: NFTABLES.repairs });
   }
 
   it('a deleted rule, of every chain', async () => {

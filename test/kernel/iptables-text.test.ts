@@ -15,7 +15,7 @@ import {
   type IptablesTable,
 } from '../../agent/render/iptables/tables.ts';
 import type { Match } from '../../agent/render/ruleset.ts';
-import { type Family, formatAddress, parseAddress, parseCidr } from '../../apis/address.ts';
+import { FAMILIES, type Family, formatAddress, parseAddress, parseCidr } from '../../apis/address.ts';
 import { formatFamily, unpackAddress } from '../../apis/memberset.ts';
 import { ofNodePort } from '../generate/nodeport.ts';
 import { ALL_FEATURES, sample } from '../generate/scenario.ts';
@@ -25,7 +25,6 @@ import { kernelSuite } from './kernel-suite.ts';
 
 const FIRST_SEED = 3000;
 const VARIANTS = ['nft', 'legacy'] as const;
-const FAMILIES = [4, 6] as const;
 
 for (const variant of VARIANTS) {
   kernelSuite(`iptables-${variant} prints the rules as they are rendered`, () => {

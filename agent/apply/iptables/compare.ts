@@ -1,9 +1,10 @@
-import type { Family } from '../../../apis/address.ts';
+import { FAMILIES, type Family } from '../../../apis/address.ts';
 import { sameMembers } from '../../../apis/memberset.ts';
 import type { IpSet, IptablesRuleset, IptablesTable } from '../../render/iptables/tables.ts';
 import { type HeldSet, holdable } from './heldset.ts';
-import { holdsChain, isJump, stuckChains, type Written } from './rulechange.ts';
-import type { SavedTable, SavedTables } from './saved.ts';
+import { holdsChain, isJump, stuckChains, tableOf, type Written } from './rulechange.ts';
+import { type SavedTable, type SavedTables, TABLES } from './saved.ts';
+import { commandOf } from './tools.ts';
 
 /** All that the kernel holds of ours. */
 export interface Reading {
@@ -20,17 +21,11 @@ export interface Expected {
 /** What the kernel holds otherwise than it should, in words; nothing: nothing does. */
 export function compare(wanted: IptablesRuleset, now: Reading, { shown, stuck }: Expected): string[] {
   const differences: string[] = [];
-  for (const family of [4, 6] as const) {
-    for (const name of ['filter', 'nat'] as const) {
-      const table = wanted.families[family].find((one) => one.name === name) ?? {
-        name,
-        jumps: [],
-        chains: new Map(),
-      };
+  for (const family of FAMILIES) {
+    for (const name of TABLES) {
+      const table = tableOf(wanted.families[family], name);
       const found = compareTable(table, now.families[family][name], shown[family]);
-      differences.push(
-        ...found.map((difference) => `${family === 4 ? 'iptables' : 'ip6tables'} ${name}: ${difference}`),
-      );
+      differences.push(...found.map((difference) => `${commandOf(family)} ${name}: ${difference}`));
     }
   }
   return [...differences, ...compareSets(wanted.sets, now.sets, stuck)];

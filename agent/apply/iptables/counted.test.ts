@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
-import { accounting } from '../../record/accounting.ts';
+import { FAMILIES } from '../../../apis/address.ts';
+import { accounting, type CountedTable } from '../../record/accounting.ts';
 import type { Counts, IptablesRule, IptablesRuleset, IptablesTable } from '../../render/iptables/tables.ts';
-import { countedRules, countedTable, iptablesOwners } from './counted.ts';
+import { countedFamily, countedRules, iptablesOwners } from './counted.ts';
 
 type Kind = Counts['kind'] | null;
 
@@ -26,8 +27,13 @@ function saved(...rules: readonly (readonly [text: string, packets: number])[]):
 
 const NOTHING = '*filter\n:INPUT ACCEPT [0:0]\nCOMMIT\n';
 
-function packets(found: ReturnType<typeof countedTable>): number[] {
-  return (found?.chains ?? []).map(({ rules }) => Number(rules[0]?.packets));
+/** Of both families. */
+function countedTable(given: Readonly<Record<4 | 6, string>>, desired: IptablesRuleset): CountedTable {
+  return { chains: FAMILIES.flatMap((family) => countedFamily(family, given[family], desired)) };
+}
+
+function packets(found: CountedTable): number[] {
+  return found.chains.map(({ rules }) => Number(rules[0]?.packets));
 }
 
 describe('what iptables counted', () => {
@@ -44,17 +50,17 @@ describe('what iptables counted', () => {
       desired,
     );
     assert.deepEqual(packets(found), [2, 3, 4]);
-    assert.equal(new Set(found?.chains.map(({ handle }) => handle)).size, 3);
-    assert.ok(found?.chains.every(({ handle }) => Number.isSafeInteger(handle)));
+    assert.equal(new Set(found.chains.map(({ handle }) => handle)).size, 3);
+    assert.ok(found.chains.every(({ handle }) => Number.isSafeInteger(handle)));
     assert.deepEqual(
-      found?.chains.map(({ name }) => iptablesOwners(desired).get(name)?.rule),
+      found.chains.map(({ name }) => iptablesOwners(desired).get(name)?.rule),
       ['a', 'b', 'a'],
     );
   });
 
   it('is nothing where nothing of ours is, and what is known by its text where somebody took a rule away', () => {
     const desired = ruleset([rule('-j X', null), rule('-p udp -j DROP', 'matched')]);
-    assert.equal(countedTable({ 4: NOTHING, 6: NOTHING }, desired), null);
+    assert.deepEqual(packets(countedTable({ 4: NOTHING, 6: NOTHING }, desired)), []);
     assert.deepEqual(packets(countedTable({ 4: saved(['-p udp -j DROP', 5]), 6: NOTHING }, desired)), [5]);
     assert.deepEqual(packets(countedTable({ 4: saved(['-j X', 5]), 6: NOTHING }, desired)), []);
   });
@@ -62,8 +68,7 @@ describe('what iptables counted', () => {
   it('is known by its names to whoever has the accounts, without the ruleset', () => {
     const desired = ruleset([rule('-j X', null), rule('-p udp -j DROP', 'matched')]);
     const all = countedRules({ 4: saved(['-j X', 1], ['-p udp -j DROP', 5]), 6: NOTHING });
-    const [own] =
-      countedTable({ 4: saved(['-j X', 1], ['-p udp -j DROP', 5]), 6: NOTHING }, desired)?.chains ?? [];
+    const [own] = countedTable({ 4: saved(['-j X', 1], ['-p udp -j DROP', 5]), 6: NOTHING }, desired).chains;
     assert.deepEqual(all?.chains[1], own);
     assert.equal(countedRules({ 4: NOTHING, 6: NOTHING }), null);
   });

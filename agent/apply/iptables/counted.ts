@@ -1,4 +1,4 @@
-import type { Family } from '../../../apis/address.ts';
+import { FAMILIES, type Family } from '../../../apis/address.ts';
 import { shortHash } from '../../../apis/hash.ts';
 import type { ChainOwner, CountedTable, Owners } from '../../record/accounting.ts';
 import {
@@ -10,22 +10,10 @@ import {
 import { parseSaved, type SavedRule } from './saved.ts';
 
 /**
- * What iptables counted, as accounting reads it: a "chain" for each rule that counts for a policy rule. It is named for its text, so that one that is
- * left as it is goes on, through restarts too, and one that is written otherwise begins anew.
+ * What iptables counted, as accounting reads it: a "chain" for each rule of ours, whatever it is for; accounting knows by their names those that it has seen before.
  * @param saved what iptables-save and ip6tables-save print
  * @returns null where nothing of ours is there
  */
-export function countedTable(
-  saved: Readonly<Record<Family, string>>,
-  ruleset: IptablesRuleset,
-): CountedTable | null {
-  const isThere = FAMILIES.some((family) => saved[family].includes(`:${CHAIN_PREFIX}`));
-  return isThere
-    ? { chains: FAMILIES.flatMap((family) => countedFamily(family, saved[family], ruleset)) }
-    : null;
-}
-
-/** Likewise of all rules of ours, whatever they are for: accounting knows those that it has seen before by their names. */
 export function countedRules(saved: Readonly<Record<Family, string>>): CountedTable | null {
   const isThere = FAMILIES.some((family) => saved[family].includes(`:${CHAIN_PREFIX}`));
   return isThere
@@ -33,7 +21,10 @@ export function countedRules(saved: Readonly<Record<Family, string>>): CountedTa
     : null;
 }
 
-/** Of one family; without a ruleset all rules of ours. */
+/**
+ * Of one family, a "chain" for each rule that counts for a policy rule; without a ruleset for each rule of ours. It is named for its text, so that one that is
+ * left as it is goes on, through restarts too, and one that is written otherwise begins anew.
+ */
 export function countedFamily(family: Family, saved: string, ruleset: IptablesRuleset | null): Chains {
   const tables = parseSaved(saved);
   if (ruleset === null) {
@@ -86,8 +77,6 @@ export function iptablesOwners({ families }: IptablesRuleset): Owners {
   });
   return new Map(found.map(({ name, counts }) => [name, owner(counts)]));
 }
-
-const FAMILIES = [4, 6] as const;
 
 interface Counting {
   readonly name: string;

@@ -1,9 +1,9 @@
 import type { BuiltinChain, IptablesTable, TableName } from '../../render/iptables/tables.ts';
-import type { SavedTable, SavedTables } from './saved.ts';
+import { type SavedTable, type SavedTables, TABLES } from './saved.ts';
 
 /** What was read of a family as something to be held again: our chains as they were shown, and the jumps to them. */
 export function asTables(saved: SavedTables): IptablesTable[] {
-  return (['filter', 'nat'] as const).map((name) => asTable(name, saved[name]));
+  return TABLES.map((name) => asTable(name, saved[name]));
 }
 
 function asTable(name: TableName, { chains, leads }: SavedTable): IptablesTable {

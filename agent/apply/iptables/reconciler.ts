@@ -1,10 +1,8 @@
-import { IpsetError, type NameOperation, type Operation, toRestoreText } from 'ipset-ts';
-import type { Family } from '../../../apis/address.ts';
-import type { CountedTable } from '../../record/accounting.ts';
+import { type DelOperation, IpsetError, type Operation, toRestoreText } from 'ipset-ts';
+import { FAMILIES, type Family } from '../../../apis/address.ts';
 import type { IptablesRuleset, IptablesTable } from '../../render/iptables/tables.ts';
 import { type Applied, type Change, type Reconciler, Refusal } from '../dataplane.ts';
 import { compare, type Reading } from './compare.ts';
-import { countedTable } from './counted.ts';
 import { forgetForms, shownForms } from './forms.ts';
 import { readSets, toHeldSet } from './heldset.ts';
 import { asTables } from './putback.ts';
@@ -12,9 +10,8 @@ import { blame } from './refused.ts';
 import { type RuleChange, ruleChange, sameText } from './rulechange.ts';
 import { parseSaved, type SavedTables } from './saved.ts';
 import { type SetChange, setChange, TEMPORARY_PREFIX } from './setchange.ts';
+import { sweepSets } from './sweepsets.ts';
 import { IptablesError, type IptablesTools } from './tools.ts';
-
-const FAMILIES = [4, 6] as const;
 
 /**
  * Stage 6 where the dataplane is iptables: at most one process of `ipset` and one of each family's restore for a change, and a second of `ipset` where sets go.
@@ -219,33 +216,18 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
   }
 
   /** Members that go, then sets: what others' rules name stays. */
-  async #sweep({ sets, before, rules }: Planned, less: readonly Operation[]): Promise<Error | null> {
-    const left = FAMILIES.flatMap((family) => rules[family].left);
+  async #sweep({ sets, before, rules }: Planned, less: readonly DelOperation[]): Promise<Error | null> {
     const tried = new Set(sets.last.map(({ name }) => name));
     const stuck = new Map([...this.#stuck].filter(([name]) => !sets.held.has(name) && !tried.has(name)));
-    const keep = ({ name }: NameOperation) => {
+    this.#stuck = stuck;
+    const { inUse, failed } = await sweepSets(this.#tools.ipset, [...less, ...sets.last]);
+    for (const name of [...inUse.keys(), ...(failed?.left ?? [])]) {
       const there = before.get(name);
       if (there !== undefined) stuck.set(name, { ...there, members: null });
-    };
-    this.#stuck = stuck;
-    let rest: readonly Operation[] = [...less, ...sets.last];
-    while (rest.length > 0) {
-      try {
-        await this.#tools.ipset.restore(rest, { exist: true });
-        break;
-      } catch (error) {
-        const at = error instanceof IpsetError ? (error.operation ?? 0) : 0;
-        const refused = rest[at];
-        if (!(error instanceof IpsetError) || refused?.op !== 'destroy') throw error;
-        if (error.code !== 'IN_USE') {
-          for (const operation of rest) if (operation.op === 'destroy') keep(operation);
-          return error;
-        }
-        keep(refused);
-        left.push(`set ${refused.name}: ${error.message}`);
-        rest = rest.slice(at + 1);
-      }
     }
+    if (failed !== null) return failed.error;
+    const left = FAMILIES.flatMap((family) => rules[family].left);
+    for (const [name, { message }] of inUse) left.push(`set ${name}: ${message}`);
     return left.length === 0 ? null : new Error(`not removed: ${left.join('; ')}`);
   }
 
@@ -284,14 +266,6 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
       }
     }
     return false;
-  }
-
-  /** What the rules in force count (see counted.ts). Null where nothing of ours is, and before the first apply, when it isn't known what counts for whom. */
-  async counts(): Promise<CountedTable | null> {
-    const applied = this.#applied;
-    if (applied === null) return null;
-    const [v4, v6] = await Promise.all(FAMILIES.map((family) => this.#tools.save(family)));
-    return countedTable({ 4: v4 ?? '', 6: v6 ?? '' }, applied);
   }
 }
 

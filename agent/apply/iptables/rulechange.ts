@@ -1,5 +1,5 @@
 import type { IptablesChain, IptablesRule, IptablesTable, TableName } from '../../render/iptables/tables.ts';
-import type { Lead, SavedRule, SavedTable, SavedTables } from './saved.ts';
+import { type Lead, type SavedRule, type SavedTable, type SavedTables, TABLES } from './saved.ts';
 
 /** What makes one family hold these tables of ours: the text of one restore. Each table changes at once for every packet, filter before nat. */
 export interface RuleChange {
@@ -37,8 +37,6 @@ export interface Written {
   readonly shown: ReadonlyMap<string, string>;
 }
 
-const TABLES: readonly TableName[] = ['filter', 'nat'];
-
 export function ruleChange(
   saved: SavedTables,
   desired: readonly IptablesTable[],
@@ -52,11 +50,16 @@ export function ruleChange(
     left: [],
   };
   for (const name of TABLES) {
-    const table = desired.find((one) => one.name === name) ?? { name, jumps: [], chains: new Map() };
+    const table = tableOf(desired, name);
     const before = written.tables?.find((one) => one.name === name) ?? null;
     writeTable(draft, saved[name], table, { before, shown: written.shown });
   }
   return { ...draft, text: draft.lines.map((line) => `${line}\n`).join('') };
+}
+
+/** Where nothing of ours is wanted in it: an empty one. */
+export function tableOf(tables: readonly IptablesTable[], name: TableName): IptablesTable {
+  return tables.find((one) => one.name === name) ?? { name, jumps: [], chains: new Map() };
 }
 
 interface Draft {

@@ -76,6 +76,10 @@ const TEXTS: readonly (readonly [text: RegExp, code: IptablesErrorCode, advice: 
   ],
 ];
 
+export function commandOf(family: Family): 'iptables' | 'ip6tables' {
+  return family === 4 ? 'iptables' : 'ip6tables';
+}
+
 /** `nft` and `legacy` have commands of their own on every system that has both. */
 export function iptablesTools(
   variant: IptablesVariant,
@@ -97,7 +101,7 @@ export function iptablesTools(
     };
   };
   const command = (family: Family, verb: 'save' | 'restore') => {
-    const name = `${family === 4 ? 'iptables' : 'ip6tables'}${middle}-${verb}`;
+    const name = `${commandOf(family)}${middle}-${verb}`;
     return { name, exec: counted(name) };
   };
   const saves = { 4: command(4, 'save'), 6: command(6, 'save') };

@@ -15,7 +15,7 @@ import {
 } from './drafts.ts';
 import type { SetNames } from './fragment.ts';
 import { masquerade, POSTROUTING_CHAIN } from './masquerade.ts';
-import { RETURN } from './ruletext.ts';
+import { quote, RETURN } from './ruletext.ts';
 import {
   type BuiltinChain,
   CHAIN_PREFIX,
@@ -36,7 +36,7 @@ const MASQUERADE = `${CHAIN_PREFIX}MASQUERADE`;
  * stands behind us and would not see what a policy allows (CVE-2020-8558).
  */
 const MARTIANS = plainRule(
-  '-d 127.0.0.0/8 ! -i lo -m conntrack ! --ctstate DNAT -m comment --comment "loopback addresses on the network" -j DROP',
+  `-d 127.0.0.0/8 ! -i lo -m conntrack ! --ctstate DNAT -m comment --comment ${quote('loopback addresses on the network')} -j DROP`,
 );
 
 /** What is given from one time to the next: what was made of chains that are the same objects, and iptables chains that hold the same. */
@@ -98,8 +98,10 @@ class Translation {
     const input = this.#root(INPUT, () => this.#input());
     const output = this.#root(OUTPUT, () => this.#base(BASE_CHAINS.egress.chain));
     const masqueraded = masquerade(this.#chains, this.#context);
-    const forward =
-      this.#root(FORWARD, () => this.#forward(masqueraded?.marking ?? [])) ?? this.#idle(FORWARD);
+    const forward = this.#placed(FORWARD, () =>
+      // Without rules too, so that the jump to it has its place when they come.
+      this.#made(FORWARD, this.#forward(masqueraded?.marking ?? [])),
+    );
     for (const chain of masqueraded?.chains ?? []) this.#found.set(chain.name, chain);
     const filter = this.#table('filter', { INPUT: input, OUTPUT: output, FORWARD: forward });
     if (masqueraded === null) return [filter];
@@ -121,14 +123,6 @@ class Translation {
     return this.#placed(name, () => this.#same(name, withoutLastReturns(rules())));
   }
 
-  /** Without rules, so that the jump to it has its place when they come. */
-  #idle(name: string): IptablesChain {
-    const before = this.#kept.tables.find(({ chains }) => chains.has(name))?.chains.get(name);
-    const chain = before?.rules.length === 0 ? before : { name, rules: [] };
-    this.#found.set(name, chain);
-    return chain;
-  }
-
   /** Its place is before the chains that it leads to. */
   #placed(name: string, make: () => IptablesChain | null): IptablesChain | null {
     this.#found.set(name, { name, rules: [] });
@@ -139,7 +133,11 @@ class Translation {
   }
 
   #same(name: string, rules: readonly IptablesRule[]): IptablesChain | null {
-    if (rules.length === 0) return null;
+    return rules.length === 0 ? null : this.#made(name, rules);
+  }
+
+  /** The chain of the last time where it holds the same. */
+  #made(name: string, rules: readonly IptablesRule[]): IptablesChain {
     const before = this.#kept.tables.find(({ chains }) => chains.has(name))?.chains.get(name);
     const isSame =
       before?.rules.length === rules.length &&

@@ -1,0 +1,34 @@
+import { type DelOperation, type Ipset, IpsetError, type NameOperation } from 'ipset-ts';
+
+export interface Swept {
+  /** Sets that rules of others name, and how that was said. */
+  readonly inUse: ReadonlyMap<string, IpsetError>;
+  /** What else ended it, before these sets were destroyed. */
+  readonly failed: { readonly error: IpsetError; readonly left: readonly string[] } | null;
+}
+
+/** Deletes members and destroys sets, in order; what others' rules name stays. Throws where members can't be deleted. */
+export async function sweepSets(
+  ipset: Ipset,
+  operations: readonly (DelOperation | NameOperation)[],
+): Promise<Swept> {
+  const inUse = new Map<string, IpsetError>();
+  let rest = operations;
+  while (rest.length > 0) {
+    try {
+      await ipset.restore(rest, { exist: true });
+      break;
+    } catch (error) {
+      const at = error instanceof IpsetError ? (error.operation ?? 0) : 0;
+      const refused = rest[at];
+      if (!(error instanceof IpsetError) || refused?.op !== 'destroy') throw error;
+      if (error.code !== 'IN_USE') {
+        const left = rest.flatMap((one) => (one.op === 'destroy' ? one.name : []));
+        return { inUse, failed: { error, left } };
+      }
+      inUse.set(refused.name, error);
+      rest = rest.slice(at + 1);
+    }
+  }
+  return { inUse, failed: null };
+}
