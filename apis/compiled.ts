@@ -107,6 +107,10 @@ export interface Compiled {
   readonly serviceSets: ReadonlyMap<string, ServiceSet>;
   /** Id of the AddressSet that `nodeSelector: {}` stands for; the failsafe list's `nodes`. */
   readonly allNodes: string;
+  /** Id of the AddressSet of nodewall's own controllers; the failsafe list's `controllers`. */
+  readonly controllers: string;
+  /** TCP ports of the endpoints of Service default/kubernetes, sorted: the failsafe list counts them as 6443. */
+  readonly apiServerPorts: readonly number[];
   /** Node name to its own addresses. */
   readonly nodeAddresses: ReadonlyMap<string, readonly string[]>;
 }
@@ -121,6 +125,14 @@ export interface NodeState {
   /** The ServiceSets that `rules` name. */
   readonly serviceSets: ReadonlyMap<string, ServiceSet>;
   readonly allNodes: string;
+  /** '' where an older controller, or what an older agent saved, does not say. */
+  readonly controllers: string;
+  readonly apiServerPorts: readonly number[];
+  /**
+   * The destinations that the node's kernel routes to pods on it. The agent adds it: it is neither on
+   * the wire nor saved, and absent where it isn't known.
+   */
+  readonly localPods?: AddressSet;
   /** The node's own addresses: explain tells loopback traffic by them. */
   readonly nodeAddresses: readonly string[];
 }

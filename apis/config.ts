@@ -16,13 +16,18 @@ export type DataplaneName = 'nftables' | 'iptables';
 /** Whose commands iptables is driven by; auto is the system's own `iptables`. */
 export type IptablesVariant = 'auto' | 'nft' | 'legacy';
 
+export const NAMED_PEERS = ['nodes', 'controllers', 'any'] as const;
+export type FailsafePeers = (typeof NAMED_PEERS)[number] | readonly string[];
+
 /** Traffic that a blanket Drop or Reject never closes. */
 export interface FailsafeEntry {
   readonly protocol: 'tcp' | 'udp' | 'sctp';
   /** Inclusive; [0, 65535] where the entry names no port: every port. */
   readonly ports: readonly [first: number, last: number];
-  /** `nodes`: the addresses that `nodeSelector: {}` stands for. Else CIDRs. */
-  readonly peers: 'nodes' | 'any' | readonly string[];
+  /** `nodes`: the addresses that `nodeSelector: {}` stands for. `controllers`: those of nodewall's own pods. Else CIDRs. */
+  readonly peers: FailsafePeers;
+  /** The same holds of each port that the API server is known to have (NodeState.apiServerPorts). */
+  readonly apiServer?: true;
 }
 
 /** What of the traffic from pods is given the node's address on its way out. */
@@ -95,7 +100,7 @@ export interface Config {
 }
 
 const clusterPorts: readonly FailsafeEntry[] = [
-  { protocol: 'tcp', ports: [6443, 6443], peers: 'nodes' },
+  { protocol: 'tcp', ports: [6443, 6443], peers: 'nodes', apiServer: true },
   { protocol: 'tcp', ports: [2379, 2380], peers: 'nodes' },
   { protocol: 'tcp', ports: [10250, 10250], peers: 'nodes' },
 ];
@@ -124,9 +129,14 @@ export const DEFAULT_CONFIG: Config = {
   },
   log: { file: '', maxBytes: 10 * 1024 * 1024, maxFiles: 5, rate: 100, burst: 200, group: 7411 },
   failsafe: {
-    ingress: clusterPorts,
+    ingress: [
+      ...clusterPorts,
+      { protocol: 'tcp', ports: [6443, 6443], peers: 'controllers', apiServer: true },
+    ],
     egress: [
       ...clusterPorts,
+      { protocol: 'tcp', ports: [8443, 8443], peers: 'controllers' },
+      { protocol: 'tcp', ports: [9443, 9443], peers: 'controllers' },
       { protocol: 'tcp', ports: [53, 53], peers: 'any' },
       { protocol: 'udp', ports: [53, 53], peers: 'any' },
     ],

@@ -10,6 +10,9 @@ export interface Flow {
   readonly protocol?: 'tcp' | 'udp' | 'sctp' | 'icmp' | 'icmpv6' | 'igmp' | number;
   readonly srcPort?: number;
   readonly dstPort?: number;
+  /** The destination before destination NAT, which the failsafe list asks for too; absent: it is as it was. */
+  readonly originalDst?: string;
+  readonly originalDstPort?: number;
   readonly icmpType?: number;
   readonly icmpCode?: number;
   readonly igmpType?: number;

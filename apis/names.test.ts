@@ -16,6 +16,8 @@ const stateOf = (...sets: readonly AddressSet[]): NodeState => ({
   addressSets: new Map(sets.map((one) => [one.id, one])),
   serviceSets: new Map(),
   allNodes: 'all',
+  controllers: '',
+  apiServerPorts: [],
   nodeAddresses: [],
 });
 const table = (names: Readonly<Record<string, readonly string[]>>) =>

@@ -15,6 +15,13 @@ export interface Node {
   readonly name: string;
   readonly labels: Labels;
   readonly addresses: readonly string[];
+  /**
+   * Further addresses of the Node as a peer, which its agent reported (controller/index/hostaddresses.ts);
+   * absent where there are none, and in every object as it is read.
+   */
+  readonly reportedAddresses?: readonly string[];
+  /** The networks that the Node's pods have addresses of, for warnings alone; absent where the Node names none. */
+  readonly podCIDRs?: readonly string[];
 }
 
 export interface Namespace {
@@ -168,6 +175,8 @@ export interface Service {
   readonly selector: Labels | null;
   /** None for a headless Service. */
   readonly clusterIPs: readonly string[];
+  /** Its external IPs and those of its load balancer, for no Node to claim; absent where it has none. */
+  readonly externalAddresses?: readonly string[];
   readonly ports: readonly ServicePort[];
 }
 

@@ -6,6 +6,7 @@ type FlowField = keyof Flow;
 const NUMBERS: Partial<Record<FlowField, number>> = {
   srcPort: 65535,
   dstPort: 65535,
+  originalDstPort: 65535,
   icmpType: 255,
   icmpCode: 255,
   igmpType: 255,
@@ -18,6 +19,8 @@ const FIELDS: readonly FlowField[] = [
   'protocol',
   'srcPort',
   'dstPort',
+  'originalDst',
+  'originalDstPort',
   'icmpType',
   'icmpCode',
   'igmpType',
@@ -41,9 +44,14 @@ export function parseFlow(raw: unknown): Flow {
   }
   if (!('direction' in raw)) problems.push('direction: is required, "ingress" or "egress"');
   const flow = raw as Flow;
-  if (problems.length === 0 && flow.src !== undefined && flow.dst !== undefined) {
-    if (parseAddress(flow.src)?.family !== parseAddress(flow.dst)?.family) {
-      problems.push(`src, dst: ${flow.src} and ${flow.dst} are not of one IP family`);
+  if (problems.length === 0) {
+    const ends = (['src', 'dst', 'originalDst'] as const).filter((field) => flow[field] !== undefined);
+    const families = new Set(ends.map((field) => parseAddress(flow[field] ?? '')?.family));
+    if (families.size > 1) {
+      const texts = ends.map((field) => flow[field]);
+      problems.push(
+        `${ends.join(', ')}: ${texts.slice(0, -1).join(', ')} and ${texts.at(-1)} are not of one IP family`,
+      );
     }
   }
   if (problems.length > 0) throw new TypeError(problems.join('; '));
@@ -59,6 +67,7 @@ function fieldProblem(field: string, value: unknown): string | null {
       return value === 'ingress' || value === 'egress' ? null : bad(field, value, '"ingress" or "egress"');
     case 'src':
     case 'dst':
+    case 'originalDst':
       return typeof value === 'string' && parseAddress(value) !== null
         ? null
         : bad(field, value, 'an IP address');

@@ -1,6 +1,6 @@
 import type { NodeState } from './compiled.ts';
 import { formatMembers } from './memberset.ts';
-import type { Message } from './wire.ts';
+import { type Message, nodeMessage } from './wire.ts';
 
 /** Stage 3: a node's view as messages, each AddressSet and ServiceSet before the rules that name it. */
 export function* snapshot(state: NodeState): Iterable<Message> {
@@ -34,8 +34,8 @@ interface Part {
 }
 
 function* parts(state: NodeState): Iterable<Part> {
-  const { node, nodeAddresses: addresses, allNodes, addressSets, serviceSets, rules } = state;
-  yield { of: null, toMessage: () => ({ type: 'node', node, addresses, allNodes }) };
+  const { addressSets, serviceSets, rules } = state;
+  yield { of: null, toMessage: () => nodeMessage(state) };
   for (const set of addressSets.values()) {
     const { id, description, dynamic, names, members } = set;
     const named = names.length === 0 ? {} : { names };

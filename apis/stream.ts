@@ -8,8 +8,8 @@ import type { AddressSetMessage, NodeMessage, ServiceSetMessage } from './wire.t
  *
  * A watch (`NODE_VIEWS_PATH?watch=true&fieldSelector=metadata.name=NODE`) answers with `StreamMessage`s, one JSON document a line. Without a
  * resourceVersion, or with one the controller doesn't know, the whole view comes first, then a bookmark with `initial`; with a known one what was
- * missed, then a bookmark. Sets come before the rules that name them, removals after; a node holds a set only while one of its rules, or `allNodes`,
- * names it. A receiver acts at bookmarks only; one comes after each batch of changes that belong together, and every 30 s or so as a sign of life.
+ * missed, then a bookmark. Sets come before the rules that name them, removals after; a node holds a set only while one of its rules, or `allNodes`
+ * or `controllers`, names it. A receiver acts at bookmarks only; one comes after each batch of changes that belong together, and every 30 s or so as a sign of life.
  */
 export const CONTROL_PLANE = { group: 'controlplane.nodewall.io', version: 'v1alpha1' } as const;
 
@@ -41,7 +41,7 @@ export interface GateUpdate {
   readonly enabled: boolean;
 }
 
-/** Where the API server and the controllers are, for the failsafe list: whole, in place of those before. In a whole view it comes after the gate; absent is none. */
+/** Where the API server is, for the failsafe list: whole, in place of those before. In a whole view it comes after the gate; absent is none. */
 export interface EndpointsUpdate {
   readonly type: 'endpoints';
   readonly endpoints: readonly Endpoints[];
@@ -121,6 +121,10 @@ export interface NodeReport {
   readonly enforced: string | null;
   /** Whether the feature gate lets the agent enforce anything. */
   readonly enabled: boolean;
+  /** `nodewall off` holds on the node, with this reason ('': none was given): nothing is enforced. Absent: it doesn't. */
+  readonly off?: string;
+  /** Why the controller's whole view cannot be followed; what was enforced before it stays. Absent: it is followed. */
+  readonly viewError?: string;
   /** At most `MOST_FAILING`. */
   readonly failing: readonly FailingRule[];
   /** Policies in force. */

@@ -1,4 +1,4 @@
-import type { CompiledRule, ServiceMember } from './compiled.ts';
+import type { CompiledRule, NodeState, ServiceMember } from './compiled.ts';
 
 /**
  * Stage 3's values: what a node is told, one JSON document a line. A snapshot is a `node` message, every AddressSet and ServiceSet before
@@ -12,6 +12,28 @@ export interface NodeMessage {
   readonly addresses: readonly string[];
   /** Id of the AddressSet of all nodes. */
   readonly allNodes: string;
+  /** Id of the AddressSet of nodewall's own controllers; absent in what an older version wrote. */
+  readonly controllers?: string;
+  /** Of the endpoints of Service default/kubernetes, sorted; absent is none known. */
+  readonly apiServerPorts?: readonly number[];
+}
+
+/** What of a node's state is neither a set nor a rule. */
+export function nodeMessage({
+  node,
+  nodeAddresses: addresses,
+  allNodes,
+  controllers,
+  apiServerPorts,
+}: Pick<NodeState, 'node' | 'nodeAddresses' | 'allNodes' | 'controllers' | 'apiServerPorts'>): NodeMessage {
+  return {
+    type: 'node',
+    node,
+    addresses,
+    allNodes,
+    ...(controllers === '' ? {} : { controllers }),
+    ...(apiServerPorts.length === 0 ? {} : { apiServerPorts }),
+  };
 }
 
 export interface AddressSetMessage {

@@ -1,8 +1,10 @@
-import type { ControllerAddress } from '../agent/receive/controllerclient.ts';
+import { type ApiServerAddress, apiServer } from '../agent/receive/apiserver.ts';
 import type { Config } from '../apis/config.ts';
 import { agentLock } from './agentlock.ts';
 import { type AgentMetrics, NO_METRICS } from './agentmetrics.ts';
 import type { AgentOptions } from './agentoptions.ts';
+import { apiServerAddress, httpsUrl } from './apiserveraddress.ts';
+import type { ControllerOptions } from './clusteragent.ts';
 import { removeAll, warnHidden } from './dataplane.ts';
 import { CommandError, EXIT, type ExitStatus } from './exit.ts';
 import { parseFeatureGates } from './featuregates.ts';
@@ -12,7 +14,9 @@ import { toListenAddress } from './listenaddress.ts';
 import { loadConfig } from './load.ts';
 import { createLog, type Log } from './log.ts';
 import type { MetricsServer } from './metricsserver.ts';
+import { OffSwitch } from './offswitch.ts';
 import { untilStopped } from './stopped.ts';
+import { systemClock } from './systemclock.ts';
 import { VERSION } from './version.ts';
 
 /** Checks the options, takes the lock, and runs the agent until it is told to stop. Rules stay. */
@@ -25,56 +29,115 @@ export async function agentCommand(options: AgentOptions): Promise<ExitStatus> {
   await loadAddon();
   const release = await agentLock(options.stateDir).take(log);
   const { metrics, close } = await agentTelemetry(options, log);
+  const { node, stateDir } = options;
+  const off = new OffSwitch({ node, stateDir, log });
   try {
-    const { node, stateDir } = options;
     if (source.kind === 'controller') {
       const { controller } = source;
-      log.info('starting', { node, controller: controller.url.host, stateDir, gate, config });
+      const { host } = controller.url;
+      log.info('starting', {
+        node,
+        controller: host,
+        apiServer: source.api?.url.host,
+        stateDir,
+        gate,
+        config,
+      });
+      const agent = `nodewall-agent/${VERSION}`;
+      const api = source.api === null ? null : apiServer(source.api, agent, systemClock);
       const { runClusterAgent } = await import('./clusteragent.ts');
       const { openDataplanes } = await import('./opendataplanes.ts');
       const isAllowed = gate !== false;
       return await withKernel(async (kernel) => {
         const dataplanes = await openDataplanes({ node: options.node, config, kernel, log });
-        return runClusterAgent({ options, controller, config, isAllowed, log, dataplanes, metrics });
+        const run = { options, controller, api, off, config, isAllowed, log, dataplanes, metrics };
+        return runClusterAgent(run);
       });
     }
     const { manifests } = source;
     const enabled = gate ?? true;
     log.info('starting', { node, manifests, stateDir, enabled, config });
     metrics.enabled(enabled);
-    if (!enabled) return await disabled(options, config, log);
-    const { runStandalone } = await import('./standalone.ts');
-    const { openDataplanes } = await import('./opendataplanes.ts');
-    // Before the first rule is applied: what it exempts must be in its group.
-    const interfaces = await keepInterfaceGroups({ options, config, log });
-    try {
-      return await withKernel(async (kernel) => {
-        const dataplanes = await openDataplanes({ node: options.node, config, kernel, log });
-        return runStandalone({ options, manifests, config, log, dataplanes, interfaces, metrics });
-      });
-    } finally {
-      await interfaces.close();
-    }
+    if (!enabled) return await disabled(options, config, log, 'NodeNetworkPolicy=false');
+    return await standAlone({ options, manifests, config, log, metrics, off });
   } finally {
+    off.close();
     await close();
     release();
   }
 }
 
+interface StandAloneParts {
+  readonly options: AgentOptions;
+  readonly manifests: readonly string[];
+  readonly config: Config;
+  readonly log: Log;
+  readonly metrics: AgentMetrics;
+  readonly off: OffSwitch;
+}
+
+/** One run after another: each ends with the agent, or where `nodewall off` or `on` begins another. */
+async function standAlone(parts: StandAloneParts): Promise<ExitStatus> {
+  const { options, config, log, metrics, off } = parts;
+  for (;;) {
+    const isOff = off.now !== null;
+    const switched = new AbortController();
+    const stopListening = off.listen(() => {
+      if ((off.now !== null) !== isOff) switched.abort();
+    });
+    try {
+      metrics.off(isOff);
+      const status = isOff
+        ? await disabled(options, config, log, 'nodewall off', switched.signal)
+        : await standAloneRun(parts, switched.signal);
+      if (options.once || !switched.signal.aborted) return status;
+    } finally {
+      stopListening();
+    }
+  }
+}
+
+async function standAloneRun(parts: StandAloneParts, ended: AbortSignal): Promise<ExitStatus> {
+  const { options, config, log } = parts;
+  const { runStandalone } = await import('./standalone.ts');
+  const { openDataplanes } = await import('./opendataplanes.ts');
+  // Before the first rule is applied: what it exempts must be in its group.
+  const interfaces = await keepInterfaceGroups({ options, config, log });
+  try {
+    return await withKernel(async (kernel) => {
+      const dataplanes = await openDataplanes({ node: options.node, config, kernel, log });
+      return runStandalone({ ...parts, dataplanes, interfaces, ended });
+    });
+  } finally {
+    await interfaces.close();
+  }
+}
+
 type Source =
   | { readonly kind: 'manifests'; readonly manifests: readonly string[] }
-  | { readonly kind: 'controller'; readonly controller: ControllerAddress };
+  | {
+      readonly kind: 'controller';
+      readonly controller: ControllerOptions;
+      readonly api: ApiServerAddress | null;
+    };
 
 /** Where states come from: exactly one of --manifests and --controller, and what belongs to it. */
 function sourceOf(options: AgentOptions): Source {
-  const { manifests, controller, tokenFile, caFile, once, strict } = options;
+  const { manifests, controller, tokenFile, caFile, apiServer, apiTokenFile, apiCaFile } = options;
+  const { once, strict } = options;
   const wrong = (message: string): CommandError => new CommandError(EXIT.usage, message);
   if (manifests !== undefined && controller !== undefined) {
     throw wrong('give one of --manifests and --controller: a node has its policies from one place');
   }
   if (manifests !== undefined) {
-    const alone = Object.entries({ '--token-file': tokenFile, '--ca-file': caFile });
-    for (const [option, value] of alone)
+    const alone = {
+      '--token-file': tokenFile,
+      '--ca-file': caFile,
+      '--api-server': apiServer,
+      '--api-token-file': apiTokenFile,
+      '--api-ca-file': apiCaFile,
+    };
+    for (const [option, value] of Object.entries(alone))
       if (value !== undefined) throw wrong(`${option}: only with --controller`);
     return { kind: 'manifests', manifests };
   }
@@ -82,22 +145,13 @@ function sourceOf(options: AgentOptions): Source {
   if (once) throw wrong('--once: only with --manifests; the agent of a cluster follows its controller');
   if (strict)
     throw wrong('--strict: only with --manifests; what is invalid is said in the status of the policy');
-  if (tokenFile === undefined || caFile === undefined) {
-    throw wrong('--controller: give --token-file and --ca-file with it');
+  if (tokenFile === undefined) throw wrong('--controller: give --token-file with it');
+  const api = apiServerAddress(options, process.env);
+  if (caFile === undefined && api === null) {
+    throw wrong('--controller: give --ca-file with it; outside of a pod no API server says which CA it has');
   }
-  return { kind: 'controller', controller: { url: controllerUrl(controller), tokenFile, caFile } };
-}
-
-function controllerUrl(text: string): URL {
-  const url = URL.canParse(text) ? new URL(text) : null;
-  const isPlain =
-    url !== null && (url.pathname === '/' || url.pathname === '') && url.search + url.hash === '';
-  if (url?.protocol === 'https:' && isPlain && url.username + url.password === '') return url;
-  const why = url?.protocol === 'http:' ? '; without TLS anybody on the way could open this node' : '';
-  throw new CommandError(
-    EXIT.usage,
-    `--controller: ${JSON.stringify(text)}: must be https://HOST:PORT${why}`,
-  );
+  const url = httpsUrl('--controller', controller);
+  return { kind: 'controller', controller: { url, tokenFile, caFile: caFile ?? null }, api };
 }
 
 interface Telemetry {
@@ -150,13 +204,19 @@ function localGate(gates: string | undefined, config: Config): boolean | undefin
   return gates === undefined ? config.featureGates.NodeNetworkPolicy : parseFeatureGates(gates);
 }
 
-/** Gate off: nothing is enforced and what was goes. The process stays, as a service manager expects of it. */
-async function disabled(options: AgentOptions, config: Config, log: Log): Promise<ExitStatus> {
+/** Nothing is enforced and what was goes. The process stays, as a service manager expects of it, until it is `ended`. */
+async function disabled(
+  options: AgentOptions,
+  config: Config,
+  log: Log,
+  gate: string,
+  ended?: AbortSignal,
+): Promise<ExitStatus> {
   const { allRemains } = await import('./opendataplanes.ts');
   const { removed, hidden } = await withKernel((kernel) => removeAll(allRemains(kernel)));
   warnHidden(log, options.node, hidden);
   const { interfaces } = await releaseInterfaceGroups(options.stateDir, config, log);
-  log.info('disabled', { node: options.node, removed, interfaces, gate: 'NodeNetworkPolicy=false' });
-  if (!options.once) await untilStopped();
+  log.info('disabled', { node: options.node, removed, interfaces, gate });
+  if (!options.once) await untilStopped(ended);
   return EXIT.done;
 }

@@ -10,9 +10,13 @@ export interface AgentMetrics {
   counts(totals: (() => Map<string, RuleTotals>) | null): void;
   /** Whether the feature gate lets the agent enforce anything. */
   enabled(enabled: boolean): void;
+  /** Whether `nodewall off` holds. */
+  off(isOff: boolean): void;
   /** The agent of a cluster alone. */
   connected(connected: boolean): void;
   bookmark(revision: string): void;
+  /** Why not even the controller's whole view can be followed; a bookmark ends that. */
+  unfollowable(reason: string): void;
   /** The revision that is in force. */
   revision(enforced: string | null): void;
   reported(): void;
@@ -25,8 +29,10 @@ export const NO_METRICS: AgentMetrics = {
   drifted() {},
   counts() {},
   enabled() {},
+  off() {},
   connected() {},
   bookmark() {},
+  unfollowable() {},
   revision() {},
   reported() {},
 };

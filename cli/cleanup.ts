@@ -19,7 +19,7 @@ export async function cleanup(options: CleanupOptions): Promise<ExitStatus> {
   if (running !== null) {
     throw new CommandError(
       EXIT.refused,
-      `an agent runs here (process ${running}) and would put its rules back; stop it first`,
+      `an agent runs here (process ${running}) and would put its rules back; stop it first, or have it enforce nothing: nodewall off`,
     );
   }
   const warn = (message: string, fields: object = {}): void =>

@@ -1,32 +1,39 @@
 import { networkInterfaces } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { isDeepStrictEqual } from 'node:util';
 import type { Enforced } from '../agent/apply/enforcer.ts';
 import { policyKey } from '../agent/apply/substitute.ts';
-import { type ControllerAddress, controllerClient } from '../agent/receive/controllerclient.ts';
-import { type Folded, fold } from '../agent/receive/fold.ts';
+import { lookupOrLast } from '../agent/receive/address-lookup.ts';
+import type { ApiServer } from '../agent/receive/apiserver.ts';
+import { controllerClient } from '../agent/receive/controllerclient.ts';
+import { FoldError, type Folded, fold } from '../agent/receive/fold.ts';
 import { hostAddresses } from '../agent/receive/hostaddresses.ts';
+import type { Seen } from '../agent/receive/outage.ts';
 import { reporter } from '../agent/receive/reporter.ts';
 import { followController, type Remote } from '../agent/receive/stream.ts';
 import type { NodeState } from '../apis/compiled.ts';
 import type { Config } from '../apis/config.ts';
 import type { FailingRule, NodeReport } from '../apis/stream.ts';
+import { watchAddresses } from './addresswatch.ts';
 import type { AgentMetrics } from './agentmetrics.ts';
 import type { AgentOptions } from './agentoptions.ts';
+import { controllerAuthorities, loggedOutage } from './apiaccess.ts';
 import { clusterFile } from './clusterfile.ts';
+import { ComeBack } from './comeback.ts';
 import { contactLog } from './contactlog.ts';
-import { controllerAddresses, controllerPort, withControlPlane } from './controllerfailsafe.ts';
+import { ControlPlanePlaces } from './controlplaneplaces.ts';
 import { type Dataplanes, holdRules, removeAll, warnHidden } from './dataplane.ts';
 import { type Enforcement, startEnforcement } from './enforcement.ts';
 import { EXIT, type ExitStatus } from './exit.ts';
-import { allFailing, failingRules } from './failingrules.ts';
+import { allFailing, failingRules, LONGEST_REASON } from './failingrules.ts';
 import { type InterfaceGroups, keepInterfaceGroups, releaseInterfaceGroups } from './interfacegroups.ts';
 import { lastGood } from './lastgood.ts';
 import type { Log } from './log.ts';
+import type { OffSwitch } from './offswitch.ts';
 import { progress } from './progress.ts';
 import { untilStopped } from './stopped.ts';
 import { systemClock } from './systemclock.ts';
 import { VERSION } from './version.ts';
+import { type Wanted, WantedState } from './wantedstate.ts';
 
 /** So long an agent that finds rules in force waits for the controller (milliseconds), before it looks after them as they were. */
 const PATIENCE = 10_000;
@@ -35,9 +42,20 @@ const RESOLVE_PATIENCE = 2_000;
 /** What failed but for the enforcer itself is tried again after so long (milliseconds). */
 const RETRY = 10_000;
 
+/** The controller as the command line names it. */
+export interface ControllerOptions {
+  readonly url: URL;
+  readonly tokenFile: string;
+  /** Null: the API server has its CA. */
+  readonly caFile: string | null;
+}
+
 interface Parts {
   readonly options: AgentOptions;
-  readonly controller: ControllerAddress;
+  readonly controller: ControllerOptions;
+  /** Null: this agent may ask none. */
+  readonly api: ApiServer | null;
+  readonly off: OffSwitch;
   readonly config: Config;
   /** False where this machine has the feature gate off, whatever the cluster says. */
   readonly isAllowed: boolean;
@@ -48,8 +66,6 @@ interface Parts {
 
 /** What has come of it so far. */
 interface Outcome {
-  /** As of the last bookmark. */
-  folded: Folded | null;
   submitted: NodeState | null;
   /** As it was submitted. */
   inForce: NodeState | null;
@@ -57,43 +73,65 @@ interface Outcome {
   failing: readonly FailingRule[];
   /** Null before it is known. */
   enabled: boolean | null;
+  /** Of the controller's view, while that can't be followed. */
+  viewError: string | null;
 }
+
+type Why = Extract<Wanted, { kind: 'none' }>['why'];
+
+/** Why nothing is enforced, for the log. */
+const GATES: Readonly<Record<Why, string>> = {
+  machine: 'NodeNetworkPolicy off on this machine',
+  gate: 'NodeNetworkPolicy off in the cluster',
+  off: 'nodewall off',
+};
 
 /** The agent of a cluster: stages 4 to 6, from the controller's stream. Ends when it is told to; rules stay. */
 export async function runClusterAgent(parts: Parts): Promise<ExitStatus> {
-  const { options, controller, isAllowed, log, dataplanes, metrics } = parts;
+  const { options, controller, api, off, isAllowed, log, dataplanes, metrics } = parts;
   const { node, stateDir } = options;
   const saved = lastGood({ stateDir, node, manifests: [], log });
   const memory = clusterFile(stateDir, log);
   const remembered = await memory.read();
+  const last = await saved.readState();
   // Where what the cluster said of the gate can't be read, what was in force last is.
-  const last = remembered?.enabled === false ? null : await saved.readState();
+  const want = new WantedState({ isAllowed, last, rememberedGate: remembered?.enabled ?? null });
   const reports = progress(node, log);
   const contact = contactLog({ node, controller: controller.url.host, log });
   const outcome: Outcome = {
-    folded: null,
     submitted: null,
     inForce: null,
     policies: 0,
     failing: [],
     enabled: isAllowed ? null : false,
+    viewError: null,
   };
   const revisions = new WeakMap<NodeState, string>();
-  /** Of the controller, for the failsafe list. */
-  let addresses = remembered?.controllerAddresses ?? [];
-  let endpoints = remembered?.endpoints ?? [];
-  const config = (): Config =>
-    withControlPlane(parts.config, [...endpoints, { port: controllerPort(controller.url), addresses }]);
+  const places = new ControlPlanePlaces({
+    node,
+    url: controller.url,
+    apiServer: api?.url ?? null,
+    config: parts.config,
+    addresses: remembered?.controllerAddresses ?? [],
+    endpoints: remembered?.endpoints ?? [],
+    log,
+    changed() {
+      remember();
+      renewFailsafe();
+    },
+  });
+  const closing = new AbortController();
+  const comeBack = new ComeBack(systemClock, settle);
+  let certificates = remembered?.authorities ?? null;
   // Before anything else: what the kernel refuses this process ends it here.
   const holdsRules = await holdRules(dataplanes, node, log);
 
   let interfaces: InterfaceGroups | null = null;
   let enforcement: Enforcement | null = null;
-  /** What is enforced while nothing was heard of the controller. */
-  let meanwhile: NodeState | null = null;
   /** What the enforcement was started with is no longer so. */
   let isStale = false;
-  let isDisabled = false;
+  /** Why nothing of ours is in the kernel; null: something is, or nobody has looked. */
+  let isWithout: Why | null = null;
   /** One thing after another: starting and stopping to enforce take their time. */
   let work: Promise<void> = Promise.resolve();
   let retry: NodeJS.Timeout | undefined;
@@ -108,20 +146,20 @@ export async function runClusterAgent(parts: Parts): Promise<ExitStatus> {
   }
 
   async function bringAbout(): Promise<void> {
-    const { folded: now } = outcome;
-    if (!isAllowed || now?.enabled === false) return isDisabled ? undefined : await disable();
-    const state = now?.state ?? meanwhile;
-    if (state === null) return;
+    const wanted = want.wanted(off.now !== null || comeBack.isWaiting);
+    if (wanted.kind === 'nothing') return;
+    if (wanted.kind === 'none') return isWithout === wanted.why ? undefined : await disable(wanted.why);
     if (isStale) await stop();
     isStale = false;
-    await enforce(state);
+    await enforce(wanted.state);
   }
 
   async function start(): Promise<Enforcement> {
-    interfaces ??= await keepInterfaceGroups({ options, config: config(), log });
+    const config = places.config();
+    interfaces ??= await keepInterfaceGroups({ options, config, log });
     const started = await startEnforcement({
       options,
-      config: config(),
+      config,
       log,
       dataplanes,
       interfaces,
@@ -170,108 +208,100 @@ export async function runClusterAgent(parts: Parts): Promise<ExitStatus> {
 
   async function enforce(state: NodeState): Promise<void> {
     enforcement ??= await start();
-    isDisabled = false;
+    isWithout = null;
     outcome.enabled = true;
     metrics.enabled(true);
+    metrics.off(false);
     if (state === outcome.submitted) return;
     outcome.submitted = state;
     enforcement.submit(state);
   }
 
-  /** Feature gate off: nothing is enforced, and nothing of ours stays in the kernel. */
-  async function disable(): Promise<void> {
+  /** Nothing is enforced, and nothing of ours stays in the kernel. */
+  async function disable(why: Why): Promise<void> {
     await stop();
     const { removed, hidden } = await removeAll(dataplanes.all);
     warnHidden(log, node, hidden);
     await interfaces?.close();
     interfaces = null;
     const released = await releaseInterfaceGroups(stateDir, parts.config, log);
-    isDisabled = true;
-    Object.assign(outcome, { enabled: false, inForce: null, policies: 0, failing: [] });
-    metrics.enabled(false);
+    isWithout = why;
+    // `nodewall off` says nothing of the gate.
+    const enabled = why === 'off' && want.gate !== false;
+    Object.assign(outcome, { enabled, inForce: null, policies: 0, failing: [] });
+    metrics.enabled(enabled);
+    metrics.off(why === 'off');
     metrics.revision(null);
-    const gate = isAllowed ? 'off in the cluster' : 'off on this machine';
-    log.info('disabled', {
-      node,
-      removed,
-      interfaces: released.interfaces,
-      gate: `NodeNetworkPolicy ${gate}`,
-    });
+    log.info('disabled', { node, removed, interfaces: released.interfaces, gate: GATES[why] });
     report.changed(true);
   }
 
   function folded(now: Folded): void {
-    const before = outcome.folded;
-    outcome.folded = now;
+    const before = want.folded;
+    const isNews = want.fold(now);
+    outage?.end();
+    outcome.viewError = null;
     revisions.set(now.state, now.revision);
     metrics.bookmark(now.revision);
     metrics.revision(revisionInForce());
-    const isElsewhere = !isDeepStrictEqual(now.endpoints, endpoints);
-    endpoints = now.endpoints;
     const wasAway = contact.awaySince() !== null;
     contact.bookmark(now.revision);
-    if (wasAway || isElsewhere || before?.enabled !== now.enabled) remember();
-    if (isElsewhere) renewFailsafe();
+    if (wasAway || before?.enabled !== now.enabled) remember();
+    places.said(now.endpoints);
     report.changed(before === null);
-    if (before?.state !== now.state || before.enabled !== now.enabled) settle();
+    if (comeBack.end() || isNews) settle();
+  }
+
+  /** By the API server, while no controller answers. */
+  function seen(now: Seen): void {
+    want.see(now);
+    remember();
+    settle();
   }
 
   function connected({ address }: Remote): void {
     metrics.connected(true);
     contact.connected();
+    outage?.end();
     report.changed(true);
-    if (address !== '') know([...addresses, address]);
-  }
-
-  function know(found: readonly string[]): void {
-    const now = [...new Set(found)].sort();
-    if (now.join() === addresses.join()) return;
-    addresses = now;
-    remember();
-    renewFailsafe();
+    places.reached(address);
   }
 
   function renewFailsafe(): void {
     if (enforcement === null) return;
     log.info('the control plane has other addresses; the failsafe list follows', {
       node,
-      addresses,
-      endpoints,
+      addresses: places.addresses,
+      endpoints: places.endpoints,
     });
     isStale = true;
     settle();
   }
 
-  /** Names may not be resolvable before the node has a network; connections tell the address too. */
-  async function learnAddresses(): Promise<void> {
-    try {
-      know(await controllerAddresses(controller.url));
-    } catch (error) {
-      log.warn("the controller's name cannot be resolved", {
-        node,
-        controller: controller.url.host,
-        error: (error as Error).message,
-      });
-    }
-  }
-
   function remember(): void {
-    const { folded: now } = outcome;
-    const enabled = now?.enabled ?? remembered?.enabled;
-    if (enabled === undefined) return;
-    memory.save({ enabled, controllerAddresses: addresses, endpoints, awaySince: contact.awaySince() });
+    const { addresses: controllerAddresses, endpoints } = places;
+    const ca = certificates === null ? {} : { authorities: certificates };
+    memory.save({
+      enabled: want.gate,
+      controllerAddresses,
+      endpoints,
+      awaySince: contact.awaySince(),
+      ...ca,
+    });
   }
 
   function revisionInForce(): string | null {
-    return outcome.inForce === null ? null : (revisions.get(outcome.inForce) ?? null);
+    return outcome.inForce === null ? null : (revisions.get(want.origin(outcome.inForce)) ?? null);
   }
 
   function statusNow(): NodeReport {
     return {
       node,
-      revision: outcome.folded?.revision ?? null,
+      revision: want.folded?.revision ?? null,
       enforced: revisionInForce(),
       enabled: outcome.enabled === true,
+      ...(off.now === null ? {} : { off: off.now.reason }),
+      ...(outcome.viewError === null ? {} : { viewError: outcome.viewError.slice(0, LONGEST_REASON) }),
       failing: outcome.failing,
       policies: outcome.policies,
       hostAddresses: hostAddresses(networkInterfaces()),
@@ -281,7 +311,23 @@ export async function runClusterAgent(parts: Parts): Promise<ExitStatus> {
     };
   }
 
-  const client = controllerClient(controller, `nodewall-agent/${VERSION}`, systemClock);
+  const { url, tokenFile, caFile } = controller;
+  const authorities = controllerAuthorities({
+    caFile,
+    api,
+    remembered: certificates,
+    signal: closing.signal,
+    learned(now) {
+      certificates = now;
+      remember();
+    },
+  });
+  const client = controllerClient(
+    { url, tokenFile, authorities, lookup: lookupOrLast(() => places.addresses, systemClock) },
+    `nodewall-agent/${VERSION}`,
+    systemClock,
+    Math.random,
+  );
   const common = { node, client, clock: systemClock, random: Math.random };
   const report = reporter({
     ...common,
@@ -291,19 +337,31 @@ export async function runClusterAgent(parts: Parts): Promise<ExitStatus> {
       contact.reported(error);
     },
   });
-  const learning = learnAddresses();
-  if (addresses.length === 0)
+  const addresses = await watchAddresses({ node, log, changed: () => report.changed(true) });
+  const outage = api === null ? null : loggedOutage({ node, api, log, seen });
+  const learning = places.resolve();
+  if (places.addresses.length === 0)
     await Promise.race([learning, sleep(RESOLVE_PATIENCE, undefined, { ref: false })]);
   const enforceLast = (): void => {
-    if (last === null || !isAllowed || outcome.folded !== null) return;
-    log.info('the last good state is enforced until the controller is there', {
-      node,
-      rules: last.rules.length,
-    });
-    meanwhile = last;
+    const state = want.useLast();
+    if (state === null) return;
+    const isOff = off.now !== null;
+    if (!isOff)
+      log.info('the last good state is enforced until the controller is there', {
+        node,
+        rules: state.rules.length,
+      });
     settle();
   };
-  if (!isAllowed) settle();
+  const stopListening = off.listen(() => {
+    report.changed(true);
+    comeBack.end();
+    if (off.now === null && contact.awaySince() !== null) comeBack.begin();
+    else settle();
+  });
+  // Where this machine, or `nodewall off`, decides.
+  if (want.wanted(off.now !== null).kind === 'none') settle();
+  outage?.begin();
   // The machine may have just started: what it had is better than nothing. Rules that are there are as good as what is remembered of them.
   if (!holdsRules) enforceLast();
   const patience = setTimeout(enforceLast, PATIENCE).unref();
@@ -315,8 +373,18 @@ export async function runClusterAgent(parts: Parts): Promise<ExitStatus> {
       folded,
       disconnected(error, retryIn) {
         metrics.connected(false);
+        // It answers; a whole view may mend it.
+        if (error instanceof FoldError) return contact.refolding(error);
         contact.disconnected(error, retryIn);
+        outage?.begin();
         remember();
+      },
+      unfollowable(error, retryIn) {
+        metrics.connected(false);
+        metrics.unfollowable(error.message);
+        contact.unfollowable(error, retryIn);
+        outcome.viewError = error.message;
+        report.changed(true);
       },
     },
   });
@@ -324,7 +392,12 @@ export async function runClusterAgent(parts: Parts): Promise<ExitStatus> {
   log.info('stopping; the rules stay', { node, signal });
   clearTimeout(patience);
   clearTimeout(retry);
+  stopListening();
+  comeBack.end();
+  closing.abort();
+  await outage?.close();
   await stream.close();
+  await addresses.close();
   await report.close();
   client.close();
   await work;

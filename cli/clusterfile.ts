@@ -5,12 +5,14 @@ import type { Log } from './log.ts';
 
 /** What the agent of a cluster must know at its next start, besides the last good state. */
 export interface ClusterMemory {
-  /** The feature gate as the cluster last had it. */
-  readonly enabled: boolean;
+  /** The feature gate as the cluster last had it; null: it has not said yet. */
+  readonly enabled: boolean | null;
   /** Addresses that the controller was reached at, sorted: for the failsafe list while names can't be resolved. */
   readonly controllerAddresses: readonly string[];
-  /** Where the API server and the controllers were; absent is nothing known. */
+  /** Where the API server was; absent is nothing known. */
   readonly endpoints?: readonly Endpoints[];
+  /** The CA (PEM) that the API server last gave for the controller's certificate; absent: none. */
+  readonly authorities?: string;
   /** Since when the controller is away (ISO 8601); null: it isn't. */
   readonly awaySince: string | null;
 }

@@ -3,6 +3,9 @@ import type { Log } from './log.ts';
 /** That the controller is still away is said again after so long (milliseconds). */
 const AGAIN = 300_000;
 
+/** No view that cannot be followed was spoken of. */
+const FOLLOWED = { reason: '', said: 0 };
+
 interface ContactOptions {
   readonly node: string;
   readonly controller: string;
@@ -13,6 +16,7 @@ interface ContactOptions {
 export function contactLog({ node, controller, log }: ContactOptions) {
   const fields = { node, stage: 'receive', controller };
   let away: { readonly since: Date; reason: string; said: number } | null = null;
+  let unfollowed = FOLLOWED;
   let isFollowed = false;
   let unreported = '';
   return {
@@ -26,8 +30,29 @@ export function contactLog({ node, controller, log }: ContactOptions) {
         const seconds = Math.round((Date.now() - away.since.getTime()) / 1000);
         log.info('the controller is back', { ...fields, revision, seconds });
       } else if (!isFollowed) log.info('following the controller', { ...fields, revision });
+      if (unfollowed !== FOLLOWED)
+        log.info("the controller's view is followed again", { ...fields, revision });
       away = null;
+      unfollowed = FOLLOWED;
       isFollowed = true;
+    },
+    /** What came doesn't fit; it is asked for again. */
+    refolding(error: Error): void {
+      log.warn('what the controller sent does not fit; asking for it again', {
+        ...fields,
+        error: error.message,
+      });
+    },
+    /** It answers; not even its whole view can be folded. */
+    unfollowable(error: Error, retryIn: number): void {
+      const now = performance.now();
+      const isNews = error.message !== unfollowed.reason || now - unfollowed.said >= AGAIN;
+      if (isNews) unfollowed = { reason: error.message, said: now };
+      log.log(
+        isNews ? 'error' : 'debug',
+        "the controller's view cannot be followed; what was enforced before stays. Restart the controller, then this agent; have both of one version; report it",
+        { ...fields, error: error.message, retryIn: Math.round(retryIn) },
+      );
     },
     disconnected(error: Error, retryIn: number): void {
       const now = performance.now();

@@ -10,9 +10,12 @@ import { VERSION } from './version.ts';
 
 /** Checks the options and runs the controller until it is told to stop. */
 export async function controllerCommand(options: ControllerOptions): Promise<ExitStatus> {
-  const { tlsCertFile, tlsKeyFile, webhookListen, metricsListen, featureGates } = options;
+  const { tlsCertFile, tlsKeyFile, tlsCaFile, webhookListen, metricsListen, featureGates } = options;
   if ((tlsCertFile === undefined) !== (tlsKeyFile === undefined)) {
     throw new CommandError(EXIT.usage, 'give both of --tls-cert-file and --tls-key-file, or none');
+  }
+  if (tlsCaFile !== undefined && tlsCertFile === undefined) {
+    throw new CommandError(EXIT.usage, '--tls-ca-file goes with --tls-cert-file and --tls-key-file');
   }
   const listen = toListenAddress(options.listen, '--listen');
   const webhook = webhookListen === undefined ? null : toListenAddress(webhookListen, '--webhook-listen');
@@ -20,7 +23,7 @@ export async function controllerCommand(options: ControllerOptions): Promise<Exi
   const gate = featureGates === undefined ? null : parseFeatureGates(featureGates);
   const config = await loadConfig(options.config);
   const kubeConfig = await clusterOf(options.kubeconfig);
-  // A standby listens only when it leads: that it could is found out now.
+  // It listens only when it has listed the cluster: that it could is found out now.
   await checkListen(listen, '--listen');
   if (webhook !== null) await checkListen(webhook, '--webhook-listen');
   const log = createLog(options);

@@ -10,6 +10,8 @@ interface CertificateParts extends CertificateEvents {
   /** By whose names agents and the API server reach the controller. */
   readonly service: { readonly namespace: string; readonly name: string };
   readonly request: KubeApi;
+  /** Told the certificates (PEM) of the authorities that the serving certificate may be signed by, as often as they are looked at. */
+  readonly trusted: (certificates: string) => void;
 }
 
 type CertificateEvents = Parameters<typeof certificateKeeper>[0]['events'];
@@ -17,21 +19,32 @@ type CertificateEvents = Parameters<typeof certificateKeeper>[0]['events'];
 /** The files that were given, or a CA of our own. */
 export function certificateSource(
   {
-    options: { tlsCertFile: certFile, tlsKeyFile: keyFile },
+    options: { tlsCertFile: certFile, tlsKeyFile: keyFile, tlsCaFile: caFile },
     listen,
     webhook,
   }: Pick<ControllerParts, 'options' | 'listen' | 'webhook'>,
-  { service, request, ...events }: CertificateParts,
+  { service, request, trusted, ...events }: CertificateParts,
 ): CertificateSource {
   if (certFile !== undefined && keyFile !== undefined) {
-    const files = certificateFiles({ certFile, keyFile, clock: systemClock, events });
+    const files = certificateFiles({
+      certFile,
+      keyFile,
+      caFile,
+      trust: trusted,
+      clock: systemClock,
+      events,
+    });
     return {
       ...files,
       start: () =>
         files.start().catch((cause: Error) => {
-          throw new CommandError(EXIT.invalid, `--tls-cert-file, --tls-key-file: ${cause.message}`, {
-            cause,
-          });
+          throw new CommandError(
+            EXIT.invalid,
+            `--tls-cert-file, --tls-key-file, --tls-ca-file: ${cause.message}`,
+            {
+              cause,
+            },
+          );
         }),
     };
   }
@@ -43,7 +56,10 @@ export function certificateSource(
     namespace: service.namespace,
     name: 'nodewall-ca',
     names: [...names].filter((name) => name !== undefined),
-    trust: (certificates) => publishCaBundle(request, certificates),
+    trust(certificates) {
+      trusted(certificates);
+      return publishCaBundle(request, certificates);
+    },
     clock: systemClock,
     events,
   });

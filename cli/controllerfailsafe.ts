@@ -5,22 +5,27 @@ import { type Config, DEFAULT_CONFIG, type FailsafeEntry } from '../apis/config.
 import type { Endpoints } from '../apis/stream.ts';
 
 /** The port of https://HOST:PORT. */
-export function controllerPort(url: URL): number {
+export function portOf(url: URL): number {
   return url.port === '' ? 443 : Number(url.port);
+}
+
+/** The address that stands in the place of a name; none where it is a name. */
+export function addressOf(url: URL): readonly string[] {
+  const host = url.hostname.replace(/^\[|\]$/g, '');
+  return isIP(host) === 0 ? [] : [host];
 }
 
 /** The addresses of the controller's host, sorted; what it is a name for may change. Throws where it can't be resolved. */
 export async function controllerAddresses(url: URL): Promise<string[]> {
-  const host = url.hostname.replace(/^\[|\]$/g, '');
-  if (isIP(host) !== 0) return [host];
-  const found = await lookup(host, { all: true });
+  const known = addressOf(url);
+  if (known.length > 0) return [...known];
+  const found = await lookup(url.hostname, { all: true });
   return [...new Set(found.map(({ address }) => address))].sort();
 }
 
 /**
- * The failsafe list with the control plane on it: a blanket Drop must cut neither the agent off from who could take it back, nor the node from the API
- * server. Destinations are judged after address translation, so what is behind a cluster IP must be there too. A list that the configuration replaces is
- * replaced whole.
+ * The failsafe list with what this agent uses on it: the API server, and the controller by the address it asks for, before or after destination NAT. A blanket
+ * Drop must cut neither the agent off from who could take it back, nor the node from the API server. A list that the configuration replaces is replaced whole.
  */
 export function withControlPlane(config: Config, endpoints: readonly Endpoints[]): Config {
   const { ingress, egress } = config.failsafe;

@@ -154,13 +154,13 @@ function watchMetrics(registers: Registry[], watches: MetricsSources['watches'])
 }
 
 function serverMetrics(registers: Registry[], server: MetricsSources['server']): void {
-  mirrored(registers, 'stream_sent_bytes_total', 'Bytes of messages sent since it leads.', [], () => [
+  mirrored(registers, 'stream_sent_bytes_total', 'Bytes of messages sent since it serves.', [], () => [
     [{}, server()?.sentBytes ?? 0],
   ]);
   mirrored(registers, 'streams_cut_off_total', 'Agents that were too slow.', [], () => [
     [{}, server()?.cutOff ?? 0],
   ]);
-  mirrored(registers, 'requests_total', 'Requests by HTTP status, since it leads.', ['code'], () =>
+  mirrored(registers, 'requests_total', 'Requests by HTTP status, since it serves.', ['code'], () =>
     [...(server()?.answers ?? [])].map(([code, count]): [Record<string, string>, number] => [
       { code: String(code) },
       count,

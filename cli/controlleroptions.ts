@@ -7,6 +7,9 @@ export interface ControllerOptions {
   readonly metricsListen?: string;
   readonly tlsCertFile?: string;
   readonly tlsKeyFile?: string;
+  readonly tlsCaFile?: string;
+  /** Name of the pod that it runs in. */
+  readonly podName?: string;
   readonly featureGates?: string;
   /** Comma-separated; '' is the API server's own. */
   readonly tokenAudiences: string;

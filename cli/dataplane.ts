@@ -42,6 +42,10 @@ export interface Dataplanes {
   readonly all: readonly Remains[];
 }
 
+interface Warnings {
+  warn(message: string, fields: object): void;
+}
+
 /** What went wrong in one place. */
 interface Trouble {
   readonly from: Remains;
@@ -61,7 +65,7 @@ function isHidden(error: unknown): boolean {
   return error instanceof IptablesError && error.code === 'NOT_PERMITTED';
 }
 
-export function warnHidden(log: Pick<Log, 'warn'>, node: string, hidden: readonly Trouble[]): void {
+export function warnHidden(log: Warnings, node: string, hidden: readonly Trouble[]): void {
   for (const { from, error } of hidden) {
     log.warn('cannot look for what another dataplane of ours may have left; nodewall cleanup can', {
       node,
@@ -75,7 +79,7 @@ export function warnHidden(log: Pick<Log, 'warn'>, node: string, hidden: readonl
 export async function holdRules(
   { all, others }: Pick<Dataplanes, 'all' | 'others'>,
   node: string,
-  log: Pick<Log, 'warn'>,
+  log: Warnings,
 ): Promise<boolean> {
   for (const from of all) {
     try {

@@ -43,14 +43,16 @@ export async function dump(
 }
 
 /** In the words of the dataplane that is configured; `auto` needs a trial, which --from-empty has no permissions for, and is nftables there. */
-async function transactionOf(state: NodeState, config: Config, options: DumpOptions): Promise<string> {
+async function transactionOf(given: NodeState, config: Config, options: DumpOptions): Promise<string> {
   const { fromEmpty = false, stateDir } = options;
   if (fromEmpty) {
-    if (config.dataplane === 'iptables') return iptablesTexts(iptablesRenderer(config)(state));
-    return transactionText(transaction(NOTHING_HELD, render(state, config)));
+    if (config.dataplane === 'iptables') return iptablesTexts(iptablesRenderer(config)(given));
+    return transactionText(transaction(NOTHING_HELD, render(given, config)));
   }
   const { chooseDataplane, iptablesCommands } = await import('./opendataplanes.ts');
   const { withKernel } = await import('./kernel.ts');
+  const { withLocalPodsNow } = await import('./interfacegroups.ts');
+  const state = await withLocalPodsNow(given, config);
   return withKernel(async (kernel) => {
     const { name } = await chooseDataplane(config);
     if (name === 'nftables') return transactionText(await planned(kernel, render(state, config), stateDir));

@@ -7,6 +7,7 @@ import { type Dataplanes, holdRules } from './dataplane.ts';
 import type { InterfaceGroups } from './interfacegroups.ts';
 import type { LastGood } from './lastgood.ts';
 import { usedLinkGroups, withLastLinkGroups } from './linkgroups.ts';
+import { localPodsOverlay } from './local-pods-overlay.ts';
 import type { Log } from './log.ts';
 import { nameOverlay } from './nameoverlay.ts';
 import { recording } from './recording.ts';
@@ -56,12 +57,13 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
       clock: systemClock,
       lastGood: async () => {
         const state = await saved.readState();
-        return state === null ? null : names.withNames(state);
+        return state === null ? null : pods.withLocalPods(names.withNames(state));
       },
       settled: succession(dataplanes, options.node, log),
     },
   });
   const { enforcer } = running;
+  const pods = localPodsOverlay(interfaces.localPods, (state) => enforcer.submit(state));
   const names = nameOverlay({
     config: config.names,
     clock: systemClock,
@@ -70,12 +72,13 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     once: options.once,
     submit(state) {
       records.learn(state);
-      enforcer.submit(state);
+      pods.submit(state);
     },
   });
+  const submitted = (state: NodeState): NodeState => names.withoutNames(pods.withoutLocalPods(state));
   function enforced(result: Enforced): void {
     events.enforced(result);
-    saved.state(names.withoutNames(result.state));
+    saved.state(submitted(result.state));
     saved.linkGroups(usedLinkGroups(result.state, config));
     if (result.change.changesStructure) saved.digests(running.digests());
     records.enforced(result, running.owners());
@@ -90,7 +93,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
       grouped = interfaces.nodeHas(state.nodeAddresses);
       names.submit(state);
     },
-    submitted: names.withoutNames,
+    submitted,
     totals: records.totals,
     holdsRules: () => holdRules(dataplanes, options.node, log),
     async idle() {
@@ -99,6 +102,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
       await enforcer.idle();
     },
     async close() {
+      pods.close();
       await stopWatching();
       await names.close();
       await enforcer.close();

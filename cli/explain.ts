@@ -99,7 +99,11 @@ function flowText(flow: Flow, node: string): string {
   );
   const link = `${direction === 'ingress' ? 'in' : 'out'} by an interface of group ${group}`;
   const ends = `${end(flow.src, flow.srcPort)} to ${end(flow.dst, flow.dstPort)}`;
-  return `${what} on ${node}: ${ends}${group === undefined ? '' : `, ${link}`}`;
+  const { originalDst, originalDstPort } = flow;
+  const hasOriginal = originalDst !== undefined || originalDstPort !== undefined;
+  const before = end(originalDst ?? flow.dst, originalDstPort ?? flow.dstPort);
+  const nat = hasOriginal ? `, before NAT ${before}` : '';
+  return `${what} on ${node}: ${ends}${nat}${group === undefined ? '' : `, ${link}`}`;
 }
 
 const COLOURS = { Allow: 'green', Drop: 'red', Reject: 'red' } as const;

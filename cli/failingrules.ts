@@ -6,7 +6,7 @@ import type { CompiledRule, NodeState } from '../apis/compiled.ts';
 import { type FailingRule, MOST_FAILING } from '../apis/stream.ts';
 
 /** Longer reasons are cut: a status is read by people. */
-const LONGEST_REASON = 500;
+export const LONGEST_REASON = 500;
 
 /** The policies that an apply left out or kept in an earlier version, as the controller is told. */
 export function failingRules({ failed, wanted }: Pick<Enforced, 'failed' | 'wanted'>): FailingRule[] {

@@ -1,4 +1,6 @@
+import { readFile } from 'node:fs/promises';
 import { networkInterfaces } from 'node:os';
+import type { LinkEvent } from 'nftables-napi';
 import {
   classifier,
   groupName,
@@ -8,9 +10,17 @@ import {
 } from '../agent/interfaces/classify.ts';
 import { type GroupChange, GroupKeeper, type GroupKeeperEvents } from '../agent/interfaces/groupkeeper.ts';
 import { type GroupNames, writeGroupNames } from '../agent/interfaces/groupnames.ts';
+import {
+  type LocalPods,
+  NO_LOCAL_PODS,
+  toLocalPods,
+  WatchedLocalPods,
+} from '../agent/interfaces/local-pods.ts';
 import { interfacesOnNetworks } from '../agent/interfaces/onnetwork.ts';
+import { type RouteTexts, routedOutBy } from '../agent/interfaces/pod-routes.ts';
 import { releaseGroups, toHeld } from '../agent/interfaces/release.ts';
 import { type StateFile, stateFile } from '../agent/receive/statefile.ts';
+import type { NodeState } from '../apis/compiled.ts';
 import type { Config } from '../apis/config.ts';
 import type { AgentOptions } from './agentoptions.ts';
 import { loadAddon } from './kernel.ts';
@@ -29,6 +39,7 @@ export interface InterfaceGroups {
   /** Of an interface that is there, or was a while ago. */
   nameOf(index: number): string | null;
   groupOf(index: number): number | null;
+  readonly localPods: LocalPods;
   /** Addresses of the Node object: an interface that has one is how the node itself is attached, and no pod's. */
   nodeHas(addresses: readonly string[]): Promise<void>;
   close(): Promise<void>;
@@ -58,29 +69,62 @@ export async function keepInterfaceGroups({ options, config, log }: Parts): Prom
   let declared = await savedNodeAddresses(stateDir);
   try {
     const links = new LinkSocket();
+    const localPods = new WatchedLocalPods({
+      read: readRoutes,
+      interfaces: () => keeper.namesIn(config.interfaceGroups.pods),
+      clock: systemClock,
+      unreadable(error) {
+        log.error(
+          "routes cannot be read; the node's traffic to its own pods by a Service's address may be judged",
+          {
+            node,
+            error: error.message,
+          },
+        );
+      },
+    });
+    const events = reports({ node, config, log, held: saved.save });
     const keeper = new GroupKeeper({
       links,
       classify: classifier(config),
       remembered,
       onNetwork: () => interfacesOnNetworks(networkInterfaces(), declared),
-      events: reports({ node, config, log, held: saved.save }),
+      events: {
+        ...events,
+        changed(changes) {
+          events.changed(changes);
+          localPods.linksChanged();
+        },
+      },
       clock: systemClock,
     });
     // First the events, then the list: what changes meanwhile is told again.
-    const monitor = once ? null : new LinkMonitor({}, (events) => keeper.tell(events));
+    const tell = (told: readonly LinkEvent[]): void => {
+      keeper.tell(told);
+      localPods.linksChanged();
+    };
+    const monitor = once ? null : new LinkMonitor({}, tell);
     await keeper.lookAtAll();
+    const lookAtPods = async (): Promise<void> => {
+      if (config.exemptions.localPods) await localPods.look();
+    };
+    await lookAtPods();
+    if (!once && config.exemptions.localPods) localPods.watch();
     await nameGroups(config.interfaceGroupFile, config.interfaceGroups, log);
     const interval = once ? undefined : setInterval(() => void keeper.lookAtAll(), LOOK_INTERVAL);
     return {
       nameOf: (index) => keeper.nameOf(index),
       groupOf: (index) => keeper.groupOf(index),
+      localPods,
       async nodeHas(addresses) {
         if (declared?.join() === addresses.join()) return;
         declared = addresses;
         await keeper.lookAtAll();
+        await lookAtPods();
       },
       async close() {
         clearInterval(interval);
+        localPods.close();
         await monitor?.close();
         await keeper.close();
         await links.close();
@@ -92,8 +136,41 @@ export async function keepInterfaceGroups({ options, config, log }: Parts): Prom
       node,
       error: (error as Error).message,
     });
-    return { nameOf: () => null, groupOf: () => null, nodeHas: async () => undefined, close: saved.flush };
+    return {
+      nameOf: () => null,
+      groupOf: () => null,
+      localPods: NO_LOCAL_PODS,
+      nodeHas: async () => undefined,
+      close: saved.flush,
+    };
   }
+}
+
+/** The state as an agent that starts now would have it: with the destinations routed to local pods. */
+export async function withLocalPodsNow(state: NodeState, config: Config): Promise<NodeState> {
+  const { LinkSocket } = await loadAddon();
+  const links = new LinkSocket();
+  try {
+    const found = (await links.list()).filter(({ group }) => group === config.interfaceGroups.pods);
+    const members = routedOutBy(await readRoutes(), new Set(found.map(({ name }) => name)));
+    return { ...state, localPods: toLocalPods(members) };
+  } finally {
+    await links.close();
+  }
+}
+
+async function readRoutes(): Promise<RouteTexts> {
+  const [ipv4, ipv6] = await Promise.all([
+    readFile('/proc/self/net/route', 'latin1'),
+    readFile('/proc/self/net/ipv6_route', 'latin1').catch(ifMissing),
+  ]);
+  return { ipv4, ipv6 };
+}
+
+/** A kernel without IPv6. */
+function ifMissing(error: NodeJS.ErrnoException): string {
+  if (error.code === 'ENOENT') return '';
+  throw error;
 }
 
 interface Warnings {

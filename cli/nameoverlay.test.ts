@@ -18,6 +18,8 @@ function stateWith(...names: readonly string[]): NodeState {
     addressSets: new Map([['peers-1', set]]),
     serviceSets: new Map(),
     allNodes: '',
+    controllers: '',
+    apiServerPorts: [],
     nodeAddresses: [],
   };
 }

@@ -44,6 +44,8 @@ function build(done: Done): Command {
   addCompile(program, done);
   addExplain(program, done);
   addAgent(program, done);
+  addOff(program, done);
+  addOn(program, done);
   addCleanup(program, done);
   addInterfaces(program, done);
   addRules(program, done);
@@ -177,8 +179,19 @@ function addAgent(program: Command, done: Done): void {
       ),
     )
     .addOption(
-      new Option('--ca-file <file>', "with --controller: who signs the controller's certificate (PEM)"),
+      new Option(
+        '--ca-file <file>',
+        "with --controller: who signs the controller's certificate (PEM); default: ConfigMap nodewall-system/nodewall-ca",
+      ),
     )
+    .addOption(
+      new Option(
+        '--api-server <url>',
+        'with --controller: https://HOST:PORT of the API server, which the agent asks while no controller answers; default: as a pod of the cluster',
+      ),
+    )
+    .addOption(new Option('--api-token-file <file>', "with --api-server: the service account's token"))
+    .addOption(new Option('--api-ca-file <file>', 'with --api-server: who signs its certificate (PEM)'))
     .addOption(
       new Option('--metrics-listen <host:port>', 'serve /healthz, /readyz and /metrics (Prometheus)'),
     )
@@ -192,6 +205,37 @@ function addAgent(program: Command, done: Done): void {
       ),
     )
     .action(async (options) => done(await (await import('./agent.ts')).agentCommand(options)));
+}
+
+function addOff(program: Command, done: Done): void {
+  program
+    .command('off')
+    .description(
+      'Take all rules of nodewall off this node, and keep them off until `nodewall on`, through restarts. Ends when they are gone.',
+    )
+    .addOption(new Option('--reason <text>', 'why: for the log, the status of policies and an Event'))
+    .addOption(config())
+    .addOption(stateDir())
+    .addOption(output('text', 'json'))
+    .addHelpText(
+      'after',
+      example(
+        "nodewall off --reason 'locked out by policy deny-all'",
+        'kubectl -n nodewall-system exec POD -- nodewall off',
+      ),
+    )
+    .action(async (options) => done(await (await import('./off.ts')).off(options)));
+}
+
+function addOn(program: Command, done: Done): void {
+  program
+    .command('on')
+    .description('Take `nodewall off` back: the agent of this node enforces its policies again.')
+    .addOption(config())
+    .addOption(stateDir())
+    .addOption(output('text', 'json'))
+    .addHelpText('after', example('nodewall on'))
+    .action(async (options) => done(await (await import('./off.ts')).on(options)));
 }
 
 function addCleanup(program: Command, done: Done): void {
@@ -352,8 +396,20 @@ function addController(program: Command, done: Done): void {
     .addOption(new Option('--tls-key-file <file>', 'its key (PEM)'))
     .addOption(
       new Option(
+        '--tls-ca-file <file>',
+        'who signs it (PEM), for the APIService; default: the public authorities, or what somebody else writes there',
+      ),
+    )
+    .addOption(
+      new Option(
+        '--pod-name <name>',
+        'the pod that it runs in: told to stop, it serves on until agents know another one',
+      ),
+    )
+    .addOption(
+      new Option(
         '--feature-gates <gates>',
-        'NodeNetworkPolicy=true|false; default: as ConfigMap nodewall-system/nodewall-config says',
+        'NodeNetworkPolicy=true|false; default: as ConfigMap nodewall-system/nodewall-config says, or said last',
       ),
     )
     .addOption(

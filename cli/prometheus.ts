@@ -42,6 +42,7 @@ export function prometheusMetrics({ version, isInCluster, ofRules }: Options): P
     'enabled',
     'Whether the feature gate NodeNetworkPolicy lets the agent enforce rules.',
   );
+  const isOff = gauge('off', 'Whether nodewall off holds on this node: then nothing is enforced.');
   const enforcedAt = gauge('enforced_timestamp_seconds', 'When the last state was put in force.');
   const policies = gauge('policies', 'Policies in force.');
   const failing = gauge('policies_failing', 'Policies that are not in force in their current version.');
@@ -57,14 +58,25 @@ export function prometheusMetrics({ version, isInCluster, ofRules }: Options): P
   const failures = counter('apply_failures_total', 'Applies of which nothing was put in force.');
   const drifts = counter('drift_total', 'Times that somebody else had changed what is in force.');
   let isReady = false;
+  let viewError: string | null = null;
   let inForce: readonly CompiledRule[] = [];
   let totals: (() => Map<string, RuleTotals>) | null = null;
   if (ofRules) rulePackets(registers, () => ({ rules: inForce, totals: totals?.() ?? new Map() }));
 
+  /** As it is wanted: the agent is ready. */
+  function nothingInForce(): void {
+    isReady = true;
+    inForce = [];
+    for (const one of [policies, failing, rules, sets, members]) one.set(0);
+  }
+
   const ofController = isInCluster ? controllerMetrics(registers) : null;
   return {
     registry,
-    ready: () => (isReady ? null : 'nothing is enforced yet'),
+    ready() {
+      if (viewError !== null) return `${viewError}; what was enforced before stays`;
+      return isReady ? null : 'nothing is enforced yet';
+    },
     enforced({ state, failed, enforcedAfter }) {
       isReady = true;
       if (state.rules !== inForce) {
@@ -88,13 +100,21 @@ export function prometheusMetrics({ version, isInCluster, ofRules }: Options): P
     },
     enabled(enabled) {
       isEnabled.set(enabled ? 1 : 0);
-      if (enabled) return;
-      isReady = true;
-      inForce = [];
-      for (const one of [policies, failing, rules, sets, members]) one.set(0);
+      if (!enabled) nothingInForce();
+    },
+    off(is) {
+      isOff.set(is ? 1 : 0);
+      if (is) nothingInForce();
     },
     connected: (connected) => ofController?.connected(connected),
-    bookmark: (revision) => ofController?.bookmark(revision),
+    bookmark(revision) {
+      viewError = null;
+      ofController?.bookmark(revision);
+    },
+    unfollowable(reason) {
+      viewError = reason;
+      ofController?.unfollowable();
+    },
     revision: (enforced) => ofController?.enforced(enforced),
     reported: () => ofController?.reported(),
   };
@@ -108,6 +128,11 @@ function controllerMetrics(registers: Registry[]) {
     registers,
   });
   connected.set(0);
+  const unfollowable = new Gauge({
+    name: 'nodewall_agent_view_unfollowable',
+    help: "Whether not even the controller's whole view can be followed: what was enforced before stays.",
+    registers,
+  });
   const connects = new Counter({
     name: 'nodewall_agent_controller_connections_total',
     help: 'Connections to the controller that were answered.',
@@ -145,9 +170,11 @@ function controllerMetrics(registers: Registry[]) {
     },
     bookmark(revision: string) {
       lastBookmark = performance.now();
+      unfollowable.set(0);
       received = revision;
       show();
     },
+    unfollowable: () => unfollowable.set(1),
     enforced(revision: string | null) {
       inForce = revision ?? '';
       show();

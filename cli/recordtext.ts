@@ -1,7 +1,14 @@
 import { styled } from './output.ts';
 import type { ReadRecord } from './recordfilter.ts';
 
-const COLOURS = { Allow: 'green', Drop: 'red', Reject: 'magenta', Pass: 'cyan' } as const;
+type Colour = 'green' | 'red' | 'magenta' | 'cyan';
+
+const COLOURS: ReadonlyMap<unknown, Colour> = new Map<string, Colour>([
+  ['Allow', 'green'],
+  ['Drop', 'red'],
+  ['Reject', 'magenta'],
+  ['Pass', 'cyan'],
+]);
 
 /** One record for people, as one line. What isn't a plain word is quoted: a terminal must not obey a label. */
 export function recordText(record: ReadRecord): string {
@@ -27,7 +34,7 @@ export function recordText(record: ReadRecord): string {
 function verdictText({ verdict, audit }: ReadRecord): string {
   if (verdict === undefined) return ' '.repeat(0);
   const text = `${word(verdict)}${audit === true ? ' (audit)' : ''}`.padEnd('Reject (audit)'.length);
-  const colour = COLOURS[verdict as keyof typeof COLOURS] ?? 'yellow';
+  const colour = COLOURS.get(verdict) ?? 'yellow';
   return styled(audit === true ? 'yellow' : colour, text);
 }
 

@@ -1,13 +1,17 @@
 import { randomUUID } from 'node:crypto';
 import type { Server } from 'node:https';
 import { hostname } from 'node:os';
+import { isDeepStrictEqual } from 'node:util';
 import type { KubeConfig } from '@kubernetes/client-node';
 import type { Config } from '../apis/config.ts';
+import { CONTROLLER_ACCOUNT } from '../apis/controlplane.ts';
+import { Registration } from '../controller/apiservice/registration.ts';
+import { followCaBundles } from '../controller/certificates/cabundle.ts';
 import type { CertificateAndKey } from '../controller/certificates/issue.ts';
 import { compiler } from '../controller/compile/compile.ts';
 import { followConfigMap } from '../controller/configmap/configmap.ts';
-import { gateAfter, gateSetting } from '../controller/configmap/featuregate.ts';
 import { type FrontProxySetting, frontProxySetting } from '../controller/configmap/frontproxy.ts';
+import { Gate } from '../controller/configmap/gate.ts';
 import { kubeApi } from '../controller/kubeapi/kubeapi.ts';
 import { reviewAccess, reviewToken } from '../controller/kubeapi/reviews.ts';
 import { election } from '../controller/lease/election.ts';
@@ -18,9 +22,12 @@ import {
   frontProxyAuthenticator,
   tokenAuthenticator,
 } from '../controller/publish/auth.ts';
-import { controlPlaneEndpoints } from '../controller/publish/endpoints.ts';
+import { apiServerEndpoints, apiServerMemory } from '../controller/publish/endpoints.ts';
 import { createHub } from '../controller/publish/hub.ts';
 import { type ControlPlaneServer, controlPlaneServer } from '../controller/publish/server.ts';
+import { standbyAnswer } from '../controller/publish/standby.ts';
+import { handover } from '../controller/replicas/handover.ts';
+import { Replicas } from '../controller/replicas/replicas.ts';
 import { failureEvents } from '../controller/status/failureevents.ts';
 import { statusKeeper } from '../controller/status/keeper.ts';
 import { policyVersions } from '../controller/status/policyversions.ts';
@@ -31,6 +38,7 @@ import { apiTransport } from '../controller/watch/cluster/transport.ts';
 import { WATCH_TIMES } from '../controller/watch/cluster/watchtimes.ts';
 import type { Snapshot } from '../controller/watch/source.ts';
 import { changes } from '../controller/webhook/changes.ts';
+import { latestWorld } from '../controller/webhook/latest.ts';
 import { webhookServer } from '../controller/webhook/server.ts';
 import { certificateSource } from './controllercertificates.ts';
 import { controllerLog, messageOf } from './controllerlog.ts';
@@ -40,11 +48,13 @@ import { CommandError, EXIT, type ExitStatus } from './exit.ts';
 import type { ListenAddress } from './listenaddress.ts';
 import type { Log } from './log.ts';
 import { serveMetrics } from './metricsserver.ts';
+import { ReportedAddresses } from './reportedaddresses.ts';
 import { untilStopped } from './stopped.ts';
 import { systemClock } from './systemclock.ts';
 
-const NAMESPACE = 'nodewall-system';
-const NAME = 'nodewall-controller';
+const { namespace: NAMESPACE, name: NAME } = CONTROLLER_ACCOUNT;
+/** Milliseconds from one look to the next whether it may end; sooner when something changes. */
+const HANDOVER_LOOK = 250;
 
 export interface ControllerParts {
   readonly options: ControllerOptions;
@@ -58,8 +68,8 @@ export interface ControllerParts {
 }
 
 /**
- * The controller: stages 1 to 3, and what the cluster is told of it. Every replica watches, compiles and answers webhooks; the one that holds the Lease serves
- * agents and writes statuses. One that loses it stops both and stays warm: what it knows comes from the API server, not from having led, so it is worth no
+ * The controller: stages 1 to 3, and what the cluster is told of it. Every replica watches, compiles, answers webhooks and is read; the one that holds the Lease
+ * serves agents and writes statuses. One that loses it stops both and stays warm: what it knows comes from the API server, not from having led, so it is worth no
  * less than what a new process would have to list first.
  */
 export async function runController(parts: ControllerParts): Promise<ExitStatus> {
@@ -68,21 +78,25 @@ export async function runController(parts: ControllerParts): Promise<ExitStatus>
   const api = kubeApi(kubeConfig);
   const transport = apiTransport(kubeConfig);
   const says = controllerLog(log);
+  const ownsAuthority = options.tlsCertFile === undefined;
   const stopping = new AbortController();
   const fatal = Promise.withResolvers<never>();
   // Only the race at the end looks at it.
   fatal.promise.catch(() => {});
 
-  let gate: boolean | null = parts.gate;
-  let gateProblem = 'ConfigMap nodewall-config has not been read yet';
+  let caBundle: string | null | undefined =
+    options.tlsCertFile !== undefined && options.tlsCaFile === undefined ? null : undefined;
   let frontProxy: FrontProxySetting | null = null;
   let certificate: CertificateAndKey | null = null;
-  let leader = '';
   let snapshot: Snapshot | null = null;
-  let server: ControlPlaneServer | null = null;
+  let server = null as ControlPlaneServer | null;
+  /** Agents are served, and statuses written. */
+  let isLeading = false;
+  /** Told to stop. */
+  let isEnding = false;
   let changing: Promise<void> = Promise.resolve();
 
-  const hub = createHub({ gate: gate ?? false });
+  const hub = createHub({ gate: parts.gate ?? false });
   const metrics = controllerMetrics({
     isLeading: () => elected.isLeader(),
     watches: () => [...source.metrics(), ...reflectors.map((one) => one.metrics())],
@@ -122,6 +136,10 @@ export async function runController(parts: ControllerParts): Promise<ExitStatus>
     onNotice: says.watch,
   });
   let compile = compiler();
+  const withApiServer = apiServerMemory();
+  const reported = new ReportedAddresses(log, () => {
+    if (snapshot !== null) deliver(snapshot);
+  });
   const worlds = changes();
 
   function deliver(next: Snapshot): void {
@@ -144,10 +162,9 @@ export async function runController(parts: ControllerParts): Promise<ExitStatus>
 
   function publish(next: Snapshot): void {
     const started = performance.now();
-    const compiled = compile(next.objects);
-    hub.setEndpoints(
-      controlPlaneEndpoints(next.objects, { namespace: NAMESPACE, service: NAME, port: parts.listen.port }),
-    );
+    const objects = reported.on(withApiServer(next.objects));
+    const compiled = compile(objects);
+    hub.setEndpoints(apiServerEndpoints(objects));
     metrics.published(hub.publish(compiled));
     const invalid = next.problems.filter(({ severity }) => severity === 'error').length;
     const counts = { nodes: compiled.nodeAddresses.size, policies: compiled.policies.length, invalid };
@@ -172,30 +189,58 @@ export async function runController(parts: ControllerParts): Promise<ExitStatus>
       },
     }),
   ];
-  if (parts.gate === null) {
-    const configured = config.featureGates.NodeNetworkPolicy ?? null;
-    reflectors.push(
-      followConfigMap({
-        ...follow,
-        namespace: NAMESPACE,
-        name: 'nodewall-config',
-        changed(data) {
-          const { enabled, problem } = gateAfter(gate, gateSetting(data), configured);
-          if (problem !== null) {
-            gateProblem = problem;
-            log.error(gate === null ? problem : `${problem}; the feature gate stays as it was`, {
-              stage: 'watch',
-            });
-          }
-          if (enabled !== null) setGate(enabled);
-        },
-      }),
-    );
-  } else statuses.gate(parts.gate);
+  const replicas = new Replicas({
+    namespace: NAMESPACE,
+    name: NAME,
+    identity,
+    self: options.podName ?? null,
+    now: systemClock.now,
+    changed() {
+      registration.look();
+      worlds.happened();
+    },
+    leaseChanged(lease) {
+      gate.takeLease(lease?.annotations ?? null);
+      if (lease?.holder === '') elected.look();
+    },
+  });
+  const registration = new Registration({
+    request: api.request,
+    after: systemClock.after,
+    facts: () => ({
+      isServing: server !== null,
+      isLast: stopping.signal.aborted && replicas.isLast,
+      isStopping: isEnding,
+      isNamespaceTerminating: replicas.isNamespaceTerminating,
+      caBundle,
+    }),
+    done: (action) => void log.info('aggregated API', { stage: 'publish', action }),
+    failed(error) {
+      log.error('the APIService could not be written', { stage: 'publish', error: messageOf(error) });
+    },
+  });
+  reflectors.push(...replicas.follow(follow), registration.follow(follow));
+  if (ownsAuthority) reflectors.push(...followCaBundles(follow, () => certificates.look()));
+
+  // The feature gate.
+  const gate = new Gate(config.featureGates.NodeNetworkPolicy ?? null, {
+    changed(enabled) {
+      if (parts.gate === null) setGate(enabled);
+    },
+    problem: (text) => void log.error(`${text}; the feature gate stays as it was`, { stage: 'watch' }),
+  });
+  reflectors.push(
+    followConfigMap({
+      ...follow,
+      namespace: NAMESPACE,
+      name: 'nodewall-config',
+      changed: (data) => gate.takeConfigMap(data),
+    }),
+  );
+  if (parts.gate !== null) statuses.gate(parts.gate);
 
   function setGate(enabled: boolean): void {
-    if (enabled !== gate) log.info('feature gate', { NodeNetworkPolicy: enabled });
-    gate = enabled;
+    log.info('feature gate', { NodeNetworkPolicy: enabled });
     hub.setGate(enabled);
     statuses.gate(enabled);
     settle();
@@ -205,6 +250,10 @@ export async function runController(parts: ControllerParts): Promise<ExitStatus>
   const certificates = certificateSource(parts, {
     service: { namespace: NAMESPACE, name: NAME },
     request: api.request,
+    trusted(pem) {
+      caBundle = Buffer.from(pem).toString('base64');
+      registration.look();
+    },
     changed(next) {
       certificate = next;
       setTls();
@@ -227,7 +276,12 @@ export async function runController(parts: ControllerParts): Promise<ExitStatus>
 
   // Who leads.
   const elected = election({
-    store: leaseStore(api.request, NAMESPACE, NAME),
+    store: leaseStore({
+      request: api.request,
+      namespace: NAMESPACE,
+      name: NAME,
+      annotations: () => gate.annotations(),
+    }),
     identity,
     clock: systemClock,
     random: Math.random,
@@ -241,7 +295,6 @@ export async function runController(parts: ControllerParts): Promise<ExitStatus>
         settle();
       },
       leader(now) {
-        leader = now;
         if (now !== identity)
           log.info(now === '' ? 'nobody leads' : 'another replica leads', { leader: now });
       },
@@ -249,17 +302,16 @@ export async function runController(parts: ControllerParts): Promise<ExitStatus>
     },
   });
 
-  /** Null, or why agents can't be served. */
+  /** Null, or why nothing can be served. */
   function missing(): string | null {
     if (stopping.signal.aborted) return 'stopping';
     if (!hub.ready) return 'the objects of the cluster have not all been listed yet';
-    if (gate === null) return gateProblem;
+    if (parts.gate === null && gate.enabled === null) return 'the feature gate has not been read yet';
     if (certificate === null) return 'there is no serving certificate yet';
-    if (!elected.isLeader()) return leader === '' ? 'nobody leads yet' : `standby: ${leader} leads`;
     return null;
   }
 
-  /** Serves, or no longer, as it should be now; one after the other. */
+  /** Serves and leads, or no longer, as it should be now; one after the other. */
   function settle(): void {
     changing = changing.then(serveOrNot).catch((error: unknown) => {
       fatal.reject(new CommandError(EXIT.refused, `--listen: ${messageOf(error)}`, { cause: error }));
@@ -268,17 +320,23 @@ export async function runController(parts: ControllerParts): Promise<ExitStatus>
 
   async function serveOrNot(): Promise<void> {
     const isDue = missing() === null;
-    if (isDue === (server !== null)) return;
-    if (server !== null) {
-      const closing = server;
-      server = null;
-      await Promise.all([closing.close(), statuses.lead(false)]);
-      return;
+    const leads = isDue && elected.isLeader();
+    if (!leads && isLeading) {
+      isLeading = false;
+      server?.endStreams('this replica no longer leads');
+      await statuses.lead(false);
     }
-    if (certificate === null) return;
+    if (isDue && server === null && certificate !== null) await serve(certificate);
+    if (leads && !isLeading) {
+      await statuses.lead(true);
+      isLeading = true;
+    }
+  }
+
+  async function serve(pair: CertificateAndKey): Promise<void> {
     const serving = controlPlaneServer({
       hub,
-      tls: tls(certificate),
+      tls: tls(pair),
       authenticate: firstOf(
         frontProxyAuthenticator(() => frontProxy),
         tokenAuthenticator({
@@ -288,22 +346,51 @@ export async function runController(parts: ControllerParts): Promise<ExitStatus>
         }),
       ),
       authorise: accessAuthoriser((spec) => reviewAccess(api.request, spec), Date.now),
+      refusesAgents: () =>
+        isLeading ? null : standbyAnswer(replicas.isAnotherLeading, snapshot?.objects.nodes.length ?? 0),
       onReport(report) {
         metrics.reported();
         statuses.report(report);
+        reported.take(report);
       },
       onEvent: says.server,
     });
-    await statuses.lead(true);
     const { host, port } = parts.listen;
     const address = await serving.listen(port, host);
     server = serving;
     // Another may have come meanwhile.
     setTls();
+    registration.look();
     log.info('serving', { address: address.address, port: address.port, revision: hub.revision });
   }
 
+  /** Until others can go on without this controller. */
+  async function serveOn(): Promise<void> {
+    const started = systemClock.now();
+    while (!stopping.signal.aborted) {
+      const { next, why } = handover({
+        self: replicas.self,
+        pods: replicas.pods,
+        isNamespaceTerminating: replicas.isNamespaceTerminating,
+        isLeading,
+        isPublished: ({ name, addresses }) =>
+          snapshot?.objects.pods.some(
+            (pod) =>
+              pod.namespace === NAMESPACE && pod.name === name && isDeepStrictEqual(pod.addresses, addresses),
+          ) === true,
+        unsentBytes: server?.stats().unsentBytes ?? 0,
+        waited: systemClock.now() - started,
+      });
+      if (next === 'end') {
+        log.info('ending', { why });
+        return;
+      }
+      await worlds.wait(HANDOVER_LOOK);
+    }
+  }
+
   // Admission, by every replica.
+  const latest = latestWorld({ request: api.request, isCurrent: source.isCurrent });
   let admission = null as Server | null;
   async function serveWebhook(
     { host, port }: ListenAddress,
@@ -318,6 +405,7 @@ export async function runController(parts: ControllerParts): Promise<ExitStatus>
           interfaceGroups: Object.keys(config.interfaceGroups),
         }),
         changed: worlds.wait,
+        latest,
         onFailure: (error) => void log.error('a review failed', { stage: 'webhook', error: error.message }),
       },
     );
@@ -332,6 +420,7 @@ export async function runController(parts: ControllerParts): Promise<ExitStatus>
 
   async function becomeReady(): Promise<void> {
     certificate = await certificates.start();
+    settle();
     if (parts.webhook !== null) {
       await serveWebhook(parts.webhook, certificate).catch((cause: Error) => {
         throw new CommandError(EXIT.refused, `--webhook-listen: ${cause.message}`, { cause });
@@ -359,19 +448,24 @@ export async function runController(parts: ControllerParts): Promise<ExitStatus>
     });
     const signal = await Promise.race([untilStopped(), fatal.promise]);
     log.info('stopping; agents enforce what they have', { signal });
+    isEnding = true;
+    await Promise.race([serveOn(), untilStopped(stopping.signal), fatal.promise]);
     return EXIT.done;
   } finally {
     stopping.abort();
     worlds.happened();
     settle();
     await changing;
-    // Not before nobody is served any more.
+    // Not before no agent is served any more.
     await elected.release();
+    await registration.close();
+    await server?.close();
     admission?.close();
     admission?.closeAllConnections();
     await Promise.all([
       ...reflectors.map((one) => one.close()),
       source.close(),
+      reported.close(),
       certificates.close(),
       health?.close(),
     ]);

@@ -28,6 +28,8 @@ interface Parts {
   readonly dataplanes: Dataplanes;
   readonly interfaces: InterfaceGroups;
   readonly metrics: AgentMetrics;
+  /** Ends the run as a signal does. */
+  readonly ended: AbortSignal;
 }
 
 /** What has come of it so far. */
@@ -125,8 +127,8 @@ export async function runStandalone(parts: Parts): Promise<ExitStatus> {
       await enforcement.idle();
       return onceStatus(outcome, options);
     }
-    const signal = await untilStopped();
-    log.info('stopping; the rules stay', { node, signal });
+    const signal = await untilStopped(parts.ended);
+    if (signal !== null) log.info('stopping; the rules stay', { node, signal });
     return EXIT.done;
   } finally {
     await source.close();

@@ -1,12 +1,16 @@
-/** Settles on SIGTERM or SIGINT. */
-export function untilStopped(): Promise<NodeJS.Signals> {
+const SIGNALS = ['SIGTERM', 'SIGINT'] as const;
+
+/** Settles on SIGTERM or SIGINT; with null where it is ended before. */
+export function untilStopped(ended?: AbortSignal): Promise<NodeJS.Signals | null> {
   return new Promise((resolve) => {
     const keepAlive = setInterval(() => {}, 2 ** 30);
-    for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-      process.once(signal, () => {
-        clearInterval(keepAlive);
-        resolve(signal);
-      });
-    }
+    const settle = (signal: NodeJS.Signals | null): void => {
+      clearInterval(keepAlive);
+      for (const one of SIGNALS) process.removeListener(one, settle);
+      resolve(signal);
+    };
+    for (const signal of SIGNALS) process.once(signal, settle);
+    ended?.addEventListener('abort', () => settle(null), { once: true });
+    if (ended?.aborted) settle(null);
   });
 }

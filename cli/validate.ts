@@ -1,16 +1,24 @@
-import type { Problem } from '../apis/objects.ts';
+import type { Config } from '../apis/config.ts';
+import type { ClusterObjects, Problem } from '../apis/objects.ts';
 import { formatProblem } from '../apis/validate/problem.ts';
-import { loadManifests } from '../controller/watch/manifests.ts';
+import { loadManifests, type Places } from '../controller/watch/manifests.ts';
+import { podAccessWarnings } from '../controller/webhook/podaccess.ts';
 import { EXIT, type ExitStatus } from './exit.ts';
 import { hasErrors, type InputOptions, loadConfig } from './load.ts';
 import { json, print } from './output.ts';
 
 export async function validate(options: InputOptions & { output: 'text' | 'json' }): Promise<ExitStatus> {
   const config = await loadConfig(options.config);
-  const { objects, problems, files } = await loadManifests(options.manifests, {
+  const {
+    objects,
+    problems: found,
+    files,
+    places,
+  } = await loadManifests(options.manifests, {
     failsafe: config.failsafe.ingress,
     interfaceGroups: Object.keys(config.interfaceGroups),
   });
+  const problems: Problem[] = [...found, ...podAccessProblems(objects, config, places)];
   const invalid = hasErrors(problems);
   if (options.output === 'json') {
     await print(json({ valid: !invalid, files, policies: objects.policies.length, problems }));
@@ -28,6 +36,18 @@ export async function validate(options: InputOptions & { output: 'text' | 'json'
     process.stderr.write(`${counts.join(', ')}\n`);
   }
   return invalid ? EXIT.invalid : EXIT.done;
+}
+
+/** That pods lose the API server is told of all manifests together: the place is the policy's. */
+function podAccessProblems(objects: ClusterObjects, { failsafe }: Config, places: Places): Problem[] {
+  return objects.policies.flatMap((policy) =>
+    podAccessWarnings(policy, objects, failsafe.ingress).map((text): Problem => {
+      const [path = '', ...words] = text.split(': ');
+      const { kind, name } = policy;
+      const { file, line } = places.get(policy) ?? { file: '', line: 0 };
+      return { severity: 'warning', file, line, kind, name, path, message: words.join(': ') };
+    }),
+  );
 }
 
 function count(number: number, one: string, many = `${one}s`): string {

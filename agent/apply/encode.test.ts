@@ -103,7 +103,7 @@ const MATCHES: readonly Match[] = [
   ),
   { match: 'l4proto', protocols: ['tcp', 'udp'] },
   { match: 'l4proto', protocols: ['udp', 'sctp', 'icmp', 'icmpv6', 'igmp', 'tcp'] },
-  ...(['saddr', 'daddr'] as const).flatMap((field): Match[] => [
+  ...(['saddr', 'daddr', 'originalDaddr'] as const).flatMap((field): Match[] => [
     { match: 'address', family: 4, field, in: { set: 'hash4' } },
     { match: 'address', family: 4, field, in: { set: 'interval4' } },
     { match: 'address', family: 6, field, in: { set: 'hash6' } },

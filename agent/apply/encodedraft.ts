@@ -175,3 +175,8 @@ export const ORIGINAL_PORT: Expression = {
   register: REGISTER,
   direction: 'original',
 };
+
+export const ORIGINAL_ADDRESS: Readonly<Record<Family, Expression>> = {
+  4: { kind: 'ct', key: 'destinationIp', register: REGISTER, direction: 'original' },
+  6: { kind: 'ct', key: 'destinationIp6', register: REGISTER, direction: 'original' },
+};

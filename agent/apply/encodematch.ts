@@ -15,6 +15,7 @@ import {
   address,
   type Draft,
   meta,
+  ORIGINAL_ADDRESS,
   ORIGINAL_PORT,
   PORT_OFFSET,
   PROTOCOL,
@@ -143,6 +144,13 @@ function addProtocols(draft: Draft, protocols: readonly L4Protocol[]): void {
 }
 
 function addAddress(draft: Draft, { family, field, in: where }: Of<'address'>): void {
+  if (field === 'originalDaddr') {
+    // Of a connection of the other family the kernel has no such address, and the rule does not match.
+    draft.expressions.push(ORIGINAL_ADDRESS[family]);
+    if ('cidr' in where) addMasked(draft, where.cidr, false);
+    else addNamedLookup(draft, where.set);
+    return;
+  }
   requireFamily(draft, family);
   if ('cidr' in where) {
     addPrefix(draft, ADDRESS_OFFSET[family][field], where.cidr, false);
@@ -152,22 +160,29 @@ function addAddress(draft: Draft, { family, field, in: where }: Of<'address'>): 
   }
 }
 
-/** A prefix of whole bytes is compared as just these; any other is masked. */
+/** Of a prefix of whole bytes no others are loaded. */
 function addPrefix(draft: Draft, offset: number, cidr: Cidr, negated: boolean): void {
-  const { family, length } = cidr;
-  const value = packAddress(cidr);
-  if (length % 8 === 0 && length > 0) {
-    const bytes = length / 8;
-    addEqual(draft, payload('network', offset, bytes), value.subarray(0, bytes), negated);
-    return;
+  draft.expressions.push(payload('network', offset, wholeBytes(cidr) ?? WIDTH[cidr.family]));
+  addMasked(draft, cidr, negated);
+}
+
+/** The address in the register: a prefix of whole bytes is compared as just these; any other is masked. */
+function addMasked(draft: Draft, cidr: Cidr, negated: boolean): void {
+  const bytes = wholeBytes(cidr);
+  if (bytes === null) {
+    draft.expressions.push({
+      kind: 'bitwise',
+      register: REGISTER,
+      mask: prefixMask(cidr),
+      xor: new Uint8Array(WIDTH[cidr.family]),
+    });
   }
-  draft.expressions.push(payload('network', offset, WIDTH[family]), {
-    kind: 'bitwise',
-    register: REGISTER,
-    mask: prefixMask(cidr),
-    xor: new Uint8Array(WIDTH[family]),
-  });
-  addCompare(draft, value, negated);
+  addCompare(draft, packAddress(cidr).subarray(0, bytes ?? WIDTH[cidr.family]), negated);
+}
+
+/** How many bytes a prefix is; null where it ends within one, and for the empty one. */
+function wholeBytes({ length }: Cidr): number | null {
+  return length % 8 === 0 && length > 0 ? length / 8 : null;
 }
 
 function prefixMask({ family, length }: Cidr): Uint8Array {

@@ -12,7 +12,7 @@ export function policyKey({ source }: CompiledRule): string {
 export function substitute(state: NodeState, key: string, from: NodeState | null): NodeState {
   const replacement = from?.rules.filter((rule) => policyKey(rule) === key) ?? [];
   const rules = [...state.rules.filter((rule) => policyKey(rule) !== key), ...replacement];
-  const addressSets = [state.allNodes, ...rules.flatMap((rule) => rule.addressSets)];
+  const addressSets = [state.allNodes, state.controllers, ...rules.flatMap((rule) => rule.addressSets)];
   const serviceSets = rules.flatMap((rule) => rule.serviceSets);
   return {
     ...state,

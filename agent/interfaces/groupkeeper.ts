@@ -102,7 +102,7 @@ export class GroupKeeper {
       // A carrier that comes or goes is no news.
       if (event.kind === 'link') isNews = this.#hear(event.link) || isNews;
       else if (event.kind === 'error') this.#options.events.deaf(event.error);
-      else {
+      else if (event.kind !== 'addresses') {
         if (event.kind === 'removed') this.#remove(event.index);
         else this.#mustList = true;
         isNews = true;
@@ -123,6 +123,13 @@ export class GroupKeeper {
 
   groupOf(index: number): number | null {
     return this.#table.get(index)?.group ?? null;
+  }
+
+  /** Of the links that are there. */
+  namesIn(group: number): Set<string> {
+    const names = new Set<string>();
+    for (const link of this.#table.values()) if (link.group === group) names.add(link.name);
+    return names;
   }
 
   /** Waits for what is under way. Groups stay. */

@@ -8,8 +8,9 @@ import path from 'node:path';
 const here = import.meta.dirname;
 const target = path.join(here, 'build/Release/nftables_napi.node');
 
+/** What isn't there is older than all, also than an image's build that gives every file the time 0. */
 function modified(file: string): number {
-  return statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+  return statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? -1;
 }
 
 const sources = ['src/**/*.{cc,h}', 'CMakeLists.txt', 'package.json', 'build.ts'].flatMap((pattern) =>

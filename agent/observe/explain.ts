@@ -1,9 +1,10 @@
+import type { Address } from '../../apis/address.ts';
 import { BASELINE_PRIORITY } from '../../apis/baseline.ts';
 import type { AddressSet, CompiledRule, NodeState } from '../../apis/compiled.ts';
 import type { Config, FailsafeEntry } from '../../apis/config.ts';
 import type { Answer, Considered, Explanation, Flow } from '../../apis/flow.ts';
 import { hasMember } from '../../apis/memberset.ts';
-import { isSkippable, peerSet } from '../render/failsafe.ts';
+import { failsafeList, isSkippable, peerSet } from '../render/failsafe.ts';
 import { exemptionOf } from './exemption.ts';
 import { flowReader, type KnownFlow, PROTOCOL_NUMBERS } from './knownflow.ts';
 import { mismatchOf, type RuleMatch, ruleMatches } from './rulematch.ts';
@@ -18,8 +19,8 @@ export function explain(state: NodeState, config: Config): Explainer {
   );
   const toKnown = flowReader(state, config);
   const failsafe = {
-    ingress: config.failsafe.ingress.map((entry) => failsafeMatch(entry, state)),
-    egress: config.failsafe.egress.map((entry) => failsafeMatch(entry, state)),
+    ingress: failsafeList(config.failsafe.ingress, state).map((entry) => failsafeMatch(entry, state)),
+    egress: failsafeList(config.failsafe.egress, state).map((entry) => failsafeMatch(entry, state)),
   };
   return (given, { considered: wanted = false } = {}) => {
     const flow = toKnown(given);
@@ -48,10 +49,12 @@ function failsafeMatch(entry: FailsafeEntry, state: NodeState): (flow: KnownFlow
   const [first, last] = entry.ports;
   const everyPort = first === 0 && last === 65535;
   const peers = peerSet(entry.peers, state);
-  return ({ protocol, dstPort, peer }) =>
-    protocol === PROTOCOL_NUMBERS[entry.protocol] &&
-    (everyPort || (dstPort !== undefined && dstPort >= first && dstPort <= last)) &&
+  const isTo = (port: number | undefined, peer: Address | undefined): boolean =>
+    (everyPort || (port !== undefined && port >= first && port <= last)) &&
     (peers === null || (peer !== undefined && hasMember(peers.members, peer)));
+  return ({ direction, protocol, dstPort, originalDst, originalDstPort, peer }) =>
+    protocol === PROTOCOL_NUMBERS[entry.protocol] &&
+    (isTo(dstPort, peer) || isTo(originalDstPort, direction === 'ingress' ? peer : originalDst));
 }
 
 const NO_RULE = { policy: null, rule: null, ruleIndex: null, tier: null, skipped: [] } as const;

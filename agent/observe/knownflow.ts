@@ -16,6 +16,9 @@ export interface KnownFlow {
   readonly code: number | undefined;
   readonly family: 4 | 6 | undefined;
   readonly dst: Address | undefined;
+  /** Before destination NAT: as it is where there was none. */
+  readonly originalDst: Address | undefined;
+  readonly originalDstPort: number | undefined;
   /** The other end: source of ingress, destination of egress. */
   readonly peer: Address | undefined;
   /** Number of the link group of the interface it comes in (ingress) or goes out (egress) by. */
@@ -45,6 +48,8 @@ export function flowReader({ nodeAddresses }: NodeState, config: Config): (flow:
       code: flow.icmpCode,
       family: (src ?? dst)?.family,
       dst,
+      originalDst: address(flow.originalDst) ?? dst,
+      originalDstPort: flow.originalDstPort ?? flow.dstPort,
       peer: flow.direction === 'ingress' ? src : dst,
       group: interfaceGroup === undefined ? undefined : groupNumber(interfaceGroup, config),
       srcIsOwn: isOwn(src, own),

@@ -1,7 +1,9 @@
-import { readFile } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
-import { Agent, request as httpsRequest } from 'node:https';
+import { Agent } from 'node:https';
+import type { LookupFunction } from 'node:net';
 import type { Clock } from '../apply/enforcer.ts';
+import type { Authorities } from './authorities.ts';
+import { httpsCall, isOfUnknownAuthority, readToken, refusalText } from './httpscall.ts';
 
 /** Where the controller is, and by what it and this node are known to each other. */
 export interface ControllerAddress {
@@ -9,8 +11,9 @@ export interface ControllerAddress {
   readonly url: URL;
   /** Holds this node's service account token; kubelet writes another before it expires. */
   readonly tokenFile: string;
-  /** Holds the certificates (PEM) of the authorities that the controller's may be signed by. */
-  readonly caFile: string;
+  readonly authorities: Authorities;
+  /** Default: the system's. */
+  readonly lookup?: LookupFunction;
 }
 
 /** The controller can't be reached, isn't who it should be, or refused. */
@@ -58,65 +61,29 @@ export interface ControllerClient {
   close(): void;
 }
 
-/** Milliseconds to the head of an answer: name, connection, certificate, and what the controller does before it answers. */
-const ANSWER_TIMEOUT = 15_000;
-/** After so many milliseconds without a packet TCP asks whether the other side is still there. */
-const KEEP_ALIVE_DELAY = 15_000;
 /** Reports that come so soon after each other (milliseconds) have one connection. */
 const IDLE_CONNECTION = 5_000;
-const LONGEST_REFUSAL = 64 * 1024;
+/** Of HTTP (RFC 9110, section 15.5.20): the controller that was reached doesn't lead, and another connection may reach the one that does. */
+const MISDIRECTED = 421;
+/** Milliseconds before such another connection; after the last the caller waits as after any failure. */
+const ELSEWHERE = [0, 100, 200, 400, 800] as const;
 
-/** The token and the authorities are read for each request: both are replaced while the agent runs. */
+/** `random` gives numbers from 0 to 1. The token and the authorities are read for each request: both are replaced while the agent runs. */
 export function controllerClient(
   address: ControllerAddress,
   userAgent: string,
   clock: Clock,
+  random: () => number,
 ): ControllerClient {
   const shared = new Agent({ keepAlive: true, maxSockets: 1, timeout: IDLE_CONNECTION });
-
-  async function send(wanted: ControllerRequest, token: string, ca: string): Promise<IncomingMessage> {
-    const { method, path, body, signal, isStream = false } = wanted;
-    const text = body === undefined ? null : JSON.stringify(body);
-    const sent = httpsRequest(new URL(path, address.url), {
-      method,
-      ca,
-      signal,
-      agent: isStream ? false : shared,
-      // Also where NODE_TLS_REJECT_UNAUTHORIZED says otherwise.
-      rejectUnauthorized: true,
-      headers: {
-        authorization: `Bearer ${token}`,
-        accept: 'application/json',
-        'user-agent': userAgent,
-        ...(text === null
-          ? {}
-          : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) }),
-      },
-    });
-    return await new Promise((resolve, reject) => {
-      const cancel = clock.after(ANSWER_TIMEOUT, () =>
-        sent.destroy(new Error(`no answer within ${ANSWER_TIMEOUT / 1000} s`)),
-      );
-      sent.on('socket', (socket) => socket.setKeepAlive(true, KEEP_ALIVE_DELAY));
-      sent.once('response', (response) => {
-        cancel();
-        resolve(response);
-      });
-      // Stays: what happens to the connection later is an error of the answer too.
-      sent.on('error', (error) => {
-        cancel();
-        reject(error);
-      });
-      sent.end(text ?? undefined);
-    });
-  }
 
   async function refused(response: IncomingMessage, token: string): Promise<ControllerError> {
     const { statusCode: status = 0, headers } = response;
     const seconds = Number(headers['retry-after']);
     const retryAfter = headers['retry-after'] !== undefined && seconds >= 0 ? 1000 * seconds : null;
     const reason = `${status}: ${await refusalText(response)}`;
-    const hasNewToken = status === 401 && (await readToken(address.tokenFile).catch(() => token)) !== token;
+    const hasNewToken =
+      status === 401 && (await readToken(address.tokenFile, '--token-file').catch(() => token)) !== token;
     return new ControllerError(`the controller refused (${reason})${advice(status, address)}`, {
       status,
       retryAfter,
@@ -124,65 +91,60 @@ export function controllerClient(
     });
   }
 
+  function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const end = (): void => {
+        cancel();
+        signal.removeEventListener('abort', end);
+        resolve();
+      };
+      const cancel = clock.after(milliseconds, end);
+      signal.addEventListener('abort', end);
+    });
+  }
+
+  async function requestOnce(wanted: ControllerRequest): Promise<IncomingMessage> {
+    const { method, path, body, signal, isStream = false } = wanted;
+    const [token, authorities] = await credentials(address);
+    const url = new URL(path, address.url);
+    const agent: Agent | false = isStream ? false : shared;
+    const { lookup } = address;
+    const how = { ...(body === undefined ? {} : { body }), ...(lookup === undefined ? {} : { lookup }) };
+    const call = { method, url, token, authorities, userAgent, signal, agent, ...how };
+    let response: IncomingMessage;
+    try {
+      response = await httpsCall(call, clock);
+    } catch (error) {
+      if (isOfUnknownAuthority(error)) address.authorities.refused();
+      throw new ControllerError(connectionText(error as Error, address), { cause: error });
+    }
+    const { statusCode = 0 } = response;
+    if (statusCode >= 200 && statusCode < 300) return response;
+    throw await refused(response, token);
+  }
+
   return {
     async request(wanted) {
-      const [token, ca] = await Promise.all([readToken(address.tokenFile), readAuthorities(address.caFile)]);
-      let response: IncomingMessage;
-      try {
-        response = await send(wanted, token, ca);
-      } catch (error) {
-        throw new ControllerError(connectionText(error as Error, address), { cause: error });
+      for (const wait of ELSEWHERE) {
+        try {
+          return await requestOnce(wanted);
+        } catch (error) {
+          if (!(error instanceof ControllerError) || error.status !== MISDIRECTED) throw error;
+          await pause(wait * (0.5 + random() / 2), wanted.signal);
+        }
       }
-      const { statusCode = 0 } = response;
-      if (statusCode >= 200 && statusCode < 300) return response;
-      throw await refused(response, token);
+      return await requestOnce(wanted);
     },
     close: () => shared.destroy(),
   };
 }
 
-async function readToken(path: string): Promise<string> {
-  const token = (await read(path, '--token-file')).trim();
-  // What HTTP can't carry in a header would be an error of another kind.
-  if (!/^[\x21-\x7e]+$/.test(token)) throw new ControllerError(`--token-file: ${path} holds no token`);
-  return token;
-}
-
-async function readAuthorities(path: string): Promise<string> {
-  const text = await read(path, '--ca-file');
-  if (text.includes('-----BEGIN CERTIFICATE-----')) return text;
-  throw new ControllerError(`--ca-file: ${path} holds no certificate (PEM)`);
-}
-
-async function read(path: string, option: string): Promise<string> {
+async function credentials({ tokenFile, authorities }: ControllerAddress): Promise<[string, string]> {
   try {
-    return await readFile(path, 'utf8');
+    return await Promise.all([readToken(tokenFile, '--token-file'), authorities.read()]);
   } catch (error) {
-    throw new ControllerError(`${option}: ${(error as Error).message}`, { cause: error });
+    throw new ControllerError((error as Error).message, { cause: error });
   }
-}
-
-/** The message of a metav1.Status, or the beginning of whatever it is. */
-async function refusalText(response: IncomingMessage): Promise<string> {
-  const pieces: Buffer[] = [];
-  let length = 0;
-  try {
-    for await (const piece of response) {
-      pieces.push(piece);
-      length += piece.length;
-      if (length > LONGEST_REFUSAL) break;
-    }
-  } catch {
-    // The status alone says enough.
-  }
-  const text = Buffer.concat(pieces).toString('utf8');
-  try {
-    const { message } = JSON.parse(text) as { message?: unknown };
-    if (typeof message === 'string') return message;
-  } catch {
-    // No JSON, so not of a controller: a proxy, or another server.
-  }
-  return text.trim().slice(0, 200) || (response.statusMessage ?? 'no reason');
 }
 
 function advice(status: number, { tokenFile, url }: ControllerAddress): string {
@@ -196,20 +158,10 @@ function advice(status: number, { tokenFile, url }: ControllerAddress): string {
   return '';
 }
 
-/** Error codes of node:tls and OpenSSL's X509_V_ERR_*. */
-const UNKNOWN_AUTHORITY: ReadonlySet<string | undefined> = new Set([
-  'SELF_SIGNED_CERT_IN_CHAIN',
-  'DEPTH_ZERO_SELF_SIGNED_CERT',
-  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
-  'UNABLE_TO_GET_ISSUER_CERT',
-  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
-  'CERT_SIGNATURE_FAILURE',
-]);
-
-function connectionText(error: Error, { url, caFile }: ControllerAddress): string {
+function connectionText(error: Error, { url, authorities }: ControllerAddress): string {
   const { code } = error as NodeJS.ErrnoException;
-  if (UNKNOWN_AUTHORITY.has(code)) {
-    return `${url.host}: its certificate is not signed by an authority in ${caFile}; is that file up to date, and this the controller?`;
+  if (isOfUnknownAuthority(error)) {
+    return `${url.host}: its certificate is not signed by an authority in ${authorities.origin}; is that up to date, and this the controller?`;
   }
   if (code === 'CERT_HAS_EXPIRED' || code === 'CERT_NOT_YET_VALID') {
     const what = code === 'CERT_HAS_EXPIRED' ? 'has expired' : 'is not valid yet';

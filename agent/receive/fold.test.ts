@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { parseCidr } from '../../apis/address.ts';
 import type { NodeState } from '../../apis/compiled.ts';
@@ -143,6 +144,45 @@ describe('fold', function () {
     assert.ok(third?.state.rules.some((rule) => before.rules.includes(rule)));
   });
 
+  it('replaces the rules of an earlier run by none', () => {
+    const none = nodeState(pod('web', '10.1.0.1'));
+    const before = receive(snapshot(FIRST));
+    const restarted = sender(fold(NODE, before));
+    restarted.begin(false);
+    assertHolds(restarted.send(...whole(none)), none);
+  });
+
+  it('replaces any state of an earlier run by any whole view, and keeps the objects that are the same', function () {
+    const pairs = fc.record({
+      saved: scenario({ size: 5, flows: 0 }),
+      other: scenario({ size: 5, flows: 0 }),
+      pick: fc.nat(),
+    });
+    check(this, 20, pairs, ({ saved, other, pick }) => {
+      const same = stateOf(saved.objects, saved.node);
+      const foreign = stateOf(other.objects, other.node);
+      const none = stateOf(saved.objects.filter(isNoPolicy), saved.node);
+      const less = stateOf(withoutOne(saved.objects, pick), saved.node);
+      for (const before of [receive(snapshot(same)), reversed(receive(snapshot(same)))]) {
+        const known = new Map(before.rules.map((rule) => [rule.id, rule]));
+        for (const wanted of [none, foreign, same, less]) {
+          for (const isResumed of [false, true]) {
+            const one = sender(fold(NODE, before));
+            one.begin(isResumed);
+            const now = one.send(...whole(wanted));
+            assertHolds(now, receive(snapshot(wanted)));
+            for (const rule of now?.state.rules ?? [])
+              if (isDeepStrictEqual(known.get(rule.id), rule)) assert.equal(known.get(rule.id), rule);
+            for (const next of [less, none, foreign]) {
+              one.begin(false);
+              assertHolds(one.send(...whole(next)), receive(snapshot(next)));
+            }
+          }
+        }
+      }
+    });
+  });
+
   it('an edit and its part in another order keeps the rules that were not edited', () => {
     const policy = (last: number) =>
       ingress(
@@ -162,6 +202,23 @@ describe('fold', function () {
   it('follows the gate', () => {
     assert.equal(to.send(...whole(FIRST, false))?.enabled, false);
     assert.equal(to.send({ type: 'gate', enabled: true }, bookmarkOf(FIRST, false))?.enabled, true);
+  });
+
+  it('follows the ports of the API server', () => {
+    const ported: NodeState = { ...FIRST, apiServerPorts: [6444, 7443] };
+    assertHolds(to.send(...whole(ported)), ported);
+    assertHolds(to.send(...step(ported, FIRST)), FIRST);
+  });
+
+  it('follows a controller that does not know the set of the controllers, and the newer one after it', () => {
+    const addressSets = new Map(FIRST.addressSets);
+    addressSets.delete(FIRST.controllers);
+    const older: NodeState = { ...FIRST, addressSets, controllers: '' };
+    assertHolds(to.send(...whole(older)), older);
+    to.begin(false);
+    assertHolds(to.send(...whole(FIRST)), FIRST);
+    to.begin(false);
+    assertHolds(to.send(...whole(older)), older);
   });
 
   it('follows where the control plane is, also to nowhere', () => {
@@ -272,6 +329,8 @@ describe('fold', function () {
       { type: 'rules', part: 'x', rules: [{}] } as unknown as Update,
       { type: 'rules', part: 'x', rules: FIRST.rules },
       { type: 'node', node: 'node-1', addresses: [], allNodes: FIRST.allNodes },
+      { type: 'node', node: NODE, addresses: [], allNodes: FIRST.allNodes, apiServerPorts: [65_536] },
+      { type: 'node', node: NODE, addresses: [], allNodes: FIRST.allNodes, controllers: 'x' },
       { type: 'tomorrow' } as unknown as Update,
       { type: 'addressSet', id: 'x' } as unknown as Update,
     ];
@@ -386,6 +445,20 @@ describe('fold', function () {
     assertHolds(back, state);
   });
 });
+
+/** As another version may have written it down. */
+function reversed(state: NodeState): NodeState {
+  return {
+    ...state,
+    rules: state.rules.toReversed(),
+    addressSets: new Map([...state.addressSets].reverse()),
+    serviceSets: new Map([...state.serviceSets].reverse()),
+  };
+}
+
+function isNoPolicy(object: object): boolean {
+  return !/Policy$/.test(kindOf(object));
+}
 
 /** The same objects with one Pod or policy left out. */
 function withoutOne(objects: readonly object[], pick: number): object[] {

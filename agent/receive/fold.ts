@@ -6,17 +6,17 @@ import { sameMembers } from '../../apis/memberset.ts';
 import { compareRules } from '../../apis/order.ts';
 import { sameItems } from '../../apis/sameitems.ts';
 import type { BookmarkUpdate, Endpoints, RulesUpdate, StreamMessage, Update } from '../../apis/stream.ts';
-import type { NodeMessage } from '../../apis/wire.ts';
+import { type NodeMessage, nodeMessage } from '../../apis/wire.ts';
 import { type DraftMap, draftMap } from './draftmap.ts';
 import { patchedMembers } from './memberpatch.ts';
-import { toAddressSet, toRule, toServiceSet } from './receive.ts';
+import { failsafeSets, toAddressSet, toRule, toServiceSet } from './receive.ts';
 
 /** What the controller wants of this node, as of a bookmark. */
 export interface Folded {
   readonly state: NodeState;
   /** The feature gate as the cluster has it. */
   readonly enabled: boolean;
-  /** Where the API server and the controllers are. */
+  /** Where the API server is. */
   readonly endpoints: readonly Endpoints[];
   /** Of the bookmark: what a later connection resumes from. */
   readonly revision: string;
@@ -118,6 +118,8 @@ const NOTHING: Held = {
     addressSets: new Map(),
     serviceSets: new Map(),
     allNodes: '',
+    controllers: '',
+    apiServerPorts: [],
     nodeAddresses: [],
   },
   rules: new Map(),
@@ -141,7 +143,7 @@ function advance(node: string, held: Held, updates: readonly Update[], bookmark:
   const { state } = held;
   const base = isWhole ? NOTHING : held;
   const draft: Draft = {
-    node: isWhole ? null : { type: 'node', node, addresses: state.nodeAddresses, allNodes: state.allNodes },
+    node: isWhole ? null : nodeMessage({ ...state, node }),
     enabled: base.enabled,
     endpoints: base.endpoints,
     addressSets: draftMap(base.state.addressSets),
@@ -153,14 +155,16 @@ function advance(node: string, held: Held, updates: readonly Update[], bookmark:
   if (draft.node.node !== node) throw new Error(`it is of node ${draft.node.node}`);
   if (draft.enabled === null) throw new Error('it does not say whether the feature gate is on');
   const parts = draft.parts.map();
-  const rules = parts === held.parts ? state.rules : orderedRules(state.rules, held.parts, parts);
-  const { addresses, allNodes } = draft.node;
+  const rules = parts === base.parts ? base.state.rules : orderedRules(base.state.rules, base.parts, parts);
+  const { addresses, allNodes, controllers = '', apiServerPorts = [] } = draft.node;
   const next: NodeState = {
     node,
     rules: sameItems(rules, state.rules) ? state.rules : rules,
     addressSets: sortedLike(draft.addressSets.map(), state.addressSets),
     serviceSets: sortedLike(draft.serviceSets.map(), state.serviceSets),
     allNodes,
+    controllers,
+    apiServerPorts: sameItems(apiServerPorts, state.apiServerPorts) ? state.apiServerPorts : apiServerPorts,
     nodeAddresses: sameItems(addresses, state.nodeAddresses) ? state.nodeAddresses : addresses,
   };
   checkCounts(next, bookmark);
@@ -190,6 +194,8 @@ function change(draft: Draft, update: Update, held: Held): void {
       draft.endpoints = checkedEndpoints(update.endpoints);
       return;
     case 'node':
+      if (!(update.apiServerPorts ?? []).every(isPort))
+        throw new Error('ports of the API server that are none');
       draft.node = update;
       return;
     case 'addressSet':
@@ -227,10 +233,13 @@ function change(draft: Draft, update: Update, held: Held): void {
   }
 }
 
+function isPort(port: number): boolean {
+  return Number.isInteger(port) && port > 0 && port < 65_536;
+}
+
 function checkedEndpoints(endpoints: readonly Endpoints[]): readonly Endpoints[] {
   for (const { port, addresses } of endpoints) {
-    const isPort = Number.isInteger(port) && port > 0 && port < 65_536;
-    if (!isPort || !addresses.every((address) => isIP(address) !== 0))
+    if (!isPort(port) || !addresses.every((address) => isIP(address) !== 0))
       throw new Error('endpoints that are none');
   }
   return endpoints;
@@ -289,10 +298,7 @@ function orderedRules(
   for (const [part, rules] of before) {
     if (parts.get(part) !== rules) for (const rule of rules) if (!added.delete(rule)) gone.add(rule);
   }
-  // Of an earlier run rules are held without parts.
-  const isKept =
-    before.size === 0 ? (rule: CompiledRule) => added.delete(rule) : (rule: CompiledRule) => !gone.has(rule);
-  const kept = ordered.filter(isKept);
+  const kept = ordered.filter((rule) => !gone.has(rule));
   return merged(kept, [...added].sort(compareRules));
 }
 
@@ -328,16 +334,18 @@ function checkCounts(state: NodeState, bookmark: BookmarkUpdate): void {
 
 /** That every set that is named is held; not where neither names nor sets are others than before. */
 function checkHeld(state: NodeState, before: NodeState): void {
-  const { rules, allNodes, addressSets, serviceSets } = state;
+  const { rules, allNodes, controllers, addressSets, serviceSets } = state;
   const isSame =
     rules === before.rules &&
     allNodes === before.allNodes &&
+    controllers === before.controllers &&
     sameKeys(addressSets, before.addressSets) &&
     sameKeys(serviceSets, before.serviceSets);
   if (isSame) return;
   const missing =
-    [allNodes, ...rules.flatMap((rule) => rule.addressSets)].find((id) => !addressSets.has(id)) ??
-    rules.flatMap((rule) => rule.serviceSets).find((id) => !serviceSets.has(id));
+    [...failsafeSets(state), ...rules.flatMap((rule) => rule.addressSets)].find(
+      (id) => !addressSets.has(id),
+    ) ?? rules.flatMap((rule) => rule.serviceSets).find((id) => !serviceSets.has(id));
   if (missing !== undefined) throw new Error(`set ${missing} is named and not held`);
 }
 
@@ -356,17 +364,17 @@ function sameKeys(a: ReadonlyMap<string, unknown>, b: ReadonlyMap<string, unknow
   return true;
 }
 
-/** Sorted by key; the map of before where it holds the same objects. */
+/** Sorted by key; the map of before where it holds the same objects in that order. */
 function sortedLike<T>(now: ReadonlyMap<string, T>, before: ReadonlyMap<string, T>): ReadonlyMap<string, T> {
   if (sharesKeys(now, before)) return now;
-  if (!sameKeys(now, before)) return sorted(now);
-  let isSame = true;
-  const keys = now.keys();
-  for (const [key, value] of before) {
-    if (keys.next().value !== key) return sortedLike(sorted(now), before);
-    isSame &&= now.get(key) === value;
+  const ordered = sorted(now);
+  if (ordered.size !== before.size) return ordered;
+  const entries = before.entries();
+  for (const [key, value] of ordered) {
+    const [other, was] = entries.next().value ?? [];
+    if (other !== key || was !== value) return ordered;
   }
-  return isSame ? before : now;
+  return before;
 }
 
 function sorted<T>(map: ReadonlyMap<string, T>): ReadonlyMap<string, T> {

@@ -21,8 +21,8 @@ describe('host addresses', () => {
     assert.deepEqual(hostAddresses({ 'kube-ipvs0': at('10.96.0.1'), eth0: at('192.0.2.1') }), ['192.0.2.1']);
   });
 
-  it('are 64 at most', () => {
-    const many = Array.from({ length: 200 }, (_, i) => `10.0.0.${i}`);
-    assert.equal(hostAddresses({ eth0: at(...many, '2001:db8::1') }).length, 64);
+  it('are 256 at most', () => {
+    const many = Array.from({ length: 300 }, (_, i) => `10.0.${i >> 8}.${i & 255}`);
+    assert.equal(hostAddresses({ eth0: at(...many, '2001:db8::1') }).length, 256);
   });
 });

@@ -1,8 +1,8 @@
 import type { NetworkInterfaceInfo } from 'node:os';
 import { type Address, covers, formatAddress, parseAddress, parseCidr } from '../../apis/address.ts';
 
-/** More a node does not report: a set is not filled by one machine. */
-const MOST = 64;
+/** More a node does not report. The controller takes fewer (controller/index/hostaddresses.ts), and says that there are more. */
+const MOST = 256;
 
 /** Addresses that are of no use to others: link-local ones (RFC 3927, RFC 4291). */
 const LINK_LOCAL = ['169.254.0.0/16', 'fe80::/10'].flatMap((text) => parseCidr(text)?.cidr ?? []);

@@ -113,13 +113,23 @@ describe('receive', function () {
       pod('a', '10.1.0.1'),
       ingress('p', { name: 'in', action: 'Drop' }),
     );
-    const written = overTheWire([...snapshot(old)]).map((message) => {
+    const addressSets = new Map(old.addressSets);
+    addressSets.delete(old.controllers);
+    const messages = overTheWire([...snapshot(old)]).filter(
+      (message) => message.type !== 'addressSet' || message.id !== old.controllers,
+    );
+    const written = messages.map((message) => {
+      if (message.type === 'node') {
+        const { controllers: _, ...node } = message;
+        return node;
+      }
+      if (message.type === 'bookmark') return { ...message, addressSets: message.addressSets - 1 };
       if (message.type !== 'rule') return message;
       const { interfaceGroups: _, serviceSets: __, log: ___, ...rule } = message.rule;
       return { type: 'rule', rule };
     });
     assert.doesNotMatch(JSON.stringify(written), /names|serviceSet|interfaceGroup|log/);
-    assert.deepEqual(receive(written as Message[]), old);
+    assert.deepEqual(receive(written as Message[]), { ...old, addressSets, controllers: '' });
   });
 
   it('refuses members that are none', () => {
@@ -154,6 +164,8 @@ describe('receive', function () {
       addressSets: new Map([['set', set]]),
       serviceSets: new Map(),
       allNodes: 'set',
+      controllers: '',
+      apiServerPorts: [],
       nodeAddresses: [],
     };
     assert.deepEqual(receive(overTheWire([...snapshot(state)])), state);

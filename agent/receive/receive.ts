@@ -46,7 +46,8 @@ export function receive(messages: Iterable<Message>): NodeState {
     }
   }
   if (node === null || !complete) throw new Error('the snapshot is not complete');
-  const named = [node.allNodes, ...rules.flatMap((rule) => rule.addressSets)];
+  const { allNodes, controllers = '', apiServerPorts = [] } = node;
+  const named = [...failsafeSets({ allNodes, controllers }), ...rules.flatMap((rule) => rule.addressSets)];
   requireHeld('AddressSet', named, addressSets);
   requireHeld(
     'ServiceSet',
@@ -58,9 +59,19 @@ export function receive(messages: Iterable<Message>): NodeState {
     rules: inEvaluationOrder(rules),
     addressSets,
     serviceSets,
-    allNodes: node.allNodes,
+    allNodes,
+    controllers,
+    apiServerPorts,
     nodeAddresses: node.addresses,
   };
+}
+
+/** The AddressSets that every node holds. */
+export function failsafeSets({
+  allNodes,
+  controllers,
+}: Pick<NodeState, 'allNodes' | 'controllers'>): readonly string[] {
+  return controllers === '' ? [allNodes] : [allNodes, controllers];
 }
 
 function requireHeld(kind: string, ids: readonly string[], sets: ReadonlyMap<string, unknown>): void {

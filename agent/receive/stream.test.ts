@@ -29,6 +29,8 @@ function listener() {
     connects: 0,
     folded: null as Folded | null,
     errors: [] as Error[],
+    /** Of the errors, those of a whole view. */
+    unfollowable: [] as Error[],
     waits: [] as number[],
   };
   const look = (): void => {
@@ -46,6 +48,12 @@ function listener() {
         look();
       },
       disconnected: (error: Error, retryIn: number) => {
+        told.errors.push(error);
+        told.waits.push(retryIn);
+        look();
+      },
+      unfollowable: (error: Error, retryIn: number) => {
+        told.unfollowable.push(error);
         told.errors.push(error);
         told.waits.push(retryIn);
         look();
@@ -74,7 +82,7 @@ describe('a stream', function () {
   let client: ReturnType<typeof controllerClient>;
 
   function follow(): void {
-    client = controllerClient(plane, 'test', clock);
+    client = controllerClient(plane, 'test', clock, () => 1);
     stream = followController({
       node: NODE,
       client,
@@ -145,7 +153,7 @@ describe('a stream', function () {
       clock.pass(heard.told.waits.at(-1) ?? 0);
     }
     await failures(10);
-    assert.deepEqual(heard.told.waits, [500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000, 30_000, 30_000]);
+    assert.deepEqual(heard.told.waits, [500, 1000, 2000, 4000, 8000, 10_000, 10_000, 10_000, 10_000, 10_000]);
     assert.match(lastError(), /ECONNREFUSED/);
     await plane.start();
     plane.publish(FIRST);
@@ -154,6 +162,39 @@ describe('a stream', function () {
     plane.cut('end');
     await failures(11);
     assert.equal(heard.told.waits.at(-1), 500);
+  });
+
+  const elsewhere = { status: 421, message: 'this replica does not lead' };
+
+  it('tries other connections soon where a replica does not lead', async () => {
+    plane.publish(FIRST);
+    let asked = 0;
+    plane.refuse(() => (++asked <= 4 ? elsewhere : null));
+    follow();
+    for (const [tries, wait] of [0, 100, 200, 400].entries()) {
+      await plane.until(() => asked === tries + 1);
+      // The answer is read, and a wait begun.
+      while (!clock.waiting().includes(wait)) await new Promise(setImmediate);
+      clock.pass(wait);
+    }
+    await heard.until(holds(FIRST));
+    assert.deepEqual([asked, heard.told.errors], [5, []]);
+  });
+
+  it('waits as after any failure where no replica that leads is found', async () => {
+    let asked = 0;
+    plane.refuse(() => {
+      asked++;
+      return elsewhere;
+    });
+    follow();
+    for (const wait of [0, 100, 200, 400, 800]) {
+      while (!clock.waiting().includes(wait)) await new Promise(setImmediate);
+      clock.pass(wait);
+    }
+    await failures(1);
+    assert.deepEqual([asked, heard.told.waits], [6, [500]]);
+    assert.match(lastError(), /421: this replica does not lead/);
   });
 
   it('a connection without a bookmark is no reason to come back sooner', async () => {
@@ -233,6 +274,35 @@ describe('a stream', function () {
     clock.pass(500);
     await heard.until(holds(SECOND));
     assert.equal(plane.watches[1]?.resourceVersion, null);
+  });
+
+  it('tells a view that cannot be followed from a controller that is away', async () => {
+    plane.publish(FIRST);
+    follow();
+    await heard.until(holds(FIRST));
+    plane.fault((line) => line.replace(/"rules":\d+,/, '"rules":77,'));
+    plane.publish(SECOND);
+    await failures(1);
+    assert.equal(heard.told.unfollowable.length, 0, 'a whole view may mend it');
+    for (const count of [1, 2]) {
+      clock.pass(30_000);
+      await heard.until(() => heard.told.unfollowable.length === count);
+      assert.match(heard.told.unfollowable.at(-1)?.message ?? '', /cannot be followed: \d rules are held/);
+    }
+    plane.cut('destroy');
+    plane.refuse(() => ({ status: 503, message: 'not yet' }));
+    clock.pass(30_000);
+    await failures(4);
+    plane.refuse(null);
+    plane.fault((line) => line.replace('"sequence":2,', '"sequence":3,'));
+    clock.pass(30_000);
+    await failures(5);
+    assert.equal(heard.told.unfollowable.length, 2, 'what was lost once is asked for again');
+    clock.pass(30_000);
+    await heard.until(() => heard.told.unfollowable.length === 3);
+    plane.fault(null);
+    clock.pass(30_000);
+    await heard.until(holds(SECOND));
   });
 
   it('asks for a whole view where going on from the bookmark loses messages again', async () => {
@@ -366,7 +436,7 @@ describe('a stream', function () {
       plane.publish(FIRST);
       follow();
       await failures(1);
-      assert.match(lastError(), /not signed by an authority in .*ca\.crt; is that file up to date/);
+      assert.match(lastError(), /not signed by an authority in .*ca\.crt; is that up to date/);
       assert.deepEqual(plane.watches, [], 'it never saw the token');
       await plane.trust(plane.authority, other);
       clock.pass(500);

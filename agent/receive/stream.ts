@@ -12,6 +12,8 @@ export interface StreamEvents {
   folded(folded: Folded): void;
   /** The connection ended, or there was none; the next try is in `retryIn` milliseconds. */
   disconnected(error: Error, retryIn: number): void;
+  /** In place of `disconnected`: the controller answers, and not even its whole view can be folded. */
+  unfollowable(error: FoldError, retryIn: number): void;
 }
 
 /** The other end of the connection, as this machine sees it. */
@@ -32,7 +34,9 @@ export interface StreamParts {
 
 /** Milliseconds; each wait is a random half to whole of its turn, so that a thousand agents don't come back at once. */
 const FIRST_WAIT = 500;
-const LONGEST_WAIT = 30_000;
+const LONGEST_WAIT = 10_000;
+/** The longest that a controller may ask for (milliseconds). */
+const LONGEST_ASKED = 30_000;
 /** A bookmark comes every 30 s: three that are missing, and some patience. */
 const SILENCE = 95_000;
 /** Bytes. 100,000 IPv6 addresses in a set are less than 5 MB. */
@@ -100,6 +104,11 @@ export function followController(parts: StreamParts): { close(): Promise<void> }
     }
   }
 
+  /** Of a whole view; one that something of was lost on its way is asked for again first. */
+  function isUnfollowable(error: unknown): error is FoldError {
+    return error instanceof FoldError && revision === null && (!error.resumable || hasLost);
+  }
+
   /** How long to wait after an error (milliseconds). */
   function waitAfter(error: unknown): number {
     if (error instanceof FoldError) {
@@ -112,7 +121,7 @@ export function followController(parts: StreamParts): { close(): Promise<void> }
     wait = Math.min(2 * wait, LONGEST_WAIT);
     const jittered = turn * (0.5 + random() / 2);
     const asked = error instanceof ControllerError ? (error.retryAfter ?? 0) : 0;
-    return Math.max(jittered, Math.min(asked, LONGEST_WAIT) * (1 + random() / 2));
+    return Math.max(jittered, Math.min(asked, LONGEST_ASKED) * (1 + random() / 2));
   }
 
   async function run(): Promise<void> {
@@ -121,8 +130,10 @@ export function followController(parts: StreamParts): { close(): Promise<void> }
         await connection();
       } catch (error) {
         if (closing.signal.aborted) return;
+        const isOfView = isUnfollowable(error);
         const retryIn = waitAfter(error);
-        events.disconnected(error instanceof Error ? error : new Error(String(error)), retryIn);
+        if (isOfView) events.unfollowable(error, retryIn);
+        else events.disconnected(error instanceof Error ? error : new Error(String(error)), retryIn);
         await pause(retryIn);
       }
     }

@@ -130,7 +130,7 @@ function matchText(match: Match): string {
     case 'l4proto':
       return `meta l4proto ${anonymous(match.protocols)}`;
     case 'address':
-      return `${match.family === 4 ? 'ip' : 'ip6'} ${match.field} ${'set' in match.in ? `@${identifier(match.in.set)}` : formatCidr(match.in.cidr)}`;
+      return `${addressField(match)} ${'set' in match.in ? `@${identifier(match.in.set)}` : formatCidr(match.in.cidr)}`;
     case 'port':
       return `${match.protocol} ${match.field} ${anonymous(match.ranges.map(rangeText))}`;
     case 'originalPort':
@@ -146,6 +146,11 @@ function matchText(match: Match): string {
     case 'igmp':
       return `igmp type ${anonymous(match.types.map(String))}`;
   }
+}
+
+function addressField({ family, field }: Extract<Match, { match: 'address' }>): string {
+  const ip = family === 4 ? 'ip' : 'ip6';
+  return field === 'originalDaddr' ? `ct original ${ip} daddr` : `${ip} ${field}`;
 }
 
 function icmpText({ protocol, types }: Extract<Match, { match: 'icmp' }>): string {

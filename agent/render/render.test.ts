@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import type { CompiledRule, NodeState } from '../../apis/compiled.ts';
 import { type Config, DEFAULT_CONFIG } from '../../apis/config.ts';
-import { toMemberSet } from '../../apis/memberset.ts';
+import { formatFamily, toMemberSet } from '../../apis/memberset.ts';
 import { addressSet, compiledRule, stateOf } from '../../test/fake/compiledrule.ts';
 import { chainLines } from './nfttext.ts';
-import { render } from './render.ts';
+import { render, renderer } from './render.ts';
 
 const nodes = addressSet('nodes', { description: 'nodes {}', members: toMemberSet([], ['192.0.2.1']) });
 const rule = compiledRule;
@@ -37,10 +37,34 @@ describe('render', () => {
     assert.ok(!input.some((line) => line.includes('localPods')), 'ingress from pods is judged');
   });
 
+  it('knows the destinations routed to local pods, where the agent does: other members are no other rule', () => {
+    const pods = (...addresses: string[]): NodeState => ({
+      ...state(web),
+      localPods: addressSet('local-pods', { members: toMemberSet([], addresses) }),
+    });
+    const expected = [
+      'oifgroup 8 accept comment "exemption localPods"',
+      'ct status dnat ip daddr @peers-local-pods-v4 accept comment "exemption localPods"',
+      'ct status dnat ip6 daddr @peers-local-pods-v6 accept comment "exemption localPods"',
+    ];
+    const rendered = renderer(DEFAULT_CONFIG);
+    const [none, one] = [rendered(pods()), rendered(pods('10.1.0.2'))];
+    const output = one.chains.get('output') ?? assert.fail();
+    assert.deepEqual(
+      chainLines(output).filter((line) => line.includes('localPods')),
+      expected,
+    );
+    assert.equal(none.chains, one.chains);
+    const { members } = one.sets.get('peers-local-pods-v4') ?? assert.fail();
+    assert.deepEqual(formatFamily({ family: 4, ...members }), ['10.1.0.2']);
+    const off = { ...DEFAULT_CONFIG, exemptions: { ...DEFAULT_CONFIG.exemptions, localPods: false } };
+    assert.equal(render(pods('10.1.0.2'), off).sets.size, 0);
+  });
+
   it('has a failsafe index only where a rule could be skipped', () => {
     assert.equal(lines(state(web), 'ingress-failsafe'), undefined);
     assert.equal(lines(state(rule('open', { action: 'Allow' })), 'ingress-failsafe'), undefined);
-    assert.deepEqual(lines(state(web, rule('all')), 'ingress-failsafe'), []);
+    assert.deepEqual(lines(state(rule('all')), 'ingress-failsafe'), []);
     const off: Config = { ...DEFAULT_CONFIG, failsafe: { ingress: [], egress: [] } };
     assert.equal(lines(state(rule('all')), 'ingress-failsafe', off), undefined);
   });
@@ -54,6 +78,8 @@ describe('render', () => {
   it('keeps what names its ports in the failsafe index', () => {
     const kubelet = rule('kubelet', { services: [{ protocol: 'tcp', ports: [10250, 10250] }] });
     assert.deepEqual(lines(state(rule('all'), kubelet), 'ingress-failsafe-tcp'), ['jump ingress-p-kubelet']);
+    // From a port of the list NAT may lead to any.
+    assert.deepEqual(lines(state(rule('all'), web), 'ingress-failsafe-tcp'), ['jump ingress-p-web']);
   });
 
   it('writes wide failsafe ranges as comparisons, narrow ones as single ports: no interval set in a chain that changes', () => {
@@ -66,6 +92,10 @@ describe('render', () => {
     assert.deepEqual(lines(state(rule('all')), 'ingress', config)?.slice(0, 2), [
       'udp dport { 1, 2, 3, 4 } counter goto ingress-failsafe comment "failsafe"',
       'udp dport 7000-7999 counter goto ingress-failsafe comment "failsafe"',
+    ]);
+    assert.deepEqual(lines(state(rule('all')), 'ingress', config)?.slice(2, 4), [
+      'ct status dnat meta l4proto udp ct original proto-dst { 1, 2, 3, 4 } counter goto ingress-failsafe comment "failsafe"',
+      'ct status dnat meta l4proto udp ct original proto-dst 7000-7999 counter goto ingress-failsafe comment "failsafe"',
     ]);
   });
 

@@ -1,13 +1,14 @@
+import { FAMILIES } from '../../apis/address.ts';
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import { isSameList } from './alike.ts';
-import { failsafeRules, failsafeScope } from './failsafe.ts';
+import { failsafeList, failsafeRules, failsafeScope } from './failsafe.ts';
 import type { Dispatched } from './index/build.ts';
 import { type Dispatch, Indexer, linearDispatch } from './index/dispatch.ts';
 import { LEVELS } from './index/plan.ts';
 import { NamedList } from './namedlist.ts';
 import { chainLines } from './nfttext.ts';
-import { passChainName, REJECT_CHAIN } from './rulechain.ts';
+import { type AddressAlternative, addressAlternatives, passChainName, REJECT_CHAIN } from './rulechain.ts';
 import { ruleRenderer } from './rulerenderer.ts';
 import type { Chain, NamedSet, NftRule, Ruleset, VerdictMap } from './ruleset.ts';
 import { BASE_CHAINS, baseChains, masqueradeChains, TRAFFICS, type Traffic } from './topology.ts';
@@ -95,23 +96,33 @@ interface RenderedTraffic {
   readonly base: readonly Chain[];
   readonly index: readonly Chain[];
   readonly rules: readonly Chain[];
-  /** Those of the index; rules' are counted (usedsets.ts). */
+  /** Those of the base chain and of the index; rules' are counted (usedsets.ts). */
   readonly sets: readonly NamedSet[];
   readonly maps: readonly VerdictMap[];
 }
 
 function renderTraffic(traffic: Traffic, share: Share, means: Means): RenderedTraffic {
-  const { config, copyAnswers } = means;
+  const { config, copyAnswers, state } = means;
   const parts = indexParts(traffic, share);
   const levels = levelsOf(parts, traffic, config);
   const indexes = parts.map((part) => renderIndex(part, traffic, { ...means, levels }));
+  const localPods = traffic === 'egress' && config.exemptions.localPods ? localPodsOf(state) : [];
   return {
-    base: baseChains(traffic, config, { indexes: parts.map(({ name }) => name), copyAnswers }),
+    base: baseChains(traffic, config, {
+      indexes: parts.map(({ name }) => name),
+      copyAnswers,
+      localPods: localPods.map(({ matches }) => matches),
+    }),
     index: [...indexes.flatMap(({ chains }) => chains), ...passChain(traffic, share)],
     rules: share.chains,
-    sets: indexes.flatMap((index) => index.sets),
+    sets: [...localPods.flatMap(({ set }) => set ?? []), ...indexes.flatMap((index) => index.sets)],
     maps: indexes.flatMap(({ maps }) => maps),
   };
+}
+
+/** Both families, whatever the Node has addresses of: a family's first pod is no change of rules. */
+function localPodsOf({ localPods }: NodeState): AddressAlternative[] {
+  return localPods === undefined ? [] : addressAlternatives(localPods, 'daddr', FAMILIES);
 }
 
 interface IndexPart extends Rules {
@@ -184,7 +195,7 @@ function renderIndex(
   const fields = { original: traffic === 'nodeport', address, levels } as const;
   const main = dispatch(name, entries, { ...fields, scope: null });
   if (traffic === 'nodeport' || !hasFailsafe(part, traffic, config)) return { ...main, sets: [] };
-  const list = config.failsafe[traffic];
+  const list = failsafeList(config.failsafe[traffic], state);
   const failsafeName = `${name}-failsafe`;
   const failsafe = failsafeRules(list, traffic, state, failsafeName);
   const { entries: kept } = select(part, TRAIT.skippable, false);

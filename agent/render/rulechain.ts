@@ -12,6 +12,7 @@ import {
 import { chainName, comment, serviceSetName, setName } from './name.ts';
 import { ruleText } from './nfttext.ts';
 import {
+  type AddressField,
   type Chain,
   KEY_LENGTH,
   type Match,
@@ -90,7 +91,7 @@ const ONLY: Readonly<Record<Family, readonly Family[]>> = { 4: [4], 6: [6] };
  */
 export function addressAlternatives(
   set: AddressSet | null,
-  field: 'saddr' | 'daddr',
+  field: AddressField,
   families: readonly Family[],
 ): AddressAlternative[] {
   if (set === null) return [ANY_ADDRESS];
@@ -119,11 +120,7 @@ export interface AddressAlternative {
 
 const ANY_ADDRESS: AddressAlternative = { family: null, matches: [], set: null };
 
-function alternative(
-  family: Family,
-  match: AddressMatch,
-  field: 'saddr' | 'daddr',
-): AddressAlternative | null {
+function alternative(family: Family, match: AddressMatch, field: AddressField): AddressAlternative | null {
   switch (match.kind) {
     case 'none':
       return null;

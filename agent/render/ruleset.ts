@@ -51,6 +51,9 @@ export interface NftRule {
 export type L4Protocol = 'tcp' | 'udp' | 'sctp' | 'icmp' | 'icmpv6' | 'igmp';
 export type PortProtocol = 'tcp' | 'udp' | 'sctp';
 
+/** originalDaddr: the destination that the client used, before any NAT (ct original daddr); iptables finds it in no set. */
+export type AddressField = 'saddr' | 'daddr' | 'originalDaddr';
+
 export type Match =
   /** ct state established,related */
   | { readonly match: 'ctEstablished' }
@@ -76,7 +79,7 @@ export type Match =
   | {
       readonly match: 'address';
       readonly family: Family;
-      readonly field: 'saddr' | 'daddr';
+      readonly field: AddressField;
       readonly in: { readonly set: string } | { readonly cidr: Cidr };
     }
   | {

@@ -4,7 +4,7 @@ import { chainLines } from './nfttext.ts';
 import { baseChains, masqueradeChains, type Traffic } from './topology.ts';
 
 const skeleton = (traffic: Traffic, config: Config) =>
-  baseChains(traffic, config, { indexes: [traffic], copyAnswers: false });
+  baseChains(traffic, config, { indexes: [traffic], copyAnswers: false, localPods: [] });
 
 describe('topology', () => {
   it('has rules for each exemption, and none for one that is off', () => {
@@ -50,7 +50,10 @@ describe('topology', () => {
   });
 
   it('has nothing before routing while no NodePort rule is there', () => {
-    assert.deepEqual(baseChains('nodeport', DEFAULT_CONFIG, { indexes: [], copyAnswers: true }), []);
+    assert.deepEqual(
+      baseChains('nodeport', DEFAULT_CONFIG, { indexes: [], copyAnswers: true, localPods: [] }),
+      [],
+    );
   });
 
   it('judges before routing only what NAT has changed, from neither the node nor its pods', () => {
@@ -71,15 +74,18 @@ describe('topology', () => {
     const [, first, second] = baseChains('ingress', DEFAULT_CONFIG, {
       indexes: [],
       copyAnswers: true,
+      localPods: [],
     }).flatMap(chainLines);
     assert.match(
       first ?? '',
       /^udp sport 53 ct state established ct direction reply limit rate 5000\/second burst 10000 packets log .* group 7412 snaplen 65535 /,
     );
     assert.match(second ?? '', /^ct state established,related accept/);
-    const [, question] = baseChains('egress', DEFAULT_CONFIG, { indexes: [], copyAnswers: true }).flatMap(
-      chainLines,
-    );
+    const [, question] = baseChains('egress', DEFAULT_CONFIG, {
+      indexes: [],
+      copyAnswers: true,
+      localPods: [],
+    }).flatMap(chainLines);
     assert.match(
       question ?? '',
       /^udp dport 53 limit rate 5000\/second burst 10000 packets log .* group 7412 /,

@@ -81,9 +81,15 @@ const dhcp = (direction: Direction): Match[][] => {
   ];
 };
 
+interface Known {
+  readonly config: Config;
+  /** The destinations that are routed to local pods, in each family; none where they aren't known. */
+  readonly localPods: readonly (readonly Match[])[];
+}
+
 /** What each exemption accepts, by direction. */
 const EXEMPTION_MATCHES: Readonly<
-  Record<Exemption, (direction: Direction, config: Config) => readonly (readonly Match[])[]>
+  Record<Exemption, (direction: Direction, known: Known) => readonly (readonly Match[])[]>
 > = {
   loopback: (direction) => [[loopback(direction)]],
   // RFC 4861: router and neighbour solicitations and advertisements. Without them IPv6 is dead in both directions.
@@ -91,34 +97,44 @@ const EXEMPTION_MATCHES: Readonly<
   // RFC 2710 and RFC 3810: without reports a snooping switch stops delivering neighbour solicitations.
   multicastListener: () => [[icmpv6([130, 131, 132, 143])]],
   dhcpClient: dhcp,
-  localPods: (direction, { interfaceGroups }) =>
+  // In the output hook the interface is that from before destination NAT, wherever it goes (ADR 14).
+  localPods: (direction, { config: { interfaceGroups }, localPods }) =>
     direction === 'ingress'
       ? []
-      : [[{ match: 'interfaceGroup', field: 'oifgroup', groups: [interfaceGroups.pods], negated: false }]],
+      : [
+          [{ match: 'interfaceGroup', field: 'oifgroup', groups: [interfaceGroups.pods], negated: false }],
+          ...localPods.map((matches): Match[] => [{ match: 'ctDnat' }, ...matches]),
+        ],
 };
+
+interface BaseParts extends Pick<Known, 'localPods'> {
+  readonly indexes: readonly string[];
+  /** Whether the names in policies are learnt from the DNS answers that the node receives. */
+  readonly copyAnswers: boolean;
+}
 
 /**
  * A base chain, and what it calls before the index: what no policy judges is accepted, then the chains of the index come in order.
- * @param copyAnswers whether the names in policies are learnt from the DNS answers that the node receives
  */
 export function baseChains(
   traffic: Traffic,
   config: Config,
-  { indexes, copyAnswers }: { readonly indexes: readonly string[]; readonly copyAnswers: boolean },
+  { indexes, copyAnswers, localPods }: BaseParts,
 ): Chain[] {
+  const known = { config, localPods };
   const { chain: name, base, direction } = BASE_CHAINS[traffic];
   const jumps = indexes.map((index) => plain([], { kind: 'jump', chain: index }));
   const accepted = accept([{ match: 'ctEstablished' }], null);
   if (traffic !== 'nodeport') {
     const copies = copyAnswers ? [copyRule(direction, config)] : [];
-    return [chain(name, base, [...copies, accepted, ...exemptions(direction, config), ...jumps])];
+    return [chain(name, base, [...copies, accepted, ...exemptions(direction, known), ...jumps])];
   }
   // Every packet of the node comes by here, and an idle chain costs one in a hundred connections: none is made while there is nothing to judge.
   if (jumps.length === 0) return [];
   const entry = plain([{ match: 'ctDnat' }], { kind: 'jump', chain: NODEPORT_ENTRY });
   const alone = notFromOutside(config);
   // What the exemption of loopback says is among these.
-  const others = exemptions(direction, config, (name) => name !== 'loopback').map(beforeNat);
+  const others = exemptions(direction, known, (name) => name !== 'loopback').map(beforeNat);
   return [chain(name, base, [accepted, entry]), chain(NODEPORT_ENTRY, null, [...alone, ...others, ...jumps])];
 }
 
@@ -130,14 +146,12 @@ function chain(name: string, base: BaseChain | null, rules: readonly NftRule[]):
 
 function exemptions(
   direction: Direction,
-  config: Config,
+  known: Known,
   wanted: (name: Exemption) => boolean = () => true,
 ): NftRule[] {
-  const names = EXEMPTIONS.filter((name) => config.exemptions[name] && wanted(name));
+  const names = EXEMPTIONS.filter((name) => known.config.exemptions[name] && wanted(name));
   return names.flatMap((name) =>
-    EXEMPTION_MATCHES[name](direction, config).map((matches) =>
-      accept(matches, comment(`exemption ${name}`)),
-    ),
+    EXEMPTION_MATCHES[name](direction, known).map((matches) => accept(matches, comment(`exemption ${name}`))),
   );
 }
 

@@ -24,7 +24,7 @@ const failsafeList: JsonSchema = {
       port,
       endPort: port,
       peers: {
-        description: 'nodes, any, or a list of CIDRs.',
+        description: 'nodes, controllers, any, or a list of CIDRs.',
         'x-kubernetes-preserve-unknown-fields': true,
       },
     },

@@ -163,12 +163,8 @@ export function openApiSchema(kind: Kind): CrdSchema {
   return withCel({ ...schema, properties }, '', CRD_CHECKS[kind]);
 }
 
-/** Conditions are merged by type, as everywhere in Kubernetes. */
 const STATUS_CHECKS: readonly CrdCheck[] = [
-  {
-    at: /^status\.conditions$/,
-    add: { maxItems: 8, 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['type'] },
-  },
+  { at: /^status\.conditions$/, add: { maxItems: 8 } },
   { at: /^status\.(failingNodes|problems)$/, add: { maxItems: 20 } },
 ];
 

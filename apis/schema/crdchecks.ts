@@ -18,8 +18,6 @@ export interface CrdSchema extends Omit<JsonSchema, 'properties' | 'additionalPr
   readonly maxProperties?: number;
   readonly anyOf?: readonly CrdSchema[];
   readonly 'x-kubernetes-validations'?: readonly CelRule[];
-  readonly 'x-kubernetes-list-type'?: 'atomic' | 'map';
-  readonly 'x-kubernetes-list-map-keys'?: readonly string[];
 }
 
 /** What the API server checks at a place besides the schema. */

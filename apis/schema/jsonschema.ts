@@ -19,6 +19,9 @@ export interface JsonSchema {
   readonly maxLength?: number;
   readonly pattern?: string;
   readonly 'x-kubernetes-preserve-unknown-fields'?: true;
+  readonly 'x-kubernetes-map-type'?: 'atomic' | 'granular';
+  readonly 'x-kubernetes-list-type'?: 'atomic' | 'map';
+  readonly 'x-kubernetes-list-map-keys'?: readonly string[];
 }
 
 export type FieldPath = readonly (string | number)[];

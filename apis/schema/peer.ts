@@ -1,10 +1,11 @@
 import type { JsonSchema } from './jsonschema.ts';
+import { ATOMIC_LIST, ATOMIC_OBJECT } from './merge-type.ts';
 import { labelSelector } from './selector.ts';
 
 const any = 'x-kubernetes-preserve-unknown-fields';
 
 export const NAMESPACED_NAME_SCHEMA: JsonSchema = {
-  type: 'object',
+  ...ATOMIC_OBJECT,
   required: ['name', 'namespace'],
   properties: {
     name: { type: 'string', description: 'Its name.' },
@@ -13,18 +14,22 @@ export const NAMESPACED_NAME_SCHEMA: JsonSchema = {
 };
 
 export const IP_BLOCK_SCHEMA: JsonSchema = {
-  type: 'object',
+  ...ATOMIC_OBJECT,
   description: 'A CIDR, IPv4 or IPv6, less the exceptions.',
   required: ['cidr'],
   properties: {
     cidr: { type: 'string', description: 'As in 10.0.0.0/8 or 2001:db8::/32.' },
-    except: { type: 'array', description: 'CIDRs inside cidr that are left out.', items: { type: 'string' } },
+    except: {
+      ...ATOMIC_LIST,
+      description: 'CIDRs inside cidr that are left out.',
+      items: { type: 'string' },
+    },
   },
 };
 
 /** Who is at the other end. Exactly one kind, save that podSelector and namespaceSelector go together. */
 export const PEER_SCHEMA: JsonSchema = {
-  type: 'object',
+  ...ATOMIC_OBJECT,
   description: 'Exactly one kind of peer, save that podSelector and namespaceSelector go together.',
   properties: {
     ipBlock: IP_BLOCK_SCHEMA,
@@ -41,8 +46,8 @@ export const PEER_SCHEMA: JsonSchema = {
       description: 'The number of a link group, 0 to 4294967295, or its name in the agent configuration.',
       'x-kubernetes-int-or-string': true,
     },
-    namespaces: { type: 'object', description: 'Not supported for Nodes.', [any]: true },
-    externalEntitySelector: { type: 'object', description: 'Not supported for Nodes.', [any]: true },
+    namespaces: { ...ATOMIC_OBJECT, description: 'Not supported for Nodes.', [any]: true },
+    externalEntitySelector: { ...ATOMIC_OBJECT, description: 'Not supported for Nodes.', [any]: true },
     scope: {
       type: 'string',
       description: 'Cluster; ClusterSet is not supported for Nodes.',
@@ -53,7 +58,7 @@ export const PEER_SCHEMA: JsonSchema = {
 
 /** Which Nodes. Exactly one of nodeSelector and group. */
 export const APPLIED_TO_SCHEMA: JsonSchema = {
-  type: 'object',
+  ...ATOMIC_OBJECT,
   description: 'Exactly one of nodeSelector and group.',
   properties: {
     nodeSelector: labelSelector('The Nodes selected.'),

@@ -1,5 +1,6 @@
 import type { JsonSchema } from './jsonschema.ts';
 import { kindSchema } from './kind.ts';
+import { ATOMIC_LIST, ATOMIC_OBJECT, GRANULAR_OBJECT } from './merge-type.ts';
 import { APPLIED_TO_SCHEMA, PEER_SCHEMA, SERVICE_REFERENCE_SCHEMA } from './peer.ts';
 import { PORT_SCHEMA, PROTOCOL_SCHEMA } from './service.ts';
 
@@ -10,14 +11,14 @@ const any = 'x-kubernetes-preserve-unknown-fields';
  * field. What a schema can't say is in apis/validate.
  */
 const appliedTo: JsonSchema = {
-  type: 'array',
+  ...ATOMIC_LIST,
   description: 'Which Nodes; items are OR-ed. Either the policy has it or every rule has it.',
   items: APPLIED_TO_SCHEMA,
 };
 
 function ruleSchema(peers: Readonly<Record<string, JsonSchema>>): JsonSchema {
   return {
-    type: 'object',
+    ...ATOMIC_OBJECT,
     description: 'What happens to connections with these peers, ports and protocols.',
     required: ['action'],
     properties: {
@@ -34,8 +35,8 @@ function ruleSchema(peers: Readonly<Record<string, JsonSchema>>): JsonSchema {
         enum: ['Allow', 'Drop', 'Reject', 'Pass'],
       },
       ...peers,
-      ports: { type: 'array', description: 'OR-ed, with protocols too.', items: PORT_SCHEMA },
-      protocols: { type: 'array', description: 'OR-ed, with ports too.', items: PROTOCOL_SCHEMA },
+      ports: { ...ATOMIC_LIST, description: 'OR-ed, with protocols too.', items: PORT_SCHEMA },
+      protocols: { ...ATOMIC_LIST, description: 'OR-ed, with ports too.', items: PROTOCOL_SCHEMA },
       enableLogging: { type: 'boolean', description: 'Log each new connection the rule decides.' },
       logLabel: {
         type: 'string',
@@ -45,18 +46,18 @@ function ruleSchema(peers: Readonly<Record<string, JsonSchema>>): JsonSchema {
       },
       appliedTo,
       l7Protocols: {
-        type: 'array',
+        ...ATOMIC_LIST,
         description: 'Not supported for Nodes.',
-        items: { type: 'object', [any]: true },
+        items: { ...ATOMIC_OBJECT, [any]: true },
       },
     },
   };
 }
 
-const peers = (description: string): JsonSchema => ({ type: 'array', description, items: PEER_SCHEMA });
+const peers = (description: string): JsonSchema => ({ ...ATOMIC_LIST, description, items: PEER_SCHEMA });
 
 const spec: JsonSchema = {
-  type: 'object',
+  ...GRANULAR_OBJECT,
   description: 'The rules, and the Nodes that they are for.',
   required: ['priority'],
   properties: {
@@ -69,17 +70,17 @@ const spec: JsonSchema = {
     },
     appliedTo,
     ingress: {
-      type: 'array',
+      ...ATOMIC_LIST,
       description: 'Rules for connections to the Nodes, in order.',
       items: ruleSchema({ from: peers('Sources, OR-ed; absent or empty is any address.') }),
     },
     egress: {
-      type: 'array',
+      ...ATOMIC_LIST,
       description: 'Rules for connections from the Nodes, in order.',
       items: ruleSchema({
         to: peers('Destinations, OR-ed; absent or empty is any address.'),
         toServices: {
-          type: 'array',
+          ...ATOMIC_LIST,
           description: 'Services; not together with to, ports and protocols.',
           items: SERVICE_REFERENCE_SCHEMA,
         },

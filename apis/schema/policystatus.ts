@@ -1,11 +1,12 @@
 import { POLICY_PHASES } from '../policystatus.ts';
 import type { JsonSchema } from './jsonschema.ts';
+import { ATOMIC_LIST, ATOMIC_OBJECT, GRANULAR_OBJECT, listByKey } from './merge-type.ts';
 
 const count = (description: string): JsonSchema => ({ type: 'integer', minimum: 0, description });
 
 /** `status` of a ClusterNetworkPolicy, as `PolicyStatus` has it. */
 export const POLICY_STATUS_SCHEMA: JsonSchema = {
-  type: 'object',
+  ...GRANULAR_OBJECT,
   description: 'What became of the policy, as the controller last saw it.',
   properties: {
     phase: {
@@ -24,10 +25,10 @@ export const POLICY_STATUS_SCHEMA: JsonSchema = {
     currentNodesRealized: count('Nodes that enforce it.'),
     desiredNodesRealized: count('Nodes that should.'),
     failingNodes: {
-      type: 'array',
+      ...ATOMIC_LIST,
       description: 'Nodes that cannot enforce it, by name; the first 20.',
       items: {
-        type: 'object',
+        ...ATOMIC_OBJECT,
         required: ['node', 'reason'],
         properties: {
           node: { type: 'string', description: 'Name of the Node.' },
@@ -37,15 +38,15 @@ export const POLICY_STATUS_SCHEMA: JsonSchema = {
       },
     },
     problems: {
-      type: 'array',
+      ...ATOMIC_LIST,
       description: 'Why it was left out, a line each; the first 20.',
       items: { type: 'string' },
     },
     conditions: {
-      type: 'array',
+      ...listByKey('type'),
       description: 'Accepted: it is valid. Realized: it is enforced wherever it should be.',
       items: {
-        type: 'object',
+        ...GRANULAR_OBJECT,
         required: ['type', 'status', 'lastTransitionTime', 'reason', 'message'],
         properties: {
           type: { type: 'string', description: 'Accepted or Realized.' },

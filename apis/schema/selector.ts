@@ -1,14 +1,15 @@
 import type { JsonSchema } from './jsonschema.ts';
+import { ATOMIC_LIST, ATOMIC_OBJECT } from './merge-type.ts';
 
 /** A label key: optional DNS prefix and `/`, then a name. Checked where the whole key is at hand (apis/validate). */
 const labels: JsonSchema = {
-  type: 'object',
+  ...ATOMIC_OBJECT,
   description: 'Labels that must be there with exactly these values.',
   additionalProperties: { type: 'string' },
 };
 
 const requirement: JsonSchema = {
-  type: 'object',
+  ...ATOMIC_OBJECT,
   description: 'One condition on one label.',
   required: ['key', 'operator'],
   properties: {
@@ -18,18 +19,18 @@ const requirement: JsonSchema = {
       description: 'In and NotIn compare with values; Exists and DoesNotExist take none.',
       enum: ['In', 'NotIn', 'Exists', 'DoesNotExist'],
     },
-    values: { type: 'array', description: 'For In and NotIn; at least one.', items: { type: 'string' } },
+    values: { ...ATOMIC_LIST, description: 'For In and NotIn; at least one.', items: { type: 'string' } },
   },
 };
 
 /** meta/v1 LabelSelector. */
 export function labelSelector(description: string): JsonSchema {
   return {
-    type: 'object',
+    ...ATOMIC_OBJECT,
     description: `${description} All conditions must hold; {} selects everything.`,
     properties: {
       matchLabels: labels,
-      matchExpressions: { type: 'array', description: 'Further conditions.', items: requirement },
+      matchExpressions: { ...ATOMIC_LIST, description: 'Further conditions.', items: requirement },
     },
   };
 }

@@ -1,4 +1,5 @@
 import type { JsonSchema } from './jsonschema.ts';
+import { ATOMIC_OBJECT } from './merge-type.ts';
 
 const port = (description: string): JsonSchema => ({
   type: 'integer',
@@ -14,7 +15,7 @@ const byte = (description: string): JsonSchema => ({
 });
 
 export const PORT_SCHEMA: JsonSchema = {
-  type: 'object',
+  ...ATOMIC_OBJECT,
   description: 'A protocol with a range of ports; without port, every port.',
   properties: {
     protocol: {
@@ -32,21 +33,21 @@ export const PORT_SCHEMA: JsonSchema = {
 
 /** Exactly one of the three. */
 export const PROTOCOL_SCHEMA: JsonSchema = {
-  type: 'object',
+  ...ATOMIC_OBJECT,
   description: 'Exactly one of icmp, icmpv6 and igmp.',
   properties: {
     icmp: {
-      type: 'object',
+      ...ATOMIC_OBJECT,
       description: 'Without a type: all of ICMP and ICMPv6. With one: ICMP for IPv4 alone.',
       properties: { icmpType: byte('ICMP type.'), icmpCode: byte('Only beside icmpType.') },
     },
     icmpv6: {
-      type: 'object',
+      ...ATOMIC_OBJECT,
       description: 'ICMPv6.',
       properties: { icmpType: byte('ICMPv6 type.'), icmpCode: byte('Only beside icmpType.') },
     },
     igmp: {
-      type: 'object',
+      ...ATOMIC_OBJECT,
       description: 'IGMP.',
       properties: {
         igmpType: byte('IGMP type, for example 17 for a membership query.'),

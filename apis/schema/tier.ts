@@ -1,10 +1,11 @@
 import type { JsonSchema } from './jsonschema.ts';
 import { kindSchema } from './kind.ts';
+import { GRANULAR_OBJECT } from './merge-type.ts';
 
 export const TIER_SCHEMA: JsonSchema = kindSchema(
   'A place in the order of evaluation, for the policies that name it.',
   {
-    type: 'object',
+    ...GRANULAR_OBJECT,
     description: 'Its place.',
     required: ['priority'],
     properties: {

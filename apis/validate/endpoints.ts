@@ -1,3 +1,4 @@
+import { formatAddress, parseAddress } from '../address.ts';
 import type { EndpointSlice, Labels, Service, ServicePort } from '../objects.ts';
 import { asFields, type FieldMap } from '../schema/jsonschema.ts';
 import { isSubdomain } from './names.ts';
@@ -13,10 +14,25 @@ export function validateService(raw: FieldMap, found: Findings): Service | null 
   const clusterIPs = readClusterIPs(raw, clusterIP, found);
   const ports = readPorts(raw, ['spec', 'ports'], found);
   if (hasError(found.problems)) return null;
+  const external = readExternalAddresses(raw);
+  const externalAddresses = external.length === 0 ? {} : { externalAddresses: external };
   if (type === 'ExternalName') {
-    return { kind: 'Service', namespace, name, selector: null, clusterIPs: [], ports };
+    return { kind: 'Service', namespace, name, selector: null, clusterIPs: [], ...externalAddresses, ports };
   }
-  return { kind: 'Service', namespace, name, selector, clusterIPs, ports };
+  return { kind: 'Service', namespace, name, selector, clusterIPs, ...externalAddresses, ports };
+}
+
+/** No rule is about them: what can't be read is left out, and a load balancer with a name alone has none. */
+function readExternalAddresses(raw: FieldMap): readonly string[] {
+  const listed = asList(asFields(raw.spec)?.externalIPs);
+  const balancer = asFields(asFields(raw.status)?.loadBalancer);
+  const given = asList(balancer?.ingress).map((one) => asFields(one)?.ip);
+  const texts = [...listed, ...given].filter((one) => typeof one === 'string');
+  return unique(texts.flatMap((text) => parseAddress(text) ?? []).map(formatAddress));
+}
+
+function asList(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
 }
 
 /** An empty selector selects nothing, as none does: someone else says what the endpoints are. */

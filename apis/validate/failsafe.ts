@@ -1,4 +1,4 @@
-import type { FailsafeEntry } from '../config.ts';
+import { type FailsafeEntry, type FailsafePeers, NAMED_PEERS } from '../config.ts';
 import { asFields } from '../schema/jsonschema.ts';
 import { canonicalCidr, checkCidr } from './ipblock.ts';
 import { type FieldPath, type Findings, show } from './problem.ts';
@@ -9,7 +9,7 @@ export interface RawFailsafe {
   readonly protocol?: 'TCP' | 'UDP' | 'SCTP';
   readonly port?: number;
   readonly endPort?: number;
-  readonly peers: 'nodes' | 'any' | readonly string[];
+  readonly peers: FailsafePeers;
 }
 
 /** What the schema can't say of an entry. */
@@ -17,12 +17,12 @@ export function checkFailsafe(raw: unknown, path: FieldPath, found: Findings): v
   checkPort(raw, path, found);
   const { peers } = asFields(raw) ?? {};
   const at = [...path, 'peers'];
-  if (peers === undefined || peers === 'nodes' || peers === 'any') return;
+  if (peers === undefined || NAMED_PEERS.some((name) => name === peers)) return;
   if (!Array.isArray(peers)) {
-    found.error(at, `must be nodes, any or a list of CIDRs, not ${show(peers)}`);
+    found.error(at, `must be nodes, controllers, any or a list of CIDRs, not ${show(peers)}`);
     return;
   }
-  if (peers.length === 0) found.error(at, 'is empty; it must be nodes, any or a list of CIDRs');
+  if (peers.length === 0) found.error(at, 'is empty; it must be nodes, controllers, any or a list of CIDRs');
   for (const [index, peer] of peers.entries()) {
     if (typeof peer === 'string') checkCidr(peer, [...at, index], found);
     else found.error([...at, index], `must be a CIDR, not ${show(peer)}`);

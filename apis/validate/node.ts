@@ -1,3 +1,4 @@
+import { parseCidr } from '../address.ts';
 import type { Namespace, Node, Pod } from '../objects.ts';
 import { asFields, type FieldMap } from '../schema/jsonschema.ts';
 import { isDnsLabel, isSubdomain } from './names.ts';
@@ -42,8 +43,18 @@ export function validateNode(raw: FieldMap, found: Findings): Node | null {
       if (part.trim() !== '') addAddress(part.trim(), path, addresses, found);
     }
   } else if (listed !== undefined) found.error(path, `must be text, not ${show(listed)}`);
+  const podCIDRs = podNetworks(raw, found);
   if (hasError(found.problems)) return null;
-  return { kind: 'Node', name, labels, addresses: unique(addresses) };
+  const networks = podCIDRs.length === 0 ? {} : { podCIDRs };
+  return { kind: 'Node', name, labels, addresses: unique(addresses), ...networks };
+}
+
+/** Nothing is decided by them: what can't be read is left out. */
+function podNetworks(raw: FieldMap, found: Findings): string[] {
+  fieldsAt(raw, ['spec'], found);
+  return listAt(raw, ['spec', 'podCIDRs'], found).filter(
+    (text) => typeof text === 'string' && parseCidr(text) !== null,
+  ) as string[];
 }
 
 /** Null without an error for a pod that can't be a peer: hostNetwork, or finished. */

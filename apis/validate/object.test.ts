@@ -159,8 +159,8 @@ describe('validateObject', () => {
   });
 
   it('narrows Services', () => {
-    const service = (spec: object): unknown => {
-      const raw = { apiVersion: 'v1', kind: 'Service', metadata: { name: 's' }, spec };
+    const service = (spec: object, more: object = {}): unknown => {
+      const raw = { apiVersion: 'v1', kind: 'Service', metadata: { name: 's' }, spec, ...more };
       const { object, problems } = validateObject(raw);
       assert.deepEqual(problems, []);
       return object;
@@ -188,6 +188,11 @@ describe('validateObject', () => {
     assert.deepEqual(service({ clusterIP: 'None', clusterIPs: ['None'] }), base);
     assert.deepEqual(service({ clusterIP: '' }), base);
     assert.deepEqual(service({ ...spec, type: 'ExternalName', externalName: 'example.com' }), base);
+    const ingress = [{ ip: '198.51.100.1' }, { hostname: 'lb.example.com' }, 7, { ip: 'x' }];
+    assert.deepEqual(
+      service({ externalIPs: ['2001:DB8::9', '198.51.100.1'] }, { status: { loadBalancer: { ingress } } }),
+      { ...base, externalAddresses: ['2001:db8::9', '198.51.100.1'] },
+    );
   });
 
   it('narrows EndpointSlices, and leaves out what no Service stands for', () => {

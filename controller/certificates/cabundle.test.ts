@@ -5,7 +5,6 @@ import { publishCaBundle } from './cabundle.ts';
 
 const MUTATING = '/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/nodewall';
 const VALIDATING = '/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/nodewall';
-const API_SERVICE = '/apis/apiregistration.k8s.io/v1/apiservices/v1alpha1.controlplane.nodewall.io';
 const ENCODED = Buffer.from('PEM').toString('base64');
 
 function api(objects: Readonly<Record<string, object>>): { request: KubeApi; patches: KubeRequest[] } {
@@ -26,20 +25,15 @@ describe('publishCaBundle', () => {
         metadata: { resourceVersion: '7' },
         webhooks: [{ clientConfig: { caBundle: ENCODED } }, { clientConfig: { service: {} } }],
       },
-      [API_SERVICE]: { metadata: { resourceVersion: '9' }, spec: { caBundle: 'b2xk' } },
     });
     const result = await publishCaBundle(request, 'PEM');
-    assert.deepEqual(result, { changed: [MUTATING, API_SERVICE], absent: [VALIDATING] });
+    assert.deepEqual(result, { changed: [MUTATING], absent: [VALIDATING] });
     assert.deepEqual(
       patches.map(({ body }) => body),
       [
         [
           { op: 'test', path: '/metadata/resourceVersion', value: '7' },
           { op: 'add', path: '/webhooks/1/clientConfig/caBundle', value: ENCODED },
-        ],
-        [
-          { op: 'test', path: '/metadata/resourceVersion', value: '9' },
-          { op: 'add', path: '/spec/caBundle', value: ENCODED },
         ],
       ],
     );

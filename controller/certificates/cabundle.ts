@@ -1,40 +1,15 @@
-import { asFields, asList } from '../../apis/schema/jsonschema.ts';
+import { asFields, asList, type FieldMap } from '../../apis/schema/jsonschema.ts';
 import type { KubeApi } from '../kubeapi/kubeapi.ts';
 import { KubeError } from '../kubeapi/kubeerror.ts';
+import { type Following, followObject } from '../watch/cluster/followobject.ts';
+import type { Reflector } from '../watch/cluster/reflector.ts';
 
-/** Where the API server looks up the CA that it checks our certificate with; the names are those of deploy/. */
-const HOLDERS: readonly CaHolder[] = [
-  {
-    path: '/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/nodewall',
-    pointers: webhookPointers,
-  },
-  {
-    path: '/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/nodewall',
-    pointers: webhookPointers,
-  },
-  {
-    path: '/apis/apiregistration.k8s.io/v1/apiservices/v1alpha1.controlplane.nodewall.io',
-    pointers: ({ spec }) => [{ pointer: '/spec/caBundle', holds: asFields(spec)?.caBundle }],
-  },
-];
-
-interface CaHolder {
-  readonly path: string;
-  readonly pointers: (object: Readonly<Record<string, unknown>>) => readonly CaPlace[];
-}
-
-interface CaPlace {
-  /** JSON pointer (RFC 6901). */
-  readonly pointer: string;
-  readonly holds: unknown;
-}
-
-function webhookPointers({ webhooks }: Readonly<Record<string, unknown>>): CaPlace[] {
-  return asList(webhooks).map((webhook, index) => ({
-    pointer: `/webhooks/${index}/clientConfig/caBundle`,
-    holds: asFields(asFields(webhook)?.clientConfig)?.caBundle,
-  }));
-}
+/** By which the API server calls the webhook, and in which it looks up the CA of its certificate; the names are those of deploy/. */
+const CONFIGURATIONS = [
+  { kind: 'MutatingWebhookConfiguration', plural: 'mutatingwebhookconfigurations', name: 'nodewall' },
+  { kind: 'ValidatingWebhookConfiguration', plural: 'validatingwebhookconfigurations', name: 'nodewall' },
+] as const;
+const API_VERSION = 'admissionregistration.k8s.io/v1';
 
 export interface CaBundleResult {
   /** Paths of the objects that were changed. */
@@ -43,22 +18,32 @@ export interface CaBundleResult {
   readonly absent: readonly string[];
 }
 
-/**
- * Writes the CA certificates (PEM) into the webhook configurations and the APIService where they hold others. To be called when the CA is known, when it
- * changes, and now and then, since an `apply` of deploy/ empties the fields. Throws a KubeError when the API server refuses.
- */
+/** The caBundle of each webhook of a configuration. */
+function bundlesOf({ webhooks }: FieldMap): unknown[] {
+  return asList(webhooks).map((webhook) => asFields(asFields(webhook)?.clientConfig)?.caBundle);
+}
+
+/** Calls back at first and whenever somebody makes one of the configurations, deletes it, or writes another caBundle: an `apply` of deploy/ empties them. */
+export function followCaBundles(following: Following, changed: () => void): Reflector[] {
+  return CONFIGURATIONS.map((configuration) =>
+    followObject({ ...following, ...configuration, apiVersion: API_VERSION, read: bundlesOf, changed }),
+  );
+}
+
+/** Writes the CA certificates (PEM) into the webhook configurations where they hold others. Throws a KubeError when the API server refuses. */
 export async function publishCaBundle(request: KubeApi, pem: string): Promise<CaBundleResult> {
   const value = Buffer.from(pem).toString('base64');
   const changed: string[] = [];
   const absent: string[] = [];
-  for (const { path, pointers } of HOLDERS) {
+  for (const { plural, name } of CONFIGURATIONS) {
+    const path = `/apis/${API_VERSION}/${plural}/${name}`;
     const object = await read(request, path);
     if (object === null) {
       absent.push(path);
       continue;
     }
-    const body = pointers(object).flatMap(({ pointer, holds }) =>
-      holds === value ? [] : [{ op: 'add', path: pointer, value }],
+    const body = bundlesOf(object).flatMap((bundle, index) =>
+      bundle === value ? [] : [{ op: 'add', path: `/webhooks/${index}/clientConfig/caBundle`, value }],
     );
     if (body.length === 0) continue;
     // The places are those of this version: of another one it is an error, and done again the next time.
@@ -70,9 +55,9 @@ export async function publishCaBundle(request: KubeApi, pem: string): Promise<Ca
   return { changed, absent };
 }
 
-async function read(request: KubeApi, path: string): Promise<Readonly<Record<string, unknown>> | null> {
+async function read(request: KubeApi, path: string): Promise<FieldMap | null> {
   try {
-    return await request<Readonly<Record<string, unknown>>>({ method: 'GET', path });
+    return await request<FieldMap>({ method: 'GET', path });
   } catch (error) {
     if (error instanceof KubeError && error.status === 404) return null;
     throw error;

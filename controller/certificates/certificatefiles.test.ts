@@ -13,6 +13,7 @@ describe('certificateFiles', () => {
   let a: CertificateAndKey;
   let b: CertificateAndKey;
   const said: string[] = [];
+  const trusted: string[] = [];
   const time = fakeClock();
 
   before(async () => {
@@ -21,6 +22,8 @@ describe('certificateFiles', () => {
     source = certificateFiles({
       certFile: join(folder, 'tls.crt'),
       keyFile: join(folder, 'tls.key'),
+      caFile: join(folder, 'ca.crt'),
+      trust: (certificates) => void trusted.push(certificates),
       clock: { after: time.after, date: () => new Date() },
       events: {
         changed: ({ certificate }) => void said.push(certificate === b.certificate ? 'b' : 'a'),
@@ -41,6 +44,10 @@ describe('certificateFiles', () => {
   }
 
   it('must be there and be a pair at the start', async () => {
+    await assert.rejects(source.start(), /ca\.crt: ENOENT/);
+    await write('ca.crt', 'none');
+    await assert.rejects(source.start(), /ca\.crt holds no certificate/);
+    await write('ca.crt', a.certificate);
     await assert.rejects(source.start(), /tls\.(crt|key): ENOENT/);
     await write('tls.crt', a.certificate);
     await write('tls.key', 'no key');
@@ -67,5 +74,12 @@ describe('certificateFiles', () => {
     assert.equal(said[1], 'b');
     await look();
     assert.equal(said.length, 2);
+  });
+
+  it('tell whom to trust, again when that is another', async () => {
+    assert.deepEqual(trusted, [a.certificate]);
+    await write('ca.crt', b.certificate);
+    await look();
+    assert.deepEqual(trusted, [a.certificate, b.certificate]);
   });
 });

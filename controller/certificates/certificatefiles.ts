@@ -6,6 +6,10 @@ import type { CertificateClock, CertificateEvents, CertificateSource } from './k
 export interface CertificateFilesParts {
   readonly certFile: string;
   readonly keyFile: string;
+  /** The certificates (PEM) of the authorities that the certificate may be signed by; absent: callers know them some other way. */
+  readonly caFile?: string | undefined;
+  /** Told the content of `caFile`, at first and whenever it is another. */
+  readonly trust: (certificates: string) => void;
   readonly clock: CertificateClock;
   readonly events: CertificateEvents;
 }
@@ -20,10 +24,13 @@ const LOOK = 10_000;
 export function certificateFiles({
   certFile,
   keyFile,
+  caFile,
+  trust,
   clock,
   events,
 }: CertificateFilesParts): CertificateSource {
   let held: CertificateAndKey | null = null;
+  let trusted: string | null = null;
   let told: string | null = null;
   let cancel = (): void => {};
   let isClosed = false;
@@ -36,8 +43,19 @@ export function certificateFiles({
     return pair;
   }
 
+  async function readTrusted(): Promise<void> {
+    if (caFile === undefined) return;
+    const text = await readText(caFile);
+    if (!text.includes('-----BEGIN CERTIFICATE-----'))
+      throw new Error(`${caFile} holds no certificate (PEM)`);
+    if (text === trusted) return;
+    trusted = text;
+    if (!isClosed) trust(text);
+  }
+
   async function look(): Promise<void> {
     try {
+      await readTrusted();
       const now = await read();
       told = null;
       if (now.certificate === held?.certificate && now.key === held.key) return;
@@ -59,10 +77,13 @@ export function certificateFiles({
 
   return {
     async start() {
+      await readTrusted();
       held = await read();
       lookLater();
       return held;
     },
+    // Nobody else changes what is read here.
+    look() {},
     async close() {
       isClosed = true;
       cancel();

@@ -200,6 +200,24 @@ describe('certificateKeeper', () => {
     await assert.rejects(starting, /closed before/);
   });
 
+  it('looks again at once when it is asked to, and no more than once a second', async () => {
+    const trusted: number[] = [];
+    const { source } = await keep(async () => void trusted.push(time.now()));
+    const asked = async (count: number, milliseconds: number): Promise<void> => {
+      source.look();
+      source.look();
+      time.pass(milliseconds);
+      while (trusted.length < count || time.waiting().length === 0) await new Promise(setImmediate);
+    };
+    time.pass(5_000);
+    await asked(2, 0);
+    assert.deepEqual(trusted, [0, 5_000]);
+    await asked(2, 999);
+    await asked(3, 1);
+    assert.deepEqual(trusted, [0, 5_000, 6_000]);
+    assert.deepEqual(time.waiting(), [600_000]);
+  });
+
   it('refuses a key that is not the CA certificate’s, and a certificate that is no CA’s', async () => {
     const [a, b] = [await makeAuthority(new Date()), await makeAuthority(new Date())];
     const said = "Secret nodewall-system/nodewall-ca holds no CA of nodewall's \\(tls\\.";

@@ -16,6 +16,8 @@ export interface CertificateClock {
 export interface CertificateSource {
   /** Settles with the first one; those that come later are given to `changed`. Rejects once closed. */
   start(): Promise<CertificateAndKey>;
+  /** Somebody changed an object that holds the CA: it is looked at now, not at the next periodic look. */
+  look(): void;
   close(): Promise<void>;
 }
 
@@ -39,8 +41,10 @@ export interface KeeperParts {
   readonly events: CertificateEvents;
 }
 
-/** Another replica may have advanced the CA, and somebody may have applied the callers anew without it: so often a look is taken. */
+/** Another replica may have advanced the CA: so often a look is taken. */
 const LOOK = 600_000;
+/** No look follows another sooner, whoever else writes the same fields. */
+const LEAST = 1_000;
 const FIRST_RETRY = 1_000;
 
 /** A CA of our own and what hangs on it, kept up. */
@@ -49,6 +53,10 @@ export function certificateKeeper(parts: KeeperParts): CertificateSource {
   let held: { readonly serving: CertificateAndKey; readonly issuer: string } | null = null;
   let isClosed = false;
   const pause = waiter(clock.after);
+  let lookedAt = Number.NEGATIVE_INFINITY;
+  /** A look was asked for since the last one began. */
+  let isAsked = false;
+  let cancelSoon = (): void => {};
   let running: Promise<void> = Promise.resolve();
 
   async function look(): Promise<void> {
@@ -71,6 +79,8 @@ export function certificateKeeper(parts: KeeperParts): CertificateSource {
   async function run(first: () => void): Promise<void> {
     for (let retry = FIRST_RETRY; !isClosed; ) {
       let wait = LOOK;
+      isAsked = false;
+      lookedAt = clock.date().getTime();
       try {
         await look();
         retry = FIRST_RETRY;
@@ -80,7 +90,7 @@ export function certificateKeeper(parts: KeeperParts): CertificateSource {
         retry = Math.min(retry * 2, LOOK);
       }
       if (held !== null) first();
-      if (!isClosed) await pause.wait(wait);
+      if (!isClosed) await pause.wait(isAsked ? LEAST : wait);
     }
   }
 
@@ -91,8 +101,15 @@ export function certificateKeeper(parts: KeeperParts): CertificateSource {
           if (held !== null) resolve(held.serving);
         }).finally(() => reject(new Error('closed before there was a certificate')));
       }),
+    look() {
+      if (isClosed) return;
+      isAsked = true;
+      cancelSoon();
+      cancelSoon = clock.after(Math.max(0, lookedAt + LEAST - clock.date().getTime()), pause.wake);
+    },
     async close() {
       isClosed = true;
+      cancelSoon();
       pause.wake();
       await running;
     },

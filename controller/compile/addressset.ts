@@ -10,7 +10,7 @@ import {
   toMemberSet,
 } from '../../apis/memberset.ts';
 import type { NamespacedName } from '../../apis/objects.ts';
-import type { Holder, ObjectIndex } from '../index/objectindex.ts';
+import { addressesOf, type Holder, type ObjectIndex } from '../index/objectindex.ts';
 import { allHold, canonicalRequirements, formatRequirements, type Requirements } from '../index/selector.ts';
 import { formatName, type ServiceIndex } from '../index/serviceindex.ts';
 import type { AddressPeer } from './peers.ts';
@@ -149,7 +149,8 @@ function selects(selector: Selector, holder: Holder, world: World): boolean {
 export function resolve(peers: CanonicalPeers, world: World): AddressSet {
   const found: string[] = [];
   for (const selector of peers.selectors) {
-    for (const { addresses } of select(selector, world)) for (const address of addresses) found.push(address);
+    for (const holder of select(selector, world))
+      for (const address of addressesOf(holder)) found.push(address);
   }
   return {
     id: peers.id,

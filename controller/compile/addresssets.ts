@@ -1,7 +1,7 @@
 import { changedMap } from '../../apis/changedmap.ts';
 import type { AddressSet } from '../../apis/compiled.ts';
 import { changeAddresses, hasAddress, sameMembers } from '../../apis/memberset.ts';
-import type { Holder, ObjectChange } from '../index/objectindex.ts';
+import { addressesOf, type Holder, type ObjectChange } from '../index/objectindex.ts';
 import type { UseChange } from '../index/usecount.ts';
 import { type CanonicalPeers, resolve, selectsHolder, type World } from './addressset.ts';
 import { type PeerIndex, peerIndex } from './peerindex.ts';
@@ -47,11 +47,12 @@ export function addressSets(world: World): AddressSets {
   function collect(all: Iterable<Holder>): Map<CanonicalPeers, Set<string>> {
     const found = new Map<CanonicalPeers, Set<string>>();
     for (const holder of all) {
-      if (holder.addresses.length === 0) continue;
+      const addresses = addressesOf(holder);
+      if (addresses.length === 0) continue;
       for (const peers of peersOf(holder)) {
         const listed = found.get(peers) ?? new Set();
         found.set(peers, listed);
-        for (const address of holder.addresses) listed.add(address);
+        for (const address of addresses) listed.add(address);
       }
     }
     return found;

@@ -1,13 +1,17 @@
 import assert from 'node:assert/strict';
+import type { Compiled } from '../../apis/compiled.ts';
+import { formatMembers } from '../../apis/memberset.ts';
 import {
   type ClusterNetworkPolicy,
   type ClusterNetworkPolicySpec,
   type ClusterObjects,
+  type EndpointSlice,
   NO_OBJECTS,
   type Node,
+  type Pod,
   type Rule,
 } from '../../apis/objects.ts';
-import { compile } from './compile.ts';
+import { compile, compiler } from './compile.ts';
 
 const drop: Rule = { name: 'r', action: 'Drop' };
 const everywhere = [{ nodeSelector: {} }];
@@ -113,6 +117,52 @@ describe('compile', () => {
       compiled.policies[0]?.rules.map((rule) => rule.addressSets),
       [[], [], [compiled.allNodes]],
     );
+  });
+
+  it('knows the addresses of its own controllers: pods of their ServiceAccount, whether a rule names them or not', () => {
+    const pod = (namespace: string, serviceAccount: string, ...addresses: string[]): Pod => {
+      return { kind: 'Pod', namespace, name: addresses.join(), labels: {}, serviceAccount, addresses };
+    };
+    const pods = [
+      pod('nodewall-system', 'nodewall-controller', '10.1.0.1', 'fd00::1'),
+      pod('nodewall-system', 'nodewall-controller', '10.1.0.2'),
+      pod('nodewall-system', 'nodewall-agent', '10.1.0.3'),
+      pod('default', 'nodewall-controller', '10.1.0.4'),
+    ];
+    const next = compiler();
+    const before = next({ ...objects(policy('p')), pods: pods.slice(1) });
+    const now = next({ ...objects(policy('p')), pods });
+    const membersOf = ({ addressSets, controllers }: Compiled) =>
+      formatMembers(addressSets.get(controllers)?.members ?? assert.fail());
+    assert.deepEqual(membersOf(before), ['10.1.0.2']);
+    assert.deepEqual(membersOf(now), ['10.1.0.1', '10.1.0.2', 'fd00::1']);
+    assert.equal(now.controllers, before.controllers, 'another member, not another set');
+  });
+
+  it('knows the TCP ports of the API server from its endpoints', () => {
+    const slice = (port: number, changes: Partial<EndpointSlice> = {}): EndpointSlice => ({
+      kind: 'EndpointSlice',
+      namespace: 'default',
+      name: `slice-${port}`,
+      service: 'kubernetes',
+      addresses: ['192.0.2.1'],
+      ports: [{ protocol: 'TCP', port }],
+      ...changes,
+    });
+    const endpointSlices = [
+      slice(7443),
+      slice(6444),
+      slice(1, { service: 'web' }),
+      slice(2, { namespace: 'other' }),
+      slice(3, { addresses: [] }),
+      slice(4, { ports: [{ protocol: 'UDP', port: 4 }] }),
+    ];
+    const next = compiler();
+    assert.deepEqual(next(objects()).apiServerPorts, []);
+    const { apiServerPorts } = next({ ...objects(), endpointSlices });
+    assert.deepEqual(apiServerPorts, [6444, 7443]);
+    const again = next({ ...objects(), endpointSlices: endpointSlices.toReversed() });
+    assert.equal(again.apiServerPorts, apiServerPorts);
   });
 
   it('asks egress for `to`, never for `from`', () => {

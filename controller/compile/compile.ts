@@ -1,6 +1,8 @@
 import type { Compiled, CompiledPolicy } from '../../apis/compiled.ts';
+import { apiServerSlices, CONTROLLER_ACCOUNT } from '../../apis/controlplane.ts';
 import { type ClusterNetworkPolicy, type ClusterObjects, NO_OBJECTS, type Node } from '../../apis/objects.ts';
 import { comparePlace, type Place } from '../../apis/order.ts';
+import { sameItems } from '../../apis/sameitems.ts';
 import { type GroupIndex, groupIndex } from '../index/groupindex.ts';
 import { type ListChange, listChange } from '../index/listchange.ts';
 import { type ObjectIndex, objectIndex } from '../index/objectindex.ts';
@@ -47,6 +49,7 @@ export function compiler(): Compiler {
 }
 
 const ALL_NODES = canonicalPeers([{ nodeSelector: {} }]);
+const CONTROLLERS = canonicalPeers([{ serviceAccount: CONTROLLER_ACCOUNT }]);
 
 /** A policy where it belongs, and what it came to. */
 interface Placed extends Place {
@@ -76,7 +79,8 @@ function startState(): State {
   const [index, services] = [objectIndex(NO_OBJECTS), serviceIndex(NO_OBJECTS)];
   const sets = addressSets({ index, services });
   const peers = useCount<CanonicalPeers>();
-  const wanted = peers.exchange([], [new Map([[ALL_NODES.id, ALL_NODES]])]);
+  const failsafe = [ALL_NODES, CONTROLLERS].map((one) => new Map([[one.id, one]]));
+  const wanted = peers.exchange([], failsafe);
   const change = index.difference(NO_OBJECTS);
   return {
     objects: NO_OBJECTS,
@@ -95,6 +99,8 @@ function startState(): State {
       addressSets: sets.advance({ wanted, change, losses: sets.losses(change), services: new Set() }),
       serviceSets: new Map(),
       allNodes: ALL_NODES.id,
+      controllers: CONTROLLERS.id,
+      apiServerPorts: [],
       nodeAddresses: new Map(),
     },
   };
@@ -130,6 +136,8 @@ function advance(last: State, objects: ClusterObjects): State {
       addressSets: sets.advance({ wanted, change, losses, services }),
       serviceSets: last.serviceSets.advance(wantedServices, services),
       allNodes: ALL_NODES.id,
+      controllers: CONTROLLERS.id,
+      apiServerPorts: apiServerPorts(last, objects),
       nodeAddresses: nodeAddresses(last.compiled.nodeAddresses, objects.nodes, change.nodes),
     },
   };
@@ -218,6 +226,18 @@ function nodeAddresses(
   };
   if (removed.length === added.length && added.every(isSame)) return before;
   return new Map(nodes.map(({ name, addresses }) => [name, addresses]));
+}
+
+/** The same list where the ports are what they were. */
+function apiServerPorts(
+  { objects: before, compiled }: State,
+  { endpointSlices }: ClusterObjects,
+): readonly number[] {
+  if (before.endpointSlices === endpointSlices) return compiled.apiServerPorts;
+  const ports = apiServerSlices(endpointSlices).flatMap((slice) => slice.ports);
+  const tcp = new Set(ports.flatMap(({ protocol, port }) => (protocol === 'TCP' ? port : [])));
+  const sorted = [...tcp].sort((a, b) => a - b);
+  return sameItems(sorted, compiled.apiServerPorts) ? compiled.apiServerPorts : sorted;
 }
 
 function requireTier({ tiers }: ClusterObjects, { name, apiGroup, spec }: ClusterNetworkPolicy): number {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { gateAfter, gateSetting } from './featuregate.ts';
+import { formatGate, gateAfter, gateSetting, parseGate } from './featuregate.ts';
 
 describe('gateSetting', () => {
   const CASES = [
@@ -27,35 +27,44 @@ describe('gateSetting', () => {
 });
 
 describe('gateAfter', () => {
-  const said = (enabled: boolean | null, ...problems: string[]) => ({ enabled, problems });
+  const VALUES = [null, true, false] as const;
+  const says = (text: string) => ({ 'config.yaml': text });
 
-  it('is what the ConfigMap says', () => {
-    for (const before of [null, true, false]) {
+  it('is what the ConfigMap says, whatever else is known', () => {
+    for (const before of VALUES) {
       for (const enabled of [true, false]) {
-        assert.deepEqual(gateAfter(before, said(enabled), null), { enabled, problem: null });
-        assert.deepEqual(gateAfter(before, said(enabled), !enabled), { enabled, problem: null });
+        const data = says(`featureGates: {NodeNetworkPolicy: ${enabled}}`);
+        const sources = { before, stated: !enabled, configured: !enabled };
+        assert.deepEqual(gateAfter(data, sources), { enabled, problem: null });
       }
     }
   });
 
-  it('stays as it was where the ConfigMap is gone, is empty or cannot be read', () => {
-    for (const before of [true, false]) {
-      for (const configured of [null, !before]) {
-        const { enabled, problem } = gateAfter(before, said(null), configured);
-        assert.equal(enabled, before);
-        assert.match(String(problem), /says nothing of feature gate NodeNetworkPolicy/);
+  it('stays as it was, else was stated last, else is configured, else off', () => {
+    for (const before of VALUES) {
+      for (const stated of VALUES) {
+        for (const configured of VALUES) {
+          const sources = { before, stated, configured };
+          const enabled = before ?? stated ?? configured ?? false;
+          assert.deepEqual(gateAfter(null, sources), { enabled, problem: null });
+          assert.equal(gateAfter({}, sources).enabled, enabled);
+          assert.match(
+            String(gateAfter({}, sources).problem),
+            /says nothing of feature gate NodeNetworkPolicy/,
+          );
+          const unreadable = gateAfter(says('['), sources);
+          assert.equal(unreadable.enabled, enabled);
+          assert.match(String(unreadable.problem), /can't be read: config\.yaml:1/);
+        }
       }
-      assert.deepEqual(gateAfter(before, said(null), before), { enabled: before, problem: null });
-      const { enabled, problem } = gateAfter(before, said(null, 'line 1: no YAML'), !before);
-      assert.equal(enabled, before);
-      assert.match(String(problem), /can't be read: line 1: no YAML/);
     }
   });
+});
 
-  it('is first what the configuration says, else unknown, never off by itself', () => {
-    for (const enabled of [true, false])
-      assert.deepEqual(gateAfter(null, said(null), enabled), { enabled, problem: null });
-    assert.equal(gateAfter(null, said(null), null).enabled, null);
-    assert.equal(gateAfter(null, said(null, 'no YAML'), true).enabled, null);
+describe('parseGate', () => {
+  it('reads what formatGate writes, and nothing else', () => {
+    for (const enabled of [true, false]) assert.equal(parseGate(formatGate(enabled)), enabled);
+    for (const text of [undefined, '', 'true', 'NodeNetworkPolicy=perhaps', 1])
+      assert.equal(parseGate(text), null);
   });
 });

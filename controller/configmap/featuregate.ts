@@ -21,32 +21,51 @@ export function gateSetting(data: ConfigMapData | null): GateSetting {
   };
 }
 
+/** Annotation of the Lease: the value that a ConfigMap stated last. */
+export const GATE_ANNOTATION = 'nodewall.io/feature-gate';
+
+export function formatGate(enabled: boolean): string {
+  return `NodeNetworkPolicy=${enabled}`;
+}
+
+/** Null where the annotation is missing, or is nothing that `formatGate` writes. */
+export function parseGate(text: unknown): boolean | null {
+  return [true, false].find((enabled) => text === formatGate(enabled)) ?? null;
+}
+
+/** What is known of the gate besides the ConfigMap. */
+export interface GateSources {
+  /** The value in force; null: none yet. */
+  readonly before: boolean | null;
+  /** The value that a ConfigMap stated last, as the Lease has it. */
+  readonly stated: boolean | null;
+  /** By the controller's own configuration. */
+  readonly configured: boolean | null;
+}
+
 /** What becomes of the gate. */
 export interface GateChange {
-  /** Null: not known. */
-  readonly enabled: boolean | null;
-  /** Why it is not what the ConfigMap says; null where it is, or where the configuration says it in its place. */
+  readonly enabled: boolean;
+  /** Why it is not what the ConfigMap says; null where it is, or where there is no ConfigMap. */
   readonly problem: string | null;
 }
 
 /**
- * Off takes every node's table away, so only who says off gets it: a ConfigMap that was deleted, emptied or can't be read leaves the gate as it was. Where
- * it was nothing yet, the process's own configuration decides; where that says nothing either, it stays unknown.
+ * Off takes every node's table away, so only who says off gets it: where the ConfigMap was deleted, emptied or can't be read, the gate stays as it was. At the
+ * start of a controller that is what was stated last; else the controller's own configuration; else off.
  */
 export function gateAfter(
-  before: boolean | null,
-  { enabled, problems }: GateSetting,
-  configured: boolean | null,
+  data: ConfigMapData | null,
+  { before, stated, configured }: GateSources,
 ): GateChange {
+  const { enabled, problems } = gateSetting(data);
+  if (problems.length === 0 && enabled !== null) return { enabled, problem: null };
+  const kept = before ?? stated ?? configured ?? false;
+  return { enabled: kept, problem: data === null ? null : problemOf(problems) };
+}
+
+function problemOf(problems: readonly string[]): string {
   const what = 'ConfigMap nodewall-config';
-  if (problems.length > 0) {
-    return { enabled: before, problem: `${what} can't be read: ${problems.join('; ')}` };
-  }
-  if (enabled !== null) return { enabled, problem: null };
-  if (before === null && configured !== null) return { enabled: configured, problem: null };
-  const isConfigured = before !== null && before === configured;
-  const problem = isConfigured
-    ? null
-    : `${what} says nothing of feature gate NodeNetworkPolicy: true or false`;
-  return { enabled: before, problem };
+  if (problems.length > 0) return `${what} can't be read: ${problems.join('; ')}`;
+  return `${what} says nothing of feature gate NodeNetworkPolicy: true or false`;
 }

@@ -26,6 +26,12 @@ export interface ObjectIndex {
 
 export type Holder = Node | Pod;
 
+/** The addresses it stands for as a peer. */
+export function addressesOf(holder: Holder): readonly string[] {
+  if (holder.kind === 'Pod' || holder.reportedAddresses === undefined) return holder.addresses;
+  return [...holder.addresses, ...holder.reportedAddresses];
+}
+
 /** By identity of the objects. */
 export interface ObjectChange {
   readonly nodes: ListChange<Node>;
@@ -106,7 +112,7 @@ export function objectIndex(start: Indexed): ObjectIndex {
     },
     namespaceLabels,
     holders(address) {
-      byAddress ??= keyIndex<Holder>([...objects.nodes, ...objects.pods], ({ addresses }) => addresses);
+      byAddress ??= keyIndex<Holder>([...objects.nodes, ...objects.pods], addressesOf);
       return byAddress.get(address);
     },
     difference(next) {

@@ -12,6 +12,8 @@ export interface KubeRequest {
   readonly query?: Readonly<Record<string, string>>;
   /** Sent as JSON; of a PATCH it is a merge patch (RFC 7386), or a list of operations (RFC 6902). */
   readonly body?: unknown;
+  /** Of a PATCH: the body is what the object must be (server-side apply), made where there is none; the query names the field manager. */
+  readonly isApply?: boolean;
   /** Milliseconds for all of it, waiting included; default 10,000. */
   readonly timeout?: number;
   readonly signal?: AbortSignal;
@@ -43,12 +45,13 @@ const MOST_WAITS = 5;
 export function kubeApi(kubeConfig: KubeConfig): KubeApiClient {
   const { server, send, close } = apiConnection(kubeConfig, MOST_CONNECTIONS);
 
-  async function answerTo({ method, path, query, body }: KubeRequest, signal: AbortSignal): Promise<Answer> {
+  async function answerTo(wanted: KubeRequest, signal: AbortSignal): Promise<Answer> {
+    const { method, path, query, body } = wanted;
     const search = new URLSearchParams(query).toString();
     const response = await send({
       method,
       path: search === '' ? path : `${path}?${search}`,
-      ...(body === undefined ? {} : toBody(method, body)),
+      ...(body === undefined ? {} : toBody(wanted)),
       signal,
     });
     return { status: response.statusCode ?? 0, headers: response.headers, text: await textOf(response) };
@@ -101,11 +104,16 @@ interface Answer {
   readonly text: string;
 }
 
-function toBody(method: KubeRequest['method'], body: unknown): Pick<Outgoing, 'body' | 'headers'> {
-  const patch = Array.isArray(body) ? 'application/json-patch+json' : 'application/merge-patch+json';
+function toBody({ method, body, isApply = false }: KubeRequest): Pick<Outgoing, 'body' | 'headers'> {
   const text = JSON.stringify(body);
-  const type = method === 'PATCH' ? patch : 'application/json';
+  const type = method === 'PATCH' ? patchType(body, isApply) : 'application/json';
   return { body: text, headers: { 'content-type': type, 'content-length': Buffer.byteLength(text) } };
+}
+
+/** JSON is YAML. */
+function patchType(body: unknown, isApply: boolean): string {
+  if (isApply) return 'application/apply-patch+yaml';
+  return Array.isArray(body) ? 'application/json-patch+json' : 'application/merge-patch+json';
 }
 
 async function textOf(response: http.IncomingMessage): Promise<string> {

@@ -3,11 +3,16 @@ import fc from 'fast-check';
 import { type FakeClock, fakeClock } from '../../test/fake/fakeclock.ts';
 import { type FakeKubeApi, fakeKubeApi } from '../../test/fake/kubeapi.ts';
 import { checkAsync } from '../../test/fake/property.ts';
+import type { KubeApi } from '../kubeapi/kubeapi.ts';
 import { KubeError } from '../kubeapi/kubeerror.ts';
 import { type Election, type ElectionClock, type ElectionEvents, election, LEASE_TIMES } from './election.ts';
-import { type Lease, leaseStore } from './lease.ts';
+import { type Annotations, type Lease, type LeaseStore, leaseStore } from './lease.ts';
 
 const PATH = '/apis/coordination.k8s.io/v1/namespaces/nodewall-system/leases/nodewall-controller';
+
+function storeOf(request: KubeApi, annotations: () => Annotations = () => ({})): LeaseStore {
+  return leaseStore({ request, namespace: 'nodewall-system', name: 'nodewall-controller', annotations });
+}
 
 /** What waits on promises alone goes on until it waits for time. */
 async function settle(): Promise<void> {
@@ -18,17 +23,19 @@ describe('election', () => {
   let api: FakeKubeApi;
   let clock: FakeClock;
   let log: string[] = [];
+  let annotations: Annotations = {};
 
   beforeEach(() => {
     api = fakeKubeApi();
     clock = fakeClock();
     log = [];
+    annotations = {};
   });
 
   function candidate(name: string, random = 0): Election {
     const say = (word: string, value: unknown): void => void log.push(`${name} ${word} ${value}`);
     return election({
-      store: leaseStore(api.request, 'nodewall-system', 'nodewall-controller'),
+      store: storeOf(api.request, () => annotations),
       identity: name,
       clock: Object.assign(clock, { date: () => new Date(clock.now()) }),
       random: () => random,
@@ -62,6 +69,37 @@ describe('election', () => {
     assert.equal(spec()?.leaseDurationSeconds, 15);
     assert.match(spec()?.renewTime ?? '', /^1970-01-01T00:0\d:\d\d\.\d{6}Z$/);
     await Promise.all([a.release(), b.release()]);
+  });
+
+  it('goes at once to another that is told to look', async () => {
+    const [a, b] = [candidate('a'), candidate('b')];
+    a.start();
+    await settle();
+    b.start();
+    await settle();
+    b.look();
+    await settle();
+    assert.equal(b.isLeader(), false);
+    await a.release();
+    b.look();
+    await settle();
+    assert.equal(b.isLeader(), true);
+    await b.release();
+  });
+
+  it('writes its annotations beside those of others', async () => {
+    const a = candidate('a');
+    annotations = { x: '1' };
+    a.start();
+    await settle();
+    const held = (): Lease => api.objects.get(PATH) as unknown as Lease;
+    assert.deepEqual(held().metadata.annotations, { x: '1' });
+    api.put(PATH, { ...held(), metadata: { ...held().metadata, annotations: { x: '1', y: '2' } } });
+    annotations = { x: '3' };
+    await pass(6);
+    assert.deepEqual(held().metadata.annotations, { x: '3', y: '2' });
+    await a.release();
+    assert.deepEqual(held().metadata.annotations, { x: '3', y: '2' });
   });
 
   it('goes to another within a try where the leader releases it', async () => {
@@ -224,19 +262,15 @@ async function simulate(faults: Faults): Promise<void> {
       leader: () => {},
       failed: () => {},
     };
-    const store = leaseStore(
-      async <T>(request: Parameters<typeof api.request>[0]): Promise<T> => {
-        const timeout = new Promise<never>((_, reject) => {
-          clock.after(request.timeout ?? 0, () => reject(new KubeError('late', { reason: 'Timeout' })));
-        });
-        const answer = await Promise.race([api.request<T>(request), timeout]);
-        const rest = (pausedUntil[i] ?? 0) - world.now();
-        if (rest > 0) await wait(rest);
-        return answer;
-      },
-      'nodewall-system',
-      'nodewall-controller',
-    );
+    const store = storeOf(async <T>(request: Parameters<typeof api.request>[0]): Promise<T> => {
+      const timeout = new Promise<never>((_, reject) => {
+        clock.after(request.timeout ?? 0, () => reject(new KubeError('late', { reason: 'Timeout' })));
+      });
+      const answer = await Promise.race([api.request<T>(request), timeout]);
+      const rest = (pausedUntil[i] ?? 0) - world.now();
+      if (rest > 0) await wait(rest);
+      return answer;
+    });
     return election({ store, identity: `c${i}`, clock, random, events });
   });
   for (const candidate of candidates) candidate.start();

@@ -48,6 +48,8 @@ export interface Election {
   start(): void;
   /** By the clock as it is now: true only while nobody else can have become leader. */
   isLeader(): boolean;
+  /** Nobody holds the Lease any more: tried at once, not at the next turn. */
+  look(): void;
   /** Takes no more part, and gives the Lease away if it is ours, so that another needn't wait. Never throws. */
   release(): Promise<void>;
 }
@@ -69,6 +71,8 @@ export function election(parts: ElectionParts): Election {
   let cancelExpiry = (): void => {};
   const pause = waiter(clock.after);
   let isStopped = false;
+  /** A try was asked for since the last one began. */
+  let isDue = false;
   let running: Promise<void> = Promise.resolve();
   let announced: string | null = null;
 
@@ -172,6 +176,7 @@ export function election(parts: ElectionParts): Election {
 
   async function run(): Promise<void> {
     while (!isStopped) {
+      isDue = false;
       try {
         await tryOnce();
       } catch (error) {
@@ -180,7 +185,7 @@ export function election(parts: ElectionParts): Election {
       }
       if (isStopped) return;
       // Candidates that start together don't stay together.
-      await pause.wait(leadsUntil === null ? retry * (1 + 1.2 * random()) : retry);
+      if (!isDue) await pause.wait(leadsUntil === null ? retry * (1 + 1.2 * random()) : retry);
     }
   }
 
@@ -189,6 +194,10 @@ export function election(parts: ElectionParts): Election {
       running = run();
     },
     isLeader,
+    look() {
+      isDue = true;
+      pause.wake();
+    },
     async release() {
       isStopped = true;
       pause.wake();

@@ -4,9 +4,18 @@ import type { KubeApi } from '../kubeapi/kubeapi.ts';
 export interface Lease {
   readonly apiVersion: 'coordination.k8s.io/v1';
   readonly kind: 'Lease';
-  readonly metadata: { readonly name: string; readonly namespace: string; readonly resourceVersion?: string };
+  readonly metadata: LeaseMetadata;
   readonly spec?: LeaseSpec;
 }
+
+interface LeaseMetadata {
+  readonly name: string;
+  readonly namespace: string;
+  readonly resourceVersion?: string;
+  readonly annotations?: Annotations;
+}
+
+export type Annotations = Readonly<Record<string, string>>;
 
 export interface LeaseSpec {
   /** Absent or '' where nobody holds it. */
@@ -26,18 +35,27 @@ export interface LeaseStore {
   replace(held: Lease, spec: LeaseSpec, timeout: number): Promise<Lease>;
 }
 
-export function leaseStore(request: KubeApi, namespace: string, name: string): LeaseStore {
+export interface LeaseStoreParts {
+  readonly request: KubeApi;
+  readonly namespace: string;
+  readonly name: string;
+  /** Written with each change of the Lease; others that it has stay. */
+  readonly annotations: () => Annotations;
+}
+
+export function leaseStore({ request, namespace, name, annotations }: LeaseStoreParts): LeaseStore {
   const collection = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`;
   const path = `${collection}/${name}`;
   const kind = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease' } as const;
   return {
     read: (timeout) => request({ method: 'GET', path, timeout }),
     create(spec, timeout) {
-      const body: Lease = { ...kind, metadata: { name, namespace }, spec };
+      const body: Lease = { ...kind, metadata: { name, namespace, annotations: annotations() }, spec };
       return request({ method: 'POST', path: collection, body, timeout });
     },
     replace(held, spec, timeout) {
-      const body: Lease = { ...held, ...kind, spec };
+      const metadata = { ...held.metadata, annotations: { ...held.metadata.annotations, ...annotations() } };
+      const body: Lease = { ...held, ...kind, metadata, spec };
       return request({ method: 'PUT', path, body, timeout });
     },
   };

@@ -1,6 +1,7 @@
 import { changedIds } from '../../apis/changedmap.ts';
 import type { AddressSet, Compiled, CompiledPolicy, ServiceSet } from '../../apis/compiled.ts';
 import { sameItems } from '../../apis/sameitems.ts';
+import { nodeMessage } from '../../apis/wire.ts';
 import { listChange } from '../index/listchange.ts';
 import type { Bodies } from './bodies.ts';
 import { type HolderChange, type Holders, holders } from './holders.ts';
@@ -36,13 +37,15 @@ export interface Told {
 
 const NONE: Counts = { rules: 0, addressSets: 0, serviceSets: 0 };
 
-export function toldNothing({ allNodes }: Compiled): Told {
+export function toldNothing({ allNodes, controllers, apiServerPorts }: Compiled): Told {
   return {
     compiled: {
       policies: [],
       addressSets: new Map(),
       serviceSets: new Map(),
       allNodes,
+      controllers,
+      apiServerPorts,
       nodeAddresses: new Map(),
     },
     parts: new Map(),
@@ -53,7 +56,7 @@ export function toldNothing({ allNodes }: Compiled): Told {
 }
 
 /**
- * What has to be said after `told` to make it `compiled`, in order: sets before the rules that name them, removals after. `allNodes` must be the same in both.
+ * What has to be said after `told` to make it `compiled`, in order: sets before the rules that name them, removals after. `allNodes`, `controllers` and `apiServerPorts` must be the same in both.
  * What is the same JavaScript object says the same; the cost is that of what isn't, and a walk over policies, sets and nodes where their lists are others.
  */
 export function changes(
@@ -63,11 +66,11 @@ export function changes(
 ): { readonly drafts: readonly Draft[]; readonly told: Told } {
   const parts = changeParts(told, compiled.policies);
   const changeOf = spanChanges();
-  const { allNodes } = compiled;
+  const { allNodes, controllers } = compiled;
   const address = setDrafts(compiled.addressSets, told.addressSets.change(parts, changeOf), {
     held: told.addressSets,
     map: told.compiled.addressSets,
-    everyone: allNodes,
+    everyone: new Set([allNodes, controllers]),
     whole: bodies.addressSet,
     update(before, now) {
       const update = addressSetUpdate(before, now);
@@ -80,7 +83,7 @@ export function changes(
   const service = setDrafts(compiled.serviceSets, told.serviceSets.change(parts, changeOf), {
     held: told.serviceSets,
     map: told.compiled.serviceSets,
-    everyone: null,
+    everyone: new Set(),
     whole: bodies.serviceSet,
     update: (_, now) => () => bodies.serviceSet(now),
     removed: (id) => bodies.once({ type: 'serviceSetRemoved', id }),
@@ -133,7 +136,7 @@ function nodeDrafts(before: Compiled, now: Compiled, bodies: Bodies): Draft[] {
   if (before.nodeAddresses === now.nodeAddresses) return [];
   const drafts: Draft[] = [];
   const say = (node: string, addresses: readonly string[]): void => {
-    const toBody = () => bodies.once({ type: 'node', node, addresses, allNodes: now.allNodes });
+    const toBody = () => bodies.once(nodeMessage({ ...now, node, nodeAddresses: addresses }));
     drafts.push({ toBody, audience: [new Set([node])], counts: NONE });
   };
   for (const [node, addresses] of now.nodeAddresses) {
@@ -150,8 +153,8 @@ function nodeDrafts(before: Compiled, now: Compiled, bodies: Bodies): Draft[] {
 interface SetKind<T> {
   readonly held: Holders;
   readonly map: ReadonlyMap<string, T>;
-  /** Id of the set that every node holds, named or not. */
-  readonly everyone: string | null;
+  /** Ids of the sets that every node holds, named or not. */
+  readonly everyone: ReadonlySet<string>;
   whole(set: T): Buffer;
   /** What tells a holder of the one the other; null where there is nothing to tell. */
   update(before: T, now: T): (() => Buffer) | null;
@@ -172,7 +175,7 @@ function setDrafts<T extends AddressSet | ServiceSet>(
   for (const id of changedIds(kind.map, sets)) ids.add(id);
   for (const id of [...ids].sort()) {
     const [before, now] = [kind.map.get(id), sets.get(id)];
-    const isEveryones = id === kind.everyone;
+    const isEveryones = kind.everyone.has(id);
     const of = isEveryones
       ? null
       : (changed.get(id) ?? { kept: kind.held.spansOf(id), gained: [], lost: [] });

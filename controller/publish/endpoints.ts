@@ -1,51 +1,55 @@
-import type { ClusterObjects, EndpointSlice, Labels, Pod } from '../../apis/objects.ts';
+import { API_SERVER, apiServerSlices } from '../../apis/controlplane.ts';
+import type { ClusterObjects, EndpointSlice } from '../../apis/objects.ts';
 import type { Endpoints } from '../../apis/stream.ts';
 
-export interface EndpointsOptions {
-  /** The controller's Service. */
-  readonly namespace: string;
-  readonly service: string;
-  /** What every replica of the controller listens on. */
-  readonly port: number;
-}
-
 /**
- * Where the API server and the controllers are, as a node's packets have it: the Service `kubernetes` by its cluster IPs and behind them, and every pod that
- * the controller's Service selects, ready or not, since one that isn't may lead next. By port, sorted. Objects must be sorted by namespace and name;
- * the cost is a search in each list, not a walk.
+ * Where the API server is, as a node's packets have it: its Service by the cluster IPs, and what is behind it. By port, sorted. Objects must be sorted by
+ * namespace and name; the cost is a search in each list, not a walk.
  */
-export function controlPlaneEndpoints(objects: ClusterObjects, options: EndpointsOptions): Endpoints[] {
+export function apiServerEndpoints({ services, endpointSlices }: ClusterObjects): Endpoints[] {
   const byPort = new Map<number, Set<string>>();
-  const add = (addresses: readonly string[], port: number): void => {
-    const there = byPort.get(port) ?? new Set();
-    byPort.set(port, there);
-    for (const address of addresses) there.add(address);
+  const add = (addresses: readonly string[], ports: EndpointSlice['ports']): void => {
+    for (const { protocol, port } of ports) {
+      if (protocol !== 'TCP') continue;
+      const there = byPort.get(port) ?? new Set();
+      byPort.set(port, there);
+      for (const address of addresses) there.add(address);
+    }
   };
-  const addEach = (addresses: readonly string[], ports: EndpointSlice['ports']): void => {
-    for (const { protocol, port } of ports) if (protocol === 'TCP') add(addresses, port);
-  };
-  const { namespace, service: name, port } = options;
-  for (const service of inNamespace(objects.services, 'default')) {
-    if (service.name === 'kubernetes') addEach(service.clusterIPs, service.ports);
+  for (const { name, clusterIPs, ports } of inNamespace(services, API_SERVER.namespace)) {
+    if (name === API_SERVER.name) add(clusterIPs, ports);
   }
-  for (const slice of inNamespace(objects.endpointSlices, 'default')) {
-    if (slice.service === 'kubernetes') addEach(slice.addresses, slice.ports);
-  }
-  const selector = inNamespace(objects.services, namespace).find(
-    (service) => service.name === name,
-  )?.selector;
-  // Port 0 is any: where it listens is not known ahead.
-  for (const pod of selector && port > 0 ? inNamespace(objects.pods, namespace) : []) {
-    if (selector && isSelected(pod, selector)) add(pod.addresses, port);
+  for (const slice of apiServerSlices(inNamespace(endpointSlices, API_SERVER.namespace))) {
+    add(slice.addresses, slice.ports);
   }
   return [...byPort]
     .filter(([, addresses]) => addresses.size > 0)
     .sort(([a], [b]) => a - b)
-    .map(([at, addresses]) => ({ port: at, addresses: [...addresses].sort() }));
+    .map(([port, addresses]) => ({ port, addresses: [...addresses].sort() }));
 }
 
-function isSelected({ labels }: Pod, selector: Labels): boolean {
-  return Object.entries(selector).every(([key, value]) => labels[key] === value);
+/**
+ * The objects, with the API server's last endpoints where none is listed: an API server that ends takes its own away, and the failsafe list must know its
+ * ports still when it is back.
+ */
+export function apiServerMemory(): (objects: ClusterObjects) => ClusterObjects {
+  let last: readonly EndpointSlice[] = [];
+  return (objects) => {
+    const { endpointSlices } = objects;
+    const now = apiServerSlices(inNamespace(endpointSlices, API_SERVER.namespace));
+    if (now.length > 0) last = now;
+    if (now.length > 0 || last.length === 0) return objects;
+    const names = new Set(last.map(({ name }) => name));
+    const others = endpointSlices.filter(
+      ({ namespace, name }) => namespace !== API_SERVER.namespace || !names.has(name),
+    );
+    return { ...objects, endpointSlices: [...others, ...last].sort(byPlace) };
+  };
+}
+
+function byPlace(a: EndpointSlice, b: EndpointSlice): number {
+  if (a.namespace !== b.namespace) return a.namespace < b.namespace ? -1 : 1;
+  return a.name < b.name ? -1 : 1;
 }
 
 function inNamespace<T extends { readonly namespace: string }>(list: readonly T[], namespace: string): T[] {

@@ -14,6 +14,7 @@ export type FailureReason =
   | 'MethodNotAllowed'
   | 'RequestEntityTooLarge'
   | 'UnsupportedMediaType'
+  | 'MisdirectedRequest'
   | 'Invalid'
   | 'TooManyRequests'
   | 'InternalError'
@@ -27,6 +28,7 @@ const CODES: Readonly<Record<FailureReason, number>> = {
   MethodNotAllowed: 405,
   RequestEntityTooLarge: 413,
   UnsupportedMediaType: 415,
+  MisdirectedRequest: 421,
   Invalid: 422,
   TooManyRequests: 429,
   InternalError: 500,

@@ -34,7 +34,11 @@ export function holdings(told: Told, bodies: Bodies, revision: string): (node: s
 function toHolding(told: Told, spans: readonly Span[], bodies: Bodies, revision: string): Holding {
   const { compiled, bySpan } = told;
   const contents = spans.flatMap((span): PartContent[] => [...(bySpan.get(span)?.values() ?? [])]);
-  const addressSets = new Set([compiled.allNodes, ...contents.flatMap((one) => one.addressSets)]);
+  const addressSets = new Set([
+    compiled.allNodes,
+    compiled.controllers,
+    ...contents.flatMap((one) => one.addressSets),
+  ]);
   const serviceSets = new Set(contents.flatMap((one) => one.serviceSets));
   let lines: readonly Line[] | null = null;
   return {

@@ -72,19 +72,19 @@ describe('hub', () => {
     hub.publish(compile(objects));
     const [view = []] = watched(hub, 'a').take();
     assert.deepEqual(types([view]), [
-      ['reset', 'gate', 'node', 'addressSet', 'addressSet', 'rules', 'bookmark'],
+      ['reset', 'gate', 'node', 'addressSet', 'addressSet', 'addressSet', 'rules', 'bookmark'],
     ]);
     assert.deepEqual(view.at(-1), {
-      sequence: 7,
+      sequence: 8,
       revision: hub.revision,
       type: 'bookmark',
       initial: true,
       rules: 1,
-      addressSets: 2,
+      addressSets: 3,
       serviceSets: 0,
     });
     assert.deepEqual(types(watched(hub, 'ccc').take()), [
-      ['reset', 'gate', 'node', 'addressSet', 'bookmark'],
+      ['reset', 'gate', 'node', 'addressSet', 'addressSet', 'bookmark'],
     ]);
   });
 

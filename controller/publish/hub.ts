@@ -1,7 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { Compiled, NodeState } from '../../apis/compiled.ts';
+import { sameItems } from '../../apis/sameitems.ts';
 import type { Endpoints, Update } from '../../apis/stream.ts';
+import { nodeMessage } from '../../apis/wire.ts';
 import { messageBodies } from './bodies.ts';
 import { type Counts, changes, type Draft, type Told, toldNothing } from './changes.ts';
 import { type Holding, holdings } from './holdings.ts';
@@ -28,7 +30,7 @@ export interface Hub {
   publish(compiled: Compiled): number;
   setGate(enabled: boolean): void;
   readonly gate: boolean;
-  /** Where the API server and the controllers are: all nodes are told. */
+  /** Where the API server is: all nodes are told. */
   setEndpoints(endpoints: readonly Endpoints[]): void;
   /** Whether there is something to tell. */
   readonly ready: boolean;
@@ -86,13 +88,13 @@ export function createHub({ gate, epoch = randomBytes(6).toString('hex'), log: l
 
   const wholeView = (node: string, { told, holdingOf }: State): readonly Line[] => {
     const revision = revisionAt(position);
-    const { nodeAddresses, allNodes } = told.compiled;
-    const addresses = nodeAddresses.get(node) ?? [];
+    const { compiled } = told;
+    const nodeAddresses = compiled.nodeAddresses.get(node) ?? [];
     const own = [
       bodies.once({ type: 'reset' }),
       bodies.once({ type: 'gate', enabled }),
       ...(endpoints.length === 0 ? [] : [bodies.once({ type: 'endpoints', endpoints })]),
-      bodies.once({ type: 'node', node, addresses, allNodes }),
+      bodies.once(nodeMessage({ ...compiled, node, nodeAddresses })),
     ];
     const holding = holdingOf(node);
     const counts = { type: 'bookmark', initial: true, ...holding.counts } as const;
@@ -158,7 +160,7 @@ export function createHub({ gate, epoch = randomBytes(6).toString('hex'), log: l
       const before = state;
       const start = position;
       state = null;
-      const isAnew = before === null || before.told.compiled.allNodes !== compiled.allNodes;
+      const isAnew = before === null || !sayTheSameToAll(before.told.compiled, compiled);
       const last = isAnew ? toldNothing(compiled) : before.told;
       const { drafts, told } = changes(last, compiled, bodies);
       if (isAnew) restart(told);
@@ -205,6 +207,15 @@ export function createHub({ gate, epoch = randomBytes(6).toString('hex'), log: l
       };
     },
   };
+}
+
+/** What a node message says to every node alike; a change of it, which is rare, begins anew. */
+function sayTheSameToAll(a: Compiled, b: Compiled): boolean {
+  return (
+    a.allNodes === b.allNodes &&
+    a.controllers === b.controllers &&
+    sameItems(a.apiServerPorts, b.apiServerPorts)
+  );
 }
 
 /** One line for all whose counts are the same. */

@@ -49,12 +49,12 @@ describe('nodeview', () => {
   });
 
   it('has the AddressSets that its rules and the failsafe list name, and no others', () => {
-    const { rules, addressSets, allNodes } = nodeView(compiled, 'two');
+    const { rules, addressSets, allNodes, controllers } = nodeView(compiled, 'two');
     assert.deepEqual(
       new Set(addressSets.keys()),
-      new Set([allNodes, ...rules.flatMap((one) => one.addressSets)]),
+      new Set([allNodes, controllers, ...rules.flatMap((one) => one.addressSets)]),
     );
-    assert.equal(addressSets.size, 2);
+    assert.equal(addressSets.size, 3);
   });
 
   it('is empty for a node that no policy selects', () => {

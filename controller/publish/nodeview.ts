@@ -57,6 +57,8 @@ function startView(node: string): View {
       addressSets: new Map(),
       serviceSets: new Map(),
       allNodes: '',
+      controllers: '',
+      apiServerPorts: [],
       nodeAddresses: [],
     },
   };
@@ -72,10 +74,11 @@ function advance({ of, policies, shares, named, state }: View, compiled: Compile
     const policy = change.added[i];
     if (policy !== undefined) shares.set(policy, share);
   }
-  const allNodes = (id: string) => new Map(id === '' ? [] : [[id, true]]);
+  const failsafeSets = ({ allNodes, controllers }: Pick<NodeState, 'allNodes' | 'controllers'>) =>
+    [allNodes, controllers].filter((id) => id !== '').map((id) => new Map([[id, true]]));
   const otherSets = named.addressSets.change(
-    [...gone.map(({ addressSets }) => addressSets), allNodes(state.allNodes)],
-    [...come.map(({ addressSets }) => addressSets), allNodes(compiled.allNodes)],
+    [...gone.map(({ addressSets }) => addressSets), ...failsafeSets(state)],
+    [...come.map(({ addressSets }) => addressSets), ...failsafeSets(compiled)],
   );
   const otherServices = named.serviceSets.change(
     gone.map(({ serviceSets }) => serviceSets),
@@ -93,6 +96,8 @@ function advance({ of, policies, shares, named, state }: View, compiled: Compile
       ? picked(compiled.serviceSets, named.serviceSets.inUse)
       : advanced(state.serviceSets, of.serviceSets, compiled.serviceSets),
     allNodes: compiled.allNodes,
+    controllers: compiled.controllers,
+    apiServerPorts: compiled.apiServerPorts,
     nodeAddresses: sameItems(nodeAddresses, state.nodeAddresses) ? state.nodeAddresses : nodeAddresses,
   };
   const same =
@@ -100,6 +105,8 @@ function advance({ of, policies, shares, named, state }: View, compiled: Compile
     now.addressSets === state.addressSets &&
     now.serviceSets === state.serviceSets &&
     now.allNodes === state.allNodes &&
+    now.controllers === state.controllers &&
+    now.apiServerPorts === state.apiServerPorts &&
     now.nodeAddresses === state.nodeAddresses;
   return { of: compiled, policies: compiled.policies, shares, named, state: same ? state : now };
 }

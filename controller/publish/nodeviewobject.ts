@@ -10,26 +10,38 @@ export interface NodeViewSummary {
   readonly name: string;
   readonly counts: Counts;
   readonly report: NodeReport | null;
+  /** Whether agents report here; else nothing is known of what they enforce. */
+  readonly hasReports: boolean;
 }
 
+/** Of a NodeView: it comes from a replica that agents don't report to. */
+const WITHOUT_REPORTS = {
+  annotations: {
+    'controlplane.nodewall.io/status': 'not known to this replica: agents report to the leader',
+  },
+} as const;
+
 /** In a list the view itself is left out, for it is megabytes for each node: numbers stand for it. */
-export function toNodeView({ name, counts, report }: NodeViewSummary, revision: string): object {
+export function toNodeView(summary: NodeViewSummary, revision: string): object {
+  const { name, counts, report, hasReports } = summary;
   return {
     kind: 'NodeView',
     apiVersion: API_VERSION,
-    metadata: { name, resourceVersion: revision },
+    metadata: { name, resourceVersion: revision, ...(hasReports ? {} : WITHOUT_REPORTS) },
     counts,
     ...(report === null ? {} : { status: report }),
   };
 }
 
 export function toWholeNodeView(summary: NodeViewSummary, state: NodeState, revision: string): object {
-  const { rules, addressSets, serviceSets, allNodes, nodeAddresses } = state;
+  const { rules, addressSets, serviceSets, allNodes, controllers, apiServerPorts, nodeAddresses } = state;
   return {
     ...toNodeView(summary, revision),
     view: {
       addresses: nodeAddresses,
       allNodes,
+      controllers,
+      apiServerPorts,
       rules,
       addressSets: addressSets
         .values()
@@ -53,7 +65,12 @@ const COLUMNS = [
   ['Name', 'string', 'Name of the Node', 0],
   ['Rules', 'integer', 'Rules the node must enforce', 0],
   ['Address sets', 'integer', 'Address sets these name', 0],
-  ['State', 'string', 'What the agent last said: whether all it was told is in force', 0],
+  [
+    'State',
+    'string',
+    'What the agent last said: whether all it was told is in force; AskLeader: the replica that answers has no reports',
+    0,
+  ],
   ['Failing', 'integer', 'Rules the agent could not enforce', 0],
   ['Reported', 'date', 'When the agent last said so', 0],
   ['Version', 'string', 'Version of the agent', 1],
@@ -80,9 +97,11 @@ export function toTable(summaries: readonly NodeViewSummary[], revision: string,
   };
 }
 
-function toCells({ name, counts, report }: NodeViewSummary, now: number): (string | number)[] {
+function toCells(summary: NodeViewSummary, now: number): (string | number)[] {
+  const { name, counts, report, hasReports } = summary;
   const { rules, addressSets } = counts;
-  if (report === null) return [name, rules, addressSets, 'Unknown', 0, '<none>', '<none>', '<none>'];
+  const unknown = hasReports ? 'Unknown' : 'AskLeader';
+  if (report === null) return [name, rules, addressSets, unknown, 0, '<none>', '<none>', '<none>'];
   return [
     name,
     rules,
@@ -95,8 +114,10 @@ function toCells({ name, counts, report }: NodeViewSummary, now: number): (strin
   ];
 }
 
-function stateOf({ enabled, enforced, revision, failing }: NodeReport): string {
+function stateOf({ enabled, enforced, revision, failing, off, viewError }: NodeReport): string {
+  if (off !== undefined) return 'Off';
   if (!enabled) return 'Disabled';
+  if (viewError !== undefined) return 'NotFollowing';
   if (failing.length > 0) return 'Failing';
   return enforced !== null && enforced === revision ? 'Enforced' : 'Pending';
 }

@@ -29,10 +29,12 @@ describe('parseReport', () => {
       rule: 'r\u009b2J',
       reason: 'no\r\n\u001b]0;title\u0007 memory\u202e\u2028\ud800, größer',
     };
-    const parsed = parseReport({ ...REPORT, failing: [{ ...REPORT.failing[0], ...words }] }, 'cp-1');
+    const said = { off: 'why\u001b[2J', viewError: 'x\nof the other node' };
+    const parsed = parseReport({ ...REPORT, ...said, failing: [{ ...REPORT.failing[0], ...words }] }, 'cp-1');
     assert.ok('failing' in parsed);
     const [{ rule, reason } = assert.fail()] = parsed.failing;
     assert.deepEqual([rule, reason], ['r 2J', 'no ]0;title  memory , größer']);
+    assert.deepEqual([parsed.off, parsed.viewError], ['why [2J', 'x of the other node']);
   });
 
   it('names every field that is wrong', () => {
@@ -44,6 +46,10 @@ describe('parseReport', () => {
       ['version', '0.1.0 \u001b[2J'],
       ['enforced', undefined],
       ['enabled', 'yes'],
+      ['off', true],
+      ['off', null],
+      ['off', 'x'.repeat(3000)],
+      ['viewError', 7],
       ['failing', {}],
       ['failing', Array(101).fill(REPORT.failing[0])],
       ['failing', [{ ...REPORT.failing[0], apiGroup: 'others.io' }]],

@@ -16,11 +16,14 @@ export function parseReport(
   const must = (holds: boolean, field: string, what: string): void => {
     if (!holds) problems.push(`${field}: must be ${what}`);
   };
-  const { revision, enforced, enabled, failing, policies, hostAddresses, version, dataplane, time } = value;
+  const { revision, enforced, enabled, off, viewError, failing, policies } = value;
+  const { hostAddresses, version, dataplane, time } = value;
   must(value.node === node, 'node', `${node}, as in the path`);
   for (const [field, of] of Object.entries({ revision, enforced }))
     must(of === null || isWord(of, LONGEST.revision), field, 'a revision or null');
   must(typeof enabled === 'boolean', 'enabled', 'true or false');
+  for (const [field, text] of Object.entries({ off, viewError }))
+    must(text === undefined || isText(text, LONGEST.reason), field, 'a reason, where it is there');
   must(Number.isSafeInteger(policies) && Number(policies) >= 0, 'policies', 'a count');
   must(isWord(version, LONGEST.version), 'version', 'a version');
   must(dataplane === 'nftables' || dataplane === 'iptables', 'dataplane', 'nftables or iptables');
@@ -46,6 +49,8 @@ export function parseReport(
     revision: revision as string | null,
     enforced: enforced as string | null,
     enabled: enabled as boolean,
+    ...(off === undefined ? {} : { off: harmless(off as string) }),
+    ...(viewError === undefined ? {} : { viewError: harmless(viewError as string) }),
     failing: rules.filter((rule) => rule !== null),
     policies: policies as number,
     hostAddresses: addresses as string[],

@@ -19,6 +19,7 @@ export interface RouterOptions {
   readonly hub: Hub;
   readonly authenticate: Authenticate;
   readonly authorise: Authorise;
+  readonly refusesAgents?: () => Failure | null;
   readonly onReport: (report: NodeReport) => void;
   readonly agents: string;
   readonly streams: Streams;
@@ -45,6 +46,9 @@ export function requestRouter(
   return async (request, response) => {
     const url = parseUrl(request);
     if (url === null) return refused('BadRequest', 'the request names no valid path');
+    // Before anybody is asked who it is: thousands of agents may come to a replica that can't help them.
+    const refusal = isOfAgents(request, url) ? (options.refusesAgents?.() ?? null) : null;
+    if (refusal !== null) return { failure: refusal };
     const identity = await options.authenticate(request).catch((error: unknown) => error as Error);
     if (identity instanceof Error)
       return unavailable(`who you are can't be found out now: ${identity.message}`);
@@ -55,6 +59,12 @@ export function requestRouter(
 }
 
 const REPORT_BURST = 10;
+
+/** What the leader alone answers: watches, and reports. */
+function isOfAgents({ method }: IncomingMessage, { pathname, searchParams }: URL): boolean {
+  if (pathname === NODE_VIEWS_PATH) return isTrue(searchParams.get('watch'));
+  return method === 'PUT' && pathname.startsWith(`${NODE_VIEWS_PATH}/`);
+}
 
 function parseUrl({ url = '' }: IncomingMessage): URL | null {
   return url.startsWith('/') ? URL.parse(url, 'https://localhost') : null;
@@ -235,8 +245,10 @@ function goneNodes({ hub, reports }: RouterOptions): string[] {
   return reports.size > 100 + 2 * nodes ? [...reports.keys()].filter((name) => !hub.has(name)) : [];
 }
 
-function summaryOf({ hub, reports }: RouterOptions, name: string): NodeViewSummary {
-  return { name, counts: hub.counts(name), report: reports.get(name) ?? null };
+function summaryOf({ hub, reports, refusesAgents }: RouterOptions, name: string): NodeViewSummary {
+  const report = reports.get(name) ?? null;
+  const hasReports = (refusesAgents?.() ?? null) === null;
+  return { name, counts: hub.counts(name), report, hasReports };
 }
 
 /** Null where it is too long. Throws where the request ends early. */

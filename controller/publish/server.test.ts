@@ -8,6 +8,7 @@ import { NODE_VIEWS_PATH, type NodeReport, type StreamMessage } from '../../apis
 import { type Authority, type Certificate, createAuthority } from '../../test/cluster/certificates.ts';
 import { compile, compiler } from '../compile/compile.ts';
 import { type Access, firstOf, frontProxyAuthenticator, type Identity } from './auth.ts';
+import type { Failure } from './failure.ts';
 import { createHub, type Hub } from './hub.ts';
 import {
   AGENTS,
@@ -16,6 +17,7 @@ import {
   controlPlaneServer,
   type ServerEvent,
 } from './server.ts';
+import { standbyAnswer } from './standby.ts';
 
 const TABLE = 'application/json;as=Table;v=v1;g=meta.k8s.io,application/json';
 
@@ -244,13 +246,22 @@ describe('controlPlaneServer', () => {
     const { response, batch } = await watch(running, 'agent.cp-1');
     assert.equal(response.headers['content-type'], 'application/json');
     const view = await batch();
-    assert.deepEqual(types(view), ['reset', 'gate', 'node', 'addressSet', 'addressSet', 'rules', 'bookmark']);
+    assert.deepEqual(types(view), [
+      'reset',
+      'gate',
+      'node',
+      'addressSet',
+      'addressSet',
+      'addressSet',
+      'rules',
+      'bookmark',
+    ]);
     running.hub.setGate(false);
     const change = await batch();
     assert.deepEqual(types(change), ['gate', 'bookmark']);
     assert.deepEqual(
       [...view, ...change].map(({ sequence }) => sequence),
-      [1, 2, 3, 4, 5, 6, 7, 8, 9],
+      [1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
     );
     assert.equal(change[1]?.revision, running.hub.revision);
   });
@@ -429,7 +440,7 @@ describe('controlPlaneServer', () => {
       body: JSON.stringify(REPORT),
     };
     await ask(running, `${NODE_VIEWS_PATH}/cp-1/status`, 'agent.cp-1', put);
-    const counts = { rules: 1, addressSets: 2, serviceSets: 0 };
+    const counts = { rules: 1, addressSets: 3, serviceSets: 0 };
     const list = (await ask(running, NODE_VIEWS_PATH, 'user.a')).body as { items: { metadata: object }[] };
     const metadata = (name: string) => ({ name, resourceVersion: 'e.1' });
     assert.deepEqual(list.items, [
@@ -444,7 +455,7 @@ describe('controlPlaneServer', () => {
         kind: 'NodeView',
         apiVersion: 'controlplane.nodewall.io/v1alpha1',
         metadata: metadata('cp-2'),
-        counts: { rules: 0, addressSets: 1, serviceSets: 0 },
+        counts: { rules: 0, addressSets: 2, serviceSets: 0 },
       },
     ]);
     const { body: one } = await ask(running, `${NODE_VIEWS_PATH}/cp-1`, 'user.a');
@@ -463,8 +474,8 @@ describe('controlPlaneServer', () => {
     assert.deepEqual(
       rows.map(({ cells }) => cells),
       [
-        ['cp-1', 1, 2, 'Enforced', 0, '61s', '0.1.0', 'e.1'],
-        ['cp-2', 0, 1, 'Unknown', 0, '<none>', '<none>', '<none>'],
+        ['cp-1', 1, 3, 'Enforced', 0, '61s', '0.1.0', 'e.1'],
+        ['cp-2', 0, 2, 'Unknown', 0, '<none>', '<none>', '<none>'],
       ],
     );
     assert.equal(columnDefinitions.length, rows[0]?.cells.length);
@@ -473,6 +484,49 @@ describe('controlPlaneServer', () => {
     const filtered = `${NODE_VIEWS_PATH}?fieldSelector=metadata.name%3Dcp-2&limit=500`;
     const { body: some } = await ask(running, filtered, 'user.a');
     assert.equal((some as { items: object[] }).items.length, 1);
+  });
+
+  it('answers everybody but agents where it does not lead, and ends their watches when it no longer does', async () => {
+    let refusal: Failure | null = null;
+    const running = await start({ refusesAgents: () => refusal });
+    const put = {
+      method: 'PUT',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(REPORT),
+    };
+    await ask(running, `${NODE_VIEWS_PATH}/cp-1/status`, 'agent.cp-1', put);
+    const { batch } = await watch(running, 'agent.cp-1');
+    await batch();
+    refusal = standbyAnswer(true, 2);
+    running.server.endStreams('this replica no longer leads');
+    assert.deepEqual(await batch(), []);
+    const WATCH = `${NODE_VIEWS_PATH}?watch=true&fieldSelector=metadata.name%3Dcp-1`;
+    // Nobody is asked who it is.
+    running.unavailable = true;
+    for (const [path, options] of [
+      [WATCH, {}],
+      [`${NODE_VIEWS_PATH}/cp-1/status`, put],
+    ] as const) {
+      const { code, message } = await ask(running, path, 'agent.cp-1', options);
+      assert.deepEqual([code, message.headers.connection], [421, 'close']);
+    }
+    for (const [nodes, wait] of [
+      [0, '1'],
+      [1_000, '1'],
+      [5_000, '5'],
+    ] as const) {
+      refusal = standbyAnswer(false, nodes);
+      const { code, message } = await ask(running, WATCH, 'agent.cp-1');
+      assert.deepEqual([code, message.headers['retry-after']], [503, wait]);
+    }
+    running.unavailable = false;
+    assert.equal((await ask(running, '/apis', 'user.a')).code, 200);
+    const { body } = await ask(running, `${NODE_VIEWS_PATH}/cp-1`, 'user.a');
+    assert.match(JSON.stringify(body), /agents report to the leader/);
+    assert.doesNotMatch(JSON.stringify(body), /"status":\{/);
+    const table = await ask(running, NODE_VIEWS_PATH, 'user.a', { headers: { accept: TABLE } });
+    const [row] = (table.body as { rows: { cells: unknown[] }[] }).rows;
+    assert.equal(row?.cells[3], 'AskLeader');
   });
 
   it('can be discovered', async () => {
@@ -533,7 +587,7 @@ describe('controlPlaneServer', () => {
     await batch();
     running.pass(30);
     const [beat, ...more] = await batch();
-    assert.deepEqual([beat?.type, beat?.sequence, more], ['bookmark', 8, []]);
+    assert.deepEqual([beat?.type, beat?.sequence, more], ['bookmark', 9, []]);
   });
 
   it('ends a watch when its token expires, when it is revoked, when it has lasted', async () => {
@@ -677,7 +731,7 @@ describe('controlPlaneServer', () => {
     }
     assert.deepEqual(
       seen.map(({ sequence }) => sequence),
-      [1, 2, 3, 4, 5, 6, 7, 8, 9],
+      [1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
     );
     assert.ok(seen.some((message) => message.type === 'addressSet' && message.members.length === 60_000));
   });

@@ -22,6 +22,8 @@ export interface ControlPlaneOptions {
   readonly authenticate: Authenticate;
   /** Asked for everybody but the agents, who may read their own node's view and report on it, and nothing else. */
   readonly authorise: Authorise;
+  /** Why agents can't be followed here, or report; null: they can. Everything else is answered all the same. Absent: they always can. */
+  readonly refusesAgents?: () => Failure | null;
   /** Agents' reports, valid, of nodes there are. */
   readonly onReport: (report: NodeReport) => void;
   readonly tls: ServerTls;
@@ -89,7 +91,9 @@ export interface ControlPlaneServer {
   stats(): ServerStats;
   /** The last report of each node that has sent one. */
   reports(): ReadonlyMap<string, NodeReport>;
-  /** Ends watches in order, so that agents go elsewhere at once; resolves when all connections are gone. */
+  /** Ends all watches in order, so that agents go elsewhere at once, and forgets what they reported. */
+  endStreams(why: string): void;
+  /** The same, and listens no longer; resolves when all connections are gone. */
   close(): Promise<void>;
 }
 
@@ -163,6 +167,10 @@ export function controlPlaneServer(options: ControlPlaneOptions): ControlPlaneSe
     setTls: (wanted) => server.setSecureContext(secureContext(wanted)),
     stats: () => ({ watchers: hub.watchers, ...streams.stats(), answers }),
     reports: () => reports,
+    endStreams(why) {
+      streams.endAll(why);
+      reports.clear();
+    },
     close() {
       return new Promise((resolve) => {
         const last = setTimeout(() => server.closeAllConnections(), limits.grace);

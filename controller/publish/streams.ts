@@ -40,6 +40,7 @@ export interface Streams {
   readonly full: boolean;
   open(request: IncomingMessage, response: ServerResponse, watch: WatchRequest): void;
   stats(): { readonly sentBytes: number; readonly unsentBytes: number; readonly cutOff: number };
+  endAll(why: string): void;
   close(): void;
 }
 
@@ -123,6 +124,9 @@ export function watchStreams(options: WatchStreamsOptions): Streams {
       (error: unknown) => onEvent({ kind: 'failed', path: one.request.url ?? '', error }),
     );
   };
+  const endAll = (why: string): void => {
+    for (const one of open) end(one, why);
+  };
   const stop = settings.every(TICK, () => {
     const time = now();
     for (const one of open) look(one, time);
@@ -173,9 +177,10 @@ export function watchStreams(options: WatchStreamsOptions): Streams {
       }
       return { sentBytes, unsentBytes, cutOff };
     },
+    endAll,
     close() {
       stop();
-      for (const one of open) end(one, 'the controller stops');
+      endAll('the controller stops');
     },
   };
 }

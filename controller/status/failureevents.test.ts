@@ -80,6 +80,26 @@ describe('failureEvents', () => {
     assert.equal(all().length, 2);
   });
 
+  it('are on Nodes too, before the policies, and not without end', async () => {
+    fail('n1');
+    events.troubled('n1', 'its agent cannot follow the controller: x');
+    await pass(3);
+    assert.deepEqual(
+      all().map(({ regarding, reason, note }) => [(regarding as { kind: string }).kind, reason, note]),
+      [
+        ['Node', 'NodewallNotEnforced', 'its agent cannot follow the controller: x'],
+        ['ClusterNetworkPolicy', 'NodesFailed', '1 node cannot enforce it: n1 (rule r: no memory)'],
+      ],
+    );
+    assert.deepEqual(all()[0]?.regarding, { apiVersion: 'v1', kind: 'Node', name: 'n1', uid: 'n1' });
+    events.troubled('n1', 'again');
+    for (let i = 0; i < 1000; i++) events.troubled(`m${i}`, 'x');
+    await pass(200);
+    const [first = assert.fail()] = all();
+    assert.equal((first.series as { count: number }).count, 2);
+    assert.equal(all().length, 2 + 59);
+  });
+
   it('are as long as the API takes', async () => {
     fail(...Array.from({ length: 100 }, (_, i) => `node-with-a-name-${i}`));
     await pass(3);

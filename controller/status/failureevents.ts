@@ -15,12 +15,27 @@ export interface FailureEventsParts {
 export interface FailureEvents {
   /** These nodes have begun to fail. */
   failing(policy: { readonly name: string; readonly uid: string }, nodes: readonly FailingNode[]): void;
+  /** A node has begun to enforce nothing, or nothing new. */
+  troubled(node: string, why: string): void;
   /** What waits is dropped; what is under way is waited for. */
   clear(): Promise<void>;
 }
 
-interface Waiting {
+/** What an event is about: events.k8s.io/v1 `regarding`, `reason`. */
+interface Subject {
+  readonly apiVersion: string;
+  readonly kind: string;
   readonly name: string;
+  readonly uid: string;
+}
+
+interface Waiting {
+  readonly regarding: Subject;
+  readonly reason: string;
+  readonly note: () => string;
+}
+
+interface WaitingPolicy extends Waiting {
   readonly nodes: Map<string, FailingNode>;
 }
 
@@ -37,14 +52,17 @@ const BETWEEN = 1_000;
 const SERIES = 600_000;
 /** Policies that wait; more than that are left to their status. */
 const MOST_WAITING = 1_000;
+/** Nodes that wait: policies are told of beside them. More are left to the statuses of their policies. */
+const MOST_NODES = 60;
 /** Of a note (events.k8s.io/v1): the API server counts bytes, though it says characters. */
 const LONGEST_NOTE = 1_024;
 const EVENTS = '/apis/events.k8s.io/v1/namespaces/default/events';
 
-/** Warnings on policies: several nodes in one, one request a second. Events of what is in no namespace are in `default`. */
+/** Warnings on policies, several nodes in one, and on nodes; one request a second. Events of what is in no namespace are in `default`. */
 export function failureEvents({ request, clock, identity, failed }: FailureEventsParts): FailureEvents {
-  /** By uid. */
-  const waiting = new Map<string, Waiting>();
+  /** Both by uid. */
+  const policies = new Map<string, WaitingPolicy>();
+  const nodes = new Map<string, Waiting>();
   const written = new Map<string, Written>();
   let cancel: (() => void) | null = null;
   let writing: Promise<void> = Promise.resolve();
@@ -54,20 +72,21 @@ export function failureEvents({ request, clock, identity, failed }: FailureEvent
     cancel ??= clock.after(milliseconds, () => {
       writing = writeOne().finally(() => {
         cancel = null;
-        if (!isCleared && waiting.size > 0) arm(BETWEEN);
+        if (!isCleared && policies.size + nodes.size > 0) arm(BETWEEN);
       });
     });
   }
 
   async function writeOne(): Promise<void> {
-    const [first] = waiting;
-    if (first === undefined) return;
-    const [uid, { name, nodes }] = first;
-    waiting.delete(uid);
+    const [next] = [...nodes.values().take(1), ...policies.values().take(1)];
+    if (next === undefined) return;
+    const { uid } = next.regarding;
+    nodes.delete(uid);
+    policies.delete(uid);
     for (const [other, { until }] of written) if (until <= clock.now()) written.delete(other);
     try {
       const last = written.get(uid);
-      if (last === undefined || !(await countUp(last))) await create(uid, name, [...nodes.values()]);
+      if (last === undefined || !(await countUp(last))) await create(next);
     } catch (error) {
       failed(error);
     }
@@ -87,7 +106,8 @@ export function failureEvents({ request, clock, identity, failed }: FailureEvent
     }
   }
 
-  async function create(uid: string, name: string, nodes: readonly FailingNode[]): Promise<void> {
+  async function create({ regarding, reason, note }: Waiting): Promise<void> {
+    const { name, uid } = regarding;
     const date = clock.date();
     // As client-go names them: unique enough, and in order.
     const event = `${name.slice(0, 200).replace(/[-.]+$/, '')}.${date.getTime().toString(16)}${uid.slice(0, 8)}`;
@@ -97,10 +117,10 @@ export function failureEvents({ request, clock, identity, failed }: FailureEvent
       metadata: { name: event, namespace: 'default' },
       eventTime: toMicroTime(date),
       type: 'Warning',
-      reason: 'NodesFailed',
+      reason,
       action: 'Enforce',
-      note: noteOf(nodes),
-      regarding: { apiVersion: 'nodewall.io/v1alpha1', kind: 'ClusterNetworkPolicy', name, uid },
+      note: shortened(note(), LONGEST_NOTE),
+      regarding,
       reportingController: 'nodewall.io/controller',
       reportingInstance: identity.slice(0, 128),
     };
@@ -109,22 +129,37 @@ export function failureEvents({ request, clock, identity, failed }: FailureEvent
   }
 
   return {
-    failing({ name, uid }, nodes) {
+    failing({ name, uid }, failed) {
       isCleared = false;
-      const there = waiting.get(uid) ?? { name, nodes: new Map() };
-      if (waiting.size >= MOST_WAITING && !waiting.has(uid)) return;
-      for (const node of nodes) there.nodes.set(node.node, node);
-      waiting.set(uid, there);
+      const there = policies.get(uid) ?? ofPolicy(name, uid);
+      if (policies.size >= MOST_WAITING && !policies.has(uid)) return;
+      for (const node of failed) there.nodes.set(node.node, node);
+      policies.set(uid, there);
+      arm(GATHER);
+    },
+    troubled(name, why) {
+      isCleared = false;
+      if (nodes.size >= MOST_NODES && !nodes.has(name)) return;
+      // Of a Node's events the uid is its name, as the kubelet's own have it.
+      const regarding = { apiVersion: 'v1', kind: 'Node', name, uid: name };
+      nodes.set(name, { regarding, reason: 'NodewallNotEnforced', note: () => why });
       arm(GATHER);
     },
     async clear() {
       isCleared = true;
-      waiting.clear();
+      policies.clear();
+      nodes.clear();
       cancel?.();
       cancel = null;
       await writing;
     },
   };
+}
+
+function ofPolicy(name: string, uid: string): WaitingPolicy {
+  const regarding = { apiVersion: 'nodewall.io/v1alpha1', kind: 'ClusterNetworkPolicy', name, uid };
+  const nodes = new Map<string, FailingNode>();
+  return { regarding, reason: 'NodesFailed', nodes, note: () => noteOf([...nodes.values()]) };
 }
 
 function noteOf(nodes: readonly FailingNode[]): string {
@@ -133,8 +168,7 @@ function noteOf(nodes: readonly FailingNode[]): string {
   const said = nodes.map(
     ({ node, rule, reason }) => `${node} (${rule === undefined ? '' : `rule ${rule}: `}${reason})`,
   );
-  const note = `${head}${said.join(', ')}`;
-  return shortened(note, LONGEST_NOTE);
+  return `${head}${said.join(', ')}`;
 }
 
 /** To so many bytes of UTF-8. */

@@ -42,6 +42,7 @@ function controller(time: FakeClock) {
   const hub = createHub({ gate: true });
   const written: [string, PolicyStatus][] = [];
   const failing: FailingNode[][] = [];
+  const troubled: string[] = [];
   const forgotten: string[] = [];
   let clears = 0;
   let last: PolicyStatus | null = null;
@@ -57,13 +58,18 @@ function controller(time: FakeClock) {
       forget: (name) => void forgotten.push(name),
       clear: async () => void clears++,
     },
-    events: { failing: (_, nodes) => void failing.push([...nodes]), clear: async () => {} },
+    events: {
+      failing: (_, nodes) => void failing.push([...nodes]),
+      troubled: (node, why) => void troubled.push(`${node}: ${why}`),
+      clear: async () => {},
+    },
     clock: Object.assign(time, { date: () => new Date(time.now()) }),
   });
   return {
     keeper,
     written,
     failing,
+    troubled,
     forgotten,
     clears: () => clears,
     api,
@@ -237,6 +243,32 @@ describe('statusKeeper', () => {
       now.failing.map((nodes) => nodes.map(({ node }) => node)),
       [['a'], ['b'], ['a']],
     );
+  });
+
+  it('says which node is off, or cannot follow, and makes one event on the Node when that begins', () => {
+    now.version('p', 1);
+    now.publish({ policies: [policy(1)] });
+    now.report('a');
+    now.report('b');
+    assert.deepEqual(now.said(), ['p@1 Realized 2/2']);
+    now.report('a', { off: 'by hand', enforced: null });
+    now.report('b', { viewError: '3 rules are held' });
+    assert.deepEqual(now.said(), ['p@1 Failed 0/2']);
+    assert.deepEqual(now.last().failingNodes, [
+      { node: 'a', reason: 'nodewall is off there (nodewall off): by hand' },
+      { node: 'b', reason: 'its agent cannot follow the controller: 3 rules are held' },
+    ]);
+    now.report('a', { off: 'by hand', enforced: null });
+    now.report('a');
+    now.report('b');
+    assert.deepEqual(now.said(), ['p@1 Realized 2/2']);
+    now.report('a', { off: '', enforced: null });
+    assert.deepEqual(now.said(), ['p@1 Failed 1/2']);
+    assert.deepEqual(now.troubled, [
+      'a: nodewall is off there (nodewall off): by hand',
+      'b: its agent cannot follow the controller: 3 rules are held',
+      'a: nodewall is off there (nodewall off)',
+    ]);
   });
 
   it('is Disabled while the gate is off', () => {

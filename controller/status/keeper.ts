@@ -192,7 +192,8 @@ export function statusKeeper({ writer, events, clock }: StatusKeeperParts): Stat
       else look();
     },
     report(report) {
-      realized.report(report);
+      const trouble = realized.report(report);
+      if (trouble !== null && leadsSince !== null) events.troubled(report.node, trouble);
       look();
     },
     version(before, now) {

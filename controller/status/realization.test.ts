@@ -24,7 +24,15 @@ function policy(rules: readonly CompiledRule[], ...spans: readonly ReadonlySet<s
 
 function compiled(policies: readonly CompiledPolicy[], nodes = ['a', 'b', 'c', 'd']): Compiled {
   const nodeAddresses = new Map(nodes.map((node) => [node, []]));
-  return { policies, addressSets: new Map(), serviceSets: new Map(), allNodes: 'all', nodeAddresses };
+  return {
+    policies,
+    addressSets: new Map(),
+    serviceSets: new Map(),
+    allNodes: 'all',
+    controllers: 'c',
+    apiServerPorts: [],
+    nodeAddresses,
+  };
 }
 
 function report(

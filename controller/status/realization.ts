@@ -7,7 +7,8 @@ import { NO_PROGRESS, type Progress } from './status.ts';
 export interface Realization {
   /** `revision` is the hub's after it published this; policies are taken for unchanged where they are the same objects. */
   publish(compiled: Compiled, revision: string): void;
-  report(report: NodeReport): void;
+  /** In words what troubles the node and did not before; null: nothing new. */
+  report(report: NodeReport): string | null;
   /** Finds the nodes of which nothing was heard for `SILENCE`, also those that never said anything. To be called now and then. */
   lookForSilent(): void;
   /** Nodes report to somebody else: what they said counts for nothing. */
@@ -30,6 +31,8 @@ interface Row {
   isSilent: boolean;
   /** Number of the revision in force; -1: none of this hub's, or nothing is enforced. */
   enforced: number;
+  /** Why it enforces nothing, or nothing new, though it reports; null: no such reason. */
+  trouble: string | null;
   readonly failing: Map<string, NodeReport['failing']>;
 }
 
@@ -52,7 +55,7 @@ export function realization(now: () => number): Realization {
   /** Not enforced everywhere yet: any report may change that. */
   const unsettled = new Set<string>();
   let hasReports = false;
-  /** A node fell silent or was heard again: that concerns every policy it has. */
+  /** A node fell silent or was heard again, has trouble or none any more: that concerns every policy it has. */
   let isAllChanged = false;
   let changed = new Set<string>();
   let rowsOf = new WeakMap<ReadonlySet<string>, readonly Row[]>();
@@ -68,6 +71,7 @@ export function realization(now: () => number): Realization {
       hasReported: false,
       isSilent: false,
       enforced: -1,
+      trouble: null,
       failing: new Map(),
     };
     rows.set(name, row);
@@ -165,15 +169,17 @@ export function realization(now: () => number): Realization {
       }
     }
     let current = 0;
-    for (const row of selected) if (row.enforced >= since && !row.isSilent) current++;
+    const counts = (row: Row): boolean => !row.isSilent && row.trouble === null;
+    for (const row of selected) if (row.enforced >= since && counts(row)) current++;
     for (const [row, at] of later) {
-      if (row.enforced >= since && row.enforced < at && !row.isSilent && applies(row)) current--;
+      if (row.enforced >= since && row.enforced < at && counts(row) && applies(row)) current--;
     }
     for (const row of failed) {
-      if (row.enforced >= Math.max(since, later.get(row) ?? 0) && !row.isSilent) current--;
+      if (row.enforced >= Math.max(since, later.get(row) ?? 0) && counts(row)) current--;
     }
     for (const row of selected) {
-      if (row.isSilent && !failed.has(row)) failingNodes.push({ node: row.name, reason: whySilent(row) });
+      const reason = row.isSilent ? whySilent(row) : row.trouble;
+      if (reason !== null && !failed.has(row)) failingNodes.push({ node: row.name, reason });
     }
     failingNodes.sort((a, b) => (a.node < b.node ? -1 : a.node > b.node ? 1 : 0));
     return { desired: selected.length, current, failing: failingNodes, hasRules: compiled.rules.length > 0 };
@@ -211,10 +217,14 @@ export function realization(now: () => number): Realization {
       row.enforced = enforced;
       row.heard = now();
       row.hasReported = true;
-      if (row.isSilent) isAllChanged = true;
+      const trouble = troubleOf(report);
+      const isNew = row.trouble === null;
+      if (row.isSilent || row.trouble !== trouble) isAllChanged = true;
       row.isSilent = false;
+      row.trouble = trouble;
       takeFailing(row, report);
       hasReports = true;
+      return isNew ? trouble : null;
     },
     lookForSilent() {
       const latest = now() - SILENCE;
@@ -230,6 +240,7 @@ export function realization(now: () => number): Realization {
         row.heard = now();
         row.hasReported = false;
         row.isSilent = false;
+        row.trouble = null;
         row.failing.clear();
       }
       failing.clear();
@@ -261,6 +272,13 @@ function whySilent({ hasReported }: Row): string {
   return hasReported
     ? 'its agent has not reported for 3 minutes; the rules it had last stay in force'
     : 'its agent has not reported; does one run there, and does it reach the controller?';
+}
+
+/** What a node says of itself that concerns every policy it has; null: nothing. */
+function troubleOf({ off, viewError }: NodeReport): string | null {
+  if (off !== undefined) return `nodewall is off there (nodewall off)${off === '' ? '' : `: ${off}`}`;
+  if (viewError !== undefined) return `its agent cannot follow the controller: ${viewError}`;
+  return null;
 }
 
 export function keyOf({ apiGroup, name }: { readonly apiGroup: string; readonly name: string }): string {

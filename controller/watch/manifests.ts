@@ -1,9 +1,13 @@
+import type { ClusterNetworkPolicy } from '../../apis/objects.ts';
 import type { ValidateOptions } from '../../apis/validate/object.ts';
 import { assemble, compareProblems } from './assemble.ts';
 import { type FileList, listFiles } from './filelist.ts';
 import { NO_MEMORY } from './memory.ts';
 import { readManifest } from './readfile.ts';
 import type { Loaded, LoadProblem } from './source.ts';
+
+/** Where each policy stands, for who finds more to say of it. */
+export type Places = ReadonlyMap<ClusterNetworkPolicy, { readonly file: string; readonly line: number }>;
 
 /**
  * Reads manifests once. A path is a directory, read with all below it, or a file. Never throws for what it reads: what is
@@ -12,7 +16,7 @@ import type { Loaded, LoadProblem } from './source.ts';
 export async function loadManifests(
   paths: readonly string[],
   options: ValidateOptions = {},
-): Promise<Loaded> {
+): Promise<Loaded & { readonly places: Places }> {
   const list = await listFiles(paths);
   const contents = [];
   for (const file of list.files) contents.push(await readManifest(file, options));
@@ -24,7 +28,12 @@ export async function loadManifests(
     interfaceGroups: options.interfaceGroups,
   });
   const problems = [...unreadableProblems(list), ...assembled.problems].sort(compareProblems);
-  return { objects: assembled.objects, problems, files: list.files.length };
+  const places: Places = new Map(
+    contents.flatMap(({ file, policies: { objects, lines } }) =>
+      objects.map((policy, i) => [policy, { file, line: lines[i] ?? 0 }] as const),
+    ),
+  );
+  return { objects: assembled.objects, problems, files: list.files.length, places };
 }
 
 export function unreadableProblems({ unreadable }: Pick<FileList, 'unreadable'>): LoadProblem[] {

@@ -263,7 +263,10 @@ describe('admit', () => {
         .map((text) => text.slice(0, 90))
         .map((text, at) => (at === 4 ? (warnings[4] ?? '').slice(0, 90) : text)),
     );
-    assert.match(warnings[3] ?? '', /TCP 6443, TCP 2379-2380, TCP 10250 to nodes; TCP 53, UDP 53 to any\)/);
+    assert.match(
+      warnings[3] ?? '',
+      /TCP 6443, TCP 2379-2380, TCP 10250 to nodes; TCP 8443, TCP 9443 to controllers; TCP 53, UDP 53 to any\)/,
+    );
     assert.match(warnings[4] ?? '', /^spec\.egress\[2\]: can never match: egress-reject-\w{7} matches all/);
     const audit = policy('p', { mode: 'Audit', ingress: [{ action: 'Drop' }] });
     assert.deepEqual(create(audit).warnings, []);

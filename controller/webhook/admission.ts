@@ -8,6 +8,7 @@ import { formatPath, formatProblem, type ObjectProblem } from '../../apis/valida
 import { checkServiceReferences } from '../../apis/validate/references.ts';
 import { defaultsOf } from './defaults.ts';
 import { type Consequences, consequences, type RelatedObject } from './dependants.ts';
+import { type PodAccessObjects, podAccessWarnings } from './podaccess.ts';
 import type { Admission, AdmissionRequest } from './review.ts';
 import { failsafeWarnings } from './risks.ts';
 import { shadowWarnings } from './shadow.ts';
@@ -15,7 +16,7 @@ import { shadowWarnings } from './shadow.ts';
 /** What the answer depends on besides the request. */
 export interface AdmissionWorld {
   /** The valid objects of the cluster; null as long as they are not all known here. */
-  readonly objects: Pick<ClusterObjects, 'policies' | 'groups' | 'tiers' | 'services'> | null;
+  readonly objects: (PodAccessObjects & Pick<ClusterObjects, 'services'>) | null;
   /** The agents' failsafe lists. */
   readonly failsafe: Config['failsafe'];
   /** Names of link groups in the agents' configuration. */
@@ -150,8 +151,14 @@ function policyWarnings(
   objects: AdmissionWorld['objects'],
   failsafe: Config['failsafe'],
 ): string[] {
-  const shadowed = objects === null ? [] : shadowWarnings(policy, objects, failsafe);
-  return [...failsafeWarnings(policy, failsafe), ...shadowed];
+  const ofOthers =
+    objects === null
+      ? []
+      : [
+          ...podAccessWarnings(policy, objects, failsafe.ingress),
+          ...shadowWarnings(policy, objects, failsafe),
+        ];
+  return [...failsafeWarnings(policy, failsafe), ...ofOthers];
 }
 
 const NOT_YET =

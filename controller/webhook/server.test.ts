@@ -38,11 +38,13 @@ describe('webhookHandler', () => {
     options = {
       world: () => WORLD,
       changed: async () => {},
+      latest: async () => null,
       onFailure: ({ message }) => failures.push(message),
     };
     const handler = webhookHandler({
       world: () => options.world(),
       changed: (milliseconds) => options.changed(milliseconds),
+      latest: (review, world) => options.latest(review, world),
       onFailure: (error) => options.onFailure(error),
     });
     server = createServer(handler).listen(0, '127.0.0.1');

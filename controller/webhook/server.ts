@@ -13,6 +13,8 @@ export interface WebhookOptions {
    * Tier does; a refusal for others' sake waits for that.
    */
   readonly changed: (milliseconds: number) => Promise<void>;
+  /** The world with what the object names as the API server has it now; null where `world` is as good. See latestWorld. */
+  readonly latest: (review: AdmissionRequest, world: AdmissionWorld) => Promise<AdmissionWorld | null>;
   /** Told of what should not happen: a failure of our own. The answer is 500 then, and the configuration's failurePolicy decides. */
   readonly onFailure: (error: Error) => void;
 }
@@ -85,12 +87,17 @@ async function answer(
   response.writeHead(200, { 'content-type': 'application/json' }).end(text);
 }
 
-/** A refusal that newer objects might turn is given only when there were none for a while. */
+/** A refusal that newer objects might turn is given only when the API server has none, and there were none for a while. */
 async function decide(
   review: AdmissionRequest,
   step: AdmissionStep,
-  { world, changed }: WebhookOptions,
+  { world, changed, latest }: WebhookOptions,
 ): Promise<Admission> {
+  const first = admit(review, step, world());
+  if (first.refusal?.mayPass !== true) return first;
+  const newer = await latest(review, world());
+  const second = newer === null ? first : admit(review, step, newer);
+  if (second.refusal?.mayPass !== true) return second;
   const until = performance.now() + LONGEST_WAIT;
   for (;;) {
     const seen = world();

@@ -6,9 +6,10 @@ import { parseFlow } from '../../apis/parseflow.ts';
  *
  *   ingress tcp 10.0.0.7 > 192.0.2.1:6443 => Allow by api/nodes
  *   egress icmpv6 type 128 [fd00::1] > [fd00::2] => Allow by default
+ *   egress tcp 192.0.2.1 > 10.1.0.2:8443 was 10.96.0.9:443 => Allow by default
  *   ingress NodePort tcp 198.51.100.7 > 192.0.2.1:30080 group 20 => Drop by web/rest
  *
- * What isn't said of a packet is as in most: source port 40000, ICMP code 0. `any` is unknown.
+ * `was` is the destination before NAT. What isn't said of a packet is as in most: source port 40000, ICMP code 0. `any` is unknown.
  */
 export interface FlowLine {
   readonly flow: Flow;
@@ -19,7 +20,7 @@ export interface FlowLine {
 
 const LINE = /^(.*?)(\s*=>\s*)(.*)$/;
 const WORDS =
-  /^(?<direction>\w+)(?: (?<traffic>NodePort))? (?<protocol>\w+)(?: type (?<type>\d+))?(?: code (?<code>\d+))? +(?<src>\S+) > (?<dst>\S+)(?: group (?<group>\S+))?$/;
+  /^(?<direction>\w+)(?: (?<traffic>NodePort))? (?<protocol>\w+)(?: type (?<type>\d+))?(?: code (?<code>\d+))? +(?<src>\S+) > (?<dst>\S+)(?: was (?<was>\S+))?(?: group (?<group>\S+))?$/;
 
 /** Throws on a line it can't read. */
 export function parseFlowLine(line: string): FlowLine {
@@ -29,10 +30,10 @@ export function parseFlowLine(line: string): FlowLine {
   if (groups === undefined) {
     throw new Error(`not a flow: ${JSON.stringify(words)}; write "ingress tcp 10.0.0.7 > 192.0.2.1:6443"`);
   }
-  const { direction, traffic, protocol = '', type, code, src = '', dst = '', group } = groups;
+  const { direction, traffic, protocol = '', type, code, src = '', dst = '', was, group } = groups;
   const isIgmp = protocol === 'igmp';
   const hasPorts = ['tcp', 'udp', 'sctp'].includes(protocol);
-  const [from, to] = [readEnd(src), readEnd(dst)];
+  const [from, to, original] = [readEnd(src), readEnd(dst), readEnd(was ?? 'any')];
   const flow = parseFlow({
     direction,
     ...known('src', from.address),
@@ -40,6 +41,8 @@ export function parseFlowLine(line: string): FlowLine {
     ...known('protocol', protocol === 'any' ? undefined : number(protocol)),
     ...(hasPorts ? known('srcPort', from.port ?? 40000) : {}),
     ...known('dstPort', to.port),
+    ...known('originalDst', original.address),
+    ...known('originalDstPort', original.port),
     ...known(isIgmp ? 'igmpType' : 'icmpType', number(type)),
     ...(type !== undefined && !isIgmp ? { icmpCode: Number(code ?? 0) } : {}),
     ...known('interfaceGroup', number(group)),

@@ -306,6 +306,10 @@ kernelSuite('nodewall agent', function () {
     const { stdout } = await nodewall(...args);
     assert.match(stdout, /add table inet nodewall/);
     assert.equal(await closed(), null);
+    await nodewall('agent', '--once', ...common(), ...manifests());
+    const after = await nodewall(...args, '--state-dir', folder.stateDir);
+    assert.match(after.stdout, /@peers-local-pods-v4 accept/);
+    assert.doesNotMatch(after.stdout, /^(add|delete) (set|chain|element)/m, 'an agent ran');
   });
 
   describe('refused by the system', () => {

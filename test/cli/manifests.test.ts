@@ -29,6 +29,21 @@ describe('nodewall validate', function () {
     assert.deepEqual(JSON.parse(stdout), { valid: true, files: 0, policies: 0, problems: [] });
   });
 
+  it('warns where pods would lose the API server, at the policy', async () => {
+    const labels = { 'node-role.kubernetes.io/control-plane': '' };
+    const node = { ...NODE, metadata: { name: 'cp-1', labels }, spec: { podCIDRs: ['10.244.0.0/24'] } };
+    await folder.write('node.yaml', [node]);
+    const rules = (cidr: string) =>
+      `apiVersion: nodewall.io/v1alpha1\nkind: ClusterNetworkPolicy\nmetadata: {name: p}\nspec:\n  priority: 5\n  appliedTo: [{nodeSelector: {}}]\n  ingress:\n    - {action: Allow, from: [{ipBlock: {cidr: ${cidr}}}], ports: [{port: 6443}]}\n    - {action: Drop}\n`;
+    const file = await folder.write('p.yaml', rules('192.0.2.0/24'));
+    const { status, stdout } = await nodewall(...at('validate'));
+    assert.equal(status, 0);
+    const line = `${file}:1: ClusterNetworkPolicy/p: spec.ingress[1]: warning: closes the API server (TCP 6443) to pods`;
+    assert.ok(stdout.includes(line), stdout);
+    await folder.write('p.yaml', rules('10.244.0.0/16'));
+    assert.doesNotMatch((await nodewall(...at('validate'))).stdout, /closes the API server/);
+  });
+
   it('gives every problem of every file as a result, and ends with 1', async () => {
     const text =
       'apiVersion: nodewall.io/v1alpha1\nkind: ClusterNetworkPolicy\nmetadata: {name: two}\nspec:\n  priority: 5\n  appliedTo: [{nodeSelector: {}}]\n  ingress:\n    - {name: r, action: Drop, ports: [{protocol: TCP, port: 80, endPort: 79}]}\n';
@@ -193,8 +208,11 @@ describe('nodewall compile', function () {
       '# ip6tables-restore --noflush',
     ]);
     assert.equal(before, '');
-    // The failsafe list's.
-    assert.match(sets, /^create (nodewall-\S+) hash:ip family inet .*\nadd \1 192\.0\.2\.11\n$/);
+    // The failsafe list's: Nodes, and controllers, of which there are none.
+    assert.match(
+      sets,
+      /^create (nodewall-\S+) hash:ip family inet .*\nadd \1 192\.0\.2\.11\ncreate nodewall-\S+ hash:ip family inet .*\n$/,
+    );
     for (const text of [v4, v6]) assert.match(text, /^\*filter\n[\s\S]*"deny\/all"[\s\S]*\nCOMMIT\n$/);
     assert.match(v4, /^-A NODEWALL-ingress .*--match-set nodewall-\S+ src .*--comment failsafe/m);
     assert.match(v4, /"allow-api\/from-office"/);

@@ -20,6 +20,7 @@ export async function cached(
   kind: string,
   key: string,
   make: (folder: string) => Promise<void>,
+  keptDays = KEPT_DAYS,
 ): Promise<string> {
   const root = cacheFolder();
   const folder = join(root, `${kind}-${key}`);
@@ -40,7 +41,7 @@ export async function cached(
     } finally {
       await rm(fresh, { recursive: true, force: true });
     }
-    await removeOld(root, kind);
+    await removeOld(root, kind, keptDays);
     return folder;
   } finally {
     await unlock();
@@ -63,8 +64,8 @@ async function lock(file: string): Promise<() => Promise<void>> {
 }
 
 /** Under the lock of this kind, so that nobody is at work in what was left half-made. */
-async function removeOld(root: string, kind: string): Promise<void> {
-  const oldest = Date.now() - KEPT_DAYS * 86_400_000;
+async function removeOld(root: string, kind: string, keptDays: number): Promise<void> {
+  const oldest = Date.now() - keptDays * 86_400_000;
   for (const name of await readdir(root)) {
     const path = join(root, name);
     const isLeft = name.startsWith(`.making-${kind}-`);

@@ -11,6 +11,8 @@ export interface Certificate {
 
 export interface CertificateRequest {
   readonly commonName: string;
+  /** Kubernetes takes it for the name of a group. */
+  readonly organization?: string;
   /** DNS names and addresses that it is good for. */
   readonly names?: readonly string[];
   readonly usage: 'server' | 'client';
@@ -19,6 +21,7 @@ export interface CertificateRequest {
 export interface Authority {
   /** PEM. */
   readonly certificate: string;
+  readonly key: string;
   issue(request: CertificateRequest): Promise<Certificate>;
 }
 
@@ -45,11 +48,12 @@ export async function createAuthority(commonName: string): Promise<Authority> {
   });
   return {
     certificate: issuer.toString('pem'),
-    async issue({ commonName: subject, names = [], usage }) {
+    key: await pem(keys.privateKey),
+    async issue({ commonName, organization, names = [], usage }) {
       const { publicKey, privateKey } = await newKeys();
       const certificate = await x509.X509CertificateGenerator.create({
         ...validity(),
-        subject: `CN=${subject}`,
+        subject: `${organization === undefined ? '' : `O=${organization}, `}CN=${commonName}`,
         issuer: issuer.subject,
         publicKey,
         signingKey: keys.privateKey,

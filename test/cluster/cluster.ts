@@ -243,7 +243,8 @@ function hostOf(address: string): string {
   return address.includes(':') ? `[${address}]` : address;
 }
 
-function etcdFlags(folder: string, port: number, peerPort: number): string[] {
+/** Its data are in `etcd` below the folder. Ports are of 127.0.0.1. */
+export function etcdFlags(folder: string, port: number, peerPort: number): string[] {
   const [client, peer] = [`http://127.0.0.1:${port}`, `http://127.0.0.1:${peerPort}`];
   return [
     `--data-dir=${join(folder, 'etcd')}`,

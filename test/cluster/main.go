@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 
@@ -11,16 +12,24 @@ import (
 	kubectl "k8s.io/kubectl/pkg/cmd"
 	kubectlutil "k8s.io/kubectl/pkg/cmd/util"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
+	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	proxy "k8s.io/kubernetes/cmd/kube-proxy/app"
+	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
+	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 
+	_ "k8s.io/component-base/logs/json/register"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo"
+	_ "k8s.io/component-base/metrics/prometheus/restclient"
 	_ "k8s.io/component-base/metrics/prometheus/version"
 )
 
 var programs = map[string]func(){
-	"etcd":           func() { etcdmain.Main(os.Args) },
-	"kube-apiserver": func() { os.Exit(cli.Run(apiserver.NewAPIServerCommand())) },
-	"kube-proxy":     func() { os.Exit(cli.Run(proxy.NewProxyCommand())) },
+	"etcd":                    func() { etcdmain.Main(os.Args) },
+	"kube-apiserver":          func() { os.Exit(cli.Run(apiserver.NewAPIServerCommand())) },
+	"kube-controller-manager": func() { os.Exit(cli.Run(controllermanager.NewControllerManagerCommand())) },
+	"kube-scheduler":          func() { os.Exit(cli.Run(scheduler.NewSchedulerCommand())) },
+	"kube-proxy":              func() { os.Exit(cli.Run(proxy.NewProxyCommand())) },
+	"kubelet":                 func() { os.Exit(cli.Run(kubelet.NewKubeletCommand(context.Background()))) },
 	"kubectl": func() {
 		// As kubectl's own main: CheckErr gives the error its form and the exit status.
 		if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
@@ -38,6 +47,6 @@ func main() {
 			return
 		}
 	}
-	fmt.Fprintln(os.Stderr, "usage: cluster etcd|kube-apiserver|kube-proxy|kubectl [arguments]")
+	fmt.Fprintln(os.Stderr, "usage: cluster etcd|kube-apiserver|kube-controller-manager|kube-scheduler|kube-proxy|kubelet|kubectl [arguments]")
 	os.Exit(2)
 }

@@ -28,8 +28,8 @@ export async function tellStory(telling: Telling): Promise<void> {
   await allAnswer(telling);
 
   screen.heading(`1  nodewall agent enforces ${FLAGSHIP} on ${NODE}`);
-  screen.remark('  protect-api: all Nodes and 10.0.0.0/24 may reach TCP 6443 of the control-plane');
-  screen.remark('  nodes; everything else is dropped.');
+  screen.remark('  protect-api: all Nodes, the pods and 10.0.0.0/24 may reach TCP 6443 of the');
+  screen.remark('  control-plane nodes; everything else is dropped.');
   const agent = await startAgent(telling);
   await underFlagship(telling);
 

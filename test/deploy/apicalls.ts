@@ -1,6 +1,6 @@
 /** One kind of request to the API server. */
 export interface ApiCall {
-  readonly verb: 'get' | 'list' | 'watch' | 'create' | 'update' | 'patch';
+  readonly verb: 'get' | 'list' | 'watch' | 'create' | 'update' | 'patch' | 'delete';
   readonly group: string;
   /** With the subresource: `clusternetworkpolicies/status`. */
   readonly resource: string;
@@ -28,12 +28,31 @@ const WATCH = ['list', 'watch'] as const;
 const KINDS = ['clusternetworkpolicies', 'clustergroups', 'tiers'];
 const RESOURCES = 'controller/watch/cluster/resources.ts';
 
-/** Every request that the controller makes; the agent makes none. deploy/rbac.yaml allows exactly these. */
+const AGENT = 'agent/receive/apiserver.ts';
+
+/** Every request that an agent makes. deploy/rbac.yaml allows exactly these. */
+export const AGENT_CALLS: readonly ApiCall[] = [
+  ...['nodewall-ca', 'nodewall-config'].flatMap((name) =>
+    calls(['get'], ['configmaps'], { group: '', namespace: SYSTEM, name, from: AGENT }),
+  ),
+  ...calls(['list'], ['pods'], { group: '', namespace: SYSTEM, from: AGENT }),
+  ...calls(['get', 'delete'], ['apiservices'], {
+    group: 'apiregistration.k8s.io',
+    name: 'v1alpha1.controlplane.nodewall.io',
+    from: AGENT,
+  }),
+];
+
+/** Every request that the controller makes. deploy/rbac.yaml allows exactly these. */
 export const API_CALLS: readonly ApiCall[] = [
   ...calls(WATCH, ['nodes', 'namespaces', 'pods', 'services'], { group: '', from: RESOURCES }),
   ...calls(WATCH, ['endpointslices'], { group: 'discovery.k8s.io', from: RESOURCES }),
   ...calls(WATCH, KINDS, { group: 'nodewall.io', from: RESOURCES }),
   ...calls(WATCH, KINDS, { group: 'crd.antrea.io', from: RESOURCES }),
+  ...calls(['get'], ['clustergroups', 'tiers'], {
+    group: 'nodewall.io',
+    from: 'controller/webhook/latest.ts',
+  }),
   ...calls(['patch'], ['clusternetworkpolicies/status'], {
     group: 'nodewall.io',
     from: 'controller/status/writer.ts',
@@ -62,6 +81,12 @@ export const API_CALLS: readonly ApiCall[] = [
     name: 'nodewall-controller',
     from: 'controller/lease/lease.ts',
   }),
+  ...calls(WATCH, ['leases'], {
+    group: 'coordination.k8s.io',
+    namespace: SYSTEM,
+    name: 'nodewall-controller',
+    from: 'controller/lease/followlease.ts',
+  }),
   ...calls(['create'], ['secrets'], {
     group: '',
     namespace: SYSTEM,
@@ -84,15 +109,20 @@ export const API_CALLS: readonly ApiCall[] = [
     name: 'nodewall-ca',
     from: 'controller/certificates/bundle.ts',
   }),
-  ...calls(['get', 'patch'], ['mutatingwebhookconfigurations', 'validatingwebhookconfigurations'], {
+  ...calls([...WATCH, 'get', 'patch'], ['mutatingwebhookconfigurations', 'validatingwebhookconfigurations'], {
     group: 'admissionregistration.k8s.io',
     name: 'nodewall',
     from: 'controller/certificates/cabundle.ts',
   }),
-  ...calls(['get', 'patch'], ['apiservices'], {
+  ...calls([...WATCH, 'create', 'patch', 'delete'], ['apiservices'], {
     group: 'apiregistration.k8s.io',
     name: 'v1alpha1.controlplane.nodewall.io',
-    from: 'controller/certificates/cabundle.ts',
+    from: 'controller/apiservice/registration.ts',
+  }),
+  ...calls(['get'], ['clusterroles'], {
+    group: 'rbac.authorization.k8s.io',
+    name: 'nodewall-controller',
+    from: 'controller/apiservice/registration.ts',
   }),
   ...calls(WATCH, ['configmaps'], {
     group: '',

@@ -62,6 +62,29 @@ describe('deploy/crds', () => {
       }
     });
 
+    it(`${kind}: says of every object and list how it is merged, but where the API server takes no word`, () => {
+      for (const [path, place] of places(schema)) {
+        // The root's type can't be stated beside a status subresource, that of metadata never.
+        if (place.type === 'object' && path !== '' && path !== 'metadata')
+          assert.match(place['x-kubernetes-map-type'] ?? '', /^(atomic|granular)$/, path);
+        if (place.type === 'array')
+          assert.match(place['x-kubernetes-list-type'] ?? '', /^(atomic|map)$/, path);
+      }
+    });
+
+    it(`${kind}: merges no part of a rule, peer or selector`, () => {
+      const granular = [...places(schema)].flatMap(([path, place]) =>
+        place['x-kubernetes-map-type'] === 'granular' || place['x-kubernetes-list-type'] === 'map'
+          ? [path]
+          : [],
+      );
+      const allowed = ['spec', 'status', 'status.conditions', 'status.conditions[]'];
+      assert.deepEqual(
+        granular.filter((path) => !allowed.includes(path)),
+        [],
+      );
+    });
+
     it(`${kind}: accepts what validate accepts`, () => {
       const accepts = new Ajv({ strict: false, allErrors: true }).compile(withoutNullable(schema));
       const valid = writtenObjects().filter(({ raw, isValid }) => raw.kind === kind && isValid);

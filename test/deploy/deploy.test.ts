@@ -3,9 +3,11 @@ import { existsSync, globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseAllDocuments } from 'yaml';
 import { parseConfig } from '../../apis/config-file.ts';
+import { API_SERVICE_TARGET } from '../../controller/apiservice/decision.ts';
+import { gateSetting } from '../../controller/configmap/featuregate.ts';
 import { run } from '../cluster/command.ts';
 import { ROOT } from '../structure/sourcefile.ts';
-import { API_CALLS, type ApiCall } from './apicalls.ts';
+import { AGENT_CALLS, API_CALLS, type ApiCall } from './apicalls.ts';
 
 interface Labelled {
   readonly name: string;
@@ -13,6 +15,7 @@ interface Labelled {
   readonly labels?: Readonly<Record<string, string>>;
 }
 interface Container {
+  readonly image: string;
   readonly args: readonly string[];
   readonly ports?: readonly { readonly name: string; readonly containerPort: number }[];
   readonly volumeMounts: readonly { readonly name: string; readonly mountPath: string }[];
@@ -38,6 +41,7 @@ interface Service {
 interface Manifest {
   readonly kind: string;
   readonly metadata: Labelled;
+  readonly data?: Readonly<Record<string, string>>;
   readonly rules?: readonly Rule[];
   readonly roleRef?: { readonly kind: string; readonly name: string };
   readonly subjects?: readonly Labelled[];
@@ -50,6 +54,8 @@ interface Manifest {
   };
 }
 
+/** Without labels: nothing that prunes by labels finds it. */
+const GATE = { name: 'nodewall-config', namespace: 'nodewall-system' };
 const BASE = 'deploy/kustomize/base';
 
 function readManifests(path: string): Manifest[] {
@@ -92,6 +98,20 @@ describe('deploy', () => {
       assert.deepEqual(parseConfig(readFileSync(join(ROOT, path), 'utf8'), path).problems, []);
   });
 
+  it('leaves the feature gate and the aggregated API out of what is applied again', () => {
+    const [on, off] = ['on', 'off'].flatMap((name) => readManifests(`deploy/gate/${name}.yaml`));
+    for (const { kind, metadata } of [on ?? assert.fail(), off ?? assert.fail()]) {
+      assert.deepEqual({ kind, metadata }, { kind: 'ConfigMap', metadata: GATE });
+      assert.ok(!base.some((each) => each.kind === kind && each.metadata.name === metadata.name));
+    }
+    const texts = [on, off].map((each) => gateSetting(each?.data ?? null));
+    assert.deepEqual(
+      texts,
+      [true, false].map((enabled) => ({ enabled, problems: [] })),
+    );
+    assert.deepEqual(kinds(base, 'APIService'), []);
+  });
+
   it('has each object once', () => {
     const names = base.map(({ kind, metadata }) => `${kind} ${metadata.namespace ?? ''} ${metadata.name}`);
     assert.deepEqual(names, [...new Set(names)]);
@@ -126,7 +146,7 @@ describe('deploy', () => {
     const ports = service?.spec?.ports ?? [];
     for (const { targetPort } of ports) assert.ok(names?.includes(targetPort), targetPort);
     const called = [
-      ...kinds(base, 'APIService').map(({ spec }) => spec?.service),
+      API_SERVICE_TARGET,
       ...base.flatMap(({ webhooks = [] }) => webhooks.map(({ clientConfig }) => clientConfig.service)),
     ];
     assert.equal(called.length, 3);
@@ -195,9 +215,10 @@ describe('deploy', () => {
       assert.ok(role !== undefined, metadata.name);
       assert.deepEqual(
         subjects?.map(({ name, namespace: of }) => `${of}/${name}`),
-        ['nodewall-system/nodewall-controller'],
-        'the agent may do nothing',
+        [`nodewall-system/${metadata.name === 'nodewall-agent' ? 'nodewall-agent' : 'nodewall-controller'}`],
+        metadata.name,
       );
+      assert.equal(roleRef?.name, metadata.name);
     }
     assert.deepEqual(
       workloads.map((workload) => podOf(workload).serviceAccountName).sort(),
@@ -208,25 +229,28 @@ describe('deploy', () => {
   });
 
   it('allows exactly the requests that are made', () => {
-    const allowed = [...kinds(base, 'Role'), ...kinds(base, 'ClusterRole')].flatMap(
-      ({ metadata, rules = [] }) =>
-        rules.flatMap(({ apiGroups, resources, verbs, resourceNames = [''] }) =>
-          apiGroups.flatMap((group) =>
-            resources.flatMap((resource) =>
-              verbs.flatMap((verb) =>
-                resourceNames.map((name) =>
-                  line({ group, resource, verb, name, namespace: metadata.namespace ?? '' }),
+    const roles = [...kinds(base, 'Role'), ...kinds(base, 'ClusterRole')];
+    const allowedBy = (wanted: (role: string) => boolean): string[] =>
+      roles
+        .filter(({ metadata }) => wanted(metadata.name))
+        .flatMap(({ metadata, rules = [] }) =>
+          rules.flatMap(({ apiGroups, resources, verbs, resourceNames = [''] }) =>
+            apiGroups.flatMap((group) =>
+              resources.flatMap((resource) =>
+                verbs.flatMap((verb) =>
+                  resourceNames.map((name) =>
+                    line({ group, resource, verb, name, namespace: metadata.namespace ?? '' }),
+                  ),
                 ),
               ),
             ),
           ),
-        ),
-    );
-    assert.deepEqual(
-      allowed.sort(),
-      API_CALLS.map(({ name = '', namespace = '', ...call }) => line({ ...call, name, namespace })).sort(),
-    );
-    for (const { from } of API_CALLS) assert.ok(existsSync(join(ROOT, from)), from);
+        );
+    const lines = (calls: readonly ApiCall[]): string[] =>
+      calls.map(({ name = '', namespace = '', ...call }) => line({ ...call, name, namespace })).sort();
+    assert.deepEqual(allowedBy((role) => role !== 'nodewall-agent').sort(), lines(API_CALLS));
+    assert.deepEqual(allowedBy((role) => role === 'nodewall-agent').sort(), lines(AGENT_CALLS));
+    for (const { from } of [...API_CALLS, ...AGENT_CALLS]) assert.ok(existsSync(join(ROOT, from)), from);
   });
 
   it('gives the commands only options that they have', async () => {
@@ -279,15 +303,20 @@ describe('deploy/Dockerfile', () => {
 
   it('builds and runs on one Debian, with the major version of Node.js that package.json pins', () => {
     const { dependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+    const compiler = `node:${dependencies.node.split('.')[0]}-bookworm`;
     assert.deepEqual(of('FROM'), [
-      `node:${dependencies.node.split('.')[0]}-bookworm AS build`,
-      'debian:12-slim',
+      `${compiler} AS build`,
+      `${compiler} AS packages`,
+      'debian:12-slim AS debian',
+      'debian:12-slim AS program',
+      'scratch AS controller',
+      'scratch AS agent',
     ]);
   });
 
   it('has every workspace among the packages', () => {
     const { workspaces } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
-    const links = of('RUN').flatMap((rest) => [...rest.matchAll(/ln -s ((?:\.\.\/\S+ )+)node_modules\//g)]);
+    const links = of('RUN').flatMap((rest) => [...rest.matchAll(/ln -s ((?:\.\.\/\S+ )+)\./g)]);
     const linked = links.flatMap(([, targets = '']) => targets.trim().split(' '));
     assert.deepEqual(
       linked.sort(),
@@ -295,24 +324,39 @@ describe('deploy/Dockerfile', () => {
     );
   });
 
-  it('has the commands of the iptables dataplane', () => {
-    const installed = of('RUN').at(-1)?.split(/ +/) ?? [];
-    for (const name of ['iptables', 'ipset']) assert.ok(installed.includes(name), name);
-  });
-
-  it('runs without a shell, as nobody', () => {
+  it('runs without a shell, the controller as nobody', () => {
     for (const form of [...of('ENTRYPOINT'), ...of('CMD')]) assert.ok(Array.isArray(JSON.parse(form)));
-    assert.deepEqual(of('USER'), ['65532:65532']);
-    assert.equal(JSON.parse(of('ENTRYPOINT')[0] ?? '').at(-1), '/opt/nodewall/cli/main.ts');
+    assert.deepEqual(of('USER'), ['65532:65532', '0:0']);
+    assert.deepEqual(of('ENTRYPOINT'), Array(2).fill('["/usr/local/bin/nodewall"]'));
   });
 
-  it('keeps the same paths as the DaemonSet', () => {
-    const [agent] = readManifests(`${BASE}/agent.yaml`) as unknown as [
-      { spec: { template: { spec: { containers: [{ command: string[] }] } } } },
+  it('has the program as its users name it: name, version, and the manifests without a command', () => {
+    const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+    for (const label of of('LABEL')) assert.ok(label.includes(`version="${version}"`), label);
+    const [{ images } = { images: [] }] = readManifests(`${BASE}/kustomization.yaml`) as unknown as [
+      { images: { name: string; newTag: string }[] },
     ];
-    const { command } = agent.spec.template.spec.containers[0];
-    const entry = JSON.parse(of('ENTRYPOINT')[0] ?? '');
-    assert.deepEqual([command[0], command.at(-1)], entry);
+    assert.deepEqual(
+      images.map(({ name, newTag }) => `${name}:${newTag}`),
+      ['controller', 'agent'].map((target) => `nodewall-${target}:${version}`),
+    );
+    for (const target of ['controller', 'agent']) {
+      const [container] = readManifests(`${BASE}/${target}.yaml`)
+        .flatMap(({ spec }) => spec?.template?.spec ?? [])
+        .flatMap(({ containers }) => containers);
+      assert.equal(container?.image, `nodewall-${target}`);
+      assert.ok(!('command' in (container ?? {})), 'the image knows what Node.js must be told');
+    }
+  });
+
+  it('starts Node.js in the images as in a checkout', () => {
+    const [checkout = [], image = []] = ['bin/nodewall', 'bin/image-launcher.c'].map((path) =>
+      [...readFileSync(join(ROOT, path), 'utf8').matchAll(/--[a-z-]+(?:=\d+)?|MALLOC_ARENA_MAX/g)].map(
+        ([word]) => word,
+      ),
+    );
+    assert.equal(checkout.length, 4);
+    assert.deepEqual(image, checkout);
   });
 });
 

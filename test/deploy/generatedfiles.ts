@@ -21,8 +21,13 @@ export function crdFiles(): Map<URL, string> {
 export function generatedFiles(): Map<URL, string> {
   const crds = crdFiles();
   const rbac = readFileSync(new URL('rbac.yaml', deploy), 'utf8');
+  const gate = readFileSync(new URL('gate/on.yaml', deploy), 'utf8');
   return new Map([
     ...crds,
+    [
+      new URL('kustomize/components/enforce/config.yaml', deploy),
+      `# A copy of deploy/gate/on.yaml by \`npm run generate\`; edit there.\n${gate}`,
+    ],
     [new URL('kustomize/base/crds.yaml', deploy), [...crds.values()].join('---\n')],
     [
       new URL('kustomize/base/rbac.yaml', deploy),

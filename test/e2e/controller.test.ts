@@ -15,13 +15,7 @@ import { freePorts } from '../cluster/ports.ts';
 import { until } from '../kernel/until.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
-const FILES = [
-  'crds/tier',
-  'crds/clustergroup',
-  'crds/clusternetworkpolicy',
-  'rbac',
-  'kustomize/base/apiservice',
-];
+const FILES = ['crds/tier', 'crds/clustergroup', 'crds/clusternetworkpolicy', 'rbac'];
 const NODE = (name: string) =>
   `{apiVersion: v1, kind: Node, metadata: {name: ${name}, labels: {role: ${name}}}}`;
 const POLICY = (priority: number, ingress: string) => `
@@ -40,12 +34,7 @@ kind: ConfigMap
 metadata: {name: nodewall-config, namespace: nodewall-system}
 data: {config.yaml: "featureGates: {NodeNetworkPolicy: ${enabled}}"}
 `;
-const SERVICE_OF = (port: number) => `
-apiVersion: v1
-kind: Service
-metadata: {name: nodewall-controller, namespace: nodewall-system}
-spec: {type: ExternalName, externalName: localhost, ports: [{port: ${port}}]}
-`;
+const WATCH = `${NODE_VIEWS_PATH}?watch=true&fieldSelector=metadata.name%3Dcp-1`;
 const SERVICE = 'nodewall-controller.nodewall-system.svc';
 
 interface Controller {
@@ -57,7 +46,13 @@ interface Controller {
   stop(signal: NodeJS.Signals): Promise<number | null>;
 }
 
+interface ApiServiceObject {
+  readonly metadata: { readonly name: string };
+  readonly spec: { readonly caBundle?: string };
+}
+
 interface LeaseObject {
+  readonly metadata: { readonly annotations?: Readonly<Record<string, string>> };
   readonly spec: { readonly holderIdentity?: string };
 }
 
@@ -75,8 +70,6 @@ describe('nodewall controller, on a real API server', function () {
     for (const name of FILES) await cluster.apply(await readFile(join(ROOT, `deploy/${name}.yaml`), 'utf8'));
     await cluster.kubectl(['wait', '--for=condition=Established', 'crd', '--all']);
     for (const name of ['cp-1', 'worker-1']) await cluster.apply(NODE(name));
-    // Nobody is served before somebody said whether the gate is on.
-    await cluster.apply(GATE(false));
     kubeconfig = await cluster.kubeconfigFor('controller', {
       token: await cluster.token('nodewall-system/nodewall-controller'),
     });
@@ -124,6 +117,19 @@ describe('nodewall controller, on a real API server', function () {
   const isReady = (one: Controller): Promise<unknown> =>
     until('it serves', async () => (await one.ready()) === '200 ok', { detail: () => one.log.join('\n') });
 
+  /** Of a watch of cp-1's view, which the leader alone gives. */
+  async function watching(one: Controller): Promise<number> {
+    const response = await ask(one, WATCH);
+    response.destroy();
+    return response.statusCode;
+  }
+
+  const isLeading = (one: Controller): Promise<unknown> =>
+    until('it leads', async () => (await watching(one)) === 200, {
+      limit: 30_000,
+      detail: () => one.log.join('\n'),
+    });
+
   /** As the agent on cp-1, by the name that the certificate is for. */
   async function ask({ port }: Controller, path: string, more: RequestOptions = {}, body?: object) {
     const request = httpsRequest({
@@ -143,8 +149,7 @@ describe('nodewall controller, on a real API server', function () {
 
   /** The first whole view that cp-1 is told. */
   async function view(controller: Controller): Promise<StreamMessage[]> {
-    const path = `${NODE_VIEWS_PATH}?watch=true&fieldSelector=metadata.name%3Dcp-1`;
-    const response = await ask(controller, path);
+    const response = await ask(controller, WATCH);
     assert.equal(response.statusCode, 200);
     const messages: StreamMessage[] = [];
     for await (const line of createInterface({ input: response })) {
@@ -202,60 +207,31 @@ describe('nodewall controller, on a real API server', function () {
       '--namespace=nodewall-system',
     );
     ca = map.data['ca.crt'] ?? '';
+    await isLeading(controller);
     assert.match(await holder(), /_[0-9a-f-]{36}$/);
     const messages = await view(controller);
     assert.deepEqual(messages[1]?.type === 'gate' && messages[1].enabled, false);
     const kubernetes = await cluster.get<{ spec: { clusterIP: string } }>('service', 'kubernetes');
     const endpoints = messages.flatMap((one) => (one.type === 'endpoints' ? one.endpoints : []));
     assert.deepEqual(endpoints.find(({ port }) => port === 443)?.addresses, [kubernetes.spec.clusterIP]);
-    const apiService = 'v1alpha1.controlplane.nodewall.io';
-    const { spec } = await cluster.get<{ spec: { caBundle: string } }>('apiservice', apiService);
-    assert.equal(Buffer.from(spec.caBundle, 'base64').toString(), ca);
+    await until('it registers the aggregated API', async () => {
+      const { items } = await cluster.get<{ items: ApiServiceObject[] }>('apiservices');
+      const own = items.find(({ metadata }) => metadata.name === 'v1alpha1.controlplane.nodewall.io');
+      return Buffer.from(own?.spec.caBundle ?? '', 'base64').toString() === ca;
+    });
     assert.equal((await ask(controller, `${NODE_VIEWS_PATH}/worker-1`)).statusCode, 403);
   });
 
-  it('is read by kubectl, through the API server and its APIService', async () => {
-    const [leader] = running;
-    assert.ok(leader !== undefined);
-    // Endpoints refuse 127.0.0.0/8; a name does not.
-    await cluster.apply(SERVICE_OF(leader.port));
-    await cluster.apply(
-      (await readFile(join(ROOT, 'deploy/kustomize/base/apiservice.yaml'), 'utf8')).replace(
-        '443',
-        `${leader.port}`,
-      ),
-    );
-    let table = '';
-    await until(
-      'kubectl lists node views',
-      async () => {
-        const { code, stdout, stderr } = await cluster.kubectl(['get', 'nodeviews.controlplane.nodewall.io']);
-        table = stdout + stderr;
-        return code === 0;
-      },
-      { detail: () => table },
-    );
-    assert.match(table, /^NAME .*\ncp-1 .*\nworker-1 /);
-    const one = await cluster.get<{ kind: string; metadata: { name: string } }>('nodeviews', 'cp-1');
-    assert.deepEqual([one.kind, one.metadata.name], ['NodeView', 'cp-1']);
-    // The agent's token is good for what the controller says it is good for, whichever way it comes.
-    const kubectlAs = async (boundNode: string, ...args: readonly string[]) => {
-      const agent = await cluster.token('nodewall-system/nodewall-agent', { boundNode });
-      return cluster.kubectl(args, {
-        kubeconfig: await cluster.kubeconfigFor(`agent-${boundNode}`, { token: agent }),
-      });
-    };
-    const own = await kubectlAs('cp-1', 'get', 'nodeviews', 'worker-1');
-    assert.equal(own.code, 1);
-    assert.match(own.stderr, /Forbidden/);
-  });
-
-  it('has one standby, which does not serve', async () => {
+  it('has one standby, which is read, and sends agents elsewhere', async () => {
     const standby = await start();
-    await until('it stands by', async () => /^503 standby: \S+ leads$/.test(await standby.ready()), {
-      detail: () => standby.log.join('\n'),
-    });
-    await assert.rejects(ask(standby, NODE_VIEWS_PATH), /ECONNREFUSED/);
+    await isReady(standby);
+    const read = await ask(standby, `${NODE_VIEWS_PATH}/cp-1`);
+    assert.equal(read.statusCode, 200);
+    const { metadata } = JSON.parse(await text(read));
+    assert.match(metadata.annotations['controlplane.nodewall.io/status'], /agents report to the leader/);
+    assert.equal(await watching(standby), 421);
+    const report = await ask(standby, `${NODE_VIEWS_PATH}/cp-1/status`, { method: 'PUT' }, {});
+    assert.deepEqual([report.statusCode, report.headers.connection], [421, 'close']);
   });
 
   it('says what becomes of a policy', async () => {
@@ -302,10 +278,7 @@ describe('nodewall controller, on a real API server', function () {
     assert.ok(leader !== undefined && standby !== undefined);
     const before = await holder();
     await leader.stop('SIGKILL');
-    await until('the standby serves', async () => (await standby.ready()) === '200 ok', {
-      limit: 30_000,
-      detail: () => standby.log.join('\n'),
-    });
+    await isLeading(standby);
     assert.notEqual(await holder(), before);
     await report(standby);
     await cluster.apply(POLICY(4, DROP).replace('priority: 4', 'priority: 4\n  tier: application'));
@@ -328,10 +301,35 @@ describe('nodewall controller, on a real API server', function () {
     ]);
     assert.equal(code, 0, stderr);
     const detail = (): string => last.log.join('\n');
-    await until('it stops', async () => (await last.ready()) === '503 standby: somebody leads', { detail });
-    await assert.rejects(ask(last, NODE_VIEWS_PATH), /ECONNREFUSED/);
-    await until('it serves again', async () => (await last.ready()) === '200 ok', { limit: 30_000, detail });
+    const stream = await ask(last, WATCH);
+    await once(stream.resume(), 'end');
+    assert.ok((await watching(last)) !== 200, detail());
+    assert.equal(await last.ready(), '200 ok');
+    await isLeading(last);
     assert.ok((await view(last)).some(({ type }) => type === 'rules'));
+  });
+
+  it('remembers the feature gate in the Lease, for a start without its ConfigMap', async () => {
+    const [, last] = running;
+    assert.ok(last !== undefined);
+    const remembered = async (): Promise<string | undefined> =>
+      (await cluster.get<LeaseObject>('lease', 'nodewall-controller', '--namespace=nodewall-system')).metadata
+        .annotations?.['nodewall.io/feature-gate'];
+    await until('it is remembered', async () => (await remembered()) === 'NodeNetworkPolicy=true');
+    const gone = await cluster.kubectl([
+      'delete',
+      'configmap',
+      'nodewall-config',
+      '--namespace=nodewall-system',
+    ]);
+    assert.equal(gone.code, 0, gone.stderr);
+    const next = await start();
+    await isReady(next);
+    assert.equal(await last.stop('SIGTERM'), 0);
+    await isLeading(next);
+    const [gate] = (await view(next)).filter(({ type }) => type === 'gate');
+    assert.ok(gate?.type === 'gate' && gate.enabled);
+    running[1] = next;
   });
 
   it('gives the Lease away when it is told to stop', async () => {
@@ -339,6 +337,9 @@ describe('nodewall controller, on a real API server', function () {
     assert.ok(last !== undefined);
     assert.equal(await last.stop('SIGTERM'), 0, last.log.join('\n'));
     assert.equal(await holder(), '');
+    // It was the last one.
+    const apiService = await cluster.kubectl(['get', 'apiservice', 'v1alpha1.controlplane.nodewall.io']);
+    assert.match(apiService.stderr, /NotFound/);
     const faults = last.log.map((line) => JSON.parse(line)).filter(({ level }) => level === 'error');
     assert.deepEqual(faults, []);
   });

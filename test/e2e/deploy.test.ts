@@ -5,7 +5,7 @@ import { KubeConfig } from '@kubernetes/client-node';
 import { parseAllDocuments } from 'yaml';
 import { type KubeApiClient, kubeApi } from '../../controller/kubeapi/kubeapi.ts';
 import { startCluster, type TestCluster } from '../cluster/cluster.ts';
-import { API_CALLS, type ApiCall } from '../deploy/apicalls.ts';
+import { AGENT_CALLS, API_CALLS, type ApiCall } from '../deploy/apicalls.ts';
 import { ROOT } from '../structure/sourcefile.ts';
 
 const KUSTOMIZE = join(ROOT, 'deploy/kustomize');
@@ -56,16 +56,17 @@ describe('deploy on a real API server', function () {
   it('applies as a whole', async () => {
     const { code, stderr } = await cluster.kubectl(['apply', '--server-side', '-k', join(KUSTOMIZE, 'base')]);
     assert.equal(code, 0, stderr);
-    for (const object of [
-      'deployment/nodewall-controller',
-      'daemonset/nodewall-agent',
-      'configmap/nodewall-config',
-    ]) {
+    for (const object of ['deployment/nodewall-controller', 'daemonset/nodewall-agent']) {
       await cluster.get('--namespace=nodewall-system', object);
     }
   });
 
-  for (const folder of ['overlays/fail-closed', 'overlays/single-node', 'overlays/iptables']) {
+  for (const folder of [
+    'overlays/fail-closed',
+    'overlays/single-node',
+    'overlays/iptables',
+    'overlays/enforce',
+  ]) {
     it(`${folder} applies over it`, async () => {
       const stdin = await build(folder);
       const { code, stderr } = await cluster.kubectl(
@@ -104,6 +105,7 @@ describe('deploy on a real API server', function () {
       '- PodDisruptionBudget nodewall-system/nodewall-controller',
       '~ Deployment nodewall-system/nodewall-controller',
     ]);
+    assert.deepEqual(await changes('overlays/enforce'), ['+ ConfigMap nodewall-system/nodewall-config']);
     const withoutHash = (line: string) => line.replace(/(nodewall-agent)-[a-z0-9]{10}$/, '$1');
     assert.deepEqual((await changes('overlays/iptables')).map(withoutHash), [
       '+ ConfigMap nodewall-system/nodewall-agent',
@@ -120,7 +122,6 @@ describe('deploy on a real API server', function () {
       '- ClusterRoleBinding /nodewall-controller-ca',
       '- Role nodewall-system/nodewall-controller-ca',
       '- RoleBinding nodewall-system/nodewall-controller-ca',
-      '~ APIService /v1alpha1.controlplane.nodewall.io',
       '~ DaemonSet nodewall-system/nodewall-agent',
       '~ Deployment nodewall-system/nodewall-controller',
       '~ MutatingWebhookConfiguration /nodewall',
@@ -156,11 +157,29 @@ describe('deploy on a real API server', function () {
     return status.allowed;
   }
 
-  it('lets the controller do what it does, and the agent nothing of it', async () => {
+  it('lets the controller do what it does, and the agent what it does', async () => {
+    const plain = ({ from, ...call }: ApiCall): string => JSON.stringify(Object.entries(call).sort());
+    const ofAgent = new Set(AGENT_CALLS.map(plain));
     for (const call of API_CALLS) {
       assert.equal(await may(CONTROLLER, call), true, JSON.stringify(call));
-      assert.equal(await may(AGENT, call), false, JSON.stringify(call));
+      assert.equal(await may(AGENT, call), ofAgent.has(plain(call)), JSON.stringify(call));
     }
+    for (const call of AGENT_CALLS) assert.equal(await may(AGENT, call), true, JSON.stringify(call));
+  });
+
+  it('lets the agent do nothing beyond', async () => {
+    const namespace = 'nodewall-system';
+    const beyond = [
+      { verb: 'list', group: '', resource: 'configmaps', namespace },
+      { verb: 'patch', group: '', resource: 'configmaps', namespace, name: 'nodewall-config' },
+      { verb: 'get', group: '', resource: 'secrets', namespace, name: 'nodewall-ca' },
+      { verb: 'list', group: '', resource: 'pods' },
+      { verb: 'delete', group: '', resource: 'pods', namespace },
+      { verb: 'create', group: 'events.k8s.io', resource: 'events', namespace: 'default' },
+      { verb: 'delete', group: 'apiregistration.k8s.io', resource: 'apiservices', name: 'v1.apps' },
+      { verb: 'create', group: 'apiregistration.k8s.io', resource: 'apiservices' },
+    ];
+    for (const call of beyond) assert.equal(await may(AGENT, call), false, JSON.stringify(call));
   });
 
   it('lets the controller do nothing beyond', async () => {
@@ -184,6 +203,8 @@ describe('deploy on a real API server', function () {
         resource: 'validatingwebhookconfigurations',
         name: 'nodewall',
       },
+      { verb: 'create', group: 'apiregistration.k8s.io', resource: 'apiservices' },
+      { verb: 'create', group: 'apiregistration.k8s.io', resource: 'apiservices', name: 'v1.other.io' },
       { verb: 'create', group: '', resource: 'serviceaccounts/token', namespace: 'nodewall-system' },
       { verb: 'impersonate', group: '', resource: 'users' },
     ];

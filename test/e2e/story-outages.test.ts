@@ -18,10 +18,14 @@ kernelSuite('a story of outages', function () {
   after(() => story?.close());
 
   const agentOn = (name: string): Agent => story.agents[name] ?? assert.fail(`no agent on ${name}`);
-  it('of two controllers one serves, the other stands by', async () => {
+  it('of two controllers both are ready, and one leads', async () => {
     const answers = await Promise.all(story.replicas.map((one) => one.ready()));
-    assert.equal(answers[0], '200 ok');
-    assert.match(answers[1] ?? '', /^503 standby: \S+ leads$/);
+    assert.deepEqual(answers, ['200 ok', '200 ok']);
+    const leaders = await Promise.all(story.replicas.map((one) => one.metrics()));
+    assert.deepEqual(
+      leaders.map((text) => /^nodewall_controller_leader (\d)$/m.exec(text)?.[1]),
+      ['1', '0'],
+    );
   });
 
   it('the controller is killed: rules stay, the standby takes over, nothing leaks', async () => {

@@ -115,6 +115,53 @@ kernelSuite('a story of policies, nodes and pods', function () {
     await story.sameBytes();
   });
 
+  it('a further address of a node is one of its as a peer, and one that a pod has never is', async () => {
+    const [further, ofPod, further6] = ['198.51.100.77', '198.51.100.78', '2001:db8:77::1'] as const;
+    const { namespace } = story.machine('worker-2');
+    const ip = (...args: readonly string[]) => namespace.run(['ip', ...args]);
+    const workers = [{ nodeSelector: { matchLabels: { role: 'worker' } } }];
+    const allow = { name: 'workers', action: 'Allow', ports: [tcp(80)], from: workers };
+    const close = { name: 'close', action: 'Drop', ports: [tcp(80)] };
+    await story.applied(closed('web', 80, { ingress: [allow, close] }));
+    await story.statusIs('web', realized(2));
+    await story.sameBytes();
+    const seen = new Set<string>();
+    const reaches = (address: string, isMember: boolean): Promise<number> =>
+      until(
+        `${address} is ${isMember ? '' : 'no '}member on worker-1`,
+        async () => {
+          const rules = (await story.agents['worker-1']?.rules()) ?? '';
+          for (const one of [further, ofPod, further6]) if (rules.includes(one)) seen.add(one);
+          return rules.includes(address) === isMember;
+        },
+        { limit: 5_000 },
+      );
+    await story.pod('claims', {}, [ofPod]);
+    await ip('link', 'add', 'further', 'type', 'veth', 'peer', 'name', 'further-end');
+    await ip('link', 'set', 'further-end', 'up');
+    await ip('addr', 'add', `${ofPod}/32`, 'dev', 'further');
+    // An address of a link that is down is none yet.
+    await ip('addr', 'add', `${further}/32`, 'dev', 'further');
+    await ip('link', 'set', 'further', 'up');
+    await reaches(further, true);
+    await ip('addr', 'add', `${further6}/128`, 'dev', 'further', 'nodad');
+    await reaches(further6, true);
+    await ip('addr', 'del', `${further6}/128`, 'dev', 'further');
+    await reaches(further6, false);
+    // Another claim takes it away, for as long as it is there.
+    await story.pod('claims-too', {}, [further]);
+    await reaches(further, false);
+    await story.kubectl('delete', 'pod', 'claims-too', '--grace-period=0', '--force');
+    await reaches(further, true);
+    assert.deepEqual([...seen].sort(), [further, further6].sort());
+    await ip('link', 'del', 'further');
+    await reaches(further, false);
+    await story.kubectl('delete', 'pod', 'claims', '--grace-period=0', '--force');
+    await story.applied(closed('web', 80));
+    await story.statusIs('web', realized(2));
+    await story.sameBytes();
+  });
+
   it('the gate is switched off, and on again', async () => {
     await story.setGate(false);
     await story.sees('other0', 'worker-1', 80, 'open');

@@ -1,13 +1,14 @@
 /** Where the stories of a whole cluster play: a real API server, controllers as processes, an agent on each node, packets, kubectl. */
 import assert from 'node:assert/strict';
-import { readFile, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { parseAllDocuments, stringify } from 'yaml';
+import { stringify } from 'yaml';
 import type { PolicyStatus } from '../../apis/policystatus.ts';
 import { NODEWALL } from '../cli/command.ts';
 import { type ClusterOfNodes, type Machine, startClusterOfNodes } from '../cluster/clusterofnodes.ts';
 import type { Finished } from '../cluster/command.ts';
 import { kubeconfig } from '../cluster/kubeconfig.ts';
+import { webhooksAt } from '../cluster/webhooks.ts';
 import { type RunningAgent, toRunningAgent } from '../kernel/enforced-node.ts';
 import { leakedDuring } from '../kernel/flood.ts';
 import { policy, tcp } from '../kernel/manifests.ts';
@@ -60,6 +61,8 @@ export interface Agent {
   says(text: string): Promise<void>;
   start(...options: readonly string[]): void;
   end(signal: 'SIGTERM' | 'SIGKILL'): Promise<void>;
+  /** `nodewall` on its machine, with its state directory; must end with 0. */
+  run(...args: readonly string[]): Promise<void>;
   /** Writes a token into its file, by default a new one that is bound to its Node. */
   setToken(token?: string): Promise<void>;
   /** Its table without counters and handles; '' when there is none. */
@@ -73,6 +76,8 @@ export interface StoryOptions {
   readonly controller?: (bed: ClusterOfNodes, origin: Origin) => Promise<Origin>;
   readonly controllerOptions?: readonly string[];
   readonly replicas?: number;
+  /** Agents ask the API server themselves: for the controller's CA too. */
+  readonly asksApiServer?: boolean;
 }
 
 /** A policy that drops a TCP port on workers. */
@@ -105,7 +110,7 @@ export interface Story extends ClusterOfNodes {
   applied(...manifests: readonly object[]): Promise<void>;
   /** Starts one more controller. */
   addReplica(): Promise<Replica>;
-  /** Waits until a replica serves, and sends agents and webhooks there. */
+  /** Waits until every replica is ready and one leads, which it gives; sends agents and webhooks to any of them. */
   routed(): Promise<Replica>;
   /** Waits until the port is seen so from there. */
   sees(from: string, to: string, port: number, wanted: Reached): Promise<void>;
@@ -223,28 +228,50 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
     return replica;
   }
 
+  async function leads(one: Replica): Promise<boolean> {
+    return one.isRunning() && /^nodewall_controller_leader 1$/m.test(await one.metrics());
+  }
+
   async function routed(): Promise<Replica> {
-    let serving = -1;
+    let ready: number[] = [];
+    let leading = -1;
     await until(
-      'a controller serves',
+      'a controller leads',
       async () => {
-        const answers = await Promise.all(
+        const all = [...replicas.keys()];
+        const isReady = await Promise.all(
           replicas.map(async (one) => one.isRunning() && (await one.ready()) === '200 ok'),
         );
-        serving = answers.indexOf(true);
-        return serving !== -1;
+        ready = all.filter((i) => isReady[i]);
+        leading = (await Promise.all(replicas.map(leads))).indexOf(true);
+        return leading !== -1 && replicas.every((one, i) => isReady[i] || !one.isRunning());
       },
       { limit: 2 * LIMIT, detail: logs },
     );
-    const port = FIRST_PORT + PORTS_OF_REPLICA * serving;
+    // As a Service does: each connection goes to any replica that is ready.
+    const balanced = (offset: number): string => {
+      const targets = ready.map((i, at) => `${at} : ${FIRST_PORT + PORTS_OF_REPLICA * i + offset}`);
+      return `dnat ip to ${address} : numgen random mod ${ready.length} map { ${targets.join(', ')} }`;
+    };
     const there = `ip daddr ${address} tcp dport`;
-    const rules = `${there} ${SERVICE_PORT} dnat ip to ${address}:${port}; ${there} ${WEBHOOK_PORT} dnat ip to ${address}:${port + 1}`;
+    const rules = `${there} ${SERVICE_PORT} ${balanced(0)}; ${there} ${WEBHOOK_PORT} ${balanced(1)}`;
     const stdin = `table inet service\ndelete table inet service\ntable inet service {
   chain prerouting { type nat hook prerouting priority dstnat; ${rules}; }
   chain output { type nat hook output priority -100; ${rules}; }
 }\n`;
     await controlPlane.run(['nft', '-f', '-'], { stdin });
-    return replicas[serving] ?? assert.fail();
+    return replicas[leading] ?? assert.fail();
+  }
+
+  async function apiOptions(file: (kind: string) => string): Promise<string[]> {
+    await writeFile(file('api-ca'), cluster.ca);
+    const token = await cluster.token('nodewall-system/nodewall-agent');
+    await writeFile(file('api-token'), token, { mode: 0o600 });
+    const server = `https://${address}:${new URL(cluster.server).port}`;
+    return [
+      ...['--api-server', server, '--api-token-file', file('api-token')],
+      ...['--api-ca-file', file('api-ca')],
+    ];
   }
 
   async function addAgent(machine: Machine): Promise<Agent> {
@@ -258,18 +285,10 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
     const real = { server: `https://${address}:${SERVICE_PORT}`, ca: data['ca.crt'] ?? '' };
     const origin = (await options.controller?.(bed, real)) ?? real;
     await writeFile(file('ca'), origin.ca);
+    const trusts = options.asksApiServer === true ? await apiOptions(file) : ['--ca-file', file('ca')];
     const args = [
       ...['agent', '--controller', origin.server, '--node', name, '--state-dir', file('state')],
-      ...[
-        '--token-file',
-        file('token'),
-        '--ca-file',
-        file('ca'),
-        '--config',
-        agentConfig,
-        '--log-format',
-        'json',
-      ],
+      ...['--token-file', file('token'), ...trusts, '--config', agentConfig, '--log-format', 'json'],
     ];
     let past = '';
     let heard = 0;
@@ -290,6 +309,9 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
         running = toRunningAgent(namespace.spawn([NODEWALL, ...args, ...more]));
       },
       end: async (signal) => void (await running?.end(signal)),
+      async run(...more) {
+        await namespace.run([NODEWALL, ...more, '--state-dir', file('state')]);
+      },
       async setToken(token) {
         const bound = { boundNode: name, audiences: ['nodewall-controller'] };
         const written = token ?? (await cluster.token('nodewall-system/nodewall-agent', bound));
@@ -456,19 +478,21 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
 
   const agentConfig = join(cluster.folder, 'agent.yaml');
   try {
-    // As test/netns/agent.yaml; the egress failsafe would have the controller's address on it, which no other command knows.
+    // As test/netns/agent.yaml; the egress failsafe would have the controller's address on it, and the exemption localPods the node's
+    // routes, which no other command knows.
     await writeFile(
       agentConfig,
       stringify({
         interfaceGroups: { pods: { group: 8, match: [] } },
         interfaceGroupFile: '',
         failsafe: { egress: [] },
+        exemptions: { localPods: false },
       }),
     );
     await kubectl('apply', '--server-side', '-f', `${ROOT}/deploy/crds`, '-f', `${ROOT}/deploy/rbac.yaml`);
     await kubectl('wait', '--for=condition=Established', 'crd', '--all');
     await cluster.apply(GATE(true));
-    await cluster.apply(await webhooks(`https://${address}:${WEBHOOK_PORT}`));
+    await cluster.apply(await webhooksAt(`https://${address}:${WEBHOOK_PORT}`));
     for (let i = 0; i < (options.replicas ?? 1); i++) {
       await addReplica();
       await routed();
@@ -488,23 +512,4 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
     throw error;
   }
   return story;
-}
-
-interface WebhookConfiguration {
-  readonly webhooks: readonly { clientConfig: { service?: { readonly path: string }; url?: string } }[];
-}
-
-/** deploy/kustomize/base/webhooks.yaml as it is, but that there is no Service. */
-async function webhooks(server: string): Promise<string> {
-  const text = await readFile(join(ROOT, 'deploy/kustomize/base/webhooks.yaml'), 'utf8');
-  return parseAllDocuments(text)
-    .map((document) => {
-      const configuration = document.toJS() as WebhookConfiguration;
-      for (const { clientConfig } of configuration.webhooks) {
-        clientConfig.url = `${server}${clientConfig.service?.path}`;
-        delete clientConfig.service;
-      }
-      return stringify(configuration);
-    })
-    .join('---\n');
 }

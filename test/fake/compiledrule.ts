@@ -49,6 +49,8 @@ export function stateOf(rules: readonly CompiledRule[], changes: Partial<NodeSta
     addressSets: new Map([[nodes.id, nodes]]),
     serviceSets: new Map(),
     allNodes: nodes.id,
+    controllers: '',
+    apiServerPorts: [],
     nodeAddresses: [],
     ...changes,
   };

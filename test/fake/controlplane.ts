@@ -6,6 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
+import { type Authorities, fileAuthorities } from '../../agent/receive/authorities.ts';
 import type { NodeState } from '../../apis/compiled.ts';
 import { type Endpoints, NODE_VIEWS_PATH, type NodeReport, type Update } from '../../apis/stream.ts';
 import { type Authority, createAuthority } from '../cluster/certificates.ts';
@@ -24,6 +25,8 @@ interface Refusal {
 export interface FakeControlPlane {
   readonly url: URL;
   readonly caFile: string;
+  /** Those in `caFile`. */
+  readonly authorities: Authorities;
   readonly tokenFile: string;
   /** Of the Unix socket. */
   readonly socket: string;
@@ -169,6 +172,7 @@ export async function fakeControlPlane(
   let port = behind?.port ?? 0;
   const socket = join(folder, 'socket');
   async function start(): Promise<void> {
+    if (server.listening) return;
     await rm(socket, { force: true });
     if (behind === null) server.listen(port, host);
     else server.listen(socket);
@@ -192,6 +196,7 @@ export async function fakeControlPlane(
   return {
     url: new URL(`https://${host.includes(':') ? `[${host}]` : host}:${port}`),
     caFile,
+    authorities: fileAuthorities(caFile),
     tokenFile,
     socket,
     watches,

@@ -34,7 +34,8 @@ export function fakeRule(rule: string, options: RuleOptions = {}): CompiledRule 
 
 export function fakeState(...rules: CompiledRule[]): NodeState {
   const none = new Map();
-  return { node: 'node-0', rules, addressSets: none, serviceSets: none, allNodes: '', nodeAddresses: [] };
+  const failsafe = { allNodes: '', controllers: '', apiServerPorts: [], nodeAddresses: [] };
+  return { node: 'node-0', rules, addressSets: none, serviceSets: none, ...failsafe };
 }
 
 /** A TCP packet from 10.0.0.7 port 40000 to 192.168.10.11 port 6443, of 60 bytes. */

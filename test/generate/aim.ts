@@ -24,11 +24,14 @@ import { shift } from './address.ts';
 
 const directions = ['ingress', 'egress'] as const;
 
-/** The default's ports, for flows in both directions; whether they are on the list is the oracle's to say. */
+/** The default's ports, and where the API server listens, for flows in both directions; whether they are on the list is the oracle's to say. */
 const defaultFailsafe: FailsafeEntry[] = [
   { protocol: 'TCP', port: 6443, peers: 'nodes' },
   { protocol: 'TCP', port: 2379, endPort: 2380, peers: 'nodes' },
   { protocol: 'TCP', port: 10250, peers: 'nodes' },
+  { protocol: 'TCP', port: 6443, peers: 'controllers' },
+  { protocol: 'TCP', port: 8443, peers: 'controllers' },
+  { protocol: 'TCP', port: 9443, peers: 'controllers' },
   { protocol: 'TCP', port: 53, peers: 'any' },
   { protocol: 'UDP', port: 53, peers: 'any' },
 ];
@@ -93,20 +96,32 @@ export function toRuleAims(context: AimContext, policies: PolicyManifest[], node
 type AimedRule = Pick<OracleRule, 'direction' | 'traffic' | 'manifest'>;
 
 /** The aims of the failsafe lists; the default list's ports where the configuration replaces none. */
-export function toFailsafeAims({ nodes: all }: Cluster, config: OracleConfig): Aim[] {
-  const nodes = all.flatMap(({ addresses }) => addresses.map(formatAddress));
+export function toFailsafeAims(cluster: Cluster, config: OracleConfig): Aim[] {
+  const { pods, apiServerPorts } = cluster;
+  const controllers = pods.filter(({ namespace }) => namespace === 'nodewall-system');
+  const nodes = addressesOf(cluster.nodes);
+  const addresses = { nodes, controllers: addressesOf(controllers), any: nodes };
+  const apiServer = apiServerPorts.flatMap((port): FailsafeEntry[] => [
+    { protocol: 'TCP', port, peers: 'nodes' },
+    { protocol: 'TCP', port, peers: 'controllers' },
+  ]);
+  const defaults = [...defaultFailsafe, ...apiServer];
   return directions.flatMap((direction) =>
-    (config.failsafe?.[direction] ?? defaultFailsafe).map(({ peers, ...port }) => ({
+    (config.failsafe?.[direction] ?? defaults).map(({ peers, ...port }) => ({
       ...noAim(direction),
       ports: [port],
-      addresses: Array.isArray(peers) ? peers.flatMap(cidrEdges) : nodes,
+      addresses: Array.isArray(peers) ? peers.flatMap(cidrEdges) : addresses[peers],
     })),
   );
 }
 
+function addressesOf(members: { addresses: Address[] }[]): string[] {
+  return members.flatMap(({ addresses }) => addresses.map(formatAddress));
+}
+
 /** Every address that Nodes and pods have. */
 export function knownAddresses({ nodes, pods }: Cluster): string[] {
-  return [...nodes, ...pods].flatMap(({ addresses }) => addresses.map(formatAddress));
+  return addressesOf([...nodes, ...pods]);
 }
 
 /** The addresses of one Node, as the oracle reads them. */

@@ -123,5 +123,15 @@ function pod(plan?: AddressPlan): fc.Arbitrary<PodManifest> {
       kind: 'Pod',
       metadata: { name: '', namespace: name, labels },
       ...rest,
-    }));
+    }))
+    .chain((drawn) => weighted<PodManifest>([5, fc.constant(drawn)], [1, fc.constant(asController(drawn))]));
+}
+
+/** The pod as one of nodewall's own controllers. */
+function asController({ metadata, spec, ...rest }: PodManifest): PodManifest {
+  return {
+    ...rest,
+    metadata: { ...metadata, namespace: 'nodewall-system' },
+    spec: { ...spec, serviceAccountName: 'nodewall-controller' },
+  };
 }

@@ -47,6 +47,7 @@ function failsafeEntry(plan?: AddressPlan): fc.Arbitrary<FailsafeEntry> {
   );
   const peers = weighted<FailsafeEntry['peers']>(
     [2, fc.constant('nodes')],
+    [2, fc.constant('controllers')],
     [3, fc.constant('any')],
     [3, cidrs],
   );

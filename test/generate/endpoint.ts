@@ -12,6 +12,7 @@ const known: ServiceReference[] = [
   { name: 'web', namespace: 'lost' },
   { name: 'dns', namespace: 'infra' },
   { name: 'db', namespace: 'default' },
+  { name: 'kubernetes', namespace: 'default' },
 ];
 const ghost: ServiceReference = { name: 'ghost', namespace: 'shop' };
 

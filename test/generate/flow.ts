@@ -37,12 +37,40 @@ export function flow(targets: FlowTargets): fc.Arbitrary<Flow> {
     );
   if (isSendable) return aimed;
   const ownWay = fc.constantFrom('ingress' as const, 'egress' as const);
+  const natted = throughNat(aimed, rest);
   return weighted<Flow>(
     [14, vague(aimed)],
     [8, aimed],
+    [4, natted],
+    [2, vague(natted)],
     [3, exemptTraffic(targets.own, targets.features)],
     [1, bare(ownWay)],
   );
+}
+
+/** The flow with another destination before NAT, as a rule one that the failsafe list names. */
+function throughNat(flows: fc.Arbitrary<Flow>, aims: Aim[]): fc.Arbitrary<Flow> {
+  return flows.chain((drawn) => {
+    const family = familyOf(drawn.dst ?? drawn.src ?? '');
+    const listed = aims.filter(({ direction }) => direction === drawn.direction);
+    const aim = listed.length === 0 ? noAim(drawn.direction) : undefined;
+    if (drawn.traffic === 'NodePort' || drawn.dstPort === undefined) return fc.constant(drawn);
+    return (aim === undefined ? oneOf(listed) : fc.constant(aim)).chain(({ addresses, ports }) => {
+      const near = addresses.filter((text) => familyOf(text) === family);
+      const port = oneOf(ports.length === 0 ? [{}] : ports).chain((one) =>
+        trafficAt({ ...noAim('egress'), ports: [one] }, false),
+      );
+      return fc
+        .record({
+          originalDst: maybe(80, near.length === 0 ? randomAddress(family) : oneOf(near)),
+          originalDstPort: maybe(
+            80,
+            port.map(({ dstPort }) => dstPort ?? drawn.dstPort),
+          ),
+        })
+        .map((original) => withoutUndefined({ ...drawn, ...original }) as Flow);
+    });
+  });
 }
 
 /** One of the endpoints where the rule has any: as a rule with its own port, else with another's. */

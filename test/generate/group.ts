@@ -20,7 +20,7 @@ const names = {
 /** ClusterGroups of both API groups and every kind, often of the same name; at least one selects Nodes. */
 export function groups(plan?: AddressPlan): fc.Arbitrary<GroupManifest[]> {
   const nodes = list(names.nodes, fc.record({ nodeSelector: selectorOver(nodeLabels) }), 1);
-  const any = list(names.any, spec(plan), 1);
+  const any = list(names.any, weighted(...memberKinds(plan)), 1);
   return fc.tuple(nodes, any).chain(([ofNodes, ofAny]) => {
     const flat = [...ofNodes, ...ofAny];
     return fc
@@ -54,20 +54,22 @@ function list(
   });
 }
 
-function spec(plan?: AddressPlan): fc.Arbitrary<GroupSpec> {
+/** Each kind of members but childGroups, with its weight. */
+export function memberKinds(plan?: AddressPlan): [weight: number, spec: fc.Arbitrary<GroupSpec>][] {
   const podSelector = selectorOver(podLabels);
   const namespaceSelector = namespaceSelectors();
   const ipBlocks = fc.array(ipBlock(toPool(plan)), { minLength: 1, maxLength: 3 });
-  return weighted<GroupSpec>(
+  return [
     [2, fc.record({ podSelector })],
     [1, fc.record({ namespaceSelector })],
     [1, fc.record({ podSelector, namespaceSelector })],
     [1, fc.record({ nodeSelector: selectorOver(nodeLabels) })],
     [4, fc.record({ ipBlocks })],
     [4, fc.record({ serviceReference: serviceReference() })],
-  );
+  ];
 }
 
-function union(children: GroupManifest[]): fc.Arbitrary<GroupSpec> {
+/** childGroups, of groups that have none. */
+export function union(children: GroupManifest[]): fc.Arbitrary<GroupSpec> {
   return fc.record({ childGroups: fc.uniqueArray(oneOf(namesOf(children)), { minLength: 1, maxLength: 3 }) });
 }

@@ -4,7 +4,7 @@ import { fields, maybe, oneOf, weighted } from './choice.ts';
 
 /** Few ports, so that rules overlap: the failsafe's, its neighbours', the first, the last. */
 export const commonPorts = [
-  22, 53, 67, 68, 80, 443, 546, 547, 2379, 2380, 6443, 8080, 10250, 30000, 1, 65535,
+  22, 53, 67, 68, 80, 443, 546, 547, 2379, 2380, 6443, 8080, 8443, 9443, 10250, 30000, 1, 65535,
 ];
 
 /** IPv4 ICMP types that rules name; a kernel test can send the queries among them. */

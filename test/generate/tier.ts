@@ -20,9 +20,12 @@ const builtInPriorities = [50, 100, 150, 200, 250, 253];
 
 /** Custom tiers of both API groups: the same name may be in both, a priority is in one alone. */
 export function tiers(): fc.Arbitrary<TierManifest[]> {
-  const priority = fc.integer({ min: 1, max: 252 }).filter((number) => !builtInPriorities.includes(number));
   const tier = fc
-    .record({ name: oneOf(customTierNames), apiVersion: oneOf(policyApiVersions), priority })
+    .record({
+      name: oneOf(customTierNames),
+      apiVersion: oneOf(policyApiVersions),
+      priority: customPriority(),
+    })
     .map(({ name, apiVersion, priority: number }) => {
       const spec = { priority: number };
       return { apiVersion, kind: 'Tier', metadata: { name }, spec };
@@ -33,6 +36,11 @@ export function tiers(): fc.Arbitrary<TierManifest[]> {
       a.spec.priority === b.spec.priority ||
       (a.apiVersion === b.apiVersion && a.metadata.name === b.metadata.name),
   });
+}
+
+/** What a custom Tier's priority may be. */
+export function customPriority(): fc.Arbitrary<number> {
+  return fc.integer({ min: 1, max: 252 }).filter((number) => !builtInPriorities.includes(number));
 }
 
 /** True for a tier that needs no object: a built-in name, or none, which means application. */

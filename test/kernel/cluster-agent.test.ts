@@ -36,6 +36,8 @@ forEachDataplane('the agent of a cluster', (dataplane) => {
   afterEach(async () => {
     await agent?.end('SIGKILL');
     plane.refuse(null);
+    plane.fault(null);
+    await plane.start();
   });
 
   function objects(...more: readonly object[]): object[] {
@@ -53,6 +55,10 @@ forEachDataplane('the agent of a cluster', (dataplane) => {
     agent = node.follow(plane.url, '--token-file', plane.tokenFile, '--ca-file', plane.caFile, ...options);
     return agent;
   }
+  const get = async (path: string): Promise<string> => {
+    const script = `fetch('http://127.0.0.1:9412${path}').then(async (r) => console.log(r.status, await r.text()))`;
+    return (await node.topology.node.run([process.execPath, '-e', script])).stdout;
+  };
   const untilMarked = () => node.untilEnforced(String(marker), agent);
   async function enforced(...more: readonly object[]): Promise<void> {
     plane.publish(next(...more));
@@ -155,19 +161,23 @@ forEachDataplane('the agent of a cluster', (dataplane) => {
     });
   }
 
-  it('looks after rules that are in force when the controller stays away', async () => {
+  it('looks after rules that are in force when the controller stays away', async function () {
+    // 10 s of patience, then up to 10 s until the agent tries the controller again; more where a busy disk holds its files up.
+    this.timeout(300_000);
     follow();
     await enforced();
     await agent.end('SIGKILL');
     await plane.stop();
     follow();
     const patient = async () => agent.log().includes('the last good state is enforced');
-    await until('its patience ends', patient, { limit: 20_000, detail: agent.log });
+    await until('its patience ends', patient, { detail: agent.log });
     await untilSaid('"message":"enforced"');
     await node.lose();
     await untilMarked();
     await plane.start();
-    await enforced();
+    plane.publish(next());
+    const isThere = async () => (await node.rules()).includes(String(marker));
+    await until('the controller is followed again', isThere, { limit: 120_000, detail: agent.log });
   });
 
   it('is not cut off by a blanket deny of egress', async () => {
@@ -216,6 +226,65 @@ forEachDataplane('the agent of a cluster', (dataplane) => {
     await enforced();
   });
 
+  for (const [what, off] of [
+    ['the command', () => node.run('off', '--reason', 'locked out')],
+    ['touch', () => writeFile(join(node.stateDir, 'off'), '')],
+  ] as const) {
+    it(`is off after ${what}, through a restart and whatever the controller says, until it is on`, async () => {
+      follow();
+      await enforced();
+      await off();
+      await until('the rules are gone', async () => (await node.rules()) === '');
+      const reason = what === 'touch' ? '' : 'locked out';
+      await untilReported((report) => report.off === reason && report.enabled && report.enforced === null);
+      plane.publish(next());
+      await agent.end('SIGKILL');
+      const before = plane.reports.length;
+      follow();
+      await plane.until(() => plane.reports.slice(before).some(({ revision }) => revision !== null));
+      assert.equal(await node.rules(), '');
+      await node.run('on');
+      await untilMarked();
+      await plane.until(() => lastReport()?.off === undefined);
+      await enforced();
+    });
+  }
+
+  it('follows a controller that has no rules any more, after a start from saved ones', async () => {
+    follow();
+    await enforced();
+    await agent.end('SIGKILL');
+    plane.restart();
+    plane.publish({ ...stateOf([nodeManifest(node.topology.plan)]), rules: [] });
+    const before = plane.reports.length;
+    follow();
+    await plane.until(() => plane.reports.slice(before).some(({ enforced: is }) => is !== null));
+    assert.equal(lastReport()?.policies, 0);
+    assert.ok(!(await node.rules()).includes(String(marker)));
+    await enforced();
+  });
+
+  it('says that a view cannot be followed: log, health, metric and report', async () => {
+    follow('--metrics-listen', '127.0.0.1:9412');
+    await enforced();
+    const rules = await node.rules();
+    plane.fault((line) => line.replace(/"rules":\d+,/, '"rules":77,'));
+    plane.publish(next());
+    await untilReported(({ viewError }) => /the controller says 77/.test(viewError ?? ''));
+    const lines = agent.log().split('\n');
+    const said = lines.find((line) => line.includes('"message":"the controller\'s view cannot be followed'));
+    assert.match(said ?? '', /"level":"error"/);
+    assert.ok(!agent.log().includes('the controller is away'));
+    assert.match(await get('/readyz'), /^503 the controller's view cannot be followed/);
+    assert.match(await get('/healthz'), /^200/);
+    assert.match(await get('/metrics'), /nodewall_agent_view_unfollowable 1\n/);
+    assert.equal(await node.rules(), rules);
+    plane.fault(null);
+    await untilMarked();
+    await plane.until(() => lastReport()?.viewError === undefined);
+    assert.match(await get('/readyz'), /^200 ok/);
+  });
+
   it('off on this machine, is off whatever the cluster says', async () => {
     plane.publish(next());
     const before = plane.reports.length;
@@ -254,10 +323,6 @@ forEachDataplane('the agent of a cluster', (dataplane) => {
   it('serves health and metrics', async () => {
     follow('--metrics-listen', '127.0.0.1:9412', '--metrics-rules');
     await enforced();
-    const get = async (path: string): Promise<string> => {
-      const script = `fetch('http://127.0.0.1:9412${path}').then(async (r) => console.log(r.status, await r.text()))`;
-      return (await node.topology.node.run([process.execPath, '-e', script])).stdout;
-    };
     assert.match(await get('/healthz'), /^200 ok/);
     assert.match(await get('/readyz'), /^200 ok/);
     const metrics = await get('/metrics');

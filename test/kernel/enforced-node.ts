@@ -44,6 +44,8 @@ export interface EnforcedNode {
   rules(dataplane?: Dataplane): Promise<string>;
   /** Waits until what is in force, in both families, says something, a marker port for instance. */
   untilEnforced(text: string, agent?: RunningAgent, dataplane?: Dataplane): Promise<void>;
+  /** `nodewall` with these arguments and the state directory. Rejects unless it ends with 0. */
+  run(...args: readonly string[]): Promise<RunResult>;
   /** Takes the rules away as a reboot does. */
   lose(): Promise<void>;
   nft(text: string): Promise<void>;
@@ -120,6 +122,7 @@ export async function createEnforcedNode(
       return compiled;
     },
     cleanup: () => topology.node.run([NODEWALL, 'cleanup', '--state-dir', stateDir, '--config', defaults]),
+    run: (...args) => topology.node.run([NODEWALL, ...args, '--state-dir', stateDir]),
     lose: () => lose(topology.node, own),
     async untilEnforced(text, agent, dataplane = own) {
       const word = new RegExp(`\\b${text}\\b`);

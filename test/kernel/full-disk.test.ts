@@ -41,4 +41,32 @@ forEachDataplane('a state directory on a disk', (dataplane) => {
       assert.doesNotMatch(stdout, /agent\.json/);
     });
   }
+
+  it('that is full does not keep nodewall from being off', async () => {
+    await node.write('policy.json', [
+      policy('p', { ingress: [{ name: 'close', action: 'Drop', ports: [tcp(9)] }] }),
+    ]);
+    await node.once();
+    const off = [NODEWALL, 'off', '--reason', 'no room for words', '--state-dir', stateDir];
+    const script = `${DISKS['that is full']} && "$@" && test -e "$0/off"`;
+    await node.topology.node.run(['unshare', '--mount', 'sh', '-c', script, stateDir, ...off]);
+    assert.equal(await node.rules(), '');
+  });
+
+  it('that is read-only: nodewall off says that nothing is changed, and what to do', async () => {
+    await node.write('policy.json', [
+      policy('p', { ingress: [{ name: 'close', action: 'Drop', ports: [tcp(9)] }] }),
+    ]);
+    await node.once();
+    const off = [NODEWALL, 'off', '--state-dir', stateDir];
+    const script = `${DISKS['that is read-only']} && "$@"`;
+    const argv = ['unshare', '--mount', 'sh', '-c', script, stateDir, ...off];
+    const { status, stderr } = await node.topology.node.run(argv, { anyStatus: true });
+    assert.equal(status, 3);
+    assert.match(
+      stderr,
+      /read-only file system.*nothing is changed.*stop the agent, then run nodewall cleanup/s,
+    );
+    assert.match(await node.rules(), /dport 9\b/);
+  });
 });

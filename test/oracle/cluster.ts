@@ -1,7 +1,7 @@
 import type { Address } from './address.ts';
 import { parseAddress } from './address.ts';
 import type { ClusterService } from './endpoint.ts';
-import { toClusterServices } from './endpoint.ts';
+import { toApiServerPorts, toClusterServices } from './endpoint.ts';
 import type { Labels, NodeManifest, PodManifest } from './manifest.ts';
 import { objectsOfKind } from './manifest.ts';
 
@@ -26,6 +26,8 @@ export interface Cluster {
   nodes: ClusterNode[];
   pods: ClusterPod[];
   services: ClusterService[];
+  /** TCP ports of the ready endpoints of Service default/kubernetes. */
+  apiServerPorts: number[];
 }
 
 /** Reads Nodes, Namespaces, Pods, Services and EndpointSlices out of the objects. */
@@ -40,6 +42,7 @@ export function toCluster(objects: readonly object[]): Cluster {
     nodes: nodes.map(toClusterNode),
     pods: pods.filter(isPeer).map((pod) => toClusterPod(pod, namespaces)),
     services: toClusterServices(objects),
+    apiServerPorts: toApiServerPorts(objects),
   };
 }
 

@@ -3,7 +3,7 @@ export interface FailsafeEntry {
   protocol?: string;
   port?: number;
   endPort?: number;
-  peers: 'nodes' | 'any' | string[];
+  peers: 'nodes' | 'controllers' | 'any' | string[];
 }
 
 /** The part of the agent's configuration that verdicts depend on. */

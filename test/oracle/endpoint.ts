@@ -35,6 +35,16 @@ export function toClusterServices(objects: readonly object[]): ClusterService[] 
   });
 }
 
+/** The TCP ports of the API server, as far as endpoints of its Service say them. */
+export function toApiServerPorts(objects: readonly object[]): number[] {
+  const slices = objectsOfKind(objects, ['discovery.k8s.io/v1'], 'EndpointSlice') as EndpointSliceManifest[];
+  const isOfApiServer = ({ metadata }: EndpointSliceManifest) =>
+    (metadata.namespace ?? 'default') === 'default' &&
+    metadata.labels?.['kubernetes.io/service-name'] === 'kubernetes';
+  const endpoints = slices.filter(isOfApiServer).flatMap(ofSlice);
+  return endpoints.filter(({ protocol }) => protocol === transportNumber('TCP')).map(({ port }) => port);
+}
+
 /** The test for a rule's `toServices`; an unknown Service matches nothing. */
 export function toServicesTest(
   references: ServiceReference[],

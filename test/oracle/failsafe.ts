@@ -1,18 +1,25 @@
+import type { Address } from './address.ts';
 import { inRange, parseCidr } from './address.ts';
 import type { Cluster } from './cluster.ts';
 import type { FailsafeEntry, OracleConfig } from './config.ts';
 import type { Packet } from './flow.ts';
 import type { AddressTest } from './member.ts';
-import { toNodesTest } from './member.ts';
+import { toAccountTest, toNodesTest } from './member.ts';
 import { transportNumber, withinPorts } from './service.ts';
 
 /** Answers whether a packet is traffic on the failsafe list. */
 export type FailsafeTest = (packet: Packet) => boolean;
 
-const clusterPorts: FailsafeEntry[] = [
-  { protocol: 'TCP', port: 6443, peers: 'nodes' },
+/** The API server's port, and those that its endpoints are known to have. */
+const apiServer = (peers: FailsafeEntry['peers'], { apiServerPorts }: Cluster): FailsafeEntry[] =>
+  [6443, ...apiServerPorts].map((port) => ({ protocol: 'TCP', port, peers }));
+const nodePorts: FailsafeEntry[] = [
   { protocol: 'TCP', port: 2379, endPort: 2380, peers: 'nodes' },
   { protocol: 'TCP', port: 10250, peers: 'nodes' },
+];
+const controllerPorts: FailsafeEntry[] = [
+  { protocol: 'TCP', port: 8443, peers: 'controllers' },
+  { protocol: 'TCP', port: 9443, peers: 'controllers' },
 ];
 const dns: FailsafeEntry[] = [
   { protocol: 'TCP', port: 53, peers: 'any' },
@@ -21,9 +28,10 @@ const dns: FailsafeEntry[] = [
 
 /** For Host traffic alone. A direction that the configuration gives replaces that direction's list; the other keeps its default. */
 export function toFailsafeTest(config: OracleConfig, cluster: Cluster): FailsafeTest {
+  const clusterPorts = [...apiServer('nodes', cluster), ...nodePorts];
   const lists = {
-    ingress: config.failsafe?.ingress ?? clusterPorts,
-    egress: config.failsafe?.egress ?? [...clusterPorts, ...dns],
+    ingress: config.failsafe?.ingress ?? [...clusterPorts, ...apiServer('controllers', cluster)],
+    egress: config.failsafe?.egress ?? [...clusterPorts, ...controllerPorts, ...dns],
   };
   const ingress = lists.ingress.map((entry) => toEntryTest(entry, cluster));
   const egress = lists.egress.map((entry) => toEntryTest(entry, cluster));
@@ -35,15 +43,22 @@ export function toFailsafeTest(config: OracleConfig, cluster: Cluster): Failsafe
 function toEntryTest(entry: FailsafeEntry, cluster: Cluster): FailsafeTest {
   const protocol = transportNumber(entry.protocol);
   const peers = toPeersTest(entry.peers, cluster);
-  return (packet) =>
-    packet.protocol === protocol &&
-    withinPorts(entry.port, entry.endPort, packet.dstPort) &&
-    (peers === undefined || (packet.remote !== undefined && peers(packet.remote)));
+  const isNamed = (remote: Address | undefined, port: number | undefined) =>
+    withinPorts(entry.port, entry.endPort, port) &&
+    (peers === undefined || (remote !== undefined && peers(remote)));
+  return ({ direction, protocol: number, remote, dstPort, original }) => {
+    if (number !== protocol) return false;
+    const before = direction === 'ingress' ? remote : original.dst;
+    return isNamed(remote, dstPort) || isNamed(before, original.dstPort);
+  };
 }
 
 function toPeersTest(peers: FailsafeEntry['peers'], cluster: Cluster): AddressTest | undefined {
   if (peers === 'any') return undefined;
   if (peers === 'nodes') return toNodesTest(cluster, {});
+  if (peers === 'controllers') {
+    return toAccountTest(cluster, { namespace: 'nodewall-system', name: 'nodewall-controller' });
+  }
   if (!Array.isArray(peers)) throw new Error('a failsafe entry without peers');
   const ranges = peers.map(parseCidr);
   return (address) => ranges.some((range) => inRange(range, address));

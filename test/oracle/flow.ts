@@ -9,6 +9,8 @@ export interface Flow {
   protocol?: string | number;
   srcPort?: number;
   dstPort?: number;
+  originalDst?: string;
+  originalDstPort?: number;
   icmpType?: number;
   icmpCode?: number;
   igmpType?: number;
@@ -28,6 +30,8 @@ export interface Packet {
   protocol: number | undefined;
   srcPort: number | undefined;
   dstPort: number | undefined;
+  /** The destination before NAT; what is not said of it is as it is now. */
+  original: { dst: Address | undefined; dstPort: number | undefined };
   icmpType: number | undefined;
   icmpCode: number | undefined;
   igmpType: number | undefined;
@@ -69,6 +73,10 @@ export function toPacket(flow: Flow): Packet {
     protocol: readProtocol(flow.protocol),
     srcPort: flow.srcPort,
     dstPort: flow.dstPort,
+    original: {
+      dst: readAddress(flow.originalDst ?? flow.dst),
+      dstPort: flow.originalDstPort ?? flow.dstPort,
+    },
     icmpType: flow.icmpType,
     icmpCode: flow.icmpCode,
     igmpType: flow.igmpType,

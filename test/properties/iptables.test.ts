@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { iptablesRenderer } from '../../agent/render/iptables/render.ts';
+import type { NodeState } from '../../apis/compiled.ts';
 import type { Config, Dispatch } from '../../apis/config.ts';
+import { hasMember } from '../../apis/memberset.ts';
 import { CROWD_KINDS } from '../generate/crowd.ts';
 import { ofNodePort } from '../generate/nodeport.ts';
 import { ALL_FEATURES, type Scenario, scenario } from '../generate/scenario.ts';
 import { type IptablesTrace, iptablesTracer } from '../tracer/iptables.ts';
+import type { Packet } from '../tracer/packet.ts';
 import { agree, type Seen } from './agree.ts';
 import { check, flowCount } from './runs.ts';
 
@@ -35,6 +38,20 @@ describe('iptables', function () {
   });
 });
 
+/**
+ * What docs/dataplanes.md says of packets that NAT has changed: no ipset knows the destination before it, and what NAT leads to the Node itself is judged as
+ * NodePort traffic behind it.
+ */
+function differsByNature({ direction, family, original, isForwarded }: Packet, state: NodeState): boolean {
+  if (original === null || isForwarded) return false;
+  if (direction === 'ingress') return state.rules.some(({ traffic }) => traffic === 'NodePort');
+  const address = { family, value: original.dst };
+  return [state.allNodes, state.controllers].some((id) => {
+    const set = state.addressSets.get(id);
+    return set !== undefined && hasMember(set.members, address);
+  });
+}
+
 /** The verdicts that were met. */
 function assertSame(drawn: Scenario, seen: Seen): Set<string> {
   const { state, config, traces } = agree(drawn, seen);
@@ -44,11 +61,12 @@ function assertSame(drawn: Scenario, seen: Seen): Set<string> {
     return [dispatch, iptablesTracer(iptablesRenderer(asked)(state))] as const;
   });
   for (const { packet, linear } of traces) {
+    if (differsByNature(packet, state)) continue;
     const { verdict, counted, recorded } = linear;
     const source = verdict === 'Allow' ? null : linear.source;
     const expected: IptablesTrace = { verdict, source, counted, recorded };
     for (const [dispatch, trace] of tracers) assert.deepEqual(trace(packet), expected, dispatch);
-    verdicts.add(`${packet.original === null ? 'Host' : 'NodePort'} ${verdict}`);
+    verdicts.add(`${packet.isForwarded ? 'NodePort' : 'Host'} ${verdict}`);
   }
   return verdicts;
 }

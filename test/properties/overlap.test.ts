@@ -78,6 +78,7 @@ function packet(dstPort: number): Packet {
     interface: { name: 'eth0', group: 0 },
     established: false,
     original: null,
+    isForwarded: false,
   };
 }
 

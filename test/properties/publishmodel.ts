@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { NodeState } from '../../apis/compiled.ts';
+import { API_SERVER, CONTROLLER_ACCOUNT } from '../../apis/controlplane.ts';
 import { formatMembers } from '../../apis/memberset.ts';
 import {
   type ClusterNetworkPolicy,
   type ClusterObjects,
+  type EndpointSlice,
   NO_OBJECTS,
   type Node,
   type Pod,
@@ -12,12 +14,13 @@ import {
   type Service,
 } from '../../apis/objects.ts';
 import type { Endpoints, RulesUpdate, StreamMessage } from '../../apis/stream.ts';
+import { type NodeMessage, nodeMessage } from '../../apis/wire.ts';
 
 /** What a watcher makes of its messages: a fold of its own, as simple as can be, that refuses what may not come. */
 export interface Folded {
   readonly gate: boolean | null;
   readonly endpoints: readonly Endpoints[];
-  readonly node: { readonly addresses: readonly string[]; readonly allNodes: string } | null;
+  readonly node: NodeMessage | null;
   readonly addressSets: ReadonlyMap<
     string,
     { readonly description: string; readonly members: ReadonlySet<string> }
@@ -50,9 +53,11 @@ export function fold(state: Folded, message: StreamMessage): Folded {
     case 'endpoints':
       assert.notEqual(state.gate, null, 'the gate comes first');
       return { ...state, endpoints: message.endpoints };
-    case 'node':
+    case 'node': {
       assert.notEqual(state.gate, null, 'the gate comes first');
-      return { ...state, node: message };
+      const { sequence: _, revision: __, ...node } = message;
+      return { ...state, node };
+    }
     case 'addressSet':
       addressSets.set(message.id, { description: message.description, members: new Set(message.members) });
       assert.equal(addressSets.get(message.id)?.members.size, message.members.length);
@@ -124,10 +129,7 @@ export function assertHolds(folded: Folded, { state, gate }: { state: NodeState;
     ),
   );
   assert.equal(folded.gate, gate);
-  assert.deepEqual(
-    { addresses: folded.node?.addresses, allNodes: folded.node?.allNodes },
-    { addresses: state.nodeAddresses, allNodes: state.allNodes },
-  );
+  assert.deepEqual(folded.node, nodeMessage(state));
 }
 
 function byKey([a]: readonly [string, unknown], [b]: readonly [string, unknown]): number {
@@ -136,7 +138,15 @@ function byKey([a]: readonly [string, unknown], [b]: readonly [string, unknown])
 
 /** A small cluster in which everything is somebody's: labels a few, so that spans meet, nest and are left. */
 export interface Change {
-  readonly what: 'node' | 'node gone' | 'pod' | 'pod gone' | 'policy' | 'policy gone' | 'service';
+  readonly what:
+    | 'node'
+    | 'node gone'
+    | 'pod'
+    | 'pod gone'
+    | 'policy'
+    | 'policy gone'
+    | 'service'
+    | 'api server';
   readonly which: number;
   readonly draw: readonly number[];
 }
@@ -156,6 +166,7 @@ export const CHANGE: fc.Arbitrary<Change> = fc.record({
     'policy',
     'policy gone',
     'service',
+    'api server',
   ),
   which: fc.nat(5),
   draw: fc.array(fc.nat(1000), { minLength: 12, maxLength: 12 }),
@@ -183,6 +194,8 @@ export function changed(objects: ClusterObjects, { what, which, draw }: Change):
       return { ...objects, policies: policies.filter(({ name }) => name !== `q${which % 4}`) };
     case 'service':
       return { ...objects, services: including(services, service(which % 2, draw)) };
+    case 'api server':
+      return { ...objects, endpointSlices: apiServer(draw) };
   }
 }
 
@@ -207,7 +220,22 @@ function pod(which: number, [app = 0, address = 0, v6 = 0]: readonly number[]): 
     ...(v6 % 2 === 0 ? [`fd00::${which}`] : []),
   ];
   const labels = { app: ROLES[app % 3] ?? 'a' };
-  return { kind: 'Pod', namespace: 'shop', name: `p${which}`, labels, serviceAccount: 'default', addresses };
+  // Now and then one of nodewall's own controllers.
+  const { namespace, name: serviceAccount } =
+    app % 4 === 0 ? CONTROLLER_ACCOUNT : { namespace: 'shop', name: 'default' };
+  return { kind: 'Pod', namespace, name: `p${which}`, labels, serviceAccount, addresses };
+}
+
+/** None, or on one port or two. */
+function apiServer([count = 0, port = 0]: readonly number[]): EndpointSlice[] {
+  return Array.from({ length: count % 3 }, (_, i) => ({
+    kind: 'EndpointSlice',
+    ...API_SERVER,
+    name: `kubernetes-${i}`,
+    service: API_SERVER.name,
+    addresses: ['192.0.2.1'],
+    ports: [{ protocol: 'TCP', port: 6443 + ((port + i) % 3) }],
+  }));
 }
 
 function service(which: number, [ip = 0, port = 0]: readonly number[]): Service {

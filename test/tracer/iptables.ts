@@ -1,5 +1,5 @@
 import type { IpSet, IptablesRule, IptablesRuleset } from '../../agent/render/iptables/tables.ts';
-import { type Cidr, covers, type Family, parseCidr, WIDTH } from '../../apis/address.ts';
+import { type Cidr, covers, type Family, parseAddress, parseCidr, WIDTH } from '../../apis/address.ts';
 import type { RuleSource } from '../../apis/compiled.ts';
 import type { Verdict } from '../../apis/flow.ts';
 import { type FamilyMembers, hasMember, NO_MEMBERS, packAddress } from '../../apis/memberset.ts';
@@ -36,8 +36,7 @@ interface Parsed {
 export function iptablesTracer({ families, sets }: IptablesRuleset): IptablesTracer {
   const parsed = new Map<IptablesRule, Parsed>();
   return (packet) => {
-    const builtin =
-      packet.original !== null ? 'FORWARD' : packet.direction === 'ingress' ? 'INPUT' : 'OUTPUT';
+    const builtin = packet.isForwarded ? 'FORWARD' : packet.direction === 'ingress' ? 'INPUT' : 'OUTPUT';
     const filter = families[packet.family].find(({ name }) => name === 'filter');
     const counted: string[] = [];
     const recorded: string[] = [];
@@ -135,7 +134,9 @@ const TESTS: Readonly<Record<string, (value: string) => Test>> = {
   '--sports': (value) => (packet) => inRanges(value, packet.srcPort),
   '--dport': (value) => (packet) => inRanges(value, packet.dstPort),
   '--dports': (value) => (packet) => inRanges(value, packet.dstPort),
-  '--ctorigdstport': (value) => (packet) => inRanges(value, packet.original?.dstPort),
+  '--ctorigdstport': (value) => (packet) => inRanges(value, (packet.original ?? packet).dstPort),
+  '--ctorigdst': (value) => (packet) =>
+    covers(cidr(value), host(packet.family, (packet.original ?? packet).dst)),
   '--ctstate': (value) => (packet) =>
     value === 'DNAT' ? packet.original !== null : packet.established && value.includes('ESTABLISHED'),
   '--ctstatus': () => () => false,
@@ -156,10 +157,13 @@ const PROTOCOLS: Readonly<Record<string, number>> = {
   sctp: 132,
 };
 
+/** A prefix; iptables-save says an original destination that is one address without its length. */
 function cidr(text: string): Cidr {
   const found = parseCidr(text);
-  if (found === null) throw new Error(`${text} is no prefix`);
-  return found.cidr;
+  if (found !== null) return found.cidr;
+  const address = parseAddress(text);
+  if (address === null) throw new Error(`${text} is neither a prefix nor an address`);
+  return host(address.family, address.value);
 }
 
 function host(family: Family, value: bigint): Cidr {

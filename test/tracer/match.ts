@@ -29,7 +29,8 @@ export function matches(match: Match, packet: Packet, ruleset: Ruleset): boolean
       return true;
     case 'originalPort':
       return (
-        packet.protocol === protocolNumber(match.protocol) && isInOne(match.ranges, packet.original?.dstPort)
+        packet.protocol === protocolNumber(match.protocol) &&
+        isInOne(match.ranges, (packet.original ?? packet).dstPort)
       );
     case 'serviceTuple':
       return packet.family === match.family && matchesService(match, packet, ruleset);
@@ -83,10 +84,10 @@ function hasInterface(field: 'iif' | 'iifgroup' | 'oif' | 'oifgroup', { directio
 
 function matchesAddress(
   match: Extract<Match, { match: 'address' }>,
-  { src, dst }: Packet,
+  { src, dst, original }: Packet,
   ruleset: Ruleset,
 ): boolean {
-  const value = match.field === 'saddr' ? src : dst;
+  const value = { saddr: src, daddr: dst, originalDaddr: original?.dst ?? dst }[match.field];
   if ('cidr' in match.in) {
     if (match.in.cidr.family !== match.family) throw new Error('an address of the other family');
     return match.in.cidr.value <= value && value <= lastAddress(match.in.cidr);

@@ -8,7 +8,7 @@ import type { Direction } from '../../apis/objects.ts';
  * doesn't have are absent, as they are on the wire.
  */
 export interface Packet {
-  /** ingress is the input hook (prerouting, where there is an `original`), egress the output hook. */
+  /** ingress is the input hook (prerouting, where `isForwarded`), egress the output hook. */
   readonly direction: Direction;
   readonly family: Family;
   readonly src: bigint;
@@ -25,8 +25,10 @@ export interface Packet {
   readonly interface: { readonly name: 'lo' | 'eth0'; readonly group: number };
   /** ct state established or related. */
   readonly established: boolean;
-  /** What the client used before destination NAT, of a packet that it has changed; it is then looked at in the prerouting hook. */
-  readonly original: { readonly dstPort: number | undefined } | null;
+  /** What the client used before destination NAT, of a packet that it has changed. */
+  readonly original: { readonly dst: bigint; readonly dstPort: number | undefined } | null;
+  /** NAT hands it to a pod: it is looked at in the prerouting hook. */
+  readonly isForwarded: boolean;
 }
 
 /** Where destination NAT sends every connection to a NodePort: a pod's port, which no rule may look at. */
@@ -62,10 +64,23 @@ export function toPacket(flow: Flow, own: readonly string[], config: Config): Pa
     ...ports,
     ...(nodePort && ports.dstPort !== undefined ? { dstPort: POD_PORT } : {}),
     ...types,
-    original: nodePort ? { dstPort: ports.dstPort } : null,
+    original: nodePort ? { dst: dst.value, dstPort: ports.dstPort } : originalOf(flow, dst, ports),
+    isForwarded: nodePort,
     interface: { name: local ? 'lo' : 'eth0', group: toGroup(flow.interfaceGroup, config) },
     established: false,
   };
+}
+
+/** Null where there was no NAT: the flow says the same twice, or nothing. */
+function originalOf(
+  { originalDst, originalDstPort }: Flow,
+  dst: Address,
+  { dstPort }: Partial<Ports>,
+): Packet['original'] {
+  if (dstPort === undefined) return null;
+  const { value } = parseAddress(originalDst ?? '') ?? dst;
+  const port = originalDstPort ?? dstPort;
+  return value === dst.value && port === dstPort ? null : { dst: value, dstPort: port };
 }
 
 type Ports = Pick<Packet, 'srcPort' | 'dstPort'>;

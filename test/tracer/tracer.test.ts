@@ -34,6 +34,7 @@ function packet(changes: Partial<Packet> = {}): Packet {
     interface: { name: 'eth0', group: 0 },
     established: false,
     original: null,
+    isForwarded: false,
     ...changes,
   };
 }
@@ -438,7 +439,7 @@ describe('tracer: what destination NAT has changed', () => {
   const base = { type: 'filter', hook: 'prerouting', priority: -90, policy: 'accept' } as const;
   const prerouting = (...rules: NftRule[]) =>
     ruleset([{ ...inputChain(...rules), name: 'prerouting', base }]);
-  const nodePort = { dstPort: 8080, original: { dstPort: 30080 } };
+  const nodePort = { dstPort: 8080, original: { dst: 0n, dstPort: 30080 }, isForwarded: true };
   const original = { match: 'originalPort', protocol: 'tcp', ranges: [[30000, 30100]] } as const;
 
   it('is looked at before routing, by the port that the client used', () => {
@@ -446,7 +447,7 @@ describe('tracer: what destination NAT has changed', () => {
       verdictOf(prerouting(rule(DROP, { match: 'ctDnat' }, original)), nodePort),
       'Drop by nothing, 0 tried',
     );
-    const other = { ...nodePort, original: { dstPort: 8080 } };
+    const other = { ...nodePort, original: { dst: 0n, dstPort: 8080 } };
     assert.equal(verdictOf(prerouting(rule(DROP, original)), other), 'Allow by nothing, 0 tried');
     const udp = { ...nodePort, protocol: PROTOCOLS.udp };
     assert.equal(verdictOf(prerouting(rule(DROP, original)), udp), 'Allow by nothing, 0 tried');
@@ -463,10 +464,32 @@ describe('tracer: what destination NAT has changed', () => {
       });
       assert.equal(verdictOf(table, nodePort), 'Drop by a, 1 tried');
       assert.equal(
-        verdictOf(table, { ...nodePort, original: { dstPort: 8080 } }),
+        verdictOf(table, { ...nodePort, original: { dst: 0n, dstPort: 8080 } }),
         'Allow by nothing, 0 tried',
       );
     }
+  });
+});
+
+describe('tracer: the destination before NAT', () => {
+  const led = { dst: 0x0a000001n, dstPort: 8443, original: { dst: 0x0a600009n, dstPort: 443 } };
+  const wasPort = { match: 'originalPort', protocol: 'tcp', ranges: [[443, 443]] } as const;
+  const wasAt = (text: string): Match => ({
+    match: 'address',
+    family: 4,
+    field: 'originalDaddr',
+    in: { cidr: cidr(text) },
+  });
+
+  it('is matched beside the one it has; without NAT they are the same', () => {
+    const table = (...matches: Match[]) => ruleset([inputChain(rule(DROP, ...matches))]);
+    const verdict = (changes: Partial<Packet>, ...matches: Match[]) =>
+      tracer(table(...matches))(packet(changes)).verdict;
+    assert.equal(verdict(led, { match: 'ctDnat' }, wasPort, wasAt('10.96.0.0/16')), 'Drop');
+    assert.equal(verdict(led, wasAt('10.0.0.0/16')), 'Allow');
+    const straight = { ...led, dstPort: 443, original: null };
+    assert.equal(verdict(straight, wasPort, wasAt('10.0.0.0/16')), 'Drop');
+    assert.equal(verdict(straight, { match: 'ctDnat' }), 'Allow');
   });
 });
 

@@ -35,8 +35,7 @@ const PASSED: Trace = { verdict: 'Allow', source: null, tried: 0, lookUps: 0, co
 export function tracer(ruleset: Ruleset): Tracer {
   const table: Table = { ruleset, maps: new Map() };
   return (packet) => {
-    const hook =
-      packet.original !== null ? 'prerouting' : packet.direction === 'ingress' ? 'input' : 'output';
+    const hook = packet.isForwarded ? 'prerouting' : packet.direction === 'ingress' ? 'input' : 'output';
     const bases = [...ruleset.chains.values()].filter(({ base }) => base?.hook === hook);
     const [base, ...more] = bases;
     // The Node's own hooks are always there; that of NodePort traffic where a rule needs it.

@@ -145,7 +145,7 @@ void round(nft::NetlinkSocket& socket) {
 void listening(nft::NetlinkSocket& links) {
   std::atomic<size_t> packets = 0, events = 0;
   const auto nflog = nft::open_nflog({.group = 5, .copy_range = 31, .queue_threshold = 8, .timeout = 1, .receive_buffer = 1 << 20});
-  const auto monitor = nft::open_link_monitor(1 << 20);
+  const auto monitor = nft::open_link_monitor(1 << 20, true);
   nflog->start([&](const nft::NflogBatch& batch) { packets += batch.packets; nflog->taken(); }, [] {});
   monitor->start([&](const nft::LinkDecoder::Batch& batch) { events += batch.size(); }, [] {});
   try {

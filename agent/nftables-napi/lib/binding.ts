@@ -71,7 +71,7 @@ export interface NativeMonitor {
   unref(): void;
 }
 
-/** What the listener of a LinkMonitor gets. `kind`: 0 link, 1 removed, 2 overrun, 3 error. */
+/** What the listener of a LinkMonitor gets. `kind`: 0 link, 1 removed, 2 overrun, 3 error, 4 addresses. */
 export interface NativeLinkEvent {
   kind: number;
   errno: number;
@@ -110,7 +110,11 @@ export interface Binding {
     listener: (event: NativeEvent) => void,
   ) => NativeMonitor;
   LinkSocket: new () => NativeLinkSocket;
-  LinkMonitor: new (receiveBuffer: number, listener: (events: NativeLinkEvent[]) => void) => NativeMonitor;
+  LinkMonitor: new (
+    receiveBuffer: number,
+    addresses: boolean,
+    listener: (events: NativeLinkEvent[]) => void,
+  ) => NativeMonitor;
   Nflog: new (
     group: number,
     copyRange: number,

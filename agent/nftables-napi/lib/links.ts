@@ -31,6 +31,8 @@ export type LinkEvent =
   | { kind: 'link'; link: Link }
   /** Deleted, or moved to another namespace. */
   | { kind: 'removed'; index: number; name: string }
+  /** A link has an address more or less (only with `addresses`). */
+  | { kind: 'addresses' }
   /** The socket's buffer was full: an unknown number of events is lost. List everything. */
   | { kind: 'overrun' }
   /** The socket failed; nothing more comes. */
@@ -40,6 +42,8 @@ export type LinkEvent =
 export interface LinkMonitorOptions {
   /** Bytes the socket may hold back for a slow reader. Default 32 MiB; memory is only used when there is something to hold. */
   receiveBuffer?: number;
+  /** Tell also that addresses came or went, of any link (RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR). Default false. */
+  addresses?: boolean;
 }
 
 /** A link and the group it shall be in. */
@@ -56,7 +60,7 @@ const maximumGroup = 2 ** 32 - 1;
 
 /**
  * Tells of every change of the links in the network namespace the process is in when it is made (RTNLGRP_LINK), on a thread
- * of its own. Everything there is to read at one time, up to 1,024 events, is one call of the listener; while the listener
+ * of its own; of addresses where it is asked to. Everything there is to read at one time, up to 1,024 events, is one call of the listener; while the listener
  * is busy the socket's buffer keeps what comes. Runs until close(), and keeps the process alive unless unref() was called.
  *
  * For a complete picture make the monitor first, then LinkSocket.list(): what changes meanwhile is told again.
@@ -74,14 +78,14 @@ export class LinkMonitor extends Listening {
     listener: (events: readonly LinkEvent[]) => void,
     binding: Binding = loadBinding(),
   ) {
-    const { receiveBuffer = defaultReceiveBuffer } = options;
+    const { receiveBuffer = defaultReceiveBuffer, addresses = false } = options;
     requireInteger(receiveBuffer, 'receiveBuffer', 1, maximumReceiveBuffer);
     if (typeof listener !== 'function') throw new TypeError('listener must be a function');
     const errnos = toErrnoTable(binding.errors);
     const tell = (events: readonly NativeLinkEvent[]): void =>
       listener(events.map((event) => toLinkEvent(event, errnos)));
     super(
-      (whileOpen) => new binding.LinkMonitor(receiveBuffer, whileOpen(tell)),
+      (whileOpen) => new binding.LinkMonitor(receiveBuffer, addresses, whileOpen(tell)),
       (error) => toNftError(error, errnos),
     );
   }
@@ -177,6 +181,7 @@ export class LinkSocket {
 
 function toLinkEvent({ kind, errno, link }: NativeLinkEvent, errnos: ErrnoTable): LinkEvent {
   if (kind === 2) return { kind: 'overrun' };
+  if (kind === 4) return { kind: 'addresses' };
   if (link === null) return { kind: 'error', error: plainError(errno, 'link monitor', errnos) };
   return kind === 0 ? { kind: 'link', link } : { kind: 'removed', index: link.index, name: link.name };
 }

@@ -124,7 +124,7 @@ Napi::Value LinkSocket::close(const Napi::CallbackInfo& info) {
 }
 
 std::unique_ptr<nft::LinkMonitor> LinkMonitoring::open(const Napi::CallbackInfo& info) {
-  return nft::open_link_monitor(static_cast<int>(number_argument(info[0], "receiveBuffer")));
+  return nft::open_link_monitor(static_cast<int>(number_argument(info[0], "receiveBuffer")), info[1].ToBoolean());
 }
 
 Napi::Value LinkMonitoring::to_value(Napi::Env env, const Core::Batch& events) {

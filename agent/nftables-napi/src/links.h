@@ -21,7 +21,7 @@ class LinkSocket : public Napi::ObjectWrap<LinkSocket> {
   std::shared_ptr<Exclusive<nft::NetlinkSocket>> socket_;
 };
 
-// JavaScript: new LinkMonitor(receiveBuffer, listener).
+// JavaScript: new LinkMonitor(receiveBuffer, addresses, listener).
 struct LinkMonitoring {
   using Core = nft::LinkMonitor;
   static constexpr const char* name = "LinkMonitor";

@@ -270,6 +270,25 @@ inNamespace(import.meta.filename, () => {
       await links.close();
     });
 
+    it('tells that addresses came and went, where it is asked to', async () => {
+      const told: LinkEvent[] = [];
+      const both = new LinkMonitor({ addresses: true }, (batch) => told.push(...batch));
+      const count = (): number => told.filter(({ kind }) => kind === 'addresses').length;
+      const more = async (action: () => void): Promise<void> => {
+        const before = count();
+        action();
+        await until(() => count() > before);
+      };
+      ip('link', 'add', 'v0', 'type', 'veth', 'peer', 'name', 'w0');
+      await more(() => ip('addr', 'add', '192.0.2.1/32', 'dev', 'v0'));
+      await more(() => ip('addr', 'add', '2001:db8::1/128', 'dev', 'v0'));
+      await more(() => ip('addr', 'del', '192.0.2.1/32', 'dev', 'v0'));
+      await more(() => ip('addr', 'del', '2001:db8::1/128', 'dev', 'v0'));
+      await both.close();
+      assert.ok(told.some(({ kind }) => kind === 'link'));
+      assert.ok(!events.some(({ kind }) => kind === 'addresses'));
+    });
+
     it('does not take a port that leaves its bridge for one that is removed', async () => {
       ip('link', 'add', 'br0', 'type', 'bridge');
       ip('link', 'add', 'v0', 'type', 'veth', 'peer', 'name', 'w0');

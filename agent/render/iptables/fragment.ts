@@ -1,4 +1,4 @@
-import { type Cidr, type Family, formatAddress } from '../../../apis/address.ts';
+import { BITS, type Cidr, type Family, formatAddress } from '../../../apis/address.ts';
 import type { PortRange } from '../../../apis/compiled.ts';
 import { ALL_PORTS, portCount } from '../ports.ts';
 import type { L4Protocol, Match, PortProtocol, PortTuple } from '../ruleset.ts';
@@ -51,7 +51,7 @@ export function fragments(match: Match, family: Family, setNames: SetNames): rea
     case 'l4proto':
       return match.protocols.map((protocol) => ({ protocol }));
     case 'address':
-      return match.family === family ? [address(match, setNames)] : [];
+      return match.family === family ? addresses(match, setNames) : [];
     case 'port':
       return ports(match.protocol, match.field, match.ranges);
     case 'originalPort':
@@ -103,12 +103,21 @@ function limit({ perSecond, burst }: Of<'limit'>): string {
   return `-m limit --limit ${rate}/sec${atOnce}`;
 }
 
-function address({ field, in: where }: Of<'address'>, setNames: SetNames): Fragment {
+function addresses({ field, in: where }: Of<'address'>, setNames: SetNames): Fragment[] {
+  // ipset looks at packets alone, and so knows no destination before NAT.
+  if (field === 'originalDaddr') {
+    return 'set' in where ? [] : [{ extension: `-m conntrack --ctorigdst ${originalText(where.cidr)}` }];
+  }
   if ('set' in where) {
     const direction = field === 'saddr' ? 'src' : 'dst';
-    return { extension: `-m set --match-set ${setName(where.set, setNames)} ${direction}` };
+    return [{ extension: `-m set --match-set ${setName(where.set, setNames)} ${direction}` }];
   }
-  return field === 'saddr' ? { source: where.cidr } : { destination: where.cidr };
+  return [field === 'saddr' ? { source: where.cidr } : { destination: where.cidr }];
+}
+
+/** Here iptables-save leaves out the length of a single address. */
+function originalText(cidr: Cidr): string {
+  return cidr.length === BITS[cidr.family] ? addressText(cidr) : cidrText(cidr);
 }
 
 function setName(name: string, names: SetNames): string {

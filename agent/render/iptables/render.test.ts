@@ -68,6 +68,23 @@ describe('iptables: the rules of a state', () => {
     );
   });
 
+  it('know the destinations routed to local pods, where the agent does', () => {
+    const members = toMemberSet(
+      [{ cidr: { family: 4, value: 0x0af4_0100n, length: 24 }, except: [] }],
+      ['fd00::2'],
+    );
+    const localPods = addressSet('local-pods', { members });
+    const ruleset = iptablesRenderer(CONFIG)({ ...state(), localPods });
+    const found = ([4, 6] as const).map((family) => lines(ruleset, 'NODEWALL-OUTPUT', { family })?.at(-1));
+    assert.deepEqual(
+      found,
+      ['n4', 'h6'].map(
+        (type) =>
+          `-m conntrack --ctstate DNAT -m set --match-set nodewall-peers-local-pods-${type} dst -m comment --comment "exemption localPods" -j ACCEPT`,
+      ),
+    );
+  });
+
   it('are one for a policy rule and family, and none in a family that it is not for', () => {
     const ruleset = render(CONFIG, rule('web', { ...web, addressSets: ['four'] }));
     const set = 'nodewall-peers-four-h4';

@@ -32,6 +32,8 @@ const TIMES: WatchTimes = {
   watch: [1000, 2000],
   firstWait: 1,
   longestWait: 20,
+  longestReconnect: 20,
+  catchUp: 0,
   absent: 20,
   absence: 60,
   relist: [1e8, 1e8],
@@ -433,6 +435,31 @@ describe('clusterSource', () => {
     const notice = noticed('failed', 'pods');
     assert.equal(notice?.event === 'failed' && notice.retryIn, 60_000);
     assert.equal(notice?.event === 'failed' && notice.reason, 'throttled');
+  });
+
+  it('waits no longer than a moment for a server that is not there, and begins again with short waits when it answers', async () => {
+    const waits = (): number[] =>
+      notices.flatMap((one) => (one.event === 'failed' && one.resource === 'pods' ? [one.retryIn] : []));
+    api.fault = ({ collection }) => (collection === PODS ? { do: 'drop' } : null);
+    start({ random: () => 1, times: { firstWait: 1, longestReconnect: 2, longestWait: 1_000_000 } });
+    await until(() => waits().length === 5);
+    // Told of the failures 1, 2, 4, 8, 16.
+    assert.deepEqual(waits(), [1, 2, 2, 2, 2]);
+    api.fault = ({ collection }) => (collection === PODS ? { do: 'answer', status: 500 } : null);
+    await until(() => waits().length === 7);
+    const [first = 0, second = 0] = waits().slice(5);
+    assert.ok(first === 1 && second <= 2 ** 16, `${waits()}`);
+  });
+
+  it('says that it is behind while a watch is broken', async () => {
+    start({ times: { catchUp: 20 } });
+    await source.synced;
+    await poll('caught up', async () => source.isCurrent());
+    api.fault = ({ collection, kind }) => (collection === TIERS && kind === 'watch' ? { do: 'hang' } : null);
+    api.cut(TIERS);
+    await poll('behind', async () => !source.isCurrent());
+    api.fault = () => null;
+    await poll('caught up again', async () => source.isCurrent());
   });
 
   it('finds and counts what events did not tell', async () => {

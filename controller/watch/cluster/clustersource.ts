@@ -43,6 +43,8 @@ export interface ClusterSource extends ObjectSource {
   start(deliver: (snapshot: Snapshot) => void): Promise<void>;
   /** Resolves after the first snapshot was delivered; not at all where that doesn't happen before it is closed. */
   readonly synced: Promise<void>;
+  /** Whether tiers, groups and policies are known as the API server has them; false while a watch of them is broken, or only just mended. */
+  isCurrent(): boolean;
   /** Changes that events should have told and a later list did, of all resources. */
   corrections(): number;
   /** One of each resource. */
@@ -77,6 +79,17 @@ export function clusterSource(options: ClusterSourceOptions): ClusterSource {
 
   const common = { get: transport.get, times, random, notice };
   const narrow = narrowing(options);
+  const documented = (resource: Resource): Reflector =>
+    reflector({
+      ...common,
+      resource,
+      narrow: documenting(resource, options),
+      changed(changes) {
+        for (const change of changes) state.documents.change(change);
+        timer.trigger();
+      },
+    });
+  const own = NODEWALL.map(documented);
   const reflectors: Reflector[] = [
     ...BUILT_IN.map((resource) =>
       reflector<Kept>({
@@ -89,17 +102,8 @@ export function clusterSource(options: ClusterSourceOptions): ClusterSource {
         },
       }),
     ),
-    ...[...NODEWALL, ...ANTREA].map((resource) =>
-      reflector({
-        ...common,
-        resource,
-        narrow: documenting(resource, options),
-        changed(changes) {
-          for (const change of changes) state.documents.change(change);
-          timer.trigger();
-        },
-      }),
-    ),
+    ...own,
+    ...ANTREA.map(documented),
   ];
 
   return {
@@ -113,6 +117,7 @@ export function clusterSource(options: ClusterSourceOptions): ClusterSource {
       transport.close();
     },
     synced,
+    isCurrent: () => own.every((one) => one.isCurrent()),
     corrections: () => reflectors.reduce((sum, one) => sum + one.metrics().corrections, 0),
     metrics: () => reflectors.map((one) => one.metrics()),
   };

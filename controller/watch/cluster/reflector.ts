@@ -28,6 +28,8 @@ export interface Reflector {
   start(): void;
   /** Whether everything there is was listed once; of a CRD that isn't there, nothing. */
   isListed(): boolean;
+  /** Whether a watch is open and has had time to tell what it began with; while not, newer objects may be at the API server. */
+  isCurrent(): boolean;
   metrics(): WatchMetrics;
   close(): Promise<void>;
 }
@@ -57,12 +59,15 @@ export function reflector<T>(options: ReflectorOptions<T>): Reflector {
   let limit = PAGE;
   /** Since anything was heard. */
   let failures = 0;
+  /** Of those the last ones, as far as all were with or all without an answer. */
+  let alike = 0;
+  let wasUnreachable = false;
   let lastReason = '';
   let fruitless = 0;
   /** A list must not rely on versions known: the server has begun to count anew. */
   let distrust = false;
   /** The watch that is open; null while none is. */
-  let open: { end(): void } | null = null;
+  let open: { readonly since: number; end(): void } | null = null;
   let advanced = (): void => undefined;
 
   const pause = (milliseconds: number): Promise<unknown> =>
@@ -79,9 +84,16 @@ export function reflector<T>(options: ReflectorOptions<T>): Reflector {
   }
 
   function fail(failure: WatchFailure): number {
+    const isUnreachable = failure.reason === 'unreachable';
+    // A server that has just begun to answer is not one that has refused for long.
+    alike = failures > 0 && isUnreachable === wasUnreachable ? alike + 1 : 1;
+    wasUnreachable = isUnreachable;
     failures++;
     counts.failures[failure.reason]++;
-    const wait = Math.max(backOff(failures, times, random), failure.retryAfter ?? 0);
+    const longest = isUnreachable ? Math.min(times.longestReconnect, times.longestWait) : times.longestWait;
+    // A list, not patience, is what helps against the first of these.
+    const turn = failure.reason === 'expired' && lastReason !== 'expired' ? 1 : alike;
+    const wait = Math.max(backOff(turn, times.firstWait, longest, random), failure.retryAfter ?? 0);
     const { reason, message } = failure;
     if (reason !== lastReason || Number.isInteger(Math.log2(failures))) {
       notice({ resource: resource.name, event: 'failed', reason, message, failures, retryIn: wait });
@@ -167,6 +179,7 @@ export function reflector<T>(options: ReflectorOptions<T>): Reflector {
       limit.restart(patience);
       since = performance.now();
       open = {
+        since,
         end() {
           isEnded = true;
           limit.end();
@@ -326,6 +339,7 @@ export function reflector<T>(options: ReflectorOptions<T>): Reflector {
       loops = Promise.all([follow(), compareNowAndThen()]);
     },
     isListed: () => listed,
+    isCurrent: () => open !== null && performance.now() - open.since >= times.catchUp,
     metrics: () => ({ ...counts, failures: { ...counts.failures } }),
     async close() {
       stopped.abort();

@@ -10,6 +10,12 @@ export interface WatchTimes {
   readonly firstWait: number;
   /** … up to this one. Half of each wait is left to chance. */
   readonly longestWait: number;
+  /**
+   * … or to this one as long as there is no connection: a try then costs nobody anything, and everything waits for the first that succeeds.
+   */
+  readonly longestReconnect: number;
+  /** So long after it began, a watch is taken to have told what it began with. */
+  readonly catchUp: number;
   /** How often a CRD that isn't there is looked for. */
   readonly absent: number;
   /**
@@ -29,6 +35,8 @@ export const WATCH_TIMES: WatchTimes = {
   watch: [300_000, 600_000],
   firstWait: 200,
   longestWait: 10_000,
+  longestReconnect: 1_000,
+  catchUp: 1_000,
   absent: 5_000,
   absence: 60_000,
   relist: [900_000, 1_800_000],
@@ -40,9 +48,8 @@ export function between([least, most]: readonly [number, number], random: () => 
   return Math.round(least + (most - least) * random());
 }
 
-/** Before the attempt that follows so many failures, one or more. */
-export function backOff(failures: number, times: WatchTimes, random: () => number): number {
-  const { firstWait, longestWait } = times;
-  const wait = Math.min(longestWait, firstWait * 2 ** Math.min(failures - 1, 30));
+/** Before the attempt that follows so many failures of one kind, one or more; no wait is longer than `longest`. */
+export function backOff(failures: number, firstWait: number, longest: number, random: () => number): number {
+  const wait = Math.min(longest, firstWait * 2 ** Math.min(failures - 1, 30));
   return between([wait / 2, wait], random);
 }

@@ -104,6 +104,10 @@ int set_link_group(NetlinkSocket& socket, uint32_t index, uint32_t group) {
 }
 
 void LinkDecoder::take(const nlmsghdr* message, Batch& batch) {
+  if (message->nlmsg_type == RTM_NEWADDR || message->nlmsg_type == RTM_DELADDR) {
+    batch.push_back({.kind = LinkEvent::Kind::addresses, .link = {}, .err = 0});
+    return;
+  }
   const bool is_removed = message->nlmsg_type == RTM_DELLINK;
   if (!is_removed && message->nlmsg_type != RTM_NEWLINK) return;
   auto link = read_link(message);
@@ -111,8 +115,9 @@ void LinkDecoder::take(const nlmsghdr* message, Batch& batch) {
   batch.push_back({.kind = is_removed ? LinkEvent::Kind::removed : LinkEvent::Kind::link, .link = std::move(*link), .err = 0});
 }
 
-std::unique_ptr<LinkMonitor> open_link_monitor(int receive_buffer) {
-  return std::make_unique<LinkMonitor>(std::make_unique<NetlinkSocket>(RTMGRP_LINK, receive_buffer, NETLINK_ROUTE));
+std::unique_ptr<LinkMonitor> open_link_monitor(int receive_buffer, bool with_addresses) {
+  const uint32_t groups = RTMGRP_LINK | (with_addresses ? RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR : 0);
+  return std::make_unique<LinkMonitor>(std::make_unique<NetlinkSocket>(groups, receive_buffer, NETLINK_ROUTE));
 }
 
 }  // namespace nft

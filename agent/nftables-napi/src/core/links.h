@@ -35,7 +35,7 @@ std::optional<Link> get_link(NetlinkSocket& socket, uint32_t index);
 int set_link_group(NetlinkSocket& socket, uint32_t index, uint32_t group);
 
 struct LinkEvent {
-  enum class Kind { link = 0, removed = 1, overrun = 2, error = 3 };
+  enum class Kind { link = 0, removed = 1, overrun = 2, error = 3, addresses = 4 };
 
   Kind kind = Kind::link;
   Link link;    // of Kind::link and Kind::removed
@@ -56,6 +56,6 @@ class LinkDecoder {
 
 using LinkMonitor = Listener<LinkDecoder>;
 
-std::unique_ptr<LinkMonitor> open_link_monitor(int receive_buffer);
+std::unique_ptr<LinkMonitor> open_link_monitor(int receive_buffer, bool with_addresses);
 
 }  // namespace nft

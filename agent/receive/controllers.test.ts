@@ -1,0 +1,43 @@
+import assert from 'node:assert/strict';
+import { formatMembers } from '../../apis/memberset.ts';
+import { addressSet, compiledRule, stateOf } from '../../test/fake/compiledrule.ts';
+import { withControllers } from './controllers.ts';
+
+describe('the addresses of controllers that an agent learns by itself', () => {
+  const nodes = addressSet('nodes');
+  const others = addressSet('a');
+  const known = addressSet('controllers-of-the-cluster');
+  const state = stateOf([compiledRule('r', { addressSets: ['a'] })], {
+    addressSets: new Map([nodes, others, known].map((one) => [one.id, one])),
+    controllers: known.id,
+  });
+  const membersOf = ({ addressSets, controllers }: typeof state) =>
+    formatMembers(addressSets.get(controllers)?.members ?? assert.fail('no AddressSet'));
+
+  it('are the members of the AddressSet that is named, in place of those before; all else is the same', () => {
+    const first = withControllers(state, ['10.1.0.2', 'fd00::2', '10.1.0.1']);
+    assert.deepEqual(membersOf(first), ['10.1.0.1', '10.1.0.2', 'fd00::2']);
+    const second = withControllers(first, ['10.1.0.3']);
+    assert.deepEqual(membersOf(second), ['10.1.0.3']);
+    assert.equal(second.rules, state.rules);
+    assert.equal(second.controllers, known.id);
+    assert.equal(second.addressSets.get('a'), others);
+    assert.deepEqual({ ...second.addressSets.get(known.id), members: null }, { ...known, members: null });
+    assert.deepEqual(membersOf(state), [], 'what it was given stays');
+  });
+
+  it('change nothing where they are what they were', () => {
+    const first = withControllers(state, ['10.1.0.2', '10.1.0.1']);
+    assert.equal(withControllers(first, ['10.1.0.1', '10.1.0.2']), first);
+    assert.equal(withControllers(state, []), state);
+  });
+
+  it('have an AddressSet of their own where an older controller names none', () => {
+    const older = stateOf([]);
+    assert.equal(older.controllers, '');
+    const now = withControllers(older, ['10.1.0.1']);
+    assert.deepEqual(membersOf(now), ['10.1.0.1']);
+    assert.deepEqual([...now.addressSets.keys()], [now.controllers, 'nodes']);
+    assert.deepEqual(membersOf(withControllers(now, ['10.1.0.2'])), ['10.1.0.2']);
+  });
+});

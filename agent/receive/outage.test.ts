@@ -1,0 +1,138 @@
+import assert from 'node:assert/strict';
+import { type FakeClock, fakeClock } from '../../test/fake/fakeclock.ts';
+import { Outage, type Seen } from './outage.ts';
+
+const settled = async (): Promise<void> => {
+  for (let i = 0; i < 5; i++) await new Promise(setImmediate);
+};
+
+describe('Outage', () => {
+  let clock: FakeClock;
+  let outage: Outage;
+  let asked: string[];
+  let said: (Seen | string)[];
+  /** What the API server answers; an Error: it doesn't. */
+  let answers: {
+    pods: readonly string[] | Error;
+    gate: boolean | null | Error;
+    apiService: 'removed' | 'absent' | 'available' | Error;
+  };
+  let random: number;
+
+  beforeEach(() => {
+    clock = fakeClock();
+    asked = [];
+    said = [];
+    answers = { pods: ['10.1.0.1'], gate: null, apiService: 'removed' };
+    random = 0.5;
+    const answer = async <T>(what: string, value: T | Error): Promise<T> => {
+      asked.push(what);
+      await settled();
+      if (value instanceof Error) throw value;
+      return value;
+    };
+    outage = new Outage({
+      clock,
+      random: () => random,
+      api: {
+        controllerAddresses: () => answer('pods', answers.pods),
+        gate: () => answer('gate', answers.gate),
+        removeApiService: () => answer('apiService', answers.apiService),
+      },
+      events: {
+        seen: (seen) => void said.push(seen),
+        failed: ({ message }) => void said.push(message),
+        unregistered: () => void said.push('unregistered'),
+      },
+    });
+  });
+  afterEach(() => outage.close());
+
+  async function pass(seconds: number): Promise<void> {
+    for (let i = 0; i < seconds; i++) {
+      clock.pass(1_000);
+      await settled();
+      await settled();
+    }
+  }
+  const count = (what: string): number => asked.filter((one) => one === what).length;
+
+  it('asks 5 s after the loss, then every 10 s, with a quarter of jitter', async () => {
+    outage.begin();
+    await pass(4);
+    assert.deepEqual(asked, []);
+    outage.begin();
+    await pass(1);
+    assert.deepEqual(asked, ['pods', 'gate']);
+    assert.deepEqual(said, [{ controllers: ['10.1.0.1'], gate: null }]);
+    await pass(9);
+    assert.equal(count('pods'), 1);
+    await pass(1);
+    assert.equal(count('pods'), 2);
+    outage.end();
+    for (const [drawn, milliseconds] of [
+      [0, 3_750],
+      [1, 6_250],
+    ] as const) {
+      random = drawn;
+      outage.begin();
+      assert.deepEqual(clock.waiting(), [milliseconds]);
+      outage.end();
+    }
+  });
+
+  it('asks nothing while a controller answers, and tells nothing that comes late', async () => {
+    outage.begin();
+    clock.pass(5_000);
+    outage.end();
+    await settled();
+    await pass(120);
+    assert.deepEqual(said, []);
+    assert.equal(count('pods'), 1);
+    assert.equal(count('apiService'), 0);
+    assert.deepEqual(clock.waiting(), []);
+  });
+
+  it('unregisters a dead aggregated API once in an outage, after 45 to 60 s', async () => {
+    outage.begin();
+    await pass(52);
+    assert.equal(count('apiService'), 0);
+    await pass(10);
+    assert.equal(count('apiService'), 1);
+    assert.ok(said.includes('unregistered'));
+    await pass(300);
+    assert.equal(count('apiService'), 1);
+    outage.end();
+    outage.begin();
+    await pass(70);
+    assert.equal(count('apiService'), 2);
+  });
+
+  it('leaves one that is available alone for as long as it is, and says nothing of one that is gone', async () => {
+    answers.apiService = 'available';
+    outage.begin();
+    await pass(90);
+    assert.ok(count('apiService') > 1);
+    answers.apiService = 'absent';
+    await pass(100);
+    const asks = count('apiService');
+    await pass(100);
+    assert.equal(count('apiService'), asks);
+    assert.ok(!said.includes('unregistered'));
+  });
+
+  it('says once in an outage that the API server cannot be asked, and goes on', async () => {
+    answers = { pods: new Error('no route'), gate: new Error('no route'), apiService: new Error('no route') };
+    outage.begin();
+    await pass(100);
+    assert.deepEqual(said, ['no route']);
+    assert.ok(count('apiService') > 1);
+    answers = { pods: new Error('no route'), gate: false, apiService: 'removed' };
+    await pass(10);
+    assert.deepEqual(said.slice(1), [{ controllers: null, gate: false }, 'unregistered']);
+    outage.end();
+    outage.begin();
+    await pass(6);
+    assert.deepEqual(said.slice(3), ['no route', { controllers: null, gate: false }]);
+  });
+});

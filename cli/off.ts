@@ -1,0 +1,112 @@
+import { userInfo } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { agentLock } from './agentlock.ts';
+import { holdRules, removeAll } from './dataplane.ts';
+import { CommandError, EXIT, type ExitStatus } from './exit.ts';
+import { releaseInterfaceGroups } from './interfacegroups.ts';
+import { withKernel } from './kernel.ts';
+import { loadConfig } from './load.ts';
+import { removeOff, writeOff } from './offfile.ts';
+import { allRemains } from './opendataplanes.ts';
+import { json, print } from './output.ts';
+import type { Remains } from './remains.ts';
+
+interface OffOptions {
+  readonly config?: string;
+  readonly stateDir: string;
+  readonly reason?: string;
+  readonly output: 'text' | 'json';
+}
+
+/** Milliseconds that a running agent gets to remove its rules. */
+const PATIENCE = 15_000;
+const LAST_LOOK = 2_000;
+const LOOK = 100;
+
+/** Nothing is enforced on this node until `nodewall on`; ends with 0 once nothing is. */
+export async function off(options: OffOptions): Promise<ExitStatus> {
+  const { stateDir, reason = '' } = options;
+  const config = await loadConfig(options.config);
+  try {
+    await writeOff(stateDir, { reason, since: new Date().toISOString(), by: userName() });
+  } catch (error) {
+    throw new CommandError(
+      EXIT.refused,
+      `--state-dir: ${(error as Error).message}; nothing is changed. Make room, or the disk writable; or stop the agent, then run nodewall cleanup`,
+      { cause: error },
+    );
+  }
+  const agent = await agentLock(stateDir).holder();
+  const { removed, isGone, hidden } = await withKernel(async (kernel) => {
+    const all = allRemains(kernel);
+    if (agent !== null && (await untilGone(all, PATIENCE))) return { removed: [], hidden: [], isGone: true };
+    // Without an agent, or in the place of one that hangs. One that starts meanwhile finds the file, and does the same.
+    const removal = await removeAll(all);
+    const { interfaces } = await releaseInterfaceGroups(stateDir, config, { warn });
+    const groups = interfaces.map((name) => `group of interface ${name}`);
+    return { ...removal, removed: [...removal.removed, ...groups], isGone: await untilGone(all, LAST_LOOK) };
+  });
+  for (const { from, error } of hidden)
+    warn('rules of nodewall may be left there, which cannot be looked for', {
+      where: from.name,
+      error: error.message,
+    });
+  if (!isGone) {
+    throw new CommandError(
+      EXIT.refused,
+      "nodewall is off, but rules of it are in the kernel again; look at the agent's log, or stop the agent and run nodewall cleanup",
+    );
+  }
+  const who =
+    agent === null
+      ? 'No agent runs here; one that starts enforces nothing'
+      : `The agent (process ${agent}) has removed its rules and enforces nothing`;
+  const text = `${removed.map((what) => `Removed ${what}.\n`).join('')}nodewall is off on this node: no rule of it is in the kernel. ${who} until: nodewall on\n`;
+  await print(options.output === 'json' ? json({ off: true, reason, agent, removed }) : text);
+  return hidden.length === 0 ? EXIT.done : EXIT.refused;
+}
+
+/** Takes `nodewall off` back. */
+export async function on(options: Omit<OffOptions, 'reason' | 'config'>): Promise<ExitStatus> {
+  const { stateDir } = options;
+  let wasOff: boolean;
+  try {
+    wasOff = removeOff(stateDir);
+  } catch (error) {
+    throw new CommandError(EXIT.refused, `--state-dir: ${(error as Error).message}; nodewall stays off`, {
+      cause: error,
+    });
+  }
+  const agent = await agentLock(stateDir).holder();
+  const what = wasOff ? 'nodewall is on again on this node.' : 'nodewall was not off on this node.';
+  const next =
+    agent === null
+      ? 'No agent runs here; the next that starts enforces its policies.'
+      : `The agent (process ${agent}) enforces its policies within seconds.`;
+  await print(options.output === 'json' ? json({ off: false, wasOff, agent }) : `${what} ${next}\n`);
+  return EXIT.done;
+}
+
+/** Asks the kernel, which alone knows, again and again for a while. */
+async function untilGone(all: readonly Remains[], patience: number): Promise<boolean> {
+  const end = performance.now() + patience;
+  for (;;) {
+    // Places that this process may not look at are told of where they are to be removed.
+    if (!(await holdRules({ all, others: all }, '', { warn() {} }))) return true;
+    if (performance.now() >= end) return false;
+    await sleep(LOOK);
+  }
+}
+
+function userName(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    // A user id that no file of the container names.
+    return `user ${process.getuid?.() ?? ''}`.trim();
+  }
+}
+
+function warn(message: string, fields: object = {}): void {
+  process.stderr.write(`${[message, ...Object.values(fields)].join(': ')}\n`);
+}

@@ -1,0 +1,44 @@
+import assert from 'node:assert/strict';
+import { API_SERVICE_TARGET, type RegistrationFacts, registrationAction } from './decision.ts';
+
+const FACTS: RegistrationFacts = {
+  isServing: true,
+  isLast: false,
+  isStopping: false,
+  isNamespaceTerminating: false,
+  caBundle: 'ca',
+  held: null,
+};
+const OURS = { service: API_SERVICE_TARGET, caBundle: 'ca' };
+const actionOf = (more: Partial<RegistrationFacts>): string => registrationAction({ ...FACTS, ...more });
+
+describe('registrationAction', () => {
+  it('registers what is missing or another, once it is served', () => {
+    assert.equal(actionOf({}), 'register');
+    assert.equal(actionOf({ held: { ...OURS, caBundle: undefined } }), 'register');
+    assert.equal(actionOf({ held: { ...OURS, caBundle: 'other' } }), 'register');
+    assert.equal(actionOf({ held: { ...OURS, service: { ...API_SERVICE_TARGET, port: 8443 } } }), 'register');
+    assert.equal(actionOf({ held: { ...OURS, service: undefined } }), 'register');
+    assert.equal(actionOf({ held: OURS }), 'leave');
+    assert.equal(actionOf({ isServing: false }), 'leave');
+    assert.equal(actionOf({ isStopping: true }), 'leave');
+  });
+
+  it('waits until it knows what is there, and whom to trust', () => {
+    assert.equal(actionOf({ held: undefined }), 'leave');
+    assert.equal(actionOf({ caBundle: undefined }), 'leave');
+  });
+
+  it('leaves a caBundle alone that somebody else fills in', () => {
+    assert.equal(actionOf({ caBundle: null }), 'register');
+    assert.equal(actionOf({ caBundle: null, held: { ...OURS, caBundle: 'theirs' } }), 'leave');
+  });
+
+  it('removes as the last one, and when the namespace goes, whatever else is known', () => {
+    for (const facts of [{ isLast: true, isStopping: true }, { isNamespaceTerminating: true }]) {
+      assert.equal(actionOf({ ...facts, held: OURS }), 'remove');
+      assert.equal(actionOf({ ...facts, held: undefined, isServing: false, caBundle: undefined }), 'remove');
+      assert.equal(actionOf({ ...facts, held: null }), 'leave');
+    }
+  });
+});

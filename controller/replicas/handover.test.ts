@@ -1,0 +1,61 @@
+import assert from 'node:assert/strict';
+import type { ControllerPod } from './controllerpods.ts';
+import { type HandoverFacts, handover, LEAST_SERVING, LONGEST_SERVING } from './handover.ts';
+
+const pod = (name: string, more: Partial<ControllerPod> = {}): ControllerPod => {
+  const usual = {
+    isRunning: true,
+    isTerminating: false,
+    isOnHostNetwork: false,
+    addresses: [`ip of ${name}`],
+  };
+  return { name, ...usual, ...more };
+};
+const SELF = pod('self', { isTerminating: true });
+const FACTS: HandoverFacts = {
+  self: 'self',
+  pods: [SELF, pod('other')],
+  isNamespaceTerminating: false,
+  isLeading: true,
+  isPublished: () => true,
+  unsentBytes: 0,
+  waited: LEAST_SERVING,
+};
+const nextOf = (more: Partial<HandoverFacts>): string => handover({ ...FACTS, ...more }).next;
+
+describe('handover', () => {
+  it('ends when agents were sent the address of a successor', () => {
+    assert.equal(nextOf({}), 'end');
+    assert.equal(nextOf({ isPublished: ({ name }) => name !== 'other' }), 'serve');
+    assert.equal(nextOf({ unsentBytes: 1 }), 'serve');
+    assert.equal(
+      nextOf({ isPublished: () => false, pods: [SELF, pod('other', { isOnHostNetwork: true })] }),
+      'end',
+    );
+  });
+
+  it('counts only others that run, stay and have addresses', () => {
+    const none: Partial<ControllerPod>[] = [{ isRunning: false }, { isTerminating: true }, { addresses: [] }];
+    for (const more of none) assert.equal(nextOf({ pods: [SELF, pod('other', more)] }), 'serve');
+    assert.equal(nextOf({ pods: [pod('self')] }), 'serve');
+    assert.equal(nextOf({ pods: [] }), 'serve');
+  });
+
+  it('waits no longer than it may', () => {
+    assert.equal(nextOf({ pods: [SELF], waited: LONGEST_SERVING - 1 }), 'serve');
+    assert.equal(nextOf({ pods: [SELF], waited: LONGEST_SERVING }), 'end');
+  });
+
+  it('lets callers hear of the end, leader or not', () => {
+    for (const isLeading of [true, false]) {
+      assert.equal(nextOf({ isLeading, waited: LEAST_SERVING - 1 }), 'serve');
+      assert.equal(nextOf({ isLeading }), 'end');
+    }
+    assert.equal(nextOf({ isLeading: false, pods: [SELF] }), 'end');
+  });
+
+  it('ends at once where nobody can come', () => {
+    assert.equal(nextOf({ self: null, pods: [], waited: 0 }), 'end');
+    assert.equal(nextOf({ isNamespaceTerminating: true, pods: [SELF], waited: 0 }), 'end');
+  });
+});

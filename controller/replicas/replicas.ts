@@ -1,0 +1,96 @@
+import { asFields } from '../../apis/schema/jsonschema.ts';
+import { followLease, type SeenLease } from '../lease/followlease.ts';
+import { type Following, followObject } from '../watch/cluster/followobject.ts';
+import type { Reflector } from '../watch/cluster/reflector.ts';
+import { type ControllerPod, followControllerPods, successors } from './controllerpods.ts';
+
+export interface ReplicasParts {
+  readonly namespace: string;
+  /** Of the Lease, and of the controllers' ServiceAccount. */
+  readonly name: string;
+  /** As the Lease names this process. */
+  readonly identity: string;
+  /** Name of the pod that this process runs in; null: none. */
+  readonly self: string | null;
+  /** Monotonic milliseconds. */
+  readonly now: () => number;
+  /** Anything of it is another. */
+  readonly changed: () => void;
+  readonly leaseChanged: (lease: SeenLease | null) => void;
+}
+
+/** Milliseconds: a leader renews its Lease every 2 s. */
+const ALIVE = 4_000;
+
+/** What this controller knows of the others, of who leads, and of their namespace. */
+export class Replicas {
+  readonly #parts: ReplicasParts;
+  #pods: readonly ControllerPod[] | null = null;
+  #isNamespaceTerminating = false;
+  #holder = '';
+  #renewedAt = Number.NEGATIVE_INFINITY;
+
+  constructor(parts: ReplicasParts) {
+    this.#parts = parts;
+  }
+
+  follow(following: Following): Reflector[] {
+    const { namespace, name, changed, leaseChanged, now } = this.#parts;
+    return [
+      followControllerPods({
+        ...following,
+        namespace,
+        serviceAccount: name,
+        changed: (pods) => {
+          this.#pods = pods;
+          changed();
+        },
+      }),
+      followObject({
+        ...following,
+        apiVersion: 'v1',
+        kind: 'Namespace',
+        plural: 'namespaces',
+        name: namespace,
+        read: ({ metadata }) => asFields(metadata)?.deletionTimestamp !== undefined,
+        changed: (isTerminating) => {
+          this.#isNamespaceTerminating = isTerminating ?? true;
+          changed();
+        },
+      }),
+      followLease({
+        ...following,
+        namespace,
+        name,
+        changed: (lease) => {
+          this.#holder = lease?.holder ?? '';
+          this.#renewedAt = now();
+          leaseChanged(lease);
+        },
+      }),
+    ];
+  }
+
+  get pods(): readonly ControllerPod[] {
+    return this.#pods ?? [];
+  }
+
+  get self(): string | null {
+    return this.#parts.self;
+  }
+
+  get isNamespaceTerminating(): boolean {
+    return this.#isNamespaceTerminating;
+  }
+
+  /** Whether another replica holds the Lease and renews it. */
+  get isAnotherLeading(): boolean {
+    const { identity, now } = this.#parts;
+    return this.#holder !== '' && this.#holder !== identity && now() - this.#renewedAt < ALIVE;
+  }
+
+  /** Whether no other controller goes on when this one ends; false where that is not known. */
+  get isLast(): boolean {
+    return this.#pods !== null && successors(this.#pods, this.#parts.self).length === 0;
+  }
+}

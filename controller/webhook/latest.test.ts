@@ -1,0 +1,73 @@
+import assert from 'node:assert/strict';
+import { DEFAULT_CONFIG } from '../../apis/config.ts';
+import { NO_OBJECTS, type Tier } from '../../apis/objects.ts';
+import { type FakeKubeApi, fakeKubeApi } from '../../test/fake/kubeapi.ts';
+import { type AdmissionWorld, admit } from './admission.ts';
+import { latestWorld } from './latest.ts';
+import type { AdmissionRequest } from './review.ts';
+
+const ROOT = '/apis/nodewall.io/v1alpha1';
+const WORLD: AdmissionWorld = {
+  objects: NO_OBJECTS,
+  failsafe: DEFAULT_CONFIG.failsafe,
+  interfaceGroups: [],
+};
+const head = (kind: string, name: string) => ({
+  apiVersion: 'nodewall.io/v1alpha1',
+  kind,
+  metadata: { name },
+});
+
+function reviewOf(spec: object): AdmissionRequest {
+  const object = { ...head('ClusterNetworkPolicy', 'p'), spec: { priority: 1, ...spec } };
+  return { uid: 'u', operation: 'CREATE', object, oldObject: null };
+}
+
+const NAMING = reviewOf({ tier: 'mine', appliedTo: [{ group: 'all' }], ingress: [{ action: 'Drop' }] });
+
+describe('latestWorld', () => {
+  let api: FakeKubeApi;
+  let isCurrent: boolean;
+  beforeEach(() => {
+    api = fakeKubeApi();
+    isCurrent = false;
+    api.put(`${ROOT}/tiers/mine`, { ...head('Tier', 'mine'), spec: { priority: 20 } });
+    api.put(`${ROOT}/clustergroups/all`, { ...head('ClusterGroup', 'all'), spec: { childGroups: ['some'] } });
+    api.put(`${ROOT}/clustergroups/some`, { ...head('ClusterGroup', 'some'), spec: { nodeSelector: {} } });
+  });
+
+  const latest = (review: AdmissionRequest, world = WORLD) =>
+    latestWorld({ request: api.request, isCurrent: () => isCurrent })(review, world);
+
+  it('has the tier and the groups that are named, with theirs, so that nothing is refused for them', async () => {
+    assert.match(admit(NAMING, 'mutate', WORLD).refusal?.message ?? '', /there is no Tier "mine"/);
+    const world = await latest(NAMING);
+    assert.ok(world !== null);
+    assert.equal(admit(NAMING, 'mutate', world).refusal, null);
+    assert.equal(api.requests.length, 3);
+  });
+
+  it('does not ask while the watches are current', async () => {
+    isCurrent = true;
+    assert.equal(await latest(NAMING), null);
+    assert.equal(api.requests.length, 0);
+  });
+
+  it('knows no more of what is gone, and keeps what it knew where nobody answers', async () => {
+    const tier: Tier = { kind: 'Tier', apiGroup: 'nodewall.io', name: 'old', priority: 30 };
+    const known = { ...WORLD, objects: { ...NO_OBJECTS, tiers: [tier] } };
+    const review = reviewOf({ tier: 'old', appliedTo: [{ nodeSelector: {} }] });
+    assert.deepEqual((await latest(review, known))?.objects?.tiers, []);
+    api.before = () => {
+      throw new Error('away');
+    };
+    assert.deepEqual((await latest(review, known))?.objects?.tiers, [tier]);
+  });
+
+  it('asks for no more than it may', async () => {
+    const from = Array.from({ length: 65 }, (_, i) => ({ group: `g${i}` }));
+    const review = reviewOf({ appliedTo: [{ nodeSelector: {} }], ingress: [{ action: 'Allow', from }] });
+    assert.equal(await latest(review), null);
+    assert.equal(api.requests.length, 0);
+  });
+});

@@ -1,0 +1,98 @@
+import type { ClusterGroup, ClusterObject, Tier } from '../../apis/objects.ts';
+import type { FieldMap } from '../../apis/schema/jsonschema.ts';
+import { validateObject } from '../../apis/validate/object.ts';
+import { referencesOf } from '../../apis/validate/references.ts';
+import type { KubeApi } from '../kubeapi/kubeapi.ts';
+import { isKubeError } from '../kubeapi/kubeerror.ts';
+import type { AdmissionWorld } from './admission.ts';
+import type { AdmissionRequest } from './review.ts';
+
+export interface LatestParts {
+  readonly request: KubeApi;
+  /** Whether what the watches have told is all there is. */
+  readonly isCurrent: () => boolean;
+}
+
+/** Objects of one review, and reviews at once: who asks for a review is not known. */
+const MOST_NAMES = 64;
+const MOST_REVIEWS = 8;
+/** Milliseconds for all objects of one round; there are two, and the webhook has 5 s. */
+const TIMEOUT = 1_000;
+
+type World = NonNullable<AdmissionWorld['objects']>;
+type Named = Tier | ClusterGroup;
+
+/**
+ * The world in which the Tiers and ClusterGroups that the object names, and the groups that these name, are as the API server has them now; asked only while
+ * the watches may be behind it, else null. Null, too, where it would be too much.
+ */
+export function latestWorld({ request, isCurrent }: LatestParts) {
+  let running = 0;
+  return async (review: AdmissionRequest, world: AdmissionWorld): Promise<AdmissionWorld | null> => {
+    const { objects } = world;
+    if (objects === null || review.object === null || isCurrent() || running >= MOST_REVIEWS) return null;
+    const { object } = validateObject(review.object);
+    if (object === null) return null;
+    running++;
+    try {
+      const named = await withNamed(request, [object], objects);
+      if (named === null) return null;
+      const groups = named.fetched.filter((one): one is ClusterGroup => one.kind === 'ClusterGroup');
+      const all = await withNamed(request, groups, named.objects);
+      return all === null ? null : { ...world, objects: all.objects };
+    } finally {
+      running--;
+    }
+  };
+}
+
+interface Refreshed {
+  readonly objects: World;
+  readonly fetched: readonly Named[];
+}
+
+/** Null where there are too many. */
+async function withNamed(
+  request: KubeApi,
+  objects: readonly ClusterObject[],
+  world: World,
+): Promise<Refreshed | null> {
+  const paths = new Map<string, { readonly list: 'tiers' | 'groups'; readonly name: string }>();
+  for (const reference of objects.flatMap((object) => [...referencesOf(object)])) {
+    if (!('name' in reference) || reference.to === 'interfaceGroup') continue;
+    const { name } = reference;
+    const list = reference.to === 'Tier' ? 'tiers' : 'groups';
+    const plural = list === 'tiers' ? 'tiers' : 'clustergroups';
+    paths.set(`/apis/nodewall.io/v1alpha1/${plural}/${encodeURIComponent(name)}`, { list, name });
+  }
+  if (paths.size > MOST_NAMES) return null;
+  const signal = AbortSignal.timeout(TIMEOUT);
+  const found = await Promise.all(
+    [...paths].map(async ([path, { list, name }]) => ({
+      list,
+      name,
+      now: await read(request, path, signal),
+    })),
+  );
+  const next = { tiers: [...world.tiers], groups: [...world.groups] };
+  const fetched: Named[] = [];
+  for (const { list, name, now } of found) {
+    if (now === undefined) continue;
+    const others = (next[list] as Named[]).filter(
+      (one) => one.name !== name || one.apiGroup !== 'nodewall.io',
+    );
+    if (now !== null) fetched.push(now);
+    (next[list] as Named[]) = now === null ? others : [...others, now];
+  }
+  return { objects: { ...world, ...next }, fetched };
+}
+
+/** Null where there is none; undefined where that can't be found out. */
+async function read(request: KubeApi, path: string, signal: AbortSignal): Promise<Named | null | undefined> {
+  try {
+    const { object } = validateObject(await request<FieldMap>({ method: 'GET', path, signal }));
+    return object?.kind === 'Tier' || object?.kind === 'ClusterGroup' ? object : undefined;
+  } catch (error) {
+    return isKubeError(error, 'NotFound') ? null : undefined;
+  }
+}

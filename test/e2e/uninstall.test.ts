@@ -1,0 +1,170 @@
+/** Namespaces are deleted by the real controllers, whatever became of nodewall's; the aggregated API is read at every replica. */
+import assert from 'node:assert/strict';
+import { NODEWALL } from '../cli/command.ts';
+import { startCluster, type TestCluster } from '../cluster/cluster.ts';
+import { type ControllerManager, startControllerManager } from '../cluster/controllermanager.ts';
+import { type RunningAgent, toRunningAgent } from '../kernel/enforced-node.ts';
+import { kernelSuite } from '../kernel/kernel-suite.ts';
+import { until } from '../kernel/until.ts';
+import { createNamespace, type Namespace } from '../netns/namespace.ts';
+import { ROOT } from '../structure/sourcefile.ts';
+
+const ADDRESS = '192.0.2.10';
+const API_SERVICE = 'v1alpha1.controlplane.nodewall.io';
+const SYSTEM = 'nodewall-system';
+/** Milliseconds; the issue allows 120 s. */
+const LIMIT = 60_000;
+const PORTS = [8443, 8444] as const;
+
+/** The Service of deploy/, and controllers behind it, as the API server looks them up. */
+const SERVICE = (ports: readonly number[]): string => `
+apiVersion: v1
+kind: Service
+metadata: {name: nodewall-controller, namespace: ${SYSTEM}}
+spec: {ports: [{name: https, port: 443}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: nodewall-controller, namespace: ${SYSTEM}, labels: {kubernetes.io/service-name: nodewall-controller}}
+addressType: IPv4
+endpoints: [{addresses: [${ADDRESS}], conditions: {ready: true}}]
+ports: [${ports.map((port) => `{name: https, port: ${port}, protocol: TCP}`).join(', ')}]
+`;
+
+interface ApiService {
+  readonly status?: { readonly conditions?: readonly { readonly type: string; readonly status: string }[] };
+}
+
+kernelSuite('uninstall and namespaces, with the real namespace controller', function () {
+  this.timeout(300_000);
+  let namespace: Namespace;
+  let cluster: TestCluster;
+  let manager: ControllerManager;
+  let controllers: RunningAgent[] = [];
+
+  before(async function () {
+    this.timeout(1_800_000);
+    namespace = await createNamespace('uninstall');
+    await namespace.run(['ip', 'link', 'set', 'lo', 'up']);
+    await namespace.run(['ip', 'address', 'add', `${ADDRESS}/32`, 'dev', 'lo']);
+    // No kube-proxy: the API server looks for the endpoints itself.
+    cluster = await startCluster({
+      namespace,
+      address: ADDRESS,
+      apiServerFlags: ['--enable-aggregator-routing=true'],
+    });
+    const which = ['namespace-controller', 'garbage-collector-controller'];
+    manager = await startControllerManager({ cluster, namespace, controllers: which });
+  });
+  after(async () => {
+    for (const one of controllers) await one.end('SIGKILL');
+    await manager?.stop('SIGKILL');
+    await cluster?.close();
+    await namespace?.close();
+  });
+
+  async function kubectl(...args: readonly string[]): Promise<string> {
+    const { code, stdout, stderr } = await cluster.kubectl(args);
+    assert.equal(code, 0, `kubectl ${args.join(' ')}: ${stderr}`);
+    return stdout;
+  }
+  const logs = (): string => controllers.map((one) => one.log().slice(-4000)).join('\n---\n');
+  const isThere = async (...object: readonly string[]): Promise<boolean> =>
+    (await cluster.kubectl(['get', ...object])).code === 0;
+  const isGone = (...object: readonly string[]): Promise<unknown> =>
+    until(`${object.join(' ')} is gone`, async () => !(await isThere(...object)), {
+      limit: LIMIT,
+      detail: logs,
+    });
+  const isAvailable = (): Promise<unknown> =>
+    until(
+      'the aggregated API is available',
+      async () => {
+        if (!(await isThere('apiservice', API_SERVICE))) return false;
+        const { status } = await cluster.get<ApiService>('apiservice', API_SERVICE);
+        return status?.conditions?.some((one) => one.type === 'Available' && one.status === 'True') === true;
+      },
+      { limit: LIMIT, detail: logs },
+    );
+
+  async function install(): Promise<void> {
+    const files = [`${ROOT}/deploy/crds`, `${ROOT}/deploy/rbac.yaml`].flatMap((path) => ['-f', path]);
+    await kubectl('apply', '--server-side', ...files);
+    await kubectl('wait', '--for=condition=Established', 'crd', '--all');
+    await cluster.apply(SERVICE([PORTS[0]]));
+    const token = await cluster.token(`${SYSTEM}/nodewall-controller`);
+    const path = await cluster.kubeconfigFor('controller', { token });
+    controllers = PORTS.map((port) => {
+      const args = ['--kubeconfig', path, '--listen', `${ADDRESS}:${port}`, '--log-format', 'json'];
+      return toRunningAgent(namespace.spawn([NODEWALL, 'controller', ...args]));
+    });
+    await isAvailable();
+  }
+
+  const endControllers = async (signal: 'SIGTERM' | 'SIGKILL'): Promise<void> => {
+    await Promise.all(controllers.map((one) => one.end(signal)));
+    controllers = [];
+  };
+
+  it('every replica answers kubectl, whichever leads', async () => {
+    await install();
+    for (const port of PORTS) {
+      await cluster.apply(SERVICE([port]));
+      await until(
+        'kubectl lists node views there',
+        async () => isThere('nodeviews.controlplane.nodewall.io'),
+        {
+          limit: LIMIT,
+          detail: logs,
+        },
+      );
+    }
+  });
+
+  it('namespaces are deleted while controllers run, and after they ended in order', async () => {
+    await kubectl('create', 'namespace', 'first');
+    await kubectl('delete', 'namespace', 'first', '--timeout=60s');
+    await endControllers('SIGTERM');
+    assert.equal(await isThere('apiservice', API_SERVICE), false);
+    await kubectl('create', 'namespace', 'second');
+    await kubectl('delete', 'namespace', 'second', '--timeout=60s');
+  });
+
+  it('nodewall’s own namespace is deleted while controllers run: they take the API away, and never register it again', async () => {
+    await install();
+    await kubectl('delete', 'namespace', SYSTEM, '--timeout=60s');
+    assert.equal(await isThere('apiservice', API_SERVICE), false);
+    await endControllers('SIGKILL');
+  });
+
+  it('the API goes with the controllers’ rights, where they could not take it away', async () => {
+    await install();
+    await endControllers('SIGKILL');
+    await kubectl('delete', 'namespace', SYSTEM, '--wait=false');
+    await kubectl('delete', '-f', `${ROOT}/deploy/rbac.yaml`, '--ignore-not-found', '--timeout=100s');
+    await isGone('apiservice', API_SERVICE);
+    await isGone('namespace', SYSTEM);
+  });
+
+  it('the documented uninstall works in any state', async () => {
+    for (const state of ['running', 'killed', 'half gone'] as const) {
+      await install();
+      if (state === 'killed') await endControllers('SIGKILL');
+      if (state === 'half gone') await kubectl('delete', 'clusterrole', 'nodewall-controller');
+      const commands = [
+        ['delete', 'mutatingwebhookconfiguration,validatingwebhookconfiguration', 'nodewall'],
+        ['delete', '-n', SYSTEM, 'deployment/nodewall-controller', 'daemonset/nodewall-agent'],
+        ['delete', 'apiservice', API_SERVICE],
+        ['delete', '-k', `${ROOT}/deploy/kustomize/base`, '--timeout=100s'],
+      ];
+      for (const command of commands) {
+        await kubectl(...command, '--ignore-not-found');
+        // No Deployment runs here: its pods would have ended with it.
+        if (command.includes('deployment/nodewall-controller')) await endControllers('SIGTERM');
+      }
+      await isGone('namespace', SYSTEM);
+      assert.equal(await isThere('apiservice', API_SERVICE), false);
+      assert.equal(await isThere('crd', 'tiers.nodewall.io'), false);
+    }
+  });
+});

@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { NODEWALL } from '../cli/command.ts';
+import { startCluster, type TestCluster } from '../cluster/cluster.ts';
+import { freePorts } from '../cluster/ports.ts';
+import { webhooksAt } from '../cluster/webhooks.ts';
+import { until } from '../kernel/until.ts';
+import { ROOT } from '../structure/sourcefile.ts';
+
+const HEAD = 'apiVersion: nodewall.io/v1alpha1\n';
+const policy = (name: string, tier: string): string =>
+  `${HEAD}kind: ClusterNetworkPolicy\nmetadata: {name: ${name}}\nspec: {priority: 5, tier: ${tier}, appliedTo: [{nodeSelector: {}}]}`;
+const tier = (name: string, priority: number): string =>
+  `${HEAD}kind: Tier\nmetadata: {name: ${name}}\nspec: {priority: ${priority}}`;
+
+describe('the controller’s webhook around outages, on a real API server', function () {
+  this.timeout(180_000);
+  let cluster: TestCluster;
+  let child: ChildProcess;
+  let webhooks: string;
+  const log: string[] = [];
+
+  before(async function () {
+    this.timeout(1_800_000);
+    cluster = await startCluster();
+    const files = [`${ROOT}/deploy/crds`, `${ROOT}/deploy/rbac.yaml`].flatMap((path) => ['-f', path]);
+    const installed = await cluster.kubectl(['apply', '--server-side', ...files]);
+    assert.equal(installed.code, 0, installed.stderr);
+    await cluster.kubectl(['wait', '--for=condition=Established', 'crd', '--all']);
+    const [listen = 0, webhook = 0] = await freePorts(2);
+    webhooks = await webhooksAt(`https://127.0.0.1:${webhook}`);
+    await cluster.apply(webhooks);
+    const token = await cluster.token('nodewall-system/nodewall-controller');
+    const options = {
+      kubeconfig: await cluster.kubeconfigFor('controller', { token }),
+      listen: `127.0.0.1:${listen}`,
+      'webhook-listen': `127.0.0.1:${webhook}`,
+      'log-format': 'json',
+    };
+    const args = Object.entries(options).flatMap(([name, value]) => [`--${name}`, value]);
+    child = spawn(NODEWALL, ['controller', ...args], { stdio: ['ignore', 'inherit', 'pipe'] });
+    if (child.stderr === null) throw new Error('no standard error');
+    createInterface({ input: child.stderr }).on('line', (line) => void log.push(line));
+    await until('the webhook refuses', isRefused, { detail: () => log.join('\n') });
+  });
+
+  after(async () => {
+    if (child?.exitCode === null) {
+      const ended = once(child, 'exit');
+      child.kill('SIGKILL');
+      await ended;
+    }
+    await cluster?.close();
+  });
+
+  const apply = (manifest: string): ReturnType<TestCluster['kubectl']> =>
+    cluster.kubectl(['apply', '-f', '-'], { stdin: manifest });
+
+  /** A dry run asks the webhook and stores nothing. */
+  async function isRefused(): Promise<boolean> {
+    const args = ['create', '--dry-run=server', '-f', '-'];
+    const { stderr } = await cluster.kubectl(args, { stdin: policy('invalid', 'nowhere') });
+    return stderr.includes('denied the request');
+  }
+
+  it('an invalid policy is refused again within two seconds after the configurations were made anew', async () => {
+    for (let round = 0; round < 3; round++) {
+      const gone = await cluster.kubectl([
+        'delete',
+        'mutatingwebhookconfiguration,validatingwebhookconfiguration',
+        'nodewall',
+      ]);
+      assert.equal(gone.code, 0, gone.stderr);
+      await until('nobody refuses', async () => !(await isRefused()));
+      await cluster.apply(webhooks);
+      // The API server reads the configurations anew within a second or so; the machine may have other work.
+      await until('the webhook refuses', isRefused, { limit: 10_000, detail: () => log.join('\n') });
+    }
+  });
+
+  it('takes a Tier and its policy in one apply, as soon as the API server answers again', async () => {
+    for (let round = 0; round < 5; round++) {
+      await cluster.restartApiServer('SIGKILL');
+      const [first, second] = [`a${round}`, `b${round}`];
+      for (const [at, name] of [first, second].entries()) {
+        const both = `${tier(name, 10 + 2 * round + at)}\n---\n${policy(name, name)}`;
+        const { code, stderr } = await apply(both);
+        assert.equal(code, 0, `round ${round}: ${stderr}\n${log.slice(-40).join('\n')}`);
+      }
+      const refused = await apply(policy('invalid', 'nowhere'));
+      assert.match(refused.stderr, /there is no Tier "nowhere"/);
+    }
+  });
+});

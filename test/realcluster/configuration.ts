@@ -1,0 +1,186 @@
+/** Flags and files of the programs of a cluster, as an installer of clusters (kubeadm) sets them, less what needs a real machine's kernel. */
+import type { Keys } from './keys.ts';
+import { NODES, type NodeAddresses } from './network.ts';
+
+export const SERVICE_CIDRS = '10.96.0.0/16,fd00:96::/112';
+export const KUBERNETES_SERVICE = '10.96.0.1';
+export const DNS_SERVICE = '10.96.0.10';
+const POD_CIDRS = '10.244.0.0/16,fd00:10:244::/48';
+
+export function apiServerFlags({ path }: Keys, address: string): string[] {
+  const settings = {
+    'etcd-servers': 'http://127.0.0.1:2379',
+    'secure-port': '6443',
+    'advertise-address': address,
+    'service-cluster-ip-range': SERVICE_CIDRS,
+    'allow-privileged': 'true',
+    'authorization-mode': 'Node,RBAC',
+    'enable-admission-plugins': 'NodeRestriction',
+    'tls-cert-file': path('apiserver.crt'),
+    'tls-private-key-file': path('apiserver.key'),
+    'client-ca-file': path('ca.crt'),
+    'kubelet-client-certificate': path('apiserver-kubelet-client.crt'),
+    'kubelet-client-key': path('apiserver-kubelet-client.key'),
+    'kubelet-certificate-authority': path('ca.crt'),
+    'kubelet-preferred-address-types': 'InternalIP,Hostname',
+    'service-account-issuer': 'https://kubernetes.default.svc.cluster.local',
+    'service-account-key-file': path('service-account.pub'),
+    'service-account-signing-key-file': path('service-account.key'),
+    'token-auth-file': path('tokens.csv'),
+    'requestheader-client-ca-file': path('front-proxy-ca.crt'),
+    'requestheader-allowed-names': 'front-proxy-client',
+    'requestheader-username-headers': 'X-Remote-User',
+    'requestheader-group-headers': 'X-Remote-Group',
+    'requestheader-extra-headers-prefix': 'X-Remote-Extra-',
+    'proxy-client-cert-file': path('front-proxy-client.crt'),
+    'proxy-client-key-file': path('front-proxy-client.key'),
+    'shutdown-delay-duration': '0s',
+  };
+  return toFlags(settings);
+}
+
+export function controllerManagerFlags({ path, kubeconfig }: Keys): string[] {
+  return toFlags({
+    ...clientSettings(kubeconfig('controller-manager')),
+    'service-account-private-key-file': path('service-account.key'),
+    'root-ca-file': path('ca.crt'),
+    'cluster-signing-cert-file': path('ca.crt'),
+    'cluster-signing-key-file': path('ca.key'),
+    'use-service-account-credentials': 'true',
+    'cluster-cidr': POD_CIDRS,
+    'service-cluster-ip-range': SERVICE_CIDRS,
+    'allocate-node-cidrs': 'false',
+  });
+}
+
+export function schedulerFlags({ kubeconfig }: Keys): string[] {
+  return toFlags(clientSettings(kubeconfig('scheduler')));
+}
+
+function clientSettings(kubeconfig: string): Record<string, string> {
+  return {
+    kubeconfig,
+    'authentication-kubeconfig': kubeconfig,
+    'authorization-kubeconfig': kubeconfig,
+    'leader-elect': 'false',
+    'bind-address': '127.0.0.1',
+  };
+}
+
+export interface KubeletParts {
+  readonly node: NodeAddresses;
+  readonly keys: Keys;
+  readonly group: string;
+  /** Folder of the node's files. */
+  readonly data: string;
+}
+
+/** kubelet.config.k8s.io/v1beta1. */
+export function kubeletConfiguration({ node, keys, group, data }: KubeletParts): object {
+  const isControlPlane = node.name === NODES[0]?.name;
+  return {
+    apiVersion: 'kubelet.config.k8s.io/v1beta1',
+    kind: 'KubeletConfiguration',
+    failCgroupV1: false,
+    cgroupDriver: 'cgroupfs',
+    cgroupRoot: `/${group}/${node.name}`,
+    containerRuntimeEndpoint: 'unix:///run/containerd/containerd.sock',
+    authentication: {
+      anonymous: { enabled: false },
+      webhook: { enabled: true },
+      x509: { clientCAFile: keys.path('ca.crt') },
+    },
+    authorization: { mode: 'Webhook' },
+    tlsCertFile: keys.path(`kubelet-${node.name}.crt`),
+    tlsPrivateKeyFile: keys.path(`kubelet-${node.name}.key`),
+    clusterDNS: [DNS_SERVICE],
+    clusterDomain: 'cluster.local',
+    resolvConf: `${data}/resolv.conf`,
+    volumePluginDir: `${data}/volume-plugins`,
+    failSwapOn: false,
+    // The machine's disk is others' too.
+    evictionHard: {
+      'memory.available': '0%',
+      'nodefs.available': '0%',
+      'nodefs.inodesFree': '0%',
+      'imagefs.available': '0%',
+    },
+    imageGCHighThresholdPercent: 100,
+    imageGCLowThresholdPercent: 99,
+    registerWithTaints: isControlPlane
+      ? [{ key: 'node-role.kubernetes.io/control-plane', effect: 'NoSchedule' }]
+      : [],
+  };
+}
+
+/** kubeproxy.config.k8s.io/v1alpha1. */
+export function kubeProxyConfiguration(node: string, kubeconfig: string): object {
+  return {
+    apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
+    kind: 'KubeProxyConfiguration',
+    mode: 'nftables',
+    hostnameOverride: node,
+    clientConnection: { kubeconfig },
+    clusterCIDR: POD_CIDRS,
+    // The machine's own, not this namespace's: left as they are.
+    oomScoreAdj: 0,
+    conntrack: { maxPerCore: 0, min: 0, tcpEstablishedTimeout: '0s', tcpCloseWaitTimeout: '0s' },
+  };
+}
+
+/** config.toml of containerd 1.6. `data`: folder of the node's files; `debian`: root of the unpacked packages. */
+export function containerdConfiguration({
+  root,
+  state,
+  data,
+  debian,
+}: Readonly<Record<'root' | 'state' | 'data' | 'debian', string>>): string {
+  return `version = 2
+root = "${root}"
+state = "${state}"
+oom_score = 0
+[grpc]
+  address = "${state}/containerd.sock"
+[plugins."io.containerd.internal.v1.opt"]
+  path = "${data}/containerd-opt"
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "${PAUSE_IMAGE}"
+  disable_apparmor = true
+  # Containers of system priority get scores below 0, which needs CAP_SYS_RESOURCE.
+  restrict_oom_score_adj = true
+  [plugins."io.containerd.grpc.v1.cri".containerd]
+    snapshotter = "overlayfs"
+    default_runtime_name = "runc"
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+      runtime_type = "io.containerd.runc.v2"
+      [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+        BinaryName = "${debian}/usr/sbin/runc"
+        SystemdCgroup = false
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "${debian}/usr/lib/cni"
+    conf_dir = "${data}/cni"
+`;
+}
+
+export const PAUSE_IMAGE = 'registry.k8s.io/pause:3.6';
+
+/** How pods reach nodes: with their own address, or with their node's. */
+export type PodTraffic = 'routed' | 'masqueraded';
+
+/** A CNI network configuration list. */
+export function cniConfiguration({ podCidrs }: NodeAddresses, traffic: PodTraffic): object {
+  const bridge = {
+    type: 'bridge',
+    bridge: 'cni0',
+    isGateway: true,
+    isDefaultGateway: true,
+    hairpinMode: true,
+    ipMasq: traffic === 'masqueraded',
+    ipam: { type: 'host-local', dataDir: '/run/cni', ranges: podCidrs.map((subnet) => [{ subnet }]) },
+  };
+  return { cniVersion: '1.0.0', name: 'pods', plugins: [bridge] };
+}
+
+function toFlags(settings: Readonly<Record<string, string>>): string[] {
+  return Object.entries(settings).map(([name, value]) => `--${name}=${value}`);
+}

@@ -1,0 +1,20 @@
+// Command coredns is CoreDNS with the plugins that the cluster's Corefile names, and no others.
+package main
+
+import (
+	"github.com/coredns/coredns/core/dnsserver"
+	"github.com/coredns/coredns/coremain"
+
+	_ "github.com/coredns/coredns/plugin/cache"
+	_ "github.com/coredns/coredns/plugin/errors"
+	_ "github.com/coredns/coredns/plugin/health"
+	_ "github.com/coredns/coredns/plugin/kubernetes"
+	_ "github.com/coredns/coredns/plugin/ready"
+	_ "github.com/coredns/coredns/plugin/reload"
+)
+
+func init() {
+	dnsserver.Directives = []string{"reload", "errors", "health", "ready", "cache", "kubernetes"}
+}
+
+func main() { coremain.Run() }

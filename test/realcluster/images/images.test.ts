@@ -1,0 +1,182 @@
+import assert from 'node:assert/strict';
+import { globSync, readFileSync, statSync } from 'node:fs';
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { output } from '../../cluster/command.ts';
+import { type Scratch, scratchFolder } from '../../cluster/folder.ts';
+import { createNamespace } from '../../netns/namespace.ts';
+import { ROOT } from '../../structure/sourcefile.ts';
+import { buildImages, TARGETS, type Target } from './build.ts';
+import { type UnpackedImage, unpackImage } from './unpack.ts';
+
+const LIMITS: { readonly [target in Target]: number } = { controller: 190e6, agent: 220e6 };
+/** Names of what starts other programs, or brings new ones. */
+const SHELLS = /^(ba|da|z|k|c|tc|a|fi)?sh$|^(busybox|env|perl.*|python.*|apt.*|dpkg.*|npm|npx)$/;
+const KERNEL_LIBRARIES = /^lib(nft|mnl|xt|ip[46]tc|ipset|netfilter|nfnetlink)|\.node$|tables|^ipset$/;
+/** Everything that commands of an image load; the program's entry would run. */
+const MODULES: { readonly [target in Target]: readonly string[] } = {
+  controller: [
+    'controller/**/*.ts',
+    'cli/{program,controller,runcontroller,validate,compile,explain}.ts',
+    'node_modules/@kubernetes/client-node/dist/index.js',
+  ],
+  agent: ['cli/*.ts'],
+};
+const CONTROLLER = /\/(main|runcontroller|controller|controller(certificates|log|metrics))\.ts$/;
+/** As the images say; chroot itself is looked for in it, too. */
+const ENV = { PATH: '/usr/local/bin:/usr/sbin:/usr/bin' };
+/** What the image's Node.js is told, to import each of the modules in its arguments. */
+const IMPORT = 'for (const path of process.argv.slice(1)) await import(path)';
+
+describe('images', function () {
+  this.timeout(120_000);
+  const unpacked = new Map<Target, UnpackedImage>();
+  let scratch: Scratch;
+  before(async function () {
+    this.timeout(1_800_000);
+    const images = await buildImages();
+    scratch = await scratchFolder('nodewall-images-');
+    for (const target of TARGETS) {
+      const folder = join(scratch.path, target);
+      await mkdir(folder);
+      unpacked.set(target, await unpackImage(images[target], folder));
+    }
+  });
+  after(() => scratch?.remove());
+
+  const of = (target: Target): UnpackedImage => unpacked.get(target) ?? assert.fail();
+  const inside = (target: Target, argv: readonly string[]): Promise<string> => {
+    const user = of(target).config.User ?? '';
+    return output(['chroot', `--userspec=${user}`, of(target).root, ...argv], { env: ENV });
+  };
+  const files = (target: Target, pattern = '**'): string[] => globSync(pattern, { cwd: of(target).root });
+
+  for (const target of TARGETS) {
+    describe(target, () => {
+      it('is no larger than it may be', () => {
+        const size = of(target).layers.reduce((sum, layer) => sum + layer.size, 0);
+        assert.ok(size <= LIMITS[target], `${size} bytes`);
+      });
+
+      it('has no shell, no package manager, and no file that changes who one is', () => {
+        const paths = files(target).map((path) => join(of(target).root, path));
+        const programs = paths.filter((path) => !path.includes('/opt/nodewall/node_modules/'));
+        const shells = programs.filter((path) => SHELLS.test(path.split('/').at(-1) ?? ''));
+        assert.deepEqual(
+          shells.filter((path) => !path.includes('/var/lib/dpkg')),
+          [],
+        );
+        const marked = paths.filter((path) => {
+          const stat = statSync(path, { throwIfNoEntry: false });
+          return stat?.isFile() && (stat.mode & 0o6022) !== 0;
+        });
+        assert.deepEqual(marked, []);
+        const scripts = paths.filter((path) => {
+          const stat = statSync(path, { throwIfNoEntry: false });
+          return path.includes('/usr/') && stat?.isFile() && (stat.mode & 0o111) !== 0 && !isElf(path);
+        });
+        assert.deepEqual(scripts, [], 'nothing would run them');
+      });
+
+      it('runs nodewall', async () => {
+        const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+        assert.equal(await inside(target, ['nodewall', '--version']), `${version}\n`);
+        assert.match(await inside(target, ['nodewall', '--help']), /^Usage: nodewall/);
+        assert.match(await inside(target, ['nodewall', target, '--help']), /--metrics-listen/);
+      });
+
+      it('has every package that its modules name', async () => {
+        const modules = MODULES[target].flatMap((pattern) => files(target, `opt/nodewall/${pattern}`));
+        assert.ok(modules.length > 10);
+        const paths = modules
+          .filter((path) => target !== 'agent' || !CONTROLLER.test(path))
+          .map((path) => `/${path}`);
+        await inside(target, ['node', '--input-type=module', '--eval', IMPORT, '--', ...paths.sort()]);
+      });
+
+      it('has the time 0 everywhere, and everything is root’s', async () => {
+        const found = await output([
+          ...['find', of(target).root, '-mindepth', '1'],
+          ...[
+            '(',
+            '-newermt',
+            '@0',
+            '-o',
+            '!',
+            '-newermt',
+            '@-1',
+            '-o',
+            '!',
+            '-user',
+            '0',
+            '-o',
+            '!',
+            '-group',
+            '0',
+            ')',
+          ],
+        ]);
+        assert.equal(found, '');
+      });
+
+      it('names the Debian packages that its libraries are of', () => {
+        const names = files(target, 'var/lib/dpkg/status.d/*').map((path) => path.split('/').at(-1) ?? '');
+        for (const name of ['libc6', 'libstdc++6']) assert.ok(names.includes(name), name);
+        for (const name of names) {
+          const status = readFileSync(join(of(target).root, 'var/lib/dpkg/status.d', name), 'utf8');
+          assert.match(status, /^Package: .*\n(.*\n)*Version: /);
+        }
+      });
+    });
+  }
+
+  // After the others: iptables-legacy leaves its lock.
+  describe('the kernel', () => {
+    it('gives the controller no kernel libraries, and a user that is nobody', () => {
+      const found = files('controller', 'usr/**').filter((path) =>
+        KERNEL_LIBRARIES.test(path.split('/').at(-1) ?? ''),
+      );
+      assert.deepEqual(found, []);
+      assert.equal(files('controller', '**/*.node').length, 0);
+      assert.equal(of('controller').config.User, '65532:65532');
+    });
+
+    it('gives the agent both dataplanes', async () => {
+      const { root } = of('agent');
+      const namespace = await createNamespace('images');
+      try {
+        const run = (...argv: string[]) => namespace.run(['chroot', root, ...argv]);
+        const addon = '/opt/nodewall/agent/nftables-napi/lib/index.ts';
+        await run('node', '--input-type=module', '--eval', IMPORT, '--', addon);
+        for (const variant of ['nft', 'legacy'])
+          for (const command of ['iptables', 'ip6tables']) {
+            const { stdout } = await run(`${command}-${variant}`, '--version');
+            assert.match(stdout, variant === 'nft' ? /nf_tables/ : /legacy/);
+            await run(`${command}-${variant}-save`);
+            await run(
+              `${command}-${variant}`,
+              '-A',
+              'INPUT',
+              '-p',
+              'tcp',
+              '-m',
+              'conntrack',
+              '--ctstate',
+              'NEW',
+              '-j',
+              'DROP',
+            );
+          }
+        await run('ipset', 'create', 'probe', 'hash:ip');
+        const { stdout } = await run('ipset', 'save');
+        assert.match(stdout, /create probe hash:ip/);
+      } finally {
+        await namespace.close();
+      }
+    });
+  });
+});
+
+function isElf(path: string): boolean {
+  return readFileSync(path).subarray(0, 4).toString('latin1') === '\x7fELF';
+}

@@ -1,0 +1,28 @@
+import { mkdir, readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { output } from '../../cluster/command.ts';
+
+export interface UnpackedImage {
+  readonly layers: readonly { readonly digest: string; readonly size: number }[];
+  readonly config: { readonly User?: string; readonly Entrypoint?: readonly string[] };
+  /** The layers over one another. */
+  readonly root: string;
+}
+
+/** Unpacks an archive of buildImages() into an empty folder. */
+export async function unpackImage(file: string, folder: string): Promise<UnpackedImage> {
+  const archive = join(folder, 'archive');
+  const root = join(folder, 'root');
+  for (const path of [archive, root]) await mkdir(path);
+  await output(['tar', '-xf', file, '-C', archive]);
+  const read = async (name: string) => JSON.parse(await readFile(join(archive, name), 'utf8'));
+  const [{ Config, Layers }] = await read('manifest.json');
+  const { config, rootfs } = await read(Config);
+  const layers = [];
+  for (const [index, name] of Layers.entries()) {
+    const { size } = await stat(join(archive, name));
+    layers.push({ digest: rootfs.diff_ids[index], size });
+    await output(['tar', '-xf', join(archive, name), '-C', root]);
+  }
+  return { layers, config, root };
+}

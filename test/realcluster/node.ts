@@ -1,0 +1,174 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, readdir, readFile, rm, rmdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { type Finished, run } from '../cluster/command.ts';
+import { type Daemon, daemon } from '../cluster/daemon.ts';
+import { until } from '../kernel/until.ts';
+import type { Host } from './network.ts';
+import type { Programs } from './programs.ts';
+
+export interface MachineOptions {
+  readonly host: Host;
+  readonly programs: Programs;
+  /** Folder of the node's files: what a real one has on its disk. */
+  readonly data: string;
+  /** Name of the cluster's cgroup. */
+  readonly group: string;
+}
+
+/** A program of a node that a test may stop and start. */
+export interface NodeDaemon {
+  start(): Promise<void>;
+  /** The signal goes to the program itself; resolves when it has ended. */
+  stop(signal?: 'SIGTERM' | 'SIGKILL'): Promise<void>;
+  isRunning(): boolean;
+  log(lines?: number): Promise<string>;
+}
+
+export interface Machine {
+  /** Holds the id of the node's first process while the node is on. */
+  readonly initFile: string;
+  /** Makes the node's namespaces; no daemon runs then. */
+  powerOn(): Promise<void>;
+  /** Ends everything on the node at once, pods included, and empties its kernel; its disk stays. */
+  powerOff(): Promise<void>;
+  /** A program in all of the node's namespaces; nothing runs before its start(). It ends with the node and with this process. */
+  daemon(name: string, argv: readonly string[]): NodeDaemon;
+  /** Runs a command in all of the node's namespaces to its end. */
+  run(argv: readonly string[], options?: { stdin?: string }): Promise<Finished>;
+  /** The argument array that runs a command there. */
+  command(argv: readonly string[]): string[];
+}
+
+const INIT = join(import.meta.dirname, 'node-init.sh');
+/** So long the kernel may take to end the processes of a node (milliseconds). */
+const ENDED = 30_000;
+
+/**
+ * One machine: namespaces for network, mounts, host name, IPC and processes. All hang on one process (unshare --kill-child, and PR_SET_PDEATHSIG up
+ * to this one), so nothing of it survives us, kill -9 included.
+ */
+export function machine({ host, programs, data, group }: MachineOptions): Machine {
+  const { name, namespace } = host;
+  const path = ['usr/bin', 'usr/sbin'].map((folder) => join(programs.debian, folder)).join(':');
+  const env = { ...process.env, PATH: `${path}:${process.env.PATH}` };
+  const initFile = join(data, 'init.pid');
+  let holder: ChildProcess | null = null;
+  let init = 0;
+
+  const inside = (argv: readonly string[]): string[] => {
+    if (init === 0) throw new Error(`node ${name} is off`);
+    return ['nsenter', `--target=${init}`, '--mount', '--uts', '--ipc', '--net', '--pid', '--', ...argv];
+  };
+
+  async function powerOn(): Promise<void> {
+    if (holder !== null) throw new Error(`node ${name} is on`);
+    await mkdir(data, { recursive: true });
+    const unshare = ['unshare', '--mount', '--uts', '--ipc', '--pid', '--fork', '--mount-proc'];
+    const first = [join(programs.debian, 'usr/bin/tini-static'), '--', 'bash', INIT, name, data, group];
+    const argv = namespace.command([...unshare, '--kill-child', '--propagation', 'private', ...first]);
+    const child = spawn('setpriv', ['--pdeathsig', 'KILL', '--', ...argv], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    let said = '';
+    child.stderr.setEncoding('utf8').on('data', (text) => {
+      said += text;
+    });
+    const lines = createInterface({ input: child.stdout });
+    const [line] = await Promise.race([once(lines, 'line'), once(child, 'exit').then(() => [])]);
+    if (line !== 'ready') throw new Error(`node ${name}: its namespaces could not be made\n${said}`);
+    holder = child;
+    init = await onlyChild(child.pid ?? 0);
+    await writeFile(initFile, String(init));
+  }
+
+  async function powerOff(): Promise<void> {
+    if (holder === null) return;
+    const gone = holder.exitCode === null && holder.signalCode === null ? once(holder, 'exit') : null;
+    holder.kill('SIGKILL');
+    await gone;
+    holder = null;
+    init = 0;
+    await rm(initFile, { force: true });
+    await removeCgroups(`${group}/${name}`);
+    await namespace.run(['nft', 'flush', 'ruleset']);
+    await namespace.run(['ip', 'link', 'del', 'cni0'], { anyStatus: true });
+  }
+
+  return {
+    initFile,
+    powerOn,
+    powerOff,
+    command: inside,
+    run: (argv, { stdin } = {}) =>
+      run(inside(['setpriv', '--pdeathsig', 'KILL', '--', ...argv]), {
+        env,
+        ...(stdin === undefined ? {} : { stdin }),
+      }),
+    daemon(program, argv) {
+      let current: Daemon | null = null;
+      const logFile = join(data, `${program}.log`);
+      const isRunning = (): boolean => current?.isRunning() === true;
+      return {
+        isRunning,
+        async start() {
+          // Made anew: the node may have other namespaces by now.
+          current = daemon({
+            name: `${program} on ${name}`,
+            argv: inside(['setpriv', '--pdeathsig', 'KILL', '--', ...argv]),
+            logFile,
+            env,
+          });
+          await current.start();
+        },
+        async stop(signal = 'SIGTERM') {
+          const pid = current?.pid();
+          if (pid === undefined) return;
+          process.kill(await onlyChild(pid), signal);
+          await until(`${program} on ${name} has ended`, async () => !isRunning(), { limit: ENDED });
+        },
+        log: async (lines = 40) => (await current?.log(lines)) ?? '',
+      };
+    },
+  };
+}
+
+/** The process that one has forked, as soon as it has. */
+async function onlyChild(pid: number): Promise<number> {
+  let child = 0;
+  await until(`process ${pid} has a child`, async () => {
+    child = Number((await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8')).trim().split(' ')[0]);
+    return child > 0;
+  });
+  return child;
+}
+
+/** Of a node or of the whole cluster, once its processes have ended. */
+export async function removeCgroups(group: string): Promise<void> {
+  const root = '/sys/fs/cgroup';
+  const hierarchies = await readdir(root);
+  const roots = hierarchies.includes('cgroup.controllers')
+    ? [root]
+    : hierarchies.map((one) => join(root, one));
+  await until(
+    `cgroups ${group} are removed`,
+    async () => (await Promise.all(roots.map((one) => removeTree(join(one, group))))).every(Boolean),
+    { limit: ENDED },
+  );
+}
+
+async function removeTree(folder: string): Promise<boolean> {
+  try {
+    const entries = await readdir(folder, { withFileTypes: true });
+    for (const entry of entries) if (entry.isDirectory()) await removeTree(join(folder, entry.name));
+    await rmdir(folder);
+    return true;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT') return true;
+    if (code === 'EBUSY') return false;
+    throw error;
+  }
+}

@@ -1,0 +1,226 @@
+import assert from 'node:assert/strict';
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { run } from '../cluster/command.ts';
+import { until } from '../kernel/until.ts';
+import type { Bed } from './bed.ts';
+import { startBox } from './box.ts';
+import type { RealCluster } from './cluster.ts';
+import { writeCommands } from './commands.ts';
+import { CLOSED_PORT, observedDuring } from './leaks.ts';
+import {
+  BASE,
+  describe as describeCluster,
+  install,
+  NAMESPACE,
+  OF_NODEWALL,
+  pods,
+  untilFollowed,
+  untilReady,
+  untilTables,
+} from './nodewall.ts';
+import { EVENTS, POLICIES } from './outage.ts';
+import { describeRecovery } from './recovery.ts';
+import { describeRemoval } from './removal.ts';
+import { reset, runTrial, type Trial, titleOf } from './trial.ts';
+
+/** 60 s is the aim (trials.long.ts); the machine may be doing other things (milliseconds). */
+const LIMIT = 120_000;
+
+/** Those that locked a cluster, or come nearest to it; `npm run test:long` tries all of them (trials.ts). */
+const TRIALS: readonly Trial[] = [
+  { policies: ['flagship'], event: 'all controllers deleted', meanwhile: 'nothing' },
+  { policies: ['flagship', 'both'], event: 'all controllers killed', meanwhile: 'policy deleted' },
+  { policies: ['egress'], event: 'controllers rolled out', meanwhile: 'nothing' },
+  { policies: ['both'], event: 'all agents restarted', meanwhile: 'policy deleted' },
+  { policies: ['flagship', 'egress'], event: 'their nodes drained', meanwhile: 'nothing' },
+  { policies: ['flagship', 'both'], event: 'all nodes restarted', meanwhile: 'gate off' },
+];
+
+interface Warning {
+  readonly reason: string;
+  readonly message: string;
+  readonly involvedObject: { readonly name: string };
+  /** ISO 8601, to the second. */
+  readonly lastTimestamp: string;
+}
+
+describe('a real cluster', function () {
+  this.timeout(600_000);
+  let cluster: RealCluster;
+  let bin: string;
+
+  before(async function () {
+    // With programs and images to be made, where run.ts has not made them ahead.
+    this.timeout(3_600_000);
+    const started = performance.now();
+    cluster = await startBox();
+    await cluster.apply(await readFile(join(import.meta.dirname, 'manifests/echo.yaml'), 'utf8'));
+    await install(cluster);
+    bin = await writeCommands(cluster);
+    process.stdout.write(
+      `    up, with nodewall, in ${((performance.now() - started) / 1000).toFixed(0)} s\n`,
+    );
+  });
+  after(() => cluster?.close());
+  afterEach(async function () {
+    if (this.currentTest?.state === 'failed' && cluster !== undefined)
+      process.stderr.write(`${await describeCluster(cluster)}\n`);
+  });
+
+  const bed: Bed = {
+    cluster: () => cluster,
+    shell: (script) =>
+      run(['bash', '-euo', 'pipefail', '-c', script], {
+        env: { ...process.env, PATH: `${bin}:${process.env.PATH}` },
+        cwd: join(import.meta.dirname, '../..'),
+      }),
+  };
+
+  it('takes at most 4 GB of memory', async () => {
+    const bytes = await memory();
+    process.stdout.write(`      ${(bytes / 1e9).toFixed(2)} GB\n`);
+    assert.ok(bytes < 4e9, `${bytes} bytes`);
+  });
+
+  it('waits for no mount at a first install, and fails no probe once it is ready', async () => {
+    const { items } = await cluster.get<{ items: Warning[] }>(
+      'events',
+      `--namespace=${NAMESPACE}`,
+      '--field-selector=type=Warning',
+    );
+    const mounts = items.filter(({ reason }) => reason === 'FailedMount');
+    assert.deepEqual(
+      mounts.map(({ message }) => message),
+      [],
+    );
+    const ready = new Map<string, string>();
+    for (const { metadata, status } of await pods(cluster, OF_NODEWALL)) {
+      const condition = status.conditions?.find(({ type }) => type === 'Ready');
+      ready.set(metadata.name, condition?.lastTransitionTime ?? '');
+    }
+    const late = items.filter(
+      ({ reason, involvedObject, lastTimestamp }) =>
+        reason === 'Unhealthy' && lastTimestamp > (ready.get(involvedObject.name) ?? '9'),
+    );
+    assert.deepEqual(
+      late.map(({ message }) => message),
+      [],
+    );
+  });
+
+  describe('under policies that close nearly everything', () => {
+    for (const trial of TRIALS) {
+      it(`is not locked: ${titleOf(trial)}`, async () => {
+        await reset(cluster);
+        const { seconds } = await runTrial(cluster, trial, LIMIT);
+        process.stdout.write(`      followed again after ${seconds.toFixed(1)} s\n`);
+      });
+    }
+
+    it('is not locked where the CNI masquerades pods on the way to nodes', async () => {
+      await reset(cluster);
+      for (const node of cluster.nodes) await node.setPodTraffic('masqueraded');
+      try {
+        await cluster.apply(await POLICIES.flagship());
+        await EVENTS['all controllers deleted'](cluster);
+        await untilFollowed(cluster, LIMIT);
+      } finally {
+        for (const node of cluster.nodes) await node.setPodTraffic('routed');
+      }
+      await EVENTS['all controllers deleted'](cluster);
+      await untilFollowed(cluster, LIMIT);
+    });
+  });
+
+  describe('with a closed port under a flood', () => {
+    before(async () => {
+      await reset(cluster);
+      await cluster.apply(CLOSED_PORT);
+      await untilTables(cluster, 'the port is closed', (table) => table.includes('no-7000'));
+    });
+
+    const rollout = (workload: string) => async () => {
+      await cluster.kubectlOutput(['rollout', 'restart', workload, `--namespace=${NAMESPACE}`]);
+      await untilReady(cluster);
+    };
+    const actions: Readonly<Record<string, () => Promise<void>>> = {
+      'a rollout of the agents': rollout('daemonset/nodewall-agent'),
+      'a rollout of the controllers': rollout('deployment/nodewall-controller'),
+      'a restart of kubelet and containerd': async () => {
+        const worker = cluster.node('worker-1');
+        await worker.daemons.kubelet.stop();
+        await worker.daemons.containerd.stop();
+        await worker.daemons.containerd.start();
+        const started = new Date().toISOString();
+        await worker.daemons.kubelet.start();
+        // The Node object says Ready all along; its Lease tells that the new kubelet is there.
+        await until(
+          'the new kubelet reports',
+          async () => {
+            const lease = ['lease', worker.name, '--namespace=kube-node-lease'];
+            const { spec } = await cluster.get<{ spec: { renewTime: string } }>(...lease);
+            return spec.renewTime > started;
+          },
+          { limit: LIMIT },
+        );
+      },
+      'a drain': async () => {
+        await cluster.kubectlOutput([
+          'drain',
+          'worker-2',
+          '--ignore-daemonsets',
+          '--force',
+          '--timeout=120s',
+        ]);
+        await cluster.kubectlOutput(['uncordon', 'worker-2']);
+        await untilReady(cluster);
+      },
+      'the base applied again in three ways': async () => {
+        const ways = [
+          ['apply', '--server-side', '-k', BASE],
+          ['apply', '--server-side', '--force-conflicts', '-k', BASE],
+          ['apply', '-k', BASE],
+        ];
+        for (const args of ways) await cluster.kubectlOutput(args);
+        await untilReady(cluster);
+        await untilFollowed(cluster);
+      },
+    };
+    for (const [what, action] of Object.entries(actions)) {
+      it(`leaks nothing and loses no line of a connection: ${what}`, async () => {
+        const observed = await observedDuring(cluster, action);
+        for (const { node, flood, stream } of observed) {
+          assert.ok(flood.arrived > 1000, `${node}: the flood did not arrive: ${JSON.stringify(flood)}`);
+          assert.equal(flood.passed, 0, `${node}: ${JSON.stringify(flood)}`);
+          assert.equal(stream.problem, null, `${node}: ${JSON.stringify(stream)}`);
+        }
+        const packets = observed.reduce((sum, { flood }) => sum + flood.arrived, 0);
+        process.stdout.write(`      0 of ${packets} packets passed\n`);
+      });
+    }
+  });
+
+  describeRecovery(bed);
+  describeRemoval(bed);
+});
+
+/** Of all processes in namespaces of nodes and their pods (bytes); pages that several share count once. */
+async function memory(): Promise<number> {
+  const processes = (await readdir('/proc')).filter((name) => /^\d+$/.test(name));
+  const sizes = await Promise.all(
+    processes.map(async (pid) => {
+      try {
+        // A process in a namespace of its own has an id in each namespace around it (proc(5), NSpid).
+        const ids = /^NSpid:\t(.*)$/m.exec(await readFile(`/proc/${pid}/status`, 'utf8'))?.[1] ?? '';
+        if (!ids.includes('\t')) return 0;
+        const rollup = await readFile(`/proc/${pid}/smaps_rollup`, 'utf8');
+        return Number(/^Pss:\s+(\d+) kB$/m.exec(rollup)?.[1] ?? 0) * 1024;
+      } catch {
+        // It has ended.
+        return 0;
+      }
+    }),
+  );
+  return sizes.reduce((sum, size) => sum + size, 0);
+}

@@ -1,0 +1,78 @@
+import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { copyFile, mkdir, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { cached } from '../cluster/cache.ts';
+import { output, run } from '../cluster/command.ts';
+import { scratchFolder } from '../cluster/folder.ts';
+import { until } from '../kernel/until.ts';
+import { containerdConfiguration } from './configuration.ts';
+
+/** Databases that containerd writes to; blobs and committed snapshots are only added and removed. */
+const DATABASES = [
+  'io.containerd.metadata.v1.bolt/meta.db',
+  'io.containerd.snapshotter.v1.overlayfs/metadata.db',
+];
+/** An older one takes a gigabyte, and is of sources that have changed since. */
+const KEPT_DAYS = 1;
+
+/**
+ * A containerd root with these images in it, made once: importing takes each node some 20 s. `archives` are of the cache, so a path stands for its
+ * content.
+ */
+export async function imageTemplate(debian: string, archives: readonly string[]): Promise<string> {
+  const key = createHash('sha256').update(JSON.stringify([debian, archives]));
+  return cached(
+    'template',
+    key.digest('hex').slice(0, 16),
+    async (fresh) => {
+      process.stderr.write('realcluster: importing the images\n');
+      const scratch = await scratchFolder('nodewall-template-');
+      try {
+        await importAll(debian, archives, fresh, scratch.path);
+      } finally {
+        await scratch.remove();
+      }
+    },
+    KEPT_DAYS,
+  );
+}
+
+async function importAll(
+  debian: string,
+  archives: readonly string[],
+  root: string,
+  scratch: string,
+): Promise<void> {
+  const state = join(scratch, 'state');
+  const file = join(scratch, 'config.toml');
+  await mkdir(state);
+  await writeFile(file, containerdConfiguration({ root, state, data: scratch, debian }));
+  const bin = join(debian, 'usr/bin');
+  const env = { ...process.env, PATH: `${bin}:${process.env.PATH}` };
+  // Namespaces of its own, so that no mount outlives it.
+  const unshare = ['unshare', '--mount', '--pid', '--fork', '--kill-child', '--mount-proc'];
+  const argv = ['--pdeathsig', 'KILL', '--', ...unshare, join(bin, 'containerd'), '--config', file];
+  const containerd = spawn('setpriv', argv, { env, stdio: 'ignore' });
+  const ended = once(containerd, 'exit');
+  const ctr = [join(bin, 'ctr'), '--address', join(state, 'containerd.sock'), '--namespace', 'k8s.io'];
+  try {
+    await until('containerd answers', async () => (await run([...ctr, 'version'])).code === 0);
+    for (const archive of archives) await output([...ctr, 'images', 'import', archive]);
+  } finally {
+    // The program itself, in order: it closes its databases. unshare ends with it.
+    await run(['pkill', '--parent', String(containerd.pid), '--signal', 'TERM']);
+    await ended;
+  }
+  await rm(join(root, 'tmpmounts'), { recursive: true, force: true });
+}
+
+/** A node's containerd root with the template's images: hard links, so both must be on one file system. */
+export async function linkTemplate(template: string, root: string): Promise<void> {
+  await output(['cp', '--archive', '--link', template, root]);
+  for (const name of DATABASES) {
+    await rm(join(root, name));
+    await copyFile(join(template, name), join(root, name));
+  }
+}
