@@ -18,7 +18,7 @@ import type { AgentMetrics } from './agentmetrics.ts';
 import type { AgentOptions } from './agentoptions.ts';
 import { controllerAuthorities, loggedOutage } from './apiaccess.ts';
 import { clusterFile } from './clusterfile.ts';
-import { ComeBack } from './comeback.ts';
+import { ComeBack, PATIENCE as ON_PATIENCE } from './comeback.ts';
 import { contactLog } from './contactlog.ts';
 import { ControlPlanePlaces } from './controlplaneplaces.ts';
 import { type Dataplanes, holdRules, removeAll, warnHidden } from './dataplane.ts';
@@ -353,12 +353,6 @@ export async function runClusterAgent(parts: Parts): Promise<ExitStatus> {
       });
     settle();
   };
-  const stopListening = off.listen(() => {
-    report.changed(true);
-    comeBack.end();
-    if (off.now === null && contact.awaySince() !== null) comeBack.begin();
-    else settle();
-  });
   // Where this machine, or `nodewall off`, decides.
   if (want.wanted(off.now !== null).kind === 'none') settle();
   outage?.begin();
@@ -387,6 +381,18 @@ export async function runClusterAgent(parts: Parts): Promise<ExitStatus> {
         report.changed(true);
       },
     },
+  });
+  const stopListening = off.listen(() => {
+    report.changed(true);
+    comeBack.end();
+    const isHeard = want.folded !== null && contact.awaySince() === null;
+    if (off.now !== null || isHeard) return settle();
+    log.info('nothing is enforced until a controller says what; after this time what was enforced last is', {
+      node,
+      seconds: ON_PATIENCE / 1000,
+    });
+    comeBack.begin();
+    stream.retryNow();
   });
   const signal = await untilStopped();
   log.info('stopping; the rules stay', { node, signal });

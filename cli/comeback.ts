@@ -1,7 +1,7 @@
 import type { Clock } from '../agent/apply/enforcer.ts';
 
-/** Longer than an agent waits from one try to reach the controller to the next (milliseconds). */
-const PATIENCE = 20_000;
+/** Several tries to reach a controller, each of which may take 15 s and wait 10 s for the next (milliseconds). */
+export const PATIENCE = 60_000;
 
 /**
  * After `nodewall on` while no controller answers: what was enforced last may be what locked this node out, and what the cluster wants now can be heard again since

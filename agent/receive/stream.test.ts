@@ -9,7 +9,7 @@ import { plainState } from '../../test/fake/viewupdates.ts';
 import { tcp } from '../../test/kernel/manifests.ts';
 import { controllerClient } from './controllerclient.ts';
 import { type Folded, fold } from './fold.ts';
-import { followController } from './stream.ts';
+import { type Following, followController } from './stream.ts';
 
 const NODE = 'node-0';
 const WEB = ingress('web', { name: 'in', action: 'Allow', from: [fromPods('web')], ports: [tcp(443)] });
@@ -78,7 +78,7 @@ describe('a stream', function () {
   let plane: FakeControlPlane;
   let clock: FakeClock;
   let heard: ReturnType<typeof listener>;
-  let stream: { close(): Promise<void> };
+  let stream: Following;
   let client: ReturnType<typeof controllerClient>;
 
   function follow(): void {
@@ -246,6 +246,25 @@ describe('a stream', function () {
     clock.pass(500);
     plane.publish(FIRST);
     await heard.until(holds(FIRST));
+  });
+
+  it('tries at once when it is told to: while a try has no answer, while it waits, and not while it follows', async () => {
+    plane.refuse(() => 'hang');
+    follow();
+    await plane.until(() => plane.hanging() === 1);
+    plane.refuse(() => ({ status: 503, message: 'not yet' }));
+    stream.retryNow();
+    await failures(1);
+    assert.match(lastError(), /not yet/);
+    plane.refuse(null);
+    plane.publish(FIRST);
+    stream.retryNow();
+    await heard.until(holds(FIRST));
+    stream.retryNow();
+    plane.publish(SECOND);
+    await heard.until(holds(SECOND));
+    assert.equal(heard.told.connects, 1);
+    assert.equal(heard.told.errors.length, 1);
   });
 
   it('asks for a whole view where the controller restarted', async () => {

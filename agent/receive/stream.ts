@@ -44,13 +44,21 @@ const LONGEST_LINE = 64 * 1024 * 1024;
 /** Bytes from one bookmark to the next: all of it is kept in memory. */
 const LONGEST_BATCH = 512 * 1024 * 1024;
 
+export interface Following {
+  /** The way to the controller may be free now: a try that has no answer yet is given up, and the next made at once. */
+  retryNow(): void;
+  close(): Promise<void>;
+}
+
 /**
  * Follows the view of a node at the controller: connects, folds what comes, and connects again, from where it was, until closed. Whatever goes wrong, what was
  * folded before stays.
  */
-export function followController(parts: StreamParts): { close(): Promise<void> } {
+export function followController(parts: StreamParts): Following {
   const { node, client, fold, events, clock, random } = parts;
   const closing = new AbortController();
+  /** Of the try without an answer, or the wait for the next; null: a controller answers. */
+  let unanswered: AbortController | null = null;
   let revision: string | null = null;
   let wait = FIRST_WAIT;
   /** Messages were lost, and no bookmark was reached since. */
@@ -59,7 +67,10 @@ export function followController(parts: StreamParts): { close(): Promise<void> }
   /** Until the connection ends; throws why. */
   async function connection(): Promise<never> {
     const path = viewPath(node, revision);
-    const response = await client.request({ method: 'GET', path, signal: closing.signal, isStream: true });
+    unanswered = new AbortController();
+    const signal = AbortSignal.any([closing.signal, unanswered.signal]);
+    const response = await client.request({ method: 'GET', path, signal, isStream: true });
+    unanswered = null;
     events.connected(remoteOf(response));
     fold.begin(revision !== null);
     try {
@@ -130,6 +141,7 @@ export function followController(parts: StreamParts): { close(): Promise<void> }
         await connection();
       } catch (error) {
         if (closing.signal.aborted) return;
+        if (unanswered?.signal.aborted) continue;
         const isOfView = isUnfollowable(error);
         const retryIn = waitAfter(error);
         if (isOfView) events.unfollowable(error, retryIn);
@@ -140,6 +152,8 @@ export function followController(parts: StreamParts): { close(): Promise<void> }
   }
 
   function pause(milliseconds: number): Promise<void> {
+    unanswered = new AbortController();
+    const { signal } = unanswered;
     return new Promise((resolve) => {
       const end = (): void => {
         cancel();
@@ -148,11 +162,16 @@ export function followController(parts: StreamParts): { close(): Promise<void> }
       };
       const cancel = clock.after(milliseconds, end);
       closing.signal.addEventListener('abort', end);
+      signal.addEventListener('abort', end);
     });
   }
 
   const running = run();
   return {
+    retryNow() {
+      wait = FIRST_WAIT;
+      unanswered?.abort();
+    },
     async close() {
       closing.abort();
       await running;

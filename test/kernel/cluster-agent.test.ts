@@ -250,6 +250,29 @@ forEachDataplane('the agent of a cluster', (dataplane) => {
     });
   }
 
+  it('on again, waits for what the controller says, though its try has had no answer yet', async () => {
+    follow();
+    await enforced();
+    await agent.end('SIGTERM');
+    await node.run('off');
+    const old = String(marker);
+    plane.publish(next());
+    plane.refuse(() => 'hang');
+    follow();
+    await untilSaid('"message":"disabled"');
+    await plane.until(() => plane.hanging() > 0);
+    plane.refuse(null);
+    await node.run('on');
+    let rules = '';
+    const isThere = async (): Promise<boolean> => {
+      rules = await node.rules();
+      return rules !== '';
+    };
+    await until('something is enforced', isThere, { detail: agent.log });
+    assert.ok(!rules.includes(old), agent.log());
+    await enforced();
+  });
+
   it('follows a controller that has no rules any more, after a start from saved ones', async () => {
     follow();
     await enforced();
