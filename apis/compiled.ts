@@ -1,4 +1,4 @@
-import type { MemberSet } from './memberset.ts';
+import type { MemberSet } from '../lib/net/member-set.ts';
 import type { ApiGroup, Direction, PolicyMode, PolicyTraffic, RuleAction } from './objects.ts';
 
 /**

@@ -1,18 +1,18 @@
 import { type Config, DEFAULT_CONFIG, type Exemption } from './config.ts';
 import type { Problem } from './objects.ts';
 import { CONFIG_SCHEMA } from './schema/config.ts';
-import { asFields, asList, type FieldMap } from './schema/jsonschema.ts';
+import { asFields, asList, type FieldMap } from './schema/json-schema.ts';
 import { checkFailsafe, type RawFailsafe, toFailsafe } from './validate/failsafe.ts';
 import {
   checkInterfaceGroups,
   type RawInterfaceGroup,
   toInterfaceGroups,
-} from './validate/interfacegroups.ts';
+} from './validate/interface-groups.ts';
 import { canonicalCidr } from './validate/ipblock.ts';
 import { type Findings, findings, formatPath, hasError } from './validate/problem.ts';
-import { reportSchema } from './validate/schemaproblem.ts';
+import { reportSchema } from './validate/schema-problem.ts';
 import { checkSettings } from './validate/settings.ts';
-import { parseYaml } from './validate/yamldocument.ts';
+import { parseYaml } from './validate/yaml-document.ts';
 
 export interface ParsedConfig {
   /** Defaults filled in; null where there is an error. */

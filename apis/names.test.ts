@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
+import { formatMembers, toMemberSet } from '../lib/net/member-set.ts';
 import type { AddressSet, NodeState } from './compiled.ts';
-import { formatMembers, toMemberSet } from './memberset.ts';
 import { fixedNames, matchesName, nameResolver } from './names.ts';
 
 const set = (id: string, names: readonly string[], ...addresses: string[]): AddressSet => ({

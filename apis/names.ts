@@ -1,5 +1,5 @@
+import { addAddresses } from '../lib/net/member-set.ts';
 import type { AddressSet, NodeState } from './compiled.ts';
-import { addAddresses } from './memberset.ts';
 
 /** What fqdn peers stand for on one node, now. */
 export interface NameTable {

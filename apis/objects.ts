@@ -16,7 +16,7 @@ export interface Node {
   readonly labels: Labels;
   readonly addresses: readonly string[];
   /**
-   * Further addresses of the Node as a peer, which its agent reported (controller/index/hostaddresses.ts);
+   * Further addresses of the Node as a peer, which its agent reported (controller/index/host-addresses.ts);
    * absent where there are none, and in every object as it is read.
    */
   readonly reportedAddresses?: readonly string[];
@@ -113,7 +113,7 @@ export type PolicyMode = 'Enforce' | 'Audit';
 export type PolicyTraffic = 'Host' | 'NodePort';
 
 export interface Rule {
-  /** Unique in the policy; generated where the object has none (see rulename.ts). */
+  /** Unique in the policy; generated where the object has none (see rule-name.ts). */
   readonly name?: string;
   readonly action: RuleAction;
   readonly from?: readonly NetworkPolicyPeer[];

@@ -1,5 +1,5 @@
+import { formatMembers } from '../lib/net/member-set.ts';
 import type { NodeState } from './compiled.ts';
-import { formatMembers } from './memberset.ts';
 import { type Message, nodeMessage } from './wire.ts';
 
 /** Stage 3: a node's view as messages, each AddressSet and ServiceSet before the rules that name it. */

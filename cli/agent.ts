@@ -1,23 +1,23 @@
-import { type ApiServerAddress, apiServer } from '../agent/receive/apiserver.ts';
+import { removeAll, warnHidden } from '../agent/dataplane/dataplane.ts';
+import { type ApiServerAddress, apiServer } from '../agent/receive/api-server.ts';
+import { agentLock } from '../agent/run/agent-lock.ts';
+import { type AgentMetrics, NO_METRICS } from '../agent/run/agent-metrics.ts';
+import type { AgentOptions } from '../agent/run/agent-options.ts';
+import { apiServerAddress, httpsUrl } from '../agent/run/api-server-address.ts';
+import type { ControllerOptions } from '../agent/run/cluster-agent.ts';
+import { keepInterfaceGroups, releaseInterfaceGroups } from '../agent/run/interface-groups.ts';
+import { OffSwitch } from '../agent/run/off-switch.ts';
+import { loadAddon, withKernel } from '../agent/run/with-kernel.ts';
 import type { Config } from '../apis/config.ts';
-import { agentLock } from './agentlock.ts';
-import { type AgentMetrics, NO_METRICS } from './agentmetrics.ts';
-import type { AgentOptions } from './agentoptions.ts';
-import { apiServerAddress, httpsUrl } from './apiserveraddress.ts';
-import type { ControllerOptions } from './clusteragent.ts';
-import { removeAll, warnHidden } from './dataplane.ts';
-import { CommandError, EXIT, type ExitStatus } from './exit.ts';
-import { parseFeatureGates } from './featuregates.ts';
-import { keepInterfaceGroups, releaseInterfaceGroups } from './interfacegroups.ts';
-import { loadAddon, withKernel } from './kernel.ts';
-import { toListenAddress } from './listenaddress.ts';
+import { systemClock } from '../lib/process/clock.ts';
+import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
+import { toListenAddress } from '../lib/process/listen-address.ts';
+import { createLog, type Log } from '../lib/process/log.ts';
+import type { MetricsServer } from '../lib/process/metrics-server.ts';
+import { untilStopped } from '../lib/process/stopped.ts';
+import { VERSION } from '../lib/process/version.ts';
+import { parseFeatureGates } from './feature-gates.ts';
 import { loadConfig } from './load.ts';
-import { createLog, type Log } from './log.ts';
-import type { MetricsServer } from './metricsserver.ts';
-import { OffSwitch } from './offswitch.ts';
-import { untilStopped } from './stopped.ts';
-import { systemClock } from './systemclock.ts';
-import { VERSION } from './version.ts';
 
 /** Checks the options, takes the lock, and runs the agent until it is told to stop. Rules stay. */
 export async function agentCommand(options: AgentOptions): Promise<ExitStatus> {
@@ -45,8 +45,8 @@ export async function agentCommand(options: AgentOptions): Promise<ExitStatus> {
       });
       const agent = `nodewall-agent/${VERSION}`;
       const api = source.api === null ? null : apiServer(source.api, agent, systemClock);
-      const { runClusterAgent } = await import('./clusteragent.ts');
-      const { openDataplanes } = await import('./opendataplanes.ts');
+      const { runClusterAgent } = await import('../agent/run/cluster-agent.ts');
+      const { openDataplanes } = await import('../agent/dataplane/open-dataplanes.ts');
       const isAllowed = gate !== false;
       return await withKernel(async (kernel) => {
         const dataplanes = await openDataplanes({ node: options.node, config, kernel, log });
@@ -100,7 +100,7 @@ async function standAlone(parts: StandAloneParts): Promise<ExitStatus> {
 async function standAloneRun(parts: StandAloneParts, ended: AbortSignal): Promise<ExitStatus> {
   const { options, config, log } = parts;
   const { runStandalone } = await import('./standalone.ts');
-  const { openDataplanes } = await import('./opendataplanes.ts');
+  const { openDataplanes } = await import('../agent/dataplane/open-dataplanes.ts');
   // Before the first rule is applied: what it exempts must be in its group.
   const interfaces = await keepInterfaceGroups({ options, config, log });
   try {
@@ -164,8 +164,8 @@ async function agentTelemetry(options: AgentOptions, log: Log): Promise<Telemetr
   const { metricsListen: listen, metricsRules: ofRules = false, controller, node } = options;
   if (listen === undefined) return { metrics: NO_METRICS, close: async () => {} };
   const [{ prometheusMetrics }, { serveMetrics }] = await Promise.all([
-    import('./prometheus.ts'),
-    import('./metricsserver.ts'),
+    import('../agent/run/prometheus.ts'),
+    import('../lib/process/metrics-server.ts'),
   ]);
   const metrics = prometheusMetrics({ version: VERSION, isInCluster: controller !== undefined, ofRules });
   const { registry, ready } = metrics;
@@ -212,7 +212,7 @@ async function disabled(
   gate: string,
   ended?: AbortSignal,
 ): Promise<ExitStatus> {
-  const { allRemains } = await import('./opendataplanes.ts');
+  const { allRemains } = await import('../agent/dataplane/open-dataplanes.ts');
   const { removed, hidden } = await withKernel((kernel) => removeAll(allRemains(kernel)));
   warnHidden(log, options.node, hidden);
   const { interfaces } = await releaseInterfaceGroups(options.stateDir, config, log);

@@ -1,10 +1,10 @@
-import { agentLock } from './agentlock.ts';
-import { removeAll } from './dataplane.ts';
-import { CommandError, EXIT, type ExitStatus } from './exit.ts';
-import { releaseInterfaceGroups } from './interfacegroups.ts';
-import { withKernel } from './kernel.ts';
+import { removeAll } from '../agent/dataplane/dataplane.ts';
+import { allRemains } from '../agent/dataplane/open-dataplanes.ts';
+import { agentLock } from '../agent/run/agent-lock.ts';
+import { releaseInterfaceGroups } from '../agent/run/interface-groups.ts';
+import { withKernel } from '../agent/run/with-kernel.ts';
+import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { loadConfig } from './load.ts';
-import { allRemains } from './opendataplanes.ts';
 import { json, print } from './output.ts';
 
 interface CleanupOptions {

@@ -1,12 +1,12 @@
 import { iptablesRenderer } from '../agent/render/iptables/render.ts';
-import { rulesetText } from '../agent/render/nfttext.ts';
+import { rulesetText } from '../agent/render/nft-text.ts';
 import { render } from '../agent/render/render.ts';
 import type { CompiledRule, NodeState, Service } from '../apis/compiled.ts';
 import type { Config } from '../apis/config.ts';
-import { formatMembers } from '../apis/memberset.ts';
-import { statsText } from './compilestats.ts';
-import { CommandError, EXIT, type ExitStatus } from './exit.ts';
-import { iptablesTexts } from './iptablestexts.ts';
+import { formatMembers } from '../lib/net/member-set.ts';
+import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
+import { statsText } from './compile-stats.ts';
+import { iptablesTexts } from './iptables-texts.ts';
 import { loadResolvedNode, type NodeOptions } from './load.ts';
 import { json, print, table } from './output.ts';
 

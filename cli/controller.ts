@@ -1,12 +1,12 @@
 import { createServer } from 'node:net';
 import type { KubeConfig } from '@kubernetes/client-node';
-import type { ControllerOptions } from './controlleroptions.ts';
-import { CommandError, EXIT, type ExitStatus } from './exit.ts';
-import { parseFeatureGates } from './featuregates.ts';
-import { type ListenAddress, toListenAddress } from './listenaddress.ts';
+import type { ControllerOptions } from '../controller/run/controller-options.ts';
+import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
+import { type ListenAddress, toListenAddress } from '../lib/process/listen-address.ts';
+import { createLog } from '../lib/process/log.ts';
+import { VERSION } from '../lib/process/version.ts';
+import { parseFeatureGates } from './feature-gates.ts';
 import { loadConfig } from './load.ts';
-import { createLog } from './log.ts';
-import { VERSION } from './version.ts';
 
 /** Checks the options and runs the controller until it is told to stop. */
 export async function controllerCommand(options: ControllerOptions): Promise<ExitStatus> {
@@ -29,12 +29,12 @@ export async function controllerCommand(options: ControllerOptions): Promise<Exi
   const log = createLog(options);
   const server = kubeConfig.getCurrentCluster()?.server;
   log.info('starting', { version: VERSION, apiServer: server, listen: options.listen, gate, config });
-  const { runController } = await import('./runcontroller.ts');
+  const { runController } = await import('../controller/run/run-controller.ts');
   return runController({ options, listen, webhook, gate, config, kubeConfig, log });
 }
 
 async function clusterOf(file: string | undefined): Promise<KubeConfig> {
-  const { loadKubeConfig } = await import('../controller/kubeapi/loadkubeconfig.ts');
+  const { loadKubeConfig } = await import('../controller/kubeapi/load-kubeconfig.ts');
   try {
     return await loadKubeConfig(file);
   } catch (error) {

@@ -1,16 +1,16 @@
-import { NOTHING_HELD } from '../agent/apply/held.ts';
-import { transaction } from '../agent/apply/transaction.ts';
-import { transactionText } from '../agent/apply/transactiontext.ts';
+import { NOTHING_HELD } from '../agent/apply/plan/held.ts';
+import { transaction } from '../agent/apply/plan/transaction.ts';
+import { transactionText } from '../agent/apply/plan/transaction-text.ts';
 import { receive } from '../agent/receive/receive.ts';
 import { iptablesRenderer } from '../agent/render/iptables/render.ts';
 import { render } from '../agent/render/render.ts';
+import { savedDigests } from '../agent/run/state-store.ts';
 import type { NodeState } from '../apis/compiled.ts';
 import type { Config } from '../apis/config.ts';
-import { formatMembers } from '../apis/memberset.ts';
 import { snapshot } from '../apis/snapshot.ts';
-import { EXIT, type ExitStatus } from './exit.ts';
-import { iptablesTexts } from './iptablestexts.ts';
-import { savedDigests } from './lastgood.ts';
+import { formatMembers } from '../lib/net/member-set.ts';
+import { EXIT, type ExitStatus } from '../lib/process/exit.ts';
+import { iptablesTexts } from './iptables-texts.ts';
 import { load, loadConfig, loadNode, type NodeOptions } from './load.ts';
 import { json, print } from './output.ts';
 
@@ -49,9 +49,9 @@ async function transactionOf(given: NodeState, config: Config, options: DumpOpti
     if (config.dataplane === 'iptables') return iptablesTexts(iptablesRenderer(config)(given));
     return transactionText(transaction(NOTHING_HELD, render(given, config)));
   }
-  const { chooseDataplane, iptablesCommands } = await import('./opendataplanes.ts');
-  const { withKernel } = await import('./kernel.ts');
-  const { withLocalPodsNow } = await import('./interfacegroups.ts');
+  const { chooseDataplane, iptablesCommands } = await import('../agent/dataplane/open-dataplanes.ts');
+  const { withKernel } = await import('../agent/run/with-kernel.ts');
+  const { withLocalPodsNow } = await import('../agent/run/interface-groups.ts');
   const state = await withLocalPodsNow(given, config);
   return withKernel(async (kernel) => {
     const { name } = await chooseDataplane(config);
@@ -63,7 +63,7 @@ async function transactionOf(given: NodeState, config: Config, options: DumpOpti
 }
 
 async function planned(
-  kernel: import('../agent/apply/kernel.ts').Kernel,
+  kernel: import('../agent/apply/netlink/kernel.ts').Kernel,
   desired: ReturnType<typeof render>,
   stateDir: string | undefined,
 ): Promise<ReturnType<typeof transaction>> {

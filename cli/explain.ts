@@ -3,10 +3,11 @@ import { text } from 'node:stream/consumers';
 import { explain } from '../agent/observe/explain.ts';
 import type { Config } from '../apis/config.ts';
 import type { Considered, Explanation, Flow } from '../apis/flow.ts';
-import { parseFlow } from '../apis/parseflow.ts';
-import { CommandError, EXIT, type ExitStatus } from './exit.ts';
+import { parseFlow } from '../apis/parse-flow.ts';
+import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
+import { styled } from '../lib/process/styled.ts';
 import { loadResolvedNode, type NodeOptions } from './load.ts';
-import { json, print, styled, table } from './output.ts';
+import { json, print, table } from './output.ts';
 
 type ExplainOptions = NodeOptions & {
   readonly flow?: string;

@@ -1,13 +1,13 @@
 import { networkInterfaces } from 'node:os';
 import type { Link } from 'nftables-napi';
 import { classifier, type Decision, groupName, type Held, reasonText } from '../agent/interfaces/classify.ts';
-import { interfacesOnNetworks } from '../agent/interfaces/onnetwork.ts';
+import { interfacesOnNetworks } from '../agent/interfaces/on-network.ts';
 import { toHeld } from '../agent/interfaces/release.ts';
+import { heldFile } from '../agent/run/interface-groups.ts';
+import { savedNodeAddresses } from '../agent/run/state-store.ts';
+import { loadAddon } from '../agent/run/with-kernel.ts';
 import type { Config } from '../apis/config.ts';
-import { CommandError, EXIT, type ExitStatus } from './exit.ts';
-import { heldFile } from './interfacegroups.ts';
-import { loadAddon } from './kernel.ts';
-import { savedNodeAddresses } from './lastgood.ts';
+import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { loadConfig } from './load.ts';
 import { json, print, table } from './output.ts';
 

@@ -6,10 +6,10 @@ import { nameResolver } from '../apis/names.ts';
 import type { Problem } from '../apis/objects.ts';
 import { formatProblem } from '../apis/validate/problem.ts';
 import { compile } from '../controller/compile/compile.ts';
-import { nodeView } from '../controller/publish/nodeview.ts';
+import { nodeView } from '../controller/publish/node-view.ts';
 import { loadManifests } from '../controller/watch/manifests.ts';
 import type { Loaded } from '../controller/watch/source.ts';
-import { CommandError, EXIT } from './exit.ts';
+import { CommandError, EXIT } from '../lib/process/exit.ts';
 import { loadNames } from './names.ts';
 
 /** Options that more than one command has. */

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { CommandError } from './exit.ts';
+import { CommandError } from '../lib/process/exit.ts';
 import { loadNames, parseNames } from './names.ts';
 
 /** What is said of each text, line by line. */

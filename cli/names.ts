@@ -1,11 +1,11 @@
 import { readFile } from 'node:fs/promises';
-import { formatAddress, parseAddress } from '../apis/address.ts';
 import { fixedNames, type NameTable } from '../apis/names.ts';
-import { asFields, asList } from '../apis/schema/jsonschema.ts';
+import { asFields, asList } from '../apis/schema/json-schema.ts';
 import { checkFqdn, toFqdn } from '../apis/validate/fqdn.ts';
 import { type Findings, findings, show } from '../apis/validate/problem.ts';
-import { parseYaml } from '../apis/validate/yamldocument.ts';
-import { CommandError, EXIT } from './exit.ts';
+import { parseYaml } from '../apis/validate/yaml-document.ts';
+import { formatAddress, parseAddress } from '../lib/net/address.ts';
+import { CommandError, EXIT } from '../lib/process/exit.ts';
 
 /** What `--names FILE` says: names (or a wildcard, for the peer that is written so) and their addresses. Every problem in it at once. */
 export async function loadNames(path: string): Promise<NameTable> {

@@ -1,15 +1,15 @@
 import { userInfo } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { agentLock } from './agentlock.ts';
-import { holdRules, removeAll } from './dataplane.ts';
-import { CommandError, EXIT, type ExitStatus } from './exit.ts';
-import { releaseInterfaceGroups } from './interfacegroups.ts';
-import { withKernel } from './kernel.ts';
+import { holdRules, removeAll } from '../agent/dataplane/dataplane.ts';
+import type { Remains } from '../agent/dataplane/left-overs.ts';
+import { allRemains } from '../agent/dataplane/open-dataplanes.ts';
+import { agentLock } from '../agent/run/agent-lock.ts';
+import { releaseInterfaceGroups } from '../agent/run/interface-groups.ts';
+import { removeOff, writeOff } from '../agent/run/off-file.ts';
+import { withKernel } from '../agent/run/with-kernel.ts';
+import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { loadConfig } from './load.ts';
-import { removeOff, writeOff } from './offfile.ts';
-import { allRemains } from './opendataplanes.ts';
 import { json, print } from './output.ts';
-import type { Remains } from './remains.ts';
 
 interface OffOptions {
   readonly config?: string;

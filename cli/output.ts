@@ -1,12 +1,6 @@
-import { styleText } from 'node:util';
+import { styled } from '../lib/process/styled.ts';
 
 /** Text for people. Colours only where the stream is a terminal (styleText looks at it, and at NO_COLOR). */
-
-type Style = Parameters<typeof styleText>[0];
-
-export function styled(style: Style, text: string, stream: NodeJS.WriteStream = process.stdout): string {
-  return styleText(style, text, { stream });
-}
 
 export function errorText(message: string): string {
   return `${styled('red', 'nodewall:', process.stderr)} ${message}\n`;

@@ -1,7 +1,7 @@
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
-import { CommandError, EXIT, type ExitStatus } from './exit.ts';
+import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
+import { VERSION } from '../lib/process/version.ts';
 import { errorText } from './output.ts';
-import { VERSION } from './version.ts';
 
 /** The one `nodewall` command: arguments in, exit status out. Each action loads its code when it runs, so `--help` stays quick. */
 export async function run(argv: readonly string[]): Promise<ExitStatus> {
@@ -280,7 +280,7 @@ function addNames(program: Command, done: Done): void {
     .addOption(config())
     .addOption(output('table', 'json'))
     .addHelpText('after', example('nodewall names'))
-    .action(async (options) => done(await (await import('./namescommand.ts')).namesCommand(options)));
+    .action(async (options) => done(await (await import('./names-command.ts')).namesCommand(options)));
 }
 
 function addLog(program: Command, done: Done): void {

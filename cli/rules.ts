@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { countedRules } from '../agent/apply/iptables/counted.ts';
-import { stateFile } from '../agent/receive/statefile.ts';
+import { holdingTools } from '../agent/dataplane/left-overs.ts';
 import {
   accounting,
   type CountedTable,
@@ -8,14 +8,14 @@ import {
   type RuleTotals,
   type SavedAccounts,
 } from '../agent/record/accounting.ts';
+import { agentLock } from '../agent/run/agent-lock.ts';
+import { toNodeState } from '../agent/run/state-store.ts';
+import { withKernel } from '../agent/run/with-kernel.ts';
 import type { CompiledRule, NodeState } from '../apis/compiled.ts';
-import { agentLock } from './agentlock.ts';
-import { CommandError, EXIT, type ExitStatus } from './exit.ts';
-import { withKernel } from './kernel.ts';
-import { toNodeState } from './lastgood.ts';
+import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
+import { stateFile } from '../lib/process/state-file.ts';
 import { loadConfig } from './load.ts';
 import { json, print, table } from './output.ts';
-import { holdingTools } from './remains.ts';
 
 interface RulesOptions {
   readonly stateDir: string;

@@ -1,21 +1,23 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Enforced } from '../agent/apply/enforcer.ts';
+import type { Dataplanes } from '../agent/dataplane/dataplane.ts';
+import { agentLog } from '../agent/run/agent-log.ts';
+import type { AgentMetrics } from '../agent/run/agent-metrics.ts';
+import type { AgentOptions } from '../agent/run/agent-options.ts';
+import { startEnforcement } from '../agent/run/enforcement.ts';
+import type { InterfaceGroups } from '../agent/run/interface-groups.ts';
+import { stateStore } from '../agent/run/state-store.ts';
 import type { Config } from '../apis/config.ts';
 import { compiler } from '../controller/compile/compile.ts';
-import { nodeViewer } from '../controller/publish/nodeview.ts';
-import { fileSource } from '../controller/watch/filesource.ts';
+import { nodeViewer } from '../controller/publish/node-view.ts';
+import { fileSource } from '../controller/watch/file-source.ts';
 import type { Snapshot } from '../controller/watch/source.ts';
-import type { AgentMetrics } from './agentmetrics.ts';
-import type { AgentOptions } from './agentoptions.ts';
-import type { Dataplanes } from './dataplane.ts';
-import { startEnforcement } from './enforcement.ts';
-import { CommandError, EXIT, type ExitStatus } from './exit.ts';
-import type { InterfaceGroups } from './interfacegroups.ts';
-import { lastGood } from './lastgood.ts';
+import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
+import type { Log } from '../lib/process/log.ts';
+import { untilStopped } from '../lib/process/stopped.ts';
 import { hasErrors } from './load.ts';
-import type { Log } from './log.ts';
-import { progress } from './progress.ts';
-import { untilStopped } from './stopped.ts';
+import { manifestLog } from './manifest-log.ts';
+import { savedManifests } from './saved-manifests.ts';
 
 /** What is remembered of manifests is saved after so many milliseconds at the latest. */
 const LONGEST_WAIT = 500;
@@ -45,8 +47,10 @@ interface Outcome {
 export async function runStandalone(parts: Parts): Promise<ExitStatus> {
   const { options, manifests, log, dataplanes, interfaces, metrics } = parts;
   const { node, once, stateDir } = options;
-  const saved = lastGood({ stateDir, node, manifests, log });
-  const reports = progress(node, log);
+  const saved = stateStore({ stateDir, node, log });
+  const savedVersions = savedManifests({ stateDir, manifests, log });
+  const reports = agentLog(node, log);
+  const manifestReports = manifestLog(node, log);
   const outcome: Outcome = { snapshot: null, declared: true, enforced: null, failure: null };
   const enforcement = await startEnforcement({
     options,
@@ -75,7 +79,7 @@ export async function runStandalone(parts: Parts): Promise<ExitStatus> {
   });
   metrics.counts(enforcement.totals);
   const { config } = enforcement;
-  const remembered = await saved.readManifests();
+  const remembered = await savedVersions.read();
   const source = fileSource(manifests, {
     remembered,
     failsafe: config.failsafe.ingress,
@@ -87,16 +91,16 @@ export async function runStandalone(parts: Parts): Promise<ExitStatus> {
   let remembering: Promise<void> = Promise.resolve();
   function deliver(snapshot: Snapshot): void {
     outcome.snapshot = snapshot;
-    reports.problems(snapshot);
+    manifestReports.problems(snapshot);
     if (!snapshot.complete) return;
     const compiled = compile(snapshot.objects);
     outcome.declared = compiled.nodeAddresses.has(node);
     if (!outcome.declared) {
-      reports.undeclared();
+      manifestReports.undeclared();
       return;
     }
     enforcement.submit(view(compiled));
-    remembering = afterEnforcement().then(() => saved.manifests(source.remember()));
+    remembering = afterEnforcement().then(() => savedVersions.save(source.remember()));
   }
 
   /** What is saved of 10,000 rules takes a while to write down: not while the kernel waits for them, but soon even where it never ends. */
@@ -120,7 +124,7 @@ export async function runStandalone(parts: Parts): Promise<ExitStatus> {
         reports.internalError(error);
       }
     });
-    if (!outcome.snapshot?.complete) reports.waiting(manifests, await enforceLastGood());
+    if (!outcome.snapshot?.complete) manifestReports.waiting(manifests, await enforceLastGood());
     // The machine may have just started: then what it had is better than nothing.
     else if (!outcome.declared && !(await enforcement.holdsRules())) await enforceLastGood();
     if (once || !outcome.declared) {
@@ -134,7 +138,7 @@ export async function runStandalone(parts: Parts): Promise<ExitStatus> {
     await source.close();
     await enforcement.close();
     await remembering;
-    await saved.flush();
+    await Promise.all([saved.flush(), savedVersions.flush()]);
   }
 }
 

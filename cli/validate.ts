@@ -2,8 +2,8 @@ import type { Config } from '../apis/config.ts';
 import type { ClusterObjects, Problem } from '../apis/objects.ts';
 import { formatProblem } from '../apis/validate/problem.ts';
 import { loadManifests, type Places } from '../controller/watch/manifests.ts';
-import { podAccessWarnings } from '../controller/webhook/podaccess.ts';
-import { EXIT, type ExitStatus } from './exit.ts';
+import { podAccessWarnings } from '../controller/webhook/pod-access.ts';
+import { EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { hasErrors, type InputOptions, loadConfig } from './load.ts';
 import { json, print } from './output.ts';
 

@@ -7,7 +7,7 @@ import { firstApply } from './benchmarks/apply.ts';
 import { churn } from './benchmarks/churn.ts';
 import { cluster } from './benchmarks/cluster.ts';
 import { compileRender } from './benchmarks/compile.ts';
-import { controlPlane } from './benchmarks/controlplane.ts';
+import { controlPlane } from './benchmarks/control-plane.ts';
 import { explainFlagship, explainFlows } from './benchmarks/explain.ts';
 import { idle } from './benchmarks/idle.ts';
 import { index } from './benchmarks/index.ts';

@@ -9,9 +9,9 @@ import { join } from 'node:path';
  */
 const SUITES = {
   unit: [
-    'apis/**/*.test.ts',
+    '{apis,lib}/**/*.test.ts',
     'controller/**/*.test.ts',
-    'agent/{receive,render,apply,observe,interfaces,names,record}/**/*.test.ts',
+    'agent/{receive,render,apply,dataplane,run,observe,interfaces,names,record}/**/*.test.ts',
     'cli/**/*.test.ts',
     'perf/**/*.test.ts',
     'test/{deploy,dns,docs,fake,structure,oracle,generate,tracer,cases,invalid,netns,probe}/**/*.test.ts',

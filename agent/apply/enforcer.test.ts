@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import type { NodeState } from '../../apis/compiled.ts';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
-import { fakeClock } from '../../test/fake/fakeclock.ts';
-import { type Call, type FakeKernel, fakeKernel } from '../../test/fake/fakekernel.ts';
-import { closing, nodeState } from '../../test/fake/nodestate.ts';
+import { fakeClock } from '../../test/fake/fake-clock.ts';
+import { type Call, type FakeKernel, fakeKernel } from '../../test/fake/fake-kernel.ts';
+import { closing, nodeState } from '../../test/fake/node-state.ts';
 import { toNftError } from '../../test/fake/refusal.ts';
 import { tamper } from '../../test/fake/stranger.ts';
 import { policy, tcp } from '../../test/kernel/manifests.ts';

@@ -1,7 +1,8 @@
 import type { NodeState } from '../../apis/compiled.ts';
-import { RenderError } from '../render/rulerenderer.ts';
+import type { Clock } from '../../lib/process/clock.ts';
+import { RenderError } from '../render/rule-renderer.ts';
 import { type Applied, type Reconciler, Refusal } from './dataplane.ts';
-import { changedPolicies, policyKey, substitute } from './substitute.ts';
+import { changedPolicies, policyKey, substitute } from './plan/substitute.ts';
 
 /** What an apply came to; of several, the last one's change and times. What is unswept is tried again by itself. */
 export interface Enforced extends Applied {
@@ -35,12 +36,6 @@ export interface EnforcerParts<Desired> {
   readonly lastGood: () => Promise<NodeState | null>;
   /** Called after each apply, before the next, with what failed of it: else what stood there before may go. False: to be tried again later. */
   readonly settled?: (failed: Enforced['failed']) => Promise<boolean>;
-}
-
-export interface Clock {
-  now(): number;
-  /** Calls back once; returns what cancels it. */
-  after(milliseconds: number, callback: () => void): () => void;
 }
 
 const FIRST_RETRY = 1_000;

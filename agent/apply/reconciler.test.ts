@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { asRuleset } from '../../test/fake/asruleset.ts';
-import { type FakeKernel, fakeKernel } from '../../test/fake/fakekernel.ts';
+import { asRuleset } from '../../test/fake/as-ruleset.ts';
+import { type FakeKernel, fakeKernel } from '../../test/fake/fake-kernel.ts';
 import { interrupted } from '../../test/fake/interrupt.ts';
 import { listing } from '../../test/fake/listing.ts';
-import { closing, fromPods, ingress, pod, rulesetOf } from '../../test/fake/nodestate.ts';
+import { closing, fromPods, ingress, pod, rulesetOf } from '../../test/fake/node-state.ts';
 import { checkAsync } from '../../test/fake/property.ts';
 import { toNftError } from '../../test/fake/refusal.ts';
 import { watchVerdicts } from '../../test/fake/steps.ts';
@@ -15,12 +15,12 @@ import { toConfig, toState } from '../../test/properties/pipeline.ts';
 import { toPacket } from '../../test/tracer/packet.ts';
 import { render } from '../render/render.ts';
 import type { Chain, NftRule, Ruleset, Statement, VerdictMap } from '../render/ruleset.ts';
-import { toBatches } from './batches.ts';
-import type { ElementsCommand } from './command.ts';
-import { elementCount } from './commandtext.ts';
-import type { Held } from './held.ts';
+import { toBatches } from './netlink/batches.ts';
+import type { ElementsCommand } from './plan/command.ts';
+import { elementCount } from './plan/command-text.ts';
+import type { Held } from './plan/held.ts';
+import { isEmpty, replacement, transaction } from './plan/transaction.ts';
 import { ApplyError, NodeRuleReconciler } from './reconciler.ts';
-import { isEmpty, replacement, transaction } from './transaction.ts';
 
 async function assertHolds(kernel: FakeKernel, ruleset: Ruleset): Promise<void> {
   const reference = fakeKernel();

@@ -2,19 +2,25 @@ import { setImmediate } from 'node:timers/promises';
 import { type Generation, NftError } from 'nftables-napi';
 import type { RuleSource } from '../../apis/compiled.ts';
 import type { Chain, Ruleset } from '../render/ruleset.ts';
-import { inOrder, toBatches, toParts } from './batches.ts';
-import type { Command } from './command.ts';
-import { Commits } from './commits.ts';
-import { compare } from './compare.ts';
 import { type Applied, type Reconciler, Refusal } from './dataplane.ts';
-import { difference } from './difference.ts';
-import { type Held, heldAfter, holdsChain } from './held.ts';
-import { type ChainReading, type Committed, type Kernel, MAX_CHAINS_READ } from './kernel.ts';
-import { nftChange } from './nftchange.ts';
-import { makeProbes, probes, recognise, removeProbes } from './probe.ts';
-import { digestOf, type Reading, readHeld } from './reading.ts';
-import { withRetired } from './retired.ts';
-import { changesStructure, detour, isReplacement, type Transaction, transaction } from './transaction.ts';
+import { inOrder, toBatches, toParts } from './netlink/batches.ts';
+import { Commits } from './netlink/commits.ts';
+import { type ChainReading, type Committed, type Kernel, MAX_CHAINS_READ } from './netlink/kernel.ts';
+import { makeProbes, probes, recognise, removeProbes } from './netlink/probe.ts';
+import { digestOf, type Reading, readHeld } from './netlink/reading.ts';
+import type { Command } from './plan/command.ts';
+import { compare } from './plan/compare.ts';
+import { difference } from './plan/difference.ts';
+import { type Held, heldAfter, holdsChain } from './plan/held.ts';
+import { nftChange } from './plan/nft-change.ts';
+import { withRetired } from './plan/retired.ts';
+import {
+  changesStructure,
+  detour,
+  isReplacement,
+  type Transaction,
+  transaction,
+} from './plan/transaction.ts';
 
 /** The kernel refused a part of a transaction; what was in force still is. */
 export class ApplyError extends Refusal {

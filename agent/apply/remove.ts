@@ -1,4 +1,4 @@
-import type { Kernel } from './kernel.ts';
+import type { Kernel } from './netlink/kernel.ts';
 
 /** Removes our table, which holds everything of ours; tells whether it was there. */
 export async function removeTable(kernel: Kernel): Promise<boolean> {

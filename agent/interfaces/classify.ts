@@ -30,7 +30,7 @@ export interface Decision {
 export interface Known {
   /** By index. A link whose group differs from what is written here is not ours any more. */
   readonly held: ReadonlyMap<number, Held>;
-  /** See onnetwork.ts. */
+  /** See on-network.ts. */
   readonly onNetwork: ReadonlySet<string>;
 }
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
-import { formatMembers } from '../../apis/memberset.ts';
-import { fakeClock } from '../../test/fake/fakeclock.ts';
+import { formatMembers } from '../../lib/net/member-set.ts';
+import { fakeClock } from '../../test/fake/fake-clock.ts';
 import { WatchedLocalPods } from './local-pods.ts';
 
 const line = (device: string, last: number): string =>

@@ -1,6 +1,6 @@
 import type { AddressSet } from '../../apis/compiled.ts';
-import { type MemberSet, sameMembers } from '../../apis/memberset.ts';
-import type { Clock } from '../apply/enforcer.ts';
+import { type MemberSet, sameMembers } from '../../lib/net/member-set.ts';
+import type { Clock } from '../../lib/process/clock.ts';
 import { type RouteTexts, routedOutBy } from './pod-routes.ts';
 
 /** The destinations that are routed to pods on this node. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { type Cidr, covers, formatAddress, parseCidr } from '../../apis/address.ts';
-import { formatMembers, hasMember } from '../../apis/memberset.ts';
+import { type Cidr, covers, formatAddress, parseCidr } from '../../lib/net/address.ts';
+import { formatMembers, hasMember } from '../../lib/net/member-set.ts';
 import { check } from '../../test/properties/runs.ts';
 import { routedOutBy } from './pod-routes.ts';
 

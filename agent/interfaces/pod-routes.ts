@@ -1,7 +1,7 @@
 import { endianness } from 'node:os';
-import { BITS, type Cidr, type Family, formatAddress, formatCidr } from '../../apis/address.ts';
-import { type Interval, subtract, toCidrs, toInterval, union } from '../../apis/interval.ts';
-import { type MemberSet, toMemberSet } from '../../apis/memberset.ts';
+import { BITS, type Cidr, type Family, formatAddress, formatCidr } from '../../lib/net/address.ts';
+import { type Interval, subtract, toCidrs, toInterval, union } from '../../lib/net/interval.ts';
+import { type MemberSet, toMemberSet } from '../../lib/net/member-set.ts';
 
 /** Of /proc/self/net/route and /proc/self/net/ipv6_route; '' where the kernel has no such family. */
 export interface RouteTexts {

@@ -1,6 +1,6 @@
 import type { NftError } from 'nftables-napi';
 import type { Held } from './classify.ts';
-import type { Links } from './groupkeeper.ts';
+import type { Links } from './group-keeper.ts';
 
 /**
  * Sets exactly those links back to group 0 that are still as we left them. Returns them; throws the first refusal that isn't the link's

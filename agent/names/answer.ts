@@ -1,5 +1,5 @@
 import { type Answer, decode } from 'dns-packet';
-import type { AddressRecord } from './nameentry.ts';
+import type { AddressRecord } from './name-entry.ts';
 import type { Question } from './question.ts';
 
 /** Records of an answer that are looked at; the rest of a longer one is not. */

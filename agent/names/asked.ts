@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache';
-import type { Clock } from '../apply/enforcer.ts';
+import type { Clock } from '../../lib/process/clock.ts';
 
 /** A DNS question as both the question and its answer show it. */
 export interface AskedQuestion {

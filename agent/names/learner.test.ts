@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import type { Answer } from 'dns-packet';
 import fc from 'fast-check';
-import { parseCidr } from '../../apis/address.ts';
-import { type MemberSet, toMemberSet } from '../../apis/memberset.ts';
 import { matchesName } from '../../apis/names.ts';
+import { parseCidr } from '../../lib/net/address.ts';
+import { type MemberSet, toMemberSet } from '../../lib/net/member-set.ts';
 import { answerPacket, inIP, questionPacket } from '../../test/dns/packet.ts';
 import { answersTo } from '../../test/dns/zone.ts';
-import { fakeClock } from '../../test/fake/fakeclock.ts';
+import { fakeClock } from '../../test/fake/fake-clock.ts';
 import { learner } from './learner.ts';
 
 const A = (name: string, data: string, ttl = 30): Answer => ({ type: 'A', name, ttl, data });

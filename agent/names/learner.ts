@@ -1,9 +1,9 @@
-import type { Address } from '../../apis/address.ts';
-import { hasMember, type MemberSet } from '../../apis/memberset.ts';
-import type { Clock } from '../apply/enforcer.ts';
+import type { Address } from '../../lib/net/address.ts';
+import { hasMember, type MemberSet } from '../../lib/net/member-set.ts';
+import type { Clock } from '../../lib/process/clock.ts';
 import { addressesFor, MAX_RECORDS } from './answer.ts';
 import { askedQuestions } from './asked.ts';
-import type { AddressRecord } from './nameentry.ts';
+import type { AddressRecord } from './name-entry.ts';
 import { askedFor, questionOf } from './question.ts';
 import { udpPayload } from './udp.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { type FakeDns, fakeDns } from '../../test/dns/server.ts';
 import type { Zone } from '../../test/dns/zone.ts';
-import { fakeClock } from '../../test/fake/fakeclock.ts';
+import { fakeClock } from '../../test/fake/fake-clock.ts';
 import { type Lookup, lookup } from './lookup.ts';
 import type { FamilyAnswer } from './resolution.ts';
 

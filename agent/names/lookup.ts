@@ -1,5 +1,5 @@
 import { type RecordWithTtl, Resolver } from 'node:dns';
-import type { Clock } from '../apply/enforcer.ts';
+import type { Clock } from '../../lib/process/clock.ts';
 import type { FamilyAnswer, Resolution } from './resolution.ts';
 
 /** Asks for a name's addresses. */

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
 import { DEFAULT_CONFIG, type NamesConfig } from '../../apis/config.ts';
 import { answerPacket, questionPacket } from '../../test/dns/packet.ts';
-import { fakeClock } from '../../test/fake/fakeclock.ts';
-import type { AnswerListener } from './answersource.ts';
+import { fakeClock } from '../../test/fake/fake-clock.ts';
+import type { AnswerListener } from './answer-source.ts';
 import { watchNames } from './names.ts';
 import type { Resolution } from './resolution.ts';
 

@@ -1,19 +1,19 @@
-import { parseCidr } from '../../apis/address.ts';
 import type { NamesConfig } from '../../apis/config.ts';
-import { type MemberSet, toMemberSet } from '../../apis/memberset.ts';
 import type { NameTable } from '../../apis/names.ts';
-import type { Clock } from '../apply/enforcer.ts';
-import type { StateFile } from '../receive/statefile.ts';
-import type { AnswerListener, AnswerSource, OpenAnswers } from './answersource.ts';
+import { parseCidr } from '../../lib/net/address.ts';
+import { type MemberSet, toMemberSet } from '../../lib/net/member-set.ts';
+import type { Clock } from '../../lib/process/clock.ts';
+import type { StateFile } from '../../lib/process/state-file.ts';
+import type { AnswerListener, AnswerSource, OpenAnswers } from './answer-source.ts';
 import { learner } from './learner.ts';
 import type { Lookup } from './lookup.ts';
-import { type NamesLog, nameReports } from './namereports.ts';
-import { nameSaver } from './namesaver.ts';
-import { KnownNames } from './nametable.ts';
+import { type NamesLog, nameReports } from './name-reports.ts';
+import { nameSaver } from './name-saver.ts';
+import { KnownNames } from './name-table.ts';
 import { pace } from './pace.ts';
-import { isWildcard } from './peerindex.ts';
+import { isWildcard } from './peer-index.ts';
 import { resolver } from './resolver.ts';
-import { parseNamesText, type SavedName, shifted, toNamesText } from './savednames.ts';
+import { parseNamesText, type SavedName, shifted, toNamesText } from './saved-names.ts';
 
 export interface NamesParts {
   readonly config: NamesConfig;

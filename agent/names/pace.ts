@@ -1,4 +1,4 @@
-import type { Clock } from '../apply/enforcer.ts';
+import type { Clock } from '../../lib/process/clock.ts';
 
 /** Calls at once, and then at most once in so many milliseconds; never forgets the last request. */
 export function pace(clock: Clock, interval: number, call: () => void) {

@@ -1,5 +1,5 @@
-import type { Family } from '../../apis/address.ts';
-import type { AddressRecord } from './nameentry.ts';
+import type { Family } from '../../lib/net/address.ts';
+import type { AddressRecord } from './name-entry.ts';
 
 /** What asking for one family of a name's addresses came to. */
 export type FamilyAnswer =

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
-import { fakeClock } from '../../test/fake/fakeclock.ts';
+import { fakeClock } from '../../test/fake/fake-clock.ts';
 import type { Resolution } from './resolution.ts';
 import { resolver } from './resolver.ts';
 

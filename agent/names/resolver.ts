@@ -1,6 +1,6 @@
-import type { Clock } from '../apply/enforcer.ts';
+import type { Clock } from '../../lib/process/clock.ts';
 import type { Lookup } from './lookup.ts';
-import { clampTTL, type NameTimes } from './nametable.ts';
+import { clampTTL, type NameTimes } from './name-table.ts';
 import { type Resolution, shortestTTL } from './resolution.ts';
 
 export interface ResolverParts {

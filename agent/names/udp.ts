@@ -1,4 +1,4 @@
-import type { Address } from '../../apis/address.ts';
+import type { Address } from '../../lib/net/address.ts';
 
 /** What became of looking into a packet. */
 export type Opened =

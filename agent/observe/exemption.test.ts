@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { type Config, DEFAULT_CONFIG, EXEMPTIONS } from '../../apis/config.ts';
 import type { Flow } from '../../apis/flow.ts';
-import { nodeState } from '../../test/fake/nodestate.ts';
+import { nodeState } from '../../test/fake/node-state.ts';
 import { policy } from '../../test/kernel/manifests.ts';
 import { explain } from './explain.ts';
 

@@ -1,5 +1,5 @@
 import type { Config, Exemption } from '../../apis/config.ts';
-import { type KnownFlow, PROTOCOL_NUMBERS } from './knownflow.ts';
+import { type KnownFlow, PROTOCOL_NUMBERS } from './known-flow.ts';
 
 /**
  * What accepts a flow before any policy; null is nothing. A connection from a local pod or from the Node itself to a NodePort is left alone whatever the

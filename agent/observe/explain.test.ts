@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { NodeState } from '../../apis/compiled.ts';
 import { type Config, DEFAULT_CONFIG } from '../../apis/config.ts';
 import type { Explanation, Flow } from '../../apis/flow.ts';
-import { fromPods, ingress, nodeState, pod } from '../../test/fake/nodestate.ts';
+import { fromPods, ingress, nodeState, pod } from '../../test/fake/node-state.ts';
 import { cidr, policy, type Rule, tcp } from '../../test/kernel/manifests.ts';
 import { explain } from './explain.ts';
 

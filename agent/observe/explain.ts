@@ -1,13 +1,13 @@
-import type { Address } from '../../apis/address.ts';
 import { BASELINE_PRIORITY } from '../../apis/baseline.ts';
 import type { AddressSet, CompiledRule, NodeState } from '../../apis/compiled.ts';
 import type { Config, FailsafeEntry } from '../../apis/config.ts';
 import type { Answer, Considered, Explanation, Flow } from '../../apis/flow.ts';
-import { hasMember } from '../../apis/memberset.ts';
+import type { Address } from '../../lib/net/address.ts';
+import { hasMember } from '../../lib/net/member-set.ts';
 import { failsafeList, isSkippable, peerSet } from '../render/failsafe.ts';
 import { exemptionOf } from './exemption.ts';
-import { flowReader, type KnownFlow, PROTOCOL_NUMBERS } from './knownflow.ts';
-import { mismatchOf, type RuleMatch, ruleMatches } from './rulematch.ts';
+import { flowReader, type KnownFlow, PROTOCOL_NUMBERS } from './known-flow.ts';
+import { mismatchOf, type RuleMatch, ruleMatches } from './rule-match.ts';
 
 /**
  * The verdict for one connection, and why, from the same NodeState that is rendered (names resolved). It evaluates rules in order, as

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { LookupAddress, lookup } from 'node:dns';
-import { type FakeClock, fakeClock } from '../../test/fake/fakeclock.ts';
+import { type FakeClock, fakeClock } from '../../test/fake/fake-clock.ts';
 import { lookupOrLast } from './address-lookup.ts';
 
 type Answer = (error: NodeJS.ErrnoException | null, found: LookupAddress[]) => void;

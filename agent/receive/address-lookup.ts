@@ -1,6 +1,6 @@
 import { type LookupAddress, lookup } from 'node:dns';
 import { isIP, type LookupFunction } from 'node:net';
-import type { Clock } from '../apply/enforcer.ts';
+import type { Clock } from '../../lib/process/clock.ts';
 
 /** Milliseconds. Where a cluster's DNS is away, getaddrinfo(3) takes 10 s for each search domain before it says so. */
 const PATIENCE = 2_000;

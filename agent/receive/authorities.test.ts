@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { type FakeClock, fakeClock } from '../../test/fake/fakeclock.ts';
+import { type FakeClock, fakeClock } from '../../test/fake/fake-clock.ts';
 import { FetchedAuthorities } from './authorities.ts';
 
 const pem = (name: string): string => `-----BEGIN CERTIFICATE-----\n${name}\n-----END CERTIFICATE-----\n`;

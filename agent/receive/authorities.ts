@@ -1,5 +1,5 @@
-import type { Clock } from '../apply/enforcer.ts';
-import { holdsCertificate, readAuthorities } from './httpscall.ts';
+import type { Clock } from '../../lib/process/clock.ts';
+import { holdsCertificate, readAuthorities } from './https-call.ts';
 
 /** The certificates (PEM) that the controller's may be signed by. */
 export interface Authorities {

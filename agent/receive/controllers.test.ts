@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { formatMembers } from '../../apis/memberset.ts';
-import { addressSet, compiledRule, stateOf } from '../../test/fake/compiledrule.ts';
+import { formatMembers } from '../../lib/net/member-set.ts';
+import { addressSet, compiledRule, stateOf } from '../../test/fake/compiled-rule.ts';
 import { withControllers } from './controllers.ts';
 
 describe('the addresses of controllers that an agent learns by itself', () => {

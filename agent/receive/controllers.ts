@@ -1,5 +1,5 @@
 import type { AddressSet, NodeState } from '../../apis/compiled.ts';
-import { sameMembers, toMemberSet } from '../../apis/memberset.ts';
+import { sameMembers, toMemberSet } from '../../lib/net/member-set.ts';
 
 /** Stands in where an older controller, or what an older agent saved, names no AddressSet of the controllers. */
 const UNNAMED = 'controllers';

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
-import { parseCidr } from '../../apis/address.ts';
 import type { NodeState } from '../../apis/compiled.ts';
-import { addAddresses, type Block, toMemberSet } from '../../apis/memberset.ts';
 import { snapshot } from '../../apis/snapshot.ts';
 import type { StreamMessage, Update } from '../../apis/stream.ts';
-import { closing, fromPods, ingress, nodeState, pod } from '../../test/fake/nodestate.ts';
-import { bookmarkOf, plainState, updatesBetween } from '../../test/fake/viewupdates.ts';
+import { parseCidr } from '../../lib/net/address.ts';
+import { addAddresses, type Block, toMemberSet } from '../../lib/net/member-set.ts';
+import { closing, fromPods, ingress, nodeState, pod } from '../../test/fake/node-state.ts';
+import { bookmarkOf, plainState, updatesBetween } from '../../test/fake/view-updates.ts';
 import { scenario } from '../../test/generate/scenario.ts';
 import { cidr, tcp } from '../../test/kernel/manifests.ts';
 import { toState } from '../../test/properties/pipeline.ts';

@@ -1,14 +1,14 @@
 import { isIP } from 'node:net';
 import { isDeepStrictEqual } from 'node:util';
-import { sharesKeys } from '../../apis/changedmap.ts';
 import type { AddressSet, CompiledRule, NodeState, ServiceSet } from '../../apis/compiled.ts';
-import { sameMembers } from '../../apis/memberset.ts';
 import { compareRules } from '../../apis/order.ts';
-import { sameItems } from '../../apis/sameitems.ts';
 import type { BookmarkUpdate, Endpoints, RulesUpdate, StreamMessage, Update } from '../../apis/stream.ts';
 import { type NodeMessage, nodeMessage } from '../../apis/wire.ts';
-import { type DraftMap, draftMap } from './draftmap.ts';
-import { patchedMembers } from './memberpatch.ts';
+import { sameMembers } from '../../lib/net/member-set.ts';
+import { sharesKeys } from '../../lib/sharing/changed-map.ts';
+import { sameItems } from '../../lib/sharing/same-items.ts';
+import { type DraftMap, draftMap } from './draft-map.ts';
+import { patchedMembers } from './member-patch.ts';
 import { failsafeSets, toAddressSet, toRule, toServiceSet } from './receive.ts';
 
 /** What the controller wants of this node, as of a bookmark. */

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { type FakeClock, fakeClock } from '../../test/fake/fakeclock.ts';
+import { type FakeClock, fakeClock } from '../../test/fake/fake-clock.ts';
 import { Outage, type Seen } from './outage.ts';
 
 const settled = async (): Promise<void> => {

@@ -1,5 +1,5 @@
-import type { Clock } from '../apply/enforcer.ts';
-import type { ApiServer } from './apiserver.ts';
+import type { Clock } from '../../lib/process/clock.ts';
+import type { ApiServer } from './api-server.ts';
 
 /** What the API server says while no controller answers; null: it has said nothing yet, or nothing of that. */
 export interface Seen {

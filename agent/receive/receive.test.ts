@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import type { AddressSet, CompiledRule, NodeState } from '../../apis/compiled.ts';
-import { formatMembers, toMemberSet } from '../../apis/memberset.ts';
 import { inEvaluationOrder } from '../../apis/order.ts';
 import { snapshot } from '../../apis/snapshot.ts';
 import type { Message } from '../../apis/wire.ts';
-import { closing, fromPods, ingress, nodeState, pod } from '../../test/fake/nodestate.ts';
+import { formatMembers, toMemberSet } from '../../lib/net/member-set.ts';
+import { closing, fromPods, ingress, nodeState, pod } from '../../test/fake/node-state.ts';
 import { scenario } from '../../test/generate/scenario.ts';
 import { cidr, policy, tcp } from '../../test/kernel/manifests.ts';
 import { toState } from '../../test/properties/pipeline.ts';

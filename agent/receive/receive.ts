@@ -1,6 +1,4 @@
-import { parseAddress, parseCidr } from '../../apis/address.ts';
 import type { AddressSet, CompiledRule, NodeState, ServiceSet } from '../../apis/compiled.ts';
-import { toMemberSet } from '../../apis/memberset.ts';
 import { inEvaluationOrder } from '../../apis/order.ts';
 import type {
   AddressSetMessage,
@@ -9,6 +7,8 @@ import type {
   NodeMessage,
   ServiceSetMessage,
 } from '../../apis/wire.ts';
+import { parseAddress, parseCidr } from '../../lib/net/address.ts';
+import { toMemberSet } from '../../lib/net/member-set.ts';
 
 /**
  * Stage 4: messages folded to what the node must enforce. Throws where a snapshot is cut short or names what it doesn't hold:

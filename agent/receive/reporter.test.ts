@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import type { IncomingMessage } from 'node:http';
 import { PassThrough } from 'node:stream';
 import type { NodeReport } from '../../apis/stream.ts';
-import { type FakeClock, fakeClock } from '../../test/fake/fakeclock.ts';
-import { type ControllerClient, ControllerError } from './controllerclient.ts';
+import { type FakeClock, fakeClock } from '../../test/fake/fake-clock.ts';
+import { type ControllerClient, ControllerError } from './controller-client.ts';
 import { type Reporter, reporter } from './reporter.ts';
 
 const REPORT: NodeReport = {

@@ -1,6 +1,6 @@
 import { NODE_VIEWS_PATH, type NodeReport } from '../../apis/stream.ts';
-import type { Clock } from '../apply/enforcer.ts';
-import { type ControllerClient, ControllerError } from './controllerclient.ts';
+import type { Clock } from '../../lib/process/clock.ts';
+import { type ControllerClient, ControllerError } from './controller-client.ts';
 
 export interface ReporterParts {
   readonly node: string;

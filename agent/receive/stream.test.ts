@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import type { NodeState } from '../../apis/compiled.ts';
 import { createAuthority } from '../../test/cluster/certificates.ts';
-import { type FakeControlPlane, fakeControlPlane } from '../../test/fake/controlplane.ts';
-import { type FakeClock, fakeClock } from '../../test/fake/fakeclock.ts';
-import { closing, fromPods, ingress, nodeState, pod } from '../../test/fake/nodestate.ts';
-import { plainState } from '../../test/fake/viewupdates.ts';
+import { type FakeControlPlane, fakeControlPlane } from '../../test/fake/control-plane.ts';
+import { type FakeClock, fakeClock } from '../../test/fake/fake-clock.ts';
+import { closing, fromPods, ingress, nodeState, pod } from '../../test/fake/node-state.ts';
+import { plainState } from '../../test/fake/view-updates.ts';
 import { tcp } from '../../test/kernel/manifests.ts';
-import { controllerClient } from './controllerclient.ts';
+import { controllerClient } from './controller-client.ts';
 import { type Folded, fold } from './fold.ts';
 import { type Following, followController } from './stream.ts';
 

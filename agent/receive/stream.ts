@@ -1,9 +1,9 @@
 import type { IncomingMessage } from 'node:http';
 import { NODE_VIEWS_PATH, type StreamMessage } from '../../apis/stream.ts';
-import type { Clock } from '../apply/enforcer.ts';
-import { type ControllerClient, ControllerError } from './controllerclient.ts';
+import type { Clock } from '../../lib/process/clock.ts';
+import { lines } from '../../lib/process/lines.ts';
+import { type ControllerClient, ControllerError } from './controller-client.ts';
 import { type Fold, FoldError, type Folded } from './fold.ts';
-import { lines } from './lines.ts';
 
 export interface StreamEvents {
   /** The controller answered; nothing is known yet. */

@@ -1,6 +1,6 @@
 import type { NodeState } from '../../apis/compiled.ts';
-import { MAX_CHAINS_READ } from '../apply/kernel.ts';
-import type { StateFile } from '../receive/statefile.ts';
+import type { StateFile } from '../../lib/process/state-file.ts';
+import { MAX_CHAINS_READ } from '../apply/netlink/kernel.ts';
 import {
   type Accounting,
   accounting,
@@ -8,7 +8,7 @@ import {
   type Owners,
   type RuleTotals,
 } from './accounting.ts';
-import type { RecordLog } from './recordlog.ts';
+import type { RecordLog } from './record-log.ts';
 
 /** Times in milliseconds. */
 const READ_INTERVAL = 10_000;

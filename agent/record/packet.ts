@@ -1,4 +1,4 @@
-import { formatAddress } from '../../apis/address.ts';
+import { formatAddress } from '../../lib/net/address.ts';
 
 /** What a record says of a packet. Null is not known: another protocol, a later fragment, a header beyond what was copied. */
 export interface Packet {

@@ -4,7 +4,7 @@ import type { Config } from '../../apis/config.ts';
 import type { Counters } from './counters.ts';
 import { type Interfaces, recordReader } from './reader.ts';
 import { type LogRecord, timeText } from './record.ts';
-import type { RecordLog } from './recordlog.ts';
+import type { RecordLog } from './record-log.ts';
 import { suppression } from './suppression.ts';
 import { recordWriter, type Writer } from './writer.ts';
 

@@ -6,8 +6,8 @@ import { finished } from 'node:stream/promises';
 import { createLogger, format, transports } from 'winston';
 import type { LogConfig } from '../../apis/config.ts';
 import { type LogRecord, recordLine } from './record.ts';
-import type { RecordLog } from './recordlog.ts';
-import { RotatingFile } from './rotatingfile.ts';
+import type { RecordLog } from './record-log.ts';
+import { RotatingFile } from './rotating-file.ts';
 
 /** Bytes of records that may wait for a slow disk or reader: some 20,000. */
 const MAX_WAITING = 8 * 1024 * 1024;

@@ -1,13 +1,13 @@
-import { BITS, parseAddress, parseCidr } from '../../apis/address.ts';
 import type { AddressSet, CompiledRule, NodeState, PortRange } from '../../apis/compiled.ts';
 import type { FailsafeEntry } from '../../apis/config.ts';
-import { shortHash } from '../../apis/hash.ts';
-import { NO_MEMBERS, toMemberSet } from '../../apis/memberset.ts';
 import type { Direction } from '../../apis/objects.ts';
+import { BITS, parseAddress, parseCidr } from '../../lib/net/address.ts';
+import { NO_MEMBERS, toMemberSet } from '../../lib/net/member-set.ts';
+import { shortHash } from '../../lib/sharing/hash.ts';
 import type { Scope } from './index/item.ts';
 import { comment } from './name.ts';
 import { ALL_PORTS, portCount, unionPorts } from './ports.ts';
-import { addressAlternatives, familiesOf } from './rulechain.ts';
+import { addressAlternatives, familiesOf } from './rule-chain.ts';
 import type { Match, NamedSet, NftRule, PortProtocol } from './ruleset.ts';
 
 /**

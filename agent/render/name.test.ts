@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { chainName, comment, setName } from './name.ts';
-import { identifier } from './nfttext.ts';
+import { identifier } from './nft-text.ts';
 
 describe('name', () => {
   it('says purpose, hash and words, in letters that nft takes', () => {

@@ -1,4 +1,4 @@
-import type { Family } from '../../apis/address.ts';
+import type { Family } from '../../lib/net/address.ts';
 
 /**
  * Names of chains and sets: `purpose-hash-words`. nft's identifiers are a letter, then letters, digits and `/ \ _ . -`,

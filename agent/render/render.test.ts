@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import type { CompiledRule, NodeState } from '../../apis/compiled.ts';
 import { type Config, DEFAULT_CONFIG } from '../../apis/config.ts';
-import { formatFamily, toMemberSet } from '../../apis/memberset.ts';
-import { addressSet, compiledRule, stateOf } from '../../test/fake/compiledrule.ts';
-import { chainLines } from './nfttext.ts';
+import { formatFamily, toMemberSet } from '../../lib/net/member-set.ts';
+import { addressSet, compiledRule, stateOf } from '../../test/fake/compiled-rule.ts';
+import { chainLines } from './nft-text.ts';
 import { render, renderer } from './render.ts';
 
 const nodes = addressSet('nodes', { description: 'nodes {}', members: toMemberSet([], ['192.0.2.1']) });

@@ -1,19 +1,19 @@
-import { FAMILIES } from '../../apis/address.ts';
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
+import { FAMILIES } from '../../lib/net/address.ts';
 import { isSameList } from './alike.ts';
 import { failsafeList, failsafeRules, failsafeScope } from './failsafe.ts';
 import type { Dispatched } from './index/build.ts';
 import { type Dispatch, Indexer, linearDispatch } from './index/dispatch.ts';
 import { LEVELS } from './index/plan.ts';
-import { NamedList } from './namedlist.ts';
-import { chainLines } from './nfttext.ts';
-import { type AddressAlternative, addressAlternatives, passChainName, REJECT_CHAIN } from './rulechain.ts';
-import { ruleRenderer } from './rulerenderer.ts';
+import { NamedList } from './named-list.ts';
+import { chainLines } from './nft-text.ts';
+import { type AddressAlternative, addressAlternatives, passChainName, REJECT_CHAIN } from './rule-chain.ts';
+import { ruleRenderer } from './rule-renderer.ts';
 import type { Chain, NamedSet, NftRule, Ruleset, VerdictMap } from './ruleset.ts';
 import { BASE_CHAINS, baseChains, masqueradeChains, TRAFFICS, type Traffic } from './topology.ts';
 import { byTraffic, type Rules, type Share, select, TRAIT } from './traits.ts';
-import { UsedSets } from './usedsets.ts';
+import { UsedSets } from './used-sets.ts';
 
 /**
  * Stage 5: the table for what a node must enforce. A pure function; equal states give equal bytes.
@@ -96,7 +96,7 @@ interface RenderedTraffic {
   readonly base: readonly Chain[];
   readonly index: readonly Chain[];
   readonly rules: readonly Chain[];
-  /** Those of the base chain and of the index; rules' are counted (usedsets.ts). */
+  /** Those of the base chain and of the index; rules' are counted (used-sets.ts). */
   readonly sets: readonly NamedSet[];
   readonly maps: readonly VerdictMap[];
 }
@@ -165,7 +165,7 @@ function passChain(traffic: Traffic, { any }: Rules): Chain[] {
 /**
  * Chains that may call each other below the first of an index. Where two follow each other a packet that passes goes through both: the base chain, each
  * index's entry and protocol, perhaps its failsafe index, a rule and perhaps its record, what passes and what refuses are 9 to 14 of the 16 that the kernel
- * allows. A record refuses by itself (rulechain.ts).
+ * allows. A record refuses by itself (rule-chain.ts).
  */
 function levelsOf(parts: readonly IndexPart[], traffic: Traffic, config: Config): number {
   if (parts.length < 2) return LEVELS;

@@ -1,9 +1,9 @@
-import type { Cidr, Family } from '../../apis/address.ts';
 import type { PortRange, RuleSource } from '../../apis/compiled.ts';
-import type { FamilyMembers } from '../../apis/memberset.ts';
+import type { Cidr, Family } from '../../lib/net/address.ts';
+import type { FamilyMembers } from '../../lib/net/member-set.ts';
 
 /**
- * Stage 5's value: the table `inet nodewall` as objects, in nft's words. nfttext.ts prints it, apply diffs it,
+ * Stage 5's value: the table `inet nodewall` as objects, in nft's words. nft-text.ts prints it, apply diffs it,
  * the tracer walks it.
  */
 export interface Ruleset {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { type Config, DEFAULT_CONFIG, EXEMPTIONS } from '../../apis/config.ts';
-import { chainLines } from './nfttext.ts';
+import { chainLines } from './nft-text.ts';
 import { baseChains, masqueradeChains, type Traffic } from './topology.ts';
 
 const skeleton = (traffic: Traffic, config: Config) =>

@@ -1,11 +1,11 @@
-import { type Cidr, type Family, parseCidr } from '../../apis/address.ts';
 import type { CompiledRule } from '../../apis/compiled.ts';
 import { type Config, EXEMPTIONS, type Exemption } from '../../apis/config.ts';
-import { shortHash } from '../../apis/hash.ts';
-import { toCidrs, toInterval, union } from '../../apis/interval.ts';
 import type { Direction } from '../../apis/objects.ts';
+import { type Cidr, type Family, parseCidr } from '../../lib/net/address.ts';
+import { toCidrs, toInterval, union } from '../../lib/net/interval.ts';
+import { shortHash } from '../../lib/sharing/hash.ts';
 import { comment } from './name.ts';
-import { ruleText } from './nfttext.ts';
+import { ruleText } from './nft-text.ts';
 import type { BaseChain, Chain, Match, NftRule } from './ruleset.ts';
 
 /**

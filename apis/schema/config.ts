@@ -1,5 +1,5 @@
 import { EXEMPTIONS } from '../config.ts';
-import type { JsonSchema } from './jsonschema.ts';
+import type { JsonSchema } from './json-schema.ts';
 
 const port: JsonSchema = { type: 'integer', minimum: 1, maximum: 65535 };
 

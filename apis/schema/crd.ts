@@ -1,8 +1,8 @@
-import { CRD_CHECKS, type CrdCheck, type CrdSchema } from './crdchecks.ts';
+import { CRD_CHECKS, type CrdCheck, type CrdSchema } from './crd-checks.ts';
 import { CLUSTER_GROUP_SCHEMA } from './group.ts';
-import type { JsonSchema } from './jsonschema.ts';
+import type { JsonSchema } from './json-schema.ts';
 import { CLUSTER_NETWORK_POLICY_SCHEMA } from './policy.ts';
-import { POLICY_STATUS_SCHEMA } from './policystatus.ts';
+import { POLICY_STATUS_SCHEMA } from './policy-status.ts';
 import { TIER_SCHEMA } from './tier.ts';
 
 /** An apiextensions.k8s.io/v1 CustomResourceDefinition, as far as ours go. */

@@ -1,4 +1,4 @@
-import type { JsonSchema } from './jsonschema.ts';
+import type { JsonSchema } from './json-schema.ts';
 
 /** The schema of a whole object of one of our kinds. Its metadata is checked elsewhere, its status is not ours to check. */
 export function kindSchema(description: string, spec: JsonSchema): JsonSchema {

@@ -1,4 +1,4 @@
-import type { JsonSchema } from './jsonschema.ts';
+import type { JsonSchema } from './json-schema.ts';
 import { ATOMIC_LIST, ATOMIC_OBJECT } from './merge-type.ts';
 import { labelSelector } from './selector.ts';
 

@@ -1,4 +1,4 @@
-import type { JsonSchema } from './jsonschema.ts';
+import type { JsonSchema } from './json-schema.ts';
 import { kindSchema } from './kind.ts';
 import { ATOMIC_LIST, ATOMIC_OBJECT, GRANULAR_OBJECT } from './merge-type.ts';
 import { APPLIED_TO_SCHEMA, PEER_SCHEMA, SERVICE_REFERENCE_SCHEMA } from './peer.ts';

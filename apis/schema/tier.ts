@@ -1,4 +1,4 @@
-import type { JsonSchema } from './jsonschema.ts';
+import type { JsonSchema } from './json-schema.ts';
 import { kindSchema } from './kind.ts';
 import { GRANULAR_OBJECT } from './merge-type.ts';
 

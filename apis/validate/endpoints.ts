@@ -1,6 +1,6 @@
-import { formatAddress, parseAddress } from '../address.ts';
+import { formatAddress, parseAddress } from '../../lib/net/address.ts';
 import type { EndpointSlice, Labels, Service, ServicePort } from '../objects.ts';
-import { asFields, type FieldMap } from '../schema/jsonschema.ts';
+import { asFields, type FieldMap } from '../schema/json-schema.ts';
 import { isSubdomain } from './names.ts';
 import { addAddress, fieldsAt, listAt, readMetadata, readNamespace, unique } from './parts.ts';
 import { type FieldPath, type Findings, hasError, show } from './problem.ts';

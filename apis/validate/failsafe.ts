@@ -1,5 +1,5 @@
 import { type FailsafeEntry, type FailsafePeers, NAMED_PEERS } from '../config.ts';
-import { asFields } from '../schema/jsonschema.ts';
+import { asFields } from '../schema/json-schema.ts';
 import { canonicalCidr, checkCidr } from './ipblock.ts';
 import { type FieldPath, type Findings, show } from './problem.ts';
 import { checkPort } from './service.ts';

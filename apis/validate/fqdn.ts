@@ -1,4 +1,4 @@
-import { parseAddress } from '../address.ts';
+import { parseAddress } from '../../lib/net/address.ts';
 import { type FieldPath, type Findings, show } from './problem.ts';
 
 const LABEL = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;

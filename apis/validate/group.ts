@@ -1,11 +1,11 @@
 import type { ApiGroup, ClusterGroup, ClusterGroupSpec } from '../objects.ts';
 import { CLUSTER_GROUP_SCHEMA } from '../schema/group.ts';
-import { asFields, asList, type FieldMap } from '../schema/jsonschema.ts';
+import { asFields, asList, type FieldMap } from '../schema/json-schema.ts';
 import { checkIpBlock, toIpBlock } from './ipblock.ts';
 import { checkMetadata, toIdentity } from './metadata.ts';
 import { checkGroupName, checkNamespacedName } from './names.ts';
 import { type Findings, hasError } from './problem.ts';
-import { reportSchema } from './schemaproblem.ts';
+import { reportSchema } from './schema-problem.ts';
 import { checkSelector, toSelector } from './selector.ts';
 
 const SELECTORS = ['podSelector', 'namespaceSelector', 'nodeSelector'] as const;

@@ -1,5 +1,5 @@
 import { API_GROUPS, type ClusterObject } from '../objects.ts';
-import { asFields } from '../schema/jsonschema.ts';
+import { asFields } from '../schema/json-schema.ts';
 
 /** What tells one object from another: kind, API group, namespace, name. One object may be in force for each. */
 export function identityOf(object: ClusterObject): string {

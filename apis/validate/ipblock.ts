@@ -1,7 +1,7 @@
-import { type Cidr, covers, formatAddress, parseAddress, parseCidr } from '../address.ts';
-import { subtract, toInterval, union } from '../interval.ts';
+import { type Cidr, covers, formatAddress, parseAddress, parseCidr } from '../../lib/net/address.ts';
+import { subtract, toInterval, union } from '../../lib/net/interval.ts';
 import type { IPBlock } from '../objects.ts';
-import { asFields, asList } from '../schema/jsonschema.ts';
+import { asFields, asList } from '../schema/json-schema.ts';
 import type { FieldPath, Findings } from './problem.ts';
 import { show } from './problem.ts';
 

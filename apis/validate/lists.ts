@@ -1,4 +1,4 @@
-import { asFields, type FieldMap, type FieldPath } from '../schema/jsonschema.ts';
+import { asFields, type FieldMap, type FieldPath } from '../schema/json-schema.ts';
 
 /** One object out of a document, with its place there. */
 export interface Item {

@@ -1,4 +1,4 @@
-import { asFields, type FieldMap } from '../schema/jsonschema.ts';
+import { asFields, type FieldMap } from '../schema/json-schema.ts';
 import { isSubdomain, SUBDOMAIN_FORM } from './names.ts';
 import { suggestion } from './nearest.ts';
 import type { Findings } from './problem.ts';

@@ -1,4 +1,4 @@
-import { asFields } from '../schema/jsonschema.ts';
+import { asFields } from '../schema/json-schema.ts';
 import { type FieldPath, type Findings, show } from './problem.ts';
 
 const LABEL = '[a-z0-9]([-a-z0-9]*[a-z0-9])?';

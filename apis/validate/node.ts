@@ -1,6 +1,6 @@
-import { parseCidr } from '../address.ts';
+import { parseCidr } from '../../lib/net/address.ts';
 import type { Namespace, Node, Pod } from '../objects.ts';
-import { asFields, type FieldMap } from '../schema/jsonschema.ts';
+import { asFields, type FieldMap } from '../schema/json-schema.ts';
 import { isDnsLabel, isSubdomain } from './names.ts';
 import { addAddress, fieldsAt, listAt, readMetadata, readNamespace, unique } from './parts.ts';
 import { type Findings, hasError, show } from './problem.ts';

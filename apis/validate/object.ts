@@ -1,7 +1,7 @@
 import { DEFAULT_CONFIG, type FailsafeEntry } from '../config.ts';
 import type { ApiGroup, ClusterObject } from '../objects.ts';
-import { asFields, type FieldMap } from '../schema/jsonschema.ts';
-import { podGroupsOf } from './appliedto.ts';
+import { asFields, type FieldMap } from '../schema/json-schema.ts';
+import { podGroupsOf } from './applied-to.ts';
 import { validateEndpointSlice, validateService } from './endpoints.ts';
 import { validateGroup } from './group.ts';
 import { isListWithoutItems } from './lists.ts';

@@ -1,5 +1,5 @@
 import type { Tier } from '../objects.ts';
-import { isBuiltInTier } from './builtintiers.ts';
+import { isBuiltInTier } from './builtin-tiers.ts';
 import type { ObjectProblem } from './problem.ts';
 
 export interface CrossProblem<T> {

@@ -1,7 +1,7 @@
 import { isIPv4 } from 'node:net';
-import { formatAddress, parseAddress } from '../address.ts';
+import { formatAddress, parseAddress } from '../../lib/net/address.ts';
 import type { Labels } from '../objects.ts';
-import { asFields, type FieldMap } from '../schema/jsonschema.ts';
+import { asFields, type FieldMap } from '../schema/json-schema.ts';
 import { isDnsLabel, SUBDOMAIN_FORM } from './names.ts';
 import { type FieldPath, type Findings, show } from './problem.ts';
 

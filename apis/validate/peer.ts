@@ -1,5 +1,5 @@
 import type { ApiGroup, Direction, NetworkPolicyPeer } from '../objects.ts';
-import { asFields } from '../schema/jsonschema.ts';
+import { asFields } from '../schema/json-schema.ts';
 import { checkFqdn, toFqdn } from './fqdn.ts';
 import { checkIpBlock, toIpBlock } from './ipblock.ts';
 import { checkGroupName, checkNamespacedName } from './names.ts';

@@ -1,12 +1,12 @@
 import type { FailsafeEntry } from '../config.ts';
 import type { ApiGroup, ClusterNetworkPolicy, ClusterNetworkPolicySpec, Direction } from '../objects.ts';
-import { asFields, asList, type FieldMap } from '../schema/jsonschema.ts';
+import { asFields, asList, type FieldMap } from '../schema/json-schema.ts';
 import { CLUSTER_NETWORK_POLICY_SCHEMA } from '../schema/policy.ts';
-import { checkAppliedTo, checkAppliedToPlaces, podGroupsOf, toAppliedTo } from './appliedto.ts';
+import { checkAppliedTo, checkAppliedToPlaces, podGroupsOf, toAppliedTo } from './applied-to.ts';
 import { checkMetadata, toIdentity } from './metadata.ts';
 import { type Findings, hasError, show } from './problem.ts';
 import { checkRule, toRule } from './rule.ts';
-import { reportSchema } from './schemaproblem.ts';
+import { reportSchema } from './schema-problem.ts';
 import { checkSsh } from './ssh.ts';
 
 /** Said of a policy of Antrea that is not ours. */

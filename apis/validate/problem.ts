@@ -1,7 +1,7 @@
 import type { Problem } from '../objects.ts';
-import type { FieldPath } from '../schema/jsonschema.ts';
+import type { FieldPath } from '../schema/json-schema.ts';
 
-export type { FieldPath } from '../schema/jsonschema.ts';
+export type { FieldPath } from '../schema/json-schema.ts';
 
 /** A problem before its place in a file is known. */
 export interface ObjectProblem {

@@ -10,7 +10,7 @@ import {
   type NetworkPolicyPeer,
   type Tier,
 } from '../objects.ts';
-import { BUILT_IN_TIERS, isBuiltInTier } from './builtintiers.ts';
+import { BUILT_IN_TIERS, isBuiltInTier } from './builtin-tiers.ts';
 import { describeUnknownGroup, type GroupLookup, groupLookup, membersOf } from './groups.ts';
 import { identityOf } from './identity.ts';
 import type { CrossProblem } from './objects.ts';

@@ -1,6 +1,6 @@
 import type { NamespacedName, Rule } from '../objects.ts';
-import { asFields, asList } from '../schema/jsonschema.ts';
-import { checkAppliedTo, toAppliedTo } from './appliedto.ts';
+import { asFields, asList } from '../schema/json-schema.ts';
+import { checkAppliedTo, toAppliedTo } from './applied-to.ts';
 import { checkNamespacedName } from './names.ts';
 import { checkPeer, type PeerPlace, toPeer } from './peer.ts';
 import type { FieldPath, Findings } from './problem.ts';

@@ -1,5 +1,5 @@
 import type { LabelSelector } from '../objects.ts';
-import { asFields, asList } from '../schema/jsonschema.ts';
+import { asFields, asList } from '../schema/json-schema.ts';
 import { checkLabelKey, checkLabelValue } from './names.ts';
 import type { FieldPath, Findings } from './problem.ts';
 

@@ -1,6 +1,6 @@
-import { parseAddress } from '../address.ts';
+import { parseAddress } from '../../lib/net/address.ts';
 import type { ApiGroup, NetworkPolicyPort, NetworkPolicyProtocol } from '../objects.ts';
-import { asFields, type FieldMap } from '../schema/jsonschema.ts';
+import { asFields, type FieldMap } from '../schema/json-schema.ts';
 import type { FieldPath, Findings } from './problem.ts';
 import { show } from './problem.ts';
 

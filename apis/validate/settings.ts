@@ -1,6 +1,6 @@
 import { isIP, isIPv4, isIPv6 } from 'node:net';
 import { DEFAULT_CONFIG } from '../config.ts';
-import { asFields, asList, type FieldMap } from '../schema/jsonschema.ts';
+import { asFields, asList, type FieldMap } from '../schema/json-schema.ts';
 import { checkCidr } from './ipblock.ts';
 import { type FieldPath, type Findings, show } from './problem.ts';
 

@@ -1,11 +1,11 @@
 import type { ApiGroup, Tier } from '../objects.ts';
-import { asFields, type FieldMap } from '../schema/jsonschema.ts';
+import { asFields, type FieldMap } from '../schema/json-schema.ts';
 import { TIER_SCHEMA } from '../schema/tier.ts';
-import { BUILT_IN_TIERS } from './builtintiers.ts';
+import { BUILT_IN_TIERS } from './builtin-tiers.ts';
 import { checkMetadata, toIdentity } from './metadata.ts';
 import type { Findings } from './problem.ts';
 import { hasError } from './problem.ts';
-import { reportSchema } from './schemaproblem.ts';
+import { reportSchema } from './schema-problem.ts';
 
 export function validateTier(raw: FieldMap, apiGroup: ApiGroup, found: Findings): Tier | null {
   checkMetadata(raw, found);

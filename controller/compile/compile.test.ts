@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import type { Compiled } from '../../apis/compiled.ts';
-import { formatMembers } from '../../apis/memberset.ts';
 import {
   type ClusterNetworkPolicy,
   type ClusterNetworkPolicySpec,
@@ -11,6 +10,7 @@ import {
   type Pod,
   type Rule,
 } from '../../apis/objects.ts';
+import { formatMembers } from '../../lib/net/member-set.ts';
 import { compile, compiler } from './compile.ts';
 
 const drop: Rule = { name: 'r', action: 'Drop' };

@@ -1,17 +1,17 @@
 import type { Compiled, CompiledPolicy } from '../../apis/compiled.ts';
-import { apiServerSlices, CONTROLLER_ACCOUNT } from '../../apis/controlplane.ts';
+import { apiServerSlices, CONTROLLER_ACCOUNT } from '../../apis/control-plane.ts';
 import { type ClusterNetworkPolicy, type ClusterObjects, NO_OBJECTS, type Node } from '../../apis/objects.ts';
 import { comparePlace, type Place } from '../../apis/order.ts';
-import { sameItems } from '../../apis/sameitems.ts';
-import { type GroupIndex, groupIndex } from '../index/groupindex.ts';
-import { type ListChange, listChange } from '../index/listchange.ts';
-import { type ObjectIndex, objectIndex } from '../index/objectindex.ts';
-import { type ServiceIndex, serviceIndex } from '../index/serviceindex.ts';
-import { type UseCount, useCount } from '../index/usecount.ts';
-import { type CanonicalPeers, canonicalPeers } from './addressset.ts';
-import { type AddressSets, addressSets } from './addresssets.ts';
-import { memoizedSpellings, type PolicyRules, policyRules, stillHold } from './policyrules.ts';
-import { type CanonicalServices, type ServiceSets, serviceSets } from './serviceset.ts';
+import { type ListChange, listChange } from '../../lib/sharing/list-change.ts';
+import { sameItems } from '../../lib/sharing/same-items.ts';
+import { type UseCount, useCount } from '../../lib/sharing/use-count.ts';
+import { type GroupIndex, groupIndex } from '../index/group-index.ts';
+import { type ObjectIndex, objectIndex } from '../index/object-index.ts';
+import { type ServiceIndex, serviceIndex } from '../index/service-index.ts';
+import { type CanonicalPeers, canonicalPeers } from './address-set.ts';
+import { type AddressSets, addressSets } from './address-sets.ts';
+import { memoizedSpellings, type PolicyRules, policyRules, stillHold } from './policy-rules.ts';
+import { type CanonicalServices, type ServiceSets, serviceSets } from './service-set.ts';
 import { nodeSpans, type Spans } from './spans.ts';
 import { tierName, tierPriority } from './tiers.ts';
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import type { Node } from '../../apis/objects.ts';
-import { objectIndex } from '../index/objectindex.ts';
+import { objectIndex } from '../index/object-index.ts';
 import type { Requirements } from '../index/selector.ts';
-import type { AppliedNodes } from './policyrules.ts';
+import type { AppliedNodes } from './policy-rules.ts';
 import { nodeSpans } from './spans.ts';
 
 const node = (name: string, role: string): Node => ({ kind: 'Node', name, labels: { role }, addresses: [] });

@@ -1,8 +1,8 @@
 import type { Node } from '../../apis/objects.ts';
-import type { ListChange } from '../index/listchange.ts';
-import type { ObjectIndex } from '../index/objectindex.ts';
-import { selectorIndex } from '../index/selectorindex.ts';
-import type { AppliedNodes, PolicyRules } from './policyrules.ts';
+import type { ListChange } from '../../lib/sharing/list-change.ts';
+import type { ObjectIndex } from '../index/object-index.ts';
+import { selectorIndex } from '../index/selector-index.ts';
+import type { AppliedNodes, PolicyRules } from './policy-rules.ts';
 
 /** The names of the nodes that appliedTo lists select, over one state of the nodes after another. */
 export interface Spans<U> {

@@ -1,5 +1,5 @@
 import type { ApiGroup, Tier } from '../../apis/objects.ts';
-import { BUILT_IN_TIERS } from '../../apis/validate/builtintiers.ts';
+import { BUILT_IN_TIERS } from '../../apis/validate/builtin-tiers.ts';
 
 const DEFAULT_TIER = 'application';
 

@@ -4,7 +4,7 @@ import type {
   TokenReviewSpec,
   TokenReviewStatus,
 } from '../publish/auth.ts';
-import type { KubeApi } from './kubeapi.ts';
+import type { KubeApi } from './kube-api.ts';
 
 /** Milliseconds: somebody waits for the answer. */
 const TIMEOUT = 5_000;

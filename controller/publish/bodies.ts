@@ -1,7 +1,7 @@
 import type { AddressSet, ServiceSet } from '../../apis/compiled.ts';
 import type { Update } from '../../apis/stream.ts';
 import { toBody } from './line.ts';
-import { toAddressSetMessage } from './membersdiff.ts';
+import { toAddressSetMessage } from './members-diff.ts';
 import type { PartContent } from './parts.ts';
 
 /** Messages as bytes. What is the same JavaScript object is serialised once, when it is first asked for, for as long as anybody holds it. */

@@ -1,11 +1,11 @@
-import { changedIds } from '../../apis/changedmap.ts';
 import type { AddressSet, Compiled, CompiledPolicy, ServiceSet } from '../../apis/compiled.ts';
-import { sameItems } from '../../apis/sameitems.ts';
 import { nodeMessage } from '../../apis/wire.ts';
-import { listChange } from '../index/listchange.ts';
+import { changedIds } from '../../lib/sharing/changed-map.ts';
+import { listChange } from '../../lib/sharing/list-change.ts';
+import { sameItems } from '../../lib/sharing/same-items.ts';
 import type { Bodies } from './bodies.ts';
 import { type HolderChange, type Holders, holders } from './holders.ts';
-import { addressSetUpdate } from './membersdiff.ts';
+import { addressSetUpdate } from './members-diff.ts';
 import { type Part, type PartChange, type PartContent, partChanges, partsOf } from './parts.ts';
 import { type Audience, keptOf, NOBODY, type Span, type SpanChange, spanChanges } from './spans.ts';
 

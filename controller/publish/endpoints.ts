@@ -1,4 +1,4 @@
-import { API_SERVER, apiServerSlices } from '../../apis/controlplane.ts';
+import { API_SERVER, apiServerSlices } from '../../apis/control-plane.ts';
 import type { ClusterObjects, EndpointSlice } from '../../apis/objects.ts';
 import type { Endpoints } from '../../apis/stream.ts';
 

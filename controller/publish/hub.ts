@@ -1,15 +1,15 @@
 import { randomBytes } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { Compiled, NodeState } from '../../apis/compiled.ts';
-import { sameItems } from '../../apis/sameitems.ts';
 import type { Endpoints, Update } from '../../apis/stream.ts';
 import { nodeMessage } from '../../apis/wire.ts';
+import { sameItems } from '../../lib/sharing/same-items.ts';
 import { messageBodies } from './bodies.ts';
 import { type Counts, changes, type Draft, type Told, toldNothing } from './changes.ts';
 import { type Holding, holdings } from './holdings.ts';
 import type { Line } from './line.ts';
-import { nodeView } from './nodeview.ts';
-import { type LogLimits, type ResumeLog, resumeLog } from './resumelog.ts';
+import { nodeView } from './node-view.ts';
+import { type LogLimits, type ResumeLog, resumeLog } from './resume-log.ts';
 import type { Audience, Span } from './spans.ts';
 
 /** Takes the lines that are next in a watcher's stream; whole batches, each ending with a bookmark. */

@@ -1,7 +1,7 @@
-import { parseAddress } from '../../apis/address.ts';
 import type { DataplaneName } from '../../apis/config.ts';
 import { API_GROUPS, type ApiGroup } from '../../apis/objects.ts';
 import { type FailingRule, MOST_FAILING, type NodeReport } from '../../apis/stream.ts';
+import { parseAddress } from '../../lib/net/address.ts';
 
 const MOST_ADDRESSES = 10_000;
 const LONGEST = { name: 253, reason: 2048, revision: 64, version: 64 };

@@ -5,7 +5,7 @@ import { type Buckets, bucketOf } from './buckets.ts';
 import { DISCOVERY } from './discovery.ts';
 import { type Failure, failure } from './failure.ts';
 import type { Hub } from './hub.ts';
-import { type NodeViewSummary, toNodeViewList, toTable, toWholeNodeView } from './nodeviewobject.ts';
+import { type NodeViewSummary, toNodeViewList, toTable, toWholeNodeView } from './node-view-object.ts';
 import { parseReport } from './report.ts';
 import type { Streams } from './streams.ts';
 

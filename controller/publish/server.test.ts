@@ -10,13 +10,8 @@ import { compile, compiler } from '../compile/compile.ts';
 import { type Access, firstOf, frontProxyAuthenticator, type Identity } from './auth.ts';
 import type { Failure } from './failure.ts';
 import { createHub, type Hub } from './hub.ts';
-import {
-  AGENTS,
-  type ControlPlaneOptions,
-  type ControlPlaneServer,
-  controlPlaneServer,
-  type ServerEvent,
-} from './server.ts';
+import { AGENTS, type ControlPlaneOptions, type ControlPlaneServer, controlPlaneServer } from './server.ts';
+import type { ServerEvent } from './server-event.ts';
 import { standbyAnswer } from './standby.ts';
 
 const TABLE = 'application/json;as=Table;v=v1;g=meta.k8s.io,application/json';

@@ -5,8 +5,9 @@ import type { NodeReport } from '../../apis/stream.ts';
 import type { Authenticate, Authorise } from './auth.ts';
 import { type Failure, failure, toStatus } from './failure.ts';
 import type { Hub } from './hub.ts';
-import { fewInFlight } from './inflight.ts';
+import { fewInFlight } from './in-flight.ts';
 import { type Answer, requestRouter } from './requests.ts';
+import type { ServerEvent } from './server-event.ts';
 import { type Streams, type StreamsOptions, watchStreams } from './streams.ts';
 
 /** PEM texts. */
@@ -36,11 +37,6 @@ export interface ControlPlaneOptions {
   /** Milliseconds since 1970. */
   readonly now?: () => number;
 }
-
-export type ServerEvent =
-  | { readonly kind: 'failed'; readonly path: string; readonly error: unknown }
-  | { readonly kind: 'watching'; readonly node: string; readonly resourceVersion: string | null }
-  | { readonly kind: 'ended'; readonly node: string; readonly why: string };
 
 export interface ServerLimits {
   /** Connections; more are refused where they knock. */

@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Authenticate, Identity } from './auth.ts';
 import type { Hub, Watch } from './hub.ts';
-import type { ServerEvent } from './server.ts';
-import { STREAM_LIMITS, type StreamLimits, type WatchStream, watchStream } from './watchstream.ts';
+import type { ServerEvent } from './server-event.ts';
+import { STREAM_LIMITS, type StreamLimits, type WatchStream, watchStream } from './watch-stream.ts';
 
 /** Milliseconds, unless it says otherwise. */
 export interface StreamsOptions {

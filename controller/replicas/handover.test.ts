@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { ControllerPod } from './controllerpods.ts';
+import type { ControllerPod } from './controller-pods.ts';
 import { type HandoverFacts, handover, LEAST_SERVING, LONGEST_SERVING } from './handover.ts';
 
 const pod = (name: string, more: Partial<ControllerPod> = {}): ControllerPod => {

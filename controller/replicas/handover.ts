@@ -1,4 +1,4 @@
-import { type ControllerPod, successors } from './controllerpods.ts';
+import { type ControllerPod, successors } from './controller-pods.ts';
 
 /** What is known when a controller has been told to stop. */
 export interface HandoverFacts {

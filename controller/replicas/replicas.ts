@@ -1,8 +1,8 @@
-import { asFields } from '../../apis/schema/jsonschema.ts';
-import { followLease, type SeenLease } from '../lease/followlease.ts';
-import { type Following, followObject } from '../watch/cluster/followobject.ts';
+import { asFields } from '../../apis/schema/json-schema.ts';
+import { followLease, type SeenLease } from '../kubeapi/lease/follow-lease.ts';
+import { type Following, followObject } from '../watch/cluster/follow-object.ts';
 import type { Reflector } from '../watch/cluster/reflector.ts';
-import { type ControllerPod, followControllerPods, successors } from './controllerpods.ts';
+import { type ControllerPod, followControllerPods, successors } from './controller-pods.ts';
 
 export interface ReplicasParts {
   readonly namespace: string;

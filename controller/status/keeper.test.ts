@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { type ClusterNetworkPolicy, type ClusterObjects, NO_OBJECTS, type Node } from '../../apis/objects.ts';
-import type { FailingNode, PolicyStatus } from '../../apis/policystatus.ts';
+import type { FailingNode, PolicyStatus } from '../../apis/policy-status.ts';
 import type { NodeReport } from '../../apis/stream.ts';
-import { type FakeClock, fakeClock } from '../../test/fake/fakeclock.ts';
+import { type FakeClock, fakeClock } from '../../test/fake/fake-clock.ts';
 import { compiler } from '../compile/compile.ts';
 import { createHub } from '../publish/hub.ts';
 import type { LoadProblem } from '../watch/source.ts';

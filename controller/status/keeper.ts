@@ -1,20 +1,21 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Compiled } from '../../apis/compiled.ts';
 import type { ClusterNetworkPolicy } from '../../apis/objects.ts';
-import type { FailingNode, PolicyStatus } from '../../apis/policystatus.ts';
+import type { FailingNode, PolicyStatus } from '../../apis/policy-status.ts';
 import type { NodeReport } from '../../apis/stream.ts';
 import { formatProblem } from '../../apis/validate/problem.ts';
+import type { Clock } from '../../lib/process/clock.ts';
 import type { LoadProblem, Snapshot } from '../watch/source.ts';
-import type { FailureEvents } from './failureevents.ts';
-import type { PolicyVersion } from './policyversions.ts';
+import type { FailureEvents } from './failure-events.ts';
+import type { PolicyVersion } from './policy-versions.ts';
 import { realization } from './realization.ts';
 import { NO_PROGRESS, statusOf } from './status.ts';
-import type { StatusWriter, WriterClock } from './writer.ts';
+import type { StatusWriter } from './writer.ts';
 
 export interface StatusKeeperParts {
   readonly writer: Pick<StatusWriter, 'submit' | 'forget' | 'clear'>;
   readonly events: FailureEvents;
-  readonly clock: WriterClock & { date(): Date };
+  readonly clock: Clock & { date(): Date };
 }
 
 /** Knows what every policy's status should be, and has it written while this process leads. */

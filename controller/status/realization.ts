@@ -1,5 +1,5 @@
 import type { Compiled, CompiledPolicy } from '../../apis/compiled.ts';
-import type { FailingNode } from '../../apis/policystatus.ts';
+import type { FailingNode } from '../../apis/policy-status.ts';
 import type { NodeReport } from '../../apis/stream.ts';
 import { NO_PROGRESS, type Progress } from './status.ts';
 

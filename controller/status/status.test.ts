@@ -4,9 +4,9 @@ import {
   MOST_FAILING_NODES,
   POLICY_PHASES,
   type PolicyPhase,
-} from '../../apis/policystatus.ts';
-import { checkSchema } from '../../apis/schema/jsonschema.ts';
-import { POLICY_STATUS_SCHEMA } from '../../apis/schema/policystatus.ts';
+} from '../../apis/policy-status.ts';
+import { checkSchema } from '../../apis/schema/json-schema.ts';
+import { POLICY_STATUS_SCHEMA } from '../../apis/schema/policy-status.ts';
 import { type PolicyFacts, type Progress, statusOf } from './status.ts';
 
 const NOW = new Date('2026-03-01T10:00:00.500Z');

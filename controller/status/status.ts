@@ -7,7 +7,7 @@ import {
   type PolicyCondition,
   type PolicyPhase,
   type PolicyStatus,
-} from '../../apis/policystatus.ts';
+} from '../../apis/policy-status.ts';
 
 /** What is known of a policy. */
 export interface PolicyFacts {

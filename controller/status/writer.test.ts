@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import type { PolicyStatus } from '../../apis/policystatus.ts';
-import { type FakeClock, fakeClock } from '../../test/fake/fakeclock.ts';
-import { type FakeKubeApi, fakeKubeApi } from '../../test/fake/kubeapi.ts';
-import { KubeError } from '../kubeapi/kubeerror.ts';
-import { NODEWALL_POLICIES } from './policypath.ts';
+import type { PolicyStatus } from '../../apis/policy-status.ts';
+import { type FakeClock, fakeClock } from '../../test/fake/fake-clock.ts';
+import { type FakeKubeApi, fakeKubeApi } from '../../test/fake/kube-api.ts';
+import { KubeError } from '../kubeapi/kube-error.ts';
+import { NODEWALL_POLICIES } from './policy-path.ts';
 import { type StatusWriter, statusWriter } from './writer.ts';
 
 function status(current: number, more: Partial<PolicyStatus> = {}): PolicyStatus {

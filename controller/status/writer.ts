@@ -1,14 +1,8 @@
-import type { PolicyStatus } from '../../apis/policystatus.ts';
-import type { KubeApi } from '../kubeapi/kubeapi.ts';
-import { isKubeError, type KubeError } from '../kubeapi/kubeerror.ts';
-import { NODEWALL_POLICIES } from './policypath.ts';
-
-export interface WriterClock {
-  /** Monotonic milliseconds. */
-  now(): number;
-  /** Calls back once; the answer cancels. */
-  after(milliseconds: number, callback: () => void): () => void;
-}
+import type { PolicyStatus } from '../../apis/policy-status.ts';
+import type { Clock } from '../../lib/process/clock.ts';
+import type { KubeApi } from '../kubeapi/kube-api.ts';
+import { isKubeError, type KubeError } from '../kubeapi/kube-error.ts';
+import { NODEWALL_POLICIES } from './policy-path.ts';
 
 export interface WriterEvents {
   written(name: string): void;
@@ -44,7 +38,7 @@ const LONGEST_RETRY = 10_000;
  * Writes statuses one after another, ten a second, each policy at most every two seconds and with the latest it was given. What fails is tried again,
  * unless the policy is gone or another one has its name.
  */
-export function statusWriter(request: KubeApi, clock: WriterClock, events: WriterEvents): StatusWriter {
+export function statusWriter(request: KubeApi, clock: Clock, events: WriterEvents): StatusWriter {
   /** In the order they came. */
   const wanted = new Map<string, Wanted>();
   const written = new Map<string, number>();

@@ -12,7 +12,7 @@ import type { FileContent, Listed } from './content.ts';
 import type { Memory } from './memory.ts';
 import { compareObjects, mergeFiles, mergeUnique } from './merge.ts';
 import { type InForce, objectsOf, type Settling, settle, toLoadProblem, toMemory } from './settle.ts';
-import { settleReferences } from './settlereferences.ts';
+import { settleReferences } from './settle-references.ts';
 import type { LoadProblem } from './source.ts';
 import { decide } from './undecided.ts';
 

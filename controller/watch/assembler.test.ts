@@ -4,9 +4,9 @@ import type { ClusterObject } from '../../apis/objects.ts';
 import { assemble } from './assemble.ts';
 import { type Assembler, assembler } from './assembler.ts';
 import type { FileContent } from './content.ts';
-import { keepObjects } from './keepobjects.ts';
+import { keepObjects } from './keep-objects.ts';
 import { NO_MEMORY } from './memory.ts';
-import { NO_CACHE, parseManifest } from './readfile.ts';
+import { NO_CACHE, parseManifest } from './read-file.ts';
 
 const API = 'nodewall.io/v1alpha1';
 const policy = (name: string, spec: object = {}): object => {

@@ -13,7 +13,7 @@ import type {
   ServicePort,
   Tier,
 } from '../../apis/objects.ts';
-import type { FieldPath } from '../../apis/schema/jsonschema.ts';
+import type { FieldPath } from '../../apis/schema/json-schema.ts';
 import { claimedIdentity } from '../../apis/validate/identity.ts';
 import { type ValidatedObject, type ValidateOptions, validateObject } from '../../apis/validate/object.ts';
 import { formatPath, hasError } from '../../apis/validate/problem.ts';

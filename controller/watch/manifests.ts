@@ -1,9 +1,9 @@
 import type { ClusterNetworkPolicy } from '../../apis/objects.ts';
 import type { ValidateOptions } from '../../apis/validate/object.ts';
 import { assemble, compareProblems } from './assemble.ts';
-import { type FileList, listFiles } from './filelist.ts';
+import { type FileList, listFiles } from './file-list.ts';
 import { NO_MEMORY } from './memory.ts';
-import { readManifest } from './readfile.ts';
+import { readManifest } from './read-file.ts';
 import type { Loaded, LoadProblem } from './source.ts';
 
 /** Where each policy stands, for who finds more to say of it. */

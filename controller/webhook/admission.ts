@@ -1,14 +1,14 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Config } from '../../apis/config.ts';
 import type { ClusterNetworkPolicy, ClusterObject, ClusterObjects, Problem } from '../../apis/objects.ts';
-import { asFields, type FieldMap } from '../../apis/schema/jsonschema.ts';
+import { asFields, type FieldMap } from '../../apis/schema/json-schema.ts';
 import { claimedIdentity, identityOf } from '../../apis/validate/identity.ts';
 import { validateObject } from '../../apis/validate/object.ts';
 import { formatPath, formatProblem, type ObjectProblem } from '../../apis/validate/problem.ts';
 import { checkServiceReferences } from '../../apis/validate/references.ts';
 import { defaultsOf } from './defaults.ts';
 import { type Consequences, consequences, type RelatedObject } from './dependants.ts';
-import { type PodAccessObjects, podAccessWarnings } from './podaccess.ts';
+import { type PodAccessObjects, podAccessWarnings } from './pod-access.ts';
 import type { Admission, AdmissionRequest } from './review.ts';
 import { failsafeWarnings } from './risks.ts';
 import { shadowWarnings } from './shadow.ts';

@@ -1,7 +1,7 @@
-import { type Cidr, parseCidr } from '../../apis/address.ts';
 import type { PortRange, Service } from '../../apis/compiled.ts';
-import { type Interval, subtract, toInterval, union } from '../../apis/interval.ts';
 import type { IPBlock, LabelSelector, LabelSelectorRequirement } from '../../apis/objects.ts';
+import { type Cidr, parseCidr } from '../../lib/net/address.ts';
+import { type Interval, subtract, toInterval, union } from '../../lib/net/interval.ts';
 import type { AddressPeer } from '../compile/peers.ts';
 import { canonicalRequirements } from '../index/selector.ts';
 

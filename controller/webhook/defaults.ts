@@ -1,6 +1,6 @@
 import type { ClusterNetworkPolicy } from '../../apis/objects.ts';
-import { asFields, type FieldMap } from '../../apis/schema/jsonschema.ts';
-import { ruleNames } from '../compile/rulename.ts';
+import { asFields, type FieldMap } from '../../apis/schema/json-schema.ts';
+import { ruleNames } from '../compile/rule-name.ts';
 import type { PatchOperation } from './review.ts';
 
 /**

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import { NO_OBJECTS, type Tier } from '../../apis/objects.ts';
-import { type FakeKubeApi, fakeKubeApi } from '../../test/fake/kubeapi.ts';
+import { type FakeKubeApi, fakeKubeApi } from '../../test/fake/kube-api.ts';
 import { type AdmissionWorld, admit } from './admission.ts';
 import { latestWorld } from './latest.ts';
 import type { AdmissionRequest } from './review.ts';

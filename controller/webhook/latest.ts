@@ -1,9 +1,9 @@
 import type { ClusterGroup, ClusterObject, Tier } from '../../apis/objects.ts';
-import type { FieldMap } from '../../apis/schema/jsonschema.ts';
+import type { FieldMap } from '../../apis/schema/json-schema.ts';
 import { validateObject } from '../../apis/validate/object.ts';
 import { referencesOf } from '../../apis/validate/references.ts';
-import type { KubeApi } from '../kubeapi/kubeapi.ts';
-import { isKubeError } from '../kubeapi/kubeerror.ts';
+import type { KubeApi } from '../kubeapi/kube-api.ts';
+import { isKubeError } from '../kubeapi/kube-error.ts';
 import type { AdmissionWorld } from './admission.ts';
 import type { AdmissionRequest } from './review.ts';
 

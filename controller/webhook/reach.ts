@@ -8,7 +8,7 @@ import type {
 } from '../../apis/objects.ts';
 import { addressPeers, type FamilyOf, interfaceGroups, nodeSelectors } from '../compile/peers.ts';
 import { toServices } from '../compile/services.ts';
-import { type GroupIndex, groupFamily } from '../index/groupindex.ts';
+import { type GroupIndex, groupFamily } from '../index/group-index.ts';
 import { type Peers, peersCover, selectorsCover, servicesCover } from './cover.ts';
 
 /** What a rule matches, and on which Nodes, as it is written. */

@@ -1,4 +1,4 @@
-import { asFields, type FieldMap } from '../../apis/schema/jsonschema.ts';
+import { asFields, type FieldMap } from '../../apis/schema/json-schema.ts';
 
 /** What is used of an AdmissionReview's request (admission.k8s.io/v1). */
 export interface AdmissionRequest {

@@ -1,7 +1,7 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import { createServer as createHttpsServer, type Server, type ServerOptions } from 'node:https';
-import { newestConnections } from '../publish/connections.ts';
-import { fewInFlight } from '../publish/inflight.ts';
+import { newestConnections } from '../../lib/process/connections.ts';
+import { fewInFlight } from '../publish/in-flight.ts';
 import { type AdmissionStep, type AdmissionWorld, admit } from './admission.ts';
 import { type Admission, type AdmissionRequest, formatReview, parseReview } from './review.ts';
 

@@ -2,7 +2,11 @@ import type { ChildProcessWithoutNullStreams } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type ClusterOfNodes, type Machine, startClusterOfNodes } from '../../test/cluster/clusterofnodes.ts';
+import {
+  type ClusterOfNodes,
+  type Machine,
+  startClusterOfNodes,
+} from '../../test/cluster/cluster-of-nodes.ts';
 import { until } from '../../test/kernel/until.ts';
 import { type Namespace, stop } from '../../test/netns/namespace.ts';
 import { probeProgram } from '../../test/probe/probe.ts';

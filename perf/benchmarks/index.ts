@@ -5,7 +5,7 @@ import { NODE_NAME } from '../generate/cluster.ts';
 import { KIND_TITLES, KINDS, type Kind, ruleSet } from '../generate/kinds.ts';
 import { writeRuleSet } from '../generate/ruleset.ts';
 import { atMost, type Benchmark, type Figure, figure } from '../measure/figure.ts';
-import { memoryGroup } from '../measure/kernelmemory.ts';
+import { memoryGroup } from '../measure/kernel-memory.ts';
 import { measuredRun, NODEWALL, pause, trialCommand } from '../measure/process.ts';
 
 const RULES = 10_000;

@@ -22,7 +22,7 @@ const RULES = { rulesOfAll: 50, rulesOfPool: 100 };
 export const publish: Benchmark = {
   name: 'publish',
   title: 'streams of thousands of agents',
-  how: `perf/trials/publishserver.ts holds hub and HTTPS server, ${CLIENT_PROCESSES} processes of perf/trials/publishclients.ts the other ends, a TLS connection for each node, on loopback in a namespace. Times are from the change, or from when the server listens, to the last client's bookmark. 10,000 rules: 50 for all nodes, 100 for each of ${POOLS} pools; a list of pods each.`,
+  how: `perf/trials/publish-server.ts holds hub and HTTPS server, ${CLIENT_PROCESSES} processes of perf/trials/publish-clients.ts the other ends, a TLS connection for each node, on loopback in a namespace. Times are from the change, or from when the server listens, to the last client's bookmark. 10,000 rules: 50 for all nodes, 100 for each of ${POOLS} pools; a list of pods each.`,
   async run(settings) {
     const nodes = settings.quick ? 200 : 5000;
     const namespace = await createNamespace('publish');

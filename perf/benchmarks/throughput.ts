@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { addressPlan } from '../../test/netns/address-plan.ts';
 import type { Namespace } from '../../test/netns/namespace.ts';
 import { createTopology } from '../../test/netns/topology.ts';
-import { cProgram } from '../../test/probe/cprogram.ts';
+import { cProgram } from '../../test/probe/c-program.ts';
 import { probeProgram } from '../../test/probe/probe.ts';
 import { ruleSet } from '../generate/kinds.ts';
 import type { Connection } from '../generate/ruleset.ts';

@@ -12,7 +12,7 @@
  * of fw, 1 % of ipc) are SCTP without ports. And whatever would match the benchmark's own connection has a source prefix that leaves its
  * client out, by another prefix or, where it is 0.0.0.0/0, by `except`.
  */
-import { type PortClass, type Seed, type SeedStatistics, STATISTICS } from './classbenchseeds.ts';
+import { type PortClass, type Seed, type SeedStatistics, STATISTICS } from './classbench-seeds.ts';
 import type { Random, Shares } from './random.ts';
 import type { Connection, GeneratedRule, PortSpan } from './ruleset.ts';
 

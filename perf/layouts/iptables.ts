@@ -1,6 +1,6 @@
 /** One iptables rule for each policy rule, its addresses in an ipset: the layout of the original proposal for policies on nodes. */
 import type { GeneratedRule, RuleSet } from '../generate/ruleset.ts';
-import { addressLists } from './addresslists.ts';
+import { addressLists } from './address-lists.ts';
 
 const TARGETS: Readonly<Record<GeneratedRule['action'], string>> = {
   Allow: 'ACCEPT',

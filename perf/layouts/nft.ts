@@ -1,6 +1,6 @@
 /** nftables layouts without an index. */
 import type { GeneratedRule, RuleSet } from '../generate/ruleset.ts';
-import { addressLists } from './addresslists.ts';
+import { addressLists } from './address-lists.ts';
 
 /** Connection tracking and nothing else, on the hooks that nodewall has: what every stateful firewall costs at least. */
 export const STATEFUL = `table inet stateful {

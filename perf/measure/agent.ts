@@ -4,7 +4,7 @@ import { type Namespace, stop } from '../../test/netns/namespace.ts';
 import { NODE_NAME } from '../generate/cluster.ts';
 import { memoryOf, NODEWALL, pause, processorTimeOf } from './process.ts';
 
-/** One line of the agent's log; fields as cli/progress.ts writes them. */
+/** One line of the agent's log; fields as agent/run/agent-log.ts writes them. */
 interface LogLine {
   readonly message: string;
   readonly timestamp: string;

@@ -18,7 +18,7 @@ export interface Machine {
 }
 
 export async function describeMachine(): Promise<Machine> {
-  const product = ['apis', 'controller', 'agent', 'cli', 'bin'];
+  const product = ['apis', 'lib', 'controller', 'agent', 'cli', 'bin'];
   const changes = await output('git', 'status', '--porcelain', '--', ...product);
   return {
     date: new Date().toISOString(),

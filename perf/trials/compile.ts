@@ -1,9 +1,9 @@
 /** Compile and render of a directory, first in its process and again and again. */
-import { rulesetText } from '../../agent/render/nfttext.ts';
+import { rulesetText } from '../../agent/render/nft-text.ts';
 import { render } from '../../agent/render/render.ts';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import { compile } from '../../controller/compile/compile.ts';
-import { nodeView } from '../../controller/publish/nodeview.ts';
+import { nodeView } from '../../controller/publish/node-view.ts';
 import { loadManifests } from '../../controller/watch/manifests.ts';
 import { NODE_NAME } from '../generate/cluster.ts';
 import { median } from '../measure/statistics.ts';

@@ -3,7 +3,7 @@ import { Netlink } from 'nftables-napi';
 import type { Reconciler } from '../../agent/apply/dataplane.ts';
 import { IptablesReconciler } from '../../agent/apply/iptables/reconciler.ts';
 import { iptablesTools } from '../../agent/apply/iptables/tools.ts';
-import { netlinkKernel } from '../../agent/apply/netlinkkernel.ts';
+import { netlinkKernel } from '../../agent/apply/netlink/netlink-kernel.ts';
 import { NodeRuleReconciler } from '../../agent/apply/reconciler.ts';
 import { iptablesRenderer } from '../../agent/render/iptables/render.ts';
 import type { IptablesRuleset } from '../../agent/render/iptables/tables.ts';
@@ -13,7 +13,7 @@ import type { NodeState } from '../../apis/compiled.ts';
 import { type Config, DEFAULT_CONFIG } from '../../apis/config.ts';
 import type { ClusterObjects } from '../../apis/objects.ts';
 import { compiler } from '../../controller/compile/compile.ts';
-import { nodeViewer } from '../../controller/publish/nodeview.ts';
+import { nodeViewer } from '../../controller/publish/node-view.ts';
 import { NODE_NAME } from '../generate/cluster.ts';
 import { timed } from './trial.ts';
 

@@ -7,7 +7,7 @@ import { oracle, sameAnswer } from '../oracle/oracle.ts';
 import { toPacket } from '../tracer/packet.ts';
 import { tracer } from '../tracer/tracer.ts';
 import { type Case, type Expectation, type Manifest, parseCases } from './case.ts';
-import { parseFlowLine } from './flowline.ts';
+import { parseFlowLine } from './flow-line.ts';
 import { type Inputs, readInputs } from './inputs.ts';
 import { replaceFences } from './markdown.ts';
 import { outcome, toState } from './outcome.ts';

@@ -1,19 +1,19 @@
-import { NOTHING_HELD } from '../../agent/apply/held.ts';
-import { transaction } from '../../agent/apply/transaction.ts';
-import { transactionText } from '../../agent/apply/transactiontext.ts';
+import { NOTHING_HELD } from '../../agent/apply/plan/held.ts';
+import { transaction } from '../../agent/apply/plan/transaction.ts';
+import { transactionText } from '../../agent/apply/plan/transaction-text.ts';
 import { explain } from '../../agent/observe/explain.ts';
 import { receive } from '../../agent/receive/receive.ts';
-import { rulesetText } from '../../agent/render/nfttext.ts';
+import { rulesetText } from '../../agent/render/nft-text.ts';
 import { render } from '../../agent/render/render.ts';
 import type { Chain, Ruleset } from '../../agent/render/ruleset.ts';
 import type { CompiledRule, NodeState, Service } from '../../apis/compiled.ts';
-import { formatMembers } from '../../apis/memberset.ts';
 import { nameResolver } from '../../apis/names.ts';
 import { snapshot } from '../../apis/snapshot.ts';
 import { compile } from '../../controller/compile/compile.ts';
-import { nodeView } from '../../controller/publish/nodeview.ts';
+import { nodeView } from '../../controller/publish/node-view.ts';
+import { formatMembers } from '../../lib/net/member-set.ts';
 import type { Expectation, NftPart } from './case.ts';
-import { formatAnswer, parseFlowLine } from './flowline.ts';
+import { formatAnswer, parseFlowLine } from './flow-line.ts';
 import type { Inputs } from './inputs.ts';
 
 /** What a fence ought to say: the value of one stage, in the words of that stage. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { parseCases } from './case.ts';
-import { formatAnswer, parseFlowLine } from './flowline.ts';
+import { formatAnswer, parseFlowLine } from './flow-line.ts';
 import { parseMarkdown, replaceFences } from './markdown.ts';
 
 const FENCE = '```';

@@ -5,13 +5,13 @@ import { join } from 'node:path';
 import { pause } from '../kernel/until.ts';
 import type { Namespace } from '../netns/namespace.ts';
 import { buildCluster } from './build.ts';
-import { writeClusterFiles } from './clusterfiles.ts';
+import { writeClusterFiles } from './cluster-files.ts';
 import { type Finished, run } from './command.ts';
 import { daemon } from './daemon.ts';
 import { scratchFolder } from './folder.ts';
 import { kubeconfig } from './kubeconfig.ts';
 import { freePorts } from './ports.ts';
-import { withExpiry } from './shorttoken.ts';
+import { withExpiry } from './short-token.ts';
 
 export interface ClusterOptions {
   /** Where both processes run. Default: this process's own network namespace, on loopback alone. */

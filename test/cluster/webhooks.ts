@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseAllDocuments, stringify } from 'yaml';
-import { ROOT } from '../structure/sourcefile.ts';
+import { ROOT } from '../structure/source-file.ts';
 
 interface WebhookConfiguration {
   readonly webhooks: readonly { clientConfig: { service?: { readonly path: string }; url?: string } }[];

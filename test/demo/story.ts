@@ -1,11 +1,11 @@
 /** The demo's acts, in order. */
 import { pause, until } from '../kernel/until.ts';
 import { CONNECTIONS, type Connection, NODE, type Verdict } from './connections.ts';
-import { type LineChange, lineDiff } from './linediff.ts';
-import { changePolicy } from './policychange.ts';
-import { printResults } from './resulttable.ts';
-import { ruleChanges } from './rulechanges.ts';
-import { readCounters, readRules } from './ruletable.ts';
+import { type LineChange, lineDiff } from './line-diff.ts';
+import { changePolicy } from './policy-change.ts';
+import { printResults } from './result-table.ts';
+import { ruleChanges } from './rule-changes.ts';
+import { readCounters, readRules } from './rule-table.ts';
 import { type Screen, styled } from './screen.ts';
 import { type Agent, FLAGSHIP, type Stage } from './stage.ts';
 import { attempt, OUTCOMES, surprisesOf, type Trial } from './trial.ts';

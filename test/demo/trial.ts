@@ -2,7 +2,7 @@
 import type { Explanation } from '../../apis/flow.ts';
 import type { CallAnswer, Outcome } from './caller.ts';
 import type { Connection, Verdict } from './connections.ts';
-import { type Counters, countedSince, readCounters } from './ruletable.ts';
+import { type Counters, countedSince, readCounters } from './rule-table.ts';
 import type { Stage } from './stage.ts';
 
 /** What a caller sees of each verdict. */

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { Ajv } from 'ajv';
 import { openApiSchema } from '../../apis/schema/crd.ts';
-import { CRD_CHECKS, type CrdSchema } from '../../apis/schema/crdchecks.ts';
-import { crdFiles, generatedFiles } from './generatedfiles.ts';
+import { CRD_CHECKS, type CrdSchema } from '../../apis/schema/crd-checks.ts';
+import { crdFiles, generatedFiles } from './generated-files.ts';
 import { writtenObjects } from './manifests.ts';
 
 const KINDS = ['ClusterNetworkPolicy', 'ClusterGroup', 'Tier'] as const;

@@ -3,11 +3,11 @@ import { existsSync, globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseAllDocuments } from 'yaml';
 import { parseConfig } from '../../apis/config-file.ts';
-import { API_SERVICE_TARGET } from '../../controller/apiservice/decision.ts';
-import { gateSetting } from '../../controller/configmap/featuregate.ts';
+import { API_SERVICE_TARGET } from '../../controller/kubeapi/apiservice/decision.ts';
+import { gateSetting } from '../../controller/kubeapi/configmap/feature-gate.ts';
 import { run } from '../cluster/command.ts';
-import { ROOT } from '../structure/sourcefile.ts';
-import { AGENT_CALLS, API_CALLS, type ApiCall } from './apicalls.ts';
+import { ROOT } from '../structure/source-file.ts';
+import { AGENT_CALLS, API_CALLS, type ApiCall } from './api-calls.ts';
 
 interface Labelled {
   readonly name: string;

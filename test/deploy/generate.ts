@@ -1,5 +1,5 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
-import { generatedFiles } from './generatedfiles.ts';
+import { generatedFiles } from './generated-files.ts';
 
 /** `npm run generate`: writes what in deploy/ is made of something else. */
 for (const [path, text] of generatedFiles()) {

@@ -1,10 +1,10 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseAllDocuments } from 'yaml';
-import { asFields, type FieldMap } from '../../apis/schema/jsonschema.ts';
+import { asFields, type FieldMap } from '../../apis/schema/json-schema.ts';
 import { validateObject } from '../../apis/validate/object.ts';
 import { parseCases } from '../invalid/cases.ts';
-import { ROOT } from '../structure/sourcefile.ts';
+import { ROOT } from '../structure/source-file.ts';
 
 /** An object of nodewall.io as some page or file of the repository has it. */
 export interface Written {

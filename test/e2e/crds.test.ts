@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { KubeConfig } from '@kubernetes/client-node';
 import { validateObject } from '../../apis/validate/object.ts';
-import { type KubeApiClient, kubeApi } from '../../controller/kubeapi/kubeapi.ts';
-import { isKubeError } from '../../controller/kubeapi/kubeerror.ts';
+import { type KubeApiClient, kubeApi } from '../../controller/kubeapi/kube-api.ts';
+import { isKubeError } from '../../controller/kubeapi/kube-error.ts';
 import { startCluster, type TestCluster } from '../cluster/cluster.ts';
 import { type Written, writtenObjects } from '../deploy/manifests.ts';
-import { ROOT } from '../structure/sourcefile.ts';
+import { ROOT } from '../structure/source-file.ts';
 
 const PLURALS: Readonly<Record<string, string>> = {
   ClusterNetworkPolicy: 'clusternetworkpolicies',

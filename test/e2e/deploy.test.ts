@@ -3,10 +3,10 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { KubeConfig } from '@kubernetes/client-node';
 import { parseAllDocuments } from 'yaml';
-import { type KubeApiClient, kubeApi } from '../../controller/kubeapi/kubeapi.ts';
+import { type KubeApiClient, kubeApi } from '../../controller/kubeapi/kube-api.ts';
 import { startCluster, type TestCluster } from '../cluster/cluster.ts';
-import { AGENT_CALLS, API_CALLS, type ApiCall } from '../deploy/apicalls.ts';
-import { ROOT } from '../structure/sourcefile.ts';
+import { AGENT_CALLS, API_CALLS, type ApiCall } from '../deploy/api-calls.ts';
+import { ROOT } from '../structure/source-file.ts';
 
 const KUSTOMIZE = join(ROOT, 'deploy/kustomize');
 const CONTROLLER = 'system:serviceaccount:nodewall-system:nodewall-controller';

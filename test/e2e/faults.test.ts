@@ -5,8 +5,8 @@ import { get } from 'node:https';
 import { createInterface } from 'node:readline';
 import { createAuthority } from '../cluster/certificates.ts';
 import { startCluster, type TestCluster } from '../cluster/cluster.ts';
-import { lineProxy } from '../faults/lineproxy.ts';
-import { tcpProxy } from '../faults/tcpproxy.ts';
+import { lineProxy } from '../faults/line-proxy.ts';
+import { tcpProxy } from '../faults/tcp-proxy.ts';
 
 const WATCH = '/api/v1/nodes?watch=true&fieldSelector=metadata.name%3Da';
 const LIMIT = { agent: false, timeout: 30_000 };

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
-import { gateSetting } from '../../controller/configmap/featuregate.ts';
+import { gateSetting } from '../../controller/kubeapi/configmap/feature-gate.ts';
 import { startCluster, type TestCluster } from '../cluster/cluster.ts';
-import { ROOT } from '../structure/sourcefile.ts';
+import { ROOT } from '../structure/source-file.ts';
 
 const DEPLOY = join(ROOT, 'deploy');
 const SYSTEM = '--namespace=nodewall-system';

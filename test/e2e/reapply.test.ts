@@ -13,7 +13,7 @@ import { checkAsync } from '../fake/property.ts';
 import { type Pair, type PairsOfObjects, pairsOfObjects } from '../generate/pair.ts';
 import { until } from '../kernel/until.ts';
 import { runs } from '../properties/runs.ts';
-import { ROOT, readSource } from '../structure/sourcefile.ts';
+import { ROOT, readSource } from '../structure/source-file.ts';
 
 type Kind = Pair['kind'];
 type Spec = Readonly<Record<string, unknown>>;

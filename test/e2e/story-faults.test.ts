@@ -5,12 +5,12 @@
 import assert from 'node:assert/strict';
 import { type Random, seededRandom } from '../../perf/generate/random.ts';
 import { createAuthority } from '../cluster/certificates.ts';
-import type { ClusterOfNodes } from '../cluster/clusterofnodes.ts';
+import type { ClusterOfNodes } from '../cluster/cluster-of-nodes.ts';
 import type { ByteFaults, FaultyProxy, LineFaults } from '../faults/faults.ts';
 import { lineProxyIn, tcpProxyIn } from '../faults/process.ts';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { tcp } from '../kernel/manifests.ts';
-import { closed, realized, type Story, startStory } from './storybed.ts';
+import { closed, realized, type Story, startStory } from './story-bed.ts';
 
 const SECONDS = Number(process.env.NODEWALL_STORY_SECONDS ?? 60);
 const SEED = process.env.NODEWALL_SEED ?? '1';

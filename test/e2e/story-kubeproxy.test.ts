@@ -1,10 +1,10 @@
 /** A real kube-proxy beside an agent: Services keep working, and a NodePort policy decides on what it passes on. */
 import assert from 'node:assert/strict';
-import { type KubeProxy, startKubeProxy } from '../cluster/kubeproxy.ts';
+import { type KubeProxy, startKubeProxy } from '../cluster/kube-proxy.ts';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { cidr, tcp } from '../kernel/manifests.ts';
-import { nodePortService } from './nodeportservice.ts';
-import { closed, realized, type Story, startStory } from './storybed.ts';
+import { nodePortService } from './nodeport-service.ts';
+import { closed, realized, type Story, startStory } from './story-bed.ts';
 
 const PORT = 8080;
 const CLUSTER_IP = '10.96.0.77';

@@ -1,7 +1,7 @@
 /** What stays when something is gone: controllers, the API server, etcd, tokens. Rules do. */
 import assert from 'node:assert/strict';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
-import { type Agent, closed, realized, type Story, startStory } from './storybed.ts';
+import { type Agent, closed, realized, type Story, startStory } from './story-bed.ts';
 
 const FLOODED = 22;
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { tcp } from '../kernel/manifests.ts';
 import { until } from '../kernel/until.ts';
-import { closed, realized, type Story, startStory } from './storybed.ts';
+import { closed, realized, type Story, startStory } from './story-bed.ts';
 
 kernelSuite('a story of policies, nodes and pods', function () {
   this.timeout(180_000);

@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict';
 import { NODEWALL } from '../cli/command.ts';
 import { startCluster, type TestCluster } from '../cluster/cluster.ts';
-import { type ControllerManager, startControllerManager } from '../cluster/controllermanager.ts';
+import { type ControllerManager, startControllerManager } from '../cluster/kubernetes-controllers.ts';
 import { type RunningAgent, toRunningAgent } from '../kernel/enforced-node.ts';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { until } from '../kernel/until.ts';
 import { createNamespace, type Namespace } from '../netns/namespace.ts';
-import { ROOT } from '../structure/sourcefile.ts';
+import { ROOT } from '../structure/source-file.ts';
 
 const ADDRESS = '192.0.2.10';
 const API_SERVICE = 'v1alpha1.controlplane.nodewall.io';

@@ -3,12 +3,12 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { KubeConfig } from '@kubernetes/client-node';
 import type { ClusterObjects } from '../../apis/objects.ts';
-import { type ClusterSource, clusterSource } from '../../controller/watch/cluster/clustersource.ts';
-import type { WatchNotice } from '../../controller/watch/cluster/watchnotice.ts';
+import { type ClusterSource, clusterSource } from '../../controller/watch/cluster/cluster-source.ts';
+import type { WatchNotice } from '../../controller/watch/cluster/watch-notice.ts';
 import type { Snapshot } from '../../controller/watch/source.ts';
 import { createAuthority } from '../cluster/certificates.ts';
 import { startCluster, type TestCluster } from '../cluster/cluster.ts';
-import { lineProxy } from '../faults/lineproxy.ts';
+import { lineProxy } from '../faults/line-proxy.ts';
 import { until } from '../kernel/until.ts';
 
 const ROOT = join(import.meta.dirname, '../..');

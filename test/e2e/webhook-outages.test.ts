@@ -7,7 +7,7 @@ import { startCluster, type TestCluster } from '../cluster/cluster.ts';
 import { freePorts } from '../cluster/ports.ts';
 import { webhooksAt } from '../cluster/webhooks.ts';
 import { until } from '../kernel/until.ts';
-import { ROOT } from '../structure/sourcefile.ts';
+import { ROOT } from '../structure/source-file.ts';
 
 const HEAD = 'apiVersion: nodewall.io/v1alpha1\n';
 const policy = (name: string, tier: string): string =>

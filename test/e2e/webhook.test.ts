@@ -9,14 +9,14 @@ import { parseAllDocuments, stringify } from 'yaml';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import { type ClusterGroup, type ClusterNetworkPolicy, NO_OBJECTS, type Tier } from '../../apis/objects.ts';
 import { validateObject } from '../../apis/validate/object.ts';
-import { publishCaBundle } from '../../controller/certificates/cabundle.ts';
-import { type KubeApiClient, kubeApi } from '../../controller/kubeapi/kubeapi.ts';
+import { publishCaBundle } from '../../controller/kubeapi/certificates/ca-bundle.ts';
+import { type KubeApiClient, kubeApi } from '../../controller/kubeapi/kube-api.ts';
 import type { AdmissionWorld } from '../../controller/webhook/admission.ts';
 import { webhookServer } from '../../controller/webhook/server.ts';
 import { createAuthority } from '../cluster/certificates.ts';
 import { startCluster, type TestCluster } from '../cluster/cluster.ts';
 import { until } from '../kernel/until.ts';
-import { ROOT } from '../structure/sourcefile.ts';
+import { ROOT } from '../structure/source-file.ts';
 
 interface WebhookConfiguration {
   readonly webhooks: readonly { clientConfig: { service?: { readonly path: string }; url?: string } }[];

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { NftError } from 'nftables-napi';
-import type { Command, ElementsCommand } from '../../agent/apply/command.ts';
-import type { Kernel } from '../../agent/apply/kernel.ts';
+import type { Kernel } from '../../agent/apply/netlink/kernel.ts';
+import type { Command, ElementsCommand } from '../../agent/apply/plan/command.ts';
 import type {
   BaseChain,
   Chain,
@@ -11,9 +11,9 @@ import type {
   VerdictMap,
 } from '../../agent/render/ruleset.ts';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
-import { fakeKernel } from './fakekernel.ts';
+import { fakeKernel } from './fake-kernel.ts';
 import { listing } from './listing.ts';
-import { type RealKernel, realKernel } from './realkernel.ts';
+import { type RealKernel, realKernel } from './real-kernel.ts';
 
 /** The commands of one transaction. */
 type Step = readonly Command[];

@@ -1,4 +1,4 @@
-import type { Kernel } from '../../agent/apply/kernel.ts';
+import type { Kernel } from '../../agent/apply/netlink/kernel.ts';
 import { toNftError } from './refusal.ts';
 
 /** The kernel until its nth transaction (from 1): that one and all after it are refused, and nobody is told why. */

@@ -1,4 +1,4 @@
-import type { Kernel } from '../../agent/apply/kernel.ts';
+import type { Kernel } from '../../agent/apply/netlink/kernel.ts';
 
 /** What a kernel holds of our table, comparable: everything that has a meaning, no handles. Null: no table. */
 export type Listing = Record<string, readonly string[]> | null;

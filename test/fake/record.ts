@@ -1,8 +1,8 @@
 /** Rules with records, and the packets that the kernel hands over for them. */
 import type { NflogPacket } from 'nftables-napi';
 import type { CompiledRule, NodeState } from '../../apis/compiled.ts';
-import { shortHash } from '../../apis/hash.ts';
 import type { Direction, PolicyMode, RuleAction } from '../../apis/objects.ts';
+import { shortHash } from '../../lib/sharing/hash.ts';
 
 interface RuleOptions {
   readonly policy?: string;

@@ -1,6 +1,6 @@
 import { NftError } from 'nftables-napi';
 
-/** A command that the fake refuses; fakekernel.ts says which one it was. */
+/** A command that the fake refuses; fake-kernel.ts says which one it was. */
 export class Refusal extends Error {
   override readonly name = 'Refusal';
   readonly code: string;

@@ -1,10 +1,10 @@
-import type { Command } from '../../agent/apply/command.ts';
-import type { Transaction } from '../../agent/apply/transaction.ts';
+import type { Command } from '../../agent/apply/plan/command.ts';
+import type { Transaction } from '../../agent/apply/plan/transaction.ts';
 import type { Ruleset } from '../../agent/render/ruleset.ts';
 import type { toPacket } from '../tracer/packet.ts';
 import { tracer } from '../tracer/tracer.ts';
-import { asRuleset } from './asruleset.ts';
-import type { FakeKernel } from './fakekernel.ts';
+import { asRuleset } from './as-ruleset.ts';
+import type { FakeKernel } from './fake-kernel.ts';
 
 type Packet = NonNullable<ReturnType<typeof toPacket>>;
 

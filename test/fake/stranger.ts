@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import type { NftRule, Statement } from '../../agent/render/ruleset.ts';
-import type { FakeKernel } from './fakekernel.ts';
+import type { FakeKernel } from './fake-kernel.ts';
 import { addChain, addRule, addSet, type FakeTable, renameChain } from './table.ts';
 
 /** Something that somebody else did to our table. */

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { BaseChain } from 'nftables-napi';
-import { ruleText } from '../../agent/render/nfttext.ts';
+import { ruleText } from '../../agent/render/nft-text.ts';
 import { type ChainVerdict, type NftRule, targets } from '../../agent/render/ruleset.ts';
 import { Refusal } from './refusal.ts';
 

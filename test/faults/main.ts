@@ -1,9 +1,9 @@
 /** A proxy in a process of its own, for process.ts: its options in the first argument, one command a line on standard input, one answer a line. */
 import { createInterface } from 'node:readline';
 import type { FaultyProxy } from './faults.ts';
-import { lineProxy } from './lineproxy.ts';
+import { lineProxy } from './line-proxy.ts';
 import type { Command, Start } from './process.ts';
-import { tcpProxy } from './tcpproxy.ts';
+import { tcpProxy } from './tcp-proxy.ts';
 
 const start: Start = JSON.parse(process.argv[2] ?? '');
 const proxy: FaultyProxy<object> = await (start.kind === 'tcp'

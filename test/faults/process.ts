@@ -2,8 +2,8 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { type Namespace, stop } from '../netns/namespace.ts';
 import type { ByteFaults, Counts, Cut, FaultyProxy, LineFaults } from './faults.ts';
-import type { LineProxyOptions } from './lineproxy.ts';
-import type { TcpProxyOptions } from './tcpproxy.ts';
+import type { LineProxyOptions } from './line-proxy.ts';
+import type { TcpProxyOptions } from './tcp-proxy.ts';
 
 export type Start =
   | { readonly kind: 'tcp'; readonly options: TcpProxyOptions }

@@ -7,9 +7,9 @@ import { createAuthority } from '../cluster/certificates.ts';
 import { pause, until } from '../kernel/until.ts';
 import { createNamespace } from '../netns/namespace.ts';
 import type { ByteFaults, Cut, FaultyProxy, LineFaults } from './faults.ts';
-import { lineProxy } from './lineproxy.ts';
+import { lineProxy } from './line-proxy.ts';
 import { tcpProxyIn } from './process.ts';
-import { tcpProxy } from './tcpproxy.ts';
+import { tcpProxy } from './tcp-proxy.ts';
 
 describe('tcpProxy', () => {
   let server: Server;

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { isIP } from 'node:net';
-import { covers, parseCidr } from '../../apis/address.ts';
 import type {
   ApiGroup,
   AppliedTo,
@@ -17,6 +16,7 @@ import type {
   Rule,
 } from '../../apis/objects.ts';
 import { identityOf } from '../../apis/validate/identity.ts';
+import { covers, parseCidr } from '../../lib/net/address.ts';
 
 /** What later stages take for granted of everything that stage 1 hands them. */
 export function checkInvariants(objects: ClusterObjects): void {

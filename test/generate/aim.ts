@@ -6,7 +6,7 @@ import type { FailsafeEntry, Names, OracleConfig } from '../oracle/config.ts';
 import type { Endpoint } from '../oracle/endpoint.ts';
 import { protocolNumbers } from '../oracle/flow.ts';
 import { toGroupTest } from '../oracle/group.ts';
-import { groupNumber } from '../oracle/interfacegroup.ts';
+import { groupNumber } from '../oracle/interface-group.ts';
 import type {
   GroupManifest,
   IPBlock,

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { formatProblem } from '../../apis/validate/problem.ts';
 import { assemble } from '../../controller/watch/assemble.ts';
-import { checkBytes } from '../../controller/watch/filetext.ts';
+import { checkBytes } from '../../controller/watch/file-text.ts';
 import { NO_MEMORY } from '../../controller/watch/memory.ts';
-import { NO_CACHE, parseManifest } from '../../controller/watch/readfile.ts';
+import { NO_CACHE, parseManifest } from '../../controller/watch/read-file.ts';
 import { type InvalidCase, parseCases, replaceProblems } from './cases.ts';
 
 const folder = new URL('.', import.meta.url);

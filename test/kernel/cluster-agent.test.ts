@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { CompiledRule, NodeState } from '../../apis/compiled.ts';
-import { type FakeControlPlane, fakeControlPlane } from '../fake/controlplane.ts';
+import { type FakeControlPlane, fakeControlPlane } from '../fake/control-plane.ts';
 import { relay } from '../fake/relay.ts';
 import { toState } from '../properties/pipeline.ts';
 import { forEachDataplane } from './dataplane.ts';

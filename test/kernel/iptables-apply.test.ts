@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { Refusal } from '../../agent/apply/dataplane.ts';
 import { IptablesReconciler } from '../../agent/apply/iptables/reconciler.ts';
 import { IptablesError, type IptablesTools, iptablesTools } from '../../agent/apply/iptables/tools.ts';
-import { IPTABLES_CASES, RULESET, withSets } from '../fake/iptablescases.ts';
+import { IPTABLES_CASES, RULESET, withSets } from '../fake/iptables-cases.ts';
 import { createNamespace, type Namespace } from '../netns/namespace.ts';
 import { kernelSuite } from './kernel-suite.ts';
 

@@ -5,9 +5,9 @@
  * NODEWALL_SEED=N runs that one seed; NODEWALL_SEEDS=N runs so many, default 8.
  */
 import assert from 'node:assert/strict';
-import { restoreText } from '../../agent/render/iptables/iptablestext.ts';
+import { restoreText } from '../../agent/render/iptables/iptables-text.ts';
 import { iptablesRenderer } from '../../agent/render/iptables/render.ts';
-import { ruleTexts, targetText } from '../../agent/render/iptables/ruletext.ts';
+import { ruleTexts, targetText } from '../../agent/render/iptables/rule-text.ts';
 import {
   CHAIN_PREFIX,
   type IpSet,
@@ -15,8 +15,8 @@ import {
   type IptablesTable,
 } from '../../agent/render/iptables/tables.ts';
 import type { Match } from '../../agent/render/ruleset.ts';
-import { FAMILIES, type Family, formatAddress, parseAddress, parseCidr } from '../../apis/address.ts';
-import { formatFamily, unpackAddress } from '../../apis/memberset.ts';
+import { FAMILIES, type Family, formatAddress, parseAddress, parseCidr } from '../../lib/net/address.ts';
+import { formatFamily, unpackAddress } from '../../lib/net/member-set.ts';
 import { ofNodePort } from '../generate/nodeport.ts';
 import { ALL_FEATURES, sample } from '../generate/scenario.ts';
 import { createNamespace, type Namespace } from '../netns/namespace.ts';

@@ -6,8 +6,8 @@
  * NODEWALL_SEED=N draws other crowds and other flows.
  */
 import assert from 'node:assert/strict';
-import { rulesetText } from '../../agent/render/nfttext.ts';
-import { parseAddress } from '../../apis/address.ts';
+import { rulesetText } from '../../agent/render/nft-text.ts';
+import { parseAddress } from '../../lib/net/address.ts';
 import { NODE_NAME } from '../../perf/generate/cluster.ts';
 import { KIND_TITLES, KINDS, ruleSet } from '../../perf/generate/kinds.ts';
 import { clusterObjects } from '../../perf/generate/ruleset.ts';
@@ -15,7 +15,7 @@ import { CROWD_KINDS } from '../generate/crowd.ts';
 import { ALL_FEATURES, type Scenario, sample } from '../generate/scenario.ts';
 import { type AddressPlan, addressPlan } from '../netns/address-plan.ts';
 import { oracle } from '../oracle/oracle.ts';
-import { flowsAtRules } from '../properties/flowsatrules.ts';
+import { flowsAtRules } from '../properties/flows-at-rules.ts';
 import { renderBoth, toConfig, toState } from '../properties/pipeline.ts';
 import { type PartialFlow, toCompleteFlow } from './complete-flow.ts';
 import { forEachDataplane, NFTABLES } from './dataplane.ts';

@@ -1,7 +1,7 @@
 /** The default agent has CAP_NET_ADMIN alone, and what strangers have in iptables-legacy can't be read without CAP_NET_RAW. */
 import assert from 'node:assert/strict';
 import { NODEWALL } from '../cli/command.ts';
-import { type FakeControlPlane, fakeControlPlane } from '../fake/controlplane.ts';
+import { type FakeControlPlane, fakeControlPlane } from '../fake/control-plane.ts';
 import { relay } from '../fake/relay.ts';
 import { toState } from '../properties/pipeline.ts';
 import { IPTABLES_LEGACY, skipWithout } from './dataplane.ts';

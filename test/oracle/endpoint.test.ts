@@ -1,6 +1,6 @@
 import type { Flow } from './oracle.ts';
-import type { Row } from './testcluster.ts';
-import { checkRows, policy, service } from './testcluster.ts';
+import type { Row } from './test-cluster.ts';
+import { checkRows, policy, service } from './test-cluster.ts';
 
 /** A slice of Service web in shop unless the metadata say otherwise. */
 function slice(endpoints: object[], ports: object[] | undefined, metadata: object = {}): object {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import type { Answer, Flow } from './oracle.ts';
 import { oracle } from './oracle.ts';
-import type { Row } from './testcluster.ts';
-import { checkRows, cluster, policy, tier } from './testcluster.ts';
+import type { Row } from './test-cluster.ts';
+import { checkRows, cluster, policy, tier } from './test-cluster.ts';
 
 const rules = (...actions: string[]) => ({ ingress: actions.map((action) => ({ action })) });
 const early = (...actions: string[]) => policy('early', { tier: 'emergency', ...rules(...actions) });

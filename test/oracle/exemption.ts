@@ -3,7 +3,7 @@ import { addressKey, inRange, parseCidr } from './address.ts';
 import type { OracleConfig } from './config.ts';
 import type { Packet } from './flow.ts';
 import { protocolNumbers } from './flow.ts';
-import { groupNumber } from './interfacegroup.ts';
+import { groupNumber } from './interface-group.ts';
 
 /** Answers whether a packet is accepted before any policy. */
 export type ExemptionTest = (packet: Packet) => boolean;

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import type { Flow } from './oracle.ts';
 import { oracle } from './oracle.ts';
-import type { Row } from './testcluster.ts';
-import { antrea, checkRows, cluster, ours, pod, policy, service } from './testcluster.ts';
+import type { Row } from './test-cluster.ts';
+import { antrea, checkRows, cluster, ours, pod, policy, service } from './test-cluster.ts';
 
 function group(name: string, spec: object, apiVersion = ours): object {
   return { apiVersion, kind: 'ClusterGroup', metadata: { name }, spec };

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import type { Names } from './config.ts';
 import { oracle } from './oracle.ts';
-import type { Row } from './testcluster.ts';
-import { checkRows, cluster, policy } from './testcluster.ts';
+import type { Row } from './test-cluster.ts';
+import { checkRows, cluster, policy } from './test-cluster.ts';
 
 const names: Names = {
   'example.com': ['10.7.0.1'],

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import type { Answer, Flow } from './oracle.ts';
 import { oracle, sameAnswer } from './oracle.ts';
-import type { Row } from './testcluster.ts';
-import { antrea, checkRows, cluster, everyNode, policy, tier } from './testcluster.ts';
+import type { Row } from './test-cluster.ts';
+import { antrea, checkRows, cluster, everyNode, policy, tier } from './test-cluster.ts';
 
 const tcp80: Partial<Flow> = {
   src: '10.5.0.1',

@@ -2,7 +2,7 @@ import type { Cluster } from './cluster.ts';
 import type { Names, OracleConfig } from './config.ts';
 import type { Packet } from './flow.ts';
 import { toGroupTest } from './group.ts';
-import { groupNumber } from './interfacegroup.ts';
+import { groupNumber } from './interface-group.ts';
 import type { PeerManifest } from './manifest.ts';
 import { assertOnlyFields } from './manifest.ts';
 import type { AddressTest } from './member.ts';

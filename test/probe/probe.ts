@@ -1,4 +1,4 @@
-import { cProgram } from './cprogram.ts';
+import { cProgram } from './c-program.ts';
 
 /** The path of an up-to-date probe program. */
 export function probeProgram(): Promise<string> {

@@ -1,6 +1,6 @@
 import { trafficOf } from '../../agent/render/topology.ts';
 import type { CompiledRule, NodeState, RuleSource } from '../../apis/compiled.ts';
-import { hasMember } from '../../apis/memberset.ts';
+import { hasMember } from '../../lib/net/member-set.ts';
 import { protocolNumber } from '../tracer/match.ts';
 import type { Packet } from '../tracer/packet.ts';
 

@@ -3,10 +3,10 @@ import fc from 'fast-check';
 import type { Compiled, NodeState } from '../../apis/compiled.ts';
 import type { ClusterObject, ClusterObjects } from '../../apis/objects.ts';
 import { compile, compiler } from '../../controller/compile/compile.ts';
-import { nodeView, nodeViewer } from '../../controller/publish/nodeview.ts';
+import { nodeView, nodeViewer } from '../../controller/publish/node-view.ts';
 import { scenario } from '../generate/scenario.ts';
 import { toClusterObjects } from './pipeline.ts';
-import { plainCompiled, plainState } from './plaincompiled.ts';
+import { plainCompiled, plainState } from './plain-compiled.ts';
 import { check } from './runs.ts';
 
 /** What happens to the objects: numbers draw which, modulo how many there are. */

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { iptablesRenderer } from '../../agent/render/iptables/render.ts';
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config, Dispatch } from '../../apis/config.ts';
-import { hasMember } from '../../apis/memberset.ts';
+import { hasMember } from '../../lib/net/member-set.ts';
 import { CROWD_KINDS } from '../generate/crowd.ts';
 import { ofNodePort } from '../generate/nodeport.ts';
 import { ALL_FEATURES, type Scenario, scenario } from '../generate/scenario.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { rulesetText } from '../../agent/render/nfttext.ts';
+import { rulesetText } from '../../agent/render/nft-text.ts';
 import { KEY_LENGTH, type Ruleset } from '../../agent/render/ruleset.ts';
 import { scenario } from '../generate/scenario.ts';
 import { kernelSuite } from '../kernel/kernel-suite.ts';

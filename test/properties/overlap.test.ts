@@ -3,10 +3,10 @@ import fc from 'fast-check';
 import { render } from '../../agent/render/render.ts';
 import type { CompiledRule, NodeState, PortRange } from '../../apis/compiled.ts';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
-import { compiledRule, stateOf } from '../fake/compiledrule.ts';
+import { compiledRule, stateOf } from '../fake/compiled-rule.ts';
 import type { Packet } from '../tracer/packet.ts';
 import { tracer } from '../tracer/tracer.ts';
-import { indexSize, largestIndex } from './indexsize.ts';
+import { indexSize, largestIndex } from './index-size.ts';
 import { check } from './runs.ts';
 
 /** Overlapping port ranges are what an index by port is worst at: n of them can need n² entries. */

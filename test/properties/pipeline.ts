@@ -8,7 +8,7 @@ import { fixedNames, nameResolver } from '../../apis/names.ts';
 import type { ClusterObject, ClusterObjects } from '../../apis/objects.ts';
 import { validateObject } from '../../apis/validate/object.ts';
 import { compile } from '../../controller/compile/compile.ts';
-import { nodeView } from '../../controller/publish/nodeview.ts';
+import { nodeView } from '../../controller/publish/node-view.ts';
 import type { OracleConfig } from '../oracle/config.ts';
 
 /** The stages between manifests and ruleset, for scenarios: their objects are all valid, so any error is a failure. */

@@ -5,7 +5,7 @@ import type { StreamMessage } from '../../apis/stream.ts';
 import { compile, compiler } from '../../controller/compile/compile.ts';
 import { createHub, type Hub, type Watch } from '../../controller/publish/hub.ts';
 import { type Line, linePrefix } from '../../controller/publish/line.ts';
-import { nodeView } from '../../controller/publish/nodeview.ts';
+import { nodeView } from '../../controller/publish/node-view.ts';
 import {
   assertHolds,
   CHANGE,
@@ -16,7 +16,7 @@ import {
   NO_CLUSTER,
   NODES,
   NOTHING,
-} from './publishmodel.ts';
+} from './publish-model.ts';
 import { check } from './runs.ts';
 
 /** Several changes are one publish; then watchers come, go, fall behind and catch up. */

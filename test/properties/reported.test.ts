@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { formatMembers } from '../../apis/memberset.ts';
 import { type ClusterObjects, NO_OBJECTS, type Node, type Pod, type Service } from '../../apis/objects.ts';
 import { compile, compiler } from '../../controller/compile/compile.ts';
-import { HostAddresses } from '../../controller/index/hostaddresses.ts';
-import { plainCompiled } from './plaincompiled.ts';
+import { HostAddresses } from '../../controller/index/host-addresses.ts';
+import { formatMembers } from '../../lib/net/member-set.ts';
+import { plainCompiled } from './plain-compiled.ts';
 import { check } from './runs.ts';
 
 /** Few, so that they meet; of both families, as text sorts them and not, and some that nobody may claim. */

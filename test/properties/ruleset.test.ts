@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { rulesetText } from '../../agent/render/nfttext.ts';
+import { rulesetText } from '../../agent/render/nft-text.ts';
 import type { Chain, NftRule, Ruleset, VerdictMap } from '../../agent/render/ruleset.ts';
 import { scenario } from '../generate/scenario.ts';
 import { indexChain, inputChain, rule, ruleChain, ruleset, verdictMap } from '../tracer/ruleset.ts';
-import { indexSize, largestIndex } from './indexsize.ts';
+import { indexSize, largestIndex } from './index-size.ts';
 import { renderBoth, toConfig, toState } from './pipeline.ts';
 import { check } from './runs.ts';
 import { violations } from './violation.ts';

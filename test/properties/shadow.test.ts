@@ -3,7 +3,7 @@ import { shadowWarnings } from '../../controller/webhook/shadow.ts';
 import { ALL_FEATURES, scenario } from '../generate/scenario.ts';
 import { toCluster } from '../oracle/cluster.ts';
 import { oracle } from '../oracle/oracle.ts';
-import { flowsAtRules } from './flowsatrules.ts';
+import { flowsAtRules } from './flows-at-rules.ts';
 import { toClusterObjects, toConfig, toState } from './pipeline.ts';
 import { check, flowCount } from './runs.ts';
 

@@ -6,9 +6,9 @@ import type { Endpoints, StreamMessage } from '../../apis/stream.ts';
 import { compiler } from '../../controller/compile/compile.ts';
 import { createHub, type Hub, type Watch } from '../../controller/publish/hub.ts';
 import { type Line, linePrefix } from '../../controller/publish/line.ts';
-import { nodeView } from '../../controller/publish/nodeview.ts';
-import { plainState } from '../fake/viewupdates.ts';
-import { CHANGE, type Change, changed, NO_CLUSTER, NODES } from './publishmodel.ts';
+import { nodeView } from '../../controller/publish/node-view.ts';
+import { plainState } from '../fake/view-updates.ts';
+import { CHANGE, type Change, changed, NO_CLUSTER, NODES } from './publish-model.ts';
 import { check } from './runs.ts';
 
 interface Step {

@@ -6,11 +6,11 @@ import { type Chain, type Ruleset, targets } from '../../agent/render/ruleset.ts
 import { BASELINE_PRIORITY } from '../../apis/baseline.ts';
 import type { NodeState } from '../../apis/compiled.ts';
 import { type Config, DEFAULT_CONFIG, type Dispatch } from '../../apis/config.ts';
-import { addressSet, compiledRule, stateOf } from '../fake/compiledrule.ts';
+import { addressSet, compiledRule, stateOf } from '../fake/compiled-rule.ts';
 import { CROWD_KINDS } from '../generate/crowd.ts';
 import { ALL_FEATURES, scenario } from '../generate/scenario.ts';
 import { agree, count, type Seen } from './agree.ts';
-import { flowsAtRules } from './flowsatrules.ts';
+import { flowsAtRules } from './flows-at-rules.ts';
 import { toState } from './pipeline.ts';
 import { check, flowCount } from './runs.ts';
 import { violations } from './violation.ts';

@@ -1,5 +1,5 @@
 import { type RealCluster, startRealCluster } from './cluster.ts';
-import { clusterImages } from './clusterimages.ts';
+import { clusterImages } from './cluster-images.ts';
 import { buildPrograms } from './programs.ts';
 import { imageTemplate } from './template.ts';
 

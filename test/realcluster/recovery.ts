@@ -15,7 +15,7 @@ import {
   untilTables,
 } from './nodewall.ts';
 import { EVENTS } from './outage.ts';
-import { shellBlocks } from './shellblocks.ts';
+import { shellBlocks } from './shell-blocks.ts';
 import { reset } from './trial.ts';
 
 const PAGE = join(import.meta.dirname, '../../docs/recovery.md');

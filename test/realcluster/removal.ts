@@ -14,7 +14,7 @@ import {
   untilTables,
 } from './nodewall.ts';
 import { EVENTS, POLICIES } from './outage.ts';
-import { shellBlocks } from './shellblocks.ts';
+import { shellBlocks } from './shell-blocks.ts';
 import { reset } from './trial.ts';
 
 const DOCS = join(import.meta.dirname, '../../docs');

@@ -26,7 +26,7 @@ export async function startStream(
   const listening = server.namespace.spawn([await probeProgram(), 'listen', `tcp:${server.port}`]);
   const argv = [
     process.execPath,
-    join(import.meta.dirname, 'streamclient.ts'),
+    join(import.meta.dirname, 'stream-client.ts'),
     server.address,
     String(server.port),
   ];

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { filesBelow, foldersIn } from './sourcefile.ts';
+import { filesBelow, foldersIn } from './source-file.ts';
 import { isWithin, WORKSPACES } from './zones.ts';
 
 /** Folders of the stages' parents whose own folders each have a README. */
-const STAGE_PARENTS = ['controller', 'agent'];
+const STAGE_PARENTS = ['controller', 'agent', 'lib'];
 /** Only what starts the program. */
 const WITHOUT_README = ['bin'];
 const CODE = /\.(ts|js|mjs|cjs|py|go|c|cc|h|pl|rb)$/;

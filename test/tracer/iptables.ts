@@ -1,8 +1,8 @@
 import type { IpSet, IptablesRule, IptablesRuleset } from '../../agent/render/iptables/tables.ts';
-import { type Cidr, covers, type Family, parseAddress, parseCidr, WIDTH } from '../../apis/address.ts';
 import type { RuleSource } from '../../apis/compiled.ts';
 import type { Verdict } from '../../apis/flow.ts';
-import { type FamilyMembers, hasMember, NO_MEMBERS, packAddress } from '../../apis/memberset.ts';
+import { type Cidr, covers, type Family, parseAddress, parseCidr, WIDTH } from '../../lib/net/address.ts';
+import { type FamilyMembers, hasMember, NO_MEMBERS, packAddress } from '../../lib/net/member-set.ts';
 import type { Packet } from './packet.ts';
 import { MAX_DEPTH } from './tracer.ts';
 

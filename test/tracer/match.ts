@@ -1,6 +1,6 @@
 import type { L4Protocol, Match, NamedSet, Ruleset } from '../../agent/render/ruleset.ts';
-import { lastAddress } from '../../apis/address.ts';
-import { unpackAddress } from '../../apis/memberset.ts';
+import { lastAddress } from '../../lib/net/address.ts';
+import { unpackAddress } from '../../lib/net/member-set.ts';
 import type { Packet } from './packet.ts';
 
 /**

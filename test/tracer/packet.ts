@@ -1,7 +1,7 @@
-import { type Address, type Family, parseAddress } from '../../apis/address.ts';
 import type { Config } from '../../apis/config.ts';
 import type { Flow } from '../../apis/flow.ts';
 import type { Direction } from '../../apis/objects.ts';
+import { type Address, type Family, parseAddress } from '../../lib/net/address.ts';
 
 /**
  * What the kernel knows of one packet when it reaches the hook of its direction. Fields that the packet's protocol

@@ -8,8 +8,8 @@ import {
   type Statement,
   type VerdictMap,
 } from '../../agent/render/ruleset.ts';
-import type { Family } from '../../apis/address.ts';
 import type { RuleSource } from '../../apis/compiled.ts';
+import type { Family } from '../../lib/net/address.ts';
 
 /** Small rulesets written by hand, for tests of what walks, checks or loads a ruleset. */
 export function ruleset(

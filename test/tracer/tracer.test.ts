@@ -8,8 +8,8 @@ import type {
   Statement,
   VerdictMap,
 } from '../../agent/render/ruleset.ts';
-import { parseAddress, parseCidr } from '../../apis/address.ts';
-import { toMemberSet } from '../../apis/memberset.ts';
+import { parseAddress, parseCidr } from '../../lib/net/address.ts';
+import { toMemberSet } from '../../lib/net/member-set.ts';
 import type { Packet } from './packet.ts';
 import { indexChain, inputChain, rule, ruleChain, ruleset, verdictMap } from './ruleset.ts';
 import { MAX_DEPTH, tracer } from './tracer.ts';

@@ -1,8 +1,8 @@
-import { FAMILIES, type Family } from '../../../apis/address.ts';
-import { sameMembers } from '../../../apis/memberset.ts';
+import { FAMILIES, type Family } from '../../../lib/net/address.ts';
+import { sameMembers } from '../../../lib/net/member-set.ts';
 import type { IpSet, IptablesRuleset, IptablesTable } from '../../render/iptables/tables.ts';
-import { type HeldSet, holdable } from './heldset.ts';
-import { holdsChain, isJump, stuckChains, tableOf, type Written } from './rulechange.ts';
+import { type HeldSet, holdable } from './held-set.ts';
+import { holdsChain, isJump, stuckChains, tableOf, type Written } from './rule-change.ts';
 import { type SavedTable, type SavedTables, TABLES } from './saved.ts';
 import { commandOf } from './tools.ts';
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { FAMILIES } from '../../../apis/address.ts';
+import { FAMILIES } from '../../../lib/net/address.ts';
 import { accounting, type CountedTable } from '../../record/accounting.ts';
 import type { Counts, IptablesRule, IptablesRuleset, IptablesTable } from '../../render/iptables/tables.ts';
 import { countedFamily, countedRules, iptablesOwners } from './counted.ts';

@@ -1,5 +1,5 @@
-import { FAMILIES, type Family } from '../../../apis/address.ts';
-import { shortHash } from '../../../apis/hash.ts';
+import { FAMILIES, type Family } from '../../../lib/net/address.ts';
+import { shortHash } from '../../../lib/sharing/hash.ts';
 import type { ChainOwner, CountedTable, Owners } from '../../record/accounting.ts';
 import {
   CHAIN_PREFIX,

@@ -1,5 +1,5 @@
 import type { IptablesTable } from '../../render/iptables/tables.ts';
-import { type RewrittenChain, shownKey } from './rulechange.ts';
+import { type RewrittenChain, shownKey } from './rule-change.ts';
 import type { SavedTables } from './saved.ts';
 
 /**

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { type Exec, ExecError, Ipset } from 'ipset-ts';
-import type { Family } from '../../../apis/address.ts';
-import { fakeIptables } from '../../../test/fake/fakeiptables.ts';
-import { IPTABLES_CASES, RULESET, withSets } from '../../../test/fake/iptablescases.ts';
-import { addressSet, iptablesRuleset } from '../../../test/fake/iptablesruleset.ts';
+import type { Family } from '../../../lib/net/address.ts';
+import { fakeIptables } from '../../../test/fake/fake-iptables.ts';
+import { IPTABLES_CASES, RULESET, withSets } from '../../../test/fake/iptables-cases.ts';
+import { addressSet, iptablesRuleset } from '../../../test/fake/iptables-ruleset.ts';
 import { checkAsync } from '../../../test/fake/property.ts';
 import type { IptablesRuleset } from '../../render/iptables/tables.ts';
 import { Refusal } from '../dataplane.ts';

@@ -1,16 +1,16 @@
 import { type DelOperation, IpsetError, type Operation, toRestoreText } from 'ipset-ts';
-import { FAMILIES, type Family } from '../../../apis/address.ts';
+import { FAMILIES, type Family } from '../../../lib/net/address.ts';
 import type { IptablesRuleset, IptablesTable } from '../../render/iptables/tables.ts';
 import { type Applied, type Change, type Reconciler, Refusal } from '../dataplane.ts';
 import { compare, type Reading } from './compare.ts';
 import { forgetForms, shownForms } from './forms.ts';
-import { readSets, toHeldSet } from './heldset.ts';
-import { asTables } from './putback.ts';
+import { readSets, toHeldSet } from './held-set.ts';
+import { asTables } from './put-back.ts';
 import { blame } from './refused.ts';
-import { type RuleChange, ruleChange, sameText } from './rulechange.ts';
+import { type RuleChange, ruleChange, sameText } from './rule-change.ts';
 import { parseSaved, type SavedTables } from './saved.ts';
-import { type SetChange, setChange, TEMPORARY_PREFIX } from './setchange.ts';
-import { sweepSets } from './sweepsets.ts';
+import { type SetChange, setChange, TEMPORARY_PREFIX } from './set-change.ts';
+import { sweepSets } from './sweep-sets.ts';
 import { IptablesError, type IptablesTools } from './tools.ts';
 
 /**

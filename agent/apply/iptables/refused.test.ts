@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { fakeIptables } from '../../../test/fake/fakeiptables.ts';
-import { iptablesRuleset } from '../../../test/fake/iptablesruleset.ts';
+import { fakeIptables } from '../../../test/fake/fake-iptables.ts';
+import { iptablesRuleset } from '../../../test/fake/iptables-ruleset.ts';
 import { blame } from './refused.ts';
-import { ruleChange } from './rulechange.ts';
+import { ruleChange } from './rule-change.ts';
 import { parseSaved } from './saved.ts';
 import { toIptablesError } from './tools.ts';
 

@@ -1,7 +1,7 @@
-import type { Family } from '../../../apis/address.ts';
+import type { Family } from '../../../lib/net/address.ts';
 import { CHAIN_PREFIX } from '../../render/iptables/tables.ts';
 import { Refusal } from '../dataplane.ts';
-import type { RestoredRule, RuleChange } from './rulechange.ts';
+import type { RestoredRule, RuleChange } from './rule-change.ts';
 import { IptablesError, type IptablesTools } from './tools.ts';
 
 /** Nothing leads to it; what a crash leaves of it is swept as any chain of ours. */

@@ -1,8 +1,8 @@
-import { FAMILIES } from '../../../apis/address.ts';
-import { readSets } from './heldset.ts';
-import { ruleChange } from './rulechange.ts';
+import { FAMILIES } from '../../../lib/net/address.ts';
+import { readSets } from './held-set.ts';
+import { ruleChange } from './rule-change.ts';
 import { parseSaved, TABLES } from './saved.ts';
-import { sweepSets } from './sweepsets.ts';
+import { sweepSets } from './sweep-sets.ts';
 import { commandOf, type IptablesTools } from './tools.ts';
 
 /** Of one variant, whatever run left them: jumps and chains of both families. In words what was removed, and what others' rules keep. */

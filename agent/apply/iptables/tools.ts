@@ -1,5 +1,5 @@
 import { createExec, type Exec, ExecError, type ExecErrorCode, Ipset } from 'ipset-ts';
-import type { Family } from '../../../apis/address.ts';
+import type { Family } from '../../../lib/net/address.ts';
 
 /** The commands that this dataplane is made of. Each call is one process, without a shell. */
 export interface IptablesTools {

@@ -1,14 +1,8 @@
 import { ENTRY_OPTIONS, type EntryOption, FIELDS, type Field, type Key } from './entry.ts';
 import { IpsetError } from './errors.ts';
 import { type Operation, toOperations } from './operation.ts';
-import {
-  CREATE_OPTIONS,
-  type CreateOption,
-  type SavedSet,
-  SET_TYPES,
-  type SetDefinition,
-  type SetRef,
-} from './set.ts';
+import type { SavedSet } from './saved-set.ts';
+import { CREATE_OPTIONS, type CreateOption, SET_TYPES, type SetDefinition, type SetRef } from './set.ts';
 import * as value from './value.ts';
 
 /** A word of a command; a comment is quoted in a restore, and as it is among arguments. */

@@ -22,15 +22,5 @@ export {
   toOperations,
 } from './operation.ts';
 export { parseList, parseSave } from './parse.ts';
-export type {
-  Extensions,
-  Family,
-  HashOptions,
-  ListedSet,
-  Options,
-  SavedSet,
-  SetDefinition,
-  SetRef,
-  SetStatus,
-  SetType,
-} from './set.ts';
+export type { ListedSet, SavedSet, SetStatus } from './saved-set.ts';
+export type { Extensions, Family, HashOptions, Options, SetDefinition, SetRef, SetType } from './set.ts';

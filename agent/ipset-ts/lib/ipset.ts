@@ -4,7 +4,8 @@ import { createExec, type Exec, ExecError, type ExecOptions, type ExecResult } f
 import { restoreParts, toArguments, toRestoreText, toTestArguments } from './format.ts';
 import type { AddOperation, DelOperation, Operation } from './operation.ts';
 import { parseList, parseNames, parseSave } from './parse.ts';
-import type { ListedSet, SavedSet, SetDefinition, SetRef, SetType } from './set.ts';
+import type { ListedSet, SavedSet } from './saved-set.ts';
+import type { SetDefinition, SetRef, SetType } from './set.ts';
 import { nameText } from './value.ts';
 
 export interface CallOptions {

@@ -1,5 +1,6 @@
 import type { Entry, Key } from './entry.ts';
-import type { SavedSet, SetDefinition, SetRef, SetType } from './set.ts';
+import type { SavedSet } from './saved-set.ts';
+import type { SetDefinition, SetRef, SetType } from './set.ts';
 
 export interface CreateOperation {
   readonly op: 'create';

@@ -1,13 +1,7 @@
 import { ENTRY_OPTIONS, type EntryOption, FIELDS, type Field } from './entry.ts';
 import { IpsetError } from './errors.ts';
-import {
-  CREATE_OPTIONS,
-  type CreateOption,
-  type ListedSet,
-  type SavedSet,
-  SET_TYPES,
-  type SetType,
-} from './set.ts';
+import type { ListedSet, SavedSet } from './saved-set.ts';
+import { CREATE_OPTIONS, type CreateOption, SET_TYPES, type SetType } from './set.ts';
 
 /*
  * Of ipset's three formats, save and plain share the grammar of options and entries, and are read here. XML is not: ipset 7.17 does

@@ -1,5 +1,3 @@
-import type { Entry } from './entry.ts';
-
 /** What every type of set may be created with. Entries may use only what their set was created with. */
 export interface Extensions {
   /** Seconds until an entry goes, unless it says otherwise; 0: never. At most 2,147,483 (ipset counts milliseconds in 31 bits). */
@@ -74,26 +72,6 @@ export interface SetRef<T extends SetType = SetType> {
 
 /** What create makes: a union, discriminated by `type`. */
 export type SetDefinition<T extends SetType = SetType> = { [K in T]: SetRef<K> & Options[K] }[T];
-
-/** A set with all its entries, as save gives it. */
-export type SavedSet<T extends SetType = SetType> = {
-  [K in T]: SetDefinition<K> & { readonly entries: readonly Entry<K>[] };
-}[T];
-
-/** What list tells beyond save. */
-export interface SetStatus {
-  /** Of the type in the kernel; what a type can do grows with it. */
-  readonly revision: number;
-  /** Bytes in the kernel. */
-  readonly memory: number;
-  /** By rules and by sets of type list:set. While there are any, the set can be neither destroyed nor renamed. */
-  readonly references: number;
-  /** May count entries whose time is over, until the kernel collects them. */
-  readonly entryCount: number;
-}
-
-/** A set as list gives it; no entries with `terse`. */
-export type ListedSet<T extends SetType = SetType> = { [K in T]: SavedSet<K> & SetStatus }[T];
 
 type OptionName = { [K in SetType]: keyof UnionToAll<Options[K]> }[SetType];
 type UnionToAll<U> = U extends unknown ? { [P in keyof U]: U[P] } : never;

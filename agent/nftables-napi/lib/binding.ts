@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import type { Family } from './family.ts';
-import type { Link } from './links.ts';
+import type { Link } from './link.ts';
 
 /** What Context.run() answers: libnftables' exit state, both of its buffers, the generations around it. */
 export interface NativeRun {

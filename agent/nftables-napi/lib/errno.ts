@@ -72,3 +72,9 @@ export function toNftError(
   const whole = { ...plainDetail(table.nameOf(error.errno), error.message), errno: error.errno };
   return new NftError([first ?? whole, ...rest], '', { cause: error });
 }
+
+/** What the kernel answers with an errno and nothing else, about one thing: "link 7: No such device". */
+export function plainError(errno: number, what: string, errnos: ErrnoTable): NftError {
+  const detail = plainDetail(errnos.nameOf(errno), `${what}: ${errnos.messageOf(errno)}`);
+  return new NftError([{ ...detail, errno }], '');
+}

@@ -1,5 +1,3 @@
-import type { ErrnoTable } from './errno.ts';
-
 /** The codes of an NftError: an errno's name, or one of ours. See NftError. */
 export type NftErrorCode =
   | 'ENOENT'
@@ -112,10 +110,4 @@ export function plainDetail(code: NftErrorCode, message: string): NftErrorDetail
 /** The error of every call after close(). */
 export function closedError(owner: string): NftError {
   return new NftError([plainDetail('CLOSED', `${owner} is closed`)], '');
-}
-
-/** What the kernel answers with an errno and nothing else, about one thing: "link 7: No such device". */
-export function plainError(errno: number, what: string, errnos: ErrnoTable): NftError {
-  const detail = plainDetail(errnos.nameOf(errno), `${what}: ${errnos.messageOf(errno)}`);
-  return new NftError([{ ...detail, errno }], '');
 }

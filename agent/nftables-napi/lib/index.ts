@@ -3,8 +3,8 @@ export type { Elements } from './elements.ts';
 export { NftError, type NftErrorCode, type NftErrorDetail } from './errors.ts';
 export type { CmpOperator, CtKey, Expression, MetaKey, PayloadBase } from './expression.ts';
 export type { Family } from './family.ts';
+export type { Link } from './link.ts';
 export {
-  type Link,
   type LinkEvent,
   type LinkGroupChange,
   LinkMonitor,

@@ -1,29 +1,10 @@
 import { type Binding, loadBinding, type NativeLinkEvent, type NativeLinkSocket } from './binding.ts';
-import { type ErrnoTable, toErrnoTable, toNftError } from './errno.ts';
-import { type NftError, plainError } from './errors.ts';
+import { type ErrnoTable, plainError, toErrnoTable, toNftError } from './errno.ts';
+import type { NftError } from './errors.ts';
 import { maximumReceiveBuffer, requireInteger } from './integer.ts';
 import { Lane } from './lane.ts';
+import type { Link } from './link.ts';
 import { Listening } from './listening.ts';
-
-/** A network interface, as of one message of the kernel. */
-export interface Link {
-  /** Its number in the network namespace, from 1; not used again soon, but kept when the link is renamed. */
-  index: number;
-  name: string;
-  /** IFLA_INFO_KIND ('veth', 'bridge', 'vxlan', 'wireguard' ...); null for hardware and lo. */
-  kind: string | null;
-  /** IFLA_GROUP; 0 unless somebody set it. */
-  group: number;
-  /** IFLA_MASTER: index of the bridge (or bond ...) it is a port of, else null. */
-  master: number | null;
-  /** IFLA_LINK: index of the peer (veth) or of the lower device (vlan, macvlan ...), else null. */
-  peer: number | null;
-  /** IFLA_LINK_NETNSID: id of the namespace `peer` is in, where that is another one; null when it is this one. */
-  peerNamespace: number | null;
-  isLoopback: boolean;
-  /** IFF_UP: somebody set it up. Says nothing of a carrier. */
-  isUp: boolean;
-}
 
 /** What a link monitor tells. */
 export type LinkEvent =

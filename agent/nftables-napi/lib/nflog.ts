@@ -1,6 +1,6 @@
 import { type Binding, loadBinding, type NativeNflogBatch } from './binding.ts';
-import { type ErrnoTable, toErrnoTable, toNftError } from './errno.ts';
-import { type NftError, plainError } from './errors.ts';
+import { type ErrnoTable, plainError, toErrnoTable, toNftError } from './errno.ts';
+import type { NftError } from './errors.ts';
 import { maximumReceiveBuffer, requireInteger } from './integer.ts';
 import { Listening } from './listening.ts';
 

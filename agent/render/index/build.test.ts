@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { item, items, peersOf } from '../../../test/fake/indexitem.ts';
-import { chainLines, mapLines } from '../nfttext.ts';
+import { item, items, peersOf } from '../../../test/fake/index-item.ts';
+import { chainLines, mapLines } from '../nft-text.ts';
 import { build, type Dispatched, type Fields, FixedChains } from './build.ts';
 import type { Item } from './item.ts';
 import type { Plan } from './plan.ts';

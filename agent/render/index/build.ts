@@ -1,5 +1,5 @@
-import type { Family } from '../../../apis/address.ts';
-import { shortHash } from '../../../apis/hash.ts';
+import type { Family } from '../../../lib/net/address.ts';
+import { shortHash } from '../../../lib/sharing/hash.ts';
 import { isSameList, type Mapped, mapAlike } from '../alike.ts';
 import type { Chain, ChainVerdict, NftRule, PortProtocol, Statement, VerdictMap } from '../ruleset.ts';
 import type { Item } from './item.ts';

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { formatAddress, parseAddress } from '../../../apis/address.ts';
-import { hasMember, unpackAddress } from '../../../apis/memberset.ts';
-import { peersOf } from '../../../test/fake/indexitem.ts';
+import { formatAddress, parseAddress } from '../../../lib/net/address.ts';
+import { hasMember, unpackAddress } from '../../../lib/net/member-set.ts';
+import { peersOf } from '../../../test/fake/index-item.ts';
 import { check } from '../../../test/properties/runs.ts';
 import { AddressSpace, type Classes } from './classes.ts';
 import type { Peers } from './item.ts';

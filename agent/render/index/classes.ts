@@ -1,5 +1,5 @@
-import { type Cidr, type Family, lastAddress, WIDTH } from '../../../apis/address.ts';
-import { packAddress } from '../../../apis/memberset.ts';
+import { type Cidr, type Family, lastAddress, WIDTH } from '../../../lib/net/address.ts';
+import { packAddress } from '../../../lib/net/member-set.ts';
 import type { Peers } from './item.ts';
 
 /**

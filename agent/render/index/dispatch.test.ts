@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { CompiledRule, Service } from '../../../apis/compiled.ts';
-import { compiledRule } from '../../../test/fake/compiledrule.ts';
-import { peersOf } from '../../../test/fake/indexitem.ts';
+import { compiledRule } from '../../../test/fake/compiled-rule.ts';
+import { peersOf } from '../../../test/fake/index-item.ts';
 import { check } from '../../../test/properties/runs.ts';
-import { chainLines, mapLines } from '../nfttext.ts';
+import { chainLines, mapLines } from '../nft-text.ts';
 import type { Dispatched } from './build.ts';
 import { type BuiltPart, type DispatchOptions, Indexer, linearDispatch } from './dispatch.ts';
 import type { Entry, Peers } from './item.ts';

@@ -1,5 +1,5 @@
 import type { CompiledRule, PortRange, Service } from '../../../apis/compiled.ts';
-import type { MemberSet } from '../../../apis/memberset.ts';
+import type { MemberSet } from '../../../lib/net/member-set.ts';
 import { ALL_PORTS, intersectPorts, portCount, unionPorts } from '../ports.ts';
 import type { L4Protocol, PortProtocol } from '../ruleset.ts';
 

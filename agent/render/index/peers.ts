@@ -1,5 +1,5 @@
 import type { CompiledRule, NodeState, ServiceSet } from '../../../apis/compiled.ts';
-import { toMemberSet } from '../../../apis/memberset.ts';
+import { toMemberSet } from '../../../lib/net/member-set.ts';
 import type { Peers } from './item.ts';
 
 /** Whom a rule is for, by address; null where an interface group may let any address be one. */

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { formatAddress } from '../../../apis/address.ts';
-import { unpackAddress } from '../../../apis/memberset.ts';
-import { item, items, peersOf } from '../../../test/fake/indexitem.ts';
+import { formatAddress } from '../../../lib/net/address.ts';
+import { unpackAddress } from '../../../lib/net/member-set.ts';
+import { item, items, peersOf } from '../../../test/fake/index-item.ts';
 import { check } from '../../../test/properties/runs.ts';
 import type { Item } from './item.ts';
 import { type AddressesPlan, type Plan, REPLICATION, SHORT } from './plan.ts';

@@ -1,4 +1,4 @@
-import { memberCount } from '../../../apis/memberset.ts';
+import { memberCount } from '../../../lib/net/member-set.ts';
 import { forAnybody, type Item, type Peers } from './item.ts';
 import {
   type AddressesPlan,
@@ -9,7 +9,7 @@ import {
   REPLICATION,
   SHORT,
 } from './plan.ts';
-import { type PortPieces, portPieces } from './portpieces.ts';
+import { type PortPieces, portPieces } from './port-pieces.ts';
 import { Spaces } from './spaces.ts';
 
 /** What has been looked up already, on the way here, and how many chains may still call each other below this one, the rule's own not counted. */

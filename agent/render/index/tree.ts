@@ -1,14 +1,14 @@
 import type { PortRange } from '../../../apis/compiled.ts';
-import { shortHash } from '../../../apis/hash.ts';
+import { shortHash } from '../../../lib/sharing/hash.ts';
 import { type Mapped, mapAlike } from '../alike.ts';
-import { ruleText } from '../nfttext.ts';
+import { ruleText } from '../nft-text.ts';
 import type { Chain, Match, NftRule, PortProtocol } from '../ruleset.ts';
 import { type Dispatched, FixedChains } from './build.ts';
 import { byProtocol, type Dispatch, isItem, linearDispatch, withPorts } from './dispatch.ts';
 import type { Entry, Item } from './item.ts';
 import { LEVELS, REPLICATION, SHORT } from './plan.ts';
 import { reachable } from './planner.ts';
-import { type PortPieces, portPieces } from './portpieces.ts';
+import { type PortPieces, portPieces } from './port-pieces.ts';
 
 /**
  * The index for iptables, which has no verdict maps: by protocol, then down a tree of chains that compare the destination port, to a list of the rules that can

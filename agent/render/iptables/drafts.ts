@@ -1,6 +1,6 @@
 import type { RuleSource } from '../../../apis/compiled.ts';
 import type { Chain, NftRule, Statement } from '../ruleset.ts';
-import { RETURN, type RuleContext, ruleTexts, type Target, targetText } from './ruletext.ts';
+import { RETURN, type RuleContext, ruleTexts, type Target, targetText } from './rule-text.ts';
 import type { Counts, IptablesRule } from './tables.ts';
 
 /**

@@ -1,5 +1,5 @@
-import type { Family } from '../../../apis/address.ts';
 import type { RuleSource } from '../../../apis/compiled.ts';
+import type { Family } from '../../../lib/net/address.ts';
 import { isSameList } from '../alike.ts';
 import type { Chain, NftRule } from '../ruleset.ts';
 import { BASE_CHAINS, NODEPORT_ENTRY } from '../topology.ts';
@@ -15,7 +15,7 @@ import {
 } from './drafts.ts';
 import type { SetNames } from './fragment.ts';
 import { masquerade, POSTROUTING_CHAIN } from './masquerade.ts';
-import { quote, RETURN } from './ruletext.ts';
+import { quote, RETURN } from './rule-text.ts';
 import {
   type BuiltinChain,
   CHAIN_PREFIX,

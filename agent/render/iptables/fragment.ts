@@ -1,5 +1,5 @@
-import { BITS, type Cidr, type Family, formatAddress } from '../../../apis/address.ts';
 import type { PortRange } from '../../../apis/compiled.ts';
+import { BITS, type Cidr, type Family, formatAddress } from '../../../lib/net/address.ts';
 import { ALL_PORTS, portCount } from '../ports.ts';
 import type { L4Protocol, Match, PortProtocol, PortTuple } from '../ruleset.ts';
 

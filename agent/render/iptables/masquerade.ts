@@ -2,7 +2,7 @@ import { type Chain, type NftRule, targets } from '../ruleset.ts';
 import { POSTROUTING } from '../topology.ts';
 import { type DraftContext, NOBODYS, plainRule, withTarget } from './drafts.ts';
 import { cidrText, hex } from './fragment.ts';
-import { RETURN, targetText } from './ruletext.ts';
+import { RETURN, targetText } from './rule-text.ts';
 import { CHAIN_PREFIX, type IptablesChain, type IptablesRule } from './tables.ts';
 
 /**

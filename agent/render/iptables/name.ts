@@ -1,4 +1,4 @@
-import { shortHash } from '../../../apis/hash.ts';
+import { shortHash } from '../../../lib/sharing/hash.ts';
 import type { NamedSet } from '../ruleset.ts';
 import { CHAIN_PREFIX, type IpSet, SET_PREFIX } from './tables.ts';
 

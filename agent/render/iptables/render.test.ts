@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import type { CompiledRule, NodeState } from '../../../apis/compiled.ts';
 import { type Config, DEFAULT_CONFIG } from '../../../apis/config.ts';
-import { toMemberSet } from '../../../apis/memberset.ts';
-import { addressSet, compiledRule as rule, stateOf } from '../../../test/fake/compiledrule.ts';
-import { restoreText } from './iptablestext.ts';
+import { toMemberSet } from '../../../lib/net/member-set.ts';
+import { addressSet, compiledRule as rule, stateOf } from '../../../test/fake/compiled-rule.ts';
+import { restoreText } from './iptables-text.ts';
 import { iptablesRenderer } from './render.ts';
 import type { IptablesRule, IptablesRuleset } from './tables.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { parseCidr } from '../../../apis/address.ts';
-import { toMemberSet } from '../../../apis/memberset.ts';
+import { parseCidr } from '../../../lib/net/address.ts';
+import { toMemberSet } from '../../../lib/net/member-set.ts';
 import type { NamedSet } from '../ruleset.ts';
 import { toIpSet } from './sets.ts';
 

@@ -1,5 +1,5 @@
-import type { Family } from '../../../apis/address.ts';
 import type { RuleSource } from '../../../apis/compiled.ts';
+import type { Family } from '../../../lib/net/address.ts';
 import type { SetMembers } from '../ruleset.ts';
 
 /**

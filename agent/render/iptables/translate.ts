@@ -1,4 +1,4 @@
-import type { Family } from '../../../apis/address.ts';
+import type { Family } from '../../../lib/net/address.ts';
 import type { NamedSet, Ruleset } from '../ruleset.ts';
 import { familyTables, type Kept } from './family.ts';
 import type { SetNames } from './fragment.ts';

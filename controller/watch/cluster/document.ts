@@ -1,10 +1,10 @@
 import type { ClusterNetworkPolicy, NamespacedName } from '../../../apis/objects.ts';
-import { asFields, type FieldMap } from '../../../apis/schema/jsonschema.ts';
+import { asFields, type FieldMap } from '../../../apis/schema/json-schema.ts';
 import { type ValidateOptions, validateObject } from '../../../apis/validate/object.ts';
 import { referencesOf } from '../../../apis/validate/references.ts';
 import { addObject, emptyContent, type FileContent, LISTS } from '../content.ts';
-import { keepObjects } from '../keepobjects.ts';
-import { sameValue } from '../samevalue.ts';
+import { keepObjects } from '../keep-objects.ts';
+import { sameValue } from '../same-value.ts';
 import type { Narrow } from './entries.ts';
 import { NODEWALL, type Resource } from './resources.ts';
 

@@ -1,5 +1,5 @@
-import { sameValue } from '../samevalue.ts';
-import type { RawObject } from './rawobject.ts';
+import { sameValue } from '../same-value.ts';
+import type { RawObject } from './raw-object.ts';
 
 /** What is kept of a resource's objects, each with the version it is of. */
 export interface Entries<T> {

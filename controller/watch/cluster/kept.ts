@@ -3,7 +3,7 @@ import { claimedIdentity } from '../../../apis/validate/identity.ts';
 import { type ValidateOptions, validateObject } from '../../../apis/validate/object.ts';
 import { formatPath, hasError } from '../../../apis/validate/problem.ts';
 import { type Interned, internObject } from '../content.ts';
-import { sameValue } from '../samevalue.ts';
+import { sameValue } from '../same-value.ts';
 import type { LoadProblem } from '../source.ts';
 import type { Narrow } from './entries.ts';
 

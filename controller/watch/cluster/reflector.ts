@@ -1,15 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { deadline } from './deadline.ts';
+import { deadline } from '../../../lib/process/deadline.ts';
 import { type Change, entries, type Gathering, type Narrow } from './entries.ts';
 import { toWatchFailure, WatchFailure } from './failure.ts';
 import { lineSplitter } from './lines.ts';
-import { isAbsent, type Listing, listAll } from './listall.ts';
-import { refuse } from './rawobject.ts';
+import { isAbsent, type Listing, listAll } from './list-all.ts';
+import { refuse } from './raw-object.ts';
 import { type Resource, resourcePath } from './resources.ts';
 import type { ApiGet } from './transport.ts';
-import { parseWatchEvent } from './watchevent.ts';
-import { type WatchMetrics, type WatchNotice, watchCounts } from './watchnotice.ts';
-import { backOff, between, type WatchTimes } from './watchtimes.ts';
+import { parseWatchEvent } from './watch-event.ts';
+import { type WatchMetrics, type WatchNotice, watchCounts } from './watch-notice.ts';
+import { backOff, between, type WatchTimes } from './watch-times.ts';
 
 export interface ReflectorOptions<T> {
   readonly resource: Resource;

@@ -3,7 +3,7 @@ import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node
 import { join } from 'node:path';
 import { cached } from '../../cluster/cache.ts';
 import { output } from '../../cluster/command.ts';
-import { ROOT } from '../../structure/sourcefile.ts';
+import { ROOT } from '../../structure/source-file.ts';
 import { Buildah, confined, isReadable, unpackTools } from './buildah.ts';
 
 const NPM = 'npm@11.19.1';

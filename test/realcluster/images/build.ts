@@ -3,7 +3,7 @@ import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { cached } from '../../cluster/cache.ts';
 import { scratchFolder } from '../../cluster/folder.ts';
-import { filesBelow, ROOT } from '../../structure/sourcefile.ts';
+import { filesBelow, ROOT } from '../../structure/source-file.ts';
 import { type BaseImages, baseImages } from './base.ts';
 import { Buildah } from './buildah.ts';
 import { unpackImage } from './unpack.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { output } from '../../cluster/command.ts';
 import { type Scratch, scratchFolder } from '../../cluster/folder.ts';
 import { createNamespace } from '../../netns/namespace.ts';
-import { ROOT } from '../../structure/sourcefile.ts';
+import { ROOT } from '../../structure/source-file.ts';
 import { buildImages, TARGETS, type Target } from './build.ts';
 import { type UnpackedImage, unpackImage } from './unpack.ts';
 

@@ -1,0 +1,216 @@
+import { type Entry, type Ipset, IpsetError, type SavedSet, type SetDefinition, type SetRef } from 'ipset-ts';
+import {
+  BITS,
+  type Cidr,
+  type Family,
+  formatCidr,
+  ipv4Number,
+  parseAddress,
+  parseCidr,
+  WIDTH,
+} from '../../../lib/net/address.ts';
+import { packAddress } from '../../../lib/net/member-set.ts';
+import { compareAt, concat } from '../../../lib/net/packed-keys.ts';
+import { type IpSet, SET_PREFIX } from '../../render/iptables/tables.ts';
+import { KEY_LENGTH, type SetMembers } from '../../render/ruleset.ts';
+
+/** A set that the kernel holds. */
+export interface HeldSet {
+  readonly family: Family;
+  /** Of SetType; one that isn't IpSet['type'] can only be replaced. */
+  readonly type: string;
+  readonly maxelem: number;
+  /** As `holdable` says. Null: it has something that is never in a set of ours. */
+  readonly members: SetMembers | null;
+}
+
+const IPSET_FAMILY = { 4: 'inet', 6: 'inet6' } as const;
+/** What it gets where it isn't given. */
+const MIN_MAXELEM = 65_536;
+
+export function memberWidth({ type, family }: Pick<IpSet, 'type' | 'family'>): number {
+  return KEY_LENGTH[type === 'hash:ip,port' ? 'service' : 'address'][family];
+}
+
+export function memberCount(set: Pick<IpSet, 'type' | 'family'>, { singles, prefixes }: SetMembers): number {
+  return singles.length / memberWidth(set) + prefixes.length;
+}
+
+/**
+ * The members as ipset takes them: /0 fits no hash:net and becomes its halves; the address 0.0.0.0 (or ::) fits no hash:ip and no hash:ip,port, and is
+ * left out (`lacking`). The same object where that is none of them.
+ */
+export function holdable(set: IpSet): { readonly members: SetMembers; readonly lacking: number } {
+  const { members, type, family } = set;
+  if (members.prefixes[0]?.length === 0)
+    return { members: { ...copied(members), prefixes: halves(family) }, lacking: 0 };
+  if (type === 'hash:net') return { members, lacking: 0 };
+  const width = memberWidth(set);
+  const { singles } = members;
+  let zeros = 0;
+  // Sorted: they are the first.
+  while (zeros < singles.length && isZero(singles, zeros, WIDTH[family])) zeros += width;
+  if (zeros === 0) return { members, lacking: 0 };
+  return { members: { ...copied(members), singles: singles.subarray(zeros) }, lacking: zeros / width };
+}
+
+function copied({ singles, prefixes }: SetMembers): SetMembers {
+  return { singles, prefixes };
+}
+
+function isZero(packed: Uint8Array, at: number, width: number): boolean {
+  for (let i = at; i < at + width; i++) if (packed[i] !== 0) return false;
+  return true;
+}
+
+function halves(family: Family): Cidr[] {
+  const upper = 1n << BigInt(BITS[family] - 1);
+  return [
+    { family, value: 0n, length: 1 },
+    { family, value: upper, length: 1 },
+  ];
+}
+
+export function toHeldSet(set: IpSet, { maxelem }: Pick<HeldSet, 'maxelem'>): HeldSet {
+  return { family: set.family, type: set.type, maxelem, members: holdable(set).members };
+}
+
+/** What makes a set for these members, and for as many again. The kernel never raises `maxelem`. */
+export function definition(name: string, set: IpSet): SetDefinition & { readonly maxelem: number } {
+  const count = memberCount(set, set.members);
+  return {
+    name,
+    type: set.type,
+    family: IPSET_FAMILY[set.family],
+    // One or two for each bucket, which has room for 12: so it needn't be made larger while it is filled.
+    hashsize: Math.max(64, powerOfTwo(count) / 2),
+    maxelem: Math.max(MIN_MAXELEM, powerOfTwo(2 * count)),
+  };
+}
+
+function powerOfTwo(atLeast: number): number {
+  return 2 ** Math.ceil(Math.log2(Math.max(1, atLeast)));
+}
+
+/** Members as entries of `ipset add` and `del`. */
+export function* entries(
+  { type, family }: Pick<IpSet, 'type' | 'family'>,
+  { singles, prefixes }: SetMembers,
+): Generator<Entry<IpSet['type']>> {
+  const width = memberWidth({ type, family });
+  for (let at = 0; at < singles.length; at += width) {
+    const address = addressText(family, singles, at);
+    if (type === 'hash:net') yield { net: address };
+    else if (type === 'hash:ip') yield { ip: address };
+    else yield { ip: address, port: portText(singles, at + WIDTH[family]) };
+  }
+  for (const prefix of prefixes) yield { net: formatCidr(prefix) };
+}
+
+function addressText(family: Family, packed: Uint8Array, at: number): string {
+  if (family === 4) return `${packed[at]}.${packed[at + 1]}.${packed[at + 2]}.${packed[at + 3]}`;
+  // No `::`: ipset takes both, and this is ten times as quick as the short form for 100,000 of them.
+  let text = '';
+  for (let i = at; i < at + 16; i += 2) {
+    text += `${i === at ? '' : ':'}${(((packed[i] ?? 0) << 8) | (packed[i + 1] ?? 0)).toString(16)}`;
+  }
+  return text;
+}
+
+const PROTOCOLS: ReadonlyMap<string, number> = new Map([
+  ['tcp', 6],
+  ['udp', 17],
+  ['sctp', 132],
+]);
+const PROTOCOL_NAMES: ReadonlyMap<number, string> = new Map(
+  [...PROTOCOLS].map(([name, number]) => [number, name]),
+);
+
+function portText(packed: Uint8Array, at: number): `${string}:${string}` {
+  const number = packed[at] ?? 0;
+  const port = ((packed[at + 4] ?? 0) << 8) | (packed[at + 5] ?? 0);
+  return `${PROTOCOL_NAMES.get(number) ?? number}:${port}`;
+}
+
+/** Ours, by name. */
+export async function readSets(ipset: Ipset): Promise<Map<string, HeldSet>> {
+  const ours = (await savedSets(ipset)).filter(({ name }) => name.startsWith(SET_PREFIX));
+  return new Map(ours.map((set) => [set.name, readSet(set)]));
+}
+
+/** Sets of others may be of a type, or have options, that nobody here knows: then ours are asked for one by one. */
+async function savedSets(ipset: Ipset): Promise<SavedSet[]> {
+  try {
+    return await ipset.save();
+  } catch (error) {
+    if (!(error instanceof IpsetError) || error.code !== 'UNKNOWN') throw error;
+    const names = (await ipset.names()).filter((name) => name.startsWith(SET_PREFIX));
+    const sets: SavedSet[] = [];
+    for (const name of names) sets.push(...(await ipset.save(name)));
+    return sets;
+  }
+}
+
+function readSet(set: SavedSet): HeldSet {
+  const { family = 'inet', maxelem = MIN_MAXELEM, timeout } = set as SavedSet<'hash:ip'>;
+  const known = { family: family === 'inet' ? (4 as const) : (6 as const), type: set.type, maxelem };
+  return { ...known, members: timeout === undefined ? readMembers(known.family, set) : null };
+}
+
+function readMembers(family: Family, set: SavedSet): SetMembers | null {
+  const width = set.type === 'hash:ip,port' ? KEY_LENGTH.service[family] : KEY_LENGTH.address[family];
+  const prefixes: Cidr[] = [];
+  const numbers: number[] = [];
+  const keys: Uint8Array[] = [];
+  for (const entry of set.entries as readonly Partial<Record<'ip' | 'net' | 'port' | 'nomatch', string>>[]) {
+    const { ip, net, port } = entry;
+    const text = set.type === 'hash:net' ? net : ip;
+    if (text === undefined || entry.nomatch !== undefined) return null;
+    if (port !== undefined) {
+      const key = readService(family, text, port);
+      if (key === null) return null;
+      keys.push(key);
+    } else if (text.includes('/')) {
+      const prefix = parseCidr(text);
+      if (prefix === null) return null;
+      prefixes.push(prefix.cidr);
+    } else if (family === 4) numbers.push(ipv4Number(text));
+    else {
+      const address = parseAddress(text);
+      if (address === null) return null;
+      keys.push(packAddress(address));
+    }
+  }
+  prefixes.sort((a, b) => (a.value < b.value ? -1 : a.value > b.value ? 1 : a.length - b.length));
+  const singles = numbers.length > 0 ? packNumbers(numbers) : packSorted(keys, width);
+  return { singles, prefixes };
+}
+
+function packNumbers(numbers: readonly number[]): Uint8Array {
+  const packed = new DataView(new ArrayBuffer(4 * numbers.length));
+  new Uint32Array(numbers).sort().forEach((number, i) => {
+    packed.setUint32(4 * i, number);
+  });
+  return new Uint8Array(packed.buffer);
+}
+
+function packSorted(keys: Uint8Array[], width: number): Uint8Array {
+  return concat(keys.sort((a, b) => compareAt(a, 0, b, 0, width)));
+}
+
+/** As KEY_LENGTH.service has it; null for a protocol that ours never name. */
+function readService(family: Family, ip: string, text: string): Uint8Array | null {
+  const [name = '', port] = text.split(':');
+  const protocol = PROTOCOLS.get(name);
+  const address = parseAddress(ip);
+  if (protocol === undefined || address === null) return null;
+  const key = new Uint8Array(KEY_LENGTH.service[family]);
+  key.set(packAddress(address));
+  key[WIDTH[family]] = protocol;
+  new DataView(key.buffer).setUint16(WIDTH[family] + 4, Number(port));
+  return key;
+}
+
+export function refOf(name: string, { type }: Pick<IpSet, 'type'>): SetRef<IpSet['type']> {
+  return { name, type };
+}

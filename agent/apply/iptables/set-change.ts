@@ -1,0 +1,128 @@
+import type { AddOperation, DelOperation, NameOperation, Operation } from 'ipset-ts';
+import { diffSingles, sameMembers } from '../../../lib/net/member-set.ts';
+import type { IpSet } from '../../render/iptables/tables.ts';
+import type { SetMembers } from '../../render/ruleset.ts';
+import { diffPrefixes } from '../plan/member-change.ts';
+import {
+  definition,
+  entries,
+  type HeldSet,
+  holdable,
+  memberCount,
+  memberWidth,
+  refOf,
+  toHeldSet,
+} from './held-set.ts';
+
+/** What makes the kernel hold these sets and no others, all of it with `exist`. */
+export interface SetChange {
+  /** Before any rule names them: new sets, and what members come. */
+  readonly first: readonly Operation[];
+  /**
+   * What members go: after the rules have changed, as they may be what the old rules let through. An address that moves to another set is in both for a moment,
+   * never in none; only a set that is replaced changes at once.
+   */
+  readonly less: readonly DelOperation[];
+  /** When no rule names them any more. */
+  readonly last: readonly NameOperation[];
+  /** What is held after that. */
+  readonly held: ReadonlyMap<string, HeldSet>;
+  /** What ipset can't hold, in words. */
+  readonly lacking: readonly string[];
+}
+
+export const TEMPORARY_PREFIX = 'nodewall-tmp-';
+/** A change of fewer members is made member by member, whatever their share. */
+const FEW = 256;
+
+export function setChange(
+  before: ReadonlyMap<string, HeldSet>,
+  desired: ReadonlyMap<string, IpSet>,
+): SetChange {
+  const made: Operation[] = [];
+  const more: Operation[] = [];
+  const swaps: Operation[] = [];
+  const less: DelOperation[] = [];
+  const lacking: string[] = [];
+  const held = new Map<string, HeldSet>();
+  let temporaries = 0;
+  const temporaryName = (): string => {
+    for (;;) {
+      const name = `${TEMPORARY_PREFIX}${temporaries++}`;
+      if (!before.has(name)) return name;
+    }
+  };
+  for (const [name, set] of desired) {
+    const { members, lacking: left } = holdable(set);
+    if (left > 0)
+      lacking.push(`set ${name}: ${left} members with the address of all zeros, which ipset cannot hold`);
+    const there = before.get(name);
+    const step = stepOf(there, set, members);
+    held.set(name, toHeldSet(set, step.kind === 'same' ? step : definition(name, set)));
+    switch (step.kind) {
+      case 'same':
+        pushAdded(more, set, step.added);
+        for (const entry of entries(set, step.removed)) {
+          less.push({ op: 'del', set: refOf(name, set), entry } as DelOperation);
+        }
+        break;
+      case 'new':
+        // What has its name, but not its type, can't be swapped with it.
+        if (there !== undefined) made.push({ op: 'destroy', name });
+        pushFilled(made, name, set, members);
+        break;
+      case 'replaced': {
+        const temporary = temporaryName();
+        pushFilled(swaps, temporary, set, members);
+        swaps.push({ op: 'swap', from: temporary, to: name }, { op: 'destroy', name: temporary });
+      }
+    }
+  }
+  const last = [...before.keys()].filter((name) => !desired.has(name));
+  return {
+    first: [made, more, swaps].flat(),
+    less,
+    last: last.map((name) => ({ op: 'destroy', name })),
+    held,
+    lacking,
+  };
+}
+
+type Step =
+  | { readonly kind: 'new' | 'replaced' }
+  | {
+      readonly kind: 'same';
+      readonly maxelem: number;
+      readonly added: SetMembers;
+      readonly removed: SetMembers;
+    };
+
+const NONE: SetMembers = { singles: new Uint8Array(), prefixes: [] };
+
+function stepOf(there: HeldSet | undefined, set: IpSet, members: SetMembers): Step {
+  if (there === undefined || there.type !== set.type || there.family !== set.family) return { kind: 'new' };
+  if (there.members === null) return { kind: 'replaced' };
+  const { maxelem } = there;
+  if (sameMembers(there.members, members)) return { kind: 'same', maxelem, added: NONE, removed: NONE };
+  const singles = diffSingles(memberWidth(set), there.members.singles, members.singles);
+  const prefixes = diffPrefixes(there.members.prefixes, members.prefixes);
+  const added = { singles: singles.added, prefixes: prefixes.added };
+  const removed = { singles: singles.removed, prefixes: prefixes.removed };
+  const changed = memberCount(set, added) + memberCount(set, removed);
+  const isMost = changed > FEW && 2 * changed > memberCount(set, there.members);
+  // What goes is still there while the rest is added.
+  const isFull = memberCount(set, there.members) + memberCount(set, added) > maxelem;
+  return isMost || isFull ? { kind: 'replaced' } : { kind: 'same', maxelem, added, removed };
+}
+
+function pushFilled(operations: Operation[], name: string, set: IpSet, members: SetMembers): void {
+  operations.push({ op: 'create', set: definition(name, set) });
+  pushAdded(operations, { ...set, name }, members);
+}
+
+function pushAdded(operations: Operation[], set: IpSet, members: SetMembers): void {
+  const ref = refOf(set.name, set);
+  for (const entry of entries(set, members)) {
+    operations.push({ op: 'add', set: ref, entry } as AddOperation);
+  }
+}

@@ -1,0 +1,349 @@
+import type { Expression } from 'nftables-napi';
+import { BITS, type Cidr, type Family, WIDTH } from '../../../lib/net/address.ts';
+import { packAddress } from '../../../lib/net/member-set.ts';
+import type { L4Protocol, Match } from '../../render/ruleset.ts';
+import {
+  ADDRESS_OFFSET,
+  addAnonymous,
+  addCompare,
+  addEqual,
+  addFamily,
+  addField,
+  addFlags,
+  addNamedLookup,
+  addProtocol,
+  address,
+  type Draft,
+  meta,
+  ORIGINAL_ADDRESS,
+  ORIGINAL_PORT,
+  PORT_OFFSET,
+  PROTOCOL,
+  payload,
+  port,
+  REGISTER,
+  requireFamily,
+  requireIcmp,
+  requireProtocol,
+} from './encode-draft.ts';
+import {
+  type AnonymousElements,
+  concatenated,
+  DATA_TYPE,
+  packMachine32,
+  packPort,
+  portElements,
+  prefixElements,
+  typeOf,
+} from './encode-set.ts';
+
+type Of<Kind extends Match['match']> = Extract<Match, { match: Kind }>;
+
+/** Adds what a match is to the rule. */
+export function addMatch(draft: Draft, match: Match): void {
+  const add = MATCHES[match.match] as (to: Draft, it: Match) => void;
+  add(draft, match);
+}
+
+const MATCHES: { readonly [Kind in Match['match']]: (draft: Draft, match: Of<Kind>) => void } = {
+  ctEstablished: (draft) => addFlags(draft, 'state', CT_ESTABLISHED | CT_RELATED),
+  loopback: (draft, { field }) => addEqual(draft, meta(field), packMachine32(LOOPBACK)),
+  interfaceGroup: addGroups,
+  ctDnat: (draft) => addFlags(draft, 'status', CT_DNAT),
+  ctConfirmed: (draft) => addFlags(draft, 'status', CT_CONFIRMED),
+  dnsAnswer: addDnsAnswer,
+  limit: addLimit,
+  nfproto: (draft, { family }) => addFamily(draft, family),
+  l4proto: (draft, { protocols }) => addProtocols(draft, protocols),
+  address: addAddress,
+  port: addPorts,
+  originalPort: addOriginalPorts,
+  serviceTuple: addService,
+  notIn: addNotIn,
+  portTuple: addPortTuples,
+  icmp: addIcmp,
+  igmp: addIgmp,
+};
+
+/** Bits of linux/netfilter/nf_conntrack_common.h. */
+const CT_ESTABLISHED = 2;
+const CT_RELATED = 4;
+const CT_CONFIRMED = 8;
+const CT_DNAT = 32;
+/** IP_CT_DIR_REPLY of linux/netfilter/nf_conntrack_tuple_common.h. */
+const CT_REPLY = 1;
+/** LOOPBACK_IFINDEX of the kernel's include/net/flow.h, in each network namespace. */
+const LOOPBACK = 1;
+/** typeOf.payload: protocol and field. */
+const DESCRIPTION = { icmp: 4, igmp: 5, udp: 6, tcp: 8, sctp: 10, th: 11, icmpv6: 14 } as const;
+const PORT_FIELD = { sport: 1, dport: 2 } as const;
+const ADDRESS_TYPE_OF = {
+  4: { saddr: typeOf.payload(12, 11), daddr: typeOf.payload(12, 12) },
+  6: { saddr: typeOf.payload(13, 8), daddr: typeOf.payload(13, 9) },
+} as const;
+const TYPE_OF_PROTOCOL = typeOf.meta(16);
+const TYPE_OF_GROUP = { iifgroup: typeOf.meta(21), oifgroup: typeOf.meta(22) } as const;
+const TYPE_OF_ORIGINAL_PORT = typeOf.ct(12, 0);
+
+function addDnsAnswer(draft: Draft): void {
+  requireProtocol(draft, 'udp');
+  addField(draft, PORT_OFFSET.sport, packPort(53));
+  addFlags(draft, 'state', CT_ESTABLISHED);
+  addEqual(draft, { kind: 'ct', key: 'direction', register: REGISTER }, Uint8Array.of(CT_REPLY));
+}
+
+function addLimit({ expressions }: Draft, { perSecond, burst }: Of<'limit'>): void {
+  expressions.push({ kind: 'limit', rate: perSecond, seconds: 1, burst });
+}
+
+/** Address, protocol and port side by side: after 4 bytes in the pieces 9 and 10, after 16 in register 2, which is piece 12, and 13. */
+const SERVICE: Readonly<Record<Family, readonly Expression[]>> = {
+  4: [address(4, 'daddr'), { kind: 'meta', key: 'l4proto', register: 9 }, port('dport', 10)],
+  6: [address(6, 'daddr'), { kind: 'meta', key: 'l4proto', register: 2 }, port('dport', 13)],
+};
+
+function addService(draft: Draft, { family, set }: Of<'serviceTuple'>): void {
+  requireFamily(draft, family);
+  draft.expressions.push(...SERVICE[family]);
+  addNamedLookup(draft, set);
+}
+
+function addGroups(draft: Draft, { field, groups, negated }: Of<'interfaceGroup'>): void {
+  const values = groups.map(packMachine32);
+  const [only] = values;
+  if (only !== undefined && values.length === 1) {
+    addEqual(draft, meta(field), only, negated);
+    return;
+  }
+  const key = {
+    type: DATA_TYPE.linkGroup,
+    length: 4,
+    byteOrder: 'machine',
+    typeOf: TYPE_OF_GROUP[field],
+  } as const;
+  draft.expressions.push(meta(field));
+  addAnonymous(draft, key, { shape: 'keys', keys: Buffer.concat(values) }, negated);
+}
+
+function addProtocols(draft: Draft, protocols: readonly L4Protocol[]): void {
+  const [only] = protocols;
+  if (only !== undefined && protocols.length === 1) {
+    addProtocol(draft, only);
+    return;
+  }
+  const key = {
+    type: DATA_TYPE.protocol,
+    length: 1,
+    byteOrder: 'machine',
+    typeOf: TYPE_OF_PROTOCOL,
+  } as const;
+  draft.expressions.push(meta('l4proto'));
+  const keys = Uint8Array.from(protocols, (protocol) => PROTOCOL[protocol]);
+  addAnonymous(draft, key, { shape: 'keys', keys });
+  draft.protocol = 'several';
+}
+
+function addAddress(draft: Draft, { family, field, in: where }: Of<'address'>): void {
+  if (field === 'originalDaddr') {
+    // Of a connection of the other family the kernel has no such address, and the rule does not match.
+    draft.expressions.push(ORIGINAL_ADDRESS[family]);
+    if ('cidr' in where) addMasked(draft, where.cidr, false);
+    else addNamedLookup(draft, where.set);
+    return;
+  }
+  requireFamily(draft, family);
+  if ('cidr' in where) {
+    addPrefix(draft, ADDRESS_OFFSET[family][field], where.cidr, false);
+  } else {
+    draft.expressions.push(address(family, field));
+    addNamedLookup(draft, where.set);
+  }
+}
+
+/** Of a prefix of whole bytes no others are loaded. */
+function addPrefix(draft: Draft, offset: number, cidr: Cidr, negated: boolean): void {
+  draft.expressions.push(payload('network', offset, wholeBytes(cidr) ?? WIDTH[cidr.family]));
+  addMasked(draft, cidr, negated);
+}
+
+/** The address in the register: a prefix of whole bytes is compared as just these; any other is masked. */
+function addMasked(draft: Draft, cidr: Cidr, negated: boolean): void {
+  const bytes = wholeBytes(cidr);
+  if (bytes === null) {
+    draft.expressions.push({
+      kind: 'bitwise',
+      register: REGISTER,
+      mask: prefixMask(cidr),
+      xor: new Uint8Array(WIDTH[cidr.family]),
+    });
+  }
+  addCompare(draft, packAddress(cidr).subarray(0, bytes ?? WIDTH[cidr.family]), negated);
+}
+
+/** How many bytes a prefix is; null where it ends within one, and for the empty one. */
+function wholeBytes({ length }: Cidr): number | null {
+  return length % 8 === 0 && length > 0 ? length / 8 : null;
+}
+
+function prefixMask({ family, length }: Cidr): Uint8Array {
+  const ones = (1n << BigInt(length)) - 1n;
+  return packAddress({ family, value: ones << BigInt(BITS[family] - length) });
+}
+
+function addNotIn(draft: Draft, { family, cidrs }: Of<'notIn'>): void {
+  requireFamily(draft, family);
+  const [only] = cidrs;
+  if (only !== undefined && cidrs.length === 1) {
+    addPrefix(draft, ADDRESS_OFFSET[family].daddr, only, true);
+    return;
+  }
+  const key = {
+    type: DATA_TYPE.address[family],
+    length: WIDTH[family],
+    typeOf: ADDRESS_TYPE_OF[family].daddr,
+  };
+  draft.expressions.push(address(family, 'daddr'));
+  addAnonymous(draft, key, prefixElements(cidrs), true);
+}
+
+function addPorts(draft: Draft, { protocol, field, ranges }: Of<'port'>): void {
+  requireProtocol(draft, protocol);
+  const [only] = ranges;
+  if (only !== undefined && ranges.length === 1 && only[0] === only[1]) {
+    addField(draft, PORT_OFFSET[field], packPort(only[0]));
+    return;
+  }
+  draft.expressions.push(port(field));
+  addPortRanges(draft, ranges, typeOf.payload(DESCRIPTION[protocol], PORT_FIELD[field]));
+}
+
+function addOriginalPorts(draft: Draft, { protocol, ranges }: Of<'originalPort'>): void {
+  addProtocol(draft, protocol);
+  draft.expressions.push(ORIGINAL_PORT);
+  addPortRanges(draft, ranges, TYPE_OF_ORIGINAL_PORT);
+}
+
+/** Of the port in the register. */
+function addPortRanges(draft: Draft, ranges: Of<'port'>['ranges'], origin: Uint8Array): void {
+  const [only] = ranges;
+  if (only !== undefined && ranges.length === 1) {
+    const [first, last] = only;
+    if (first === last) {
+      addCompare(draft, packPort(first), false);
+      return;
+    }
+    draft.expressions.push(
+      { kind: 'cmp', register: REGISTER, operator: 'gte', value: packPort(first) },
+      { kind: 'cmp', register: REGISTER, operator: 'lte', value: packPort(last) },
+    );
+    return;
+  }
+  addAnonymous(draft, { type: DATA_TYPE.port, length: 2, typeOf: origin }, portElements(ranges));
+}
+
+/** Fields after the first begin at the next 4 bytes; register 9 is the second piece of register 1, 10 the third. */
+function addPortTuples(draft: Draft, { withSourcePort, tuples }: Of<'portTuple'>): void {
+  const fields = withSourcePort ? (['sport', 'dport'] as const) : (['dport'] as const);
+  const ends = tuples.map(({ protocol, sourcePorts, ports }) => {
+    const ranges = withSourcePort ? [sourcePorts, ports] : [ports];
+    return ([0, 1] as const).map((end) =>
+      Uint8Array.from([
+        ...[PROTOCOL[protocol], 0, 0, 0],
+        ...ranges.flatMap((range) => [...packPort(range[end]), 0, 0]),
+      ]),
+    );
+  });
+  const interval = ends.some(
+    ([first, last]) => Buffer.compare(first as Uint8Array, last as Uint8Array) !== 0,
+  );
+  const types = [DATA_TYPE.protocol, ...fields.map(() => DATA_TYPE.port)];
+  const origin = typeOf.concatenation(
+    TYPE_OF_PROTOCOL,
+    ...fields.map((field) => typeOf.payload(DESCRIPTION.th, PORT_FIELD[field])),
+  );
+  draft.expressions.push(meta('l4proto'));
+  // Ranges are compared in network byte order; of one byte that changes nothing, but libnftables does it and then can't say what the key was.
+  if (interval) {
+    draft.expressions.push({
+      kind: 'byteorder',
+      register: REGISTER,
+      operation: 'hton',
+      length: 1,
+      size: 2,
+    });
+  }
+  draft.expressions.push(...fields.map((field, i) => port(field, 9 + i)));
+  const key = {
+    type: concatenated(...types),
+    length: 4 * types.length,
+    fields: [1, ...fields.map(() => 2)],
+    ...(interval ? {} : { typeOf: origin }),
+  };
+  addAnonymous(draft, key, concatenatedElements(ends, interval));
+}
+
+function concatenatedElements(
+  ends: readonly (readonly Uint8Array[])[],
+  interval: boolean,
+): AnonymousElements {
+  return interval
+    ? { shape: 'concatenatedRanges', ranges: Buffer.concat(ends.flat()) }
+    : { shape: 'keys', keys: Buffer.concat(ends.flatMap(([first]) => first ?? [])) };
+}
+
+function addIcmp(draft: Draft, { protocol, types }: Of<'icmp'>): void {
+  requireIcmp(draft, protocol);
+  const [only] = types;
+  if (types.every(({ code }) => code === null)) {
+    addMessageTypes(
+      draft,
+      types.map(({ type }) => type),
+      DATA_TYPE.icmpType[protocol],
+      DESCRIPTION[protocol],
+    );
+    return;
+  }
+  if (only !== undefined && types.length === 1) {
+    addField(draft, 0, Uint8Array.of(only.type));
+    addField(draft, 1, Uint8Array.of(only.code ?? 0));
+    return;
+  }
+  const ends = types.map(({ type, code }) => [
+    Uint8Array.of(type, 0, 0, 0, code ?? 0, 0, 0, 0),
+    Uint8Array.of(type, 0, 0, 0, code ?? 255, 0, 0, 0),
+  ]);
+  draft.expressions.push(payload('transport', 0, 1), payload('transport', 1, 1, 9));
+  const key = {
+    type: concatenated(DATA_TYPE.icmpType[protocol], DATA_TYPE.icmpCode[protocol]),
+    length: 8,
+    fields: [1, 1],
+    typeOf: typeOf.concatenation(
+      typeOf.payload(DESCRIPTION[protocol], 1),
+      typeOf.payload(DESCRIPTION[protocol], 2),
+    ),
+  };
+  const interval = types.some(({ code }) => code === null);
+  addAnonymous(draft, key, concatenatedElements(ends, interval));
+}
+
+function addIgmp(draft: Draft, { types }: Of<'igmp'>): void {
+  requireIcmp(draft, 'igmp');
+  addMessageTypes(draft, types, DATA_TYPE.igmpType, DESCRIPTION.igmp);
+}
+
+/** The first byte of the header. */
+function addMessageTypes(
+  draft: Draft,
+  types: readonly number[],
+  dataType: number,
+  description: number,
+): void {
+  const [only] = types;
+  if (only !== undefined && types.length === 1) {
+    addField(draft, 0, Uint8Array.of(only));
+    return;
+  }
+  draft.expressions.push(payload('transport', 0, 1));
+  const key = { type: dataType, length: 1, typeOf: typeOf.payload(description, 1) };
+  addAnonymous(draft, key, { shape: 'keys', keys: Uint8Array.from(types) });
+}

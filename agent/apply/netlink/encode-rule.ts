@@ -1,0 +1,115 @@
+import type { Expression } from 'nftables-napi';
+import { quote } from '../../render/nft-text.ts';
+import type { NftRule, Statement } from '../../render/ruleset.ts';
+import {
+  addNamedLookup,
+  addProtocol,
+  address,
+  type Draft,
+  equal,
+  meta,
+  newDraft,
+  ORIGINAL_PORT,
+  PROTOCOL,
+  port,
+  requireFamily,
+  requireProtocol,
+  type SetIds,
+} from './encode-draft.ts';
+import { addMatch } from './encode-match.ts';
+import type { AnonymousSet } from './encode-set.ts';
+
+/**
+ * A rule as the kernel has it: the expressions that libnftables 1.0.6 makes of ruleText(), byte for byte. What it does besides the obvious: a
+ * match on a header is preceded by what makes sure that the packet has one, unless that is known already; and two matches on
+ * neighbouring fields of the transport header become one (payload_do_merge() of its src/rule.c).
+ */
+export interface EncodedRule {
+  /** In order, each directly before the rule. */
+  readonly sets: readonly AnonymousSet[];
+  readonly expressions: readonly Expression[];
+}
+
+export function encodeRule({ matches, counter, statement }: NftRule, ids: SetIds): EncodedRule {
+  const draft = newDraft(ids);
+  for (const match of matches) addMatch(draft, match);
+  if (counter) draft.expressions.push(COUNTER);
+  addStatement(draft, statement);
+  return { sets: draft.sets, expressions: draft.expressions };
+}
+
+const COUNTER: Expression = { kind: 'counter' };
+/** NF_NAT_RANGE_PROTO_RANDOM_FULLY of linux/netfilter/nf_nat.h. */
+const FULLY_RANDOM = 16;
+/** NFT_REJECT_ICMPX_ADMIN_PROHIBITED. */
+const ADMIN_PROHIBITED = 3;
+
+function addStatement(draft: Draft, statement: Statement): void {
+  switch (statement.kind) {
+    case 'accept':
+    case 'drop':
+    case 'return':
+      draft.expressions.push(VERDICT[statement.kind]);
+      return;
+    case 'jump':
+    case 'goto':
+      draft.expressions.push({
+        kind: 'verdict',
+        verdict: { kind: statement.kind, chain: statement.chain },
+      });
+      return;
+    case 'reject':
+      addReject(draft, statement.with);
+      return;
+    case 'log':
+      draft.expressions.push({
+        kind: 'log',
+        prefix: printable(statement.prefix),
+        group: statement.group,
+        snapLength: statement.copyRange,
+        queueThreshold: statement.queueThreshold,
+      });
+      return;
+    case 'masquerade':
+      draft.expressions.push({ kind: 'masq', flags: FULLY_RANDOM });
+      return;
+    case 'portMap':
+      if (statement.original) {
+        addProtocol(draft, statement.protocol);
+        draft.expressions.push(ORIGINAL_PORT);
+      } else {
+        requireProtocol(draft, statement.protocol);
+        draft.expressions.push(port(statement.field));
+      }
+      addNamedLookup(draft, statement.map, true);
+      return;
+    case 'addressMap':
+      requireFamily(draft, statement.family);
+      draft.expressions.push(address(statement.family, statement.field));
+      addNamedLookup(draft, statement.map, true);
+      return;
+  }
+}
+
+/** A reset is for TCP only: where nothing before says so, libnftables puts that before everything else. */
+function addReject(draft: Draft, kind: Extract<Statement, { kind: 'reject' }>['with']): void {
+  if (kind === 'icmpx admin-prohibited') {
+    draft.expressions.push({ kind: 'reject', type: 'icmpx', code: ADMIN_PROHIBITED });
+    return;
+  }
+  if (draft.protocol === null) {
+    draft.expressions.unshift(meta('l4proto'), equal(Uint8Array.of(PROTOCOL.tcp)));
+  } else if (draft.protocol !== 'several') requireProtocol(draft, 'tcp');
+  draft.expressions.push({ kind: 'reject', type: 'tcp reset', code: 0 });
+}
+
+/** What nft's language can say of a text: see quote(). */
+export function printable(text: string): string {
+  return quote(text).slice(1, -1);
+}
+
+const VERDICT: Readonly<Record<'accept' | 'drop' | 'return', Expression>> = {
+  accept: { kind: 'verdict', verdict: { kind: 'accept' } },
+  drop: { kind: 'verdict', verdict: { kind: 'drop' } },
+  return: { kind: 'verdict', verdict: { kind: 'return' } },
+};

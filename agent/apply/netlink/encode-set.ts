@@ -1,0 +1,171 @@
+import { endianness } from 'node:os';
+import type { Operation, SetKey } from 'nftables-napi';
+import type { PortRange } from '../../../apis/compiled.ts';
+import { BITS, type Cidr, type Family, lastAddress } from '../../../lib/net/address.ts';
+import { packAddress } from '../../../lib/net/member-set.ts';
+import { KEY_LENGTH, mapKeyLength, type NamedSet, TABLE, type VerdictMap } from '../../render/ruleset.ts';
+
+/** Sets and maps as libnftables 1.0.6 makes them of the text in nft-text.ts. */
+
+export const TABLE_OF = { family: TABLE.family, table: TABLE.name } as const;
+
+/** `enum datatypes` of nft's datatype.h; a concatenation has 6 bits for each field. */
+export const DATA_TYPE = {
+  address: { 4: 7, 6: 8 },
+  protocol: 12,
+  port: 13,
+  icmpType: { icmp: 14, icmpv6: 29 },
+  icmpCode: { icmp: 32, icmpv6: 33 },
+  linkGroup: 35,
+  igmpType: 42,
+} as const;
+
+export function concatenated(...types: readonly number[]): number {
+  return types.reduce((all, type) => (all << 6) | type, 0);
+}
+
+/** The constant set of one rule: made right before it, in the same batch, and known to it by `id`. */
+export interface AnonymousSet {
+  readonly id: number;
+  readonly key: SetKey;
+  readonly elements: AnonymousElements;
+}
+
+export type AnonymousElements =
+  | { readonly shape: 'keys'; readonly keys: Uint8Array }
+  /** Pairs of first and last key, sorted; those that touch are one. */
+  | { readonly shape: 'ranges' | 'concatenatedRanges'; readonly ranges: Uint8Array };
+
+/** libnftables' own name; the kernel puts a number in. */
+export const ANONYMOUS = '__set%d';
+
+export function anonymousSet({ id, key, elements }: AnonymousSet): Operation[] {
+  const name = { ...TABLE_OF, set: ANONYMOUS };
+  const isKeys = elements.shape === 'keys';
+  return [
+    {
+      ...name,
+      op: 'addSet',
+      id,
+      key,
+      anonymous: true,
+      interval: !isKeys,
+      size: sizeOf(key.length, elements),
+    },
+    isKeys
+      ? { ...name, op: 'add', setId: id, keyLength: key.length, keys: elements.keys }
+      : {
+          ...name,
+          op: 'add',
+          setId: id,
+          keyLength: key.length,
+          ranges: elements.ranges,
+          concatenated: elements.shape === 'concatenatedRanges',
+          whole: true,
+        },
+  ];
+}
+
+/** libnftables counts two ends for each range, and one before the first of them unless that begins at 0 (set_to_intervals() of its segtree.c). */
+function sizeOf(keyLength: number, elements: AnonymousElements): number {
+  if (elements.shape === 'keys') return elements.keys.length / keyLength;
+  const count = elements.ranges.length / (2 * keyLength);
+  if (elements.shape === 'concatenatedRanges') return count;
+  const beginsAtZero = elements.ranges.subarray(0, keyLength).every((byte) => byte === 0);
+  return 2 * count + (beginsAtZero ? 0 : 1);
+}
+
+export function namedSet(set: NamedSet, id: number): Operation {
+  const { name, family, key, interval, comment } = set;
+  const address = DATA_TYPE.address[family];
+  const service = concatenated(address, DATA_TYPE.protocol, DATA_TYPE.port);
+  return {
+    ...TABLE_OF,
+    op: 'addSet',
+    set: name,
+    id,
+    key:
+      key === 'address'
+        ? { type: address, length: KEY_LENGTH.address[family] }
+        : { type: service, length: KEY_LENGTH.service[family], fields: [KEY_LENGTH.address[family], 1, 2] },
+    interval,
+    ...(comment === null ? {} : { comment }),
+  };
+}
+
+export function verdictMap(map: VerdictMap, id: number): Operation {
+  const { name, family, interval } = map;
+  const type = family === null ? DATA_TYPE.port : DATA_TYPE.address[family];
+  return { ...TABLE_OF, op: 'addMap', set: name, id, key: { type, length: mapKeyLength(map) }, interval };
+}
+
+/** One key or, where one of them is a range, first and last of each, with those that touch made one, as libnftables does. */
+export function portElements(ranges: readonly PortRange[]): AnonymousElements {
+  if (ranges.every(([first, last]) => first === last)) {
+    return { shape: 'keys', keys: Buffer.concat(ranges.map(([port]) => packPort(port))) };
+  }
+  const merged: [number, number][] = [];
+  for (const [first, last] of ranges) {
+    const before = merged.at(-1);
+    if (before !== undefined && before[1] + 1 === first) before[1] = last;
+    else merged.push([first, last]);
+  }
+  return { shape: 'ranges', ranges: Buffer.concat(merged.flat().map(packPort)) };
+}
+
+/** The same for prefixes, sorted and disjoint. */
+export function prefixElements(cidrs: readonly Cidr[]): AnonymousElements {
+  if (cidrs.every(({ family, length }) => length === BITS[family])) {
+    return { shape: 'keys', keys: Buffer.concat(cidrs.map(packAddress)) };
+  }
+  const merged: { family: Family; first: bigint; last: bigint }[] = [];
+  for (const cidr of cidrs) {
+    const before = merged.at(-1);
+    const last = lastAddress(cidr);
+    if (before !== undefined && before.last + 1n === cidr.value) before.last = last;
+    else merged.push({ family: cidr.family, first: cidr.value, last });
+  }
+  const ends = merged.flatMap(({ family, first, last }) => [
+    packAddress({ family, value: first }),
+    packAddress({ family, value: last }),
+  ]);
+  return { shape: 'ranges', ranges: Buffer.concat(ends) };
+}
+
+export function packPort(port: number): Uint8Array {
+  return Uint8Array.of(port >>> 8, port & 0xff);
+}
+
+const isLittle = endianness() === 'LE';
+
+/** In the machine's byte order. */
+export function packMachine32(value: number): Uint8Array {
+  const bytes = [value & 0xff, (value >>> 8) & 0xff, (value >>> 16) & 0xff, value >>> 24];
+  return Uint8Array.from(isLittle ? bytes : bytes.reverse());
+}
+
+/**
+ * What a set's keys are, as libnftables writes it into the set for its own lists: NFTNL_UDATA_SET_KEY_TYPEOF, nested TLVs with the number of the
+ * kind of expression (enum expr_types of its expression.h) and what that kind needs (the *_build_udata() in its payload.c, meta.c, ct.c,
+ * expression.c).
+ */
+export const typeOf = {
+  /** Numbers of enum proto_desc_id and of the protocol's own list of fields (proto.h). */
+  payload: (description: number, field: number) =>
+    expression(7, [...number(0, description), ...number(1, field)]),
+  meta: (key: number) => expression(9, number(0, key)),
+  ct: (key: number, direction: number) => expression(12, [...number(0, key), ...number(1, direction)]),
+  concatenation: (...parts: readonly Uint8Array[]) =>
+    expression(
+      13,
+      parts.flatMap((part, i) => [i, part.length, ...part]),
+    ),
+};
+
+function expression(kind: number, data: readonly number[]): Uint8Array {
+  return Uint8Array.from([...number(0, kind), 1, data.length, ...data]);
+}
+
+function number(type: number, value: number): number[] {
+  return [type, 4, ...packMachine32(value)];
+}

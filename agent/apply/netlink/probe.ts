@@ -1,0 +1,64 @@
+import { type Chain, type NftRule, type Ruleset, targets } from '../../render/ruleset.ts';
+import type { Command } from '../plan/command.ts';
+import type { Held } from '../plan/held.ts';
+import { digestOf, type Reading } from './reading.ts';
+
+/** A copy of a desired chain that nothing leads to. If its digest is that of the unknown chain of the same name, that chain is known. */
+export interface Probe {
+  readonly name: string;
+  readonly chain: Chain;
+}
+
+/** For all chains whose rules are unknown and may be the desired ones: what they name is there. */
+export function probes({ held }: Reading, { chains }: Ruleset): Probe[] {
+  const found: Probe[] = [];
+  let number = 0;
+  for (const chain of chains.values()) {
+    const there = held.chains.get(chain.name);
+    if (there === undefined || there.rules !== null) continue;
+    if (!chain.rules.every((rule) => isComplete(rule, held))) continue;
+    while (held.chains.has(`probe-${number}`)) number++;
+    found.push({ name: `probe-${number++}`, chain });
+  }
+  return found;
+}
+
+function isComplete({ matches, statement }: NftRule, { chains, sets, maps }: Held): boolean {
+  return (
+    targets(statement).every((name) => chains.has(name)) &&
+    (!('map' in statement) || maps.has(statement.map)) &&
+    matches.every((match) => {
+      if (match.match === 'serviceTuple') return sets.has(match.set);
+      return match.match !== 'address' || !('set' in match.in) || sets.has(match.in.set);
+    })
+  );
+}
+
+export function makeProbes(list: readonly Probe[]): Command[] {
+  return list.flatMap(({ name, chain }): Command[] => [
+    { kind: 'addChain', chain: { ...chain, name, base: null } },
+    ...chain.rules.map((rule): Command => ({ kind: 'addRule', chain: name, rule, source: chain.source })),
+  ]);
+}
+
+export function removeProbes(list: readonly Probe[]): Command[] {
+  return [
+    ...list.map(({ name }): Command => ({ kind: 'flushChain', name })),
+    ...list.map(({ name }): Command => ({ kind: 'deleteChain', name })),
+  ];
+}
+
+/** The reading with what the probes tell. */
+export function recognise(
+  reading: Reading,
+  list: readonly Probe[],
+  copies: readonly { readonly name: string; readonly rules: Parameters<typeof digestOf>[0] }[],
+): Reading {
+  const digests = new Map(copies.map(({ name, rules }) => [name, digestOf(rules)]));
+  const chains = new Map(reading.held.chains);
+  for (const { name, chain } of list) {
+    const base = chains.get(chain.name)?.base ?? null;
+    if (digests.get(name) === reading.digests.get(chain.name)) chains.set(chain.name, { ...chain, base });
+  }
+  return { ...reading, held: { ...reading.held, chains } };
+}

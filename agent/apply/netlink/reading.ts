@@ -1,0 +1,119 @@
+import type { Elements, TableSnapshot } from 'nftables-napi';
+import { BITS, type Cidr, type Family, WIDTH } from '../../../lib/net/address.ts';
+import { toCidrs } from '../../../lib/net/interval.ts';
+import { unpackAddress } from '../../../lib/net/member-set.ts';
+import { type Chain, type ChainVerdict, KEY_LENGTH, type NamedSet } from '../../render/ruleset.ts';
+import { type Held, type HeldChain, type HeldMap, type HeldSet, NOTHING_HELD } from '../plan/held.ts';
+import type { Kernel } from './kernel.ts';
+
+/** What the kernel holds, with the generation of which that is so: of a later one, if nobody committed since. */
+export interface Reading {
+  readonly held: Held;
+  /** Of all chains, by name (see digestOf). */
+  readonly digests: ReadonlyMap<string, string>;
+  readonly generation: number;
+}
+
+/** @param vouched the chain of this name, if its rules' digest says that the kernel holds it */
+export async function readHeld(
+  kernel: Kernel,
+  vouched: (name: string, digest: string) => Chain | null,
+): Promise<Reading> {
+  const generation = await kernel.generation();
+  const table = await kernel.snapshot();
+  if (table === null) return { held: NOTHING_HELD, digests: new Map(), generation };
+  // A chain that is bound to a rule (`jump { … }`) comes and goes with that rule.
+  const own = table.chains.filter(({ name }) => !name.startsWith('__chain'));
+  const digests = new Map(own.map(({ name, rules }) => [name, digestOf(rules)]));
+  const chains = own.map(({ name, base }): [string, HeldChain] => [
+    name,
+    { ...(vouched(name, digests.get(name) ?? '') ?? UNKNOWN), base: base as HeldChain['base'] },
+  ]);
+  const sets: [string, HeldSet][] = [];
+  const maps: [string, HeldMap][] = [];
+  for (const { name, isMap, isInterval, isAnonymous } of table.sets) {
+    if (isAnonymous) continue;
+    const found = await kernel.elements(name);
+    if (isMap) maps.push([name, toHeldMap(found, isInterval)]);
+    else sets.push([name, toHeldSet(found, isInterval)]);
+  }
+  return {
+    generation: table.generation,
+    digests,
+    held: {
+      table: true,
+      dormant: table.isDormant,
+      chains: new Map(chains),
+      sets: new Map(sets),
+      maps: new Map(maps),
+      handles: new Map(own.map(({ name, handle }) => [name, handle])),
+    },
+  };
+}
+
+const UNKNOWN = { rules: null } as const;
+
+type Rules = TableSnapshot['chains'][number]['rules'];
+
+/** Of all that a chain does. */
+export function digestOf(rules: Rules): string {
+  return rules.map(({ digest }) => digest).join(' ');
+}
+
+function toHeldSet(found: Elements | null, interval: boolean): HeldSet {
+  const kind = kindOf(found?.keyLength);
+  if (found === null || kind === null) return { family: null, key: 'address', interval, members: null };
+  if (found.hasCatchAll) return { ...kind, interval, members: null };
+  if (!interval) return { ...kind, interval, members: { singles: found.keys, prefixes: [] } };
+  const members = kind.key === 'address' ? toSinglesAndPrefixes(kind.family, found.ranges) : null;
+  return { ...kind, interval, members };
+}
+
+/** Null where a range is no prefix: no set of ours has one. */
+function toSinglesAndPrefixes(family: Family, ranges: Uint8Array): HeldSet['members'] {
+  const singles: Uint8Array[] = [];
+  const prefixes: Cidr[] = [];
+  const width = WIDTH[family];
+  for (let at = 0; at < ranges.length; at += 2 * width) {
+    const first = unpackAddress(family, ranges, at).value;
+    const last = unpackAddress(family, ranges, at + width).value;
+    const [cidr, ...others] = toCidrs(family, { first, last });
+    if (cidr === undefined || others.length > 0) return null;
+    if (cidr.length === BITS[family]) singles.push(ranges.subarray(at, at + width));
+    else prefixes.push(cidr);
+  }
+  return { singles: Buffer.concat(singles), prefixes };
+}
+
+/** Keys of each kind have their own length. */
+function kindOf(keyLength: number | undefined): Pick<NamedSet, 'key' | 'family'> | null {
+  for (const key of ['address', 'service'] as const) {
+    for (const family of [4, 6] as const) if (KEY_LENGTH[key][family] === keyLength) return { key, family };
+  }
+  return null;
+}
+
+/** By ports or addresses, and nothing else. */
+const MAP_FAMILIES: Readonly<Record<number, Family | null>> = {
+  2: null,
+  [KEY_LENGTH.address[4]]: 4,
+  [KEY_LENGTH.address[6]]: 6,
+};
+
+function toHeldMap(found: Elements | null, interval: boolean): HeldMap {
+  const family = MAP_FAMILIES[found?.keyLength ?? 0];
+  const unknown = { interval, keys: null, targets: new Uint32Array(), verdicts: [] };
+  if (found?.verdicts === undefined || family === undefined) return { ...unknown, family: 'other' };
+  const numbers = new Map<object, number>();
+  const verdicts: ChainVerdict[] = [];
+  const targets = new Uint32Array(found.verdicts.length);
+  for (const [i, verdict] of found.verdicts.entries()) {
+    if (!('chain' in verdict)) return { ...unknown, family };
+    // Equal verdicts are one object.
+    const number = numbers.get(verdict) ?? verdicts.push(verdict) - 1;
+    numbers.set(verdict, number);
+    targets[i] = number;
+  }
+  if (found.hasCatchAll) return { ...unknown, family };
+  return { family, interval, keys: interval ? found.ranges : found.keys, targets, verdicts };
+}

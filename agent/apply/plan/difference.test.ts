@@ -1,0 +1,61 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import { NamedList } from '../../render/named-list.ts';
+import { difference } from './difference.ts';
+
+interface Thing {
+  readonly name: string;
+}
+
+const KNOWN = new Map(Array.from({ length: 40 }, (_, i) => [i, { name: `n${i % 20}` }] as const));
+/** Two objects have each name. */
+const things = fc
+  .uniqueArray(fc.nat(39), { selector: (i) => i % 20, maxLength: 20 })
+  .map((list) => new Map(list.map((i) => [`n${i % 20}`, KNOWN.get(i) as Thing])));
+
+describe('a difference', () => {
+  for (const [of, made] of [
+    ['maps', (map: ReadonlyMap<string, Thing>) => map],
+    ['lists', (map: ReadonlyMap<string, Thing>) => new NamedList([...map.values()])],
+  ] as const)
+    it(`of ${of} names what is added, changed and gone, in whatever order they stand`, () => {
+      fc.assert(
+        fc.property(things, things, (was, is) => {
+          const [held, desired] = [made(was), made(is)];
+          const { added, changed, gone } = difference(held, desired);
+          assert.deepEqual(
+            added,
+            [...desired.values()].filter(({ name }) => !held.has(name)),
+          );
+          assert.deepEqual(
+            changed.map((change) => change.desired),
+            [...desired.values()].filter((thing) => held.has(thing.name) && held.get(thing.name) !== thing),
+          );
+          for (const change of changed) assert.equal(change.held, held.get(change.desired.name));
+          assert.deepEqual(
+            gone,
+            [...held.keys()].filter((name) => !desired.has(name)),
+          );
+        }),
+      );
+    });
+
+  it('looks nothing up that stands where it stood', () => {
+    const list = Array.from({ length: 1000 }, (_, i): [string, Thing] => [`n${i}`, { name: `n${i}` }]);
+    let lookedUp = 0;
+    class Watched extends Map<string, Thing> {
+      override get(name: string) {
+        lookedUp++;
+        return super.get(name);
+      }
+      override has(name: string) {
+        lookedUp++;
+        return super.has(name);
+      }
+    }
+    const desired = new Watched([...list.slice(0, 500), ['new', { name: 'new' }], ...list.slice(501)]);
+    const { added, gone } = difference(new Watched(list), desired);
+    assert.deepEqual([added.length, gone], [1, ['n500']]);
+    assert.ok(lookedUp < 5, `${lookedUp}`);
+  });
+});

@@ -1,0 +1,81 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import type { ChainVerdict, VerdictMap } from '../../render/ruleset.ts';
+import type { ElementsCommand } from './command.ts';
+import { mapChange, sameElements } from './map-change.ts';
+
+type Entries = ReadonlyMap<number, string>;
+
+/** A map of ports; the verdicts in the order in which the keys first name them, or in the given one. */
+function toMap(entries: Entries, order: readonly string[] = [...new Set(entries.values())]): VerdictMap {
+  const sorted = [...entries].sort(([a], [b]) => a - b);
+  return {
+    name: 'm',
+    family: null,
+    interval: false,
+    fixed: false,
+    keys: Uint8Array.from(sorted.flatMap(([port]) => [port >> 8, port & 255])),
+    targets: Uint32Array.from(sorted, ([, chain]) => order.indexOf(chain)),
+    verdicts: order.map((chain): ChainVerdict => ({ kind: 'jump', chain })),
+  };
+}
+
+/** As the kernel does it: what is there can't be added, what isn't can't be deleted. */
+function run(held: Map<number, string>, commands: readonly ElementsCommand[]): void {
+  for (const { kind, keys, targets, verdicts } of commands) {
+    if (kind === 'flushElements') held.clear();
+    for (let i = 0; i < keys.length / 2; i++) {
+      const port = 256 * (keys[2 * i] ?? 0) + (keys[2 * i + 1] ?? 0);
+      if (kind === 'deleteElements') assert.ok(held.delete(port), `${port} is not there`);
+      else {
+        assert.ok(!held.has(port), `${port} is there`);
+        held.set(port, verdicts?.[targets?.[i] ?? -1]?.chain ?? '?');
+      }
+    }
+  }
+}
+
+const CHAINS = ['a', 'b', 'c', 'd'];
+const entries = fc
+  .array(fc.tuple(fc.nat(600), fc.constantFrom(...CHAINS)), { maxLength: 60 })
+  .map((list) => new Map(list));
+const edits = fc.array(fc.tuple(fc.nat(600), fc.option(fc.constantFrom(...CHAINS))), { maxLength: 4 });
+
+describe('a change of a map', () => {
+  it('leads every key to what it was or is, and at last to what it is', () => {
+    fc.assert(
+      fc.property(entries, edits, fc.boolean(), (before, changes, sameOrder) => {
+        const after = new Map(before);
+        for (const [port, chain] of changes) {
+          if (chain === null) after.delete(port);
+          else after.set(port, chain);
+        }
+        const order = sameOrder ? CHAINS : undefined;
+        const [from, to] = [toMap(before, order), toMap(after, order)];
+        const { swap, less } = mapChange(from, to);
+        const held = new Map(before);
+        run(held, swap);
+        for (const [port, chain] of before) assert.equal(held.get(port), after.get(port) ?? chain);
+        run(held, less);
+        assert.deepEqual(new Map([...held].sort()), new Map([...after].sort()));
+        const touched = [...new Set(changes.map(([port]) => port))];
+        const sent = [...swap, ...less].reduce((sum, { keys }) => sum + keys.length / 2, 0);
+        assert.ok(sent <= 2 * touched.length, `${sent} elements for ${touched.length} ports`);
+        assert.equal(sameElements(from, to), sent === 0);
+      }),
+    );
+  });
+
+  it('begins anew where the map holds what none of ours does', () => {
+    const wanted = toMap(new Map([[80, 'a']]));
+    const { swap, less } = mapChange({ ...wanted, keys: null }, wanted);
+    assert.deepEqual([swap.map(({ kind }) => kind), less], [['flushElements', 'addElements'], []]);
+  });
+
+  it('is none where the map is named for its content and is known', () => {
+    const map = { ...toMap(new Map([[80, 'a']])), fixed: true };
+    const other = { ...toMap(new Map([[81, 'b']])), fixed: true };
+    assert.deepEqual(mapChange(other, map), { swap: [], less: [] });
+    assert.equal(mapChange({ ...other, fixed: false }, map).swap.length, 1);
+  });
+});

@@ -1,0 +1,18 @@
+import type { Chain, Ruleset } from '../../render/ruleset.ts';
+import { BASE_CHAINS } from '../../render/topology.ts';
+import { type Held, sameHook } from './held.ts';
+
+/**
+ * The ruleset, and the base chains of ours that are there and that it doesn't need any more, without rules: a base chain is never deleted, because the
+ * kernel then drops every packet queued to NFQUEUE in that namespace, other tables' too. That of NodePort traffic is made when the first rule needs it.
+ */
+export function withRetired(desired: Ruleset, { chains }: Pick<Held, 'chains'>): Ruleset {
+  const retired = Object.values(BASE_CHAINS).flatMap(({ chain: name, base }): Chain[] => {
+    const there = chains.get(name);
+    if (there === undefined || desired.chains.has(name) || !sameHook(there.base, base)) return [];
+    return [{ name, base, fixed: false, rules: [], source: null, ruleId: null }];
+  });
+  if (retired.length === 0) return desired;
+  const all = [...desired.chains.values(), ...retired];
+  return { ...desired, chains: new Map(all.map((chain) => [chain.name, chain])) };
+}

@@ -1,0 +1,135 @@
+import assert from 'node:assert/strict';
+import { fakeKernel } from '../../../test/fake/fake-kernel.ts';
+import { listing } from '../../../test/fake/listing.ts';
+import { closing, fromPods, ingress, pod, rulesetOf } from '../../../test/fake/node-state.ts';
+import { cidr, tcp } from '../../../test/kernel/manifests.ts';
+import { type NftRule, targets } from '../../render/ruleset.ts';
+import { NodeRuleReconciler } from '../reconciler.ts';
+import { commandText } from './command-text.ts';
+import { heldAfter } from './held.ts';
+import { type Transaction, transaction } from './transaction.ts';
+
+/** Enough of them that the index has a map of ports. */
+const CROWD = Array.from({ length: 20 }, (_, i) => closing(`crowd-${i}`, 3000 + 2 * i));
+const PODS = ['a', 'b'].map((name, i) => pod(name, `10.1.0.${i + 1}`));
+
+const rule = (name: string, others: object) => ingress(name, { name: 'in', action: 'Allow', ...others });
+const web = (others: object = {}) => rule('web', { from: [fromPods('a')], ports: [tcp(443)], ...others });
+const WEB = web();
+const DROP = web({ action: 'Drop' });
+
+/** From one list of policies to another, with all handles known. */
+function change(from: readonly object[], to: readonly object[], known = true): Transaction {
+  const held = rulesetOf([...CROWD, ...PODS, ...from]);
+  const handles = new Map([...held.chains.keys()].map((name, i) => [name, 100 + i]));
+  return transaction(heldAfter(held, known ? handles : new Map()), rulesetOf([...CROWD, ...PODS, ...to]));
+}
+
+const kinds = (part: Transaction[keyof Transaction]) => part.map(({ kind }) => kind);
+const leadsToRule = ({ statement }: NftRule) => targets(statement).some((name) => name.includes('-web-'));
+const isRewriting = ({ swap }: Transaction) => kinds(swap).includes('renameChain');
+
+describe('a chain that becomes another where it stands', () => {
+  it('is written again and renamed in one transaction; no key is touched', () => {
+    const { swap, ...rest } = change([WEB], [DROP]);
+    assert.deepEqual(kinds(swap), ['flushChain', 'addRule', 'renameChain']);
+    assert.deepEqual(Object.values(rest).flat(), []);
+    const [flush, add, rename] = swap.map(commandText);
+    const [, old] = /^flush chain inet nodewall (\S+)$/.exec(flush ?? '') ?? [];
+    assert.ok(add?.startsWith(`add rule inet nodewall ${old} `), 'under its old name');
+    assert.match(rename ?? '', new RegExp(`^rename chain inet nodewall ${old} ingress-`));
+  });
+
+  it('has its sets made before and removed after', () => {
+    const { prepare, swap, sweep, ...rest } = change(
+      [WEB],
+      [rule('web', { from: [fromPods('b')], ports: [tcp(443)] })],
+    );
+    assert.deepEqual(kinds(prepare), ['addSet', 'addElements']);
+    assert.deepEqual(kinds(swap), ['flushChain', 'addRule', 'renameChain']);
+    assert.deepEqual(kinds(sweep), ['deleteSet']);
+    assert.deepEqual(Object.values(rest).flat(), []);
+  });
+
+  it('takes lists that lead to it along by name alone', () => {
+    const from = (name: string, action: string) =>
+      rule(name, { action, from: [fromPods(name)], ports: [tcp(80)] });
+    const { swap } = change(
+      [from('a', 'Allow'), from('b', 'Allow')],
+      [from('a', 'Allow'), from('b', 'Drop')],
+    );
+    assert.deepEqual(kinds(swap).sort(), ['addRule', 'flushChain', 'renameChain', 'renameChain']);
+  });
+
+  it('takes the chain of its records along, which is another too', () => {
+    const logged = (others: object) => web({ enableLogging: true, ...others });
+    const alone = change([logged({})], [logged({ action: 'Drop' })]).swap;
+    assert.equal(
+      kinds(alone).filter((kind) => kind === 'flushChain').length,
+      1,
+      'the rule goes where it went',
+    );
+    const { swap } = change([logged({})], [logged({ action: 'Drop', from: [fromPods('b')] })]);
+    assert.equal(kinds(swap).filter((kind) => kind === 'renameChain').length, 2);
+    const renamed = swap.flatMap((one) => (one.kind === 'renameChain' ? [one.name] : []));
+    const led = swap.flatMap((one) => (one.kind === 'addRule' ? targets(one.rule.statement) : []));
+    assert.deepEqual(
+      led.filter((name) => name.startsWith('record-')),
+      renamed.filter((name) => name.startsWith('record-')),
+      'it still has its old name',
+    );
+  });
+
+  it('is none where keys change, chains come or go, a rule has ranges of its own, or a handle is not known', () => {
+    const ranges = rule('web', { ports: [tcp(443)], from: [cidr('10.0.0.0/8'), cidr('10.9.0.0/16')] });
+    const several = (action: string) => rule('web', { action, ports: [tcp(1, 9), tcp(20, 30), tcp(443)] });
+    assert.ok(!isRewriting(change([WEB], [rule('web', { from: [fromPods('a')], ports: [tcp(444)] })])));
+    assert.ok(!isRewriting(change([WEB], [DROP, closing('more', 9)])));
+    assert.ok(!isRewriting(change([WEB], [web({ enableLogging: true })])));
+    assert.ok(!isRewriting(change([several('Allow')], [several('Drop')])));
+    assert.ok(!isRewriting(change([WEB], [DROP], false)));
+    assert.ok(isRewriting(change([WEB], [ranges])), 'a named set is made before');
+  });
+
+  it('is vouched for with the rules that lead to it: they name it otherwise now', async () => {
+    const kernel = fakeKernel();
+    const reconciler = new NodeRuleReconciler(kernel);
+    for (const [policy, rewritten] of [
+      [WEB, false],
+      [DROP, true],
+      [WEB, true],
+    ] as const) {
+      const desired = rulesetOf([...PODS, policy]);
+      assert.equal(isRewriting((await reconciler.apply(desired)).transaction), rewritten);
+      // Somebody committed something: now it is read.
+      kernel.tamper(() => undefined);
+      assert.deepEqual(await reconciler.verify(), []);
+      assert.ok([...desired.chains.values()].some(({ rules }) => rules.some(leadsToRule)));
+    }
+  });
+
+  it('ends in what a fresh apply gives, again and again', async () => {
+    const kernel = fakeKernel();
+    const reconciler = new NodeRuleReconciler(kernel);
+    const to = async (...policies: object[]) => {
+      const desired = rulesetOf([...CROWD, ...PODS, ...policies]);
+      const { transaction: done } = await reconciler.apply(desired);
+      const fresh = fakeKernel();
+      await new NodeRuleReconciler(fresh).apply(desired);
+      assert.deepEqual(await listing(kernel), await listing(fresh));
+      assert.deepEqual(await reconciler.verify(), []);
+      return isRewriting(done);
+    };
+    assert.equal(await to(WEB), false);
+    assert.equal(await to(DROP), true, 'the handles are known after the first apply');
+    assert.equal(await to(WEB), true, 'and after a rename');
+    assert.equal(await to(closing('other', 12)), false);
+    kernel.tamper((table) => {
+      for (const chain of table.chains.values()) if (chain.name.includes('other')) chain.rules.pop();
+    });
+    assert.equal((await reconciler.verify()).length > 0, true);
+    assert.equal(await to(closing('other', 12)), false, 'what somebody changed is not vouched for');
+    assert.equal(await to(DROP, closing('other', 12)), false);
+    assert.equal(await to(WEB, closing('other', 12)), true);
+  });
+});

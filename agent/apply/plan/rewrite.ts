@@ -1,0 +1,155 @@
+import { isDeepStrictEqual } from 'node:util';
+import { others } from '../../render/alike.ts';
+import type { Chain, NftRule, VerdictMap } from '../../render/ruleset.ts';
+import { encodeRule } from '../netlink/encode-rule.ts';
+import type { Command } from './command.ts';
+import type { Difference } from './difference.ts';
+import { type HeldChain, type HeldMap, isKnownMap, sameHook, samePolicy } from './held.ts';
+
+interface Differences {
+  readonly chains: Difference<HeldChain, Chain>;
+  readonly maps: Difference<HeldMap, VerdictMap>;
+}
+
+interface HeldChains {
+  readonly chains: ReadonlyMap<string, HeldChain>;
+  readonly handles: ReadonlyMap<string, number>;
+}
+
+/**
+ * Where chains become others and all that leads to them stays, what does it in one transaction: they get new rules in the place of the old ones, and new names. A packet
+ * takes the rules of one generation for all its way, so it meets the old ones or the new ones, and no key is touched.
+ *
+ * Null where that isn't so: each chain that goes must stand for just one that comes, wherever something leads to it; its handle must be known; and rules that are
+ * written have no ranges of their own, because these are found only a moment after the transaction.
+ */
+export function rewrite(held: HeldChains, { chains, maps }: Differences): Command[] | null {
+  const { added, changed, gone } = chains;
+  if (gone.length === 0 || gone.length !== added.length) return null;
+  if (maps.added.length > 0 || maps.gone.length > 0) return null;
+  const pairs = new Pairs(gone, added);
+  const leadAlike =
+    maps.changed.every((change) => mapLeadsAlike(change.held, change.desired, pairs)) &&
+    changed.every(
+      (change) =>
+        sameHook(change.held.base, change.desired.base) &&
+        samePolicy(change.held.base, change.desired.base) &&
+        change.held.rules !== null &&
+        sameRules(change.held.rules, change.desired.rules, pairs),
+    );
+  if (!leadAlike || !pairs.follow(held.chains)) return null;
+  const commands: Command[] = [];
+  for (const [name, chain] of pairs) {
+    const handle = held.handles.get(name);
+    const before = held.chains.get(name)?.rules ?? null;
+    if (handle === undefined || before === null) return null;
+    if (!sameRules(before, chain.rules, pairs)) {
+      if (chain.rules.some(hasRanges)) return null;
+      commands.push({ kind: 'flushChain', name, counted: handle });
+      for (const rule of chain.rules) {
+        commands.push({
+          kind: 'addRule',
+          chain: name,
+          rule: pairs.withOldTarget(rule),
+          source: chain.source,
+        });
+      }
+    }
+    commands.push({ kind: 'renameChain', name, handle, to: chain.name });
+  }
+  return commands;
+}
+
+/** Which chain becomes which, by name. */
+class Pairs {
+  readonly #gone: ReadonlySet<string>;
+  readonly #added: ReadonlyMap<string, Chain>;
+  readonly #now = new Map<string, Chain>();
+  /** New name to old name. */
+  readonly #before = new Map<string, string>();
+
+  constructor(gone: readonly string[], added: readonly Chain[]) {
+    this.#gone = new Set(gone);
+    this.#added = new Map(added.map((chain) => [chain.name, chain]));
+  }
+
+  [Symbol.iterator](): Iterator<[string, Chain]> {
+    return this.#now.entries();
+  }
+
+  /** Whether what leads to the one may lead to the other: they are the same, or a pair, which they are from now on. */
+  match(old: string, now: string): boolean {
+    if (old === now) return true;
+    const chain = this.#added.get(now);
+    const known = this.#before.get(now);
+    if (known !== undefined || this.#now.has(old)) return known === old;
+    if (chain === undefined || chain.base !== null || !this.#gone.has(old)) return false;
+    this.#now.set(old, chain);
+    this.#before.set(now, old);
+    return true;
+  }
+
+  /** Goes on from the pairs to what they lead to; false where a chain that goes or comes is none of a pair. */
+  follow(held: ReadonlyMap<string, HeldChain>): boolean {
+    for (const [name, chain] of this.#now) {
+      const before = held.get(name)?.rules ?? [];
+      for (const [i, { statement }] of chain.rules.entries()) {
+        const [old, now] = [before[i] && targetOf(before[i].statement), targetOf(statement)];
+        if (old && now && !this.match(old, now)) return false;
+      }
+    }
+    return this.#now.size === this.#gone.size;
+  }
+
+  /** The kernel renames with the commit: until then a chain has its old name. */
+  withOldTarget(rule: NftRule): NftRule {
+    const target = targetOf(rule.statement);
+    const old = target === null ? undefined : this.#before.get(target);
+    if (old === undefined) return rule;
+    return { ...rule, statement: { ...rule.statement, chain: old } as NftRule['statement'] };
+  }
+}
+
+function targetOf(statement: NftRule['statement']): string | null {
+  return statement.kind === 'jump' || statement.kind === 'goto' ? statement.chain : null;
+}
+
+/** By the same keys to the same chains or to what they become. */
+function mapLeadsAlike(held: HeldMap, map: VerdictMap, pairs: Pairs): boolean {
+  if (isKnownMap(held, map)) return true;
+  const { keys, targets, verdicts } = held;
+  if (held.family !== map.family || map.interval || held.interval || keys === null) return false;
+  if (keys !== map.keys && Buffer.compare(keys, map.keys) !== 0) return false;
+  if (targets !== map.targets && !targets.every((target, i) => target === map.targets[i])) return false;
+  if (verdicts.length !== map.verdicts.length) return false;
+  const { gone, added } = others(verdicts, map.verdicts);
+  return gone.every((verdict, i) => {
+    const now = added[i];
+    return now !== undefined && verdict.kind === now.kind && pairs.match(verdict.chain, now.chain);
+  });
+}
+
+/** Whether the rules are the same, chains that become others taken for these. */
+function sameRules(before: readonly NftRule[], now: readonly NftRule[], pairs: Pairs): boolean {
+  return (
+    before.length === now.length &&
+    before.every((rule, i) => {
+      const other = now[i];
+      if (rule === other) return true;
+      const [old, target] = [
+        targetOf(rule.statement),
+        other === undefined ? null : targetOf(other.statement),
+      ];
+      if (old === null || target === null) return isDeepStrictEqual(rule, other);
+      if (!pairs.match(old, target)) return false;
+      return isDeepStrictEqual({ ...rule, statement: { ...rule.statement, chain: target } }, other);
+    })
+  );
+}
+
+const NO_IDS = { next: () => 1, of: () => undefined };
+
+/** In a set of the rule's own. */
+function hasRanges(rule: NftRule): boolean {
+  return encodeRule(rule, NO_IDS).sets.some(({ elements }) => elements.shape !== 'keys');
+}

@@ -1,0 +1,49 @@
+import type { CompiledRule, NodeState } from '../../../apis/compiled.ts';
+import { inEvaluationOrder } from '../../../apis/order.ts';
+
+/** Names one policy among those of a node. */
+export function policyKey({ source }: CompiledRule): string {
+  return `${source.apiGroup}/${source.policy}`;
+}
+
+/**
+ * The state with one policy's rules taken from another state: its last good version, or no rules where that has none.
+ */
+export function substitute(state: NodeState, key: string, from: NodeState | null): NodeState {
+  const replacement = from?.rules.filter((rule) => policyKey(rule) === key) ?? [];
+  const rules = [...state.rules.filter((rule) => policyKey(rule) !== key), ...replacement];
+  const addressSets = [state.allNodes, state.controllers, ...rules.flatMap((rule) => rule.addressSets)];
+  const serviceSets = rules.flatMap((rule) => rule.serviceSets);
+  return {
+    ...state,
+    rules: inEvaluationOrder(rules),
+    addressSets: pick(addressSets, state.addressSets, from?.addressSets),
+    serviceSets: pick(serviceSets, state.serviceSets, from?.serviceSets),
+  };
+}
+
+/** The named sets, sorted by id; one that both hold is as `sets` has it. */
+function pick<T>(
+  ids: readonly string[],
+  sets: ReadonlyMap<string, T>,
+  others: ReadonlyMap<string, T> = new Map(),
+): Map<string, T> {
+  return new Map(
+    [...new Set(ids)].sort().flatMap((id): [string, T][] => {
+      const set = sets.get(id) ?? others.get(id);
+      return set === undefined ? [] : [[id, set]];
+    }),
+  );
+}
+
+/** Keys of the policies whose rules differ between two states, sorted: the suspects when an apply fails. */
+export function changedPolicies(state: NodeState, before: NodeState | null): string[] {
+  const old = rulesText(before);
+  const now = rulesText(state);
+  return [...now.keys()].filter((key) => old.get(key) !== now.get(key)).sort();
+}
+
+function rulesText(state: NodeState | null): Map<string, string> {
+  const groups = Map.groupBy(state?.rules ?? [], policyKey);
+  return new Map([...groups].map(([key, rules]) => [key, JSON.stringify(rules)]));
+}

@@ -1,0 +1,425 @@
+import assert from 'node:assert/strict';
+import { type FakeKernel, fakeKernel } from '../../../test/fake/fake-kernel.ts';
+import { listing } from '../../../test/fake/listing.ts';
+import { closing, fromPods, ingress, pod, rulesetOf } from '../../../test/fake/node-state.ts';
+import { cidr, tcp } from '../../../test/kernel/manifests.ts';
+import type { Ruleset } from '../../render/ruleset.ts';
+import { NodeRuleReconciler } from '../reconciler.ts';
+import type { Command, ElementsCommand } from './command.ts';
+import { commandText } from './command-text.ts';
+import { type Held, type HeldChain, heldAfter, NOTHING_HELD } from './held.ts';
+import { isEmpty, isReplacement, replacement, type Transaction, transaction } from './transaction.ts';
+import { transactionText } from './transaction-text.ts';
+
+const SSH = closing('ssh', 22);
+const WEB = closing('web', 80, 443);
+const PODS = ingress('pods', { name: 'in', action: 'Allow', from: [fromPods('a')], ports: [tcp(5432)] });
+const NETS = ingress('nets', {
+  name: 'in',
+  action: 'Drop',
+  from: [cidr('10.0.0.0/8'), cidr('192.0.2.0/25'), cidr('fd00::/8'), cidr('fe80::1/128')],
+  ports: [tcp(1000, 2000)],
+});
+const BOTH = ingress('both', { name: 'all', action: 'Reject', ports: [tcp(22), tcp(1500)] });
+
+/** Enough of them that the index has a map of ports. */
+const CROWD = Array.from({ length: 20 }, (_, i) => closing(`crowd-${i}`, 3000 + 2 * i));
+
+const texts = (change: Transaction): string[] => Object.values(change).flat().map(commandText);
+const isElements = (command: Command): command is ElementsCommand => 'keys' in command;
+const hex = ({ keys }: ElementsCommand) => Buffer.from(keys).toString('hex');
+
+function change(from: readonly object[], to: readonly object[]): Transaction {
+  return transaction(heldAfter(rulesetOf(from)), rulesetOf(to));
+}
+
+/** As after a restart: the kernel's rules are there, and nobody knows whose they are. */
+function unknown(ruleset: Ruleset): Held {
+  const chains = [...ruleset.chains].map(([name, { base }]): [string, HeldChain] => [
+    name,
+    { base, rules: null },
+  ]);
+  const handles = [...ruleset.chains.keys()].map((name, i): [string, number] => [name, i + 1]);
+  return { ...heldAfter(ruleset), chains: new Map(chains), handles: new Map(handles) };
+}
+
+async function loaded(ruleset: Ruleset): Promise<FakeKernel> {
+  const kernel = fakeKernel();
+  await kernel.transact(replacement(ruleset).swap);
+  return kernel;
+}
+
+describe('a transaction', () => {
+  it('from nothing makes everything, and moves and removes nothing', () => {
+    const desired = rulesetOf([SSH, PODS, NETS, ...CROWD, pod('a', '10.1.0.1')]);
+    const { prepare, swap, ...rest } = transaction(NOTHING_HELD, desired);
+    assert.deepEqual(Object.values(rest).flat(), []);
+    assert.equal(prepare[0]?.kind, 'addTable');
+    const all = prepare.map(commandText).join('\n');
+    for (const name of [...desired.chains.keys(), ...desired.sets.keys(), ...desired.maps.keys()]) {
+      assert.match(all, new RegExp(`^add (chain|set|map) inet nodewall ${name}( |$)`, 'm'));
+    }
+    // What hooks lead to comes last, and nothing else does.
+    const bases = [...desired.chains.values()]
+      .filter(({ base, rules }) => base !== null && rules.length > 0)
+      .map(({ name }) => name);
+    assert.deepEqual(
+      new Set(swap.map((one) => (one.kind === 'addRule' ? one.chain : one.kind))),
+      new Set(bases),
+    );
+    assert.ok(!prepare.some((one) => one.kind === 'addRule' && bases.includes(one.chain)));
+    // What has no members needs no change of members.
+    const filled = prepare.filter(isElements).map(({ set }) => set);
+    const wanted = [...desired.sets.values()].filter(
+      ({ members }) => members.singles.length + members.prefixes.length > 0,
+    );
+    assert.deepEqual(filled.sort(), [...wanted.map(({ name }) => name), ...desired.maps.keys()].sort());
+  });
+
+  it('to the same is empty', () => {
+    const objects = [SSH, WEB, PODS, NETS, BOTH, ...CROWD, pod('a', '10.1.0.1', 'fd00::1')];
+    assert.ok(isEmpty(change(objects, objects)));
+    assert.ok(isEmpty(change([], [])));
+    assert.ok(isEmpty(change(objects, [...objects].reverse())));
+    assert.ok(!isEmpty(change(objects, objects.slice(1))));
+  });
+
+  it('for one changed rule touches its own chain and the index, no other rule', () => {
+    const allowed = ingress('web', { name: 'close', action: 'Allow', ports: [tcp(80), tcp(443)] });
+    const done = change([SSH, WEB, PODS, NETS, ...CROWD], [SSH, allowed, PODS, NETS, ...CROWD]);
+    const rules = Object.values(done)
+      .flat()
+      .flatMap((one) => (one.kind === 'addRule' ? (one.source?.policy ?? `index ${one.chain}`) : []));
+    assert.ok(rules.includes('web'));
+    for (const rule of rules) assert.match(rule, /^(web|index ingress(-tcp.*)?)$/);
+    assert.deepEqual(done.rename, []);
+    assert.deepEqual(done.members, []);
+    // The old chain goes, after the swap.
+    const deleted = ({ kind }: Command) => kind === 'deleteChain' || kind === 'deleteSet';
+    assert.ok(done.sweep.some((one) => one.kind === 'deleteChain' && one.name.endsWith('-web-close')));
+    assert.deepEqual(
+      Object.values({ ...done, sweep: [] })
+        .flat()
+        .filter(deleted),
+      [],
+    );
+  });
+
+  it('leads keys of a map to what is new in the swap, and takes away those that are gone after it', () => {
+    const more = change(CROWD, [...CROWD, closing('more', 4000)]);
+    assert.deepEqual(
+      more.swap.map(({ kind }) => kind),
+      ['addElements'],
+    );
+    assert.deepEqual(more.swap.filter(isElements).map(hex), ['0fa0']);
+    assert.deepEqual(more.withdraw, []);
+    const less = change(CROWD, CROWD.slice(1));
+    assert.deepEqual(less.swap, []);
+    assert.deepEqual(
+      less.withdraw.map(({ kind }) => kind),
+      ['deleteElements'],
+    );
+    assert.deepEqual(less.withdraw.filter(isElements).map(hex), ['0bb8']);
+    const other = ingress('crowd-0', { name: 'close', action: 'Reject', ports: [tcp(3000)] });
+    const changed = change(CROWD, [other, ...CROWD.slice(1)]);
+    assert.deepEqual(
+      changed.swap.map(({ kind }) => kind),
+      ['deleteElements', 'addElements'],
+    );
+    assert.deepEqual(changed.swap.filter(isElements).map(hex), ['0bb8', '0bb8']);
+    assert.deepEqual(changed.withdraw, []);
+  });
+
+  it('for other members adds before it deletes, and changes no rule', () => {
+    const before = [PODS, pod('a', '10.1.0.1'), pod('a', '10.1.0.2', 'fd00::2')];
+    const after = [PODS, pod('a', '10.1.0.1'), pod('a', '10.1.0.3', 'fd00::2')];
+    const { members, withdraw, ...rest } = change(before, after);
+    assert.deepEqual(Object.values(rest).flat(), []);
+    assert.match((members[0] as ElementsCommand).set, /^peers-\w+-v4$/);
+    assert.deepEqual(members.filter(isElements).map(hex), ['0a010003']);
+    assert.deepEqual(withdraw.filter(isElements).map(hex), ['0a010002']);
+    assert.deepEqual(
+      [members, withdraw].map((part) => part.map(({ kind }) => kind)),
+      [['addElements'], ['deleteElements']],
+    );
+  });
+
+  it('makes a set before the rules that name it, and deletes it after them', () => {
+    const added = change([SSH], [SSH, PODS, pod('a', '10.1.0.1', 'fd00::1')]);
+    const kinds = added.prepare.map(({ kind }) => kind);
+    assert.equal(kinds.filter((kind) => kind === 'addSet').length, 2);
+    assert.deepEqual(added.prepare.filter(isElements).map(hex), ['0a010001', `fd00${'0'.repeat(27)}1`]);
+    assert.ok(kinds.lastIndexOf('addSet') < kinds.indexOf('addRule'));
+    const removed = change([SSH, PODS, pod('a', '10.1.0.1', 'fd00::1')], [SSH]);
+    assert.deepEqual([removed.members, removed.withdraw], [[], []]);
+    const sweep = removed.sweep.map(({ kind }) => kind);
+    assert.deepEqual(
+      sweep,
+      [...sweep].sort((a, b) => ORDER.indexOf(a) - ORDER.indexOf(b)),
+    );
+    assert.equal(sweep.filter((kind) => kind === 'deleteSet').length, 2);
+  });
+
+  it('leaves elements that stay where they are', () => {
+    const more = ingress('pods', { name: 'in', action: 'Drop', from: [fromPods('a')], ports: [tcp(5432)] });
+    const done = change([PODS, pod('a', '10.1.0.1')], [more, pod('a', '10.1.0.1')]);
+    assert.deepEqual(Object.values(done).flat().filter(isElements), []);
+  });
+
+  it('names the rule that each command is for', () => {
+    const { prepare, swap } = transaction(NOTHING_HELD, rulesetOf([SSH, PODS, NETS]));
+    for (const command of [...prepare, ...swap]) {
+      if (command.kind !== 'addRule') continue;
+      assert.equal(command.source?.policy, /-(ssh|pods|nets)-(in|close)/.exec(command.chain)?.[1]);
+    }
+  });
+
+  it('prints every part', () => {
+    const held = unknown(rulesetOf([SSH, PODS, ...CROWD, pod('a', '10.1.0.1')]));
+    const done = transaction(held, rulesetOf([WEB, PODS, ...CROWD, pod('a', '10.1.0.2')]));
+    const text = transactionText(done);
+    for (const [part, commands] of Object.entries(done)) {
+      assert.ok(commands.length > 0, part);
+      assert.match(text, new RegExp(`^# ${part}$`, 'm'), `${part} is not printed`);
+    }
+    for (const command of texts(done)) assert.ok(text.includes(`${command}\n`), command);
+  });
+
+  it('prints names that nft can not say', () => {
+    const held = heldAfter(rulesetOf([SSH]));
+    const chains = new Map<string, HeldChain>([...held.chains, ['a b', { base: null, rules: null }]]);
+    const text = transactionText(transaction({ ...held, chains }, rulesetOf([SSH])));
+    assert.equal(text, '# sweep\nflush chain inet nodewall "a b"\ndelete chain inet nodewall "a b"\n');
+  });
+});
+
+const INPUT = { type: 'filter', hook: 'input', priority: 0, policy: 'accept' } as const;
+const ORDER = ['flushChain', 'deleteChain', 'deleteSet'];
+
+describe('a transaction from what is not known', () => {
+  const recorded = ingress('rec', { name: 'in', action: 'Drop', ports: [tcp(7)], enableLogging: true });
+  const objects = [SSH, WEB, PODS, recorded, ...CROWD, pod('a', '10.1.0.1')];
+  const ruleset = rulesetOf(objects);
+  const renames = ({ rename }: Transaction) =>
+    rename.flatMap((one) => (one.kind === 'renameChain' ? one : []));
+
+  it('moves fixed chains aside and makes them new', () => {
+    const done = transaction(unknown(ruleset), ruleset);
+    const fixed = [...ruleset.chains.values()].filter(({ fixed: yes }) => yes).map(({ name }) => name);
+    assert.deepEqual(
+      renames(done)
+        .map(({ name }) => name)
+        .sort(),
+      fixed.sort(),
+    );
+    const aside = renames(done).map(({ to }) => to);
+    assert.ok(aside.every((name) => /^stale-\d+$/.test(name)) && new Set(aside).size === aside.length);
+    const made = done.prepare.flatMap((one) => (one.kind === 'addChain' ? one.chain.name : []));
+    assert.deepEqual(made.sort(), fixed.sort());
+    const deleted = done.sweep.flatMap((one) => (one.kind === 'deleteChain' ? one.name : []));
+    assert.deepEqual(deleted.sort(), aside.sort());
+    // A map led to what is moved aside, so every key of it is led elsewhere at once.
+    const [taken, given] = ['deleteElements', 'addElements'].map((kind) =>
+      done.swap
+        .filter((one) => one.kind === kind)
+        .filter(isElements)
+        .map(hex),
+    );
+    assert.ok(taken?.length === ruleset.maps.size);
+    assert.deepEqual(taken, given);
+  });
+
+  it('takes no name that is in use', () => {
+    const held = unknown(ruleset);
+    const taken = new Map([
+      ...held.chains,
+      ['stale-0', { base: null, rules: null }],
+      ['stale-2', { base: null, rules: null }],
+    ]);
+    const aside = renames(transaction({ ...held, chains: taken }, ruleset)).map(({ to }) => to);
+    assert.ok(aside.includes('stale-1') && !aside.includes('stale-0') && !aside.includes('stale-2'));
+  });
+
+  it('moves a fixed chain aside with a chain that it leads to, by its handle', () => {
+    const jumper = [...ruleset.chains.values()].find(
+      ({ fixed, rules }) =>
+        fixed && rules.some(({ statement }) => statement.kind === 'goto' || statement.kind === 'jump'),
+    );
+    const [target] = (jumper?.rules ?? []).flatMap(({ statement }) =>
+      'chain' in statement ? statement.chain : [],
+    );
+    assert.ok(jumper !== undefined && target !== undefined);
+    const held = { ...heldAfter(ruleset), handles: unknown(ruleset).handles };
+    const chains = new Map<string, HeldChain>([...held.chains, [target, { base: null, rules: null }]]);
+    const moved = renames(transaction({ ...held, chains }, ruleset));
+    const names = moved.map(({ name }) => name);
+    assert.ok(names.includes(jumper.name) && names.includes(target));
+    assert.ok(!names.some((name) => /-web-close$/.test(name)));
+    for (const { name, handle } of moved) assert.equal(handle, held.handles.get(name));
+  });
+});
+
+describe('a chain that is not known, and that a range leads to', () => {
+  const ruleset = rulesetOf([SSH, WEB, PODS, NETS, BOTH, ...CROWD]);
+  const ranges = [...ruleset.maps.values()].filter(({ interval }) => interval);
+  const pinned = ranges.flatMap(({ verdicts }) => verdicts.map(({ chain }) => chain));
+  const isPinned = (name: string) => pinned.includes(name);
+
+  it('is written again where it is, with all that leads to what is moved aside', () => {
+    assert.ok(pinned.length > 0);
+    const { rename, swap, prepare } = transaction(unknown(ruleset), ruleset);
+    assert.ok(rename.length > 0 && !rename.some((one) => one.kind === 'renameChain' && isPinned(one.name)));
+    const written = swap.flatMap((one) => (one.kind === 'flushChain' ? one.name : []));
+    assert.ok(pinned.every((name) => written.includes(name)));
+    assert.ok(!prepare.some((one) => one.kind === 'addChain' && isPinned(one.chain.name)));
+  });
+});
+
+describe('a transaction removes what is not ours', () => {
+  const ruleset = rulesetOf([SSH, PODS, pod('a', '10.1.0.1')]);
+  const nothing = { targets: new Uint32Array(), verdicts: [] };
+  const foreign: readonly (readonly [string, Partial<Held>, RegExp])[] = [
+    ['chain', { chains: new Map([['x', { base: null, rules: null }]]) }, /^delete chain inet nodewall x$/m],
+    [
+      'base chain',
+      { chains: new Map([['x', { base: { ...INPUT, priority: 5 }, rules: null }]]) },
+      /^flush chain inet nodewall x\ndelete chain inet nodewall x$/m,
+    ],
+    [
+      'set',
+      { sets: new Map([['x', { family: null, key: 'address', interval: true, members: null }]]) },
+      /^delete set inet nodewall x$/m,
+    ],
+    [
+      'map',
+      { maps: new Map([['x', { family: 'other', interval: false, keys: null, ...nothing }]]) },
+      /^delete set inet nodewall x$/m,
+    ],
+  ];
+  for (const [kind, extra, expected] of foreign) {
+    it(`a ${kind}`, () => {
+      const held = heldAfter(ruleset);
+      const { sweep, ...rest } = transaction(
+        {
+          ...held,
+          chains: new Map([...held.chains, ...(extra.chains ?? [])]),
+          sets: new Map([...held.sets, ...(extra.sets ?? [])]),
+          maps: new Map([...held.maps, ...(extra.maps ?? [])]),
+        },
+        ruleset,
+      );
+      assert.match(sweep.map(commandText).join('\n'), expected);
+      assert.deepEqual(Object.values(rest).flat(), []);
+    });
+  }
+});
+
+describe('a transaction replaces the table', () => {
+  const ruleset = rulesetOf([SSH, PODS, NETS, ...CROWD, pod('a', '10.1.0.1')]);
+  const held = heldAfter(ruleset);
+  const [set] = ruleset.sets.values();
+  const [map] = ruleset.maps.values();
+  assert.ok(set !== undefined && map !== undefined);
+  const cases: readonly (readonly [string, Held])[] = [
+    [
+      'where a set has another type',
+      { ...held, sets: new Map([...held.sets, [set.name, { ...set, family: set.family === 4 ? 6 : 4 }]]) },
+    ],
+    [
+      'where a set is of no type of ours',
+      { ...held, sets: new Map([...held.sets, [set.name, { ...set, family: null }]]) },
+    ],
+    [
+      'where a set has intervals, or has none',
+      { ...held, sets: new Map([...held.sets, [set.name, { ...set, interval: !set.interval }]]) },
+    ],
+    [
+      'where a map has a name of a set',
+      {
+        ...held,
+        sets: new Map([...held.sets].filter(([name]) => name !== set.name)),
+        maps: new Map([...held.maps, [set.name, map]]),
+      },
+    ],
+    [
+      'where a set has a name of a map',
+      { ...held, maps: new Map(), sets: new Map([...held.sets, [map.name, set]]) },
+    ],
+    [
+      'where a map is by other keys',
+      { ...held, maps: new Map([...held.maps, [map.name, { ...map, family: 'other', keys: null }]]) },
+    ],
+    [
+      'where a map has intervals, or has none',
+      { ...held, maps: new Map([...held.maps, [map.name, { ...map, interval: !map.interval }]]) },
+    ],
+    ...(['hook', 'priority', 'type'] as const).map((field): [string, Held] => {
+      const base = INPUT;
+      const other = {
+        ...base,
+        ...{ hook: { hook: 'output' }, priority: { priority: 1 }, type: { type: 'nat' } }[field],
+      };
+      const chains = new Map<string, HeldChain>([
+        ...held.chains,
+        ['input', { base: other as HeldChain['base'], rules: null }],
+      ]);
+      return [`where a base chain has another ${field}`, { ...held, chains }];
+    }),
+    [
+      'where a base chain is none',
+      {
+        ...held,
+        chains: new Map<string, HeldChain>([...held.chains, ['input', { base: null, rules: null }]]),
+      },
+    ],
+  ];
+  for (const [title, wrong] of cases) {
+    it(title, async () => {
+      const done = transaction(wrong, ruleset);
+      const { swap, ...rest } = done;
+      assert.deepEqual(Object.values(rest).flat(), []);
+      assert.ok(isReplacement(done));
+      const kernel = await loaded(rulesetOf([WEB]));
+      await kernel.transact(swap);
+      assert.deepEqual(await listing(kernel), await listing(await loaded(ruleset)));
+    });
+  }
+
+  it('where a range leads elsewhere, and only there', () => {
+    const ranges = { ...map, interval: true, fixed: true, keys: Uint8Array.of(0, 1, 0, 9, 0, 20, 0, 30) };
+    const targets = Uint32Array.of(0, 1);
+    const with_ = (interval: object): Ruleset => ({
+      ...ruleset,
+      maps: new Map([['m', { ...ranges, name: 'm', targets, ...interval }]]),
+    });
+    const read = heldAfter(with_({ fixed: false }));
+    assert.ok(isEmpty(transaction(read, with_({}))));
+    assert.ok(isReplacement(transaction(read, with_({ targets: Uint32Array.of(1, 0) }))));
+  });
+});
+
+describe('a transaction has an order that the kernel takes', () => {
+  const states: Readonly<Record<string, readonly object[]>> = {
+    nothing: [],
+    ports: [SSH, WEB],
+    sets: [PODS, NETS, pod('a', '10.1.0.1', 'fd00::1')],
+    maps: [SSH, WEB, ...CROWD],
+    lists: [SSH, WEB, BOTH, NETS, ...CROWD.slice(4)],
+    all: [SSH, WEB, PODS, NETS, BOTH, ...CROWD, pod('a', '10.1.0.1'), pod('a', '10.1.0.2')],
+  };
+  for (const [from, before] of Object.entries(states)) {
+    for (const [to, after] of Object.entries(states)) {
+      it(`from ${from} to ${to}`, async () => {
+        const kernel = fakeKernel();
+        const desired = rulesetOf(after);
+        const reconciler = new NodeRuleReconciler(kernel);
+        await reconciler.apply(rulesetOf(before));
+        await reconciler.apply(desired);
+        assert.deepEqual(await listing(kernel), await listing(await loaded(desired)));
+        // And again by somebody who knows nothing.
+        await new NodeRuleReconciler(kernel).apply(desired);
+        assert.deepEqual(await listing(kernel), await listing(await loaded(desired)));
+      });
+    }
+  }
+});

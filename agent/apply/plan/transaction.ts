@@ -1,0 +1,350 @@
+import {
+  type Chain,
+  type ChainVerdict,
+  type NamedSet,
+  type NftRule,
+  type Ruleset,
+  targets,
+  type VerdictMap,
+} from '../../render/ruleset.ts';
+import { BATCH_ELEMENTS } from '../netlink/batches.ts';
+import type { Command, ElementsCommand } from './command.ts';
+import { elementCount } from './command-text.ts';
+import { type Change, type Difference, difference } from './difference.ts';
+import {
+  type Held,
+  type HeldChain,
+  type HeldMap,
+  type HeldSet,
+  holdsChain,
+  NOTHING_HELD,
+  sameHook,
+  samePolicy,
+} from './held.ts';
+import { mapChange, mapElements, sameElements } from './map-change.ts';
+import { memberChange } from './member-change.ts';
+import { rewrite } from './rewrite.ts';
+
+/**
+ * What brings the kernel from what it holds to a ruleset. Each part is one kernel transaction (see agent/apply/netlink/batches.ts for large sets); they run in this order.
+ * docs/adr/0009 says why: a packet goes through one generation's rules all its way, but looks sets and maps up as they are at that moment.
+ *
+ * 1. rename: chains whose rules we can't vouch for are moved aside; they stay in force.
+ * 2. prepare: all that is new, and that nothing leads to yet: sets and maps with their elements, chains with their rules, base chains without.
+ * 3. members: what is added to sets that are in use.
+ * 4. swap: rules of base chains and of chains that are in use; keys of maps in use that are new or lead elsewhere.
+ * 5. withdraw: members of sets and keys of maps that are not wanted any more. From here on the ruleset is in force.
+ * 6. sweep: the end of what nothing leads to any more.
+ *
+ * A part that has nothing to do is empty. Where an edit changes what chains hold and not what leads to them, they are written again in the swap, whole (rewrite.ts). Where what is held can't be changed in place (a set of our name and
+ * another type) the table is replaced in one transaction.
+ */
+export interface Transaction {
+  readonly rename: readonly Command[];
+  readonly prepare: readonly Command[];
+  readonly members: readonly Command[];
+  readonly swap: readonly Command[];
+  readonly withdraw: readonly Command[];
+  readonly sweep: readonly Command[];
+}
+
+const NO_CHANGE: Transaction = { rename: [], prepare: [], members: [], swap: [], withdraw: [], sweep: [] };
+
+export function transaction(held: Held, desired: Ruleset): Transaction {
+  const found = differences(held, desired);
+  if (needsReplacement(held, found)) return replacement(desired);
+  const renames = renamed(held, desired, found);
+  if (renames.size === 0) return rewriting(held, found) ?? inPlace(held, found, NO_CHANGE.rename);
+  const now: Held = {
+    ...held,
+    chains: renameChains(held.chains, desired, renames),
+    maps: renameTargets(held.maps, renames),
+  };
+  return inPlace(now, differences(now, desired), renameCommands(held, renames));
+}
+
+export function isEmpty(change: Transaction): boolean {
+  return Object.values(change).every((part) => part.length === 0);
+}
+
+/** Whether more than elements of sets and maps changes. */
+export function changesStructure(change: Transaction): boolean {
+  return Object.values(change).some((part: readonly Command[]) => part.some((one) => !isElements(one)));
+}
+
+function isElements(command: Command): command is ElementsCommand {
+  return 'keys' in command;
+}
+
+interface Differences {
+  readonly chains: Difference<HeldChain, Chain>;
+  readonly sets: Difference<HeldSet, NamedSet>;
+  readonly maps: Difference<HeldMap, VerdictMap>;
+}
+
+function differences({ chains, sets, maps }: Held, desired: Ruleset): Differences {
+  return {
+    chains: difference(chains, desired.chains),
+    sets: difference(sets, desired.sets),
+    maps: difference(maps, desired.maps),
+  };
+}
+
+/**
+ * A set can't change its type, and a base chain neither its hook nor its priority; and a range of an interval map that gets another verdict in
+ * place is not found for a moment, which is no better.
+ */
+function needsReplacement(held: Held, { chains, sets, maps }: Differences): boolean {
+  return (
+    sets.added.some(({ name }) => held.maps.has(name)) ||
+    maps.added.some(({ name }) => held.sets.has(name)) ||
+    sets.changed.some((change) => !sameType(change.held, change.desired)) ||
+    maps.changed.some((change) => !isChangeable(change.held, change.desired)) ||
+    chains.changed.some((change) => !sameHook(change.held.base, change.desired.base))
+  );
+}
+
+function sameType(a: HeldSet, b: NamedSet): boolean {
+  return a.family === b.family && a.key === b.key && a.interval === b.interval;
+}
+
+function isChangeable(held: HeldMap, map: VerdictMap): boolean {
+  if (held.family !== map.family || held.interval !== map.interval) return false;
+  return !map.interval || sameElements(held, map);
+}
+
+/**
+ * A ruleset to apply first, which does what `desired` does; null: none is needed.
+ *
+ * Where chains that look maps up are written again and keys of these maps go, neither order is right for a packet in between: the old key with the
+ * new rules around it, or the old rules without the key, may decide what neither ruleset does. So the new chains get maps of their own, under
+ * another name, and the way from there to `desired` changes names alone.
+ */
+export function detour(held: Held, desired: Ruleset): Ruleset | null {
+  if (!held.table || held.maps === desired.maps) return null;
+  const { changed } = difference(held.chains, desired.chains);
+  if (changed.every((change) => holdsChain(change.held, change.desired))) return null;
+  const found = differences(held, desired);
+  if (needsReplacement(held, found)) return null;
+  const moved = new Map<string, string>();
+  for (const change of found.maps.changed) {
+    if (change.desired.interval || mapChange(change.held, change.desired).less.length === 0) continue;
+    moved.set(change.desired.name, otherName(change.desired.name, held));
+  }
+  return moved.size === 0 ? null : withMapsMoved(desired, moved);
+}
+
+function otherName(name: string, { sets, maps }: Held): string {
+  let number = 0;
+  while (maps.has(`moved-${number}-${name}`) || sets.has(`moved-${number}-${name}`)) number++;
+  return `moved-${number}-${name}`;
+}
+
+function withMapsMoved({ chains, sets, maps }: Ruleset, moved: ReadonlyMap<string, string>): Ruleset {
+  const renameMap = (rule: NftRule): NftRule => {
+    if (!('map' in rule.statement)) return rule;
+    const map = moved.get(rule.statement.map);
+    return map === undefined ? rule : { ...rule, statement: { ...rule.statement, map } };
+  };
+  const moveChain = (chain: Chain): Chain => {
+    const rules = chain.rules.map(renameMap);
+    const isSame = rules.every((rule, i) => rule === chain.rules[i]);
+    return isSame ? chain : { ...chain, fixed: false, rules };
+  };
+  const named = [...maps.values()].map(
+    (map): VerdictMap => ({ ...map, name: moved.get(map.name) ?? map.name }),
+  );
+  return {
+    sets,
+    chains: new Map([...chains].map(([name, chain]) => [name, moveChain(chain)])),
+    maps: new Map(named.map((map) => [map.name, map])),
+  };
+}
+
+/** The whole table in one transaction. */
+export function replacement(desired: Ruleset): Transaction {
+  const { prepare, swap } = inPlace(NOTHING_HELD, differences(NOTHING_HELD, desired), []);
+  // It can be deleted only where it is.
+  return { ...NO_CHANGE, swap: [{ kind: 'addTable' }, { kind: 'deleteTable' }, ...prepare, ...swap] };
+}
+
+export function isReplacement({ swap }: Transaction): boolean {
+  return swap[1]?.kind === 'deleteTable';
+}
+
+/**
+ * Fixed chains whose rules aren't known to be the desired ones, and those that jump to one of them: a jump is to the chain itself,
+ * whatever its name becomes. Not those that ranges lead to, which can't be led elsewhere in place: these are written again in the swap, which
+ * is wrong for a moment at most for a chain that somebody changed, not for the whole table.
+ */
+function renamed(held: Held, desired: Ruleset, { chains }: Differences): Map<string, string> {
+  const renames = new Map<string, string>();
+  if (chains.changed.every((change) => !change.desired.fixed || change.held.rules !== null)) return renames;
+  const pinned = rangeTargets(held.maps);
+  const fixed = [...desired.chains.values()].filter(
+    ({ fixed: isFixed, name }) => isFixed && held.chains.has(name) && !pinned.has(name),
+  );
+  let number = 0;
+  for (let found = -1; found !== renames.size; ) {
+    found = renames.size;
+    for (const chain of fixed) {
+      const there = held.chains.get(chain.name);
+      if (there === undefined || renames.has(chain.name)) continue;
+      if (there.rules !== null && !jumpsTo(chain, renames)) continue;
+      while (held.chains.has(`stale-${number}`)) number++;
+      renames.set(chain.name, `stale-${number++}`);
+    }
+  }
+  return renames;
+}
+
+function rangeTargets(maps: Held['maps']): Set<string> {
+  const names = new Set<string>();
+  for (const { interval, verdicts } of maps.values())
+    if (interval) for (const { chain } of verdicts) names.add(chain);
+  return names;
+}
+
+function renameCommands({ handles }: Held, renames: ReadonlyMap<string, string>): Command[] {
+  return [...renames].map(([name, to]) => {
+    const handle = handles.get(name);
+    if (handle === undefined) throw new Error(`chain ${name} was not read, and is not known`);
+    return { kind: 'renameChain', name, handle, to };
+  });
+}
+
+function jumpsTo({ rules }: Pick<Chain, 'rules'>, chains: ReadonlyMap<string, string>): boolean {
+  return (
+    chains.size > 0 && rules.some(({ statement }) => targets(statement).some((name) => chains.has(name)))
+  );
+}
+
+/** What is held once the chains have been renamed: an index chain that jumps to one of them has to be written again. */
+function renameChains(
+  chains: Held['chains'],
+  desired: Ruleset,
+  renames: ReadonlyMap<string, string>,
+): Held['chains'] {
+  return new Map(
+    [...chains].map(([name, chain]) => {
+      const isStale = renames.has(name) || jumpsTo(desired.chains.get(name) ?? { rules: [] }, renames);
+      return [renames.get(name) ?? name, isStale ? { base: chain.base, rules: null } : chain];
+    }),
+  );
+}
+
+function renameTargets(maps: Held['maps'], renames: ReadonlyMap<string, string>): Held['maps'] {
+  const renameVerdict = (verdict: ChainVerdict): ChainVerdict => {
+    const chain = renames.get(verdict.chain);
+    return chain === undefined ? verdict : { kind: verdict.kind, chain };
+  };
+  return new Map(
+    [...maps].map(([name, map]): [string, HeldMap] => {
+      if (!map.verdicts.some(({ chain }) => renames.has(chain))) return [name, map];
+      return [name, { ...map, fixed: false, verdicts: map.verdicts.map(renameVerdict) }];
+    }),
+  );
+}
+
+function inPlace(held: Held, found: Differences, rename: readonly Command[]): Transaction {
+  const { chains, sets, maps } = found;
+  const members = sets.changed.map((change) => memberChange(change.held, change.desired));
+  const keys = maps.changed.map((change) => mapChange(change.held, change.desired));
+  return {
+    rename,
+    prepare: prepare(held, found),
+    ...atOnce({
+      members: members.flatMap(({ more }) => more),
+      swap: [...swapRules(held, chains), ...keys.flatMap(({ swap }) => swap)],
+    }),
+    withdraw: [...keys.flatMap(({ less }) => less), ...members.flatMap(({ less }) => less)],
+    sweep: sweep(found),
+  };
+}
+
+/** Where hash sets and maps get elements and nothing else changes, one transaction does it: all of them are found from one moment on. */
+function atOnce({
+  members,
+  swap,
+}: Pick<Transaction, 'members' | 'swap'>): Pick<Transaction, 'members' | 'swap'> {
+  const isSmall = (command: Command) =>
+    isElements(command) && !command.interval && elementCount(command) <= BATCH_ELEMENTS;
+  if (members.length === 0 || swap.length === 0) return { members, swap };
+  if (!members.every(isSmall) || !swap.every(isElements)) return { members, swap };
+  return { members: [], swap: [...members, ...swap] };
+}
+
+/** Where nothing but the content of chains changes: new sets first, then all at once. */
+function rewriting(held: Held, found: Differences): Transaction | null {
+  if (!held.table || held.dormant || found.sets.changed.some(changesMembers)) return null;
+  const swap = rewrite(held, found);
+  if (swap === null) return null;
+  const sets = { ...found, chains: NO_DIFFERENCE, maps: NO_DIFFERENCE };
+  return { ...NO_CHANGE, prepare: prepare(held, sets), swap, sweep: sweep(sets) };
+}
+
+function changesMembers(change: Change<HeldSet, NamedSet>): boolean {
+  const { more, less } = memberChange(change.held, change.desired);
+  return more.length > 0 || less.length > 0;
+}
+
+const NO_DIFFERENCE = { added: [], changed: [], gone: [] };
+
+function prepare({ table }: Held, { chains, sets, maps }: Differences): Command[] {
+  const commands: Command[] = [];
+  if (!table) commands.push({ kind: 'addTable' });
+  const many = sets.added.length > MANY_SETS;
+  const addMaps = maps.added.map((map): Command => ({ kind: 'addMap', map }));
+  if (many) commands.push(...addMaps);
+  for (const set of many ? largestFirst(sets.added) : sets.added) {
+    // The elements beside their set: the kernel finds it at once by the number that it has in this transaction.
+    commands.push({ kind: 'addSet', set }, ...memberChange(undefined, set).more);
+  }
+  if (!many) commands.push(...addMaps);
+  // In the order of the ruleset: `nft list` shows them so.
+  for (const chain of chains.added) commands.push({ kind: 'addChain', chain });
+  for (const chain of chains.added) if (chain.base === null) addRules(commands, chain);
+  for (const map of maps.added) commands.push(...mapElements(map));
+  return commands;
+}
+
+/**
+ * The kernel looks for a set by name from the one that was made first. Among so many, what changes often is made first: maps, and sets with many
+ * members. (Fewer are made in the order of the ruleset, as `nft list` then shows them.)
+ */
+const MANY_SETS = 1000;
+
+function largestFirst(sets: readonly NamedSet[]): NamedSet[] {
+  const size = ({ members }: NamedSet): number => members.singles.length + members.prefixes.length;
+  return sets.toSorted((a, b) => size(b) - size(a));
+}
+
+function addRules(commands: Command[], { name, rules, source }: Chain): void {
+  for (const rule of rules) commands.push({ kind: 'addRule', chain: name, rule, source });
+}
+
+/** What packets go through changes here. */
+function swapRules({ dormant }: Held, { added, changed }: Difference<HeldChain, Chain>): Command[] {
+  const commands: Command[] = [];
+  // Without its flag the table is switched on again.
+  if (dormant) commands.push({ kind: 'addTable' });
+  const rewritten: Chain[] = [];
+  for (const { held, desired } of changed) {
+    if (!samePolicy(held.base, desired.base)) commands.push({ kind: 'addChain', chain: desired });
+    if (!holdsChain(held, desired)) rewritten.push(desired);
+  }
+  for (const { name } of rewritten) commands.push({ kind: 'flushChain', name });
+  for (const chain of rewritten) addRules(commands, chain);
+  for (const chain of added) if (chain.base !== null) addRules(commands, chain);
+  return commands;
+}
+
+/** Flush first, so that nothing that is deleted is in use by another that is. */
+function sweep({ chains, sets, maps }: Differences): Command[] {
+  return [
+    ...chains.gone.map((name): Command => ({ kind: 'flushChain', name })),
+    ...maps.gone.map((name): Command => ({ kind: 'deleteSet', name })),
+    ...chains.gone.map((name): Command => ({ kind: 'deleteChain', name })),
+    ...sets.gone.map((name): Command => ({ kind: 'deleteSet', name })),
+  ];
+}

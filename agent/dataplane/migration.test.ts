@@ -1,0 +1,85 @@
+import assert from 'node:assert/strict';
+import { IptablesError } from '../apply/iptables/tools.ts';
+import type { Remains } from './left-overs.ts';
+import { succession } from './migration.ts';
+
+function remains(
+  name: string,
+  found: readonly string[],
+  failures = 0,
+  error = new Error('locked'),
+): Remains & { calls(): number } {
+  let calls = 0;
+  return {
+    name,
+    calls: () => calls,
+    holdsRules: async () => found.length > 0,
+    async remove() {
+      if (++calls <= failures) throw error;
+      return [...found];
+    },
+  };
+}
+
+function setUp(...others: readonly Remains[]) {
+  const said: string[] = [];
+  const settled = succession({ chosen: { name: 'iptables' }, others }, 'n1', {
+    info: (message: string, fields: object) => said.push(`${message} ${JSON.stringify(fields)}`),
+    warn: (message: string, fields: object) => said.push(`warn: ${message} ${JSON.stringify(fields)}`),
+  } as never);
+  return { said, settled };
+}
+
+const NONE: ReadonlyMap<string, Error> = new Map();
+
+describe('moving from one dataplane to another', () => {
+  it('removes what others left, once, and says it', async () => {
+    const [table, nothing] = [remains('nftables', ['table inet nodewall']), remains('iptables (legacy)', [])];
+    const { said, settled } = setUp(table, nothing);
+    assert.deepEqual([await settled(NONE), await settled(NONE)], [true, true]);
+    assert.deepEqual([table.calls(), nothing.calls()], [1, 1]);
+    assert.deepEqual(said, [
+      'moved over {"node":"n1","dataplane":"iptables","removed":["table inet nodewall"]}',
+    ]);
+  });
+
+  it('tries again what fails, and only that', async () => {
+    const [table, locked] = [remains('nftables', ['t']), remains('iptables (legacy)', ['c'], 1)];
+    const { said, settled } = setUp(locked, table);
+    assert.equal(await settled(NONE), false);
+    assert.equal(await settled(NONE), true);
+    assert.deepEqual([table.calls(), locked.calls()], [1, 2]);
+    assert.match(said[0] ?? '', /^warn: .*trying again.*"left":"iptables \(legacy\)","error":"locked"/);
+    assert.match(said.at(-1) ?? '', /moved over .*"c"/);
+  });
+
+  it('claims nothing of what it may not look at, and asks once', async () => {
+    const hidden = remains(
+      'iptables (legacy)',
+      [],
+      1,
+      new IptablesError('NOT_PERMITTED', 'needs CAP_NET_RAW'),
+    );
+    const { said, settled } = setUp(hidden);
+    assert.deepEqual([await settled(NONE), await settled(NONE)], [true, true]);
+    assert.equal(hidden.calls(), 1);
+    assert.match(
+      said.join(),
+      /^warn: cannot look .*"where":"iptables \(legacy\)","error":"needs CAP_NET_RAW"/,
+    );
+  });
+
+  it('keeps what others hold while a policy fails, and says so once', async () => {
+    const [table, nothing] = [remains('nftables', ['table inet nodewall']), remains('iptables (legacy)', [])];
+    const { said, settled } = setUp(table, nothing);
+    const failed = new Map([['nodewall.io/a', new Error('refused')]]);
+    assert.deepEqual([await settled(failed), await settled(failed)], [true, true]);
+    assert.deepEqual([table.calls(), said.length], [0, 1]);
+    assert.match(
+      said[0] ?? '',
+      /^warn: .*must pass both.*"left":\["nftables"\],"policies":\["nodewall.io\/a"\]/,
+    );
+    assert.equal(await settled(NONE), true);
+    assert.match(said.at(-1) ?? '', /^moved over/);
+  });
+});

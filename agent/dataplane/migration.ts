@@ -1,0 +1,53 @@
+import type { Log } from '../../lib/process/log.ts';
+import type { Enforced } from '../apply/enforcer.ts';
+import { type Dataplane, type Dataplanes, removeEach, warnHidden } from './dataplane.ts';
+
+/**
+ * What other dataplanes hold goes once the chosen one has all in force, never before: there is no moment in which neither stands. Until then a packet meets both, which is
+ * said where it lasts because a policy fails: the old ones may be all that enforces it. Returns whether nothing is to be tried again.
+ */
+export function succession(
+  { chosen, others }: Pick<Dataplanes, 'others'> & { readonly chosen: Pick<Dataplane, 'name'> },
+  node: string,
+  log: Pick<Log, 'info' | 'warn'>,
+): (failedPolicies: Enforced['failed']) => Promise<boolean> {
+  let left = [...others];
+  let isSaid = false;
+
+  async function sayOnce(policies: Enforced['failed']): Promise<void> {
+    if (isSaid) return;
+    isSaid = true;
+    const held = await Promise.all(left.map((one) => one.holdsRules().catch(() => false)));
+    const names = left.flatMap(({ name }, i) => (held[i] ? name : []));
+    if (names.length === 0) return;
+    log.warn(
+      'another dataplane stays in force too until every policy can be applied; a packet must pass both',
+      {
+        node,
+        dataplane: chosen.name,
+        left: names,
+        policies: [...policies.keys()],
+      },
+    );
+  }
+
+  return async (failedPolicies) => {
+    if (failedPolicies.size > 0) {
+      await sayOnce(failedPolicies);
+      return true;
+    }
+    const { removed, hidden, failed } = await removeEach(left);
+    warnHidden(log, node, hidden);
+    for (const { from, error } of failed) {
+      log.warn('what another dataplane of ours left cannot be removed; both are in force, trying again', {
+        node,
+        dataplane: chosen.name,
+        left: from.name,
+        error: error.message,
+      });
+    }
+    if (removed.length > 0) log.info('moved over', { node, dataplane: chosen.name, removed });
+    left = failed.map(({ from }) => from);
+    return left.length === 0;
+  };
+}

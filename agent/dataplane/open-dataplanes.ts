@@ -1,0 +1,74 @@
+import type { Config, DataplaneName } from '../../apis/config.ts';
+import { CommandError, EXIT } from '../../lib/process/exit.ts';
+import type { Log } from '../../lib/process/log.ts';
+import type { IptablesTools } from '../apply/iptables/tools.ts';
+import { installedVariant, type Variant, variantTools } from '../apply/iptables/variant.ts';
+import type { Kernel } from '../apply/netlink/kernel.ts';
+import { TRIAL_WAYS, type TrialWay, tryNftables } from '../apply/netlink/nft-trial.ts';
+import type { Dataplanes } from './dataplane.ts';
+import { iptablesDataplane } from './iptables-dataplane.ts';
+import { iptablesRemains, nftRemains, setRemains } from './left-overs.ts';
+import { nftablesDataplane } from './nftables-dataplane.ts';
+
+interface Chosen {
+  readonly name: DataplaneName;
+  readonly why: string;
+}
+
+/** `auto` is nftables where it works: tried, because a binary or a module that is there says little. */
+export async function chooseDataplane(
+  { dataplane }: Pick<Config, 'dataplane'>,
+  ways: readonly TrialWay[] = TRIAL_WAYS,
+): Promise<Chosen> {
+  if (dataplane !== 'auto') return { name: dataplane, why: 'configured' };
+  const trial = await tryNftables(ways);
+  if (trial.works) return { name: 'nftables', why: 'nftables works here' };
+  return { name: 'iptables', why: `nftables does not work here: ${trial.why}` };
+}
+
+interface Parts {
+  readonly node: string;
+  readonly config: Config;
+  readonly kernel: Kernel;
+  readonly log: Pick<Log, 'info'>;
+}
+
+/** The dataplane that the configuration names, and what others may have left. Nothing is changed. */
+export async function openDataplanes({ node, config, kernel, log }: Parts): Promise<Dataplanes> {
+  const { name, why } = await chooseDataplane(config);
+  const [table, nft, legacy, sets] = allRemains(kernel);
+  if (name === 'nftables') {
+    log.info('dataplane', { node, dataplane: name, why });
+    return {
+      chosen: nftablesDataplane(kernel),
+      others: [nft, legacy, sets],
+      all: [table, nft, legacy, sets],
+    };
+  }
+  const { tools, variant } = await iptablesCommands(config);
+  log.info('dataplane', { node, dataplane: name, variant, why });
+  // Its own chains, and all sets, are the reconciler's.
+  const others = [table, variant === 'nft' ? legacy : nft];
+  return { chosen: iptablesDataplane(tools), others, all: [table, nft, legacy, sets] };
+}
+
+/** All that dataplanes of ours may have left, in the order in which it can be removed. */
+export function allRemains(kernel: Kernel) {
+  return [nftRemains(kernel), iptablesRemains('nft'), iptablesRemains('legacy'), setRemains()] as const;
+}
+
+/** The commands that the configuration names, and whose they are. */
+export async function iptablesCommands({ iptables }: Pick<Config, 'iptables'>): Promise<{
+  readonly tools: IptablesTools;
+  readonly variant: Variant;
+}> {
+  const variant = await installedVariant(iptables.variant);
+  // By the variant's own names: what `iptables` leads to may be another while the agent runs, beside the rules in this one.
+  const tools = variant === null ? null : await variantTools(variant);
+  if (variant !== null && tools !== null) return { tools, variant };
+  const command = iptables.variant === 'auto' ? 'iptables' : `iptables-${iptables.variant}`;
+  throw new CommandError(
+    EXIT.refused,
+    `the dataplane iptables needs the command ${command}, those that come with it, and ipset; install them`,
+  );
+}

@@ -1,0 +1,472 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import type { LinkEvent, NftError } from 'nftables-napi';
+import { DEFAULT_CONFIG } from '../../apis/config.ts';
+import { fakeClock } from '../../test/fake/fake-clock.ts';
+import { type FakeLinks, fakeLinks } from '../../test/fake/fake-links.ts';
+import { runs } from '../../test/properties/runs.ts';
+import { classifier, type Held } from './classify.ts';
+import { type GroupChange, GroupKeeper } from './group-keeper.ts';
+import { releaseGroups, toHeld } from './release.ts';
+
+interface Watched {
+  readonly links: FakeLinks;
+  readonly keeper: GroupKeeper;
+  readonly changed: GroupChange[][];
+  readonly refused: string[];
+  readonly failed: string[];
+  readonly clock: ReturnType<typeof fakeClock>;
+  /** Names of interfaces with an address in a network. */
+  readonly onNetwork: Set<string>;
+  held(): readonly Held[];
+  /** Delivers everything and waits until nothing is to be done. */
+  settle(): Promise<void>;
+}
+
+const classify = classifier(DEFAULT_CONFIG);
+
+function watched(remembered: readonly Held[] = [], links?: FakeLinks): Watched {
+  let keeper: GroupKeeper | null = null;
+  const fake = links ?? fakeLinks((events: readonly LinkEvent[]) => keeper?.tell(events));
+  const changed: GroupChange[][] = [];
+  const refused: string[] = [];
+  const failed: string[] = [];
+  let held = remembered;
+  const clock = fakeClock();
+  const onNetwork = new Set(['uplink']);
+  keeper = new GroupKeeper({
+    links: fake,
+    classify,
+    remembered,
+    onNetwork: () => new Set(onNetwork),
+    clock,
+    events: {
+      changed: (changes) => void changed.push([...changes]),
+      held(now) {
+        held = now;
+      },
+      refused: ({ name }, { code }: NftError) => void refused.push(`${name} ${code}`),
+      failed: (error, retryIn) => void failed.push(`${error.message} ${retryIn}`),
+      deaf: ({ code }) => void failed.push(code),
+    },
+  });
+  const own = keeper;
+  return {
+    links: fake,
+    keeper,
+    changed,
+    refused,
+    failed,
+    clock,
+    onNetwork,
+    held: () => held,
+    async settle() {
+      do await own.idle();
+      while (fake.deliver() > 0);
+    },
+  };
+}
+
+describe('GroupKeeper', () => {
+  let it_: Watched;
+  const group = (name: string) => it_.links.link(name).group;
+  beforeEach(async () => {
+    it_ = watched();
+    it_.links.deliver();
+    await it_.keeper.lookAtAll();
+  });
+
+  it('sets what is there at start', async () => {
+    it_ = watched();
+    it_.links.addPodPair('veth1');
+    it_.links.add('eth0');
+    await it_.keeper.lookAtAll();
+    assert.deepEqual([group('veth1'), group('eth0')], [8, 0]);
+  });
+
+  for (const from of ['here', 'there'] as const) {
+    it(`sets a new pod's veth, made from ${from}`, async () => {
+      const index = it_.links.addPodPair('veth1', from);
+      await it_.settle();
+      assert.equal(group('veth1'), 8);
+      assert.equal(it_.keeper.groupOf(index), 8);
+      assert.deepEqual(it_.held(), [{ index, name: 'veth1', group: 8 }]);
+      assert.deepEqual(
+        it_.changed.flat().map(({ name, before, group: now }) => [name, before, now]),
+        [['veth1', 0, 8]],
+      );
+    });
+  }
+
+  it('a veth made here, then one end moved: nothing is told of the host’s end', async () => {
+    const [host, pod] = it_.links.addPair('veth1', 'tmp1');
+    await it_.settle();
+    assert.equal(group('veth1'), 0);
+    it_.links.moveAway(pod);
+    await it_.settle();
+    assert.equal(group('veth1'), 8);
+    it_.links.bringBack(host, 'back');
+    await it_.settle();
+    assert.equal(group('veth1'), 0);
+    assert.deepEqual(it_.held(), []);
+  });
+
+  it('a bridge follows its ports', async () => {
+    const bridge = it_.links.add('br7', { kind: 'bridge', isUp: true });
+    const pod = it_.links.addPodPair('veth1');
+    await it_.settle();
+    assert.equal(group('br7'), 0);
+    it_.links.change(pod, { master: bridge });
+    await it_.settle();
+    assert.equal(group('br7'), 8);
+    const nic = it_.links.add('eth1');
+    it_.links.change(nic, { master: bridge });
+    await it_.settle();
+    assert.equal(group('br7'), 0);
+    it_.links.change(nic, { master: null });
+    await it_.settle();
+    assert.equal(group('br7'), 8);
+    it_.links.remove(pod);
+    await it_.settle();
+    assert.equal(group('br7'), 0);
+  });
+
+  it('a burst is set as it is told, without a look', async () => {
+    for (let i = 0; i < 200; i++) it_.links.addPodPair(`veth${i}`);
+    await it_.settle();
+    assert.equal(it_.links.calls.set.flat().length, 200);
+    assert.equal(it_.links.calls.get, 0);
+  });
+
+  it('links that have to be looked at are set in portions, the first before all are looked at', async () => {
+    for (let i = 0; i < 200; i++) it_.links.addPodPair(`veth${i}`, 'there');
+    await it_.settle();
+    assert.ok(it_.links.calls.set.length > 1, `${it_.links.calls.set.length} calls`);
+    assert.ok(it_.links.calls.set.every((changes) => changes.length <= 32));
+    assert.equal(it_.links.calls.set.flat().length, 200);
+  });
+
+  it('a group of somebody else is respected, before and after ours', async () => {
+    const early = it_.links.addPodPair('veth1');
+    it_.links.setForeign(early, 5);
+    const late = it_.links.addPodPair('veth2');
+    it_.links.change(late, { isUp: true });
+    await it_.settle();
+    it_.links.setForeign(late, 6);
+    await it_.settle();
+    assert.deepEqual([group('veth1'), group('veth2')], [5, 6]);
+    assert.deepEqual(it_.held(), []);
+    it_.links.setForeign(late, 0);
+    await it_.settle();
+    assert.equal(group('veth2'), 8);
+  });
+
+  it('a group that comes between the event and ours is seen', async () => {
+    const index = it_.links.addPodPair('veth1');
+    it_.links.deliver();
+    // The kernel has it before we look; no event, as the link is down.
+    it_.links.setForeign(index, 5);
+    await it_.settle();
+    assert.equal(group('veth1'), 5);
+    assert.deepEqual([it_.held(), it_.refused], [[], []]);
+  });
+
+  it('a group that comes right before ours stays', async () => {
+    const index = it_.links.addPodPair('veth1');
+    const { setGroups } = it_.links;
+    it_.links.setGroups = (changes) => {
+      it_.links.setGroups = setGroups;
+      it_.links.setForeign(index, 5);
+      return setGroups(changes);
+    };
+    await it_.settle();
+    assert.equal(group('veth1'), 5);
+    assert.deepEqual([it_.held(), it_.refused], [[], []]);
+  });
+
+  it('a group that was set silently long ago is seen', async () => {
+    const bridge = it_.links.add('br7', { kind: 'bridge' });
+    await it_.settle();
+    await it_.keeper.lookAtAll();
+    it_.links.setForeign(bridge, 5);
+    it_.links.change(it_.links.addPodPair('veth1'), { master: bridge });
+    await it_.settle();
+    assert.equal(group('br7'), 5);
+  });
+
+  it('a look that an event overtakes does not count', async () => {
+    const bridge = it_.links.add('br7', { kind: 'bridge', isUp: true });
+    const pod = it_.links.addPodPair('veth1');
+    await it_.settle();
+    const { list } = it_.links;
+    it_.links.list = async () => {
+      const old = await list();
+      it_.links.change(pod, { master: bridge });
+      it_.links.deliver();
+      it_.links.list = list;
+      return old;
+    };
+    await it_.keeper.lookAtAll();
+    await it_.settle();
+    assert.equal(group('br7'), 8);
+  });
+
+  it('ours set back to 0 by somebody is set again', async () => {
+    const index = it_.links.addPodPair('veth1');
+    it_.links.change(index, { isUp: true });
+    await it_.settle();
+    it_.links.setForeign(index, 0);
+    await it_.settle();
+    assert.equal(group('veth1'), 8);
+  });
+
+  it('what no event tells, a look at all finds', async () => {
+    const index = it_.links.addPodPair('veth1');
+    await it_.settle();
+    it_.links.setForeign(index, 0);
+    await it_.settle();
+    assert.equal(group('veth1'), 0, 'a link that is down');
+    await it_.keeper.lookAtAll();
+    assert.equal(group('veth1'), 8);
+  });
+
+  it('an address that comes later, of which no event tells, is found soon', async () => {
+    it_.links.addPodPair('late');
+    await it_.settle();
+    assert.equal(group('late'), 8);
+    it_.onNetwork.add('late');
+    it_.clock.pass(2000);
+    await it_.settle();
+    assert.equal(group('late'), 0);
+  });
+
+  it('an address that its carrier brings, just after all addresses were read, is found soon', async () => {
+    const index = it_.links.addPodPair('late');
+    await it_.settle();
+    it_.clock.pass(10_000);
+    await it_.settle();
+    it_.links.addPodPair('other');
+    await it_.settle();
+    it_.clock.pass(100);
+    it_.onNetwork.add('late');
+    it_.links.change(index, { isUp: true });
+    await it_.settle();
+    it_.clock.pass(250);
+    await it_.settle();
+    assert.equal(group('late'), 0);
+  });
+
+  it('a bridge that gets its carrier, and with it the address of the node, is no bridge of pods', async () => {
+    const bridge = it_.links.add('br7', { kind: 'bridge', isUp: true });
+    it_.links.change(it_.links.addPodPair('veth1'), { master: bridge });
+    await it_.settle();
+    assert.equal(group('br7'), 8);
+    it_.clock.pass(10_000);
+    await it_.settle();
+    it_.clock.pass(10_000);
+    it_.onNetwork.add('br7');
+    // All that is said of it is what it was.
+    it_.links.change(bridge, { isUp: true });
+    await it_.settle();
+    assert.equal(group('br7'), 0);
+  });
+
+  it('lost events lead to a list', async () => {
+    const index = it_.links.addPodPair('veth1');
+    it_.links.overrun();
+    await it_.settle();
+    assert.equal(group('veth1'), 8);
+    it_.links.remove(index);
+    it_.links.overrun();
+    await it_.settle();
+    assert.deepEqual([it_.keeper.groupOf(index), it_.held()], [null, []]);
+  });
+
+  it('a link that went is no error', async () => {
+    const index = it_.links.addPodPair('veth1');
+    const { setGroups } = it_.links;
+    it_.links.setGroups = (changes) => {
+      it_.links.remove(index);
+      return setGroups(changes);
+    };
+    await it_.settle();
+    assert.deepEqual([it_.refused, it_.failed, it_.changed, it_.held()], [[], [], [], []]);
+  });
+
+  it('a refusal is said once, and tried again with a look at all', async () => {
+    it_.links.refuse('EPERM');
+    const index = it_.links.addPodPair('veth1');
+    await it_.settle();
+    it_.links.change(index, { isUp: true });
+    await it_.settle();
+    assert.deepEqual(it_.refused, ['veth1 EPERM']);
+    assert.deepEqual(it_.held(), []);
+    it_.links.refuse(null);
+    await it_.keeper.lookAtAll();
+    assert.equal(group('veth1'), 8);
+  });
+
+  it('a list that fails is tried again', async () => {
+    it_.links.addPodPair('veth1');
+    it_.links.failList();
+    await it_.keeper.lookAtAll();
+    assert.deepEqual(it_.failed, ['EINTR 1000']);
+    it_.clock.pass(1000);
+    await it_.settle();
+    assert.equal(group('veth1'), 8);
+  });
+
+  it('knows names and groups, of what is gone the name', async () => {
+    const index = it_.links.addPodPair('veth1');
+    await it_.settle();
+    it_.links.change(index, { name: 'renamed' });
+    await it_.settle();
+    assert.deepEqual([it_.keeper.nameOf(index), it_.keeper.groupOf(index)], ['renamed', 8]);
+    assert.equal(it_.held()[0]?.name, 'renamed');
+    it_.links.remove(index);
+    await it_.settle();
+    assert.deepEqual([it_.keeper.nameOf(index), it_.keeper.groupOf(index)], ['renamed', null]);
+    assert.equal(it_.keeper.nameOf(9999), null);
+  });
+
+  it('of earlier runs, only what is as they left it is ours', async () => {
+    const [ours, renamed, foreign, bridge] = ['veth1', 'veth2', 'veth3', 'br7'].map((name) =>
+      it_.links.add(name, { kind: 'bridge', isUp: true }),
+    ) as [number, number, number, number];
+    for (const index of [ours, renamed, bridge]) it_.links.setForeign(index, 8);
+    it_.links.setForeign(foreign, 5);
+    const remembered = [
+      { index: ours, name: 'veth1', group: 8 },
+      { index: renamed, name: 'before', group: 8 },
+      { index: foreign, name: 'veth3', group: 8 },
+      { index: 777, name: 'gone', group: 8 },
+    ];
+    const next = watched(remembered, it_.links);
+    await next.keeper.lookAtAll();
+    // Ours matches nothing (any more); the others are somebody else's.
+    assert.deepEqual(['veth1', 'veth2', 'veth3', 'br7'].map(group), [0, 8, 5, 8]);
+    assert.deepEqual(next.held(), []);
+  });
+
+  it('release sets back exactly what we set', async () => {
+    it_.links.addPodPair('veth1');
+    const other = it_.links.addPodPair('veth2');
+    it_.links.setForeign(other, 8);
+    await it_.settle();
+    const released = await releaseGroups(it_.links, [
+      ...it_.held(),
+      { index: other, name: 'other', group: 8 },
+    ]);
+    assert.deepEqual(
+      released.map(({ name }) => name),
+      ['veth1'],
+    );
+    assert.deepEqual([group('veth1'), group('veth2')], [0, 8]);
+  });
+
+  it('reads only what has the form of what it saved', () => {
+    const good = { index: 1, name: 'a', group: 8 };
+    assert.deepEqual(toHeld([good, null, 3, { index: '1' }, { ...good, group: 'x' }]), [good]);
+    assert.deepEqual(toHeld({ a: 1 }), []);
+  });
+});
+
+/** Steps name links by a number; what isn't there, or can't be, is passed over. */
+const step = fc.record({
+  what: fc.constantFrom(
+    'pod here',
+    'pod there',
+    'pair',
+    'bridge',
+    'nic',
+    'away',
+    'back',
+    'up',
+    'down',
+    'port',
+    'no port',
+    'rename',
+    'foreign',
+    'foreign zero',
+    'remove',
+    'overrun',
+    'deliver',
+    'deliver',
+    'turn',
+    'turn',
+    'settle',
+  ),
+  at: fc.nat(12),
+  to: fc.nat(12),
+});
+
+describe('any order of events', function () {
+  this.timeout(120_000);
+
+  it('ends in the same groups as a fresh list', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
+        const one = watched();
+        const { links, keeper } = one;
+        void keeper.lookAtAll();
+        for (const [i, { what, at, to }] of steps.entries()) await play(one, what, `n${i}`, at, to);
+        await one.settle();
+        const told = links.all().filter(({ index }) => !links.isSilent(index));
+        assert.deepEqual(groupsOf(told), expected(links, told), 'after the events');
+        await keeper.lookAtAll();
+        await one.settle();
+        assert.deepEqual(groupsOf(links.all()), expected(links, links.all()), 'after a list');
+        assert.deepEqual(
+          one.held().map(({ index }) => index),
+          links
+            .all()
+            .flatMap(({ index, group }) => (group !== 0 && links.setter(index) === 'us' ? [index] : [])),
+        );
+      }),
+      { numRuns: runs(400) },
+    );
+  });
+});
+
+function groupsOf(links: readonly { name: string; group: number }[]): [string, number][] {
+  return links.map(({ name, group }) => [name, group]);
+}
+
+/** What somebody else set stays; the rest is as if nobody had set anything. */
+function expected(links: FakeLinks, wanted: readonly { index: number }[]): [string, number][] {
+  const isOther = (index: number, group: number) => links.setter(index) === 'other' && group !== 0;
+  const clean = links.all().map((link) => (isOther(link.index, link.group) ? link : { ...link, group: 0 }));
+  const decisions = classify(clean, { held: new Map(), onNetwork: new Set(['uplink']) });
+  return decisions
+    .filter(({ link }) => wanted.some(({ index }) => index === link.index))
+    .map(({ link, group }) => [link.name, group]);
+}
+
+async function play(one: Watched, what: string, name: string, at: number, to: number): Promise<void> {
+  const { links } = one;
+  const all = links.all().filter(({ isLoopback }) => !isLoopback);
+  const link = all[at % Math.max(1, all.length)];
+  const other = all[to % Math.max(1, all.length)];
+  if (what === 'pod here') links.addPodPair(name, 'here');
+  else if (what === 'pod there') links.addPodPair(name, 'there');
+  else if (what === 'pair') links.addPair(name, `${name}p`);
+  else if (what === 'bridge') links.add(name, { kind: 'bridge' });
+  else if (what === 'nic') links.add(name);
+  else if (what === 'deliver') links.deliver(1 + to);
+  else if (what === 'turn')
+    for (let i = 0; i < to % 4; i++) await new Promise((resolve) => setImmediate(resolve));
+  else if (what === 'settle') await one.settle();
+  else if (what === 'overrun') links.overrun();
+  else if (link === undefined || other === undefined) return;
+  else if (what === 'up' || what === 'down') links.change(link.index, { isUp: what === 'up' });
+  else if (what === 'rename') links.change(link.index, { name });
+  else if (what === 'foreign') links.setForeign(link.index, 5);
+  else if (what === 'foreign zero') links.setForeign(link.index, 0);
+  else if (what === 'remove') links.remove(link.index);
+  else if (what === 'no port') links.change(link.index, { master: null });
+  else if (what === 'port' && other.kind === 'bridge' && link.kind !== 'bridge')
+    links.change(link.index, { master: other.index });
+  else if (what === 'away' && link.kind === 'veth' && link.peer !== null && link.peerNamespace === null)
+    links.moveAway(link.index);
+  else if (what === 'back' && link.peerNamespace !== null) links.bringBack(link.index, name);
+}

@@ -1,0 +1,74 @@
+import { Nflog, type NflogBatch } from 'nftables-napi';
+import type { Clock } from '../../lib/process/clock.ts';
+import type { NamesLog } from './name-reports.ts';
+
+/** Where copies of DNS answers come from. */
+export interface AnswerSource {
+  close(): Promise<void>;
+}
+
+export type AnswerListener = (batch: Pick<NflogBatch, 'packets' | 'lost'>) => void;
+export type OpenAnswers = (listener: AnswerListener) => AnswerSource;
+
+/** The largest UDP packet, as much as nflog hands over. */
+const WHOLE_PACKET = 65_531;
+/** Till the next try, after it failed (milliseconds). */
+const RETRY = 10_000;
+
+export interface NflogParts {
+  readonly group: number;
+  readonly clock: Clock;
+  readonly log: NamesLog;
+  /** The addon's; another one in tests. */
+  readonly create?: (
+    options: ConstructorParameters<typeof Nflog>[0],
+    listener: (batch: NflogBatch) => void,
+  ) => Pick<Nflog, 'close'>;
+}
+
+/** The packets of an nflog group. Where that can't be had, names are still resolved: logged once, and tried again. */
+export function nflogAnswers({ group, clock, log, create }: NflogParts): OpenAnswers {
+  const open = create ?? ((options, listener) => new Nflog(options, listener));
+  return (listener) => {
+    let nflog: Pick<Nflog, 'close'> | null = null;
+    let cancel: (() => void) | null = null;
+    let isFailing = false;
+    let closed = false;
+
+    function failed(error: unknown): void {
+      if (!isFailing) {
+        log.error('cannot read DNS answers; wildcards learn nothing until it works, trying again', {
+          stage: 'names',
+          group,
+          error: (error as Error).message,
+        });
+      }
+      isFailing = true;
+      if (!closed) cancel = clock.after(RETRY, start);
+    }
+    function start(): void {
+      try {
+        // One packet at a time: the application's first packet follows at once.
+        nflog = open({ group, copyRange: WHOLE_PACKET, queueThreshold: 1 }, (batch) => {
+          if (batch.packets.length > 0 || batch.lost > 0) listener(batch);
+          if (batch.error === null) return;
+          void nflog?.close();
+          nflog = null;
+          failed(batch.error);
+        });
+        if (isFailing) log.info('DNS answers are read again', { stage: 'names', group });
+        isFailing = false;
+      } catch (error) {
+        failed(error);
+      }
+    }
+    start();
+    return {
+      async close() {
+        closed = true;
+        cancel?.();
+        await nflog?.close();
+      },
+    };
+  };
+}

@@ -1,0 +1,335 @@
+import { LRUCache } from 'lru-cache';
+import type { NamesConfig } from '../../apis/config.ts';
+import type { NameTable } from '../../apis/names.ts';
+import { FAMILIES } from '../../lib/net/address.ts';
+import {
+  type AddressRecord,
+  type KnownAddress,
+  type NameEntry,
+  type NameSource,
+  nameEntry,
+  staysUntil,
+  toCanonical,
+} from './name-entry.ts';
+import { type PeerIndex, peerIndex } from './peer-index.ts';
+import { PeerUnions } from './peer-unions.ts';
+import type { Resolution } from './resolution.ts';
+import { type SavedName, toSavedName } from './saved-names.ts';
+
+/** What a person should hear of; each once, when it begins. */
+export interface NameReports {
+  /** A name doesn't resolve; so many addresses of it stay (0: it stands for nothing). */
+  failing(name: string, reason: string, addresses: number): void;
+  /** The last addresses of a name that doesn't resolve are gone. */
+  givenUp(name: string): void;
+  resolvesAgain(name: string): void;
+  /** More was answered than there is room for. */
+  full(what: Bound, name: string): void;
+}
+
+/** What there is room for. */
+export interface NameLimits {
+  /** Of one name. */
+  readonly addressesOfName: number;
+  /** Names that only wildcards stand for. */
+  readonly learntNames: number;
+  /** Of all those names together. */
+  readonly learntAddresses: number;
+  /** Of all names that are written out together. */
+  readonly addresses: number;
+}
+export type Bound = keyof NameLimits;
+
+export const NAME_LIMITS: NameLimits = {
+  addressesOfName: 1024,
+  learntNames: 10_000,
+  learntAddresses: 50_000,
+  addresses: 100_000,
+};
+/** So many names are told to be full by their names. */
+const TOLD = 100;
+
+export type NameTimes = Pick<NamesConfig, 'minimumTTL' | 'maximumTTL' | 'keep' | 'stale'>;
+
+export interface NameTableOptions {
+  readonly times: NameTimes;
+  readonly reports: NameReports;
+  readonly limits?: NameLimits;
+}
+
+/**
+ * What is known of names. An address stays until its TTL (within bounds) has ended and `keep` seconds have passed since it was last in an
+ * answer. What the last answer had for a name that the agent asks for stays until the next answer tells, `stale` seconds at most. Bounded, whatever is
+ * answered. All times are the clock's, in milliseconds.
+ */
+export class KnownNames implements NameTable {
+  readonly #times: NameTimes;
+  readonly #reports: NameReports;
+  readonly #limits: NameLimits;
+  readonly #keep: number;
+  readonly #stale: number;
+  readonly #unions = new PeerUnions();
+  /** Names that are written out in policies: they are asked for. */
+  readonly #literals = new Map<string, NameEntry>();
+  /** Names that only wildcards stand for; the one answered longest ago goes first. */
+  readonly #learnt: LRUCache<string, NameEntry>;
+  readonly #counts = { literal: 0, learnt: 0 };
+  readonly #told = new Set<string>();
+  #index: PeerIndex = peerIndex([]);
+
+  constructor({ times, reports, limits = NAME_LIMITS }: NameTableOptions) {
+    this.#times = times;
+    this.#reports = reports;
+    this.#limits = limits;
+    this.#keep = times.keep * 1000;
+    this.#stale = times.stale * 1000;
+    this.#learnt = new LRUCache<string, NameEntry>({
+      max: limits.learntNames,
+      dispose: (entry, name, reason) => {
+        if (reason === 'evict') this.#tellFull('learntNames', name);
+        this.#counts.learnt -= entry.addresses.size;
+        this.#unions.remove(entry);
+      },
+    });
+  }
+
+  /** The names that are written out, sorted. */
+  get literals(): readonly string[] {
+    return this.#index.literals;
+  }
+
+  /** The peers that count from now on; names that none of them stands for are forgotten. */
+  want(peers: readonly string[]): void {
+    const before = this.#entries();
+    this.#index = peerIndex(peers);
+    this.#unions.reset(peers);
+    this.#literals.clear();
+    this.#learnt.clear();
+    this.#told.clear();
+    Object.assign(this.#counts, { literal: 0, learnt: 0 });
+    for (const entry of before) {
+      entry.peers = this.#index.peersOf(entry.name);
+      if (entry.peers.length === 0) continue;
+      // Nobody asks for it any more.
+      if (!this.#isLiteral(entry)) entry.failing = null;
+      this.#insert(entry);
+    }
+    this.#shrink();
+  }
+
+  /** Whether a peer stands for the name. */
+  wants(name: string): boolean {
+    return this.#index.peersOf(name).length > 0;
+  }
+
+  /** What came of asking for a name that is written out. */
+  resolved(name: string, resolution: Resolution, now: number): void {
+    const entry = this.#find(name);
+    if (entry === null || !this.#isLiteral(entry)) return;
+    this.#judge(entry, resolution);
+    for (const family of FAMILIES) {
+      const answer = resolution[family];
+      if (answer.kind === 'addresses') this.#recordAll(entry, answer.records, 'resolved', now);
+    }
+  }
+
+  /** What somebody on the node was answered. */
+  learnt(name: string, records: readonly AddressRecord[], now: number): void {
+    const entry = records.length === 0 ? null : this.#find(name);
+    if (entry === null) return;
+    this.#recordAll(entry, records, 'learnt', now);
+    this.#dropIfEmpty(entry);
+    this.#shrink();
+  }
+
+  /** Lets go of what has had its time; gives when there is next something to let go, null for never. */
+  sweep(now: number): number | null {
+    const next = this.#entries().map((entry) => this.#sweep(entry, now));
+    const first = next.reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY);
+    return first === Number.POSITIVE_INFINITY ? null : first;
+  }
+
+  addresses(peer: string): readonly string[] {
+    return this.#unions.addresses(peer);
+  }
+
+  /** Whether any peer stands for other addresses than the last time this was asked. */
+  takeChange(): boolean {
+    return this.#unions.takeChange();
+  }
+
+  toSaved(now: number): SavedName[] {
+    const known = this.#entries().filter(({ addresses }) => addresses.size > 0);
+    known.sort((a, b) => (a.name < b.name ? -1 : 1));
+    return known.map((entry) => toSavedName(entry, { now, keep: this.#keep }));
+  }
+
+  /** What an earlier run knew of the names that count now. */
+  fromSaved(names: readonly SavedName[], now: number): void {
+    for (const name of names) this.#restore(name, now);
+    this.#shrink();
+  }
+
+  #entries(): NameEntry[] {
+    return [...this.#literals.values(), ...this.#learnt.values()];
+  }
+
+  #isLiteral({ name }: NameEntry): boolean {
+    return this.#index.has(name);
+  }
+
+  /** The entry of a name, a new one where there is none; null where nobody wants the name. */
+  #find(name: string): NameEntry | null {
+    const found = this.#literals.get(name) ?? this.#learnt.get(name);
+    if (found !== undefined) return found;
+    const peers = this.#index.peersOf(name);
+    if (peers.length === 0) return null;
+    const entry = nameEntry(name, peers);
+    this.#insert(entry);
+    return entry;
+  }
+
+  #insert(entry: NameEntry): void {
+    if (this.#isLiteral(entry)) this.#literals.set(entry.name, entry);
+    else this.#learnt.set(entry.name, entry);
+    this.#unions.add(entry);
+    this.#count(entry, entry.addresses.size);
+  }
+
+  #count(entry: NameEntry, by: number): void {
+    this.#counts[this.#isLiteral(entry) ? 'literal' : 'learnt'] += by;
+  }
+
+  #add(entry: NameEntry, address: string, known: KnownAddress): void {
+    entry.addresses.set(address, known);
+    this.#count(entry, 1);
+    this.#unions.touch(entry);
+  }
+
+  #delete(entry: NameEntry, address: string): void {
+    entry.addresses.delete(address);
+    this.#count(entry, -1);
+    this.#unions.touch(entry);
+  }
+
+  #recordAll(entry: NameEntry, records: readonly AddressRecord[], source: NameSource, now: number): void {
+    for (const { address, ttl } of records.slice(0, this.#limits.addressesOfName)) {
+      const canonical = toCanonical(address);
+      if (canonical === null) continue;
+      const { text, family } = canonical;
+      const expires = now + 1000 * clampTTL(ttl, this.#times);
+      const known = entry.addresses.get(text);
+      if (known !== undefined) {
+        known.expires = Math.max(known.expires, expires);
+        known.seen = now;
+        if (source === 'resolved') Object.assign(known, { source, isCurrent: true });
+      } else if (this.#makeRoom(entry, now)) {
+        this.#add(entry, text, { family, expires, seen: now, source, isCurrent: source === 'resolved' });
+      }
+    }
+  }
+
+  /** Room for one address more: an old one that only `keep` holds makes way, never one within its TTL. */
+  #makeRoom(entry: NameEntry, now: number): boolean {
+    if (this.#isLiteral(entry) && this.#counts.literal >= this.#limits.addresses) {
+      this.#tellFull('addresses', entry.name);
+      return false;
+    }
+    if (entry.addresses.size < this.#limits.addressesOfName) return true;
+    this.#tellFull('addressesOfName', entry.name);
+    let oldest: string | null = null;
+    let seen = now;
+    for (const [address, known] of entry.addresses) {
+      if (known.expires > now || known.seen >= seen) continue;
+      oldest = address;
+      seen = known.seen;
+    }
+    if (oldest === null) return false;
+    this.#delete(entry, oldest);
+    return true;
+  }
+
+  /** The names answered longest ago go, until what was learnt fits. */
+  #shrink(): void {
+    while (this.#counts.learnt > this.#limits.learntAddresses && this.#learnt.size > 1) {
+      const [oldest = ''] = this.#learnt.rkeys();
+      this.#tellFull('learntAddresses', oldest);
+      this.#learnt.delete(oldest);
+    }
+  }
+
+  #dropIfEmpty(entry: NameEntry): void {
+    if (entry.addresses.size === 0 && !this.#isLiteral(entry)) this.#learnt.delete(entry.name);
+  }
+
+  #tellFull(what: Bound, name: string): void {
+    const key = what === 'addressesOfName' ? name : what;
+    if (this.#told.has(key) || this.#told.size >= TOLD) return;
+    this.#told.add(key);
+    this.#reports.full(what, name);
+  }
+
+  /** Whether it resolves, and what must be held because nobody knows. */
+  #judge(entry: NameEntry, resolution: Resolution): void {
+    const resolves = FAMILIES.some((family) => resolution[family].kind === 'addresses');
+    for (const family of FAMILIES) {
+      const { kind } = resolution[family];
+      // Otherwise nobody knows: what the last answer had stays.
+      const isKnown = kind === 'addresses' || (kind === 'none' && resolves);
+      if (!isKnown) continue;
+      for (const known of entry.addresses.values()) if (known.family === family) known.isCurrent = false;
+    }
+    if (resolves) {
+      if (entry.failing !== null) this.#reports.resolvesAgain(entry.name);
+      entry.failing = null;
+      return;
+    }
+    const answer = resolution[4];
+    const reason = answer.kind === 'addresses' ? '' : answer.reason;
+    if (entry.failing === null) this.#reports.failing(entry.name, reason, entry.addresses.size);
+    entry.failing = reason;
+  }
+
+  /** When the entry's next address has had its time. */
+  #sweep(entry: NameEntry, now: number): number {
+    let next = Number.POSITIVE_INFINITY;
+    const before = entry.addresses.size;
+    const stay = { keep: this.#keep, stale: this.#isLiteral(entry) ? this.#stale : 0 };
+    for (const [address, known] of entry.addresses) {
+      const until = staysUntil(entry, known, stay);
+      if (until <= now) this.#delete(entry, address);
+      else next = Math.min(next, until);
+    }
+    if (before > 0 && entry.addresses.size === 0) {
+      if (entry.failing !== null) this.#reports.givenUp(entry.name);
+      this.#dropIfEmpty(entry);
+    }
+    return next;
+  }
+
+  #restore({ name, failing, addresses }: SavedName, now: number): void {
+    const recent = addresses.filter(({ seen }) => seen + this.#stale > now);
+    const entry = recent.length === 0 ? null : this.#find(name);
+    if (entry === null) return;
+    entry.grace = now + this.#keep;
+    entry.failing = this.#isLiteral(entry) ? failing : null;
+    for (const { address, source, seen, expires } of recent.slice(0, this.#limits.addressesOfName)) {
+      const canonical = toCanonical(address);
+      if (canonical === null || entry.addresses.has(canonical.text) || !this.#makeRoom(entry, now)) continue;
+      this.#add(entry, canonical.text, {
+        family: canonical.family,
+        source,
+        // A clock that was set back must not make them last for ever.
+        seen: Math.min(seen, now),
+        expires: Math.min(expires, now + 1000 * this.#times.maximumTTL),
+        isCurrent: true,
+      });
+    }
+  }
+}
+
+/** Seconds. A TTL beyond 2 ** 31 - 1 is 0 (RFC 2181 section 8), and so is what is no number. */
+export function clampTTL(ttl: number, { minimumTTL, maximumTTL }: NameTimes): number {
+  const isUsable = ttl >= 0 && ttl < 2 ** 31;
+  return Math.min(Math.max(isUsable ? ttl : 0, minimumTTL), maximumTTL);
+}

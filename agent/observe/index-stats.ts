@@ -1,0 +1,177 @@
+import type { NodeState, RuleSource } from '../../apis/compiled.ts';
+import type { Config } from '../../apis/config.ts';
+import { type BuiltPart, Indexer } from '../render/index/dispatch.ts';
+import type { Plan } from '../render/index/plan.ts';
+import { ownSize } from '../render/index/planner.ts';
+import { renderer } from '../render/render.ts';
+import type { L4Protocol, Ruleset } from '../render/ruleset.ts';
+import { aimAt, IndexWalk } from './index-walk.ts';
+import { chainBytes, mapBytes, setBytes } from './kernel-memory.ts';
+
+/** What the index of a node costs, and what it spares. */
+export interface IndexStats {
+  readonly node: string;
+  /** In the order of the table; a protocol without rules of its own is among the others. */
+  readonly parts: readonly PartStats[];
+  readonly memory: IndexMemory;
+  /** The rules that the index names most often, most often first; at most COSTLIEST. */
+  readonly costliest: readonly RuleEntries[];
+}
+
+/** What the packets of one protocol go through in one index. */
+export interface PartStats {
+  readonly index: string;
+  /** Null: all protocols without a part of their own. */
+  readonly protocol: L4Protocol | null;
+  /** That can match such a packet. */
+  readonly rules: number;
+  /** How the rules are found, in words. */
+  readonly way: string;
+  /** So many indexes one after the other. */
+  readonly pieces: number;
+  /**
+   * Rules tried by one packet, up to the one that ends it. `mean` over one packet aimed at each rule: from its first peer, to its first port; null where no
+   * rule has peers. `worst` is what no packet exceeds.
+   */
+  readonly tries: { readonly mean: number | null; readonly worst: number };
+  /** Maps that one packet is looked up in, at most. */
+  readonly lookups: number;
+  readonly maps: number;
+  /** Of these maps. */
+  readonly elements: number;
+  /** Jumps to rules, in all lists. */
+  readonly listEntries: number;
+  /** Elements and list entries, for each object that the rules themselves are (ownSize); at most REPLICATION. */
+  readonly replication: number;
+  /** Estimated kernel memory of its chains and maps, in bytes. */
+  readonly memory: number;
+}
+
+/** Estimated kernel memory in bytes (kernel-memory.ts). */
+export interface IndexMemory {
+  readonly index: number;
+  /** The rules' own: their chains, and the sets with their members. */
+  readonly rules: number;
+}
+
+export interface RuleEntries {
+  readonly source: RuleSource;
+  /** List entries and map elements, of all indexes, that lead to the rule's chain. */
+  readonly entries: number;
+}
+
+const COSTLIEST = 10;
+const ONE_BY_ONE = 'one by one';
+
+/** Pure: renders the state and looks at what came of it. Throws a RenderError as render does. Of a linear table there are no parts. */
+export function indexStats(state: NodeState, config: Config): IndexStats {
+  const built: BuiltPart[] = [];
+  const ruleset = renderer(config, true, new Indexer((part) => built.push(part)))(state);
+  const enforced = new Set(state.rules.flatMap(({ id, mode }) => (mode === 'Enforce' ? id : [])));
+  const parts = built.filter(({ items }) => items.length > 0).map((part) => toPartStats(part, enforced));
+  return {
+    node: state.node,
+    parts,
+    memory: { index: parts.reduce((sum, { memory }) => sum + memory, 0), rules: rulesBytes(ruleset) },
+    costliest: costliest(built, ruleset),
+  };
+}
+
+function toPartStats(
+  { index, protocol, items, plan, dispatched }: BuiltPart,
+  enforced: ReadonlySet<string>,
+): PartStats {
+  const { chains, maps } = dispatched;
+  const walk = new IndexWalk(dispatched, items);
+  const tries = items.flatMap((item) => {
+    const packet = aimAt(item);
+    return packet === null ? [] : walk.tries(packet, enforced.has(item.id) ? item : null);
+  });
+  const elements = maps.reduce((sum, map) => sum + map.targets.length, 0);
+  const listEntries = jumpsToRules({ dispatched }).length;
+  return {
+    index,
+    protocol,
+    rules: items.length,
+    way: wayOf(plan),
+    pieces: plan.kind === 'sequence' ? plan.parts.length : 1,
+    tries: {
+      mean: tries.length === 0 ? null : tries.reduce((sum, one) => sum + one, 0) / tries.length,
+      worst: plan.tries,
+    },
+    lookups: walk.lookups,
+    maps: maps.length,
+    elements,
+    listEntries,
+    replication: (elements + listEntries) / ownSize(items),
+    memory:
+      chains.reduce((sum, chain) => sum + chainBytes(chain), 0) +
+      maps.reduce((sum, map) => sum + mapBytes(map), 0),
+  };
+}
+
+/** "by port, then address": what is looked up first, and then for some packets at least. */
+function wayOf(plan: Plan): string {
+  switch (plan.kind) {
+    case 'list':
+      return ONE_BY_ONE;
+    case 'ports':
+      return `by port${splits(plan, 'addresses') ? ', then address' : ''}`;
+    case 'addresses':
+      return `by address${splits(plan, 'ports') ? ', then port' : ''}`;
+    case 'sequence':
+      return [...Map.groupBy(plan.parts.map(wayOf), (way) => way)]
+        .map(([way, { length }]) => (length > 1 && way !== ONE_BY_ONE ? `${length} × ${way}` : way))
+        .join('; ');
+  }
+}
+
+/** Whether a part of the plan is of this kind. */
+function splits(plan: Plan, kind: Plan['kind']): boolean {
+  switch (plan.kind) {
+    case 'list':
+      return false;
+    case 'ports':
+    case 'addresses':
+      return [...plan.plans, ...(plan.others === null ? [] : [plan.others])].some(
+        (inner) => inner.kind === kind || splits(inner, kind),
+      );
+    case 'sequence':
+      return plan.parts.some((part) => part.kind === kind || splits(part, kind));
+  }
+}
+
+/** The names of the rules' chains, once for each entry of a list. */
+function jumpsToRules({ dispatched: { chains } }: Pick<BuiltPart, 'dispatched'>): string[] {
+  const own = new Set(chains.map(({ name }) => name));
+  return chains.flatMap(({ rules }) =>
+    rules.flatMap(({ statement }) =>
+      statement.kind === 'jump' && !own.has(statement.chain) ? statement.chain : [],
+    ),
+  );
+}
+
+function costliest(built: readonly BuiltPart[], { chains }: Ruleset): RuleEntries[] {
+  const entries = new Map<string, number>();
+  const count = (chain: string, by: number): void => void entries.set(chain, (entries.get(chain) ?? 0) + by);
+  for (const part of built) {
+    for (const chain of jumpsToRules(part)) count(chain, 1);
+    for (const { targets, verdicts } of part.dispatched.maps) {
+      for (const target of targets) count(verdicts[target]?.chain ?? '', 1);
+    }
+  }
+  return [...entries]
+    .flatMap(([chain, number]) => {
+      const source = chains.get(chain)?.source ?? null;
+      return source === null ? [] : [{ source, entries: number }];
+    })
+    .sort((a, b) => b.entries - a.entries)
+    .slice(0, COSTLIEST);
+}
+
+function rulesBytes({ chains, sets }: Ruleset): number {
+  let bytes = 0;
+  for (const chain of chains.values()) if (chain.ruleId !== null) bytes += chainBytes(chain);
+  for (const set of sets.values()) bytes += setBytes(set);
+  return bytes;
+}

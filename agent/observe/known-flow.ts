@@ -1,0 +1,79 @@
+import type { NodeState } from '../../apis/compiled.ts';
+import type { Config } from '../../apis/config.ts';
+import type { Flow } from '../../apis/flow.ts';
+import type { Direction } from '../../apis/objects.ts';
+import { type Address, parseAddress } from '../../lib/net/address.ts';
+
+/** A flow with text read once; undefined is unknown. */
+export interface KnownFlow {
+  readonly direction: Direction;
+  readonly traffic: 'Host' | 'NodePort';
+  readonly protocol: number | undefined;
+  readonly srcPort: number | undefined;
+  readonly dstPort: number | undefined;
+  /** ICMP, ICMPv6 or IGMP type. */
+  readonly type: number | undefined;
+  readonly code: number | undefined;
+  readonly family: 4 | 6 | undefined;
+  readonly dst: Address | undefined;
+  /** Before destination NAT: as it is where there was none. */
+  readonly originalDst: Address | undefined;
+  readonly originalDstPort: number | undefined;
+  /** The other end: source of ingress, destination of egress. */
+  readonly peer: Address | undefined;
+  /** Number of the link group of the interface it comes in (ingress) or goes out (egress) by. */
+  readonly group: number | undefined;
+  /** Whether the end is one of the Node's own or a loopback address. */
+  readonly srcIsOwn: boolean;
+  readonly dstIsOwn: boolean;
+}
+
+export const PROTOCOL_NUMBERS = { icmp: 1, igmp: 2, tcp: 6, udp: 17, icmpv6: 58, sctp: 132 } as const;
+
+/** Reads flows for one node: `own` addresses and names of link groups are looked up once. */
+export function flowReader({ nodeAddresses }: NodeState, config: Config): (flow: Flow) => KnownFlow {
+  const own = new Set(nodeAddresses.map((text) => addressKey(parseAddress(text))));
+  return (flow) => {
+    const src = address(flow.src);
+    const dst = address(flow.dst);
+    const { protocol, interfaceGroup } = flow;
+    const number = typeof protocol === 'string' ? PROTOCOL_NUMBERS[protocol] : protocol;
+    return {
+      direction: flow.direction,
+      traffic: flow.traffic ?? 'Host',
+      protocol: number,
+      srcPort: flow.srcPort,
+      dstPort: flow.dstPort,
+      type: number === PROTOCOL_NUMBERS.igmp ? flow.igmpType : flow.icmpType,
+      code: flow.icmpCode,
+      family: (src ?? dst)?.family,
+      dst,
+      originalDst: address(flow.originalDst) ?? dst,
+      originalDstPort: flow.originalDstPort ?? flow.dstPort,
+      peer: flow.direction === 'ingress' ? src : dst,
+      group: interfaceGroup === undefined ? undefined : groupNumber(interfaceGroup, config),
+      srcIsOwn: isOwn(src, own),
+      dstIsOwn: isOwn(dst, own),
+    };
+  };
+}
+
+/** Undefined where the configuration has no group of that name. */
+export function groupNumber(group: string | number, { interfaceGroups }: Config): number | undefined {
+  if (typeof group === 'number') return group;
+  return Object.hasOwn(interfaceGroups, group) ? interfaceGroups[group] : undefined;
+}
+
+function address(text: string | undefined): Address | undefined {
+  return text === undefined ? undefined : (parseAddress(text) ?? undefined);
+}
+
+function isOwn(one: Address | undefined, own: ReadonlySet<string>): boolean {
+  if (one === undefined) return false;
+  const loopback = one.family === 4 ? one.value >> 24n === 127n : one.value === 1n;
+  return loopback || own.has(addressKey(one));
+}
+
+export function addressKey(one: Address | null): string {
+  return `${one?.family}/${one?.value}`;
+}

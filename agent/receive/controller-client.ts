@@ -1,0 +1,175 @@
+import type { IncomingMessage } from 'node:http';
+import { Agent } from 'node:https';
+import type { LookupFunction } from 'node:net';
+import type { Clock } from '../../lib/process/clock.ts';
+import type { Authorities } from './authorities.ts';
+import { httpsCall, isOfUnknownAuthority, readToken, refusalText } from './https-call.ts';
+
+/** Where the controller is, and by what it and this node are known to each other. */
+export interface ControllerAddress {
+  /** https://HOST:PORT. */
+  readonly url: URL;
+  /** Holds this node's service account token; kubelet writes another before it expires. */
+  readonly tokenFile: string;
+  readonly authorities: Authorities;
+  /** Default: the system's. */
+  readonly lookup?: LookupFunction;
+}
+
+/** The controller can't be reached, isn't who it should be, or refused. */
+export class ControllerError extends Error {
+  override readonly name = 'ControllerError';
+  /** Of HTTP; null where there was no answer. */
+  readonly status: number | null;
+  /** How long the controller asks to wait (milliseconds); null: it doesn't say. */
+  readonly retryAfter: number | null;
+  /** Whether the file holds another token by now: then it may be tried at once. */
+  readonly hasNewToken: boolean;
+
+  constructor(
+    message: string,
+    { status = null, retryAfter = null, hasNewToken = false, cause }: Refusal = {},
+  ) {
+    super(message, { cause });
+    this.status = status;
+    this.retryAfter = retryAfter;
+    this.hasNewToken = hasNewToken;
+  }
+}
+
+interface Refusal {
+  readonly status?: number | null;
+  readonly retryAfter?: number | null;
+  readonly hasNewToken?: boolean;
+  readonly cause?: unknown;
+}
+
+export interface ControllerRequest {
+  readonly method: 'GET' | 'PUT';
+  /** Below the address, with the query. */
+  readonly path: string;
+  readonly body?: object;
+  /** Ends it, whatever it is at. */
+  readonly signal: AbortSignal;
+  /** A connection of its own, which is kept for long. */
+  readonly isStream?: boolean;
+}
+
+export interface ControllerClient {
+  /** Settles with the head of a good answer (2xx); its body is the caller's to read. Throws ControllerError. */
+  request(request: ControllerRequest): Promise<IncomingMessage>;
+  close(): void;
+}
+
+/** Reports that come so soon after each other (milliseconds) have one connection. */
+const IDLE_CONNECTION = 5_000;
+/** Of HTTP (RFC 9110, section 15.5.20): the controller that was reached doesn't lead, and another connection may reach the one that does. */
+const MISDIRECTED = 421;
+/** Milliseconds before such another connection; after the last the caller waits as after any failure. */
+const ELSEWHERE = [0, 100, 200, 400, 800] as const;
+
+/** `random` gives numbers from 0 to 1. The token and the authorities are read for each request: both are replaced while the agent runs. */
+export function controllerClient(
+  address: ControllerAddress,
+  userAgent: string,
+  clock: Clock,
+  random: () => number,
+): ControllerClient {
+  const shared = new Agent({ keepAlive: true, maxSockets: 1, timeout: IDLE_CONNECTION });
+
+  async function refused(response: IncomingMessage, token: string): Promise<ControllerError> {
+    const { statusCode: status = 0, headers } = response;
+    const seconds = Number(headers['retry-after']);
+    const retryAfter = headers['retry-after'] !== undefined && seconds >= 0 ? 1000 * seconds : null;
+    const reason = `${status}: ${await refusalText(response)}`;
+    const hasNewToken =
+      status === 401 && (await readToken(address.tokenFile, '--token-file').catch(() => token)) !== token;
+    return new ControllerError(`the controller refused (${reason})${advice(status, address)}`, {
+      status,
+      retryAfter,
+      hasNewToken,
+    });
+  }
+
+  function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const end = (): void => {
+        cancel();
+        signal.removeEventListener('abort', end);
+        resolve();
+      };
+      const cancel = clock.after(milliseconds, end);
+      signal.addEventListener('abort', end);
+    });
+  }
+
+  async function requestOnce(wanted: ControllerRequest): Promise<IncomingMessage> {
+    const { method, path, body, signal, isStream = false } = wanted;
+    const [token, authorities] = await credentials(address);
+    const url = new URL(path, address.url);
+    const agent: Agent | false = isStream ? false : shared;
+    const { lookup } = address;
+    const how = { ...(body === undefined ? {} : { body }), ...(lookup === undefined ? {} : { lookup }) };
+    const call = { method, url, token, authorities, userAgent, signal, agent, ...how };
+    let response: IncomingMessage;
+    try {
+      response = await httpsCall(call, clock);
+    } catch (error) {
+      if (isOfUnknownAuthority(error)) address.authorities.refused();
+      throw new ControllerError(connectionText(error as Error, address), { cause: error });
+    }
+    const { statusCode = 0 } = response;
+    if (statusCode >= 200 && statusCode < 300) return response;
+    throw await refused(response, token);
+  }
+
+  return {
+    async request(wanted) {
+      for (const wait of ELSEWHERE) {
+        try {
+          return await requestOnce(wanted);
+        } catch (error) {
+          if (!(error instanceof ControllerError) || error.status !== MISDIRECTED) throw error;
+          await pause(wait * (0.5 + random() / 2), wanted.signal);
+        }
+      }
+      return await requestOnce(wanted);
+    },
+    close: () => shared.destroy(),
+  };
+}
+
+async function credentials({ tokenFile, authorities }: ControllerAddress): Promise<[string, string]> {
+  try {
+    return await Promise.all([readToken(tokenFile, '--token-file'), authorities.read()]);
+  } catch (error) {
+    throw new ControllerError((error as Error).message, { cause: error });
+  }
+}
+
+function advice(status: number, { tokenFile, url }: ControllerAddress): string {
+  if (status === 401) {
+    return `; the token in ${tokenFile} is expired, revoked or not for this controller: look at the agent's service account and the audience of the token`;
+  }
+  if (status === 403) {
+    return `; a node may only see its own view: the token in ${tokenFile} must be of the agent's service account and bound to a pod on the Node that --node names`;
+  }
+  if (status === 404) return `; is the Node registered, and ${url.host} a nodewall controller?`;
+  return '';
+}
+
+function connectionText(error: Error, { url, authorities }: ControllerAddress): string {
+  const { code } = error as NodeJS.ErrnoException;
+  if (isOfUnknownAuthority(error)) {
+    return `${url.host}: its certificate is not signed by an authority in ${authorities.origin}; is that up to date, and this the controller?`;
+  }
+  if (code === 'CERT_HAS_EXPIRED' || code === 'CERT_NOT_YET_VALID') {
+    const what = code === 'CERT_HAS_EXPIRED' ? 'has expired' : 'is not valid yet';
+    return `${url.host}: its certificate ${what}; look at the controller's certificate, and at the clock of this machine`;
+  }
+  if (code === 'ERR_TLS_CERT_ALTNAME_INVALID') {
+    return `${url.host}: its certificate is for another name: ${error.message}; give --controller the name that the certificate has`;
+  }
+  if (error.name === 'AbortError') return 'ended';
+  return `${url.host}: ${error.message}`;
+}

@@ -1,0 +1,36 @@
+import { withValues } from '../../lib/sharing/changed-map.ts';
+
+/** A map while messages change it. */
+export interface DraftMap<T> {
+  get(key: string): T | undefined;
+  set(key: string, value: T): void;
+  delete(key: string): void;
+  /** The one it was made of where nothing was changed. */
+  map(): ReadonlyMap<string, T>;
+}
+
+/** Copied at the first change of its keys. What is deleted must be there. */
+export function draftMap<T>(of: ReadonlyMap<string, T>): DraftMap<T> {
+  /** Other values, as long as there is no copy. */
+  const values = new Map<string, T>();
+  let copy: Map<string, T> | null = null;
+  const written = (): Map<string, T> => {
+    copy ??= new Map([...of, ...values]);
+    return copy;
+  };
+  const get = (key: string): T | undefined =>
+    copy === null ? (values.get(key) ?? of.get(key)) : copy.get(key);
+  return {
+    get,
+    set(key, value) {
+      if (get(key) === value) return;
+      if (copy !== null || !of.has(key)) written().set(key, value);
+      else if (of.get(key) === value) values.delete(key);
+      else values.set(key, value);
+    },
+    delete(key) {
+      if (!written().delete(key)) throw new Error(`${key} is to be removed, and is not held`);
+    },
+    map: () => copy ?? withValues(of, values),
+  };
+}

@@ -1,0 +1,28 @@
+import assert from 'node:assert/strict';
+import { hostAddresses } from './host-addresses.ts';
+
+const at = (...addresses: string[]) => addresses.map((address) => ({ address, internal: false }));
+
+describe('host addresses', () => {
+  it('are those by which others know the machine: no loopback, no link-local ones', () => {
+    const found = hostAddresses({
+      lo: [
+        { address: '127.0.0.1', internal: true },
+        { address: '::1', internal: true },
+      ],
+      eth0: at('192.0.2.10', '2001:DB8::1', 'fe80::1', '169.254.7.7'),
+      eth1: at('10.0.0.1', '192.0.2.10'),
+      none: undefined,
+    });
+    assert.deepEqual(found, ['10.0.0.1', '192.0.2.10', '2001:db8::1']);
+  });
+
+  it('are not those of Services', () => {
+    assert.deepEqual(hostAddresses({ 'kube-ipvs0': at('10.96.0.1'), eth0: at('192.0.2.1') }), ['192.0.2.1']);
+  });
+
+  it('are 256 at most', () => {
+    const many = Array.from({ length: 300 }, (_, i) => `10.0.${i >> 8}.${i & 255}`);
+    assert.equal(hostAddresses({ eth0: at(...many, '2001:db8::1') }).length, 256);
+  });
+});

@@ -1,0 +1,135 @@
+import { readFile } from 'node:fs/promises';
+import type { IncomingMessage } from 'node:http';
+import { type Agent, request as httpsRequest } from 'node:https';
+import type { LookupFunction } from 'node:net';
+import type { Clock } from '../../lib/process/clock.ts';
+
+/** One request by HTTPS with a bearer token. */
+export interface HttpsCall {
+  readonly method: 'GET' | 'PUT' | 'DELETE';
+  /** With the query. */
+  readonly url: URL;
+  readonly token: string;
+  /** Certificates (PEM) that the server's may be signed by. */
+  readonly authorities: string;
+  readonly userAgent: string;
+  readonly body?: object;
+  /** Ends it, whatever it is at. */
+  readonly signal: AbortSignal;
+  /** False: a connection of its own. */
+  readonly agent: Agent | false;
+  /** Default: the system's. */
+  readonly lookup?: LookupFunction;
+}
+
+/** Milliseconds to the head of an answer: name, connection, certificate, and what the server does before it answers. */
+const ANSWER_TIMEOUT = 15_000;
+/** After so many milliseconds without a packet TCP asks whether the other side is still there. */
+const KEEP_ALIVE_DELAY = 15_000;
+const LONGEST_REFUSAL = 64 * 1024;
+
+/** Settles with the head of the answer, whatever its status. */
+export function httpsCall(call: HttpsCall, clock: Clock): Promise<IncomingMessage> {
+  const { method, url, token, authorities, userAgent, body, signal, agent, lookup } = call;
+  const text = body === undefined ? null : JSON.stringify(body);
+  const sent = httpsRequest(url, {
+    method,
+    ca: authorities,
+    signal,
+    agent,
+    ...(lookup === undefined ? {} : { lookup }),
+    // Also where NODE_TLS_REJECT_UNAUTHORIZED says otherwise.
+    rejectUnauthorized: true,
+    headers: {
+      authorization: `Bearer ${token}`,
+      accept: 'application/json',
+      'user-agent': userAgent,
+      ...(text === null
+        ? {}
+        : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) }),
+    },
+  });
+  return new Promise((resolve, reject) => {
+    const cancel = clock.after(ANSWER_TIMEOUT, () =>
+      sent.destroy(new Error(`no answer within ${ANSWER_TIMEOUT / 1000} s`)),
+    );
+    sent.on('socket', (socket) => socket.setKeepAlive(true, KEEP_ALIVE_DELAY));
+    sent.once('response', (response) => {
+      cancel();
+      resolve(response);
+    });
+    // Stays: what happens to the connection later is an error of the answer too.
+    sent.on('error', (error) => {
+      cancel();
+      reject(error);
+    });
+    sent.end(text ?? undefined);
+  });
+}
+
+/** The token in a file. Throws an Error that names the option where there is none. */
+export async function readToken(path: string, option: string): Promise<string> {
+  const token = (await read(path, option)).trim();
+  // What HTTP can't carry in a header would be an error of another kind.
+  if (!/^[\x21-\x7e]+$/.test(token)) throw new Error(`${option}: ${path} holds no token`);
+  return token;
+}
+
+/** The certificates in a file. Throws an Error that names the option where there are none. */
+export async function readAuthorities(path: string, option: string): Promise<string> {
+  const text = await read(path, option);
+  if (holdsCertificate(text)) return text;
+  throw new Error(`${option}: ${path} holds no certificate (PEM)`);
+}
+
+export function holdsCertificate(text: string): boolean {
+  return text.includes('-----BEGIN CERTIFICATE-----');
+}
+
+async function read(path: string, option: string): Promise<string> {
+  try {
+    return await readFile(path, 'utf8');
+  } catch (error) {
+    throw new Error(`${option}: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+/** All of an answer. Throws where it is more than so many bytes. */
+export async function bodyText(response: IncomingMessage, most: number): Promise<string> {
+  const pieces: Buffer[] = [];
+  let length = 0;
+  for await (const piece of response) {
+    length += piece.length;
+    if (length > most) throw new Error(`an answer of more than ${most} bytes`);
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces).toString('utf8');
+}
+
+/** The message of a metav1.Status, or the beginning of whatever it is. */
+export async function refusalText(response: IncomingMessage): Promise<string> {
+  // Where it can't be read the status alone says enough.
+  const text = await bodyText(response, LONGEST_REFUSAL).catch(() => '');
+  try {
+    const { message } = JSON.parse(text) as { message?: unknown };
+    if (typeof message === 'string') return message;
+  } catch {
+    // No JSON, so not of a Kubernetes server: a proxy, or another.
+  }
+  return text.trim().slice(0, 200) || (response.statusMessage ?? 'no reason');
+}
+
+/** Error codes of node:tls and OpenSSL's X509_V_ERR_*. */
+const UNKNOWN_AUTHORITY: ReadonlySet<string | undefined> = new Set([
+  'SELF_SIGNED_CERT_IN_CHAIN',
+  'DEPTH_ZERO_SELF_SIGNED_CERT',
+  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+  'UNABLE_TO_GET_ISSUER_CERT',
+  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
+  'CERT_SIGNATURE_FAILURE',
+]);
+
+/** Whether the server's certificate is signed by none of the authorities. */
+export function isOfUnknownAuthority(error: unknown): boolean {
+  return UNKNOWN_AUTHORITY.has((error as NodeJS.ErrnoException).code);
+}

@@ -1,0 +1,62 @@
+import type { AddressSet } from '../../apis/compiled.ts';
+import type { AddressSetPatchUpdate } from '../../apis/stream.ts';
+import { parseCidr } from '../../lib/net/address.ts';
+import {
+  changeAddresses,
+  formatMembers,
+  type MemberSet,
+  memberCount,
+  toMemberSet,
+} from '../../lib/net/member-set.ts';
+
+/**
+ * The members of a set after a patch. Throws where what is removed isn't there, or what is added is: sender and receiver then hold different sets. Single
+ * addresses cost what they are and a copy of the family's; with a prefix in the patch all members are put together anew.
+ */
+export function patchedMembers(
+  { id, members }: AddressSet,
+  { add = [], remove = [] }: AddressSetPatchUpdate,
+): MemberSet {
+  if ([...add, ...remove].some((text) => text.includes('/'))) return withPrefixes(id, members, add, remove);
+  const less = changeAddresses(members, remove, []);
+  expectCount(id, less, count(members) - remove.length);
+  const more = changeAddresses(less, [], add);
+  expectCount(id, more, count(less) + add.length);
+  return more;
+}
+
+function withPrefixes(
+  id: string,
+  members: MemberSet,
+  add: readonly string[],
+  remove: readonly string[],
+): MemberSet {
+  const texts = new Set(formatMembers(members));
+  for (const text of remove) if (!texts.delete(text)) throw mismatch(id);
+  const wanted = texts.size + add.length;
+  for (const text of add) texts.add(text);
+  const blocks = [...texts].flatMap((text) => {
+    if (!text.includes('/')) return [];
+    const parsed = parseCidr(text);
+    if (parsed === null || parsed.hostBits) throw new Error(`AddressSet ${id}: ${text} is no CIDR`);
+    return [{ cidr: parsed.cidr, except: [] }];
+  });
+  const found = toMemberSet(
+    blocks,
+    [...texts].filter((text) => !text.includes('/')),
+  );
+  expectCount(id, found, wanted);
+  return found;
+}
+
+function count({ v4, v6 }: MemberSet): number {
+  return memberCount(v4) + memberCount(v6);
+}
+
+function expectCount(id: string, members: MemberSet, expected: number): void {
+  if (count(members) !== expected) throw mismatch(id);
+}
+
+function mismatch(id: string): Error {
+  return new Error(`a patch of AddressSet ${id} does not fit its members`);
+}

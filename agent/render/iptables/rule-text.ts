@@ -1,0 +1,140 @@
+import { type Cidr, covers, type Family } from '../../../lib/net/address.ts';
+import type { L4Protocol, Match, Statement } from '../ruleset.ts';
+import { cidrText, type Fragment, fragments, rangeText, type SetNames } from './fragment.ts';
+
+/**
+ * The language of iptables-save (iptables 1.8.9, of both variants), and the only place where its rules are put together: strings are quoted here. What
+ * the kernel holds is compared with it byte for byte.
+ */
+
+/** `-j …` or `-g …`; '' is none: the packet is counted and goes on. */
+export type Target = string;
+
+export interface RuleContext {
+  readonly family: Family;
+  readonly setNames: SetNames;
+}
+
+/** The rules that say what an nft rule says, in one family; mostly one. Empty where nothing there can match. */
+export function ruleTexts(
+  matches: readonly Match[],
+  { target, comment }: { readonly target: Target; readonly comment: string | null },
+  { family, setNames }: RuleContext,
+): string[] {
+  let combined: Fragment[][] = [[]];
+  for (const match of matches) {
+    const [only, ...others] = fragments(match, family, setNames);
+    if (only === undefined) return [];
+    if (others.length === 0) for (const parts of combined) parts.push(only);
+    else combined = combined.flatMap((parts) => [only, ...others].map((fragment) => [...parts, fragment]));
+  }
+  // iptables-nft keeps a comment beside the rule and prints it last.
+  const end = comment === null ? target : `-m comment --comment ${quote(comment)} ${target}`.trimEnd();
+  const texts: string[] = [];
+  for (const parts of combined) {
+    const text = matchText(parts);
+    if (text !== null) texts.push(text === '' || end === '' ? text + end : `${text} ${end}`);
+  }
+  return texts;
+}
+
+/**
+ * The order in which iptables-save prints: addresses, interfaces, protocol, then match extensions as they were given. Null: no packet matches, because it has
+ * one protocol and one address.
+ */
+function matchText(parts: readonly Fragment[]): string | null {
+  const words: string[] = [];
+  if (!addAddress(words, '-s', parts, 'source') || !addAddress(words, '-d', parts, 'destination'))
+    return null;
+  for (const part of parts) if (part.notDestination) words.push(`! -d ${cidrText(part.notDestination)}`);
+  for (const part of parts) if (part.in) words.push(`-i ${part.in}`);
+  for (const part of parts) if (part.out) words.push(`-o ${part.out}`);
+  const protocol = parts.find((part) => part.protocol)?.protocol;
+  if (protocol) {
+    if (parts.some((part) => part.protocol && part.protocol !== protocol)) return null;
+    words.push(`-p ${PROTOCOL_NAMES[protocol]}`);
+  }
+  addExtensions(words, parts);
+  return words.join(' ');
+}
+
+/** A rule has one of each address: of several prefixes the one that is within all others. False where there is none. */
+function addAddress(
+  words: string[],
+  option: string,
+  parts: readonly Fragment[],
+  field: 'source' | 'destination',
+): boolean {
+  let narrowest: Cidr | undefined;
+  for (const { [field]: cidr } of parts) {
+    if (cidr === undefined) continue;
+    if (narrowest === undefined || covers(narrowest, cidr)) narrowest = cidr;
+    else if (!covers(cidr, narrowest)) return false;
+  }
+  if (narrowest !== undefined) words.push(`${option} ${cidrText(narrowest)}`);
+  return true;
+}
+
+/**
+ * As iptables prints them, which has all of these built in but igmp's, which is in /etc/protocols (Debian's iptables depends on netbase, whose that is).
+ */
+const PROTOCOL_NAMES: Readonly<Record<L4Protocol, string>> = {
+  tcp: 'tcp',
+  udp: 'udp',
+  sctp: 'sctp',
+  icmp: 'icmp',
+  icmpv6: 'ipv6-icmp',
+  igmp: 'igmp',
+};
+
+/** Both ports are one match, where the first of them stands. */
+function addExtensions(words: string[], parts: readonly Fragment[]): void {
+  const sport = parts.find((part) => part.sport)?.sport;
+  const dport = parts.find((part) => part.dport)?.dport;
+  let hasPorts = false;
+  for (const part of parts) {
+    if (!hasPorts && (part.sport ?? part.dport) !== undefined) {
+      hasPorts = true;
+      words.push(`-m ${part.protocol}`);
+      if (sport) words.push(`--sport ${rangeText(sport)}`);
+      if (dport) words.push(`--dport ${rangeText(dport)}`);
+    }
+    if (part.extension) words.push(part.extension);
+  }
+}
+
+/** What a statement that leads to no other chain is in a family; of what may be said otherwise (accept), the plain reading. */
+export function targetText(statement: Exclude<Statement, { kind: 'jump' | 'goto' }>, family: Family): Target {
+  switch (statement.kind) {
+    case 'accept':
+      return '-j ACCEPT';
+    case 'drop':
+      return '-j DROP';
+    case 'return':
+      return RETURN;
+    case 'reject':
+      return `-j REJECT --reject-with ${statement.with === 'tcp reset' ? 'tcp-reset' : PROHIBITED[family]}`;
+    case 'log':
+      return (
+        `-j NFLOG --nflog-prefix ${quote(statement.prefix)} --nflog-group ${statement.group}` +
+        ` --nflog-size ${statement.copyRange} --nflog-threshold ${statement.queueThreshold}`
+      );
+    case 'masquerade':
+      return '-j MASQUERADE --random-fully';
+    case 'portMap':
+    case 'addressMap':
+      throw new Error('iptables has no verdict maps');
+  }
+}
+
+export const RETURN = '-j RETURN';
+
+const PROHIBITED = { 4: 'icmp-admin-prohibited', 6: 'icmp6-adm-prohibited' } as const;
+
+/** As xtables_save_string of libxtables: quoted unless it is one plain word. A line's end can't stand in one, nor any other control character here. */
+export function quote(text: string): string {
+  if (/^[A-Za-z0-9_-]+$/.test(text)) return text;
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is replaced
+  const clean = text.replaceAll(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, '_');
+  return `"${clean.replaceAll(/["'\\]/g, '\\$&')}"`;
+}

@@ -1,0 +1,123 @@
+import assert from 'node:assert/strict';
+import { parseCidr } from '../../lib/net/address.ts';
+import { toMemberSet } from '../../lib/net/member-set.ts';
+import { identifier, mapLines, quote, rulesetText, ruleText, setLines } from './nft-text.ts';
+import type { NamedSet, Statement } from './ruleset.ts';
+
+const cidr = parseCidr('10.0.0.0/8')?.cidr ?? assert.fail();
+const set = (members = toMemberSet([{ cidr, except: [] }], ['192.0.2.1'])): NamedSet => ({
+  name: 's',
+  family: 4,
+  key: 'address',
+  interval: members.v4.prefixes.length > 0,
+  members: members.v4,
+  comment: 'c',
+});
+
+describe('nfttext', () => {
+  it('refuses names that nft would read as something else', () => {
+    for (const name of ['', '1a', '-a', 'a b', 'a;b', 'a"', 'a\n', 'é', 'a'.repeat(256)]) {
+      assert.throws(() => identifier(name), /is no nft identifier/);
+    }
+    assert.equal(identifier('a'.repeat(255)).length, 255);
+    assert.equal(identifier('ingress-0a_B.c'), 'ingress-0a_B.c');
+  });
+
+  it('keeps quotes, backslashes and line ends out of strings', () => {
+    assert.equal(quote('a"b\\c\nd\u0000\u2028e é'), '"a_b_c_d__e é"');
+  });
+
+  it('writes a rule as matches, counter, statement, comment', () => {
+    const rule = {
+      matches: [
+        { match: 'address', family: 4, field: 'saddr', in: { cidr } },
+        { match: 'port', protocol: 'tcp', field: 'dport', ranges: [[1, 2]] },
+      ],
+      counter: true,
+      statement: { kind: 'drop' },
+      comment: 'p/r',
+    } as const;
+    assert.equal(ruleText(rule), 'ip saddr 10.0.0.0/8 tcp dport 1-2 counter drop comment "p/r"');
+  });
+
+  it('writes every statement', () => {
+    const verdict = { kind: 'goto', chain: 'c' } as const;
+    const statements: readonly (readonly [Statement, string])[] = [
+      [{ kind: 'accept' }, 'accept'],
+      [{ kind: 'drop' }, 'drop'],
+      [{ kind: 'return' }, 'return'],
+      [{ kind: 'masquerade' }, 'masquerade fully-random'],
+      [
+        { kind: 'log', prefix: 'a"b', group: 7, copyRange: 128, queueThreshold: 9 },
+        'log prefix "a_b" group 7 snaplen 128 queue-threshold 9',
+      ],
+      [{ kind: 'jump', chain: 'c' }, 'jump c'],
+      [verdict, 'goto c'],
+      [{ kind: 'reject', with: 'tcp reset' }, 'reject with tcp reset'],
+      [{ kind: 'reject', with: 'icmpx admin-prohibited' }, 'reject with icmpx admin-prohibited'],
+      [{ kind: 'portMap', protocol: 'udp', field: 'dport', original: false, map: 'm' }, 'udp dport vmap @m'],
+      [{ kind: 'addressMap', family: 6, field: 'daddr', map: 'm' }, 'ip6 daddr vmap @m'],
+    ];
+    for (const [statement, text] of statements) {
+      assert.equal(ruleText({ matches: [], counter: false, statement, comment: null }), text);
+    }
+    const kinds = [
+      'accept',
+      'drop',
+      'return',
+      'masquerade',
+      'log',
+      'jump',
+      'goto',
+      'reject',
+      'portMap',
+      'addressMap',
+    ];
+    assert.deepEqual(new Set(statements.map(([{ kind }]) => kind)), new Set(kinds));
+  });
+
+  it('declares a set with or without its members', () => {
+    const head = ['type ipv4_addr', 'flags interval', 'comment "c"'];
+    assert.deepEqual(setLines(set(), false), head);
+    assert.deepEqual(setLines(set(), true), [...head, 'elements = { 10.0.0.0/8, 192.0.2.1 }']);
+    assert.deepEqual(setLines(set(toMemberSet([], [])), true), ['type ipv4_addr', 'comment "c"']);
+  });
+
+  it('declares a verdict map with or without its elements', () => {
+    const map = (family: 4 | 6 | null, keys: number[], interval = false) => ({
+      name: 'm',
+      family,
+      interval,
+      fixed: false,
+      keys: Uint8Array.from(keys),
+      targets: Uint32Array.of(0),
+      verdicts: [{ kind: 'jump', chain: 'c' } as const],
+    });
+    assert.deepEqual(mapLines(map(null, [0, 80]), false), ['type inet_service : verdict']);
+    assert.deepEqual(mapLines(map(null, [1, 80]), true)[1], 'elements = { 336 : jump c }');
+    assert.deepEqual(mapLines(map(null, [0, 1, 0, 9], true), true), [
+      'type inet_service : verdict',
+      'flags interval',
+      'elements = { 1-9 : jump c }',
+    ]);
+    assert.deepEqual(mapLines(map(4, [192, 0, 2, 1]), true), [
+      'type ipv4_addr : verdict',
+      'elements = { 192.0.2.1 : jump c }',
+    ]);
+    assert.deepEqual(
+      mapLines(map(4, [10, 0, 0, 0, 10, 255, 255, 255], true), true)[2],
+      'elements = { 10.0.0.0/8 : jump c }',
+    );
+    assert.deepEqual(
+      mapLines(map(4, [10, 0, 0, 1, 10, 0, 0, 2], true), true)[2],
+      'elements = { 10.0.0.1-10.0.0.2 : jump c }',
+    );
+  });
+
+  it('throws on a chain whose name is no identifier, wherever it is named', () => {
+    const statement = { kind: 'jump', chain: 'a b' } as const;
+    assert.throws(() => ruleText({ matches: [], counter: false, statement, comment: null }));
+    const chain = { name: 'a;b', base: null, fixed: true, rules: [], source: null, ruleId: null };
+    assert.throws(() => rulesetText({ chains: new Map([['a', chain]]), sets: new Map(), maps: new Map() }));
+  });
+});

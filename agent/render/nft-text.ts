@@ -1,0 +1,230 @@
+import type { PortRange } from '../../apis/compiled.ts';
+import { type Family, formatAddress, formatCidr } from '../../lib/net/address.ts';
+import { toCidrs } from '../../lib/net/interval.ts';
+import { formatFamily, unpackAddress } from '../../lib/net/member-set.ts';
+import {
+  type Chain,
+  type ChainVerdict,
+  eachEntry,
+  KEY_LENGTH,
+  type Match,
+  type NamedSet,
+  type NftRule,
+  type PortTuple,
+  type Ruleset,
+  type Statement,
+  TABLE,
+  type VerdictMap,
+} from './ruleset.ts';
+
+/**
+ * The nft language (nft(8)), and the only place where text for nft is made: names are checked, comments quoted here.
+ */
+
+/** The table as `nft list table` would print it, save counters: loads with `nft -f`, in one transaction. */
+export function rulesetText(ruleset: Ruleset): string {
+  const blocks = [
+    ...[...ruleset.sets.values()].map((set) => block('set', set.name, setLines(set, true))),
+    ...[...ruleset.maps.values()].map((map) => block('map', map.name, mapLines(map, true))),
+    ...[...ruleset.chains.values()].map((chain) => block('chain', chain.name, chainLines(chain))),
+  ];
+  return `table ${TABLE.family} ${TABLE.name} {\n${blocks.join('\n')}}\n`;
+}
+
+function block(kind: string, name: string, lines: readonly string[]): string {
+  return `\t${kind} ${identifier(name)} {\n${lines.map((line) => `\t\t${line}\n`).join('')}\t}\n`;
+}
+
+/** Declaration of a set; its members only where asked for, because apply adds them by netlink. */
+export function setLines(set: NamedSet, withMembers: boolean): string[] {
+  const address = set.family === 4 ? 'ipv4_addr' : 'ipv6_addr';
+  const lines = [`type ${set.key === 'address' ? address : `${address} . inet_proto . inet_service`}`];
+  if (set.interval) lines.push('flags interval');
+  if (set.comment !== null) lines.push(`comment ${quote(set.comment)}`);
+  const members = withMembers ? memberTexts(set) : [];
+  if (members.length > 0) lines.push(`elements = { ${members.join(', ')} }`);
+  return lines;
+}
+
+function memberTexts({ key, family, members }: NamedSet): string[] {
+  if (key === 'address') return formatFamily({ family, ...members });
+  const { singles } = members;
+  const packed = new DataView(singles.buffer, singles.byteOffset, singles.length);
+  const width = KEY_LENGTH.service[family];
+  return Array.from({ length: singles.length / width }, (_, i) => {
+    const end = (i + 1) * width;
+    const address = formatAddress(unpackAddress(family, singles, i * width));
+    const protocol = PROTOCOL_NAMES[packed.getUint8(end - 8)];
+    return `${address} . ${protocol} . ${packed.getUint16(end - 4)}`;
+  });
+}
+
+/** inet_proto, by number. */
+const PROTOCOL_NAMES: Readonly<Record<number, string>> = { 6: 'tcp', 17: 'udp', 132: 'sctp' };
+
+export function mapLines(map: VerdictMap, withElements: boolean): string[] {
+  const lines = [`type ${map.family === null ? 'inet_service' : `ipv${map.family}_addr`} : verdict`];
+  if (map.interval) lines.push('flags interval');
+  const elements = withElements ? entryTexts(map) : [];
+  if (elements.length > 0) lines.push(`elements = { ${elements.join(', ')} }`);
+  return lines;
+}
+
+function entryTexts(map: VerdictMap): string[] {
+  const { family } = map;
+  const texts: string[] = [];
+  eachEntry(map, (first, last, verdict) => {
+    const key =
+      family === null
+        ? rangeText([(first[0] ?? 0) * 256 + (first[1] ?? 0), (last[0] ?? 0) * 256 + (last[1] ?? 0)])
+        : addressRangeText(family, first, last);
+    texts.push(`${key} : ${chainVerdict(verdict)}`);
+  });
+  return texts;
+}
+
+function addressRangeText(family: Family, first: Uint8Array, last: Uint8Array): string {
+  const from = unpackAddress(family, first, 0);
+  const to = unpackAddress(family, last, 0);
+  const [cidr, ...others] = toCidrs(family, { first: from.value, last: to.value });
+  if (cidr !== undefined && others.length === 0) return formatCidr(cidr);
+  return `${formatAddress(from)}-${formatAddress(to)}`;
+}
+
+export function chainLines(chain: Chain): string[] {
+  return [...baseLines(chain), ...chain.rules.map(ruleText)];
+}
+
+/** The declaration of a base chain; nothing for another. */
+export function baseLines({ base }: Chain): string[] {
+  if (base === null) return [];
+  return [`type ${base.type} hook ${base.hook} priority ${base.priority}; policy ${base.policy};`];
+}
+
+export function ruleText({ matches, counter, statement, comment }: NftRule): string {
+  const parts = matches.map(matchText);
+  if (counter) parts.push('counter');
+  parts.push(statementText(statement));
+  if (comment !== null) parts.push(`comment ${quote(comment)}`);
+  return parts.join(' ');
+}
+
+function matchText(match: Match): string {
+  switch (match.match) {
+    case 'ctEstablished':
+      return 'ct state established,related';
+    case 'loopback':
+      return `${match.field} "lo"`;
+    case 'interfaceGroup':
+      return `${match.field} ${match.negated ? '!= ' : ''}${anonymous(match.groups.map(String))}`;
+    case 'ctDnat':
+      return 'ct status dnat';
+    case 'ctConfirmed':
+      return 'ct status confirmed';
+    case 'dnsAnswer':
+      return 'udp sport 53 ct state established ct direction reply';
+    case 'limit':
+      return `limit rate ${match.perSecond}/second burst ${match.burst} packets`;
+    case 'nfproto':
+      return `meta nfproto ipv${match.family}`;
+    case 'l4proto':
+      return `meta l4proto ${anonymous(match.protocols)}`;
+    case 'address':
+      return `${addressField(match)} ${'set' in match.in ? `@${identifier(match.in.set)}` : formatCidr(match.in.cidr)}`;
+    case 'port':
+      return `${match.protocol} ${match.field} ${anonymous(match.ranges.map(rangeText))}`;
+    case 'originalPort':
+      return `meta l4proto ${match.protocol} ct original proto-dst ${anonymous(match.ranges.map(rangeText))}`;
+    case 'serviceTuple':
+      return `${match.family === 4 ? 'ip' : 'ip6'} daddr . meta l4proto . th dport @${identifier(match.set)}`;
+    case 'notIn':
+      return `${match.family === 4 ? 'ip' : 'ip6'} daddr != ${anonymous(match.cidrs.map(formatCidr))}`;
+    case 'portTuple':
+      return `meta l4proto . ${match.withSourcePort ? 'th sport . ' : ''}th dport ${set(match.tuples.map((tuple) => tupleText(tuple, match.withSourcePort)))}`;
+    case 'icmp':
+      return icmpText(match);
+    case 'igmp':
+      return `igmp type ${anonymous(match.types.map(String))}`;
+  }
+}
+
+function addressField({ family, field }: Extract<Match, { match: 'address' }>): string {
+  const ip = family === 4 ? 'ip' : 'ip6';
+  return field === 'originalDaddr' ? `ct original ${ip} daddr` : `${ip} ${field}`;
+}
+
+function icmpText({ protocol, types }: Extract<Match, { match: 'icmp' }>): string {
+  if (types.every(({ code }) => code === null)) {
+    return `${protocol} type ${anonymous(types.map(({ type }) => String(type)))}`;
+  }
+  const [only] = types;
+  if (only !== undefined && types.length === 1) {
+    return `${protocol} type ${only.type} ${protocol} code ${only.code}`;
+  }
+  const pairs = types.map(({ type, code }) => `${type} . ${code === null ? '0-255' : code}`);
+  return `${protocol} type . ${protocol} code ${set(pairs)}`;
+}
+
+function tupleText({ protocol, sourcePorts, ports }: PortTuple, withSourcePort: boolean): string {
+  return `${protocol} . ${withSourcePort ? `${rangeText(sourcePorts)} . ` : ''}${rangeText(ports)}`;
+}
+
+function rangeText([first, last]: PortRange): string {
+  return first === last ? `${first}` : `${first}-${last}`;
+}
+
+/** One value stands alone, several are an anonymous set. */
+function anonymous(values: readonly string[]): string {
+  return values.length === 1 ? (values[0] ?? '') : set(values);
+}
+
+function set(values: readonly string[]): string {
+  return `{ ${values.join(', ')} }`;
+}
+
+function statementText(statement: Statement): string {
+  switch (statement.kind) {
+    case 'accept':
+    case 'drop':
+    case 'return':
+      return statement.kind;
+    case 'log':
+      return `log prefix ${quote(statement.prefix)} group ${statement.group} snaplen ${statement.copyRange} queue-threshold ${statement.queueThreshold}`;
+    case 'masquerade':
+      return 'masquerade fully-random';
+    case 'reject':
+      return statement.with === 'tcp reset' ? 'reject with tcp reset' : 'reject with icmpx admin-prohibited';
+    case 'jump':
+    case 'goto':
+      return chainVerdict(statement);
+    case 'portMap':
+      return `${portKey(statement)} vmap @${identifier(statement.map)}`;
+    case 'addressMap':
+      return `${statement.family === 4 ? 'ip' : 'ip6'} ${statement.field} vmap @${identifier(statement.map)}`;
+  }
+}
+
+function portKey({ protocol, field, original }: Extract<Statement, { original: boolean }>): string {
+  return original ? `meta l4proto ${protocol} ct original proto-dst` : `${protocol} ${field}`;
+}
+
+function chainVerdict({ kind, chain }: ChainVerdict): string {
+  return `${kind} ${identifier(chain)}`;
+}
+
+/** Throws on what nft would read as something else. */
+export function identifier(name: string): string {
+  if (!isIdentifier(name)) throw new Error(`${JSON.stringify(name)} is no nft identifier`);
+  return name;
+}
+
+/** A letter, then letters, digits and `/ _ . -`, at most 255 (NFT_NAME_MAXLEN less its NUL): scanner.l of nft. */
+export function isIdentifier(name: string): boolean {
+  return /^[A-Za-z][A-Za-z0-9/_.-]{0,254}$/.test(name);
+}
+
+/** nft's strings have no escapes: a quote, a backslash and control characters can't stand in one. */
+export function quote(text: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is replaced
+  return `"${text.replaceAll(/["\\\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, '_')}"`;
+}

@@ -1,0 +1,372 @@
+import type { AddressSet, CompiledRule, NodeState, ServiceMember, ServiceSet } from '../../apis/compiled.ts';
+import type { Config } from '../../apis/config.ts';
+import { BITS, type Cidr, FAMILIES, type Family, parseAddress } from '../../lib/net/address.ts';
+import {
+  coversFamily,
+  type FamilyMembers,
+  memberCount,
+  packAddress,
+  unpackAddress,
+} from '../../lib/net/member-set.ts';
+import { shortHash } from '../../lib/sharing/hash.ts';
+import { chainName, comment, serviceSetName, setName } from './name.ts';
+import { ruleText } from './nft-text.ts';
+import {
+  type AddressField,
+  type Chain,
+  KEY_LENGTH,
+  type Match,
+  type NamedSet,
+  type NftRule,
+  type Statement,
+} from './ruleset.ts';
+import { originalServiceMatches, serviceMatches } from './service-match.ts';
+import { BASE_CHAINS, type Traffic, trafficOf } from './topology.ts';
+
+/** How an nft rule says "in this AddressSet", in one family: a set, the only prefix, everything, or never. */
+type AddressMatch =
+  | { readonly kind: 'set'; readonly set: NamedSet }
+  | { readonly kind: 'cidr'; readonly cidr: Cidr }
+  | { readonly kind: 'all' }
+  | { readonly kind: 'none' };
+
+/** By AddressSet, in each family: rules that name the same set name the same object. */
+const addressMatches = new WeakMap<AddressSet, readonly [AddressMatch, AddressMatch]>();
+
+function addressMatch(set: AddressSet, family: Family): AddressMatch {
+  let matches = addressMatches.get(set);
+  if (matches === undefined) {
+    matches = [toAddressMatch(set, 4), toAddressMatch(set, 6)];
+    addressMatches.set(set, matches);
+  }
+  return matches[family === 4 ? 0 : 1];
+}
+
+/**
+ * A set whose members can change is always a named set, also while empty, so that a change of members is never
+ * a change of rules. What is fixed and one prefix stands in the rule itself: the kernel walks a table's sets one by one.
+ */
+function toAddressMatch(set: AddressSet, family: Family): AddressMatch {
+  const members: FamilyMembers = family === 4 ? set.members.v4 : set.members.v6;
+  if (coversFamily(members)) return { kind: 'all' };
+  if (!set.dynamic && memberCount(members) === 0) return { kind: 'none' };
+  if (!set.dynamic && memberCount(members) === 1) {
+    const [prefix] = members.prefixes;
+    return {
+      kind: 'cidr',
+      cidr: prefix ?? { ...unpackAddress(family, members.singles, 0), length: BITS[family] },
+    };
+  }
+  const name = setName(set.id, family);
+  const named: NamedSet = {
+    name,
+    family,
+    key: 'address',
+    interval: members.prefixes.length > 0,
+    members,
+    comment: comment(set.description),
+  };
+  return { kind: 'set', set: named };
+}
+
+/**
+ * The families that a state's Nodes have addresses of; both where that isn't known. Of another family there is no set for members that may come some
+ * day: a cluster of one family has one nft rule a policy rule.
+ */
+export function familiesOf({
+  addressSets,
+  allNodes,
+}: Pick<NodeState, 'addressSets' | 'allNodes'>): readonly Family[] {
+  const nodes = addressSets.get(allNodes)?.members;
+  const found = FAMILIES.filter((family) => nodes && memberCount(family === 4 ? nodes.v4 : nodes.v6) > 0);
+  const [only] = found;
+  return found.length === 1 && only !== undefined ? ONLY[only] : FAMILIES;
+}
+
+const ONLY: Readonly<Record<Family, readonly Family[]>> = { 4: [4], 6: [6] };
+
+/**
+ * The matches that say "`field` is in the set", one alternative for each family that can match; a set of every address
+ * of both families is one alternative without a match.
+ */
+export function addressAlternatives(
+  set: AddressSet | null,
+  field: AddressField,
+  families: readonly Family[],
+): AddressAlternative[] {
+  if (set === null) return [ANY_ADDRESS];
+  const found = FAMILIES.flatMap((family) => {
+    const match = addressMatch(set, family);
+    // What a name comes to may be of any family.
+    const unused = !families.includes(family) && set.names.length === 0;
+    const empty = match.kind === 'set' && isEmpty(match.set.members);
+    return unused && empty ? [] : [[family, match] as const];
+  });
+  if (found.length === 2 && found.every(([, match]) => match.kind === 'all')) return [ANY_ADDRESS];
+  return found.flatMap(([family, match]) => alternative(family, match, field) ?? []);
+}
+
+function isEmpty({ singles, prefixes }: NamedSet['members']): boolean {
+  return singles.length === 0 && prefixes.length === 0;
+}
+
+export interface AddressAlternative {
+  /** Null is both. */
+  readonly family: Family | null;
+  readonly matches: readonly Match[];
+  /** The named set that the matches name. */
+  readonly set: NamedSet | null;
+}
+
+const ANY_ADDRESS: AddressAlternative = { family: null, matches: [], set: null };
+
+function alternative(family: Family, match: AddressMatch, field: AddressField): AddressAlternative | null {
+  switch (match.kind) {
+    case 'none':
+      return null;
+    case 'all':
+      return { family, matches: [{ match: 'nfproto', family }], set: null };
+    case 'cidr':
+      return { family, matches: [{ match: 'address', family, field, in: { cidr: match.cidr } }], set: null };
+    case 'set': {
+      const { set } = match;
+      return { family, matches: [{ match: 'address', family, field, in: { set: set.name } }], set };
+    }
+  }
+}
+
+/** TCP gets a reset, everything else ICMP(v6) administratively prohibited. */
+const REJECT: readonly NftRule[] = [
+  {
+    matches: [{ match: 'l4proto', protocols: ['tcp'] }],
+    counter: false,
+    statement: { kind: 'reject', with: 'tcp reset' },
+    comment: null,
+  },
+  {
+    matches: [],
+    counter: false,
+    statement: { kind: 'reject', with: 'icmpx admin-prohibited' },
+    comment: null,
+  },
+];
+
+/** The chain that Reject rules go to. */
+export const REJECT_CHAIN: Chain = {
+  name: 'refuse',
+  base: null,
+  fixed: true,
+  source: null,
+  ruleId: null,
+  rules: REJECT,
+};
+
+/** The chain that Pass rules go to: the baseline tier, then nothing more. */
+export function passChainName(traffic: Traffic): string {
+  return `${BASE_CHAINS[traffic].index}-pass`;
+}
+
+/** What a rule does to a packet it matches: one statement, and for Reject without a chain of its own two rules. */
+function verdict(rule: CompiledRule): Statement {
+  if (rule.mode === 'Audit') return { kind: 'return' };
+  switch (rule.action) {
+    case 'Allow':
+      return { kind: 'accept' };
+    case 'Drop':
+      return { kind: 'drop' };
+    case 'Reject':
+      return { kind: 'goto', chain: REJECT_CHAIN.name };
+    case 'Pass':
+      return { kind: 'goto', chain: passChainName(trafficOf(rule)) };
+  }
+}
+
+/** What a rule is rendered from, besides itself. */
+export interface RuleParts {
+  readonly set: AddressSet | null;
+  readonly services: ServiceSet | null;
+  /** Those of the state (`familiesOf`). */
+  readonly families: readonly Family[];
+  readonly config: Pick<Config, 'interfaceGroups' | 'log'>;
+}
+
+export interface RenderedRule {
+  /** No rules in it: nothing can match. */
+  readonly chain: Chain;
+  /** The chain that writes the records; null where nothing is recorded. */
+  readonly record: Chain | null;
+  /** The sets that the chain names. */
+  readonly sets: readonly NamedSet[];
+}
+
+/** A policy rule's own chain, the chain of its records, and the sets it names. Throws on an interface group that the configuration doesn't have. */
+export function ruleChain(rule: CompiledRule, parts: RuleParts): RenderedRule {
+  const { source } = rule;
+  const record = rule.log === null ? null : recordChain(rule, parts.config.log);
+  const statement: Statement = record === null ? verdict(rule) : { kind: 'goto', chain: record.name };
+  const peers = peerAlternatives(rule, parts);
+  const alternatives =
+    rule.traffic === 'NodePort' ? originalServiceMatches(rule.services) : serviceMatches(rule.services);
+  const rules: NftRule[] = [];
+  for (const services of alternatives) {
+    const needed = requiredFamily(services);
+    for (const { family, matches } of peers) {
+      if (family !== null && needed !== null && family !== needed) continue;
+      rules.push({
+        // Ports first: comparing them costs less than a set look-up.
+        matches: [...services, ...matches],
+        counter: true,
+        statement,
+        comment: comment(`${source.policy}/${source.rule}`),
+      });
+    }
+  }
+  // ICMP of one family leaves the other family's addresses unused.
+  const named = new Set(rules.flatMap(({ matches }) => matches.flatMap(setOf)));
+  const name = chainName(
+    trafficOf(rule),
+    shortHash(10, rule.id, rules.map(ruleText)),
+    `${source.policy}-${source.rule}`,
+  );
+  return {
+    chain: { name, base: null, fixed: true, rules, source, ruleId: rule.id },
+    record: rules.length === 0 ? null : record,
+    sets: peers.flatMap(({ set }) => (set !== null && named.has(set.name) ? [set] : [])),
+  };
+}
+
+/**
+ * Who the rule is for, one alternative for each nft rule that this takes: one a family, and one more where interface groups stand beside
+ * addresses, because nft can't say "by this interface or in this set" in one rule.
+ */
+function peerAlternatives(
+  rule: CompiledRule,
+  { set, services, families, config }: RuleParts,
+): AddressAlternative[] {
+  const { direction } = rule.source;
+  if (services !== null) {
+    return serviceAlternatives(services).filter(
+      ({ family, set }) => families.includes(family ?? 4) || (set !== null && set.members.singles.length > 0),
+    );
+  }
+  const groups = rule.interfaceGroups.map((group) => groupNumber(group, config));
+  const addresses =
+    set === null && groups.length > 0
+      ? []
+      : addressAlternatives(set, direction === 'ingress' ? 'saddr' : 'daddr', families);
+  if (groups.length === 0) return addresses;
+  const field = direction === 'ingress' ? 'iifgroup' : 'oifgroup';
+  const sorted = [...new Set(groups)].sort((a, b) => a - b);
+  const behind: Match = { match: 'interfaceGroup', field, groups: sorted, negated: false };
+  return [{ family: null, matches: [behind], set: null }, ...addresses];
+}
+
+function groupNumber(group: string | number, { interfaceGroups }: Pick<Config, 'interfaceGroups'>): number {
+  if (typeof group === 'number') return group;
+  const number = Object.hasOwn(interfaceGroups, group) ? interfaceGroups[group] : undefined;
+  if (number !== undefined) return number;
+  const known = Object.keys(interfaceGroups).join(', ');
+  throw new Error(`no interface group ${JSON.stringify(group)} in the configuration; known: ${known}`);
+}
+
+const knownServices = new WeakMap<ServiceSet, AddressAlternative[]>();
+
+/** Services come and go, so there is a set for each family, also while it is empty. */
+function serviceAlternatives(services: ServiceSet): AddressAlternative[] {
+  let found = knownServices.get(services);
+  if (found === undefined) {
+    found = toServiceAlternatives(services);
+    knownServices.set(services, found);
+  }
+  return found;
+}
+
+function toServiceAlternatives({ id, description, members }: ServiceSet): AddressAlternative[] {
+  return FAMILIES.map((family) => {
+    const set: NamedSet = {
+      name: serviceSetName(id, family),
+      family,
+      key: 'service',
+      interval: false,
+      members: { singles: packServices(family, members), prefixes: [] },
+      comment: comment(`services ${description}`),
+    };
+    return { family, matches: [{ match: 'serviceTuple', family, set: set.name }], set };
+  });
+}
+
+const PROTOCOL_NUMBERS = { tcp: 6, udp: 17, sctp: 132 } as const;
+
+function packServices(family: Family, members: readonly ServiceMember[]): Uint8Array {
+  const keys = members.flatMap(({ address: text, protocol, port }) => {
+    const address = parseAddress(text);
+    if (address?.family !== family) return [];
+    const key = Buffer.alloc(KEY_LENGTH.service[family]);
+    key.set(packAddress(address));
+    key.writeUInt8(PROTOCOL_NUMBERS[protocol], key.length - 8);
+    key.writeUInt16BE(port, key.length - 4);
+    return [key];
+  });
+  keys.sort(Buffer.compare);
+  return Buffer.concat(keys.filter((key, i) => i === 0 || !key.equals(keys[i - 1] as Buffer)));
+}
+
+/** Of a packet; enough for any header and its ports. */
+const RECORDED_BYTES = 128;
+/** Messages of the kernel to the agent that may wait for each other: one wake-up for many records (nfnetlink_log.c). */
+const QUEUE_THRESHOLD = 64;
+
+/**
+ * Writes a record of the packet, then does what the rule says. Without a record: later packets of a connection that is let through and has no
+ * answer yet (a one-way flow of UDP), which are `new` to conntrack; and what is above the limit.
+ */
+function recordChain(rule: CompiledRule, { rate, burst, group }: Config['log']): Chain {
+  const statement = verdict(rule);
+  const audit = rule.mode === 'Audit';
+  const letsThrough = audit || rule.action === 'Allow' || rule.action === 'Pass';
+  const plain = (matches: readonly Match[]): NftRule => ({
+    matches,
+    counter: false,
+    statement,
+    comment: null,
+  });
+  const log: NftRule = {
+    matches: rate === 0 ? [] : [{ match: 'limit', perSecond: rate, burst }],
+    counter: true,
+    statement: {
+      kind: 'log',
+      prefix: `nodewall ${rule.id} ${rule.action}${audit ? ' audit' : ''}`,
+      group,
+      copyRange: RECORDED_BYTES,
+      queueThreshold: QUEUE_THRESHOLD,
+    },
+    comment: null,
+  };
+  // Counted: what matched the rule less what is counted here was not recorded.
+  const later: NftRule = { ...plain([{ match: 'ctConfirmed' }]), counter: true };
+  // Rejecting right here: chains may be called 16 deep, no deeper.
+  const ends = rule.action === 'Reject' && !audit ? REJECT : [plain([])];
+  const rules = [...(letsThrough ? [later] : []), log, ...ends];
+  const { policy, rule: name } = rule.source;
+  return {
+    name: chainName('record', shortHash(10, rule.id, rules.map(ruleText)), `${policy}-${name}`),
+    base: null,
+    fixed: true,
+    rules,
+    source: null,
+    ruleId: rule.id,
+  };
+}
+
+function setOf(match: Match): string[] {
+  if (match.match === 'serviceTuple') return [match.set];
+  return match.match === 'address' && 'set' in match.in ? [match.in.set] : [];
+}
+
+function requiredFamily(matches: readonly Match[]): Family | null {
+  for (const match of matches) {
+    if (match.match === 'icmp') return match.protocol === 'icmp' ? 4 : 6;
+    if (match.match === 'igmp' || match.match === 'address') return 4;
+  }
+  return null;
+}

@@ -1,0 +1,111 @@
+import type { AddressSet, CompiledRule, NodeState, RuleSource, ServiceSet } from '../../apis/compiled.ts';
+import type { Config } from '../../apis/config.ts';
+import type { Family } from '../../lib/net/address.ts';
+import { changedIds } from '../../lib/sharing/changed-map.ts';
+import { type Mapped, mapAlike } from './alike.ts';
+import type { Entry } from './index/item.ts';
+import { peersOf } from './index/peers.ts';
+import { familiesOf, type RenderedRule, ruleChain } from './rule-chain.ts';
+import { type AllRules, traitsOf } from './traits.ts';
+import type { UsedSets } from './used-sets.ts';
+
+/** A rule that can't be said in nft. */
+export class RenderError extends Error {
+  override readonly name = 'RenderError';
+  readonly source: RuleSource;
+
+  constructor(source: RuleSource, cause: unknown) {
+    super(`rule ${source.policy}/${source.rule}: ${cause instanceof Error ? cause.message : String(cause)}`, {
+      cause,
+    });
+    this.source = source;
+  }
+}
+
+/** A rule's chains and sets, and what the index knows it by. */
+interface IndexedRule {
+  readonly set: AddressSet | null;
+  readonly services: ServiceSet | null;
+  readonly families: readonly Family[];
+  readonly rendered: RenderedRule;
+  readonly entry: Entry;
+  readonly traits: number;
+}
+
+/** What a rule is rendered with besides itself. */
+interface RuleContext {
+  readonly families: readonly Family[];
+  readonly sets: NodeState['addressSets'];
+  readonly services: NodeState['serviceSets'];
+}
+
+/**
+ * Every rule of a state, in order. A rule is rendered again where it, its AddressSet or its ServiceSet is another object than the last time; what comes out
+ * alike is the same object again.
+ */
+export function ruleRenderer(
+  config: Config,
+  canLog: boolean,
+  sets: UsedSets,
+): (state: NodeState) => AllRules {
+  const known = new WeakMap<CompiledRule, IndexedRule>();
+  let last: (Mapped<CompiledRule, IndexedRule> & RuleContext) | null = null;
+  const entries = listAlike(({ entry }: IndexedRule) => entry);
+  const chains = listAlike(({ rendered }: IndexedRule) => rendered.chain);
+  const records = listAlike(({ rendered }: IndexedRule) => rendered.record);
+  const traits = listAlike((one: IndexedRule) => one.traits);
+  const ruleOf = (rule: CompiledRule, state: NodeState, families: readonly Family[]): IndexedRule => {
+    try {
+      const set = named(rule.addressSets, state.addressSets);
+      const services = named(rule.serviceSets, state.serviceSets);
+      const before = known.get(rule);
+      if (before?.set === set && before.services === services && before.families === families) return before;
+      const made = ruleChain(canLog ? rule : { ...rule, log: null }, { set, services, families, config });
+      const same = before?.rendered.chain.name === made.chain.name;
+      const rendered = same ? { ...before.rendered, sets: made.sets } : made;
+      const entry = { rule, chain: rendered.chain.name, peers: peersOf(rule, state) };
+      const found = { set, services, families, rendered, entry, traits: traitsOf(entry, rendered, set) };
+      known.set(rule, found);
+      return found;
+    } catch (error) {
+      throw new RenderError(rule.source, error);
+    }
+  };
+  return (state) => {
+    const families = familiesOf(state);
+    const kept = last?.families === families ? last : null;
+    const otherSets = new Set(kept === null ? [] : changedIds(kept.sets, state.addressSets));
+    const otherServices = new Set(kept === null ? [] : changedIds(kept.services, state.serviceSets));
+    const isStale = (one: IndexedRule): boolean =>
+      (one.set !== null && otherSets.has(one.set.id)) ||
+      (one.services !== null && otherServices.has(one.services.id));
+    const mapped = mapAlike(
+      kept,
+      state.rules,
+      (rule) => ruleOf(rule, state, families),
+      otherSets.size + otherServices.size > 0 ? isStale : null,
+    );
+    const setsOf = (rules: readonly IndexedRule[]) => rules.flatMap((one) => one.rendered.sets);
+    sets.change(setsOf(mapped.made), setsOf(kept === null ? (last?.to ?? []) : mapped.gone));
+    last = { ...mapped, families, sets: state.addressSets, services: state.serviceSets };
+    const { to } = mapped;
+    return { entries: entries(to), chains: chains(to), records: records(to), traits: traits(to) };
+  };
+}
+
+/** What `of` makes of each element of one list after another. */
+function listAlike<T, U>(of: (element: T) => U): (now: readonly T[]) => readonly U[] {
+  let last: Mapped<T, U> | null = null;
+  return (now) => {
+    last = mapAlike(last, now, of);
+    return last.to;
+  };
+}
+
+/** The set that a rule names; null where it names none. */
+function named<T>([id]: readonly string[], sets: ReadonlyMap<string, T>): T | null {
+  if (id === undefined) return null;
+  const set = sets.get(id);
+  if (set === undefined) throw new Error(`the state does not hold its set ${id}`);
+  return set;
+}

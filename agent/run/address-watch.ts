@@ -1,0 +1,54 @@
+import { networkInterfaces } from 'node:os';
+import { debounce } from '../../lib/process/debounce.ts';
+import type { Log } from '../../lib/process/log.ts';
+import { hostAddresses } from '../receive/host-addresses.ts';
+import { loadAddon } from './with-kernel.ts';
+
+/**
+ * Milliseconds. While pods come and go in a burst, the addresses of all interfaces are read once a
+ * second: with 200 interfaces that takes 4 ms.
+ */
+const TIMES = { quiet: 200, longest: 1_000 };
+
+interface Parts {
+  readonly node: string;
+  readonly log: Log;
+  /** Other addresses are to be reported than before. */
+  readonly changed: () => void;
+}
+
+/**
+ * Follows the machine's addresses. Events of links count too: an address is not listed while its
+ * link is down or has no carrier, as a bridge without ports. Where the kernel tells nothing, the
+ * report that comes every minute has the addresses all the same.
+ */
+export async function watchAddresses({ node, log, changed }: Parts): Promise<{ close(): Promise<void> }> {
+  const deaf = (error: Error): void =>
+    void log.warn('changes of addresses are not told; they are reported once a minute', {
+      node,
+      error: error.message,
+    });
+  const now = (): string => hostAddresses(networkInterfaces()).join();
+  let last = now();
+  const look = debounce(async () => {
+    const before = last;
+    last = now();
+    if (last !== before) changed();
+  }, TIMES);
+  try {
+    const { LinkMonitor } = await loadAddon();
+    const monitor = new LinkMonitor({ addresses: true }, (events) => {
+      for (const event of events) if (event.kind === 'error') deaf(event.error);
+      look.trigger();
+    });
+    return {
+      async close() {
+        await monitor.close();
+        await look.close();
+      },
+    };
+  } catch (error) {
+    deaf(error as Error);
+    return look;
+  }
+}

@@ -1,0 +1,88 @@
+import { linkSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { CommandError, EXIT } from '../../lib/process/exit.ts';
+import { makeStateDirectory } from '../../lib/process/state-file.ts';
+
+/**
+ * One agent for each network namespace and state directory: two would undo each other's rules. The file names the process with its start time
+ * (proc(5), /proc/pid/stat field 22), so that one left behind by kill -9 is told from a living agent.
+ */
+export interface AgentLock {
+  /** Process id of the living agent that holds it, else null. */
+  holder(): Promise<number | null>;
+  /**
+   * Throws where another agent holds it. Returns what gives it back. A disk that is full or can't be written is said and no reason to enforce
+   * nothing: then nobody holds the lock.
+   */
+  take(log: Warnings): Promise<() => void>;
+}
+
+interface Warnings {
+  warn(message: string, fields: object): void;
+}
+
+const UNWRITABLE: ReadonlySet<string | undefined> = new Set(['ENOSPC', 'EDQUOT', 'EROFS', 'EIO']);
+
+export function agentLock(stateDir: string): AgentLock {
+  const path = join(stateDir, 'agent.json');
+  const holder = async (): Promise<number | null> => {
+    try {
+      const { pid, started, namespace } = JSON.parse(await readFile(path, 'utf8'));
+      const now = startTime(pid);
+      const same = pid !== process.pid && now !== undefined && now === started;
+      return same && namespace === networkNamespace() ? pid : null;
+    } catch {
+      // No file, a damaged one, or a process that is gone: nobody holds it.
+      return null;
+    }
+  };
+  return {
+    holder,
+    async take(log) {
+      const own = { pid: process.pid, started: startTime(process.pid), namespace: networkNamespace() };
+      const draft = `${path}.${process.pid}`;
+      try {
+        await makeStateDirectory(stateDir);
+        if ((await holder()) === null) rmSync(path, { force: true });
+        // link(2) is all or nothing, and what it makes is complete: nobody reads half a lock.
+        try {
+          writeFileSync(draft, JSON.stringify(own), { mode: 0o600 });
+          linkSync(draft, path);
+        } finally {
+          rmSync(draft, { force: true });
+        }
+      } catch (error) {
+        const pid = await holder();
+        if (pid === null && UNWRITABLE.has((error as NodeJS.ErrnoException).code)) {
+          log.warn(
+            'the state directory cannot be written; enforcing all the same, a second agent would not be noticed',
+            {
+              stateDir,
+              error: (error as Error).message,
+            },
+          );
+          return () => {};
+        }
+        const reason =
+          pid === null
+            ? (error as Error).message
+            : `another agent (process ${pid}) uses ${stateDir}; stop it, or give another`;
+        throw new CommandError(EXIT.refused, `--state-dir: ${reason}`, { cause: error });
+      }
+      return () => rmSync(path, { force: true });
+    },
+  };
+}
+
+function networkNamespace(): string {
+  return readlinkSync('/proc/self/ns/net');
+}
+
+/** In clock ticks since boot. The command name before it is in parentheses and may hold anything. */
+function startTime(pid: number): string | undefined {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  // Z, X: it has ended, and nobody has asked how.
+  return fields[0] === 'Z' || fields[0] === 'X' ? undefined : fields[19];
+}

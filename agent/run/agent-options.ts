@@ -1,0 +1,22 @@
+import type { LogOptions } from '../../lib/process/log.ts';
+
+/** The options of `nodewall agent`. */
+export interface AgentOptions extends LogOptions {
+  readonly manifests?: readonly string[];
+  readonly node: string;
+  readonly config?: string;
+  readonly stateDir: string;
+  readonly once: boolean;
+  readonly strict: boolean;
+  readonly featureGates?: string;
+  /** https://HOST:PORT; with it the token, and the CA or an API server that has it. */
+  readonly controller?: string;
+  readonly tokenFile?: string;
+  readonly caFile?: string;
+  /** https://HOST:PORT; with it the two files. */
+  readonly apiServer?: string;
+  readonly apiTokenFile?: string;
+  readonly apiCaFile?: string;
+  readonly metricsListen?: string;
+  readonly metricsRules?: boolean;
+}

@@ -1,0 +1,59 @@
+import { systemClock } from '../../lib/process/clock.ts';
+import type { Log } from '../../lib/process/log.ts';
+import type { ApiServer } from '../receive/api-server.ts';
+import { type Authorities, FetchedAuthorities, fileAuthorities } from '../receive/authorities.ts';
+import { Outage, type Seen } from '../receive/outage.ts';
+
+interface AuthoritiesParts {
+  /** Null: the API server has them. */
+  readonly caFile: string | null;
+  readonly api: ApiServer | null;
+  readonly remembered: string | null;
+  readonly signal: AbortSignal;
+  readonly learned: (certificates: string) => void;
+}
+
+/** Whom the controller's certificate may be signed by: of the file, else of the API server. One of the two is there. */
+export function controllerAuthorities({
+  caFile,
+  api,
+  remembered,
+  signal,
+  learned,
+}: AuthoritiesParts): Authorities {
+  if (caFile !== null || api === null) return fileAuthorities(caFile ?? '');
+  const origin = 'ConfigMap nodewall-system/nodewall-ca';
+  const fetch = (): Promise<string> => api.authorities(signal);
+  return new FetchedAuthorities({ origin, remembered, fetch, clock: systemClock, learned });
+}
+
+interface OutageOptions {
+  readonly node: string;
+  readonly api: ApiServer;
+  readonly log: Log;
+  readonly seen: (seen: Seen) => void;
+}
+
+/** What the log says of it: when something is new, not each look. */
+export function loggedOutage({ node, api, log, seen }: OutageOptions): Outage {
+  return new Outage({
+    api,
+    clock: systemClock,
+    random: Math.random,
+    events: {
+      seen(now) {
+        log.debug('seen by the API server', { node, ...now });
+        seen(now);
+      },
+      failed(error) {
+        log.warn('the API server cannot be asked where the controllers are; trying again', {
+          node,
+          error: error.message,
+        });
+      },
+      unregistered() {
+        log.warn('no controller answers; the aggregated API is unregistered until one does', { node });
+      },
+    },
+  });
+}

@@ -1,0 +1,113 @@
+import type { NodeState } from '../../apis/compiled.ts';
+import type { Config } from '../../apis/config.ts';
+import { systemClock } from '../../lib/process/clock.ts';
+import type { Log } from '../../lib/process/log.ts';
+import type { Enforced, EnforcerEvents } from '../apply/enforcer.ts';
+import { type Dataplanes, holdRules } from '../dataplane/dataplane.ts';
+import { succession } from '../dataplane/migration.ts';
+import type { RuleTotals } from '../record/accounting.ts';
+import type { AgentOptions } from './agent-options.ts';
+import { recording } from './flow-recording.ts';
+import { nameOverlay } from './fqdn-cache.ts';
+import type { InterfaceGroups } from './interface-groups.ts';
+import { usedLinkGroups, withLastLinkGroups } from './link-groups.ts';
+import { localPodsOverlay } from './local-pods-overlay.ts';
+import type { StateStore } from './state-store.ts';
+
+interface EnforcementParts {
+  readonly options: Pick<AgentOptions, 'node' | 'stateDir' | 'once'>;
+  readonly config: Config;
+  readonly log: Log;
+  readonly dataplanes: Dataplanes;
+  readonly interfaces: InterfaceGroups;
+  readonly saved: StateStore;
+  /** Told after what the enforcement itself does about it. */
+  readonly events: EnforcerEvents;
+}
+
+/** Stages 5 and 6 as an agent has them, wherever its states come from. */
+export interface Enforcement {
+  /** With the link groups that rules in force ask for. */
+  readonly config: Config;
+  submit(state: NodeState): void;
+  /** A state as it was submitted, of one that is in force. */
+  submitted(state: NodeState): NodeState;
+  /** What each rule in force counted, by its id. */
+  totals(): Map<string, RuleTotals>;
+  /** Whether packets meet rules of ours. */
+  holdsRules(): Promise<boolean>;
+  /** Settles once what was submitted is in force, or was refused. */
+  idle(): Promise<void>;
+  /** Rules stay. */
+  close(): Promise<void>;
+}
+
+/** What is saved, recorded, counted, resolved and watched around the enforcer. Nothing is touched before the first state. */
+export async function startEnforcement(parts: EnforcementParts): Promise<Enforcement> {
+  const { options, log, dataplanes, interfaces, saved, events } = parts;
+  const config = withLastLinkGroups(parts.config, await saved.readLinkGroups(), log);
+  const records = recording({ options, config, log, interfaces });
+  const running = dataplanes.chosen.run({
+    config,
+    log,
+    digests: await saved.readDigests(),
+    readings: records.readings,
+    enforcer: {
+      events: { ...events, enforced },
+      clock: systemClock,
+      lastGood: async () => {
+        const state = await saved.readState();
+        return state === null ? null : pods.withLocalPods(names.withNames(state));
+      },
+      settled: succession(dataplanes, options.node, log),
+    },
+  });
+  const { enforcer } = running;
+  const pods = localPodsOverlay(interfaces.localPods, (state) => enforcer.submit(state));
+  const names = nameOverlay({
+    config: config.names,
+    clock: systemClock,
+    log,
+    stateDir: options.stateDir,
+    once: options.once,
+    submit(state) {
+      records.learn(state);
+      pods.submit(state);
+    },
+  });
+  const submitted = (state: NodeState): NodeState => names.withoutNames(pods.withoutLocalPods(state));
+  function enforced(result: Enforced): void {
+    events.enforced(result);
+    saved.state(submitted(result.state));
+    saved.linkGroups(usedLinkGroups(result.state, config));
+    if (result.change.changesStructure) saved.digests(running.digests());
+    records.enforced(result, running.owners());
+  }
+  const stopWatching = options.once ? async () => {} : running.watch();
+  await records.start(running.counts);
+
+  let grouped: Promise<void> = Promise.resolve();
+  return {
+    config,
+    submit(state) {
+      grouped = interfaces.nodeHas(state.nodeAddresses);
+      names.submit(state);
+    },
+    submitted,
+    totals: records.totals,
+    holdsRules: () => holdRules(dataplanes, options.node, log),
+    async idle() {
+      await grouped;
+      await names.idle();
+      await enforcer.idle();
+    },
+    async close() {
+      pods.close();
+      await stopWatching();
+      await names.close();
+      await enforcer.close();
+      await records.close();
+      await saved.flush();
+    },
+  };
+}

@@ -1,0 +1,55 @@
+import { join } from 'node:path';
+import type { NodeState } from '../../apis/compiled.ts';
+import type { Config } from '../../apis/config.ts';
+import type { Log } from '../../lib/process/log.ts';
+import { stateFile } from '../../lib/process/state-file.ts';
+import type { Enforced } from '../apply/enforcer.ts';
+import type { Owners } from '../record/accounting.ts';
+import { type CountSource, ruleCounters } from '../record/counters.ts';
+import type { Interfaces } from '../record/reader.ts';
+import { type Recorder, recorder } from '../record/recorder.ts';
+import type { AgentOptions } from './agent-options.ts';
+import { loadAddon } from './with-kernel.ts';
+
+interface Parts {
+  readonly options: Pick<AgentOptions, 'node' | 'stateDir' | 'once'>;
+  readonly config: Config;
+  readonly log: Log;
+  readonly interfaces: Interfaces;
+}
+
+/** The record and the counters of an agent. `agent --once` counts, but records nothing: nobody would read on. */
+export function recording({ options: { node, stateDir, once }, config, log, interfaces }: Parts) {
+  const counters = ruleCounters({ file: stateFile(stateDir, 'counters.json'), log, running: !once });
+  const file = config.log.file === '' ? join(stateDir, 'records.jsonl') : config.log.file;
+  let records: Recorder | null = null;
+  return {
+    /** To be awaited before anything is applied. */
+    async start(source: CountSource): Promise<void> {
+      await counters.start(source);
+      if (once) return;
+      const { Nflog } = await loadAddon();
+      records = recorder({
+        node,
+        config,
+        file,
+        interfaces,
+        counters,
+        log,
+        openNflog: (options, listener) => new Nflog(options, listener),
+      });
+    },
+    readings: counters.readings,
+    /** What is about to be in force. */
+    learn: (state: NodeState) => records?.learn(state),
+    enforced({ state }: Enforced, owners: Owners | null): void {
+      if (owners !== null) counters.enforced(owners, state);
+      records?.enforced(state);
+    },
+    totals: () => counters.totals(),
+    async close(): Promise<void> {
+      await records?.close();
+      await counters.close();
+    },
+  };
+}

@@ -1,0 +1,132 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { AddressSet, NodeState } from '../../apis/compiled.ts';
+import { DEFAULT_CONFIG, type NamesConfig } from '../../apis/config.ts';
+import { formatMembers, toMemberSet } from '../../lib/net/member-set.ts';
+import { createLog } from '../../lib/process/log.ts';
+import { type FakeDns, fakeDns } from '../../test/dns/server.ts';
+import { type NameOverlay, nameOverlay } from './fqdn-cache.ts';
+
+function stateWith(...names: readonly string[]): NodeState {
+  const members = toMemberSet([], ['10.0.0.1']);
+  const set: AddressSet = { id: 'peers-1', description: '', dynamic: true, names, members };
+  return {
+    node: 'n',
+    rules: [],
+    addressSets: new Map([['peers-1', set]]),
+    serviceSets: new Map(),
+    allNodes: '',
+    controllers: '',
+    apiServerPorts: [],
+    nodeAddresses: [],
+  };
+}
+const addressesIn = (state: NodeState | undefined): string =>
+  [...(state?.addressSets.values() ?? [])].flatMap(({ members }) => formatMembers(members)).join();
+
+describe('nameOverlay', () => {
+  let stateDir: string;
+  let dns: FakeDns;
+  let submitted: NodeState[];
+  const open: NameOverlay[] = [];
+  beforeEach(async () => {
+    stateDir = await mkdtemp(join(tmpdir(), 'nodewall-names-'));
+    dns = await fakeDns({ 'a.test': { A: ['192.0.2.1'] }, 'slow.test': { A: ['192.0.2.2'], delay: 300 } });
+    submitted = [];
+  });
+  afterEach(async () => {
+    for (const overlay of open.splice(0)) await overlay.close();
+    await dns.close();
+    await rm(stateDir, { recursive: true });
+  });
+
+  function overlay(once: boolean, config: Partial<NamesConfig> = {}): NameOverlay {
+    const one = nameOverlay({
+      config: { ...DEFAULT_CONFIG.names, servers: [dns.server], learn: false, ...config },
+      clock: {
+        now: () => performance.now(),
+        after(milliseconds, callback) {
+          const timer = setTimeout(callback, milliseconds);
+          return () => clearTimeout(timer);
+        },
+      },
+      log: createLog({ logFormat: 'json', logLevel: 'error' }),
+      stateDir,
+      once,
+      submit: (state) => submitted.push(state),
+    });
+    open.push(one);
+    return one;
+  }
+  async function until(condition: () => boolean): Promise<void> {
+    for (let i = 0; i < 500 && !condition(); i++) await new Promise((resolve) => setTimeout(resolve, 10));
+    assert(condition());
+  }
+
+  it('hands a state without names straight on, the same object', async () => {
+    const state = stateWith();
+    const names = overlay(false);
+    names.submit(state);
+    assert.equal(submitted[0], state);
+    assert.equal(names.withNames(state), state);
+    await names.idle();
+    assert.equal(submitted.length, 1);
+  });
+
+  it('submits at once, and again when names resolve; what is saved is the state without them', async () => {
+    const state = stateWith('a.test');
+    const names = overlay(false);
+    names.submit(state);
+    await until(() => submitted.length === 2);
+    assert.deepEqual(submitted.map(addressesIn), ['10.0.0.1', '10.0.0.1,192.0.2.1']);
+    for (const one of submitted) assert.equal(names.withoutNames(one), state);
+  });
+
+  it('takes the addresses of names out of what came into force beside a refused policy, too', async () => {
+    const names = overlay(true);
+    names.submit(stateWith('a.test'));
+    await names.idle();
+    const [inForce] = submitted;
+    assert(inForce);
+    const substituted = { ...inForce, addressSets: new Map(inForce.addressSets) };
+    assert.equal(addressesIn(names.withoutNames(substituted)), '10.0.0.1');
+  });
+
+  it('submits the newest state alone, where several come before names are loaded', async () => {
+    const names = overlay(false);
+    names.submit(stateWith('a.test'));
+    const last = stateWith('slow.test');
+    names.submit(last);
+    await names.idle();
+    assert.equal(submitted.length, 1);
+    assert.equal(names.withoutNames(submitted[0] ?? stateWith()), last);
+    await until(() => addressesIn(submitted.at(-1)).endsWith('192.0.2.2'));
+  });
+
+  it('for --once resolves first, and submits one time', async () => {
+    const names = overlay(true);
+    names.submit(stateWith('a.test', 'slow.test', 'missing.test'));
+    await names.idle();
+    assert.deepEqual(submitted.map(addressesIn), ['10.0.0.1,192.0.2.1,192.0.2.2']);
+  });
+
+  it('starts with what the last run knew', async () => {
+    const first = overlay(true);
+    first.submit(stateWith('a.test'));
+    await first.idle();
+    await first.close();
+    dns.serve({ 'a.test': { silent: true } });
+    overlay(false).submit(stateWith('a.test'));
+    await until(() => submitted.length === 2);
+    assert.equal(addressesIn(submitted[1]), '10.0.0.1,192.0.2.1');
+  });
+
+  it('enforces without names where DNS servers are none', async () => {
+    const names = overlay(true, { servers: ['nonsense'] });
+    names.submit(stateWith('a.test'));
+    await names.idle();
+    assert.deepEqual(submitted.map(addressesIn), ['10.0.0.1']);
+  });
+});

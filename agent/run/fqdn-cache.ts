@@ -1,0 +1,126 @@
+import type { AddressSet, NodeState } from '../../apis/compiled.ts';
+import type { NamesConfig } from '../../apis/config.ts';
+import { nameResolver } from '../../apis/names.ts';
+import type { Clock } from '../../lib/process/clock.ts';
+import type { Log } from '../../lib/process/log.ts';
+import type { WatchedNames } from '../names/names.ts';
+
+interface NameOverlayParts {
+  readonly config: NamesConfig;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly stateDir: string;
+  /** Names are resolved before the state is submitted, and not watched afterwards. */
+  readonly once: boolean;
+  /** Where states go. */
+  submit(state: NodeState): void;
+}
+
+export interface NameOverlay {
+  submit(state: NodeState): void;
+  /** A state as it is without what names resolve to: what is saved must not hold addresses for good. */
+  withoutNames(state: NodeState): NodeState;
+  withNames(state: NodeState): NodeState;
+  /** Settles once the latest state has been submitted. */
+  idle(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** `--once` waits so long for names (milliseconds); what isn't answered by then has the addresses that were saved. */
+const ONCE_PATIENCE = 5_000;
+
+/**
+ * Between the states that policies make and the enforcer: adds the addresses of fqdn peers, and submits again when they change. As long as
+ * no rule has such a peer, states go straight through and nothing is loaded.
+ */
+export function nameOverlay(parts: NameOverlayParts): NameOverlay {
+  const { log, once, submit } = parts;
+  const resolve = nameResolver();
+  const bases = new WeakMap<NodeState, NodeState>();
+  const baseSets = new WeakMap<AddressSet, AddressSet>();
+  let latest: NodeState | null = null;
+  let names: WatchedNames | null = null;
+  let loading: Promise<void> | null = null;
+
+  function withNames(state: NodeState): NodeState {
+    if (names === null) return state;
+    const resolved = resolve(state, names.table);
+    if (resolved === state) return state;
+    bases.set(resolved, state);
+    for (const [id, base] of state.addressSets) {
+      const set = resolved.addressSets.get(id);
+      if (set !== undefined && set !== base) baseSets.set(set, base);
+    }
+    return resolved;
+  }
+  /** What is in force may be a state of its own, with a policy as it was before: its AddressSets are the same objects. */
+  function withoutNames(state: NodeState): NodeState {
+    const base = bases.get(state);
+    if (base !== undefined) return base;
+    const sets = [...state.addressSets.values()];
+    if (!sets.some((set) => baseSets.has(set))) return state;
+    return { ...state, addressSets: new Map(sets.map((set) => [set.id, baseSets.get(set) ?? set])) };
+  }
+  function submitLatest(): void {
+    if (latest !== null) submit(withNames(latest));
+  }
+  async function load(): Promise<void> {
+    try {
+      const { namesOnNode } = await import('./fqdn-resolver.ts');
+      const watched = await namesOnNode(parts, () => (names === null ? undefined : submitLatest()));
+      watched.want(peersOf(latest));
+      if (once) await answered(watched);
+      names = watched;
+    } catch (error) {
+      log.error('names cannot be resolved; fqdn peers stand for nothing', {
+        stage: 'names',
+        error: (error as Error).message,
+      });
+    }
+    loading = null;
+    names?.want(peersOf(latest));
+    submitLatest();
+  }
+  async function answered(watched: WatchedNames): Promise<void> {
+    const isAnswered = watched.settled().then(() => true);
+    const patience = new Promise<false>((end) => {
+      const cancel = parts.clock.after(ONCE_PATIENCE, () => end(false));
+      void isAnswered.then(cancel);
+    });
+    if (await Promise.race([isAnswered, patience])) return;
+    log.warn('not every name was answered in time; those have the addresses of the last run', {
+      stage: 'names',
+      seconds: ONCE_PATIENCE / 1000,
+    });
+  }
+
+  return {
+    withNames,
+    withoutNames,
+    submit(state) {
+      latest = state;
+      const peers = peersOf(state);
+      if (loading !== null) return;
+      if (names === null && peers.length > 0) {
+        loading = load();
+        return;
+      }
+      names?.want(peers);
+      submitLatest();
+    },
+    async idle() {
+      while (loading !== null) await loading;
+    },
+    async close() {
+      await loading;
+      await names?.close();
+    },
+  };
+}
+
+/** Sorted, unique. */
+function peersOf(state: NodeState | null): string[] {
+  const all = new Set<string>();
+  for (const { names } of state?.addressSets.values() ?? []) for (const name of names) all.add(name);
+  return [...all].sort();
+}

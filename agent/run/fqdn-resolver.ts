@@ -1,0 +1,34 @@
+import type { NamesConfig } from '../../apis/config.ts';
+import type { Clock } from '../../lib/process/clock.ts';
+import type { Log } from '../../lib/process/log.ts';
+import { stateFile } from '../../lib/process/state-file.ts';
+import { nflogAnswers } from '../names/answer-source.ts';
+import { lookup } from '../names/lookup.ts';
+import { type WatchedNames, watchNames } from '../names/names.ts';
+import { NAMES_FILE } from '../names/saved-names.ts';
+
+interface NamesOnNodeParts {
+  readonly config: NamesConfig;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly stateDir: string;
+  readonly once: boolean;
+}
+
+/** Names with all that is real: DNS, nflog, the state directory. Loaded where a rule needs it. */
+export function namesOnNode(
+  { config, clock, log, stateDir, once }: NamesOnNodeParts,
+  changed: () => void,
+): Promise<WatchedNames> {
+  return watchNames({
+    config,
+    clock,
+    log,
+    changed,
+    wallClock: Date.now,
+    random: Math.random,
+    file: stateFile(stateDir, NAMES_FILE),
+    lookup: lookup(config.servers, clock),
+    answers: config.learn && !once ? nflogAnswers({ group: config.group, clock, log }) : null,
+  });
+}

@@ -1,0 +1,28 @@
+import assert from 'node:assert/strict';
+import { type Config, DEFAULT_CONFIG } from '../../apis/config.ts';
+import type { Log } from '../../lib/process/log.ts';
+import { compiledRule, stateOf } from '../../test/fake/compiled-rule.ts';
+import { usedLinkGroups, withLastLinkGroups } from './link-groups.ts';
+
+describe('linkgroups', () => {
+  const config: Config = { ...DEFAULT_CONFIG, interfaceGroups: { pods: 8, clusternet: 9, storage: 30 } };
+  const state = stateOf([compiledRule('a', { interfaceGroups: [12, 'storage'] }), compiledRule('b')]);
+  const warned: object[] = [];
+  const log = { warn: (_: string, fields: object) => warned.push(fields) } as unknown as Log;
+
+  it('are those that rules name', () => {
+    assert.deepEqual(usedLinkGroups(state, config), { storage: 30 });
+  });
+
+  it('stay what they were when their name leaves the configuration, and that is said', () => {
+    const { interfaceGroups } = withLastLinkGroups(DEFAULT_CONFIG, { storage: 30 }, log);
+    assert.deepEqual({ ...interfaceGroups }, { storage: 30, pods: 8, clusternet: 9 });
+    assert.deepEqual(warned.splice(0), [{ name: 'storage', group: 30 }]);
+  });
+
+  it('are what the configuration says, where it says so', () => {
+    const { interfaceGroups } = withLastLinkGroups(config, { storage: 31, pods: 7 }, log);
+    assert.deepEqual({ ...interfaceGroups }, config.interfaceGroups);
+    assert.deepEqual(warned, []);
+  });
+});

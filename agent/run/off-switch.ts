@@ -1,0 +1,89 @@
+import { type FSWatcher, watch } from 'node:fs';
+import { isDeepStrictEqual } from 'node:util';
+import type { Log } from '../../lib/process/log.ts';
+import { OFF_FILE, type Off, readOff } from './off-file.ts';
+
+/** For a directory that can't be watched, or is another by now (milliseconds). */
+const LOOK_INTERVAL = 5_000;
+
+interface SwitchParts {
+  readonly node: string;
+  readonly stateDir: string;
+  readonly log: Log;
+}
+
+/** Whether this node is off, from the file in the state directory: known from the start, then told by events. */
+export class OffSwitch {
+  readonly #parts: SwitchParts;
+  readonly #listeners = new Set<() => void>();
+  readonly #interval: NodeJS.Timeout;
+  #watcher: FSWatcher | null = null;
+  #now: Off | null = null;
+
+  constructor(parts: SwitchParts) {
+    this.#parts = parts;
+    this.#watch();
+    this.#look();
+    this.#interval = setInterval(() => this.#look(), LOOK_INTERVAL).unref();
+  }
+
+  /** Null: it isn't. */
+  get now(): Off | null {
+    return this.#now;
+  }
+
+  /** Told of each change; the answer ends that. */
+  listen(changed: () => void): () => void {
+    this.#listeners.add(changed);
+    return () => void this.#listeners.delete(changed);
+  }
+
+  close(): void {
+    clearInterval(this.#interval);
+    this.#watcher?.close();
+    this.#listeners.clear();
+  }
+
+  /** Inotify's; without it, every look. */
+  #watch(): void {
+    const { node, stateDir, log } = this.#parts;
+    const failed = (error: Error): void => {
+      this.#watcher?.close();
+      log.warn(
+        `the state directory cannot be watched; nodewall off is seen after ${LOOK_INTERVAL / 1000} s`,
+        {
+          node,
+          error: error.message,
+        },
+      );
+    };
+    try {
+      this.#watcher = watch(stateDir, { persistent: false }, (_, name) => {
+        if (name === OFF_FILE || name === null) this.#look();
+      });
+      this.#watcher.on('error', failed);
+    } catch (error) {
+      failed(error as Error);
+    }
+  }
+
+  #look(): void {
+    const { node, stateDir, log } = this.#parts;
+    const before = this.#now;
+    try {
+      this.#now = readOff(stateDir);
+    } catch (error) {
+      // As it was: neither opens nor closes a node by a disk that fails.
+      log.warn('cannot tell whether nodewall is off on this node; it stays as it was', {
+        node,
+        error: (error as Error).message,
+      });
+      return;
+    }
+    if (isDeepStrictEqual(before, this.#now)) return;
+    if (this.#now !== null && before === null) {
+      log.warn('nodewall is off on this node; nothing is enforced until nodewall on', { node, ...this.#now });
+    } else if (this.#now === null) log.info('nodewall is on again on this node', { node });
+    for (const listener of this.#listeners) listener();
+  }
+}

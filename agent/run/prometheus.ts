@@ -1,0 +1,208 @@
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import type { CompiledRule } from '../../apis/compiled.ts';
+import { memberCount } from '../../lib/net/member-set.ts';
+import type { RuleTotals } from '../record/accounting.ts';
+import type { AgentMetrics } from './agent-metrics.ts';
+
+interface PrometheusMetrics extends AgentMetrics {
+  readonly registry: Registry;
+  /** Null, or why /readyz says no: nothing is enforced yet. Gate off, that is as it should be. */
+  ready(): string | null;
+}
+
+interface Options {
+  readonly version: string;
+  /** Follows a controller. */
+  readonly isInCluster: boolean;
+  /** A counter for each rule: many series. */
+  readonly ofRules: boolean;
+}
+
+/** Seconds. */
+const APPLY_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+
+/** The metrics of an agent, for Prometheus. Names and labels stay; values are those of the moment they are asked for. */
+export function prometheusMetrics({ version, isInCluster, ofRules }: Options): PrometheusMetrics {
+  const registry = new Registry();
+  const registers = [registry];
+  // It wakes the process each time: by default 100 times a second.
+  collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 1000 });
+  const gauge = (name: string, help: string): Gauge =>
+    new Gauge({ name: `nodewall_agent_${name}`, help, registers });
+  const counter = (name: string, help: string): Counter =>
+    new Counter({ name: `nodewall_agent_${name}`, help, registers });
+
+  new Gauge({
+    name: 'nodewall_build_info',
+    help: 'The version that runs.',
+    labelNames: ['version'],
+    registers,
+  }).set({ version }, 1);
+  const isEnabled = gauge(
+    'enabled',
+    'Whether the feature gate NodeNetworkPolicy lets the agent enforce rules.',
+  );
+  const isOff = gauge('off', 'Whether nodewall off holds on this node: then nothing is enforced.');
+  const enforcedAt = gauge('enforced_timestamp_seconds', 'When the last state was put in force.');
+  const policies = gauge('policies', 'Policies in force.');
+  const failing = gauge('policies_failing', 'Policies that are not in force in their current version.');
+  const rules = gauge('rules', 'Policy rules in force.');
+  const sets = gauge('address_sets', 'Address sets in force.');
+  const members = gauge('address_set_members', 'Addresses and prefixes in all address sets in force.');
+  const durations = new Histogram({
+    name: 'nodewall_agent_apply_duration_seconds',
+    help: 'From the start of an apply until the kernel enforced it.',
+    buckets: APPLY_BUCKETS,
+    registers,
+  });
+  const failures = counter('apply_failures_total', 'Applies of which nothing was put in force.');
+  const drifts = counter('drift_total', 'Times that somebody else had changed what is in force.');
+  let isReady = false;
+  let viewError: string | null = null;
+  let inForce: readonly CompiledRule[] = [];
+  let totals: (() => Map<string, RuleTotals>) | null = null;
+  if (ofRules) rulePackets(registers, () => ({ rules: inForce, totals: totals?.() ?? new Map() }));
+
+  /** As it is wanted: the agent is ready. */
+  function nothingInForce(): void {
+    isReady = true;
+    inForce = [];
+    for (const one of [policies, failing, rules, sets, members]) one.set(0);
+  }
+
+  const ofController = isInCluster ? controllerMetrics(registers) : null;
+  return {
+    registry,
+    ready() {
+      if (viewError !== null) return `${viewError}; what was enforced before stays`;
+      return isReady ? null : 'nothing is enforced yet';
+    },
+    enforced({ state, failed, enforcedAfter }) {
+      isReady = true;
+      if (state.rules !== inForce) {
+        policies.set(new Set(state.rules.map(({ source }) => `${source.apiGroup}/${source.policy}`)).size);
+        rules.set(state.rules.length);
+      }
+      inForce = state.rules;
+      enforcedAt.setToCurrentTime();
+      failing.set(failed.size);
+      sets.set(state.addressSets.size);
+      let count = 0;
+      for (const set of state.addressSets.values())
+        count += memberCount(set.members.v4) + memberCount(set.members.v6);
+      members.set(count);
+      durations.observe(enforcedAfter / 1000);
+    },
+    failed: () => failures.inc(),
+    drifted: () => drifts.inc(),
+    counts(of) {
+      totals = of;
+    },
+    enabled(enabled) {
+      isEnabled.set(enabled ? 1 : 0);
+      if (!enabled) nothingInForce();
+    },
+    off(is) {
+      isOff.set(is ? 1 : 0);
+      if (is) nothingInForce();
+    },
+    connected: (connected) => ofController?.connected(connected),
+    bookmark(revision) {
+      viewError = null;
+      ofController?.bookmark(revision);
+    },
+    unfollowable(reason) {
+      viewError = reason;
+      ofController?.unfollowable();
+    },
+    revision: (enforced) => ofController?.enforced(enforced),
+    reported: () => ofController?.reported(),
+  };
+}
+
+function controllerMetrics(registers: Registry[]) {
+  let lastBookmark: number | null = null;
+  const connected = new Gauge({
+    name: 'nodewall_agent_controller_connected',
+    help: 'Whether the agent follows its controller. What was enforced stays enforced without it.',
+    registers,
+  });
+  connected.set(0);
+  const unfollowable = new Gauge({
+    name: 'nodewall_agent_view_unfollowable',
+    help: "Whether not even the controller's whole view can be followed: what was enforced before stays.",
+    registers,
+  });
+  const connects = new Counter({
+    name: 'nodewall_agent_controller_connections_total',
+    help: 'Connections to the controller that were answered.',
+    registers,
+  });
+  new Gauge({
+    name: 'nodewall_agent_last_bookmark_age_seconds',
+    help: 'Since the controller last said that this is all; NaN before it ever did.',
+    registers,
+    collect() {
+      this.set(lastBookmark === null ? Number.NaN : (performance.now() - lastBookmark) / 1000);
+    },
+  });
+  const reports = new Counter({
+    name: 'nodewall_agent_reports_total',
+    help: "Reports of this node's status that the controller took.",
+    registers,
+  });
+  const revisions = new Gauge({
+    name: 'nodewall_agent_revision_info',
+    help: "The controller's revisions: the last one received, and the one in force.",
+    labelNames: ['received', 'enforced'],
+    registers,
+  });
+  let received = '';
+  let inForce = '';
+  const show = (): void => {
+    revisions.reset();
+    revisions.set({ received, enforced: inForce }, 1);
+  };
+  return {
+    connected(is: boolean) {
+      connected.set(is ? 1 : 0);
+      if (is) connects.inc();
+    },
+    bookmark(revision: string) {
+      lastBookmark = performance.now();
+      unfollowable.set(0);
+      received = revision;
+      show();
+    },
+    unfollowable: () => unfollowable.set(1),
+    enforced(revision: string | null) {
+      inForce = revision ?? '';
+      show();
+    },
+    reported: () => reports.inc(),
+  };
+}
+
+interface Counted {
+  readonly rules: readonly CompiledRule[];
+  readonly totals: ReadonlyMap<string, RuleTotals>;
+}
+
+/** Of rules in force; what they counted is kept while they exist, whatever becomes of the table. */
+function rulePackets(registers: Registry[], counted: () => Counted): void {
+  const labelNames = ['api_group', 'policy', 'rule', 'direction'] as const;
+  new Counter({
+    name: 'nodewall_agent_rule_packets_total',
+    help: 'Packets that matched a rule (--metrics-rules).',
+    labelNames,
+    registers,
+    collect() {
+      const { rules, totals } = counted();
+      this.reset();
+      for (const { id, source } of rules) {
+        const { apiGroup: api_group, policy, rule, direction } = source;
+        this.inc({ api_group, policy, rule, direction }, totals.get(id)?.packets ?? 0);
+      }
+    },
+  });
+}

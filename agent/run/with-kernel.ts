@@ -1,0 +1,38 @@
+import { CommandError, EXIT } from '../../lib/process/exit.ts';
+import type { Kernel } from '../apply/netlink/kernel.ts';
+
+/** Opens the kernel for one piece of work, and closes it after. What the system refuses ends the command with status 3. */
+export async function withKernel<T>(work: (kernel: Kernel) => Promise<T>): Promise<T> {
+  const { Netlink, NftError } = await loadAddon();
+  const { netlinkKernel } = await import('../apply/netlink/netlink-kernel.ts');
+  const netlink = new Netlink();
+  try {
+    return await work(netlinkKernel(netlink));
+  } catch (error) {
+    // Not the system's: the work says itself what it is.
+    if (error instanceof CommandError) throw error;
+    const cause = error instanceof Error && error.cause instanceof NftError ? error.cause : error;
+    if (cause instanceof NftError && cause.code === 'EPERM') {
+      throw new CommandError(
+        EXIT.refused,
+        'the kernel refused: this needs root, or CAP_NET_ADMIN in this network namespace',
+        {
+          cause: error,
+        },
+      );
+    }
+    throw new CommandError(EXIT.refused, error instanceof Error ? error.message : String(error), {
+      cause: error,
+    });
+  } finally {
+    await netlink.close();
+  }
+}
+
+export async function loadAddon(): Promise<typeof import('nftables-napi')> {
+  try {
+    return await import('nftables-napi');
+  } catch (error) {
+    throw new CommandError(EXIT.refused, (error as Error).message, { cause: error });
+  }
+}

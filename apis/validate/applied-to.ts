@@ -1,0 +1,88 @@
+import type { AppliedTo } from '../objects.ts';
+import { asFields, asList } from '../schema/json-schema.ts';
+import { checkGroupName } from './names.ts';
+import type { FieldPath, Findings } from './problem.ts';
+import { checkSelector, toSelector } from './selector.ts';
+
+/** What Antrea applies policies to besides Nodes. */
+export const POD_TARGETS = ['podSelector', 'namespaceSelector', 'serviceAccount', 'service'] as const;
+
+/**
+ * The groups that decide whether a raw policy is applied to pods alone, at every place that says so: it is where all of them select pods.
+ * None where it says so by itself; null where it is applied to something else, or to nothing.
+ */
+export function podGroupsOf(rawSpec: unknown): readonly string[] | null {
+  const spec = asFields(rawSpec);
+  if (spec === null) return null;
+  const rules = [...asList(spec.ingress), ...asList(spec.egress)];
+  const lists = [spec.appliedTo, ...rules.map((rule) => asFields(rule)?.appliedTo)];
+  const items = lists.flatMap(asList);
+  const groups = items.map(groupOf);
+  if (items.length === 0 || !items.every((item, at) => isPodTarget(item) || groups[at] !== null)) return null;
+  return [...new Set(groups.filter((group) => group !== null))];
+}
+
+/** The group of an item that says nothing else. */
+function groupOf(raw: unknown): string | null {
+  const { group, ...others } = asFields(raw) ?? {};
+  return typeof group === 'string' && Object.keys(others).length === 0 ? group : null;
+}
+
+function isPodTarget(raw: unknown): boolean {
+  const names = Object.keys(asFields(raw) ?? {});
+  return names.length > 0 && names.every((name) => (POD_TARGETS as readonly string[]).includes(name));
+}
+
+/** Fields that select something else than Nodes are unknown to the schema, which says so (field-hint.ts). */
+export function checkAppliedTo(raw: unknown, path: FieldPath, found: Findings): void {
+  for (const [index, item] of asList(raw).entries()) {
+    const target = asFields(item);
+    if (target === null) continue;
+    const at = [...path, index];
+    const names = Object.keys(target);
+    if (names.length === 0) {
+      found.error(at, 'is empty; it needs a nodeSelector ({nodeSelector: {}} selects every Node) or a group');
+    } else if (names.includes('nodeSelector') && names.includes('group')) {
+      found.error(at, 'has nodeSelector and group in one item; write one item for each (items are OR-ed)');
+    }
+    if (typeof target.group === 'string') checkGroupName(target.group, [...at, 'group'], found);
+    checkSelector(target.nodeSelector, [...at, 'nodeSelector'], found);
+  }
+}
+
+/** The policy has it or every rule has it; an empty list is as if absent. */
+export function checkAppliedToPlaces(rawSpec: unknown, found: Findings): void {
+  const spec = asFields(rawSpec);
+  if (spec === null) return;
+  const inSpec = isThere(spec.appliedTo);
+  let without = 0;
+  let rules = 0;
+  for (const direction of ['ingress', 'egress']) {
+    for (const [index, rule] of asList(spec[direction]).entries()) {
+      rules++;
+      if (!isThere(asFields(rule)?.appliedTo)) without++;
+      else if (inSpec) {
+        const at = ['spec', direction, index, 'appliedTo'];
+        found.error(at, 'must be left out: spec.appliedTo is there already; use one or the other');
+      }
+    }
+  }
+  if (inSpec || (without === 0 && rules > 0)) return;
+  const message =
+    without === rules
+      ? 'is missing; say which Nodes here, or in every rule ([{nodeSelector: {}}] is every Node)'
+      : `is missing, and so it is in ${without} of ${rules} rules; say it here, or in every rule`;
+  found.error(['spec', 'appliedTo'], message);
+}
+
+/** Anything but an absent or empty list; of a wrong type something else is said. */
+function isThere(raw: unknown): boolean {
+  return raw !== undefined && !(Array.isArray(raw) && raw.length === 0);
+}
+
+export function toAppliedTo(items: readonly AppliedTo[]): AppliedTo[] {
+  return items.map(({ nodeSelector, group }) => ({
+    ...(nodeSelector === undefined ? {} : { nodeSelector: toSelector(nodeSelector) }),
+    ...(group === undefined ? {} : { group }),
+  }));
+}

@@ -1,0 +1,100 @@
+import { checkSchema, type FieldPath, type JsonSchema, type SchemaProblem } from '../schema/json-schema.ts';
+import { fieldHint } from './field-hint.ts';
+import { suggestion } from './nearest.ts';
+import type { Findings } from './problem.ts';
+import { show } from './problem.ts';
+
+/** Every disagreement with the schema, in words. */
+export function reportSchema(schema: JsonSchema, value: unknown, found: Findings): void {
+  for (const problem of checkSchema(schema, value)) {
+    if (!isAsIfAbsent(problem)) found.error(problem.path, describe(problem));
+  }
+}
+
+/** An ingress rule has no toServices, and an empty list is as if absent. */
+function isAsIfAbsent({ keyword, path, value }: SchemaProblem): boolean {
+  const isEmpty = Array.isArray(value) && value.length === 0;
+  return keyword === 'unknown' && isEmpty && path[1] === 'ingress' && path.at(-1) === 'toServices';
+}
+
+function describe({ keyword, path, schema, value }: SchemaProblem): string {
+  switch (keyword) {
+    case 'required':
+      return `is missing; it must be ${describeType(schema)}`;
+    case 'unknown':
+      return describeUnknown(path, schema);
+    case 'type':
+      return `must be ${describeType(schema)}, not ${show(value)}${typeHint(path, schema, value)}`;
+    case 'range':
+      return `must be ${describeType(schema)}, not ${show(value)}`;
+    case 'enum': {
+      const near = typeof value === 'string' ? suggestion(value, schema.enum ?? []) : '';
+      return `must be ${describeType(schema)}, not ${show(value)}${near}`;
+    }
+    case 'maxLength':
+      return `has more than ${schema.maxLength} characters`;
+    case 'pattern':
+      return `${show(value)} has characters that can't stand here${patternHint(path)}`;
+  }
+}
+
+function describeUnknown(path: FieldPath, schema: JsonSchema): string {
+  const hint = fieldHint(path);
+  if (hint !== null) return hint;
+  const fields = Object.keys(schema.properties ?? {});
+  const near = suggestion(String(path.at(-1)), fields);
+  return `unknown field${near === '' ? `; known here: ${fields.join(', ')}` : near}`;
+}
+
+function describeType({ type, minimum, maximum, ...schema }: JsonSchema): string {
+  const range = minimum === undefined ? '' : ` from ${minimum} to ${maximum}`;
+  switch (type) {
+    case 'object':
+      return 'an object with fields';
+    case 'array':
+      return 'a list';
+    case 'integer':
+      return `a whole number${range}`;
+    case 'number':
+      return `a number${range}`;
+    case 'boolean':
+      return 'true or false';
+    case 'string':
+      return schema.enum === undefined ? 'text' : oneOf(schema.enum);
+    case undefined:
+      return asWords(schema.description ?? 'a whole number or text');
+    default:
+      return type satisfies never;
+  }
+}
+
+/** A description as part of a sentence. */
+function asWords(description: string): string {
+  return description.replace(/^The /, 'the ').replace(/\.$/, '');
+}
+
+function patternHint(path: FieldPath): string {
+  if (path.at(-1) !== 'logLabel') return '';
+  return ': letters, digits, "-", "_" and ".", starting and ending with a letter or digit';
+}
+
+function oneOf(words: readonly string[]): string {
+  return words.length === 1 ? `${words[0]}` : `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`;
+}
+
+function typeHint(path: FieldPath, { type }: JsonSchema, value: unknown): string {
+  if (value === null && typeof path.at(-1) === 'number') return '; remove the item or write it out';
+  if (value === null) {
+    const empty = { array: '[]', object: '{}', string: '""' }[String(type)];
+    return empty === undefined ? '; leave the field out' : `; write ${empty} or leave the field out`;
+  }
+  if (type === 'integer' && typeof value === 'string') {
+    if (/^\d+$/.test(value)) return '; remove the quotes';
+    const isPort = ['port', 'sourcePort', 'endPort', 'sourceEndPort'].includes(String(path.at(-1)));
+    return isPort ? '; named ports are not supported for Nodes' : '';
+  }
+  if (type === 'string' && (typeof value === 'number' || typeof value === 'boolean'))
+    return '; put it in quotes';
+  if (type === 'array') return '; put "- " before each item';
+  return '';
+}

@@ -1,0 +1,157 @@
+import {
+  type Document,
+  isMap,
+  isNode,
+  isPair,
+  isSeq,
+  LineCounter,
+  type Node,
+  parseDocument,
+  visit,
+} from 'yaml';
+import type { FieldPath } from '../schema/json-schema.ts';
+import { showText } from './problem.ts';
+
+/** Reading takes about 300 times the text in memory: more would not fit an agent. */
+const MAX_DOCUMENT_BYTES = 4 * 1024 * 1024;
+
+export type YamlResult =
+  | { readonly value: unknown; readonly lineOf: (path: FieldPath) => number }
+  | { readonly reason: string; readonly line: number };
+
+/**
+ * One document of YAML 1.2 (with merge keys) as a plain value, and where in it each field stands (1-based lines).
+ * Duplicate keys, unknown tags and aliases that grow are errors.
+ */
+export function parseYaml(text: string): YamlResult {
+  if (text.length > MAX_DOCUMENT_BYTES) {
+    const reason = `is a document of ${text.length} characters, more than ${MAX_DOCUMENT_BYTES} (4 MiB); split it with "---", or save it as JSON`;
+    return { reason, line: 1 };
+  }
+  const strange = findStrange(text);
+  if (strange !== null) return strange;
+  const counter = new LineCounter();
+  try {
+    const document = parseDocument(text, {
+      prettyErrors: false,
+      merge: true,
+      // The parser compares every key with every other; checkNodes takes one look at each.
+      uniqueKeys: false,
+      lineCounter: counter,
+      logLevel: 'error',
+    });
+    const error = document.errors[0] ?? document.warnings[0];
+    if (error !== undefined) {
+      return { reason: yamlReason(error), line: counter.linePos(error.pos[0]).line };
+    }
+    const unsound = checkNodes(document);
+    if (unsound !== null) {
+      return { reason: `is no YAML: ${unsound.reason}`, line: counter.linePos(unsound.offset).line };
+    }
+    const value: unknown = document.toJS({ maxAliasCount: 100 });
+    if (text.includes('*') && isCyclic(value, new Set(), new Set())) {
+      return { reason: 'is no YAML: an alias stands within what it is an alias of', line: 1 };
+    }
+    return { value, lineOf: (path) => counter.linePos(offsetOf(document, path)).line };
+  } catch (error) {
+    return { reason: yamlReason(error as Error), line: aliasLine(text, error) };
+  }
+}
+
+/** More aliases than anybody writes cost the parser the square of their number. */
+const MOST_ALIASES = 1000;
+
+/** Duplicate keys and too many aliases. */
+function checkNodes(document: Document): { reason: string; offset: number } | null {
+  let found: { reason: string; offset: number } | null = null;
+  let aliases = 0;
+  visit(document, {
+    Alias(_, node) {
+      aliases++;
+      if (aliases <= MOST_ALIASES) return undefined;
+      found = { reason: `there are more than ${MOST_ALIASES} aliases`, offset: startOf(node) ?? 0 };
+      return visit.BREAK;
+    },
+    Map(_, { items }) {
+      const keys = new Set<string>();
+      for (const { key } of items) {
+        const text = String(keyText(key));
+        if (keys.has(text) && text !== '<<') {
+          found = { reason: `the field ${showText(text)} is there twice`, offset: startOf(key) ?? 0 };
+          return visit.BREAK;
+        }
+        keys.add(text);
+      }
+      return undefined;
+    },
+  });
+  return found;
+}
+
+function yamlReason({ message }: Error): string {
+  return /call stack/.test(message) ? 'is nested too deeply' : `is no YAML: ${firstLine(message)}`;
+}
+
+/** The line of an alias that points nowhere, which the parser tells by name alone. */
+function aliasLine(text: string, error: unknown): number {
+  const name = /^Unresolved alias .*: (\S+)$/.exec((error as Error).message)?.[1];
+  const offset = name === undefined ? -1 : text.indexOf(`*${name}`);
+  return text.slice(0, Math.max(0, offset)).split('\n').length;
+}
+
+/** Whether the value contains itself; each part is looked at once. Too deep a value overflows the stack, as in the parser. */
+function isCyclic(value: unknown, around: Set<unknown>, done: Set<unknown>): boolean {
+  if (typeof value !== 'object' || value === null || done.has(value)) return false;
+  if (around.has(value)) return true;
+  around.add(value);
+  for (const part of Object.values(value)) if (isCyclic(part, around, done)) return true;
+  around.delete(value);
+  done.add(value);
+  return false;
+}
+
+function firstLine(text: string): string {
+  const line = text.split('\n', 1)[0] ?? '';
+  return line.length > 200 ? `${line.slice(0, 199)}…` : line;
+}
+
+/** Nesting within one line, which costs the parser the square of its depth or overflows its stack. */
+const STRANGE: readonly (readonly [RegExp, string])[] = [
+  [/(?:(?:[-?:]|[&!*][^\s,[\]{}]{0,64})[ \t]{1,64}|[[{][ \t]{0,64}){24}/, 'is nested too deeply'],
+  [/(?:[^\n,[\]{}"'#:]{1,64}:[ \t]{1,64}){24}/, 'is nested too deeply'],
+  [/(?:[&!][^\s,[\]{}]{0,64}[ \t\r\n]{1,64}){8}/, 'has too many anchors or tags on one value'],
+];
+
+function findStrange(text: string): { reason: string; line: number } | null {
+  for (const [pattern, reason] of STRANGE) {
+    const match = pattern.exec(text);
+    if (match !== null) return { reason, line: text.slice(0, match.index).split('\n').length };
+  }
+  return null;
+}
+
+/** Where the field stands, or the innermost part of the path that is there. */
+function offsetOf(document: Document, path: FieldPath): number {
+  let node: unknown = document.contents;
+  let offset = startOf(node) ?? 0;
+  for (const step of path) {
+    if (isMap(node)) {
+      const pair = node.items.find((item) => isPair(item) && String(keyText(item.key)) === String(step));
+      if (pair === undefined) break;
+      offset = startOf(pair.key) ?? offset;
+      node = pair.value;
+    } else if (isSeq(node) && typeof step === 'number') {
+      node = node.items[step];
+      offset = startOf(node) ?? offset;
+    } else break;
+  }
+  return offset;
+}
+
+function keyText(key: unknown): unknown {
+  return isNode(key) ? (key as { value?: unknown }).value : key;
+}
+
+function startOf(node: unknown): number | undefined {
+  return isNode(node) ? ((node as Node).range?.[0] ?? undefined) : undefined;
+}

@@ -1,0 +1,17 @@
+import { CommandError, EXIT } from '../lib/process/exit.ts';
+
+/** What `--feature-gates` says of NodeNetworkPolicy; the last counts. Throws a CommandError for anything else. */
+export function parseFeatureGates(gates: string): boolean {
+  let enabled = true;
+  for (const gate of gates.split(',')) {
+    const match = /^NodeNetworkPolicy=(true|false)$/.exec(gate.trim());
+    if (match === null) {
+      throw new CommandError(
+        EXIT.usage,
+        `--feature-gates: ${JSON.stringify(gate)}: must be NodeNetworkPolicy=true or NodeNetworkPolicy=false`,
+      );
+    }
+    enabled = match[1] === 'true';
+  }
+  return enabled;
+}

@@ -1,0 +1,50 @@
+import type { Problem } from '../apis/objects.ts';
+import { formatProblem } from '../apis/validate/problem.ts';
+import type { Loaded } from '../controller/watch/source.ts';
+import type { Log } from '../lib/process/log.ts';
+
+const LEVELS = { error: 'error', warning: 'warn', notice: 'info' } as const;
+
+/** What the stand-alone agent says of its manifests: each problem once, when it comes and when it is solved. */
+export function manifestLog(node: string, log: Log) {
+  let known = new Map<string, Problem>();
+  return {
+    problems({ problems, objects }: Loaded): void {
+      const now = new Map(problems.map((problem) => [formatProblem(problem), problem]));
+      const valid = new Set(objects.policies.map(({ name }) => name));
+      for (const [line, problem] of now) {
+        if (!known.has(line))
+          log.log(LEVELS[problem.severity], problemText(problem), { node, ...problemFields(problem, valid) });
+      }
+      for (const [line, problem] of known) {
+        if (!now.has(line)) log.info('solved', { node, ...problemFields(problem, valid) });
+      }
+      known = now;
+    },
+    waiting(manifests: readonly string[], haveLastGood: boolean): void {
+      const meanwhile = haveLastGood ? 'the last good state is enforced' : 'nothing is changed';
+      log.warn(`waiting for manifests that can be read; until then ${meanwhile}`, {
+        node,
+        stage: 'watch',
+        manifests,
+      });
+    },
+    undeclared(): void {
+      log.error(`no manifest declares Node ${node}; what is enforced stays`, { node, stage: 'compile' });
+    },
+  };
+}
+
+function problemText({ kind, name, path, message }: Problem): string {
+  const object = kind === '' ? '' : `${kind}/${name}: `;
+  return `${object}${path === '' ? '' : `${path}: `}${message}`;
+}
+
+function problemFields(
+  { severity, kind, name, file, line, path }: Problem,
+  valid: ReadonlySet<string>,
+): object {
+  const where = { stage: 'watch', file, line, path: path === '' ? undefined : path };
+  if (kind !== 'ClusterNetworkPolicy' || severity !== 'error') return where;
+  return { ...where, policy: name, inForce: valid.has(name) ? 'its last valid version' : 'nothing of it' };
+}

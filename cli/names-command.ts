@@ -1,0 +1,64 @@
+import { NAMES_FILE, parseNamesText, type SavedNames } from '../agent/names/saved-names.ts';
+import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
+import { stateFile } from '../lib/process/state-file.ts';
+import { loadConfig } from './load.ts';
+import { json, print, table } from './output.ts';
+
+interface NamesOptions {
+  readonly stateDir: string;
+  /** Nothing of it matters here, but a command that is given one reads it. */
+  readonly config?: string;
+  readonly output: 'table' | 'json';
+}
+
+/** What the agent last saved of the names that its rules name. */
+export async function namesCommand({ stateDir, config, output }: NamesOptions): Promise<ExitStatus> {
+  await loadConfig(config);
+  const saved = await readNames(stateDir);
+  await print(output === 'json' ? json(toJson(saved)) : toTable(saved));
+  return EXIT.done;
+}
+
+async function readNames(stateDir: string): Promise<SavedNames | null> {
+  try {
+    const text = await stateFile(stateDir, NAMES_FILE).read();
+    return text === null ? null : parseNamesText(text);
+  } catch (error) {
+    const cause = (error as Error).cause;
+    const why = cause instanceof Error ? ` (${cause.message})` : '';
+    throw new CommandError(EXIT.refused, `${(error as Error).message}${why}`, { cause: error });
+  }
+}
+
+function toJson(saved: SavedNames | null): object {
+  const names = (saved?.names ?? []).map(({ name, failing, addresses }) => ({
+    name,
+    failing,
+    addresses: addresses.map((one) => ({ ...one, seen: isoTime(one.seen), expires: isoTime(one.expires) })),
+  }));
+  return { saved: saved === null ? null : isoTime(saved.saved), names };
+}
+
+function toTable(saved: SavedNames | null): string {
+  if (saved === null || saved.names.length === 0) {
+    return 'No names: no rule here has an fqdn peer, or none of them was answered yet.\n';
+  }
+  const rows = saved.names.flatMap(({ name, failing, addresses }) =>
+    addresses.map(({ address, source, seen, expires, state }) => [
+      name,
+      address,
+      source,
+      isoTime(seen),
+      isoTime(expires),
+      failing === null ? state : `${state}, ${failing}`,
+    ]),
+  );
+  const text = table(['name', 'address', 'source', 'seen', 'expires', 'state'], rows);
+  return `Saved ${isoTime(saved.saved)}.\n\n${text}`;
+}
+
+/** To the second; the year 1970 for what is no time. */
+function isoTime(milliseconds: number): string {
+  const date = new Date(milliseconds);
+  return `${(Number.isNaN(date.getTime()) ? new Date(0) : date).toISOString().slice(0, 19)}Z`;
+}

@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict';
+import { type FilterOptions, matches, type ReadRecord, toFilter } from './record-filter.ts';
+
+const NOW = Date.parse('2026-11-21T16:00:00Z');
+const RECORD: ReadRecord = {
+  time: '2026-11-21T15:50:00.000001Z',
+  node: 'cp-1',
+  verdict: 'Drop',
+  policy: 'p',
+  tier: 'securityops',
+  rule: 'r',
+  label: 'admins',
+  direction: 'ingress',
+  src: '10.0.0.7',
+  dst: '192.168.10.11',
+  protocol: 'tcp',
+  srcPort: 40_000,
+  dstPort: 8080,
+  originalDst: '203.0.113.1',
+  originalDstPort: 30_080,
+  interface: 'eth0',
+  interfaceGroup: 'pods',
+};
+
+const shown = (options: FilterOptions, record = RECORD) => matches(record, toFilter(options, NOW));
+
+describe('toFilter', () => {
+  const YES: readonly FilterOptions[] = [
+    {},
+    { policy: 'p', rule: 'r', tier: 'SecurityOps', verdict: 'drop', direction: 'ingress', label: 'admins' },
+    { src: '10.0.0.0/8' },
+    { src: '10.0.0.7', dst: '192.168.10.11' },
+    { dst: '203.0.113.0/24' },
+    { port: '8080' },
+    { port: '30080' },
+    { protocol: 'TCP' },
+    { interface: 'eth0' },
+    { interface: 'pods' },
+    { since: '10m' },
+    { since: '2026-11-21T15:50:00Z' },
+    { deciding: true },
+  ];
+  const NO: readonly FilterOptions[] = [
+    { policy: 'q' },
+    { policy: 'p', rule: 's' },
+    { verdict: 'Allow' },
+    { audit: true },
+    { src: '10.0.1.0/24' },
+    { src: '::/0' },
+    { port: '40000' },
+    { protocol: 'udp' },
+    { interface: 'eth' },
+    { since: '9m' },
+    { since: '2026-11-21T15:51:00Z' },
+    { label: '' },
+  ];
+  for (const options of YES) it(`shows it with ${JSON.stringify(options)}`, () => assert(shown(options)));
+  for (const options of NO)
+    it(`leaves it out with ${JSON.stringify(options)}`, () => assert(!shown(options)));
+
+  it('knows Audit, and what only comes after another rule', () => {
+    const audit = { ...RECORD, audit: true, after: 'p/first' };
+    assert.deepEqual(
+      [shown({ audit: true }, audit), shown({ audit: true, deciding: true }, audit)],
+      [true, false],
+    );
+  });
+
+  it('takes what a record does not say for no match', () => {
+    const notice = { time: '2026-11-21T15:50:00Z', node: 'cp-1', policy: 'p', suppressed: 7 };
+    assert.deepEqual(
+      [shown({ policy: 'p' }, notice), shown({ policy: 'p', src: '::/0' }, notice)],
+      [true, false],
+    );
+    assert(!shown({ since: '1h' }, { ...RECORD, time: 'x' }));
+  });
+
+  for (const [option, text] of [
+    ['src', '10.0.0.300'],
+    ['dst', ''],
+    ['port', 'ssh'],
+    ['since', 'yesterday'],
+    ['since', '7'],
+  ] as const) {
+    it(`refuses --${option} ${text}`, () =>
+      assert.throws(() => toFilter({ [option]: text }, NOW), { status: 2 }));
+  }
+});

@@ -1,0 +1,101 @@
+import type { LogRecord } from '../agent/record/record.ts';
+import { BITS, type Cidr, covers, parseAddress, parseCidr } from '../lib/net/address.ts';
+import { CommandError, EXIT } from '../lib/process/exit.ts';
+
+/** What `nodewall log` is asked to show; all that is given must hold. */
+export interface RecordFilter {
+  readonly policy?: string;
+  readonly rule?: string;
+  readonly tier?: string;
+  readonly verdict?: string;
+  readonly audit?: boolean;
+  readonly deciding?: boolean;
+  readonly direction?: string;
+  readonly src?: Cidr;
+  readonly dst?: Cidr;
+  readonly port?: number;
+  readonly protocol?: string;
+  readonly interface?: string;
+  readonly label?: string;
+  /** Milliseconds since 1970. */
+  readonly since?: number;
+}
+
+/** As the command line has it. */
+export type FilterOptions = Omit<RecordFilter, 'src' | 'dst' | 'port' | 'since'> & {
+  readonly [Key in 'src' | 'dst' | 'port' | 'since']?: string;
+};
+
+/** Throws CommandError where an option can't be read. */
+export function toFilter(options: FilterOptions, now: number): RecordFilter {
+  const { src, dst, port, since, ...rest } = options;
+  const cidr = (option: string, text: string): Cidr => {
+    const found = toCidr(text);
+    return found ?? refuse(option, text, 'an address or a CIDR, as in 10.0.0.0/8 or fd00::1');
+  };
+  return {
+    ...rest,
+    ...(src === undefined ? {} : { src: cidr('--src', src) }),
+    ...(dst === undefined ? {} : { dst: cidr('--dst', dst) }),
+    ...(port === undefined ? {} : { port: wholeNumber('--port', port) }),
+    ...(since === undefined
+      ? {}
+      : { since: toTime(since, now) ?? refuse('--since', since, 'as in 10m, or 2026-11-21T15:00:00Z') }),
+  };
+}
+
+export function wholeNumber(option: string, text: string): number {
+  return /^\d{1,9}$/.test(text) ? Number(text) : refuse(option, text, 'a whole number');
+}
+
+function refuse(option: string, text: string, valid: string): never {
+  throw new CommandError(EXIT.usage, `${option}: ${JSON.stringify(text)}: must be ${valid}`);
+}
+
+/** Any line, read as a record: it may have been written by another version, or by anybody. */
+export type ReadRecord = { readonly [Key in AnyKey]?: unknown };
+type AnyKey = LogRecord extends infer One ? (One extends unknown ? keyof One : never) : never;
+
+const SAME = ['policy', 'rule', 'tier', 'verdict', 'direction', 'protocol', 'label'] as const;
+
+/** A key that a record doesn't have never matches. */
+export function matches(record: ReadRecord, filter: RecordFilter): boolean {
+  return (
+    SAME.every((key) => filter[key] === undefined || same(record[key], filter[key])) &&
+    (filter.audit !== true || record.audit === true) &&
+    (filter.deciding !== true || record.after === undefined) &&
+    (filter.port === undefined || [record.dstPort, record.originalDstPort].includes(filter.port)) &&
+    isWithin(record.src, filter.src) &&
+    (isWithin(record.dst, filter.dst) || isWithin(record.originalDst, filter.dst)) &&
+    (filter.interface === undefined ||
+      [record.interface, record.interfaceGroup].some((one) => same(one, filter.interface ?? ''))) &&
+    (filter.since === undefined || Date.parse(String(record.time)) >= filter.since)
+  );
+}
+
+function same(value: unknown, wanted: string): boolean {
+  return value !== undefined && String(value).toLowerCase() === wanted.toLowerCase();
+}
+
+function isWithin(text: unknown, cidr: Cidr | undefined): boolean {
+  if (cidr === undefined) return true;
+  const address = typeof text === 'string' ? parseAddress(text) : null;
+  return address !== null && covers(cidr, { ...address, length: BITS[address.family] });
+}
+
+/** An address or a CIDR; null where it is neither. */
+function toCidr(text: string): Cidr | null {
+  const address = parseAddress(text);
+  if (address !== null) return { ...address, length: BITS[address.family] };
+  return parseCidr(text)?.cidr ?? null;
+}
+
+const UNITS = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
+
+/** `10m` ago, or a time (ISO 8601); milliseconds since 1970, null where it is neither. */
+function toTime(text: string, now: number): number | null {
+  const match = /^(\d{1,9})([smhd])$/.exec(text);
+  if (match !== null) return now - Number(match[1]) * UNITS[match[2] as keyof typeof UNITS];
+  const time = Date.parse(text);
+  return /^\d{4}-\d\d/.test(text) && !Number.isNaN(time) ? time : null;
+}

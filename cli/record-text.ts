@@ -1,0 +1,72 @@
+import { styled } from '../lib/process/styled.ts';
+import type { ReadRecord } from './record-filter.ts';
+
+type Colour = 'green' | 'red' | 'magenta' | 'cyan';
+
+const COLOURS: ReadonlyMap<unknown, Colour> = new Map<string, Colour>([
+  ['Allow', 'green'],
+  ['Drop', 'red'],
+  ['Reject', 'magenta'],
+  ['Pass', 'cyan'],
+]);
+
+/** One record for people, as one line. What isn't a plain word is quoted: a terminal must not obey a label. */
+export function recordText(record: ReadRecord): string {
+  const rule =
+    record.policy === undefined ? '' : `${word(record.tier)} ${word(record.policy)}/${word(record.rule)}`;
+  const place = [word(record.interface), word(record.interfaceGroup)].filter((one) => one !== '').join('/');
+  const words = [
+    styled('dim', word(record.time)),
+    verdictText(record),
+    word(record.direction).padEnd(7),
+    record.verdict === undefined ? '' : flowText(record),
+    place === '' ? '' : `by ${place}`,
+    rule,
+    record.label === undefined ? '' : `label=${word(record.label)}`,
+    record.traffic === 'NodePort' ? 'NodePort' : '',
+    record.after === undefined ? '' : styled('dim', `(after ${word(record.after)})`),
+    count(record.suppressed, 'more of this rule not recorded'),
+    count(record.lost, 'records lost'),
+  ];
+  return words.filter((one) => one.trim() !== '').join('  ');
+}
+
+function verdictText({ verdict, audit }: ReadRecord): string {
+  if (verdict === undefined) return ' '.repeat(0);
+  const text = `${word(verdict)}${audit === true ? ' (audit)' : ''}`.padEnd('Reject (audit)'.length);
+  const colour = COLOURS.get(verdict) ?? 'yellow';
+  return styled(audit === true ? 'yellow' : colour, text);
+}
+
+function flowText(record: ReadRecord): string {
+  const { src, dst, srcPort, dstPort, icmpType, icmpCode, igmpType, originalDst, originalDstPort } = record;
+  const kind = [icmpType ?? igmpType, icmpCode]
+    .filter((one) => one !== undefined)
+    .map(word)
+    .join('/');
+  const from = end(src, srcPort);
+  const to = end(dst, dstPort);
+  const asked = originalDst === undefined ? '' : ` (for ${end(originalDst, originalDstPort)})`;
+  return `${word(record.protocol)}${kind === '' ? '' : ` ${kind}`} ${from} → ${to}${asked}`;
+}
+
+function end(address: unknown, port: unknown): string {
+  const text = word(address ?? '?');
+  if (port === undefined) return text;
+  return text.includes(':') ? `[${text}]:${word(port)}` : `${text}:${word(port)}`;
+}
+
+function count(value: unknown, what: string): string {
+  return value === undefined ? '' : styled('yellow', `(${word(value)} ${what})`);
+}
+
+function word(value: unknown): string {
+  if (value === undefined) return '';
+  const text = typeof value === 'string' ? value : JSON.stringify(value);
+  if (/^[\w./:#@*-]*$/.test(text)) return text;
+  // JSON leaves DEL and the C1 control characters as they are.
+  return JSON.stringify(text).replaceAll(
+    /[\p{Cc}\p{Cf}]/gu,
+    (sign) => `\\u${sign.codePointAt(0)?.toString(16).padStart(4, '0')}`,
+  );
+}

@@ -1,0 +1,44 @@
+import { resolve } from 'node:path';
+import type { MemoryJson } from '../controller/watch/memory.ts';
+import type { Log } from '../lib/process/log.ts';
+import { saver } from '../lib/process/saver.ts';
+import { stateFile } from '../lib/process/state-file.ts';
+
+interface Options {
+  readonly stateDir: string;
+  readonly manifests: readonly string[];
+  readonly log: Log;
+}
+
+/** The last valid version of each object that manifests held, on disk: a restart beside an invalid file keeps what was in force. */
+export function savedManifests({ stateDir, manifests, log }: Options) {
+  const origin = JSON.stringify(manifests.map((path) => resolve(path)));
+  const textOf = memoryText();
+  const { save, read, flush } = saver<MemoryJson>(
+    stateFile(stateDir, 'manifests.json'),
+    (memory) => `{"origin":${JSON.stringify(origin)},"memory":${textOf(memory)}}`,
+    log,
+  );
+  return {
+    save,
+    /** Only of the same directories: what another one held is no earlier version of what this one holds. */
+    async read(): Promise<unknown> {
+      const found = await read((text) => JSON.parse(text) as { origin?: string; memory?: unknown } | null);
+      return found?.origin === origin ? found.memory : null;
+    },
+    flush,
+  };
+}
+
+/** `toMemoryJson` as text; like snapshotText, an edit makes the text of what it changes. */
+function memoryText(): (memory: MemoryJson) => string {
+  const known = new WeakMap<object, string>();
+  return ({ remembered, ...others }) => {
+    const items = remembered.map(({ file, object }) => {
+      const text = known.get(object) ?? JSON.stringify(object);
+      known.set(object, text);
+      return `{"file":${JSON.stringify(file)},"object":${text}}`;
+    });
+    return `{${JSON.stringify(others).slice(1, -1)},"remembered":[${items.join()}]}`;
+  };
+}

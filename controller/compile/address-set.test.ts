@@ -1,0 +1,66 @@
+import assert from 'node:assert/strict';
+import type { NetworkPolicyPeer, Node } from '../../apis/objects.ts';
+import { formatMembers } from '../../lib/net/member-set.ts';
+import { objectIndex } from '../index/object-index.ts';
+import { serviceIndex } from '../index/service-index.ts';
+import { canonicalPeers, resolve } from './address-set.ts';
+
+const node = (name: string, ...addresses: string[]): Node => ({
+  kind: 'Node',
+  name,
+  labels: { name },
+  addresses,
+});
+const one: NetworkPolicyPeer = { nodeSelector: { matchLabels: { name: 'one' } } };
+const block = (cidr: string, ...except: string[]): NetworkPolicyPeer => ({ ipBlock: { cidr, except } });
+const idOf = (...peers: NetworkPolicyPeer[]) => canonicalPeers(peers).id;
+const setOf = (peers: NetworkPolicyPeer[], ...nodes: Node[]) =>
+  resolve(canonicalPeers(peers), {
+    index: objectIndex({ nodes, namespaces: [], pods: [] }),
+    services: serviceIndex({ services: [], endpointSlices: [] }),
+  });
+
+describe('addressset', () => {
+  it('has one id for peers that say the same', () => {
+    const id = idOf(one, block('10.1.0.0/16'));
+    assert.equal(idOf(block('10.1.0.0/17'), one, block('10.1.128.0/17'), one), id);
+    assert.equal(idOf(one, block('10.1.0.5/16')), id, 'host bits are masked');
+    assert.notEqual(idOf(one, block('10.1.0.0/16', '10.1.2.0/24')), id);
+    assert.notEqual(idOf(one), id);
+  });
+
+  it('keeps its id when its members change', () => {
+    const sets = [
+      setOf([one], node('one', '10.0.0.1')),
+      setOf([one], node('one', '10.0.0.2', '2001:db8::2')),
+    ];
+    assert.equal(new Set(sets.map((set) => set.id)).size, 1);
+    assert.deepEqual(
+      sets.map((set) => formatMembers(set.members)),
+      [['10.0.0.1'], ['10.0.0.2', '2001:db8::2']],
+    );
+  });
+
+  it('has another id for a selector than for the addresses it selects', () => {
+    assert.notEqual(idOf(one), idOf(block('10.0.0.1/32')));
+  });
+
+  it('can change without a policy edit only where a selector is in it', () => {
+    assert.equal(setOf([one, block('10.0.0.0/8')]).dynamic, true);
+    assert.equal(setOf([block('10.0.0.0/8')]).dynamic, false);
+  });
+
+  it('says in words what the peers are, sorted', () => {
+    const peers: NetworkPolicyPeer[] = [
+      block('10.0.0.0/8'),
+      { podSelector: {}, namespaceSelector: { matchLabels: { team: 'red' } } },
+      { serviceAccount: { name: 'bot', namespace: 'shop' } },
+      { podSelector: { matchLabels: { app: 'web' } } },
+      one,
+    ];
+    assert.equal(
+      canonicalPeers(peers).description,
+      'nodes name=one; pods app=web; pods {} in namespaces team=red; serviceAccount shop/bot; 10.0.0.0/8',
+    );
+  });
+});

@@ -1,0 +1,169 @@
+import type { AddressSet } from '../../apis/compiled.ts';
+import type { NamespacedName } from '../../apis/objects.ts';
+import { type Cidr, parseCidr } from '../../lib/net/address.ts';
+import {
+  addAddresses,
+  type Block,
+  formatMembers,
+  type MemberSet,
+  NO_MEMBERS,
+  toMemberSet,
+} from '../../lib/net/member-set.ts';
+import { shortHash } from '../../lib/sharing/hash.ts';
+import { addressesOf, type Holder, type ObjectIndex } from '../index/object-index.ts';
+import { allHold, canonicalRequirements, formatRequirements, type Requirements } from '../index/selector.ts';
+import { formatName, type ServiceIndex } from '../index/service-index.ts';
+import type { AddressPeer } from './peers.ts';
+
+/** A rule's peers with everything that is written differently but means the same made equal. */
+export interface CanonicalPeers {
+  /** A hash of what the peers say, never of what they resolve to: members change, the id stays. */
+  readonly id: string;
+  /** The selectors and names in words, sorted, and the static addresses. */
+  readonly description: string;
+  /** The fqdn peers, sorted. */
+  readonly names: readonly string[];
+  /** The static blocks, merged. */
+  readonly fixed: MemberSet;
+  readonly selectors: readonly Selector[];
+}
+
+/** One after the other: a million of them need not be there at once. */
+function* blocksOf(peers: readonly AddressPeer[]): Iterable<Block> {
+  for (const { ipBlock } of peers) {
+    if (ipBlock !== undefined)
+      yield { cidr: toCidr(ipBlock.cidr), except: (ipBlock.except ?? []).map(toCidr) };
+  }
+}
+
+/** What a peer without addresses of its own looks at. `words` are equal for equal ones. */
+export type Selector = { readonly words: string } & (
+  | { readonly of: 'nodes'; readonly requirements: Requirements }
+  /** `namespace`: those of the Namespace that the pod is in. */
+  | { readonly of: 'pods'; readonly requirements: Requirements; readonly namespace: Requirements }
+  | { readonly of: 'account'; readonly account: NamespacedName }
+  /** The pods of a Service. */
+  | { readonly of: 'service'; readonly service: NamespacedName }
+);
+
+/** No peers at all (a ClusterGroup that holds nothing) are a set without members. */
+export function canonicalPeers(peers: readonly AddressPeer[]): CanonicalPeers {
+  const byName = new Map<string, string>();
+  const bySelector = new Map<string, Selector>();
+  for (const { ipBlock, fqdn, ...selector } of peers) {
+    if (ipBlock !== undefined) continue;
+    if (fqdn !== undefined) {
+      byName.set(`name ${fqdn}`, fqdn);
+    } else {
+      const found = toSelector(selector);
+      bySelector.set(found.words, found);
+    }
+  }
+  const words = [...bySelector.keys(), ...byName.keys()].sort();
+  const hasBlocks = peers.some(({ ipBlock }) => ipBlock !== undefined);
+  const fixed = hasBlocks ? toMemberSet(blocksOf(peers), []) : NO_MEMBERS;
+  const fixedWords = formatMembers(fixed);
+  return {
+    id: shortHash(12, words, fixedWords),
+    description: words.concat(fixedWords).join('; ') || 'no address',
+    names: [...byName.values()].sort(),
+    fixed,
+    selectors: words.flatMap((word) => bySelector.get(word) ?? []),
+  };
+}
+
+function toSelector(peer: Omit<AddressPeer, 'ipBlock' | 'fqdn'>): Selector {
+  const { nodeSelector, serviceAccount, serviceReference, podSelector, namespaceSelector } = peer;
+  if (nodeSelector !== undefined) {
+    const requirements = canonicalRequirements(nodeSelector);
+    return { words: `nodes ${formatRequirements(requirements)}`, of: 'nodes', requirements };
+  }
+  if (serviceAccount !== undefined) {
+    return { words: `serviceAccount ${formatName(serviceAccount)}`, of: 'account', account: serviceAccount };
+  }
+  if (serviceReference !== undefined) {
+    const words = `pods of service ${formatName(serviceReference)}`;
+    return { words, of: 'service', service: serviceReference };
+  }
+  const requirements = canonicalRequirements(podSelector ?? {});
+  const namespace = canonicalRequirements(namespaceSelector ?? {});
+  const inNamespaces = namespaceSelector && ` in namespaces ${formatRequirements(namespace)}`;
+  const words = `pods ${formatRequirements(requirements)}${inNamespaces ?? ''}`;
+  return { words, of: 'pods', requirements, namespace };
+}
+
+/** Nodes and Services as they stand. */
+export interface World {
+  readonly index: ObjectIndex;
+  readonly services: ServiceIndex;
+}
+
+function select(selector: Selector, { index, services }: World): Iterable<Holder> {
+  switch (selector.of) {
+    case 'nodes':
+      return index.selectNodes(selector.requirements);
+    case 'pods':
+      return index.selectPods(selector.requirements, selector.namespace);
+    case 'account':
+      return index.serviceAccountPods(selector.account.namespace, selector.account.name);
+    case 'service': {
+      // A Service without a selector, or with an empty one, selects no pods: its endpoints are somebody else's to say.
+      const labels = services.service(selector.service)?.selector ?? {};
+      return Object.keys(labels).length === 0 ? [] : index.labelledPods(selector.service.namespace, labels);
+    }
+  }
+}
+
+/** Whether one of the selectors selects it; what `select` says, asked of one. */
+export function selectsHolder({ selectors }: CanonicalPeers, holder: Holder, world: World): boolean {
+  return selectors.some((selector) => selects(selector, holder, world));
+}
+
+function selects(selector: Selector, holder: Holder, world: World): boolean {
+  if (holder.kind === 'Node') return selector.of === 'nodes' && allHold(selector.requirements, holder.labels);
+  switch (selector.of) {
+    case 'nodes':
+      return false;
+    case 'pods':
+      return (
+        allHold(selector.requirements, holder.labels) &&
+        (selector.namespace.length === 0 ||
+          allHold(selector.namespace, world.index.namespaceLabels(holder.namespace)))
+      );
+    case 'account':
+      return (
+        holder.namespace === selector.account.namespace && holder.serviceAccount === selector.account.name
+      );
+    case 'service': {
+      const labels = world.services.service(selector.service)?.selector ?? {};
+      return (
+        holder.namespace === selector.service.namespace &&
+        Object.keys(labels).length > 0 &&
+        allHold(canonicalRequirements({ matchLabels: labels }), holder.labels)
+      );
+    }
+  }
+}
+
+/** Looks the members up, all but what names resolve to: that is the node's to know. */
+export function resolve(peers: CanonicalPeers, world: World): AddressSet {
+  const found: string[] = [];
+  for (const selector of peers.selectors) {
+    for (const holder of select(selector, world))
+      for (const address of addressesOf(holder)) found.push(address);
+  }
+  return {
+    id: peers.id,
+    description: peers.description,
+    dynamic: peers.selectors.length > 0 || peers.names.length > 0,
+    names: peers.names,
+    members: addAddresses(peers.fixed, found),
+  };
+}
+
+/** Validation made it a CIDR. */
+function toCidr(text: string): Cidr {
+  const parsed = parseCidr(text);
+  if (parsed === null) throw new TypeError(`${text} is no CIDR`);
+  return parsed.cidr;
+}

@@ -1,0 +1,31 @@
+import type { ClusterNetworkPolicySpec, Direction, Rule } from '../../apis/objects.ts';
+import { shortHash } from '../../lib/sharing/hash.ts';
+
+/**
+ * Names for the rules of a policy: their own, or one made from what the rule says, so that moving a rule
+ * keeps its name. Equal unnamed rules, and a made name that is taken, get a number behind.
+ * Result: by direction, by rule index.
+ */
+export function ruleNames(spec: ClusterNetworkPolicySpec): Record<Direction, string[]> {
+  const rules = { ingress: spec.ingress ?? [], egress: spec.egress ?? [] };
+  const taken = new Set([...rules.ingress, ...rules.egress].flatMap((rule) => rule.name || []));
+  const nameAll = (direction: Direction): string[] =>
+    rules[direction].map((rule) => rule.name || generate(direction, rule, taken));
+  return { ingress: nameAll('ingress'), egress: nameAll('egress') };
+}
+
+function generate(direction: Direction, rule: Rule, taken: Set<string>): string {
+  const base = `${direction}-${rule.action.toLowerCase()}-${shortHash(7, canonical(rule))}`;
+  let name = base;
+  for (let count = 2; taken.has(name); count++) name = `${base}-${count}`;
+  taken.add(name);
+  return name;
+}
+
+/** The same value with object keys sorted, so that the order of fields in a file doesn't matter. */
+function canonical(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(canonical);
+  if (typeof value !== 'object' || value === null) return value;
+  const sorted = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));
+  return Object.fromEntries(sorted.map(([key, field]) => [key, canonical(field)]));
+}

@@ -1,0 +1,206 @@
+import type { ClusterObjects, Labels, Namespace, Node, Pod } from '../../apis/objects.ts';
+import { type ListChange, listChange } from '../../lib/sharing/list-change.ts';
+import { type KeyIndex, keyIndex } from './key-index.ts';
+import { type LabelIndex, labelIndex } from './label-index.ts';
+import { allHold, type Requirements } from './selector.ts';
+
+type Indexed = Pick<ClusterObjects, 'nodes' | 'namespaces' | 'pods'>;
+
+/** Which Nodes and Pods the selectors of peers and appliedTo stand for, over one state of the objects after another. */
+export interface ObjectIndex {
+  selectNodes(requirements: Requirements): readonly Node[];
+  /** Pods that `ofPod` holds for in the namespaces that `ofNamespace` holds for. */
+  selectPods(ofPod: Requirements, ofNamespace: Requirements): readonly Pod[];
+  serviceAccountPods(namespace: string, name: string): Iterable<Pod>;
+  /** Pods of one namespace that have all these labels: what a Service's selector selects. */
+  labelledPods(namespace: string, labels: Labels): readonly Pod[];
+  /** Of any namespace, whether somebody declared it or not. */
+  namespaceLabels(name: string): Labels;
+  /** Who has this address. */
+  holders(address: string): Iterable<Holder>;
+  /** What is different in another state. */
+  difference(objects: Indexed): ObjectChange;
+  /** On to that state. */
+  advance(objects: Indexed, change: ObjectChange): void;
+}
+
+export type Holder = Node | Pod;
+
+/** The addresses it stands for as a peer. */
+export function addressesOf(holder: Holder): readonly string[] {
+  if (holder.kind === 'Pod' || holder.reportedAddresses === undefined) return holder.addresses;
+  return [...holder.addresses, ...holder.reportedAddresses];
+}
+
+/** By identity of the objects. */
+export interface ObjectChange {
+  readonly nodes: ListChange<Node>;
+  readonly namespaces: ListChange<Namespace>;
+  readonly pods: ListChange<Pod>;
+  /** Pods that neither came nor went, in a namespace whose labels are others. */
+  readonly moved: readonly Pod[];
+}
+
+/** A namespace that somebody declared or that pods name; with the one label that every namespace has. */
+interface Home {
+  readonly name: string;
+  readonly labels: Labels;
+  readonly declared: boolean;
+}
+
+interface Homes {
+  readonly byName: Map<string, Home>;
+  readonly byLabel: LabelIndex<Home>;
+}
+
+/** Each part is built when it is asked for the first time, and follows the changes from then on. */
+export function objectIndex(start: Indexed): ObjectIndex {
+  let objects = start;
+  let nodes: LabelIndex<Node> | null = null;
+  let pods: LabelIndex<Pod> | null = null;
+  let byNamespace: KeyIndex<Pod> | null = null;
+  let byAccount: KeyIndex<Pod> | null = null;
+  let byAddress: KeyIndex<Holder> | null = null;
+  let homes: Homes | null = null;
+
+  function podsByLabel(): LabelIndex<Pod> {
+    pods ??= labelIndex(objects.pods);
+    return pods;
+  }
+  function podsByNamespace(): KeyIndex<Pod> {
+    byNamespace ??= keyIndex(objects.pods, (pod) => [pod.namespace]);
+    return byNamespace;
+  }
+  function allHomes(): Homes {
+    homes ??= toHomes(objects.namespaces, podsByNamespace().keys());
+    return homes;
+  }
+  function namespaceLabels(name: string): Labels {
+    return allHomes().byName.get(name)?.labels ?? { [NAME_LABEL]: name };
+  }
+
+  return {
+    selectNodes(requirements) {
+      nodes ??= labelIndex(objects.nodes);
+      return nodes.select(requirements);
+    },
+    selectPods(ofPod, ofNamespace) {
+      if (ofNamespace.length === 0) return podsByLabel().select(ofPod);
+      const { byLabel } = allHomes();
+      const podsPerNamespace = objects.pods.length / Math.max(1, byLabel.size);
+      const found: Pod[] = [];
+      // By label each pod's namespace is looked up; by namespace each is looked at once.
+      if (2 * podsByLabel().effort(ofPod) <= byLabel.effort(ofNamespace) * podsPerNamespace) {
+        for (const pod of podsByLabel().select(ofPod))
+          if (allHold(ofNamespace, namespaceLabels(pod.namespace))) found.push(pod);
+        return found;
+      }
+      for (const { name } of byLabel.select(ofNamespace)) {
+        for (const pod of podsByNamespace().get(name)) if (allHold(ofPod, pod.labels)) found.push(pod);
+      }
+      return found;
+    },
+    serviceAccountPods(namespace, name) {
+      byAccount ??= keyIndex(objects.pods, (pod) => [`${pod.namespace}/${pod.serviceAccount}`]);
+      return byAccount.get(`${namespace}/${name}`);
+    },
+    labelledPods(namespace, labels) {
+      const wanted = Object.entries(labels);
+      return [...podsByNamespace().get(namespace)].filter((pod) =>
+        wanted.every(([key, value]) => Object.hasOwn(pod.labels, key) && pod.labels[key] === value),
+      );
+    },
+    namespaceLabels,
+    holders(address) {
+      byAddress ??= keyIndex<Holder>([...objects.nodes, ...objects.pods], addressesOf);
+      return byAddress.get(address);
+    },
+    difference(next) {
+      const change = {
+        nodes: listChange(objects.nodes, next.nodes),
+        namespaces: listChange(objects.namespaces, next.namespaces),
+        pods: listChange(objects.pods, next.pods),
+      };
+      // Nobody asked for labels of namespaces.
+      if (homes === null) return { ...change, moved: [] };
+      const gone = new Set(change.pods.removed);
+      const moved: Pod[] = [];
+      for (const name of relabelled(homes, change.namespaces)) {
+        for (const pod of podsByNamespace().get(name)) if (!gone.has(pod)) moved.push(pod);
+      }
+      return { ...change, moved };
+    },
+    advance(next, change) {
+      objects = next;
+      nodes?.change(change.nodes);
+      pods?.change(change.pods);
+      byNamespace?.change(change.pods);
+      byAccount?.change(change.pods);
+      byAddress?.change(change.nodes);
+      byAddress?.change(change.pods);
+      if (homes !== null) changeHomes(homes, change, podsByNamespace());
+    },
+  };
+}
+
+function toHomes(namespaces: readonly Namespace[], ofPods: Iterable<string>): Homes {
+  const byName = new Map(namespaces.map((namespace) => [namespace.name, toHome(namespace)]));
+  for (const name of ofPods) if (!byName.has(name)) byName.set(name, undeclared(name));
+  return { byName, byLabel: labelIndex(byName.values()) };
+}
+
+function toHome({ name, labels }: Namespace): Home {
+  return {
+    name,
+    labels: labels[NAME_LABEL] === name ? labels : { ...labels, [NAME_LABEL]: name },
+    declared: true,
+  };
+}
+
+function undeclared(name: string): Home {
+  return { name, labels: { [NAME_LABEL]: name }, declared: false };
+}
+
+/** Names of the namespaces whose labels are others. */
+function relabelled({ byName }: Homes, { removed, added }: ListChange<Namespace>): string[] {
+  const now = new Map(removed.map(({ name }) => [name, undeclared(name)]));
+  for (const namespace of added) now.set(namespace.name, toHome(namespace));
+  return [...now.values()].flatMap(({ name, labels }) => {
+    const before = byName.get(name);
+    return before === undefined || sameLabels(before.labels, labels) ? [] : [name];
+  });
+}
+
+function sameLabels(a: Labels, b: Labels): boolean {
+  const keys = Object.keys(a);
+  return (
+    keys.length === Object.keys(b).length && keys.every((key) => Object.hasOwn(b, key) && a[key] === b[key])
+  );
+}
+
+function changeHomes(
+  { byName, byLabel }: Homes,
+  { namespaces, pods }: ObjectChange,
+  podsIn: KeyIndex<Pod>,
+): void {
+  const now = new Map(namespaces.added.map((namespace) => [namespace.name, toHome(namespace)]));
+  const declared = (name: string): boolean => now.has(name) || byName.get(name)?.declared === true;
+  const names = new Set([...namespaces.removed, ...namespaces.added].map(({ name }) => name));
+  for (const { namespace } of [...pods.removed, ...pods.added])
+    if (!declared(namespace)) names.add(namespace);
+  const removed: Home[] = [];
+  const added: Home[] = [];
+  for (const name of names) {
+    const home = now.get(name) ?? (podsIn.has(name) ? undeclared(name) : null);
+    const before = byName.get(name);
+    if (before !== undefined) removed.push(before);
+    if (home === null) byName.delete(name);
+    else {
+      byName.set(name, home);
+      added.push(home);
+    }
+  }
+  byLabel.change({ removed, added });
+}
+
+const NAME_LABEL = 'kubernetes.io/metadata.name';

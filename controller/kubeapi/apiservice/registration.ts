@@ -1,0 +1,153 @@
+import { asFields } from '../../../apis/schema/json-schema.ts';
+import { CONTROL_PLANE } from '../../../apis/stream.ts';
+import { waiter } from '../../../lib/process/waiter.ts';
+import { type Following, followObject } from '../../watch/cluster/follow-object.ts';
+import type { Reflector } from '../../watch/cluster/reflector.ts';
+import type { KubeApi } from '../kube-api.ts';
+import { isKubeError } from '../kube-error.ts';
+import {
+  API_SERVICE_TARGET,
+  type RegisteredApi,
+  type RegistrationFacts,
+  registrationAction,
+} from './decision.ts';
+
+const NAME = `${CONTROL_PLANE.version}.${CONTROL_PLANE.group}`;
+const API_VERSION = 'apiregistration.k8s.io/v1';
+const PATH = `/apis/${API_VERSION}/apiservices/${NAME}`;
+/** The ClusterRole of deploy/rbac.yaml. */
+const OWNER = 'nodewall-controller';
+const OWNER_API = 'rbac.authorization.k8s.io/v1';
+
+export interface RegistrationParts {
+  readonly request: KubeApi;
+  /** Calls back once; the answer cancels. */
+  readonly after: (milliseconds: number, callback: () => void) => () => void;
+  /** What is known besides the APIService itself. */
+  readonly facts: () => Omit<RegistrationFacts, 'held'>;
+  readonly done: (action: 'register' | 'remove') => void;
+  readonly failed: (error: unknown) => void;
+}
+
+/** Milliseconds. What somebody else writes again and again isn't mended more often, and what failed isn't tried more often. */
+const LEAST = 1_000;
+
+/** Milliseconds; the process may be about to end. */
+const REMOVAL = 5_000;
+
+/** Keeps the APIService as the facts want it. Each `look` decides anew. */
+export class Registration {
+  readonly #parts: RegistrationParts;
+  readonly #pause: ReturnType<typeof waiter>;
+  #held: RegisteredApi | null | undefined;
+  #isDue = false;
+  #isClosed = false;
+  #running: Promise<void> | null = null;
+
+  constructor(parts: RegistrationParts) {
+    this.#parts = parts;
+    this.#pause = waiter(parts.after);
+  }
+
+  follow(following: Following): Reflector {
+    return followObject<RegisteredApi>({
+      ...following,
+      apiVersion: API_VERSION,
+      kind: 'APIService',
+      plural: 'apiservices',
+      name: NAME,
+      read({ spec }) {
+        const { service, caBundle } = asFields(spec) ?? {};
+        return { service, caBundle };
+      },
+      changed: (now) => {
+        this.#held = now;
+        this.look();
+      },
+    });
+  }
+
+  /** Something that the decision depends on is another. */
+  look(): void {
+    this.#isDue = true;
+    if (this.#running !== null || this.#isClosed) return;
+    this.#running = this.#run();
+  }
+
+  /** One last decision, done or failed when this resolves. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#pause.wake();
+    await this.#running;
+    await this.#act().catch(this.#parts.failed);
+  }
+
+  async #run(): Promise<void> {
+    while (this.#isDue && !this.#isClosed) {
+      this.#isDue = false;
+      let isDone = false;
+      try {
+        isDone = await this.#act();
+      } catch (error) {
+        this.#parts.failed(error);
+        this.#isDue = true;
+      }
+      if ((isDone || this.#isDue) && !this.#isClosed) await this.#pause.wait(LEAST);
+    }
+    this.#running = null;
+  }
+
+  /** Whether anything had to be done. */
+  async #act(): Promise<boolean> {
+    const facts = { ...this.#parts.facts(), held: this.#held };
+    const action = registrationAction(facts);
+    if (action === 'leave') return false;
+    if (action === 'register') await this.#register(facts.caBundle ?? null);
+    else await this.#remove();
+    this.#parts.done(action);
+    return true;
+  }
+
+  async #register(caBundle: string | null): Promise<void> {
+    const body = {
+      apiVersion: API_VERSION,
+      kind: 'APIService',
+      metadata: {
+        name: NAME,
+        labels: { 'app.kubernetes.io/part-of': 'nodewall' },
+        ownerReferences: await this.#owners(),
+      },
+      spec: {
+        ...CONTROL_PLANE,
+        groupPriorityMinimum: 1000,
+        versionPriority: 10,
+        service: API_SERVICE_TARGET,
+        ...(caBundle === null ? {} : { caBundle }),
+      },
+    };
+    // Whoever applied it before, with an older base or by hand, it is ours.
+    const query = { fieldManager: 'nodewall-controller', force: 'true' };
+    await this.#parts.request({ method: 'PATCH', path: PATH, query, body, isApply: true });
+  }
+
+  async #owners(): Promise<object[]> {
+    const path = `/apis/${OWNER_API}/clusterroles/${OWNER}`;
+    try {
+      const { metadata } = await this.#parts.request<{ metadata: { uid: string } }>({ method: 'GET', path });
+      return [{ apiVersion: OWNER_API, kind: 'ClusterRole', name: OWNER, uid: metadata.uid }];
+    } catch (error) {
+      // The rights come from another role: then nothing but the controllers, or somebody's own hand, removes it.
+      if (isKubeError(error, 'NotFound')) return [];
+      throw error;
+    }
+  }
+
+  async #remove(): Promise<void> {
+    try {
+      await this.#parts.request({ method: 'DELETE', path: PATH, timeout: REMOVAL });
+    } catch (error) {
+      if (!isKubeError(error, 'NotFound')) throw error;
+    }
+    this.#held = null;
+  }
+}

@@ -1,0 +1,89 @@
+import type { KubeApi } from '../kube-api.ts';
+import { isKubeError } from '../kube-error.ts';
+import { type Authority, advanceAuthority } from './authority.ts';
+import { checkPair } from './check-pair.ts';
+import { makeAuthority } from './issue.ts';
+
+/** The fields of a Secret that are used; values are base64. */
+interface Secret {
+  readonly metadata: { readonly resourceVersion: string };
+  readonly data?: Readonly<Record<string, string>>;
+}
+
+/** Two replicas may be at it at once; each time one of them is done. */
+const MOST_TRIES = 5;
+
+/**
+ * The CA in the Secret, made or advanced where it is time. Whoever is first makes it; the others take theirs. Throws where the Secret holds something
+ * else: who put it there should know what becomes of it.
+ */
+export async function authorityInSecret(
+  request: KubeApi,
+  { namespace, name }: { readonly namespace: string; readonly name: string },
+  now: Date,
+): Promise<Authority> {
+  const collection = `/api/v1/namespaces/${namespace}/secrets`;
+  const path = `${collection}/${name}`;
+  for (let tries = 1; ; tries++) {
+    try {
+      const secret = await readOrNull(request, path);
+      const held = secret === null ? null : fromSecret(secret, `Secret ${namespace}/${name}`);
+      const authority = await advanceAuthority(held, now, makeAuthority);
+      if (authority === held) return authority;
+      const body = {
+        apiVersion: 'v1',
+        kind: 'Secret',
+        metadata: {
+          name,
+          namespace,
+          ...(secret === null ? {} : { resourceVersion: secret.metadata.resourceVersion }),
+        },
+        data: toData(authority),
+      };
+      if (secret === null) await request({ method: 'POST', path: collection, body });
+      else await request({ method: 'PUT', path, body });
+      return authority;
+    } catch (error) {
+      if (tries === MOST_TRIES || !isKubeError(error, 'AlreadyExists', 'Conflict')) throw error;
+    }
+  }
+}
+
+async function readOrNull(request: KubeApi, path: string): Promise<Secret | null> {
+  try {
+    return await request<Secret>({ method: 'GET', path });
+  } catch (error) {
+    if (isKubeError(error, 'NotFound')) return null;
+    throw error;
+  }
+}
+
+function fromSecret({ data = {} }: Secret, what: string): Authority {
+  const text = (key: string): string => Buffer.from(data[key] ?? '', 'base64').toString();
+  try {
+    const pair = (certificate: string, key: string) => {
+      const both = { certificate: text(certificate), key: text(key) };
+      const { ca } = checkPair(both, { certificate, key });
+      if (!ca) throw new Error(`${certificate}: a certificate that may sign no others`);
+      return both;
+    };
+    const next = data['next.crt'] === undefined ? null : pair('next.crt', 'next.key');
+    const previous = text('previous.crt').match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g);
+    return { current: pair('tls.crt', 'tls.key'), next, previous: previous ?? [] };
+  } catch (cause) {
+    const message = `${what} holds no CA of nodewall's (${(cause as Error).message}); delete it, and a new one is made`;
+    throw new Error(message, { cause });
+  }
+}
+
+function toData({ current, next, previous }: Authority): Record<string, string> {
+  const texts = {
+    'tls.crt': current.certificate,
+    'tls.key': current.key,
+    ...(next === null ? {} : { 'next.crt': next.certificate, 'next.key': next.key }),
+    ...(previous.length === 0 ? {} : { 'previous.crt': previous.join('\n') }),
+  };
+  return Object.fromEntries(
+    Object.entries(texts).map(([key, value]) => [key, Buffer.from(value).toString('base64')]),
+  );
+}

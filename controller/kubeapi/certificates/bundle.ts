@@ -1,0 +1,45 @@
+import type { KubeApi } from '../kube-api.ts';
+import { isKubeError } from '../kube-error.ts';
+
+/** An object that is told whom to trust, as far as it matters here. */
+type Holder = Readonly<Record<string, unknown>>;
+
+const MOST_TRIES = 5;
+
+/** CA certificates (PEM) into key `ca.crt` of the ConfigMap, which is made where it isn't there. */
+export async function publishBundle(
+  request: KubeApi,
+  { namespace, name }: { readonly namespace: string; readonly name: string },
+  certificates: string,
+): Promise<void> {
+  const collection = `/api/v1/namespaces/${namespace}/configmaps`;
+  const data = { 'ca.crt': certificates };
+  await untilWritten(async () => {
+    const held = await readOrNull(request, `${collection}/${name}`);
+    if (held === null) {
+      const body = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name, namespace }, data };
+      await request({ method: 'POST', path: collection, body });
+    } else if ((held as { data?: Record<string, string> }).data?.['ca.crt'] !== certificates) {
+      await request({ method: 'PATCH', path: `${collection}/${name}`, body: { data } });
+    }
+  });
+}
+
+async function readOrNull(request: KubeApi, path: string): Promise<Holder | null> {
+  try {
+    return await request<Holder>({ method: 'GET', path });
+  } catch (error) {
+    if (isKubeError(error, 'NotFound')) return null;
+    throw error;
+  }
+}
+
+async function untilWritten(write: () => Promise<void>): Promise<void> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await write();
+    } catch (error) {
+      if (tries === MOST_TRIES || !isKubeError(error, 'AlreadyExists', 'Conflict')) throw error;
+    }
+  }
+}

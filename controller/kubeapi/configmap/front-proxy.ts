@@ -1,0 +1,34 @@
+import type { FrontProxy } from '../../publish/auth.ts';
+import type { ConfigMapData } from './configmap.ts';
+
+export interface FrontProxySetting extends FrontProxy {
+  /** CA certificates that its client certificate is verified against, PEM. */
+  readonly clientCa: string;
+}
+
+/** Null where the API server has no aggregation layer, or says what can't be read: then nobody may vouch for anybody. */
+export function frontProxySetting(data: ConfigMapData | null): FrontProxySetting | null {
+  const clientCa = data?.['requestheader-client-ca-file'];
+  if (data === null || clientCa === undefined || clientCa === '') return null;
+  const lists = [
+    'requestheader-allowed-names',
+    'requestheader-username-headers',
+    'requestheader-uid-headers',
+    'requestheader-group-headers',
+    'requestheader-extra-headers-prefix',
+  ].map((key) => list(data[key]));
+  const [allowedNames, usernameHeaders, uidHeaders, groupHeaders, extraHeaderPrefixes] = lists;
+  if (!allowedNames || !usernameHeaders || !uidHeaders || !groupHeaders || !extraHeaderPrefixes) return null;
+  return { clientCa, allowedNames, usernameHeaders, uidHeaders, groupHeaders, extraHeaderPrefixes };
+}
+
+/** A JSON list of strings; absent is empty, anything else null. */
+function list(text: string | undefined): readonly string[] | null {
+  if (text === undefined || text === '') return [];
+  try {
+    const value: unknown = JSON.parse(text);
+    return Array.isArray(value) && value.every((item) => typeof item === 'string') ? value : null;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,172 @@
+import type http from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { KubeConfig } from '@kubernetes/client-node';
+import { apiConnection, messageOf, type Outgoing } from './connection.ts';
+import { KubeError, reasonOfStatus } from './kube-error.ts';
+import { formatRbacRule, rbacRule } from './rbac-rule.ts';
+
+export interface KubeRequest {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  /** From the root on: `/api/v1/namespaces/…`. */
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string>>;
+  /** Sent as JSON; of a PATCH it is a merge patch (RFC 7386), or a list of operations (RFC 6902). */
+  readonly body?: unknown;
+  /** Of a PATCH: the body is what the object must be (server-side apply), made where there is none; the query names the field manager. */
+  readonly isApply?: boolean;
+  /** Milliseconds for all of it, waiting included; default 10,000. */
+  readonly timeout?: number;
+  readonly signal?: AbortSignal;
+}
+
+/** One request, one object in answer; what goes wrong is a `KubeError`. */
+export type KubeApi = <T>(request: KubeRequest) => Promise<T>;
+
+export interface KubeApiClient {
+  readonly request: KubeApi;
+  /** Where it is, for messages. */
+  readonly server: string;
+  /** Closes idle connections. */
+  close(): void;
+}
+
+const TIMEOUT = 10_000;
+/** Bytes of an answer that is taken; an object is at most 3 MiB in etcd, a list of policies some more. */
+const MOST_BYTES = 256 * 1024 * 1024;
+/** Connections are for single requests; so many at once are enough. */
+const MOST_CONNECTIONS = 16;
+/** How often a 429 is waited for. */
+const MOST_WAITS = 5;
+
+/**
+ * Requests to the API server over connections of their own (see connection.ts). Where the server is too busy (429, or 503 with Retry-After, which
+ * it answers before it did anything), it waits as long as it is asked to, within the time-out.
+ */
+export function kubeApi(kubeConfig: KubeConfig): KubeApiClient {
+  const { server, send, close } = apiConnection(kubeConfig, MOST_CONNECTIONS);
+
+  async function answerTo(wanted: KubeRequest, signal: AbortSignal): Promise<Answer> {
+    const { method, path, query, body } = wanted;
+    const search = new URLSearchParams(query).toString();
+    const response = await send({
+      method,
+      path: search === '' ? path : `${path}?${search}`,
+      ...(body === undefined ? {} : toBody(wanted)),
+      signal,
+    });
+    return { status: response.statusCode ?? 0, headers: response.headers, text: await textOf(response) };
+  }
+
+  async function request<T>(wanted: KubeRequest): Promise<T> {
+    const timeout = AbortSignal.timeout(wanted.timeout ?? TIMEOUT);
+    const signal = wanted.signal === undefined ? timeout : AbortSignal.any([timeout, wanted.signal]);
+    for (let waits = 0, isRepeated = false; ; ) {
+      try {
+        const answer = await answerTo(wanted, signal);
+        if (answer.status < 300) return parse<T>(answer, wanted);
+        const error = toKubeError(answer, wanted);
+        if (!isBusy(error) || waits++ === MOST_WAITS) throw error;
+        await sleep((error.retryAfter ?? 1) * 1000, undefined, { signal });
+      } catch (error) {
+        if (error instanceof KubeError) throw error;
+        // The server closed a kept connection just when it was used: a read does no harm twice.
+        if (!isRepeated && wanted.method === 'GET' && !signal.aborted && codeOf(error) === 'ECONNRESET') {
+          isRepeated = true;
+          continue;
+        }
+        throw withoutAnswer(error, wanted, timeout);
+      }
+    }
+  }
+
+  function withoutAnswer(
+    error: unknown,
+    { method, path, signal }: KubeRequest,
+    timeout: AbortSignal,
+  ): KubeError {
+    const what = `${method} ${path}`;
+    if (signal?.aborted) return new KubeError(`${what}: given up`, { reason: 'Aborted', cause: error });
+    if (timeout.aborted)
+      return new KubeError(`${what}: no answer from ${server} in time`, { reason: 'Timeout', cause: error });
+    const why = messageOf(error);
+    return new KubeError(`${what}: cannot reach the API server ${server}: ${why}`, {
+      reason: 'Unreachable',
+      cause: error,
+    });
+  }
+
+  return { request, server, close };
+}
+
+interface Answer {
+  readonly status: number;
+  readonly headers: http.IncomingHttpHeaders;
+  readonly text: string;
+}
+
+function toBody({ method, body, isApply = false }: KubeRequest): Pick<Outgoing, 'body' | 'headers'> {
+  const text = JSON.stringify(body);
+  const type = method === 'PATCH' ? patchType(body, isApply) : 'application/json';
+  return { body: text, headers: { 'content-type': type, 'content-length': Buffer.byteLength(text) } };
+}
+
+/** JSON is YAML. */
+function patchType(body: unknown, isApply: boolean): string {
+  if (isApply) return 'application/apply-patch+yaml';
+  return Array.isArray(body) ? 'application/json-patch+json' : 'application/merge-patch+json';
+}
+
+async function textOf(response: http.IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of response) {
+    chunks.push(chunk);
+    size += chunk.length;
+    if (size > MOST_BYTES) throw new Error(`more than ${MOST_BYTES} bytes in answer`);
+  }
+  return Buffer.concat(chunks).toString();
+}
+
+function parse<T>({ text, status }: Answer, { method, path }: KubeRequest): T {
+  try {
+    return JSON.parse(text) as T;
+  } catch (error) {
+    const message = `${method} ${path}: the answer is no JSON: ${text.slice(0, 200)}`;
+    throw new KubeError(message, { status, reason: 'InternalError', cause: error });
+  }
+}
+
+/** metav1.Status where it is one. */
+interface Status {
+  readonly kind?: string;
+  readonly message?: string;
+  readonly reason?: string;
+  readonly details?: { readonly retryAfterSeconds?: number };
+}
+
+function toKubeError({ status, headers, text }: Answer, { method, path }: KubeRequest): KubeError {
+  let said: Status | null = null;
+  try {
+    const value: unknown = JSON.parse(text);
+    said = (value as Status | null)?.kind === 'Status' ? (value as Status) : null;
+  } catch {
+    // A proxy's page, or nothing: the status code has to do.
+  }
+  const reason = said?.reason || reasonOfStatus(status);
+  const words = [`${method} ${path}: ${status} ${reason}`, said?.message ?? text.slice(0, 200).trim()];
+  const rule = status === 403 ? rbacRule(method, path) : null;
+  if (rule !== null) words.push(`RBAC needs ${formatRbacRule(rule)}`);
+  const message = words.filter((part) => part !== '').join(': ');
+  const asked = headers['retry-after'] === undefined ? Number.NaN : Number(headers['retry-after']);
+  const retryAfter = Number.isFinite(asked) ? asked : (said?.details?.retryAfterSeconds ?? null);
+  return new KubeError(message, { status, reason, retryAfter });
+}
+
+/** Nothing was done, and the server says when to come again. */
+function isBusy({ status, retryAfter }: KubeError): boolean {
+  return status === 429 || (status === 503 && retryAfter !== null);
+}
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && 'code' in error ? error.code : undefined;
+}

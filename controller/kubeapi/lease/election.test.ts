@@ -1,0 +1,309 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import type { WallClock } from '../../../lib/process/clock.ts';
+import { type FakeClock, fakeClock } from '../../../test/fake/fake-clock.ts';
+import { type FakeKubeApi, fakeKubeApi } from '../../../test/fake/kube-api.ts';
+import { checkAsync } from '../../../test/fake/property.ts';
+import type { KubeApi } from '../kube-api.ts';
+import { KubeError } from '../kube-error.ts';
+import { type Election, type ElectionEvents, election, LEASE_TIMES } from './election.ts';
+import { type Annotations, type Lease, type LeaseStore, leaseStore } from './lease.ts';
+
+const PATH = '/apis/coordination.k8s.io/v1/namespaces/nodewall-system/leases/nodewall-controller';
+
+function storeOf(request: KubeApi, annotations: () => Annotations = () => ({})): LeaseStore {
+  return leaseStore({ request, namespace: 'nodewall-system', name: 'nodewall-controller', annotations });
+}
+
+/** What waits on promises alone goes on until it waits for time. */
+async function settle(): Promise<void> {
+  for (let i = 0; i < 3; i++) await new Promise(setImmediate);
+}
+
+describe('election', () => {
+  let api: FakeKubeApi;
+  let clock: FakeClock;
+  let log: string[] = [];
+  let annotations: Annotations = {};
+
+  beforeEach(() => {
+    api = fakeKubeApi();
+    clock = fakeClock();
+    log = [];
+    annotations = {};
+  });
+
+  function candidate(name: string, random = 0): Election {
+    const say = (word: string, value: unknown): void => void log.push(`${name} ${word} ${value}`);
+    return election({
+      store: storeOf(api.request, () => annotations),
+      identity: name,
+      clock: Object.assign(clock, { date: () => new Date(clock.now()) }),
+      random: () => random,
+      events: {
+        leading: () => void log.push(`${name} leads`),
+        lost: (reason) => say('lost', reason),
+        leader: (identity) => say('sees', identity),
+        failed: (error) => say('failed', (error as Error).message),
+      },
+    });
+  }
+
+  async function pass(seconds: number): Promise<void> {
+    for (let i = 0; i < seconds * 4; i++) {
+      clock.pass(250);
+      await settle();
+    }
+  }
+
+  const spec = (): Lease['spec'] => api.objects.get(PATH)?.spec as Lease['spec'];
+
+  it('is won by who is first, and renewed', async () => {
+    const [a, b] = [candidate('a'), candidate('b')];
+    a.start();
+    await settle();
+    b.start();
+    await pass(60);
+    assert.deepEqual(log, ['a sees a', 'a leads', 'b sees a']);
+    assert.deepEqual([a.isLeader(), b.isLeader()], [true, false]);
+    assert.equal(spec()?.holderIdentity, 'a');
+    assert.equal(spec()?.leaseDurationSeconds, 15);
+    assert.match(spec()?.renewTime ?? '', /^1970-01-01T00:0\d:\d\d\.\d{6}Z$/);
+    await Promise.all([a.release(), b.release()]);
+  });
+
+  it('goes at once to another that is told to look', async () => {
+    const [a, b] = [candidate('a'), candidate('b')];
+    a.start();
+    await settle();
+    b.start();
+    await settle();
+    b.look();
+    await settle();
+    assert.equal(b.isLeader(), false);
+    await a.release();
+    b.look();
+    await settle();
+    assert.equal(b.isLeader(), true);
+    await b.release();
+  });
+
+  it('writes its annotations beside those of others', async () => {
+    const a = candidate('a');
+    annotations = { x: '1' };
+    a.start();
+    await settle();
+    const held = (): Lease => api.objects.get(PATH) as unknown as Lease;
+    assert.deepEqual(held().metadata.annotations, { x: '1' });
+    api.put(PATH, { ...held(), metadata: { ...held().metadata, annotations: { x: '1', y: '2' } } });
+    annotations = { x: '3' };
+    await pass(6);
+    assert.deepEqual(held().metadata.annotations, { x: '3', y: '2' });
+    await a.release();
+    assert.deepEqual(held().metadata.annotations, { x: '3', y: '2' });
+  });
+
+  it('goes to another within a try where the leader releases it', async () => {
+    const [a, b] = [candidate('a'), candidate('b')];
+    a.start();
+    await settle();
+    b.start();
+    await settle();
+    await a.release();
+    assert.equal(a.isLeader(), false);
+    assert.equal(spec()?.holderIdentity, '');
+    await pass(2);
+    assert.equal(b.isLeader(), true);
+    assert.equal(spec()?.leaseTransitions, 1);
+    await b.release();
+    // Not a word of having lost what was given away.
+    assert.deepEqual(log, ['a sees a', 'a leads', 'b sees a', 'b sees ', 'b sees b', 'b leads']);
+  });
+
+  it('goes to another 15 s after a leader that died was last seen', async () => {
+    const dead = candidate('dead');
+    dead.start();
+    await settle();
+    const b = candidate('b');
+    b.start();
+    await settle();
+    api.before = ({ method, body }) => {
+      const { holderIdentity } = (body as Lease | undefined)?.spec ?? {};
+      if (method === 'PUT' && holderIdentity === 'dead')
+        throw new KubeError('cut off', { reason: 'Unreachable' });
+    };
+    await pass(14);
+    assert.equal(b.isLeader(), false);
+    assert.ok(log.includes('dead lost the Lease could not be renewed in time'), log.join('\n'));
+    await pass(3);
+    assert.equal(b.isLeader(), true);
+    await Promise.all([dead.release(), b.release()]);
+  });
+
+  it('stops leading by the clock alone, even where no timer could run', async () => {
+    const a = candidate('a');
+    a.start();
+    await settle();
+    assert.equal(a.isLeader(), true);
+    const { now } = clock;
+    Object.assign(clock, { now: () => now() + LEASE_TIMES.renewDeadline });
+    assert.equal(a.isLeader(), false);
+    await a.release();
+  });
+
+  it('is lost at once to who took it by hand', async () => {
+    const a = candidate('a');
+    a.start();
+    await settle();
+    api.put(PATH, { spec: { holderIdentity: 'b', leaseDurationSeconds: 15 } });
+    await pass(2);
+    assert.equal(a.isLeader(), false);
+    assert.ok(log.includes('a lost b took the Lease'), log.join('\n'));
+    await a.release();
+    assert.equal(spec()?.holderIdentity, 'b');
+  });
+
+  it('goes on after an answer that got lost, and after the Lease was deleted', async () => {
+    const a = candidate('a');
+    a.start();
+    await settle();
+    api.after = () => {
+      api.after = () => {};
+      throw new KubeError('cut off', { reason: 'Unreachable' });
+    };
+    await pass(6);
+    assert.equal(a.isLeader(), true);
+    api.objects.delete(PATH);
+    await pass(3);
+    assert.equal(a.isLeader(), true);
+    assert.deepEqual(log.slice(2), ['a failed cut off', 'a lost the Lease was deleted', 'a leads']);
+    await a.release();
+  });
+
+  it('is never held by two, whatever is delayed, lost, paused or runs fast; and by one soon after', async function () {
+    this.timeout(120_000);
+    await checkAsync(this, 60, FAULTS, simulate);
+  });
+});
+
+interface Faults {
+  readonly seed: number;
+  readonly candidates: readonly { readonly rate: number; readonly offset: number }[];
+  /** Of a request: lost before it arrives, its answer lost, delayed. */
+  readonly lossBefore: number;
+  readonly lossAfter: number;
+  readonly longestDelay: number;
+  /** Of a candidate in a second: it stops for a while. */
+  readonly pauses: number;
+}
+
+const FAULTS: fc.Arbitrary<Faults> = fc.record({
+  seed: fc.integer({ min: 1, max: 2 ** 31 - 1 }),
+  candidates: fc.array(
+    fc.record({ rate: fc.double({ min: 0.85, max: 1.15, noNaN: true }), offset: fc.nat(1_000_000) }),
+    { minLength: 2, maxLength: 4 },
+  ),
+  lossBefore: fc.constantFrom(0, 0.1, 0.5),
+  lossAfter: fc.constantFrom(0, 0.1, 0.5),
+  longestDelay: fc.constantFrom(1, 500, 8_000),
+  pauses: fc.constantFrom(0, 0.02, 0.1),
+});
+
+const FAULTY = 180_000;
+const HEALTHY = 45_000;
+const STEP = 250;
+
+/** Virtual time; candidates whose clocks are wrong, in a network that loses and delays, and that stop running now and then. */
+async function simulate(faults: Faults): Promise<void> {
+  const random = generator(faults.seed);
+  const world = fakeClock();
+  const api = fakeKubeApi();
+  let isFaulty = true;
+  const lost = (): never => {
+    throw new KubeError('lost', { reason: 'Timeout' });
+  };
+  const wait = (milliseconds: number): Promise<void> =>
+    new Promise((resolve) => void world.after(milliseconds, resolve));
+  const delay = async (): Promise<void> => {
+    if (isFaulty) await wait(random() * faults.longestDelay);
+  };
+  api.before = async () => {
+    const isLost = isFaulty && random() < faults.lossBefore;
+    await delay();
+    if (isLost) lost();
+  };
+  api.after = async () => {
+    await delay();
+    if (isFaulty && random() < faults.lossAfter) lost();
+  };
+  const pausedUntil = faults.candidates.map(() => 0);
+  const led = faults.candidates.map(() => false);
+  const candidates = faults.candidates.map(({ rate, offset }, i) => {
+    const clock: WallClock = {
+      now: () => offset + world.now() * rate,
+      after(milliseconds, callback) {
+        let cancel = world.after(milliseconds / rate, run);
+        // What is due while the process is stopped runs when it goes on.
+        function run(): void {
+          const rest = (pausedUntil[i] ?? 0) - world.now();
+          if (rest > 0) cancel = world.after(rest, run);
+          else callback();
+        }
+        return () => cancel();
+      },
+      date: () => new Date(offset),
+    };
+    const events: ElectionEvents = {
+      leading: () => {
+        led[i] = true;
+      },
+      lost: () => {
+        led[i] = false;
+      },
+      leader: () => {},
+      failed: () => {},
+    };
+    const store = storeOf(async <T>(request: Parameters<typeof api.request>[0]): Promise<T> => {
+      const timeout = new Promise<never>((_, reject) => {
+        clock.after(request.timeout ?? 0, () => reject(new KubeError('late', { reason: 'Timeout' })));
+      });
+      const answer = await Promise.race([api.request<T>(request), timeout]);
+      const rest = (pausedUntil[i] ?? 0) - world.now();
+      if (rest > 0) await wait(rest);
+      return answer;
+    });
+    return election({ store, identity: `c${i}`, clock, random, events });
+  });
+  for (const candidate of candidates) candidate.start();
+  for (let time = 0; time < FAULTY + HEALTHY; time += STEP) {
+    isFaulty = time < FAULTY;
+    for (const i of pausedUntil.keys()) {
+      if (isFaulty && random() < (faults.pauses * STEP) / 1000)
+        pausedUntil[i] = world.now() + random() * 40_000;
+      if (!isFaulty) pausedUntil[i] = Math.min(pausedUntil[i] ?? 0, FAULTY);
+    }
+    world.pass(STEP);
+    await settle();
+    const leaders = candidates.filter((candidate) => candidate.isLeader());
+    assert.ok(leaders.length <= 1, `${leaders.length} lead after ${time} ms`);
+    for (const [i, candidate] of candidates.entries()) {
+      assert.ok(!candidate.isLeader() || led[i], `c${i} leads and nobody was told`);
+    }
+  }
+  assert.equal(candidates.filter((candidate) => candidate.isLeader()).length, 1, 'nobody leads in the end');
+  const ends = Promise.all(candidates.map((candidate) => candidate.release()));
+  world.pass(STEP);
+  await settle();
+  await ends;
+}
+
+/** mulberry32: numbers from 0 to 1 that a seed repeats. */
+function generator(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let value = Math.imul(state ^ (state >>> 15), 1 | state);
+    value = (value + Math.imul(value ^ (value >>> 7), 61 | value)) ^ value;
+    return ((value ^ (value >>> 14)) >>> 0) / 2 ** 32;
+  };
+}

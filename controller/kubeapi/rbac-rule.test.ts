@@ -1,0 +1,64 @@
+import assert from 'node:assert/strict';
+import { formatRbacRule, rbacRule } from './rbac-rule.ts';
+
+describe('rbacRule', () => {
+  const CASES = [
+    ['GET', '/api/v1/nodes', '', 'nodes', 'list', undefined, null],
+    ['GET', '/api/v1/namespaces/nodewall-system', '', 'namespaces', 'get', 'nodewall-system', null],
+    ['GET', '/api/v1/namespaces/a/secrets/b', '', 'secrets', 'get', 'b', 'a'],
+    ['POST', '/api/v1/namespaces/a/secrets', '', 'secrets', 'create', undefined, 'a'],
+    [
+      'PUT',
+      '/apis/coordination.k8s.io/v1/namespaces/a/leases/b',
+      'coordination.k8s.io',
+      'leases',
+      'update',
+      'b',
+      'a',
+    ],
+    [
+      'PATCH',
+      '/apis/nodewall.io/v1alpha1/clusternetworkpolicies/p/status',
+      'nodewall.io',
+      'clusternetworkpolicies/status',
+      'patch',
+      'p',
+      null,
+    ],
+    [
+      'POST',
+      '/apis/authentication.k8s.io/v1/tokenreviews',
+      'authentication.k8s.io',
+      'tokenreviews',
+      'create',
+      undefined,
+      null,
+    ],
+    ['DELETE', '/api/v1/nodes', '', 'nodes', 'deletecollection', undefined, null],
+  ] as const;
+
+  for (const [method, path, apiGroup, resource, verb, name, namespace] of CASES) {
+    it(`${method} ${path}`, () => {
+      const rule = rbacRule(method, path);
+      assert.deepEqual(rule, {
+        apiGroups: [apiGroup],
+        resources: [resource],
+        verbs: [verb],
+        ...(name === undefined ? {} : { resourceNames: [name] }),
+        namespace,
+      });
+    });
+  }
+
+  it('is none for what is no resource', () => {
+    for (const path of ['/healthz', '/apis', '/api/v1', '/']) assert.equal(rbacRule('GET', path), null, path);
+  });
+
+  it('is written as in a manifest', () => {
+    const rule = rbacRule('GET', '/api/v1/namespaces/a/secrets/b');
+    assert.ok(rule !== null);
+    const text =
+      '{apiGroups: [""], resources: ["secrets"], verbs: ["get"], resourceNames: ["b"]} in a Role in namespace a';
+    assert.equal(formatRbacRule(rule), text);
+  });
+});

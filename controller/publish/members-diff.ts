@@ -1,0 +1,73 @@
+import type { AddressSet } from '../../apis/compiled.ts';
+import type { AddressSetPatchUpdate } from '../../apis/stream.ts';
+import type { AddressSetMessage } from '../../apis/wire.ts';
+import { type Address, type Cidr, formatAddress, formatCidr, WIDTH } from '../../lib/net/address.ts';
+import {
+  diffMembers,
+  type FamilyMembers,
+  formatMembers,
+  memberCount,
+  sameMembers,
+  unpackAddress,
+} from '../../lib/net/member-set.ts';
+
+/**
+ * What makes a holder of `before` hold `now`: the members that come and go, or the whole set where that is shorter or something else of it is another.
+ * Null where they say the same. The cost is that of the change, not of the members.
+ */
+export function addressSetUpdate(
+  before: AddressSet,
+  now: AddressSet,
+): AddressSetPatchUpdate | AddressSetMessage | null {
+  if (!sameDescription(before, now)) return toAddressSetMessage(now);
+  const families = [
+    [before.members.v4, now.members.v4],
+    [before.members.v6, now.members.v6],
+  ] as const;
+  if (families.every(([was, is]) => sameMembers(was, is))) return null;
+  const add: string[] = [];
+  const remove: string[] = [];
+  for (const [was, is] of families) diffFamily(was, is, add, remove);
+  const size = memberCount(now.members.v4) + memberCount(now.members.v6);
+  if (add.length + remove.length > size) return toAddressSetMessage(now);
+  return {
+    type: 'addressSetPatch',
+    id: now.id,
+    ...(add.length === 0 ? {} : { add }),
+    ...(remove.length === 0 ? {} : { remove }),
+  };
+}
+
+function sameDescription(a: AddressSet, b: AddressSet): boolean {
+  return (
+    a.id === b.id &&
+    a.description === b.description &&
+    a.dynamic === b.dynamic &&
+    a.names.length === b.names.length &&
+    a.names.every((name, i) => name === b.names[i])
+  );
+}
+
+function diffFamily(was: FamilyMembers, is: FamilyMembers, add: string[], remove: string[]): void {
+  const { family } = is;
+  const { added, removed } = diffMembers(was, is);
+  add.push(...singlesText(family, added), ...prefixesOnlyIn(is.prefixes, was.prefixes));
+  remove.push(...singlesText(family, removed), ...prefixesOnlyIn(was.prefixes, is.prefixes));
+}
+
+function* singlesText(family: Address['family'], packed: Uint8Array): Iterable<string> {
+  for (let at = 0; at < packed.length; at += WIDTH[family])
+    yield formatAddress(unpackAddress(family, packed, at));
+}
+
+function prefixesOnlyIn(these: readonly Cidr[], others: readonly Cidr[]): string[] {
+  if (these === others || these.length === 0) return [];
+  const known = new Set(others.map(formatCidr));
+  return these.map(formatCidr).filter((text) => !known.has(text));
+}
+
+export function toAddressSetMessage(set: AddressSet): AddressSetMessage {
+  const { id, description, dynamic, names, members } = set;
+  const named = names.length === 0 ? {} : { names };
+  return { type: 'addressSet', id, description, dynamic, ...named, members: formatMembers(members) };
+}

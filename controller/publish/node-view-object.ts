@@ -1,0 +1,133 @@
+import type { NodeState } from '../../apis/compiled.ts';
+import { CONTROL_PLANE, type NodeReport } from '../../apis/stream.ts';
+import { formatMembers } from '../../lib/net/member-set.ts';
+import type { Counts } from './changes.ts';
+
+const API_VERSION = `${CONTROL_PLANE.group}/${CONTROL_PLANE.version}`;
+
+/** A node's view as kubectl shows it: what the node must hold, and what its agent last reported. */
+export interface NodeViewSummary {
+  readonly name: string;
+  readonly counts: Counts;
+  readonly report: NodeReport | null;
+  /** Whether agents report here; else nothing is known of what they enforce. */
+  readonly hasReports: boolean;
+}
+
+/** Of a NodeView: it comes from a replica that agents don't report to. */
+const WITHOUT_REPORTS = {
+  annotations: {
+    'controlplane.nodewall.io/status': 'not known to this replica: agents report to the leader',
+  },
+} as const;
+
+/** In a list the view itself is left out, for it is megabytes for each node: numbers stand for it. */
+export function toNodeView(summary: NodeViewSummary, revision: string): object {
+  const { name, counts, report, hasReports } = summary;
+  return {
+    kind: 'NodeView',
+    apiVersion: API_VERSION,
+    metadata: { name, resourceVersion: revision, ...(hasReports ? {} : WITHOUT_REPORTS) },
+    counts,
+    ...(report === null ? {} : { status: report }),
+  };
+}
+
+export function toWholeNodeView(summary: NodeViewSummary, state: NodeState, revision: string): object {
+  const { rules, addressSets, serviceSets, allNodes, controllers, apiServerPorts, nodeAddresses } = state;
+  return {
+    ...toNodeView(summary, revision),
+    view: {
+      addresses: nodeAddresses,
+      allNodes,
+      controllers,
+      apiServerPorts,
+      rules,
+      addressSets: addressSets
+        .values()
+        .map((set) => ({ ...set, members: formatMembers(set.members) }))
+        .toArray(),
+      serviceSets: [...serviceSets.values()],
+    },
+  };
+}
+
+export function toNodeViewList(summaries: readonly NodeViewSummary[], revision: string): object {
+  return {
+    kind: 'NodeViewList',
+    apiVersion: API_VERSION,
+    metadata: { resourceVersion: revision },
+    items: summaries.map((one) => toNodeView(one, revision)),
+  };
+}
+
+const COLUMNS = [
+  ['Name', 'string', 'Name of the Node', 0],
+  ['Rules', 'integer', 'Rules the node must enforce', 0],
+  ['Address sets', 'integer', 'Address sets these name', 0],
+  [
+    'State',
+    'string',
+    'What the agent last said: whether all it was told is in force; AskLeader: the replica that answers has no reports',
+    0,
+  ],
+  ['Failing', 'integer', 'Rules the agent could not enforce', 0],
+  ['Reported', 'date', 'When the agent last said so', 0],
+  ['Version', 'string', 'Version of the agent', 1],
+  ['Revision', 'string', 'The revision in force on the node', 1],
+] as const;
+
+/** A meta/v1 Table. `now` is in milliseconds since 1970. */
+export function toTable(summaries: readonly NodeViewSummary[], revision: string, now: number): object {
+  return {
+    kind: 'Table',
+    apiVersion: 'meta.k8s.io/v1',
+    metadata: { resourceVersion: revision },
+    columnDefinitions: COLUMNS.map(([name, type, description, priority]) => {
+      return { name, type, format: name === 'Name' ? 'name' : '', description, priority };
+    }),
+    rows: summaries.map((one) => ({
+      cells: toCells(one, now),
+      object: {
+        kind: 'PartialObjectMetadata',
+        apiVersion: 'meta.k8s.io/v1',
+        metadata: { name: one.name, resourceVersion: revision },
+      },
+    })),
+  };
+}
+
+function toCells(summary: NodeViewSummary, now: number): (string | number)[] {
+  const { name, counts, report, hasReports } = summary;
+  const { rules, addressSets } = counts;
+  const unknown = hasReports ? 'Unknown' : 'AskLeader';
+  if (report === null) return [name, rules, addressSets, unknown, 0, '<none>', '<none>', '<none>'];
+  return [
+    name,
+    rules,
+    addressSets,
+    stateOf(report),
+    report.failing.length,
+    age(now - Date.parse(report.time)),
+    report.version,
+    report.enforced ?? '<none>',
+  ];
+}
+
+function stateOf({ enabled, enforced, revision, failing, off, viewError }: NodeReport): string {
+  if (off !== undefined) return 'Off';
+  if (!enabled) return 'Disabled';
+  if (viewError !== undefined) return 'NotFollowing';
+  if (failing.length > 0) return 'Failing';
+  return enforced !== null && enforced === revision ? 'Enforced' : 'Pending';
+}
+
+/** As kubectl shows ages: the two largest units where the first is small. */
+function age(milliseconds: number): string {
+  const seconds = Math.max(0, Math.floor(milliseconds / 1000));
+  if (seconds < 120) return `${seconds}s`;
+  if (seconds < 600) return `${Math.floor(seconds / 60)}m${seconds % 60}s`;
+  if (seconds < 3 * 3600) return `${Math.floor(seconds / 60)}m`;
+  if (seconds < 48 * 3600) return `${Math.floor(seconds / 3600)}h`;
+  return `${Math.floor(seconds / 86_400)}d`;
+}

@@ -1,0 +1,156 @@
+import type { Compiled, CompiledPolicy, CompiledRule, NodeState } from '../../apis/compiled.ts';
+import { changedIds, withValues } from '../../lib/sharing/changed-map.ts';
+import { listChange } from '../../lib/sharing/list-change.ts';
+import { sameItems } from '../../lib/sharing/same-items.ts';
+import { useCount } from '../../lib/sharing/use-count.ts';
+
+/** What of everything compiled one node needs: the rules that apply to it, and the AddressSets and ServiceSets those name. */
+export function nodeView(compiled: Compiled, node: string): NodeState {
+  return nodeViewer(node)(compiled);
+}
+
+/**
+ * `nodeView` for one state after another. What didn't change is the same object: the list of rules, the maps of sets, and the whole state. Policies are
+ * taken for unchanged where they are the same objects.
+ */
+export function nodeViewer(node: string): (compiled: Compiled) => NodeState {
+  let last: View | null = null;
+  return (compiled) => {
+    const before = last ?? startView(node);
+    // What throws leaves a view that nobody can say anything of.
+    last = null;
+    last = advance(before, compiled);
+    return last.state;
+  };
+}
+
+/** The part of a policy that is for the node. */
+interface Share {
+  readonly ingress: readonly CompiledRule[];
+  readonly egress: readonly CompiledRule[];
+  /** By id; the values say nothing. */
+  readonly addressSets: ReadonlyMap<string, true>;
+  readonly serviceSets: ReadonlyMap<string, true>;
+}
+
+/** Of one state; the map and the counts are changed in place by the next. */
+interface View {
+  readonly of: Pick<Compiled, 'addressSets' | 'serviceSets'>;
+  readonly policies: readonly CompiledPolicy[];
+  readonly shares: Map<CompiledPolicy, Share>;
+  readonly named: {
+    readonly addressSets: ReturnType<typeof useCount>;
+    readonly serviceSets: ReturnType<typeof useCount>;
+  };
+  readonly state: NodeState;
+}
+
+function startView(node: string): View {
+  return {
+    of: { addressSets: new Map(), serviceSets: new Map() },
+    policies: [],
+    shares: new Map(),
+    named: { addressSets: useCount(), serviceSets: useCount() },
+    state: {
+      node,
+      rules: [],
+      addressSets: new Map(),
+      serviceSets: new Map(),
+      allNodes: '',
+      controllers: '',
+      apiServerPorts: [],
+      nodeAddresses: [],
+    },
+  };
+}
+
+function advance({ of, policies, shares, named, state }: View, compiled: Compiled): View {
+  const { node } = state;
+  const change = listChange(policies, compiled.policies);
+  const gone = change.removed.flatMap((policy) => shares.get(policy) ?? []);
+  const come = change.added.map((policy) => shareOf(policy, node));
+  for (const policy of change.removed) shares.delete(policy);
+  for (const [i, share] of come.entries()) {
+    const policy = change.added[i];
+    if (policy !== undefined) shares.set(policy, share);
+  }
+  const failsafeSets = ({ allNodes, controllers }: Pick<NodeState, 'allNodes' | 'controllers'>) =>
+    [allNodes, controllers].filter((id) => id !== '').map((id) => new Map([[id, true]]));
+  const otherSets = named.addressSets.change(
+    [...gone.map(({ addressSets }) => addressSets), ...failsafeSets(state)],
+    [...come.map(({ addressSets }) => addressSets), ...failsafeSets(compiled)],
+  );
+  const otherServices = named.serviceSets.change(
+    gone.map(({ serviceSets }) => serviceSets),
+    come.map(({ serviceSets }) => serviceSets),
+  );
+  const rules = compiled.policies === policies ? state.rules : rulesOf(compiled.policies, shares);
+  const nodeAddresses = compiled.nodeAddresses.get(node) ?? [];
+  const now: NodeState = {
+    node,
+    rules: sameItems(rules, state.rules) ? state.rules : rules,
+    addressSets: otherSets
+      ? picked(compiled.addressSets, named.addressSets.inUse)
+      : advanced(state.addressSets, of.addressSets, compiled.addressSets),
+    serviceSets: otherServices
+      ? picked(compiled.serviceSets, named.serviceSets.inUse)
+      : advanced(state.serviceSets, of.serviceSets, compiled.serviceSets),
+    allNodes: compiled.allNodes,
+    controllers: compiled.controllers,
+    apiServerPorts: compiled.apiServerPorts,
+    nodeAddresses: sameItems(nodeAddresses, state.nodeAddresses) ? state.nodeAddresses : nodeAddresses,
+  };
+  const same =
+    now.rules === state.rules &&
+    now.addressSets === state.addressSets &&
+    now.serviceSets === state.serviceSets &&
+    now.allNodes === state.allNodes &&
+    now.controllers === state.controllers &&
+    now.apiServerPorts === state.apiServerPorts &&
+    now.nodeAddresses === state.nodeAddresses;
+  return { of: compiled, policies: compiled.policies, shares, named, state: same ? state : now };
+}
+
+function shareOf({ rules, spans }: CompiledPolicy, node: string): Share {
+  const own = rules.filter((_, i) => spans[i]?.has(node));
+  const ids = (list: readonly string[]) => new Map(list.map((id) => [id, true] as const));
+  return {
+    ingress: own.filter(({ source }) => source.direction === 'ingress'),
+    egress: own.filter(({ source }) => source.direction === 'egress'),
+    addressSets: ids(own.flatMap(({ addressSets }) => addressSets)),
+    serviceSets: ids(own.flatMap(({ serviceSets }) => serviceSets)),
+  };
+}
+
+/** In evaluation order, ingress first: the policies are in that order, and so are the rules of each. */
+function rulesOf(
+  policies: readonly CompiledPolicy[],
+  shares: ReadonlyMap<CompiledPolicy, Share>,
+): CompiledRule[] {
+  const rules: CompiledRule[] = [];
+  for (const direction of ['ingress', 'egress'] as const) {
+    for (const policy of policies) for (const rule of shares.get(policy)?.[direction] ?? []) rules.push(rule);
+  }
+  return rules;
+}
+
+/** Sorted by id. */
+function picked<T>(sets: ReadonlyMap<string, T>, ids: ReadonlyMap<string, unknown>): ReadonlyMap<string, T> {
+  return new Map([...ids.keys()].sort().map((id) => [id, held(sets, id)]));
+}
+
+/** The sets of the last time as they are now; the same map where none is another. */
+function advanced<T>(
+  last: ReadonlyMap<string, T>,
+  before: ReadonlyMap<string, T>,
+  now: ReadonlyMap<string, T>,
+): ReadonlyMap<string, T> {
+  const others = [...changedIds(before, now)].filter((id) => last.has(id) && last.get(id) !== now.get(id));
+  return withValues(last, new Map(others.map((id) => [id, held(now, id)])));
+}
+
+function held<T>(sets: ReadonlyMap<string, T>, id: string): T {
+  const set = sets.get(id);
+  if (set === undefined) throw new Error(`no set ${id}`);
+  return set;
+}

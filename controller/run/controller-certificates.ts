@@ -1,0 +1,66 @@
+import { systemClock } from '../../lib/process/clock.ts';
+import { CommandError, EXIT } from '../../lib/process/exit.ts';
+import { publishCaBundle } from '../kubeapi/certificates/ca-bundle.ts';
+import { certificateFiles } from '../kubeapi/certificates/certificate-files.ts';
+import { type CertificateSource, certificateKeeper } from '../kubeapi/certificates/keeper.ts';
+import type { KubeApi } from '../kubeapi/kube-api.ts';
+import type { ControllerParts } from './controller-parts.ts';
+
+interface CertificateParts extends CertificateEvents {
+  /** By whose names agents and the API server reach the controller. */
+  readonly service: { readonly namespace: string; readonly name: string };
+  readonly request: KubeApi;
+  /** Told the certificates (PEM) of the authorities that the serving certificate may be signed by, as often as they are looked at. */
+  readonly trusted: (certificates: string) => void;
+}
+
+type CertificateEvents = Parameters<typeof certificateKeeper>[0]['events'];
+
+/** The files that were given, or a CA of our own. */
+export function certificateSource(
+  {
+    options: { tlsCertFile: certFile, tlsKeyFile: keyFile, tlsCaFile: caFile },
+    listen,
+    webhook,
+  }: Pick<ControllerParts, 'options' | 'listen' | 'webhook'>,
+  { service, request, trusted, ...events }: CertificateParts,
+): CertificateSource {
+  if (certFile !== undefined && keyFile !== undefined) {
+    const files = certificateFiles({
+      certFile,
+      keyFile,
+      caFile,
+      trust: trusted,
+      clock: systemClock,
+      events,
+    });
+    return {
+      ...files,
+      start: () =>
+        files.start().catch((cause: Error) => {
+          throw new CommandError(
+            EXIT.invalid,
+            `--tls-cert-file, --tls-key-file, --tls-ca-file: ${cause.message}`,
+            {
+              cause,
+            },
+          );
+        }),
+    };
+  }
+  const host = `${service.name}.${service.namespace}.svc`;
+  const hosts = [listen.host, webhook?.host].filter((host) => host !== undefined && !/^[0:.]+$/.test(host));
+  const names = new Set([host, `${host}.cluster.local`, 'localhost', '127.0.0.1', '::1', ...hosts]);
+  return certificateKeeper({
+    request,
+    namespace: service.namespace,
+    name: 'nodewall-ca',
+    names: [...names].filter((name) => name !== undefined),
+    trust(certificates) {
+      trusted(certificates);
+      return publishCaBundle(request, certificates);
+    },
+    clock: systemClock,
+    events,
+  });
+}

@@ -1,0 +1,54 @@
+import { formatProblem } from '../../apis/validate/problem.ts';
+import type { Log } from '../../lib/process/log.ts';
+import type { ServerEvent } from '../publish/server-event.ts';
+import type { WatchNotice } from '../watch/cluster/watch-notice.ts';
+import type { Snapshot } from '../watch/source.ts';
+
+const LEVELS = { error: 'warn', warning: 'info', notice: 'debug' } as const;
+/** New problems that are told one by one; of more, how many. */
+const MOST_PROBLEMS = 50;
+
+/** What the log says of the stages: each thing once, when it happens. */
+export function controllerLog(log: Log) {
+  let known: ReadonlySet<string> = new Set();
+  let told: Snapshot['problems'] = [];
+  return {
+    watch({ event, resource, ...notice }: WatchNotice): void {
+      const fields = { stage: 'watch', resource, ...notice };
+      switch (event) {
+        case 'failed':
+          return void log.warn('the API server does not give what is watched; trying again', fields);
+        case 'recovered':
+          return void log.info('the API server is back', fields);
+        case 'listed':
+          return void log.info('listed', fields);
+        case 'absent':
+          return void log.info('there is no such resource; looking again now and then', fields);
+        case 'corrected':
+          return void log.warn('a list said otherwise than the events had; corrected', fields);
+      }
+    },
+    problems({ problems }: Snapshot): void {
+      if (problems === told) return;
+      told = problems;
+      const now = new Map(problems.map((problem) => [formatProblem(problem), problem]));
+      const fresh = [...now].filter(([line]) => !known.has(line));
+      for (const [line, { severity, kind, name }] of fresh.slice(0, MOST_PROBLEMS)) {
+        log.log(LEVELS[severity], line, { stage: 'watch', kind, name });
+      }
+      const more = fresh.length - MOST_PROBLEMS;
+      if (more > 0)
+        log.warn('and more problems; their policies say which', { stage: 'watch', problems: more });
+      known = new Set(now.keys());
+    },
+    server(event: ServerEvent): void {
+      const { kind, ...rest } = event;
+      if (event.kind !== 'failed') return void log.debug(`stream ${kind}`, { stage: 'publish', ...rest });
+      log.error('a request failed', { stage: 'publish', path: event.path, error: messageOf(event.error) });
+    },
+  };
+}
+
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,169 @@
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { VERSION } from '../../lib/process/version.ts';
+import type { ServerStats } from '../publish/server.ts';
+import type { WatchMetrics } from '../watch/cluster/watch-notice.ts';
+
+/** What is asked when somebody reads the metrics. */
+export interface MetricsSources {
+  isLeading(): boolean;
+  watches(): readonly WatchMetrics[];
+  /** Null while nothing is served. */
+  server(): ServerStats | null;
+  statusesWaiting(): number;
+}
+
+export interface ControllerMetrics {
+  readonly registry: Registry;
+  compiled(
+    seconds: number,
+    counts: { readonly nodes: number; readonly policies: number; readonly invalid: number },
+  ): void;
+  /** Messages made by one publish. */
+  published(messages: number): void;
+  reported(): void;
+  statusWritten(): void;
+  statusFailed(): void;
+  failed(): void;
+}
+
+/** Seconds. */
+const COMPILE_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+
+/** The metrics of a controller, for Prometheus. Names and labels stay. */
+export function controllerMetrics(sources: MetricsSources): ControllerMetrics {
+  const registry = new Registry();
+  const registers = [registry];
+  collectDefaultMetrics({ register: registry });
+  const full = (name: string): string => `nodewall_controller_${name}`;
+  const counter = (name: string, help: string): Counter => new Counter({ name: full(name), help, registers });
+  const gauge = (name: string, help: string, value?: () => number): Gauge => {
+    const collect =
+      value === undefined
+        ? {}
+        : {
+            collect(this: Gauge) {
+              this.set(value());
+            },
+          };
+    return new Gauge({ name: full(name), help, registers, ...collect });
+  };
+  const build = { name: 'nodewall_build_info', help: 'The version that runs.', labelNames: ['version'] };
+  new Gauge({ ...build, registers }).set({ version: VERSION }, 1);
+  gauge('leader', 'Whether this replica leads, and so serves agents and writes statuses.', () =>
+    sources.isLeading() ? 1 : 0,
+  );
+  gauge('streams', 'Agents that follow.', () => sources.server()?.watchers ?? 0);
+  gauge(
+    'stream_unsent_bytes',
+    'Bytes that agents have not taken yet.',
+    () => sources.server()?.unsentBytes ?? 0,
+  );
+  gauge('statuses_waiting', 'Statuses of policies that wait to be written.', () => sources.statusesWaiting());
+  watchMetrics(registers, sources.watches);
+  serverMetrics(registers, sources.server);
+  const [nodes, policies, invalid] = [
+    gauge('nodes', 'Nodes that are known.'),
+    gauge('policies', 'Policies that are enforced somewhere or could be.'),
+    gauge('problems', 'Errors in policies, groups and Tiers, for which they are left out.'),
+  ];
+  const compiles = new Histogram({
+    name: full('compile_duration_seconds'),
+    help: 'From objects to what every node is told.',
+    buckets: COMPILE_BUCKETS,
+    registers,
+  });
+  const messages = counter('messages_total', 'Messages made for agents, each once however many get it.');
+  const reports = counter('reports_total', 'Reports of nodes.');
+  const written = counter('status_writes_total', 'Statuses written.');
+  const unwritten = counter(
+    'status_failures_total',
+    'Statuses that could not be written; they are tried again.',
+  );
+  const failures = counter('internal_errors_total', 'Faults in nodewall itself; what was published stays.');
+  return {
+    registry,
+    compiled(seconds, counts) {
+      compiles.observe(seconds);
+      nodes.set(counts.nodes);
+      policies.set(counts.policies);
+      invalid.set(counts.invalid);
+    },
+    published: (count) => messages.inc(count),
+    reported: () => reports.inc(),
+    statusWritten: () => written.inc(),
+    statusFailed: () => unwritten.inc(),
+    failed: () => failures.inc(),
+  };
+}
+
+/** Counters that somebody else counts: set to what they are whenever they are read. */
+function mirrored(
+  registers: Registry[],
+  name: string,
+  help: string,
+  labelNames: string[],
+  read: () => readonly [Record<string, string>, number][],
+) {
+  new Counter({
+    name: `nodewall_controller_${name}`,
+    help,
+    labelNames,
+    registers,
+    collect() {
+      this.reset();
+      for (const [labels, value] of read()) this.inc(labels, value);
+    },
+  });
+}
+
+function watchMetrics(registers: Registry[], watches: MetricsSources['watches']): void {
+  new Gauge({
+    name: 'nodewall_controller_watched_objects',
+    help: 'Objects kept of a resource.',
+    labelNames: ['resource'],
+    registers,
+    collect() {
+      for (const { resource, objects } of watches()) this.set({ resource }, objects);
+    },
+  });
+  const of = (name: string, help: string, value: (one: WatchMetrics) => number): void =>
+    mirrored(registers, name, help, ['resource'], () =>
+      watches().map((one) => [{ resource: one.resource }, value(one)]),
+    );
+  of('watch_lists_total', 'Lists that were read.', ({ lists }) => lists);
+  of('watch_watches_total', 'Watches that were begun.', ({ watches: begun }) => begun);
+  of('watch_events_total', 'Events that came.', ({ events }) => events);
+  of(
+    'watch_corrections_total',
+    'Changes that no event told, found by a later list.',
+    ({ corrections }) => corrections,
+  );
+  mirrored(
+    registers,
+    'watch_failures_total',
+    'Lists and watches that came to nothing.',
+    ['resource', 'reason'],
+    () =>
+      watches().flatMap(({ resource, failures }) =>
+        Object.entries(failures).map(([reason, count]): [Record<string, string>, number] => [
+          { resource, reason },
+          count,
+        ]),
+      ),
+  );
+}
+
+function serverMetrics(registers: Registry[], server: MetricsSources['server']): void {
+  mirrored(registers, 'stream_sent_bytes_total', 'Bytes of messages sent since it serves.', [], () => [
+    [{}, server()?.sentBytes ?? 0],
+  ]);
+  mirrored(registers, 'streams_cut_off_total', 'Agents that were too slow.', [], () => [
+    [{}, server()?.cutOff ?? 0],
+  ]);
+  mirrored(registers, 'requests_total', 'Requests by HTTP status, since it serves.', ['code'], () =>
+    [...(server()?.answers ?? [])].map(([code, count]): [Record<string, string>, number] => [
+      { code: String(code) },
+      count,
+    ]),
+  );
+}

@@ -1,0 +1,17 @@
+import type { KubeConfig } from '@kubernetes/client-node';
+import type { Config } from '../../apis/config.ts';
+import type { ListenAddress } from '../../lib/process/listen-address.ts';
+import type { Log } from '../../lib/process/log.ts';
+import type { ControllerOptions } from './controller-options.ts';
+
+/** What the command line makes of its options. */
+export interface ControllerParts {
+  readonly options: ControllerOptions;
+  readonly listen: ListenAddress;
+  readonly webhook: ListenAddress | null;
+  /** `--feature-gates`; null: as the cluster has it. */
+  readonly gate: boolean | null;
+  readonly config: Config;
+  readonly kubeConfig: KubeConfig;
+  readonly log: Log;
+}

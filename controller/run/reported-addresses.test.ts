@@ -1,0 +1,61 @@
+import assert from 'node:assert/strict';
+import { NO_OBJECTS } from '../../apis/objects.ts';
+import type { NodeReport } from '../../apis/stream.ts';
+import type { Log } from '../../lib/process/log.ts';
+import { ReportedAddresses } from './reported-addresses.ts';
+
+const report = (node: string, ...hostAddresses: string[]): NodeReport => ({
+  node,
+  revision: null,
+  enforced: null,
+  enabled: false,
+  failing: [],
+  policies: 0,
+  hostAddresses,
+  version: '0.0.0',
+  dataplane: 'nftables',
+  time: '2026-01-01T00:00:00Z',
+});
+
+const objects = {
+  ...NO_OBJECTS,
+  nodes: ['a', 'b'].map((name) => ({ kind: 'Node' as const, name, labels: {}, addresses: [] })),
+};
+
+describe('addresses in reports', () => {
+  it('are told once for many reports, and not where nothing is new', async () => {
+    let changes = 0;
+    let changed = Promise.withResolvers<void>();
+    const reported = new ReportedAddresses(undefined as never, () => {
+      changes++;
+      changed.resolve();
+    });
+    reported.on(objects);
+    reported.take(report('a', '192.0.2.1'));
+    reported.take(report('b', '192.0.2.2'));
+    await changed.promise;
+    assert.equal(changes, 1);
+    const [a, b] = reported.on(objects).nodes;
+    assert.deepEqual([a?.reportedAddresses, b?.reportedAddresses], [['192.0.2.1'], ['192.0.2.2']]);
+    changed = Promise.withResolvers();
+    reported.take(report('a', '192.0.2.1'));
+    reported.take(report('b', '192.0.2.3'));
+    await changed.promise;
+    assert.equal(changes, 2);
+    await reported.close();
+  });
+
+  it('say once for each Node that there are too many', async () => {
+    const lines: unknown[] = [];
+    const log = { warn: (_message: string, fields: object) => lines.push(fields) } as unknown as Log;
+    const reported = new ReportedAddresses(log, () => {});
+    reported.on(objects);
+    const many = Array.from({ length: 70 }, (_, i) => `192.0.2.${i}`);
+    for (const node of ['a', 'a', 'b']) reported.take(report(node, ...many));
+    assert.deepEqual(lines, [
+      { node: 'a', beyond: 6 },
+      { node: 'b', beyond: 6 },
+    ]);
+    await reported.close();
+  });
+});

@@ -1,0 +1,42 @@
+import type { ClusterObjects } from '../../apis/objects.ts';
+import type { NodeReport } from '../../apis/stream.ts';
+import { debounce } from '../../lib/process/debounce.ts';
+import type { Log } from '../../lib/process/log.ts';
+import { HostAddresses, MOST_REPORTED } from '../index/host-addresses.ts';
+
+/** Milliseconds: to a new leader all agents report within seconds. */
+const TIMES = { quiet: 100, longest: 500 };
+
+/** The addresses in the reports of agents, for what is compiled. */
+export class ReportedAddresses {
+  readonly #log: Log;
+  readonly #addresses = new HostAddresses();
+  readonly #changed;
+  /** Names of the Nodes that report more than counts. */
+  readonly #full = new Set<string>();
+
+  /** `changed`: `on` may give something else than before. Not told of every report by itself. */
+  constructor(log: Log, changed: () => void) {
+    this.#log = log;
+    this.#changed = debounce(async () => changed(), TIMES);
+  }
+
+  take({ node, hostAddresses }: NodeReport): void {
+    const { isNew, beyond } = this.#addresses.report(node, hostAddresses);
+    if (beyond > 0 && !this.#full.has(node)) {
+      this.#full.add(node);
+      const message = `its agent reports more than ${MOST_REPORTED} addresses; the others do not count`;
+      this.#log.warn(message, { node, beyond });
+    }
+    if (isNew) this.#changed.trigger();
+  }
+
+  /** The objects, with what counts of the reports. */
+  on(objects: ClusterObjects): ClusterObjects {
+    return this.#addresses.advance(objects);
+  }
+
+  close(): Promise<void> {
+    return this.#changed.close();
+  }
+}

@@ -1,0 +1,184 @@
+import type { FailingNode } from '../../apis/policy-status.ts';
+import type { Clock } from '../../lib/process/clock.ts';
+import type { KubeApi } from '../kubeapi/kube-api.ts';
+import { isKubeError } from '../kubeapi/kube-error.ts';
+
+export interface FailureEventsParts {
+  readonly request: KubeApi;
+  readonly clock: Clock & { date(): Date };
+  /** Of this process. */
+  readonly identity: string;
+  /** An event could not be written: it is dropped. */
+  readonly failed: (error: unknown) => void;
+}
+
+export interface FailureEvents {
+  /** These nodes have begun to fail. */
+  failing(policy: { readonly name: string; readonly uid: string }, nodes: readonly FailingNode[]): void;
+  /** A node has begun to enforce nothing, or nothing new. */
+  troubled(node: string, why: string): void;
+  /** What waits is dropped; what is under way is waited for. */
+  clear(): Promise<void>;
+}
+
+/** What an event is about: events.k8s.io/v1 `regarding`, `reason`. */
+interface Subject {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly name: string;
+  readonly uid: string;
+}
+
+interface Waiting {
+  readonly regarding: Subject;
+  readonly reason: string;
+  readonly note: () => string;
+}
+
+interface WaitingPolicy extends Waiting {
+  readonly nodes: Map<string, FailingNode>;
+}
+
+interface Written {
+  readonly event: string;
+  count: number;
+  readonly until: number;
+}
+
+/** Milliseconds: nodes that begin to fail within this time are in one event; between two requests. */
+const GATHER = 2_000;
+const BETWEEN = 1_000;
+/** More of a policy within this time count the last event up (events.k8s.io's EventSeries). */
+const SERIES = 600_000;
+/** Policies that wait; more than that are left to their status. */
+const MOST_WAITING = 1_000;
+/** Nodes that wait: policies are told of beside them. More are left to the statuses of their policies. */
+const MOST_NODES = 60;
+/** Of a note (events.k8s.io/v1): the API server counts bytes, though it says characters. */
+const LONGEST_NOTE = 1_024;
+const EVENTS = '/apis/events.k8s.io/v1/namespaces/default/events';
+
+/** Warnings on policies, several nodes in one, and on nodes; one request a second. Events of what is in no namespace are in `default`. */
+export function failureEvents({ request, clock, identity, failed }: FailureEventsParts): FailureEvents {
+  /** Both by uid. */
+  const policies = new Map<string, WaitingPolicy>();
+  const nodes = new Map<string, Waiting>();
+  const written = new Map<string, Written>();
+  let cancel: (() => void) | null = null;
+  let writing: Promise<void> = Promise.resolve();
+  let isCleared = false;
+
+  function arm(milliseconds: number): void {
+    cancel ??= clock.after(milliseconds, () => {
+      writing = writeOne().finally(() => {
+        cancel = null;
+        if (!isCleared && policies.size + nodes.size > 0) arm(BETWEEN);
+      });
+    });
+  }
+
+  async function writeOne(): Promise<void> {
+    const [next] = [...nodes.values().take(1), ...policies.values().take(1)];
+    if (next === undefined) return;
+    const { uid } = next.regarding;
+    nodes.delete(uid);
+    policies.delete(uid);
+    for (const [other, { until }] of written) if (until <= clock.now()) written.delete(other);
+    try {
+      const last = written.get(uid);
+      if (last === undefined || !(await countUp(last))) await create(next);
+    } catch (error) {
+      failed(error);
+    }
+  }
+
+  /** False where the API server has dropped it: events live for an hour. */
+  async function countUp(last: Written): Promise<boolean> {
+    const count = last.count + 1;
+    const series = { count, lastObservedTime: toMicroTime(clock.date()) };
+    try {
+      await request({ method: 'PATCH', path: `${EVENTS}/${last.event}`, body: { series } });
+      last.count = count;
+      return true;
+    } catch (error) {
+      if (isKubeError(error, 'NotFound')) return false;
+      throw error;
+    }
+  }
+
+  async function create({ regarding, reason, note }: Waiting): Promise<void> {
+    const { name, uid } = regarding;
+    const date = clock.date();
+    // As client-go names them: unique enough, and in order.
+    const event = `${name.slice(0, 200).replace(/[-.]+$/, '')}.${date.getTime().toString(16)}${uid.slice(0, 8)}`;
+    const body = {
+      apiVersion: 'events.k8s.io/v1',
+      kind: 'Event',
+      metadata: { name: event, namespace: 'default' },
+      eventTime: toMicroTime(date),
+      type: 'Warning',
+      reason,
+      action: 'Enforce',
+      note: shortened(note(), LONGEST_NOTE),
+      regarding,
+      reportingController: 'nodewall.io/controller',
+      reportingInstance: identity.slice(0, 128),
+    };
+    await request({ method: 'POST', path: EVENTS, body });
+    written.set(uid, { event, count: 1, until: clock.now() + SERIES });
+  }
+
+  return {
+    failing({ name, uid }, failed) {
+      isCleared = false;
+      const there = policies.get(uid) ?? ofPolicy(name, uid);
+      if (policies.size >= MOST_WAITING && !policies.has(uid)) return;
+      for (const node of failed) there.nodes.set(node.node, node);
+      policies.set(uid, there);
+      arm(GATHER);
+    },
+    troubled(name, why) {
+      isCleared = false;
+      if (nodes.size >= MOST_NODES && !nodes.has(name)) return;
+      // Of a Node's events the uid is its name, as the kubelet's own have it.
+      const regarding = { apiVersion: 'v1', kind: 'Node', name, uid: name };
+      nodes.set(name, { regarding, reason: 'NodewallNotEnforced', note: () => why });
+      arm(GATHER);
+    },
+    async clear() {
+      isCleared = true;
+      policies.clear();
+      nodes.clear();
+      cancel?.();
+      cancel = null;
+      await writing;
+    },
+  };
+}
+
+function ofPolicy(name: string, uid: string): WaitingPolicy {
+  const regarding = { apiVersion: 'nodewall.io/v1alpha1', kind: 'ClusterNetworkPolicy', name, uid };
+  const nodes = new Map<string, FailingNode>();
+  return { regarding, reason: 'NodesFailed', nodes, note: () => noteOf([...nodes.values()]) };
+}
+
+function noteOf(nodes: readonly FailingNode[]): string {
+  const head =
+    nodes.length === 1 ? '1 node cannot enforce it: ' : `${nodes.length} nodes cannot enforce it: `;
+  const said = nodes.map(
+    ({ node, rule, reason }) => `${node} (${rule === undefined ? '' : `rule ${rule}: `}${reason})`,
+  );
+  return `${head}${said.join(', ')}`;
+}
+
+/** To so many bytes of UTF-8. */
+function shortened(text: string, most: number): string {
+  if (Buffer.byteLength(text) <= most) return text;
+  const { read } = new TextEncoder().encodeInto(text, new Uint8Array(most - Buffer.byteLength('…')));
+  return `${text.slice(0, read)}…`;
+}
+
+/** meta/v1 MicroTime. */
+function toMicroTime(date: Date): string {
+  return date.toISOString().replace('Z', '000Z');
+}

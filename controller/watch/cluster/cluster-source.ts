@@ -1,0 +1,184 @@
+import type { KubeConfig } from '@kubernetes/client-node';
+import {
+  type ClusterObject,
+  type ClusterObjects,
+  type EndpointSlice,
+  type Namespace,
+  NO_OBJECTS,
+  type Node,
+  type Pod,
+  type Service,
+} from '../../../apis/objects.ts';
+import type { ValidateOptions } from '../../../apis/validate/object.ts';
+import { type DebounceTimes, debounce } from '../../../lib/process/debounce.ts';
+import { compareProblems } from '../assemble.ts';
+import { LISTS } from '../content.ts';
+import type { LoadProblem, ObjectSource, Snapshot } from '../source.ts';
+import { documenting } from './document.ts';
+import { documents } from './documents.ts';
+import type { Change } from './entries.ts';
+import { type Kept, narrowing, objectOf, problemsOf } from './kept.ts';
+import { type Reflector, reflector } from './reflector.ts';
+import { ANTREA, BUILT_IN, NODEWALL, type Resource } from './resources.ts';
+import { sortedList } from './sorted-list.ts';
+import { apiTransport } from './transport.ts';
+import type { WatchMetrics, WatchNotice } from './watch-notice.ts';
+import { WATCH_TIMES, type WatchTimes } from './watch-times.ts';
+
+export interface ClusterSourceOptions extends ValidateOptions, Partial<DebounceTimes> {
+  /** Its current context says which API server, and who asks. */
+  readonly kubeConfig: KubeConfig;
+  /** What happens to the connections, for the log. */
+  readonly onNotice?: (notice: WatchNotice) => void;
+  readonly times?: Partial<WatchTimes>;
+  /** Numbers from 0 to 1. */
+  readonly random?: () => number;
+}
+
+export interface ClusterSource extends ObjectSource {
+  /**
+   * Begins, and returns at once. The first snapshot is delivered when every resource has been listed, and is complete, as all that follow: half of a
+   * cluster is delivered to nobody, since policies would be called invalid for what they name and isn't there yet.
+   */
+  start(deliver: (snapshot: Snapshot) => void): Promise<void>;
+  /** Resolves after the first snapshot was delivered; not at all where that doesn't happen before it is closed. */
+  readonly synced: Promise<void>;
+  /** Whether tiers, groups and policies are known as the API server has them; false while a watch of them is broken, or only just mended. */
+  isCurrent(): boolean;
+  /** Changes that events should have told and a later list did, of all resources. */
+  corrections(): number;
+  /** One of each resource. */
+  metrics(): readonly WatchMetrics[];
+}
+
+/**
+ * The objects of a cluster, by its API: listed, watched, and delivered again after every change. What becomes invalid keeps its last valid version. Objects
+ * and lists that didn't change are the same JavaScript objects.
+ */
+export function clusterSource(options: ClusterSourceOptions): ClusterSource {
+  const { kubeConfig, onNotice: notice = () => undefined, random = Math.random } = options;
+  const { quiet = 15, longest = 100 } = options;
+  const times = { ...WATCH_TIMES, ...options.times };
+  const transport = apiTransport(kubeConfig);
+  const state = clusterState(options);
+  const { promise: synced, resolve: settle } = Promise.withResolvers<void>();
+  let deliver: (snapshot: Snapshot) => void = () => undefined;
+  let snapshot: Snapshot | null = null;
+
+  const timer = debounce(
+    async () => {
+      if (!reflectors.every((one) => one.isListed())) return;
+      const next = state.snapshot(snapshot);
+      if (next === snapshot) return;
+      snapshot = next;
+      deliver(next);
+      settle();
+    },
+    { quiet, longest },
+  );
+
+  const common = { get: transport.get, times, random, notice };
+  const narrow = narrowing(options);
+  const documented = (resource: Resource): Reflector =>
+    reflector({
+      ...common,
+      resource,
+      narrow: documenting(resource, options),
+      changed(changes) {
+        for (const change of changes) state.documents.change(change);
+        timer.trigger();
+      },
+    });
+  const own = NODEWALL.map(documented);
+  const reflectors: Reflector[] = [
+    ...BUILT_IN.map((resource) =>
+      reflector<Kept>({
+        ...common,
+        resource,
+        narrow,
+        changed(changes) {
+          for (const change of changes) state.object(resource, change);
+          timer.trigger();
+        },
+      }),
+    ),
+    ...own,
+    ...ANTREA.map(documented),
+  ];
+
+  return {
+    async start(receiver) {
+      deliver = receiver;
+      for (const one of reflectors) one.start();
+    },
+    async close() {
+      await Promise.all(reflectors.map((one) => one.close()));
+      await timer.close();
+      transport.close();
+    },
+    synced,
+    isCurrent: () => own.every((one) => one.isCurrent()),
+    corrections: () => reflectors.reduce((sum, one) => sum + one.metrics().corrections, 0),
+    metrics: () => reflectors.map((one) => one.metrics()),
+  };
+}
+
+interface ClusterState {
+  readonly documents: ReturnType<typeof documents>;
+  object(resource: Resource, change: Change<Kept>): void;
+  /** The one before where nothing changed. */
+  snapshot(before: Snapshot | null): Snapshot;
+}
+
+function clusterState({ interfaceGroups }: ValidateOptions): ClusterState {
+  const lists = {
+    nodes: sortedList<Node>(),
+    namespaces: sortedList<Namespace>(),
+    pods: sortedList<Pod>(),
+    services: sortedList<Service>(),
+    endpointSlices: sortedList<EndpointSlice>(),
+  };
+  const state = documents(interfaceGroups);
+  /** Of objects of which there is something to say. */
+  const flaws = new Map<string, readonly LoadProblem[]>();
+  let problems: readonly LoadProblem[] = [];
+  let sources: readonly [readonly LoadProblem[], number] = [problems, 0];
+  /** Counts the changes of `flaws`. */
+  let flawed = 0;
+  return {
+    documents: state,
+    object({ name, kind }, { key, before, now }) {
+      const list = lists[LISTS[kind] as keyof typeof lists] as { change(a: unknown, b: unknown): void };
+      const [was, is]: (ClusterObject | null)[] = [objectOf(before), objectOf(now)];
+      if (was !== is) list.change(was, is);
+      const said = problemsOf(now);
+      if (said === problemsOf(before)) return;
+      flawed++;
+      if (said.length === 0) flaws.delete(`${name}/${key}`);
+      else flaws.set(`${name}/${key}`, said);
+    },
+    snapshot(before) {
+      const services = lists.services.array();
+      const { problems: own, ...settled } = state.settle(services);
+      const objects: ClusterObjects = {
+        nodes: lists.nodes.array(),
+        namespaces: lists.namespaces.array(),
+        pods: lists.pods.array(),
+        services,
+        endpointSlices: lists.endpointSlices.array(),
+        ...settled,
+      };
+      if (sources[0] !== own || sources[1] !== flawed) {
+        sources = [own, flawed];
+        problems = [...own, ...[...flaws.values()].flat()].sort(compareProblems);
+      }
+      const same = before !== null && sameLists(objects, before.objects);
+      if (same && problems === before.problems) return before;
+      return { objects: same ? before.objects : objects, problems, files: 0, complete: true };
+    },
+  };
+}
+
+function sameLists(a: ClusterObjects, b: ClusterObjects): boolean {
+  return (Object.keys(NO_OBJECTS) as (keyof ClusterObjects)[]).every((list) => a[list] === b[list]);
+}

@@ -1,0 +1,109 @@
+import { asFields } from '../../../apis/schema/json-schema.ts';
+import { deadline } from '../../../lib/process/deadline.ts';
+import { toWatchFailure, WatchFailure } from './failure.ts';
+import { type RawObject, refuse, toRawObject, toVersion } from './raw-object.ts';
+import { groupVersionPath, type Resource, resourcePath } from './resources.ts';
+import type { ApiAnswer, ApiGet } from './transport.ts';
+
+export interface Listing {
+  readonly resource: Resource;
+  readonly get: ApiGet;
+  readonly signal: AbortSignal;
+  /** Milliseconds in which something must come. */
+  readonly patience: number;
+  /** Objects a page. */
+  readonly limit: number;
+}
+
+/**
+ * Every object of a resource, page by page; each is handed over and not kept. Returns the version that the whole list is of. Throws a WatchFailure; after
+ * one, what was handed over is worth nothing.
+ */
+export async function listAll(listing: Listing, take: (object: RawObject) => void): Promise<number> {
+  const { resource, limit } = listing;
+  let version: number | null = null;
+  let next = '';
+  do {
+    const query = { limit: String(limit), ...(next === '' ? {} : { continue: next }) };
+    const page = toPage(await getJson(listing, resourcePath(resource, query)));
+    for (const item of page.items) take(toRawObject(item, resource));
+    // Where pages are of several versions, what came after the first is told by a watch from there.
+    version ??= page.version;
+    next = page.next;
+  } while (next !== '');
+  return version;
+}
+
+interface Page {
+  readonly items: readonly unknown[];
+  readonly version: number;
+  readonly next: string;
+}
+
+function toPage(value: unknown): Page {
+  const { kind, metadata, items } = asFields(value) ?? {};
+  const { resourceVersion, continue: next } = asFields(metadata) ?? {};
+  // Go writes null for no items.
+  const isList =
+    typeof kind === 'string' && kind.endsWith('List') && (items === null || Array.isArray(items));
+  if (!isList) throw new WatchFailure('malformed', 'the answer is no list of objects');
+  return {
+    items: Array.isArray(items) ? items : [],
+    version: toVersion(resourceVersion),
+    next: typeof next === 'string' ? next : '',
+  };
+}
+
+/**
+ * Whether a 404 is true: discovery, which knows every resource, doesn't list it. Another server's 404 page, or that of an API server that is only starting,
+ * is no reason to think that there are no policies. Throws where that can't be told.
+ */
+export async function isAbsent(listing: Listing): Promise<boolean> {
+  const { resource } = listing;
+  const path = groupVersionPath(resource);
+  const { resources } = asFields(await getJson(listing, path, null)) ?? {};
+  if (Array.isArray(resources)) return !resources.some((one) => asFields(one)?.name === resource.plural);
+  const { kind, groups } = asFields(await getJson(listing, '/apis')) ?? {};
+  if (kind !== 'APIGroupList' || !Array.isArray(groups)) {
+    throw new WatchFailure('malformed', 'the answer is no list of API groups');
+  }
+  const versions = groups.flatMap((group) => asFields(group)?.versions ?? []);
+  return !versions.some((version) => asFields(version)?.groupVersion === resource.apiVersion);
+}
+
+/** `missing`: what a 404 stands for; it throws where that is not given. */
+async function getJson(listing: Listing, path: string, missing?: null): Promise<unknown> {
+  const limit = deadline(listing.patience, listing.signal);
+  try {
+    const answer = await listing.get(path, limit.signal);
+    if (answer.status === 404 && missing === null) {
+      await drain(answer);
+      return null;
+    }
+    if (answer.status !== 200) return await refuse(answer);
+    return await jsonOf(answer, () => limit.restart());
+  } catch (error) {
+    if (!limit.isOver()) throw toWatchFailure(error);
+    throw new WatchFailure('silent', `nothing came for ${listing.patience} ms`, { cause: error });
+  } finally {
+    limit.clear();
+  }
+}
+
+async function jsonOf({ chunks }: ApiAnswer, came: () => void): Promise<unknown> {
+  const kept: Buffer[] = [];
+  for await (const chunk of chunks) {
+    came();
+    kept.push(chunk);
+  }
+  try {
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(kept)));
+  } catch (cause) {
+    throw new WatchFailure('malformed', `the answer is no JSON: ${(cause as Error).message}`, { cause });
+  }
+}
+
+/** So that the connection can be used again. */
+async function drain({ chunks }: ApiAnswer): Promise<void> {
+  for await (const _ of chunks);
+}

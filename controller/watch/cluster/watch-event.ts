@@ -1,0 +1,33 @@
+import { asFields } from '../../../apis/schema/json-schema.ts';
+import { WatchFailure } from './failure.ts';
+import { type RawObject, statusFailure, toRawObject, toVersion } from './raw-object.ts';
+import type { Resource } from './resources.ts';
+
+/** A line of a watch (metav1.WatchEvent). */
+export type WatchEvent =
+  | { readonly type: 'put' | 'delete'; readonly object: RawObject }
+  | { readonly type: 'bookmark'; readonly version: number };
+
+/** Throws a WatchFailure for an ERROR event, and for what is no event. */
+export function parseWatchEvent(line: string, resource: Resource): WatchEvent {
+  let value: unknown;
+  try {
+    value = JSON.parse(line);
+  } catch (cause) {
+    throw new WatchFailure('malformed', `an event is no JSON: ${(cause as Error).message}`, { cause });
+  }
+  const { type, object } = asFields(value) ?? {};
+  switch (type) {
+    case 'ADDED':
+    case 'MODIFIED':
+      return { type: 'put', object: toRawObject(object, resource) };
+    case 'DELETED':
+      return { type: 'delete', object: toRawObject(object, resource) };
+    case 'BOOKMARK':
+      return { type: 'bookmark', version: toVersion(asFields(asFields(object)?.metadata)?.resourceVersion) };
+    case 'ERROR':
+      throw statusFailure(object);
+    default:
+      throw new WatchFailure('malformed', `an event is of type ${JSON.stringify(type)}`);
+  }
+}

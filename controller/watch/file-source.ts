@@ -1,0 +1,203 @@
+import { lstat } from 'node:fs/promises';
+import { basename, resolve } from 'node:path';
+import { type ClusterObject, NO_OBJECTS } from '../../apis/objects.ts';
+import { identityOf } from '../../apis/validate/identity.ts';
+import type { ValidateOptions } from '../../apis/validate/object.ts';
+import { debounce } from '../../lib/process/debounce.ts';
+import { type AssembleInput, compareProblems, type MergeCache } from './assemble.ts';
+import { assembler } from './assembler.ts';
+import { type FileList, isManifestName, listFiles } from './file-list.ts';
+import { type FileStates, readChanged, readFiles } from './file-state.ts';
+import { unreadableProblems } from './manifests.ts';
+import { fromMemoryJson, type MemoryJson, toMemoryJson } from './memory.ts';
+import type { ObjectSource, Snapshot } from './source.ts';
+import { type PathWatcher, watchPaths } from './watch-paths.ts';
+
+export interface FileSourceOptions extends ValidateOptions {
+  /** What `remember` gave before a restart. */
+  readonly remembered?: unknown;
+  /** Reads when nothing has happened for so long … (milliseconds) */
+  readonly quiet?: number;
+  /** … or when the first change is so long ago. */
+  readonly longest?: number;
+  /** Looks by itself at this interval, should the system have told nothing; ten times as often while a path is missing. */
+  readonly poll?: number;
+}
+
+export interface FileSource extends ObjectSource {
+  /** The policies, groups and tiers in force, to be written down: given back as `remembered` after a restart. */
+  remember(): MemoryJson;
+}
+
+/**
+ * The objects of manifest files and directories, delivered again after every change. What becomes invalid or unreadable keeps its
+ * last valid version; what is deleted from a file that can be read is gone.
+ */
+export function fileSource(paths: readonly string[], options: FileSourceOptions = {}): FileSource {
+  const { quiet = 15, longest = 100, poll = 5000 } = options;
+  const state: State = {
+    paths: paths.map((path) => resolve(path)),
+    options,
+    files: new Map(),
+    memory: fromMemoryJson(options.remembered),
+    merged: new Map(),
+    assemble: assembler(),
+    readable: new Set(),
+    snapshot: null,
+    unreadable: [],
+    directories: new Set(),
+    hasLinks: false,
+  };
+  let deliver: (snapshot: Snapshot) => void = () => undefined;
+  let touched: Touched = new Set();
+  const watcher = watchPaths(state.paths, (path) => {
+    if (path === null) touched = null;
+    else touched?.add(path);
+    timer.trigger();
+  });
+  let look = { at: Number.NEGATIVE_INFINITY, wait: poll };
+  /** Reads what is told to have changed; all where that says too little, or where it is time to. */
+  const pass = async (): Promise<void> => {
+    const paths = touched;
+    touched = new Set();
+    const start = performance.now();
+    const isTime = start >= look.at + look.wait - 1;
+    const some = paths?.size === 0 && !isTime ? false : await readSome(state, paths, watcher);
+    const changed = some ?? (await readAll(state, watcher));
+    if (some === null) look = lookedNow(changed ? 0 : performance.now() - start);
+    if (changed) deliver(state.snapshot ?? EMPTY);
+    timer.refresh(Math.max(0, look.at + look.wait - performance.now()));
+  };
+  /** A look at many files that found nothing to read and took long (milliseconds) is taken less often: it is never more than a small part of a core. */
+  const lookedNow = (took: number): { at: number; wait: number } => {
+    const wait = Math.max(poll, took * REST);
+    const isBlind = state.unreadable.length > 0 || watcher.isDeaf();
+    return { at: performance.now(), wait: isBlind ? wait / 10 : wait };
+  };
+  const timer = debounce(pass, { quiet, longest });
+  return {
+    async start(receiver) {
+      deliver = receiver;
+      await timer.now();
+    },
+    async close() {
+      watcher.close();
+      await timer.close();
+    },
+    remember: () => toMemoryJson(state.memory),
+  };
+}
+
+/** What is told to have changed since the last look; null: something, somewhere. Nothing at all: it is time to look. */
+type Touched = Set<string> | null;
+
+/** A look at everything is followed by so many times its time without one. */
+const REST = 200;
+
+const EMPTY: Snapshot = { objects: NO_OBJECTS, problems: [], files: 0, complete: false };
+
+interface State {
+  readonly paths: readonly string[];
+  readonly options: ValidateOptions;
+  readonly files: FileStates;
+  readonly merged: MergeCache;
+  readonly assemble: ReturnType<typeof assembler>;
+  /** Paths that could be read at least once. */
+  readonly readable: Set<string>;
+  memory: AssembleInput['memory'];
+  snapshot: Snapshot | null;
+  unreadable: FileList['unreadable'];
+  /** Of the last list; so is `hasLinks`, whether a symbolic link led to anything. */
+  directories: ReadonlySet<string>;
+  hasLinks: boolean;
+}
+
+/**
+ * Reads what is told to have changed, where that is files that are there already; true where the snapshot is another than before. Null: that takes a look at
+ * all paths.
+ */
+async function readSome(state: State, touched: Touched, watcher: PathWatcher): Promise<boolean | null> {
+  if (touched === null || touched.size === 0 || touched.size > MOST_TOUCHED) return null;
+  if (state.snapshot === null || state.unreadable.length > 0 || watcher.isDeaf()) return null;
+  const files: string[] = [];
+  for (const path of touched) {
+    const what = await whatChanged(state, path);
+    if (what === 'much') return null;
+    if (what === 'file') files.push(path);
+  }
+  if (!(await readFiles(state.files, files, state.options))) return false;
+  takeUp(state, { unreadable: [] });
+  return true;
+}
+
+/** Of more files a look at all of them is as quick. */
+const MOST_TOUCHED = 100;
+
+/** `file`: one that is known; `nothing`: none of ours, as what editors write beside a file. */
+async function whatChanged(
+  { files, directories, hasLinks }: State,
+  path: string,
+): Promise<'file' | 'nothing' | 'much'> {
+  const name = basename(path);
+  const known = files.has(path);
+  // A link elsewhere may lead through it.
+  if (name.startsWith('.') && !known) return hasLinks ? 'much' : 'nothing';
+  try {
+    const info = await lstat(path);
+    if (!info.isFile()) return 'much';
+    if (known) return 'file';
+    return isManifestName(name) ? 'much' : 'nothing';
+  } catch {
+    return known || directories.has(path) ? 'much' : 'nothing';
+  }
+}
+
+/** After so many lists in which something was new each time, what follows is told of by what is watched by then. */
+const MOST_LISTS = 5;
+
+/** One look at all paths; true where the snapshot is another than before. */
+async function readAll(state: State, watcher: PathWatcher): Promise<boolean> {
+  let list = await listFiles(state.paths);
+  for (let i = 0; watcher.follow(list) && i < MOST_LISTS; i++) list = await listFiles(state.paths);
+  state.directories = new Set(list.directories.map(({ path }) => path));
+  state.hasLinks = list.links.length > 0;
+  const changed = await readChanged(state.files, list, state.options);
+  const sameTrouble = JSON.stringify(list.unreadable) === JSON.stringify(state.unreadable);
+  state.unreadable = list.unreadable;
+  if (!changed && sameTrouble && state.snapshot !== null) return false;
+  const missing = list.unreadable.map(({ path }) => path);
+  for (const path of state.paths) if (!missing.includes(path)) state.readable.add(path);
+  takeUp(state, list);
+  return true;
+}
+
+/** Makes the snapshot of what the files hold now. */
+function takeUp(state: State, list: Pick<FileList, 'unreadable'>): void {
+  const contents = [...state.files.values()].map(({ content }) => content);
+  const { objects, problems, memory } = state.assemble({
+    contents,
+    memory: state.memory,
+    unreadable: list.unreadable.map(({ path }) => path),
+    lastValid: lastValidOf(state.snapshot),
+    merged: state.merged,
+    interfaceGroups: state.options.interfaceGroups,
+  });
+  state.memory = memory;
+  state.snapshot = {
+    objects,
+    problems: [...unreadableProblems(list), ...problems].sort(compareProblems),
+    files: contents.length,
+    complete: state.paths.every((path) => state.readable.has(path)),
+  };
+}
+
+/** Looks objects up in the last snapshot; the index is made when the first is asked for, which is rare. */
+function lastValidOf(snapshot: Snapshot | null): AssembleInput['lastValid'] {
+  let index: Map<string, ClusterObject> | null = null;
+  return (identity) => {
+    const { nodes, namespaces, pods, services, endpointSlices } = snapshot?.objects ?? NO_OBJECTS;
+    const objects = [nodes, namespaces, pods, services, endpointSlices];
+    index ??= new Map(objects.flat().map((object) => [identityOf(object), object]));
+    return index.get(identity);
+  };
+}

@@ -1,0 +1,91 @@
+import { hash } from 'node:crypto';
+import { stat } from 'node:fs/promises';
+import type { ValidateOptions } from '../../apis/validate/object.ts';
+import type { FileContent } from './content.ts';
+import type { FileList } from './file-list.ts';
+import { readFileBytes, release } from './file-text.ts';
+import { keepObjects } from './keep-objects.ts';
+import { isUnder } from './memory.ts';
+import { NO_CACHE, parseManifest } from './read-file.ts';
+import type { DocumentCache } from './yaml-file.ts';
+
+/** What is known of one file. */
+interface FileState {
+  /** Which version of the file was read; '' where it must be read again. */
+  readonly stamp: string;
+  /** Of its bytes, or why there are none. */
+  readonly digest: string;
+  /** What it counts for: where it is broken now, what it held when it last was not. */
+  readonly content: FileContent;
+  /** The last reading that was not broken. */
+  readonly good: FileContent | null;
+  readonly cache: DocumentCache;
+}
+
+export type FileStates = Map<string, FileState>;
+
+/** A file written less than this many milliseconds ago may be written again without another time stamp. */
+const FRESH = 100;
+
+/** Reads the files that are new or changed, forgets those that are gone; true where any was. */
+export async function readChanged(
+  states: FileStates,
+  { files, unreadable }: FileList,
+  options: ValidateOptions,
+): Promise<boolean> {
+  let changed = false;
+  const lost = unreadable.map(({ path }) => path);
+  const listed = new Set(files);
+  for (const file of states.keys()) {
+    if (listed.has(file) || isUnder(file, lost)) continue;
+    states.delete(file);
+    changed = true;
+  }
+  return (await readFiles(states, files, options)) || changed;
+}
+
+/** Reads those of the files that are new or changed; true where any was. */
+export async function readFiles(
+  states: FileStates,
+  files: readonly string[],
+  options: ValidateOptions,
+): Promise<boolean> {
+  let changed = false;
+  for (const file of files) {
+    const known = states.get(file);
+    const stamp = await stampOf(file);
+    if (known !== undefined && stamp !== '' && known.stamp === stamp) continue;
+    const read = await readFileBytes(file);
+    const digest = 'bytes' in read ? hash('sha1', read.bytes) : read.reason;
+    if (known?.digest === digest) {
+      release(read);
+      states.set(file, { ...known, stamp });
+      continue;
+    }
+    const parsed = parseManifest(file, read, known?.cache ?? NO_CACHE, options);
+    const content = keepObjects(parsed.content, known?.good ?? null);
+    const { cache } = parsed;
+    release(read);
+    const good = content.broken ? (known?.good ?? null) : content;
+    // What was undecided is in memory if it was in force.
+    const held =
+      content.broken && good !== null
+        ? { ...good, undecided: [], problems: content.problems, broken: true }
+        : content;
+    const kept = content.broken && known !== undefined ? known.cache : cache;
+    states.set(file, { stamp, digest, content: held, good, cache: kept });
+    changed = true;
+  }
+  return changed;
+}
+
+async function stampOf(file: string): Promise<string> {
+  try {
+    const { dev, ino, size, mtimeNs, ctimeNs, mtimeMs } = await stat(file, { bigint: true });
+    if (Date.now() - Number(mtimeMs) < FRESH) return '';
+    return [dev, ino, size, mtimeNs, ctimeNs].join(' ');
+  } catch {
+    // Gone since it was listed, or not ours to read: reading it says what is wrong.
+    return '';
+  }
+}

@@ -1,0 +1,49 @@
+import type { ValidateOptions } from '../../apis/validate/object.ts';
+import { addBroken, emptyContent, type FileContent, type Reading } from './content.ts';
+import { type FileBytes, readFileBytes, release } from './file-text.ts';
+import { readJson } from './json-file.ts';
+import { type DocumentCache, readYaml } from './yaml-file.ts';
+
+export interface ReadFile {
+  readonly content: FileContent;
+  /** For the next reading of this file. */
+  readonly cache: DocumentCache;
+}
+
+export const NO_CACHE: DocumentCache = new Map();
+
+/** What opens a file for writing first leaves it so: it is half-written, not a wish for nothing. */
+const EMPTY =
+  'is empty; what it held stays in force. Delete the file, or leave a comment in it, to take that away';
+
+/** One manifest file; never throws. */
+export async function readManifest(path: string, options: ValidateOptions): Promise<FileContent> {
+  const read = await readFileBytes(path);
+  const { content } = parseManifest(path, read, NO_CACHE, options);
+  release(read);
+  return content;
+}
+
+/** What is in the bytes of a file, or why there are none; the file's name says whether it is JSON. */
+export function parseManifest(
+  path: string,
+  read: FileBytes,
+  cache: DocumentCache,
+  options: ValidateOptions,
+): ReadFile {
+  const content = emptyContent(path);
+  if (!('bytes' in read)) {
+    addBroken(content, read);
+    return { content, cache: NO_CACHE };
+  }
+  if (read.bytes.length === 0) {
+    addBroken(content, { reason: EMPTY, line: 0, severity: 'warning' });
+    return { content, cache: NO_CACHE };
+  }
+  const reading: Reading = { content, options, interned: new Map() };
+  if (/\.json$/i.test(path)) {
+    readJson(read.bytes, reading);
+    return { content, cache: NO_CACHE };
+  }
+  return { content, cache: readYaml(read.bytes.toString('utf8'), reading, cache) };
+}

@@ -1,0 +1,65 @@
+import type { ClusterObject } from '../../apis/objects.ts';
+import type { FieldPath } from '../../apis/schema/json-schema.ts';
+import { unwrapList } from '../../apis/validate/lists.ts';
+import { parseYaml } from '../../apis/validate/yaml-document.ts';
+import {
+  addBroken,
+  addObject,
+  emptyContent,
+  type FileContent,
+  LISTS,
+  type Listed,
+  type Reading,
+} from './content.ts';
+import { splitDocuments } from './yaml-text.ts';
+
+/**
+ * What each document of a file came to, by its text, lines counted from the document's own first. Kept per file, it
+ * makes the next reading parse only what changed.
+ */
+export type DocumentCache = ReadonlyMap<string, FileContent>;
+
+/** Reads the documents of a YAML file; returns the cache for the next reading. */
+export function readYaml(text: string, reading: Reading, cache: DocumentCache): DocumentCache {
+  const next = new Map<string, FileContent>();
+  for (const { text: documentText, line } of splitDocuments(text)) {
+    const part = next.get(documentText) ?? cache.get(documentText) ?? readDocument(documentText, reading);
+    next.set(documentText, part);
+    append(reading.content, part, line - 1);
+  }
+  return next;
+}
+
+function readDocument(text: string, reading: Reading): FileContent {
+  const content = emptyContent(reading.content.file);
+  const parsed = parseYaml(text);
+  if ('reason' in parsed) {
+    addBroken(content, parsed);
+    return content;
+  }
+  // Nothing but comments.
+  if (parsed.value === null || parsed.value === undefined) return content;
+  for (const { raw, path } of unwrapList(parsed.value)) {
+    const lineOf = (at: FieldPath): number => parsed.lineOf([...path, ...at]);
+    addObject({ ...reading, content }, raw, lineOf);
+  }
+  return content;
+}
+
+function append(content: FileContent, part: FileContent, lines: number): void {
+  for (const kind of Object.values(LISTS)) {
+    const from: Listed<ClusterObject> = part[kind];
+    const to: Listed<ClusterObject> = content[kind];
+    for (const object of from.objects) to.objects.push(object);
+    for (const line of from.lines) to.lines.push(line + lines);
+    for (const each of from.referenceLines) to.referenceLines.push(each.map((line) => line + lines));
+  }
+  for (const { otherwise, ...undecided } of part.undecided) {
+    const moved = emptyContent(content.file);
+    append(moved, otherwise, lines);
+    content.undecided.push({ ...undecided, line: undecided.line + lines, otherwise: moved });
+  }
+  for (const identity of part.rejected) content.rejected.add(identity);
+  for (const problem of part.problems) content.problems.push({ ...problem, line: problem.line + lines });
+  if (part.broken) content.broken = true;
+}

@@ -1,0 +1,229 @@
+import { BASELINE_PRIORITY } from '../../apis/baseline.ts';
+import type { FailsafeEntry } from '../../apis/config.ts';
+import { apiServerSlices, CONTROLLER_ACCOUNT } from '../../apis/control-plane.ts';
+import type {
+  ClusterNetworkPolicy,
+  ClusterObjects,
+  IPBlock,
+  NetworkPolicyPort,
+  Node,
+  Rule,
+} from '../../apis/objects.ts';
+import { comparePlace, type Place } from '../../apis/order.ts';
+import { identityOf } from '../../apis/validate/identity.ts';
+import { BITS, type Cidr, covers, formatCidr, parseAddress, parseCidr } from '../../lib/net/address.ts';
+import { addressPeers, type FamilyOf, nodeSelectors } from '../compile/peers.ts';
+import { tierPriority } from '../compile/tiers.ts';
+import { groupFamily, groupIndex } from '../index/group-index.ts';
+import { allHold, canonicalRequirements } from '../index/selector.ts';
+import { passesOver, placeOf } from './risks.ts';
+
+/** What the warning looks at. */
+export type PodAccessObjects = Pick<
+  ClusterObjects,
+  'policies' | 'groups' | 'tiers' | 'nodes' | 'pods' | 'endpointSlices'
+>;
+
+const CONTROL_PLANE_LABEL = 'node-role.kubernetes.io/control-plane';
+const API_PORT = 6443;
+/** So many networks of pods and Nodes of the API server are looked at; a warning may be missing then. */
+const MOST_NETWORKS = 64;
+const MOST_NODES = 16;
+
+/** A policy's rules in order, with what they need to be asked. */
+interface Judge {
+  readonly rules: readonly Rule[];
+  readonly isFor: (rule: Rule, node: Node) => boolean;
+  readonly familyOf: FamilyOf;
+  readonly isBaseline: boolean;
+}
+
+/**
+ * Rules of the policy that close the API server to pods which reach it by its ClusterIP with their own addresses: pods are no Nodes, and not on the failsafe
+ * list. Looked at are the networks of pods that Nodes name (spec.podCIDRs), else the addresses of pods that are known; where neither is there, nothing is said.
+ * A rule that lets pods in by a selector or an interface group is taken to let all in, and one that names such peers to deny is meant: no warning is false.
+ */
+export function podAccessWarnings(
+  policy: ClusterNetworkPolicy,
+  objects: PodAccessObjects,
+  failsafe: readonly FailsafeEntry[],
+): string[] {
+  const { spec } = policy;
+  if (!decides(policy) || !(spec.ingress ?? []).some(denies)) return [];
+  const place = placeOfPolicy(policy, objects);
+  if (place === null) return [];
+  const { nodes, ports } = apiServers(objects);
+  const networks = podNetworks(objects);
+  const groups = groupIndex(objects.groups);
+  const own = judgeOf(policy, place, groups);
+  let before: readonly Judge[] | null = null;
+  const found = new Map<Rule, Cidr>();
+  for (const node of nodes) {
+    for (const port of ports) {
+      for (const network of networks) {
+        const flow = { node, port, network, failsafe };
+        const rule = decidingRule([own], flow);
+        if (rule === null || !denies(rule) || found.has(rule)) continue;
+        before ??= judgesBefore(policy, place, objects, groups);
+        if (decidingRule([...before, own], flow) === rule) found.set(rule, network);
+      }
+    }
+  }
+  return (spec.ingress ?? []).flatMap((rule, index) => {
+    const network = found.get(rule);
+    if (network === undefined) return [];
+    return [
+      `${placeOf('ingress', index)}: closes the API server (TCP ${ports.join(', ')}) to pods that reach it by its ClusterIP, those of ${formatCidr(network)} ` +
+        "for one, unless the CNI masquerades them; to keep it open allow it in a rule before this one, from the pods' networks",
+    ];
+  });
+}
+
+interface PodFlow {
+  readonly node: Node;
+  readonly port: number;
+  readonly network: Cidr;
+  readonly failsafe: readonly FailsafeEntry[];
+}
+
+/** The first rule that matches all of the network, or denies a part of it; null: none, or a Pass that nothing follows. */
+function decidingRule(judges: readonly Judge[], flow: PodFlow): Rule | null {
+  let hasPassed = false;
+  for (const { rules, isFor, familyOf, isBaseline } of judges) {
+    if (hasPassed && !isBaseline) continue;
+    for (const rule of rules) {
+      if (!matchesPort(rule, flow.port) || !matchesPods(rule, flow.network, familyOf)) continue;
+      if (!isFor(rule, flow.node) || (passesOver(rule) && isListed(flow))) continue;
+      if (rule.action !== 'Pass') return rule;
+      hasPassed = true;
+      break;
+    }
+  }
+  return null;
+}
+
+function denies({ action }: Rule): boolean {
+  return action === 'Drop' || action === 'Reject';
+}
+
+/** Whether its rules decide what comes to the Node itself. */
+function decides({ spec }: ClusterNetworkPolicy): boolean {
+  return spec.mode !== 'Audit' && spec.traffic !== 'NodePort';
+}
+
+function judgesBefore(
+  policy: ClusterNetworkPolicy,
+  place: Place,
+  objects: PodAccessObjects,
+  groups: ReturnType<typeof groupIndex>,
+): Judge[] {
+  const identity = identityOf(policy);
+  return objects.policies
+    .flatMap((other) => {
+      const at = decides(other) && identityOf(other) !== identity ? placeOfPolicy(other, objects) : null;
+      return at === null || comparePlace(at, place) >= 0 ? [] : [{ other, at }];
+    })
+    .sort((a, b) => comparePlace(a.at, b.at))
+    .map(({ other, at }) => judgeOf(other, at, groups));
+}
+
+function judgeOf(
+  { spec, apiGroup }: ClusterNetworkPolicy,
+  { tierPriority: tier }: Place,
+  groups: ReturnType<typeof groupIndex>,
+): Judge {
+  const familyOf: FamilyOf = (name) => groupFamily(groups, name, apiGroup);
+  return {
+    rules: spec.ingress ?? [],
+    familyOf,
+    isBaseline: tier === BASELINE_PRIORITY,
+    isFor: (rule, node) =>
+      nodeSelectors(spec.appliedTo?.length ? spec.appliedTo : (rule.appliedTo ?? []), familyOf).some(
+        (selector) => allHold(canonicalRequirements(selector), node.labels),
+      ),
+  };
+}
+
+function placeOfPolicy(
+  { name, apiGroup, spec }: ClusterNetworkPolicy,
+  { tiers }: PodAccessObjects,
+): Place | null {
+  const tier = tierPriority(tiers, apiGroup, spec.tier ?? '');
+  return tier === null ? null : { tierPriority: tier, priority: spec.priority, name, apiGroup };
+}
+
+/** The Nodes where the API server is by its endpoints; by the usual label where these are not known. */
+function apiServers({ nodes, endpointSlices }: PodAccessObjects): { nodes: Node[]; ports: number[] } {
+  const slices = apiServerSlices(endpointSlices);
+  const addresses = new Set(slices.flatMap((slice) => slice.addresses));
+  const isOne = (node: Node): boolean =>
+    slices.length === 0
+      ? Object.hasOwn(node.labels, CONTROL_PLANE_LABEL)
+      : node.addresses.some((address) => addresses.has(address));
+  const named = slices.flatMap(({ ports }) =>
+    ports.flatMap(({ protocol, port }) => (protocol === 'TCP' ? port : [])),
+  );
+  const ports = named.length === 0 ? [API_PORT] : [...new Set(named)].sort((a, b) => a - b);
+  return { nodes: nodes.filter(isOne).slice(0, MOST_NODES), ports };
+}
+
+function podNetworks({ nodes, pods }: PodAccessObjects): Cidr[] {
+  const named = nodes.flatMap(({ podCIDRs = [] }) => podCIDRs.flatMap((text) => parseCidr(text)?.cidr ?? []));
+  if (named.length > 0) return named.slice(0, MOST_NETWORKS);
+  const found: Cidr[] = [];
+  for (const { namespace, serviceAccount, addresses } of pods) {
+    // The failsafe list has these.
+    if (namespace === CONTROLLER_ACCOUNT.namespace && serviceAccount === CONTROLLER_ACCOUNT.name) continue;
+    for (const text of addresses) {
+      const address = parseAddress(text);
+      if (address !== null) found.push({ ...address, length: BITS[address.family] });
+    }
+    if (found.length >= MOST_NETWORKS) break;
+  }
+  return found;
+}
+
+function matchesPort(rule: Rule, port: number): boolean {
+  if (!rule.ports?.length) return !rule.protocols?.length;
+  return rule.ports.some((item) => hasPort(item, port));
+}
+
+/** What asks for the source's port, too, decides some connections only. */
+function hasPort(
+  { protocol = 'TCP', port, endPort = port, sourcePort }: NetworkPolicyPort,
+  wanted: number,
+): boolean {
+  if (protocol !== 'TCP' || sourcePort !== undefined) return false;
+  return port === undefined || (port <= wanted && wanted <= (endPort ?? port));
+}
+
+function matchesPods(rule: Rule, network: Cidr, familyOf: FamilyOf): boolean {
+  const { from = [] } = rule;
+  if (from.length === 0) return true;
+  const isDenied = denies(rule);
+  if (!isDenied && from.some(({ interfaceGroup }) => interfaceGroup !== undefined)) return true;
+  return addressPeers(from, familyOf).some(({ ipBlock, nodeSelector }) => {
+    if (ipBlock !== undefined) return isIn(ipBlock, network, isDenied);
+    return !isDenied && nodeSelector === undefined;
+  });
+}
+
+/** Whether the block holds all of the network; `partly`: or some of it. */
+function isIn({ cidr, except = [] }: IPBlock, network: Cidr, partly: boolean): boolean {
+  const block = parseCidr(cidr)?.cidr;
+  const holes = except.flatMap((text) => parseCidr(text)?.cidr ?? []);
+  if (block === undefined) return false;
+  if (partly) {
+    return (covers(block, network) || covers(network, block)) && !holes.some((hole) => covers(hole, network));
+  }
+  return covers(block, network) && !holes.some((hole) => covers(hole, network) || covers(network, hole));
+}
+
+/** On the failsafe list of the configuration, which may have the pods' networks. */
+function isListed({ port, network, failsafe }: PodFlow): boolean {
+  return failsafe.some(({ protocol, ports: [first, last], peers }) => {
+    if (protocol !== 'tcp' || port < first || port > last) return false;
+    if (typeof peers === 'string') return peers === 'any';
+    return peers.some((cidr) => isIn({ cidr }, network, false));
+  });
+}

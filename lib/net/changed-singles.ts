@@ -1,0 +1,140 @@
+import { WIDTH } from './address.ts';
+import type { FamilyMembers } from './family-members.ts';
+import { changedKeys, compareAt, concat, diffSingles } from './packed-keys.ts';
+
+/**
+ * Members as they came from a change of others: not all of 100,000 addresses are copied for each that comes or goes, but when somebody asks for `singles`. What
+ * is counted, looked up and compared here is told by the difference.
+ */
+
+/** The keys of `base` less `removed`, which are there, and with `added`, which aren't; all packed and sorted. Of equal keys over one base there is one way to say it. */
+interface Delta {
+  readonly base: Uint8Array;
+  readonly removed: Uint8Array;
+  readonly added: Uint8Array;
+}
+
+type Singles = Pick<FamilyMembers, 'singles'>;
+
+/** Of those whose singles nobody asked for yet. */
+const deltas = new WeakMap<Singles, Delta>();
+
+const NONE = new Uint8Array(0);
+/** Bytes of a copy that is cheaper than to do without, and of a difference that is not. */
+const SMALL = 4096;
+
+function deltaOf(members: Singles): Delta {
+  return deltas.get(members) ?? { base: members.singles, removed: NONE, added: NONE };
+}
+
+/** The members less some addresses and with others, both packed and sorted; what both name is there. The same object where nothing changes. */
+export function withSingles(members: FamilyMembers, removed: Uint8Array, added: Uint8Array): FamilyMembers {
+  const { family, prefixes } = members;
+  const width = WIDTH[family];
+  const before = deltaOf(members);
+  if (before.base.length <= SMALL) {
+    const singles = changedKeys(members.singles, removed, added, width);
+    return singles === members.singles ? members : { family, singles, prefixes };
+  }
+  const delta = changed(before, removed, added, width);
+  if (delta === before) return members;
+  const isLarge = delta.added.length + delta.removed.length > SMALL;
+  return isLarge ? { family, singles: together(delta, width), prefixes } : lazily(members, delta);
+}
+
+function lazily({ family, prefixes }: FamilyMembers, delta: Delta): FamilyMembers {
+  let singles: Uint8Array | null = null;
+  const members: FamilyMembers = {
+    family,
+    get singles() {
+      if (singles === null) {
+        singles = together(delta, WIDTH[family]);
+        deltas.delete(members);
+      }
+      return singles;
+    },
+    prefixes,
+  };
+  deltas.set(members, delta);
+  return members;
+}
+
+function together({ base, removed, added }: Delta, width: number): Uint8Array {
+  return changedKeys(base, removed, added, width);
+}
+
+/** The same object where nothing changes. */
+function changed(delta: Delta, less: Uint8Array, more: Uint8Array, width: number): Delta {
+  const { base, removed, added } = delta;
+  const come: Uint8Array[] = [];
+  const back: Uint8Array[] = [];
+  const taken: Uint8Array[] = [];
+  const gone: Uint8Array[] = [];
+  for (const key of keysOf(more, width)) {
+    if (isAmong(removed, key)) back.push(key);
+    else if (!isAmong(added, key) && !isAmong(base, key)) come.push(key);
+  }
+  for (const key of keysOf(less, width)) {
+    if (isAmong(more, key)) continue;
+    if (isAmong(added, key)) taken.push(key);
+    else if (!isAmong(removed, key) && isAmong(base, key)) gone.push(key);
+  }
+  const now = {
+    base,
+    removed: changedKeys(removed, concat(back), concat(gone), width),
+    added: changedKeys(added, concat(taken), concat(come), width),
+  };
+  return now.removed === removed && now.added === added ? delta : now;
+}
+
+function* keysOf(packed: Uint8Array, width: number): Iterable<Uint8Array> {
+  for (let at = 0; at < packed.length; at += width) yield packed.subarray(at, at + width);
+}
+
+/** Binary search. */
+function isAmong(keys: Uint8Array, key: Uint8Array): boolean {
+  let low = 0;
+  let high = keys.length / key.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    const order = compareAt(keys, middle * key.length, key, 0, key.length);
+    if (order === 0) return true;
+    if (order < 0) low = middle + 1;
+    else high = middle;
+  }
+  return false;
+}
+
+export function singlesCount(members: FamilyMembers): number {
+  const { base, removed, added } = deltaOf(members);
+  return (base.length - removed.length + added.length) / WIDTH[members.family];
+}
+
+/** `key`: one address, packed. */
+export function hasSingle(members: FamilyMembers, key: Uint8Array): boolean {
+  const { base, removed, added } = deltaOf(members);
+  return isAmong(added, key) || (isAmong(base, key) && !isAmong(removed, key));
+}
+
+export function sameSingles(a: Singles, b: Singles): boolean {
+  if (a === b) return true;
+  const [one, other] = [deltaOf(a), deltaOf(b)];
+  if (one.base !== other.base) return Buffer.compare(a.singles, b.singles) === 0;
+  return Buffer.compare(one.removed, other.removed) === 0 && Buffer.compare(one.added, other.added) === 0;
+}
+
+/** Packed addresses in `now` but not in `before`, and the other way round; both sorted. */
+export function diffMembers(
+  before: FamilyMembers,
+  now: FamilyMembers,
+): { readonly added: Uint8Array; readonly removed: Uint8Array } {
+  const width = WIDTH[now.family];
+  const [was, is] = [deltaOf(before), deltaOf(now)];
+  if (was.base !== is.base) return diffSingles(width, before.singles, now.singles);
+  const removed = diffSingles(width, was.removed, is.removed);
+  const added = diffSingles(width, was.added, is.added);
+  return {
+    added: changedKeys(added.added, NONE, removed.removed, width),
+    removed: changedKeys(removed.added, NONE, added.removed, width),
+  };
+}

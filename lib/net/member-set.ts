@@ -1,0 +1,261 @@
+import { isIPv4 } from 'node:net';
+import {
+  type Address,
+  BITS,
+  type Cidr,
+  type Family,
+  formatAddress,
+  formatCidr,
+  ipv4Number,
+  lastAddress,
+  parseAddress,
+  WIDTH,
+} from './address.ts';
+import { hasSingle, sameSingles, singlesCount, withSingles } from './changed-singles.ts';
+import type { FamilyMembers } from './family-members.ts';
+import { type Interval, subtract, toCidrs, toInterval, union } from './interval.ts';
+import { mergeIPv4 } from './ipv4-blocks.ts';
+import { concat } from './packed-keys.ts';
+
+export { diffMembers } from './changed-singles.ts';
+export type { FamilyMembers } from './family-members.ts';
+export { diffSingles } from './packed-keys.ts';
+
+export interface MemberSet {
+  readonly v4: FamilyMembers;
+  readonly v6: FamilyMembers;
+}
+
+export interface Block {
+  readonly cidr: Cidr;
+  readonly except: readonly Cidr[];
+}
+
+/**
+ * Members of the union of static blocks and of addresses given as text (each must be a valid IP address).
+ * Static blocks are merged to the fewest prefixes; the other addresses stay single, so that a later change of
+ * theirs is one element's and never touches a prefix. An address that a prefix covers is left out.
+ */
+export function toMemberSet(blocks: Iterable<Block>, addresses: Iterable<string>): MemberSet {
+  const blocks6: Block[] = [];
+  const merged4 = mergeIPv4(asideIPv6(blocks, blocks6));
+  const merged6 = mergeBlocks(6, blocks6);
+  const { v4, v6 } = toNumbers(addresses);
+  for (const value of merged4.singles) v4.push(value);
+  const prefixes6 = wide(merged6);
+  for (const { value, length } of merged6) if (length === BITS[6]) v6.push(value);
+  return {
+    v4: { family: 4, singles: packIPv4(v4, merged4.prefixes), prefixes: merged4.prefixes },
+    v6: { family: 6, singles: packIPv6(v6, prefixes6), prefixes: prefixes6 },
+  };
+}
+
+function toNumbers(addresses: Iterable<string>): { readonly v4: number[]; readonly v6: bigint[] } {
+  const v4: number[] = [];
+  const v6: bigint[] = [];
+  for (const text of addresses) {
+    if (isIPv4(text)) v4.push(ipv4Number(text));
+    else {
+      const address = parseAddress(text);
+      if (address === null) throw new TypeError(`${text} is no IP address`);
+      v6.push(address.value);
+    }
+  }
+  return { v4, v6 };
+}
+
+const NO_SINGLES = new Uint8Array(0);
+
+/** One object for all: of 100,000 sets most have nothing in one of the families. */
+export const NO_MEMBERS: MemberSet = {
+  v4: { family: 4, singles: NO_SINGLES, prefixes: [] },
+  v6: { family: 6, singles: NO_SINGLES, prefixes: [] },
+};
+
+function* asideIPv6(blocks: Iterable<Block>, aside: Block[]): Iterable<Block> {
+  for (const block of blocks) {
+    if (block.cidr.family === 4) yield block;
+    else aside.push(block);
+  }
+}
+
+/** The members and some addresses more. */
+export function addAddresses(members: MemberSet, addresses: Iterable<string>): MemberSet {
+  return changeAddresses(members, [], addresses);
+}
+
+/**
+ * The members less some addresses, then with others. What is taken away must be of nobody else in the set any more: neither another one's nor a static
+ * block's. A family in which nothing changes is the same object; the cost is that of the addresses named; the family's singles
+ * are copied when somebody asks for them.
+ */
+export function changeAddresses(
+  { v4, v6 }: MemberSet,
+  removed: Iterable<string>,
+  added: Iterable<string>,
+): MemberSet {
+  const [less, more] = [toNumbers(removed), toNumbers(added)];
+  return {
+    v4: withChange(v4, packIPv4(less.v4, []), packIPv4(more.v4, [])),
+    v6: withChange(v6, packIPv6(less.v6, []), packIPv6(more.v6, [])),
+  };
+}
+
+function withChange(members: FamilyMembers, removed: Uint8Array, added: Uint8Array): FamilyMembers {
+  if (removed.length === 0 && added.length === 0) return members;
+  return withSingles(members, removed, uncovered(members.family, added, members.prefixes));
+}
+
+/** Packed addresses that no prefix covers. */
+function uncovered(family: Family, packed: Uint8Array, prefixes: readonly Cidr[]): Uint8Array {
+  if (prefixes.length === 0) return packed;
+  const width = WIDTH[family];
+  const rest: Uint8Array[] = [];
+  for (let at = 0; at < packed.length; at += width) {
+    if (!hasPrefix(prefixes, unpackAddress(family, packed, at).value))
+      rest.push(packed.subarray(at, at + width));
+  }
+  return concat(rest);
+}
+
+function wide(prefixes: readonly Cidr[]): Cidr[] {
+  return prefixes.filter((prefix) => prefix.length < BITS[prefix.family]);
+}
+
+/** The union of the blocks less their own exceptions, as few prefixes as can be. */
+function mergeBlocks(family: Family, blocks: readonly Block[]): Cidr[] {
+  const parts: Interval[] = [];
+  for (const { cidr, except } of blocks) {
+    if (cidr.family !== family) continue;
+    parts.push(...subtract([toInterval(cidr)], union(except.map(toInterval))));
+  }
+  return union(parts).flatMap((interval) => toCidrs(family, interval));
+}
+
+function packIPv4(values: readonly number[], prefixes: readonly Cidr[]): Uint8Array {
+  if (values.length === 0) return NO_SINGLES;
+  const sorted = new Uint32Array(values).sort();
+  const bounds = prefixes.map((prefix) => [Number(prefix.value), Number(lastAddress(prefix))] as const);
+  const packed = new Uint8Array(sorted.length * 4);
+  let length = 0;
+  let previous = -1;
+  let at = 0;
+  for (const value of sorted) {
+    if (value === previous) continue;
+    previous = value;
+    while ((bounds[at]?.[1] ?? value) < value) at++;
+    if ((bounds[at]?.[0] ?? Number.POSITIVE_INFINITY) <= value) continue;
+    packed[length++] = value >>> 24;
+    packed[length++] = value >>> 16;
+    packed[length++] = value >>> 8;
+    packed[length++] = value;
+  }
+  return length === packed.length ? packed : packed.slice(0, length);
+}
+
+function packIPv6(values: bigint[], prefixes: readonly Cidr[]): Uint8Array {
+  if (values.length === 0) return NO_SINGLES;
+  values.sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
+  const packed = new DataView(new ArrayBuffer(values.length * 16));
+  let count = 0;
+  let previous = -1n;
+  let at = 0;
+  for (const value of values) {
+    if (value === previous) continue;
+    previous = value;
+    let prefix = prefixes[at];
+    while (prefix !== undefined && lastAddress(prefix) < value) prefix = prefixes[++at];
+    if (prefix !== undefined && prefix.value <= value) continue;
+    packed.setBigUint64(16 * count, value >> 64n);
+    packed.setBigUint64(16 * count++ + 8, value & 0xffff_ffff_ffff_ffffn);
+  }
+  return new Uint8Array(packed.buffer.slice(0, 16 * count));
+}
+
+/** The address at byte `offset` of packed singles. */
+export function unpackAddress(family: Family, packed: Uint8Array, offset: number): Address {
+  let value = 0n;
+  for (let i = 0; i < WIDTH[family]; i++) value = (value << 8n) | BigInt(packed[offset + i] ?? 0);
+  return { family, value };
+}
+
+/** One address, packed. */
+export function packAddress({ family, value }: Address): Uint8Array {
+  const packed = new Uint8Array(WIDTH[family]);
+  for (let i = packed.length - 1, rest = value; i >= 0; i--, rest >>= 8n) packed[i] = Number(rest & 255n);
+  return packed;
+}
+
+export function memberCount(members: FamilyMembers): number {
+  return singlesCount(members) + members.prefixes.length;
+}
+
+/** Whether the members are every address of the family. */
+export function coversFamily(members: FamilyMembers): boolean {
+  return members.prefixes[0]?.length === 0;
+}
+
+/** Binary search: log n comparisons. */
+export function hasMember(set: MemberSet, address: Address): boolean {
+  const members = address.family === 4 ? set.v4 : set.v6;
+  return hasPrefix(members.prefixes, address.value) || hasSingle(members, packAddress(address));
+}
+
+/** The same of an address as text; false where it is none. */
+export function hasAddress(set: MemberSet, text: string): boolean {
+  const address = parseAddress(text);
+  return address !== null && hasMember(set, address);
+}
+
+function hasPrefix(prefixes: readonly Cidr[], value: bigint): boolean {
+  let low = 0;
+  let high = prefixes.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    const prefix = prefixes[middle];
+    if (prefix === undefined) return false;
+    if (value < prefix.value) high = middle;
+    else if (value > lastAddress(prefix)) low = middle + 1;
+    else return true;
+  }
+  return false;
+}
+
+/** CIDRs and addresses as text: IPv4 first, each family sorted by address. */
+export function formatMembers(set: MemberSet): string[] {
+  return [...formatFamily(set.v4), ...formatFamily(set.v6)];
+}
+
+/** One merge of the sorted parts. */
+export function formatFamily({ family, singles, prefixes }: FamilyMembers): string[] {
+  const width = WIDTH[family];
+  const words: string[] = [];
+  let next = 0;
+  for (let at = 0; at < singles.length; at += width) {
+    for (let prefix = prefixes[next]; prefix !== undefined; prefix = prefixes[++next]) {
+      if (prefix.value > unpackAddress(family, singles, at).value) break;
+      words.push(formatCidr(prefix));
+    }
+    words.push(formatSingle(family, singles, at));
+  }
+  return [...words, ...prefixes.slice(next).map(formatCidr)];
+}
+
+function formatSingle(family: Family, packed: Uint8Array, at: number): string {
+  if (family === 4) return `${packed[at]}.${packed[at + 1]}.${packed[at + 2]}.${packed[at + 3]}`;
+  return formatAddress(unpackAddress(family, packed, at));
+}
+
+export function sameMembers(
+  a: Pick<FamilyMembers, 'singles' | 'prefixes'>,
+  b: Pick<FamilyMembers, 'singles' | 'prefixes'>,
+): boolean {
+  return a === b || (samePrefixes(a.prefixes, b.prefixes) && sameSingles(a, b));
+}
+
+function samePrefixes(a: readonly Cidr[], b: readonly Cidr[]): boolean {
+  return (
+    a === b ||
+    (a.length === b.length && a.every((p, i) => p.value === b[i]?.value && p.length === b[i]?.length))
+  );
+}

@@ -1,0 +1,81 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Registry } from 'prom-client';
+import { newestConnections } from './connections.ts';
+import { CommandError, EXIT } from './exit.ts';
+import { toListenAddress } from './listen-address.ts';
+
+interface MetricsParts {
+  /** `--metrics-listen`: HOST:PORT, [IPv6]:PORT or :PORT. */
+  readonly listen: string;
+  readonly registry: Registry;
+  /** Null, or why the process should be restarted. */
+  healthy(): string | null;
+  /** Null, or what is still missing. */
+  ready(): string | null;
+}
+
+export interface MetricsServer {
+  readonly port: number;
+  close(): Promise<void>;
+}
+
+/** Who reads is a kubelet and a Prometheus or two. A kubelet that gets no connection would restart the process. */
+const MAX_CONNECTIONS = 64;
+/** Milliseconds for a whole request. */
+const REQUEST_TIMEOUT = 10_000;
+
+/**
+ * Serves /healthz and /readyz (200 `ok`, or 503 with the reason, as Kubernetes' own processes do) and /metrics (Prometheus text) over HTTP. Settles when
+ * it listens; throws a CommandError where the address can't be had.
+ */
+export async function serveMetrics({
+  listen,
+  registry,
+  healthy,
+  ready,
+}: MetricsParts): Promise<MetricsServer> {
+  const { host, port } = toListenAddress(listen, '--metrics-listen');
+  const checks: Readonly<Record<string, () => string | null>> = { '/healthz': healthy, '/readyz': ready };
+
+  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const [path = ''] = (request.url ?? '').split('?', 1);
+    if (request.method !== 'GET' && request.method !== 'HEAD') {
+      return send(response.setHeader('allow', 'GET, HEAD'), 405, 'read only\n');
+    }
+    if (path === '/metrics') {
+      response.setHeader('content-type', registry.contentType);
+      return send(response, 200, await registry.metrics());
+    }
+    const check = Object.hasOwn(checks, path) ? checks[path] : undefined;
+    if (check === undefined) return send(response, 404, 'here are /healthz, /readyz and /metrics\n');
+    const reason = check();
+    return send(response, reason === null ? 200 : 503, `${reason ?? 'ok'}\n`);
+  }
+
+  const server = createServer({ requestTimeout: REQUEST_TIMEOUT }, (request, response) => {
+    answer(request, response).catch((error: unknown) => send(response, 500, `${(error as Error).message}\n`));
+  });
+  newestConnections(server, MAX_CONNECTIONS);
+  server.listen({ port, host });
+  try {
+    await once(server, 'listening');
+  } catch (error) {
+    throw new CommandError(EXIT.refused, `--metrics-listen: ${(error as Error).message}`, { cause: error });
+  }
+  return {
+    port: (server.address() as AddressInfo).port,
+    async close() {
+      server.close();
+      server.closeAllConnections();
+      await once(server, 'close');
+    },
+  };
+}
+
+function send(response: ServerResponse, status: number, body: string): void {
+  if (response.headersSent) return void response.destroy();
+  if (!response.hasHeader('content-type')) response.setHeader('content-type', 'text/plain; charset=utf-8');
+  response.writeHead(status, { 'cache-control': 'no-store' }).end(body);
+}

@@ -1,0 +1,69 @@
+import type { Log } from './log.ts';
+import type { StateFile } from './state-file.ts';
+
+/** The least time between two writes (milliseconds): the first is made at once, a burst after it is one write. */
+const WRITE_INTERVAL = 500;
+/** A write that failed is tried again after this long (milliseconds). */
+const WRITE_RETRY = 10_000;
+
+/** Keeps a file as a value is now. */
+export interface Saver<T> {
+  save(value: T): void;
+  read<R>(parse: (text: string) => R): Promise<R | null>;
+  flush(): Promise<void>;
+}
+
+/** A write or a reading that fails is logged; a write is tried again. */
+export function saver<T>(file: StateFile, toText: (value: T) => string, log: Log): Saver<T> {
+  let waiting: T | null = null;
+  let last: T | null = null;
+  let written: string | null = null;
+  let timer: NodeJS.Timeout | null = null;
+  let writing: Promise<void> = Promise.resolve();
+  let lastWrite = Number.NEGATIVE_INFINITY;
+
+  async function write(): Promise<void> {
+    if (waiting === null) return;
+    const value = waiting;
+    waiting = null;
+    last = null;
+    lastWrite = performance.now();
+    try {
+      const text = toText(value);
+      if (text !== written) await file.write(text);
+      written = text;
+      last = value;
+    } catch (error) {
+      log.error('cannot save what must survive a restart; enforcement goes on, trying again', {
+        error: (error as Error).message,
+      });
+      waiting ??= value;
+      timer ??= setTimeout(() => void flush(), WRITE_RETRY).unref();
+    }
+  }
+  function flush(): Promise<void> {
+    if (timer !== null) clearTimeout(timer);
+    timer = null;
+    writing = writing.then(write);
+    return writing;
+  }
+  return {
+    save(value) {
+      // Names that resolve to something else make no other state: making its text is spared.
+      if (waiting === null && value === last) return;
+      waiting = value;
+      const wait = Math.max(0, lastWrite + WRITE_INTERVAL - performance.now());
+      timer ??= setTimeout(() => void flush(), wait);
+    },
+    async read(parse) {
+      try {
+        const text = await file.read();
+        return text === null ? null : parse(text);
+      } catch (error) {
+        log.error('cannot use what was saved; starting without it', { error: (error as Error).message });
+        return null;
+      }
+    },
+    flush,
+  };
+}

@@ -1,0 +1,146 @@
+import assert from 'node:assert/strict';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { StateFileError, stateFile } from './state-file.ts';
+
+const BODY = '{"type":"node","node":"cp-1"}\nzweite Zeile: Ä, 🧱\n';
+const MODULE = join(import.meta.dirname, 'state-file.ts');
+
+describe('a state file', () => {
+  let directory: string;
+  const path = () => join(directory, 'state');
+  const file = () => stateFile(directory, 'state');
+  beforeEach(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'nodewall-state-'));
+  });
+  afterEach(() => rm(directory, { recursive: true, force: true }));
+
+  it('gives back what was written, to another process too', async () => {
+    assert.equal(await file().read(), null);
+    for (const body of ['', BODY, 'x'.repeat(1_000_000), '\n', BODY]) {
+      await file().write(body);
+      assert.equal(await file().read(), body);
+    }
+    assert.deepEqual(await readdir(directory), ['state'], 'nothing is left beside it');
+  });
+
+  it('is for nobody else to read, and its directory neither', async () => {
+    const below = join(directory, 'a', 'b');
+    await stateFile(below, 'state').write(BODY);
+    assert.equal((await stat(join(below, 'state'))).mode & 0o777, 0o600);
+    assert.equal((await stat(below)).mode & 0o777, 0o700);
+    // Also where it was readable before.
+    await chmod(join(below, 'state'), 0o644);
+    await stateFile(below, 'state').write(BODY);
+    assert.equal((await stat(join(below, 'state'))).mode & 0o777, 0o600);
+  });
+
+  it('is not trusted when it is cut at any byte', async () => {
+    await file().write(BODY);
+    const whole = await readFile(path());
+    for (let length = 0; length < whole.length; length++) {
+      await writeFile(path(), whole.subarray(0, length));
+      await assert.rejects(file().read(), StateFileError, `cut at ${length}`);
+    }
+    await writeFile(path(), whole);
+    assert.equal(await file().read(), BODY);
+  });
+
+  it('is not trusted when any byte is another, or one more is there', async () => {
+    await file().write(BODY);
+    const whole = await readFile(path());
+    for (let at = 0; at < whole.length; at++) {
+      const damaged = Buffer.from(whole);
+      damaged[at] = (damaged[at] ?? 0) ^ 1;
+      await writeFile(path(), damaged);
+      await assert.rejects(file().read(), StateFileError, `byte ${at}`);
+    }
+    await writeFile(path(), Buffer.concat([whole, Buffer.from('\n')]));
+    await assert.rejects(file().read(), StateFileError);
+    // What is written later is good again.
+    await file().write(BODY);
+    assert.equal(await file().read(), BODY);
+  });
+
+  it('of another version is not trusted', async () => {
+    await file().write(BODY);
+    const text = await readFile(path(), 'utf8');
+    await writeFile(path(), text.replace('nodewall-state/1', 'nodewall-state/2'));
+    await assert.rejects(file().read(), /damaged or of another version; remove it/);
+  });
+
+  it('that is no file says so', async () => {
+    await mkdir(path());
+    await assert.rejects(
+      file().read(),
+      (error) => error instanceof StateFileError && error.message.includes(path()),
+    );
+    await assert.rejects(file().write(BODY));
+    assert.deepEqual(await readdir(directory), ['state'], 'nothing is left beside it');
+  });
+
+  it('in a place that is no directory is an error', async () => {
+    await writeFile(path(), 'x');
+    const below = stateFile(join(directory, 'state'), 'state');
+    await assert.rejects(below.write(BODY));
+    await assert.rejects(below.read(), StateFileError);
+  });
+
+  it('on a full disk keeps the old content', async () => {
+    const script = `
+      import { stateFile } from ${JSON.stringify(MODULE)};
+      const file = stateFile('/mnt', 'state');
+      await file.write('old');
+      const said = await file.write('x'.repeat(1_000_000)).then(() => 'written', (error) => error.code);
+      const { readdirSync } = await import('node:fs');
+      console.log(said, await file.read(), readdirSync('/mnt').join(' '));`;
+    const mounted = `mount -t tmpfs -o size=64k tmpfs /mnt && exec "$0" --input-type=module-typescript -e "$1"`;
+    const { stdout, stderr } = spawnSync(
+      'unshare',
+      ['--mount', 'sh', '-c', mounted, process.execPath, script],
+      { encoding: 'utf8' },
+    );
+    assert.equal(stdout, 'ENOSPC old state\n', stderr);
+  });
+
+  it('in a directory that nobody may write to keeps the old content', async () => {
+    const script = `
+      import { stateFile } from ${JSON.stringify(MODULE)};
+      const { execFileSync } = await import('node:child_process');
+      const file = stateFile('/mnt', 'state');
+      await file.write('old');
+      execFileSync('mount', ['-o', 'remount,ro', '/mnt']);
+      const said = await file.write('new').then(() => 'written', (error) => error.code);
+      console.log(said, await file.read());`;
+    const mounted = `mount -t tmpfs tmpfs /mnt && exec "$0" --input-type=module-typescript -e "$1"`;
+    const { stdout, stderr } = spawnSync(
+      'unshare',
+      ['--mount', 'sh', '-c', mounted, process.execPath, script],
+      { encoding: 'utf8' },
+    );
+    assert.equal(stdout, 'EROFS old\n', stderr);
+  });
+
+  it('keeps one of its contents whenever its writer is killed', async function () {
+    this.timeout(60_000);
+    const script = `
+      import { stateFile } from ${JSON.stringify(MODULE)};
+      const file = stateFile(${JSON.stringify(directory)}, 'state');
+      for (let i = 0; ; i++) { await file.write(String(i).repeat(50_000)); if (i === 0) console.log('first'); }`;
+    for (let round = 0; round < 6; round++) {
+      const writer = spawn(process.execPath, ['--input-type=module-typescript', '-e', script]);
+      await once(writer.stdout, 'data');
+      await new Promise((resolve) => setTimeout(resolve, 3 * round));
+      const gone = once(writer, 'exit');
+      writer.kill('SIGKILL');
+      await gone;
+      const body = await file().read();
+      assert.match(body ?? '', /^(\d+?)\1*$/);
+    }
+    await file().write(BODY);
+    assert.equal(await file().read(), BODY);
+  });
+});

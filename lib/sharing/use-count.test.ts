@@ -1,0 +1,24 @@
+import assert from 'node:assert/strict';
+import { useCount } from './use-count.ts';
+
+const named = (...ids: string[]) => new Map(ids.map((id) => [id, id.toUpperCase()]));
+
+describe('usecount', () => {
+  it('holds a thing as long as anybody names it', () => {
+    const count = useCount<string>();
+    assert.equal(count.change([], [named('a', 'b'), named('b')]), true);
+    assert.equal(count.change([named('a', 'b')], [named('a')]), false);
+    assert.deepEqual([...count.inUse], [...named('a', 'b')]);
+    assert.equal(count.change([named('b')], []), true);
+    assert.equal(count.change([named('a')], [named('c')]), true, 'as many, but others');
+    assert.deepEqual([...count.inUse], [...named('c')]);
+  });
+
+  it('tells what came and what went', () => {
+    const count = useCount<string>();
+    assert.deepEqual(count.exchange([], [named('a', 'b')]), { come: ['A', 'B'], gone: [] });
+    assert.deepEqual(count.exchange([named('a', 'b')], [named('b', 'c')]), { come: ['C'], gone: ['A'] });
+    assert.deepEqual(count.exchange([], [named('c')]), { come: [], gone: [] });
+    assert.deepEqual(count.exchange([], []), { come: [], gone: [] });
+  });
+});

@@ -1,0 +1,128 @@
+import type { CompiledRule, NodeState, PortRange, Service } from '../../apis/compiled.ts';
+import { type Address, formatAddress, lastAddress, parseAddress } from '../../lib/net/address.ts';
+import { unpackAddress } from '../../lib/net/member-set.ts';
+import { type Random, seededRandom } from '../../perf/generate/random.ts';
+import type { Flow } from '../oracle/flow.ts';
+
+/** Addresses that flows may come from; undefined: any. */
+export type Usable = ((address: string) => boolean) | undefined;
+
+/**
+ * Flows at the rules of a node, each rule as likely as the others: from a member, from an edge of a prefix (first, last, one before, one after), from
+ * whom another rule is for; at one of its ports, at an edge of its ranges, now and then at another's. The same for the same seed. Flows alone come
+ * from the compiled rules: what is right is for others to say.
+ */
+export function flowsAtRules(
+  state: NodeState,
+  count: number,
+  seed: string | number,
+  usable?: Usable,
+): Flow[] {
+  const random = seededRandom(`flows ${seed}`);
+  const [first, ...others] = state.rules;
+  if (first === undefined) return [];
+  const addressesOf = memoised((rule: CompiledRule) => peerAddresses(rule, state, usable));
+  const flows: Flow[] = [];
+  // A rule without usable addresses gives none.
+  for (let tries = 0; flows.length < count && tries < 20 * count; tries++) {
+    const rule = random.pick([first, ...others]);
+    const other = random.pick([first, ...others]);
+    const [from, ...more] = addressesOf(random.next() < 0.85 ? rule : other);
+    if (from === undefined) continue;
+    const peer = random.pick([from, ...more]);
+    flows.push(toFlow(rule, peer, random.next() < 0.85 ? rule : other, { state, random }));
+  }
+  return flows;
+}
+
+function memoised<K extends object, V>(make: (key: K) => V): (key: K) => V {
+  const known = new WeakMap<K, { value: V }>();
+  return (key) => {
+    const found = known.get(key) ?? { value: make(key) };
+    known.set(key, found);
+    return found.value;
+  };
+}
+
+const ANYBODY = ['192.0.2.77', '2001:db8:77::77', '10.1.0.1'];
+
+/** Members, and what lies beside prefixes; any address where the rule is for anybody. */
+function peerAddresses(rule: CompiledRule, state: NodeState, usable: Usable): string[] {
+  const [id] = rule.addressSets;
+  const set = id === undefined ? undefined : state.addressSets.get(id);
+  const [services] = rule.serviceSets;
+  const found: string[] = [];
+  const add = (address: Address): void => {
+    const bits = address.family === 4 ? 32n : 128n;
+    if (address.value >= 0n && address.value < 1n << bits) found.push(formatAddress(address));
+  };
+  for (const part of set === undefined ? [] : [set.members.v4, set.members.v6]) {
+    const { family, singles, prefixes } = part;
+    for (let at = 0; at < singles.length; at += family === 4 ? 4 : 16)
+      add(unpackAddress(family, singles, at));
+    for (const prefix of prefixes) {
+      const [low, high] = [prefix.value, lastAddress(prefix)];
+      for (const value of [low - 1n, low, low, (low + high) / 2n, high, high, high + 1n])
+        add({ family, value });
+    }
+  }
+  for (const { address } of services === undefined ? [] : (state.serviceSets.get(services)?.members ?? [])) {
+    found.push(address);
+  }
+  const all = found.length > 0 || set !== undefined ? found : ANYBODY;
+  return usable === undefined ? all : all.filter(usable);
+}
+
+interface Means {
+  readonly state: NodeState;
+  readonly random: Random;
+}
+
+/** From the peer, to what the services of `named` say. */
+function toFlow(
+  { source, traffic }: CompiledRule,
+  peer: string,
+  named: CompiledRule,
+  { state, random }: Means,
+): Flow {
+  const own = state.nodeAddresses.find((text) => parseAddress(text)?.family === parseAddress(peer)?.family);
+  const local = own ?? (peer.includes(':') ? '2001:db8:5::5' : '192.0.2.5');
+  const [src, dst] = source.direction === 'ingress' ? [peer, local] : [local, peer];
+  const nodePort = traffic === 'NodePort' ? { traffic } : {};
+  return { direction: source.direction, src, dst, ...transport(named.services, peer, random), ...nodePort };
+}
+
+function transport(services: readonly Service[], peer: string, random: Random): Partial<Flow> {
+  const [first = { protocol: 'tcp', ports: [443, 443] }, ...others] = services;
+  const service = random.pick([first, ...others]);
+  switch (service.protocol) {
+    case 'tcp':
+    case 'udp':
+    case 'sctp': {
+      const { protocol, sourcePorts, ports = [1, 65535] } = service;
+      return {
+        protocol,
+        srcPort: portAt(sourcePorts ?? [33000, 60000], random),
+        dstPort: portAt(ports, random),
+      };
+    }
+    default:
+      return {
+        protocol: peer.includes(':') ? 'icmpv6' : 'icmp',
+        icmpType: peer.includes(':') ? 128 : 8,
+        icmpCode: 0,
+      };
+  }
+}
+
+function portAt([first, last]: PortRange, random: Random): number {
+  const inside = first + random.below(last - first + 1);
+  const port = random.weighted([
+    [first, 4],
+    [last, 4],
+    [inside, 4],
+    [first - 1, 1],
+    [last + 1, 1],
+  ]);
+  return Math.min(65535, Math.max(1, port));
+}
