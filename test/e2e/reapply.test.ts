@@ -9,10 +9,9 @@ import { NODEWALL } from '../cli/command.ts';
 import { startCluster, type TestCluster } from '../cluster/cluster.ts';
 import { type Daemon, daemon } from '../cluster/daemon.ts';
 import { freePorts } from '../cluster/ports.ts';
-import { checkAsync } from '../fake/property.ts';
 import { type Pair, type PairsOfObjects, pairsOfObjects } from '../generate/pair.ts';
 import { until } from '../kernel/until.ts';
-import { runs } from '../properties/runs.ts';
+import { checkAsync, runs } from '../properties/runs.ts';
 import { ROOT, readSource } from '../structure/source-file.ts';
 
 type Kind = Pair['kind'];

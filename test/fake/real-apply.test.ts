@@ -8,10 +8,10 @@ import { type Scenario, scenario } from '../generate/scenario.ts';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { cidr, tcp } from '../kernel/manifests.ts';
 import { toConfig, toState } from '../properties/pipeline.ts';
+import { checkAsync } from '../properties/runs.ts';
 import { interrupted } from './interrupt.ts';
 import { listing } from './listing.ts';
 import { closing, fromPods, ingress, pod, rulesetOf } from './node-state.ts';
-import { checkAsync } from './property.ts';
 import { type RealKernel, realKernel } from './real-kernel.ts';
 
 const t = 'inet nodewall';

@@ -19,7 +19,6 @@ import { formatFamily, hasAddress, toMemberSet } from '../../lib/net/member-set.
 import { asRuleset } from '../fake/as-ruleset.ts';
 import { fakeKernel } from '../fake/fake-kernel.ts';
 import { listing } from '../fake/listing.ts';
-import { checkAsync } from '../fake/property.ts';
 import { realKernel } from '../fake/real-kernel.ts';
 import { CROWD_KINDS } from '../generate/crowd.ts';
 import { type History, histories } from '../generate/history.ts';
@@ -28,6 +27,7 @@ import { type Packet, toPacket } from '../tracer/packet.ts';
 import { tracer } from '../tracer/tracer.ts';
 import { flowsAtRules } from './flows-at-rules.ts';
 import { toClusterObjects, toConfig } from './pipeline.ts';
+import { checkAsync } from './runs.ts';
 
 /** Says what is wrong at a moment, right after these commands. */
 type Watch = (commands: readonly Command[]) => readonly string[];

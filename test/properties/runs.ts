@@ -13,7 +13,14 @@ export function flowCount(count: number): number {
 }
 
 /**
- * Checks a property with a fresh seed, or the one given by hand. A failure says what was found and the command that finds it again.
+ * A property's cases get so long (milliseconds), times NODEWALL_RUNS: shrinking a whole cluster can take longer than anybody
+ * waits, and what it has found by then is shown. Cases that there was no time for are a failure.
+ */
+const PATIENCE = 120_000;
+
+/**
+ * Checks a property with a fresh seed, or the one given by hand. A failure says what was found and the command that finds it
+ * again, not the scenario, which is long.
  */
 export function check<T>(
   test: Mocha.Context,
@@ -21,22 +28,36 @@ export function check<T>(
   arbitrary: fc.Arbitrary<T>,
   property: (value: T) => void,
 ): void {
-  const { NODEWALL_SEED: seed, NODEWALL_PATH: path } = process.env;
-  const details = fc.check(fc.property(arbitrary, property), {
+  conclude(test, count, fc.check(fc.property(arbitrary, property), parameters<[T]>(count)));
+}
+
+/** `check` for a property that waits. */
+export async function checkAsync<T>(
+  test: Mocha.Context,
+  count: number,
+  arbitrary: fc.Arbitrary<T>,
+  property: (value: T) => Promise<void>,
+): Promise<void> {
+  conclude(test, count, await fc.check(fc.asyncProperty(arbitrary, property), parameters<[T]>(count)));
+}
+
+function parameters<T>(count: number): fc.Parameters<T> {
+  const { NODEWALL_SEED: seed, NODEWALL_PATH: path, NODEWALL_RUNS: factor } = process.env;
+  const flows = Math.max(1, flowCount(100) / 100);
+  return {
     numRuns: runs(count),
     ...(seed === undefined ? {} : { seed: Number(seed) }),
     ...(path === undefined ? {} : { path }),
-    // Shrinking a whole cluster can take longer than anybody waits; what it has by then is shown. Cases that there was no time for are a failure.
-    interruptAfterTimeLimit:
-      60_000 * Math.max(1, Number(process.env.NODEWALL_RUNS ?? 1)) * Math.max(1, flowCount(100) / 100),
-  });
+    interruptAfterTimeLimit: PATIENCE * Math.max(1, Number(factor ?? 1)) * flows,
+  };
+}
+
+function conclude<T>(test: Mocha.Context, count: number, details: fc.RunDetails<T>): void {
   if (!details.failed && details.interrupted) {
-    throw new Error(
-      `only ${details.numRuns} of ${runs(count)} cases in the time there is\n\n${rerun(test, details)}`,
-    );
+    const done = `${details.numRuns} of ${runs(count)}`;
+    throw new Error(`only ${done} cases in the time there is\n\n${rerun(test, details)}`);
   }
-  if (!details.failed) return;
-  throw new Error(`${reason(details.errorInstance)}\n\n${rerun(test, details)}`);
+  if (details.failed) throw new Error(`${reason(details.errorInstance)}\n\n${rerun(test, details)}`);
 }
 
 function reason(error: unknown): string {

@@ -5,7 +5,7 @@ import type { Family } from '../../../lib/net/address.ts';
 import { fakeIptables } from '../../../test/fake/fake-iptables.ts';
 import { IPTABLES_CASES, RULESET, withSets } from '../../../test/fake/iptables-cases.ts';
 import { addressSet, iptablesRuleset } from '../../../test/fake/iptables-ruleset.ts';
-import { checkAsync } from '../../../test/fake/property.ts';
+import { checkAsync } from '../../../test/properties/runs.ts';
 import type { IptablesRuleset } from '../../render/iptables/tables.ts';
 import { Refusal } from '../dataplane.ts';
 import { IptablesReconciler } from './reconciler.ts';

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import type { WallClock } from '../../../lib/process/clock.ts';
 import { type FakeClock, fakeClock } from '../../../test/fake/fake-clock.ts';
 import { type FakeKubeApi, fakeKubeApi } from '../../../test/fake/kube-api.ts';
-import { checkAsync } from '../../../test/fake/property.ts';
+import { checkAsync } from '../../../test/properties/runs.ts';
 import type { KubeApi } from '../kube-api.ts';
 import { KubeError } from '../kube-error.ts';
 import { type Election, type ElectionEvents, election, LEASE_TIMES } from './election.ts';
