@@ -53,7 +53,7 @@ function parameters<T>(count: number): fc.Parameters<T> {
 }
 
 function conclude<T>(test: Mocha.Context, count: number, details: fc.RunDetails<T>): void {
-  if (!details.failed && details.interrupted) {
+  if (details.interrupted && details.counterexample === null) {
     const done = `${details.numRuns} of ${runs(count)}`;
     throw new Error(`only ${done} cases in the time there is\n\n${rerun(test, details)}`);
   }
