@@ -4,8 +4,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 /**
- * `npm test`: types, lint, then every test, slowest and most privileged last. The last line is `N passed, N failed, N skipped`.
- * Arguments pick suites by name (`npm test -- unit kernel`). The first e2e run on a machine builds Kubernetes' API server (test/cluster).
+ * `npm test`: types, lint, then every test, slowest and most privileged last. The last line is
+ * `N passed, N failed, N skipped`. Arguments pick suites by name (`npm test -- unit kernel`);
+ * `quick` is for the inner loop: types, lint and all unit tests that need no root, in under two
+ * minutes. The first e2e run on a machine builds Kubernetes' API server (test/cluster).
  */
 const SUITES = {
   unit: [
@@ -29,13 +31,24 @@ const MADE_AHEAD: { readonly [suite: string]: string } = {
   e2e: 'test/cluster/build.ts',
   realcluster: 'test/realcluster/box.ts',
 };
+/** Unit tests that make namespaces or mounts, or wait for real time. */
+const NOT_QUICK: readonly string[] = [
+  'agent/apply/netlink/encode.test.ts',
+  'agent/record/recorder.test.ts',
+  'agent/record/rotating-file.test.ts',
+  'lib/process/state-file.test.ts',
+  'test/fake/real-apply.test.ts',
+  'test/fake/real-kernel.test.ts',
+];
 const CHECKS = { tsc: ['--pretty'], biome: ['check', '--error-on-warnings', '.'] } as const;
 
 const counts = { passed: 0, failed: 0, skipped: 0 };
 const bin = join(import.meta.dirname, '..', 'node_modules', '.bin');
 const scratch = mkdtempSync(join(tmpdir(), 'nodewall-test-'));
 const wanted = process.argv.slice(2);
-const isWanted = (name: string): boolean => wanted.length === 0 || wanted.includes(name);
+const isQuick = wanted.includes('quick');
+const isWanted = (name: string): boolean =>
+  wanted.length === 0 || wanted.includes(name) || (isQuick && (name in CHECKS || name === 'unit'));
 
 for (const [name, args] of Object.entries(CHECKS)) {
   if (!isWanted(name)) continue;
@@ -43,7 +56,10 @@ for (const [name, args] of Object.entries(CHECKS)) {
   counts[status === 0 ? 'passed' : 'failed']++;
 }
 for (const [name, patterns] of Object.entries(SUITES)) {
-  const files = patterns.flatMap((pattern) => globSync(pattern, { exclude: ['**/node_modules/**'] })).sort();
+  const files = patterns
+    .flatMap((pattern) => globSync(pattern, { exclude: ['**/node_modules/**'] }))
+    .filter((path) => !isQuick || !NOT_QUICK.includes(path))
+    .sort();
   if (isWanted(name) && files.length > 0) runSuite(name, files);
 }
 rmSync(scratch, { recursive: true });
