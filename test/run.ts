@@ -38,7 +38,7 @@ const NOT_QUICK: readonly string[] = [
   'agent/record/rotating-file.test.ts',
   'lib/process/state-file.test.ts',
   'test/fake/real-apply.test.ts',
-  'test/fake/real-kernel.test.ts',
+  'test/fake/contract.test.ts',
 ];
 const CHECKS = { tsc: ['--pretty'], biome: ['check', '--error-on-warnings', '.'] } as const;
 
