@@ -79,7 +79,7 @@ kernelSuite('demo', function () {
     assert.match(output, /Everything was as expected/);
     for (const unwanted of ['✗', '\u001b']) assert.ok(!output.includes(unwanted), output);
     for (const line of output.split('\n')) assert.ok(line.length <= 90, line);
-    assert.equal(withoutTimes(shownInReadme()), withoutTimes(output), 'README.md: What the demo prints');
+    assert.equal(withoutTimes(shownInDocs()), withoutTimes(output), 'docs/demo.md');
     assert.equal(await rootTables(), root, "the machine's own tables");
     await assertNothingLeft();
   });
@@ -194,9 +194,9 @@ async function rootTables(): Promise<string> {
   return output;
 }
 
-function shownInReadme(): string {
-  const readme = readFileSync(join(import.meta.dirname, '../../README.md'), 'utf8');
-  return /## What the demo prints\n\n```text\n([\s\S]*?)```/.exec(readme)?.[1] ?? '';
+function shownInDocs(): string {
+  const page = readFileSync(join(import.meta.dirname, '../../docs/demo.md'), 'utf8');
+  return /```text\n([\s\S]*?)```/.exec(page)?.[1] ?? '';
 }
 
 function withoutTimes(text: string): string {

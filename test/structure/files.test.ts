@@ -4,6 +4,8 @@ import { isWithin, WORKSPACES } from './zones.ts';
 
 /** Folders of the stages' parents whose own folders each have a README. */
 const STAGE_PARENTS = ['controller', 'agent', 'lib'];
+/** Its index.md is the index of all documents. */
+const INDEXES: Readonly<Record<string, string>> = { docs: 'docs/index.md' };
 /** Only what starts the program. */
 const WITHOUT_README = ['bin'];
 const CODE = /\.(ts|js|mjs|cjs|py|go|c|cc|h|pl|rb)$/;
@@ -22,7 +24,7 @@ describe('files', () => {
       (folder) => !WITHOUT_README.includes(folder) && files.some((path) => isWithin(folder, path)),
     );
     assert.deepEqual(
-      wanted.filter((folder) => !files.includes(`${folder}/README.md`)),
+      wanted.filter((folder) => !files.includes(INDEXES[folder] ?? `${folder}/README.md`)),
       [],
     );
   });
