@@ -43,17 +43,27 @@ export interface CompiledRule {
   readonly mode: PolicyMode;
   readonly traffic: PolicyTraffic;
   /**
-   * Ids of the AddressSets that stand for the peers with addresses: none or one. A peer of the rule is one in the AddressSet, or behind
-   * one of the interface groups, or (alone, egress) in the ServiceSet; all three empty is anybody.
+   * Ids of the AddressSets that stand for the peers with addresses: none or one. A peer of the rule
+   * is one in the AddressSet, or behind one of the interface groups, or (alone, egress) in the
+   * ServiceSet; all three empty is anybody.
    */
   readonly addressSets: readonly string[];
-  /** Link groups of the peers that are such, as they are written, sorted: names are the agent's to look up. */
+  /**
+   * Link groups of the peers that are such, as they are written, sorted: names are the agent's to
+   * look up.
+   */
   readonly interfaceGroups: readonly (string | number)[];
   /** Ids of the ServiceSets that `toServices` stands for: none or one. */
   readonly serviceSets: readonly string[];
-  /** Sorted, without duplicates; empty is all traffic of every protocol (with a ServiceSet: what that says). */
+  /**
+   * Sorted, without duplicates; empty is all traffic of every protocol (with a ServiceSet: what
+   * that says).
+   */
   readonly services: readonly Service[];
-  /** What to write of each new connection that matches; null is nothing. Rules of an Audit policy always have it. */
+  /**
+   * What to write of each new connection that matches; null is nothing. Rules of an Audit policy
+   * always have it.
+   */
   readonly log: RuleLog | null;
 }
 
@@ -67,7 +77,10 @@ export interface CompiledPolicy {
   readonly apiGroup: ApiGroup;
   readonly name: string;
   readonly rules: readonly CompiledRule[];
-  /** By rule (same index as `rules`): names of the nodes it applies to. Equal spans are the same object. */
+  /**
+   * By rule (same index as `rules`): names of the nodes it applies to. Equal spans are the same
+   * object.
+   */
   readonly spans: readonly ReadonlySet<string>[];
 }
 
@@ -84,7 +97,10 @@ export interface AddressSet {
   readonly members: MemberSet;
 }
 
-/** The addresses and ports that a rule's `toServices` stands for; shared by every rule that says the same. */
+/**
+ * The addresses and ports that a rule's `toServices` stands for; shared by every rule that says the
+ * same.
+ */
 export interface ServiceSet {
   readonly id: string;
   /** The Services as namespace/name, sorted. */
@@ -109,7 +125,10 @@ export interface Compiled {
   readonly allNodes: string;
   /** Id of the AddressSet of nodewall's own controllers; the failsafe list's `controllers`. */
   readonly controllers: string;
-  /** TCP ports of the endpoints of Service default/kubernetes, sorted: the failsafe list counts them as 6443. */
+  /**
+   * TCP ports of the endpoints of Service default/kubernetes, sorted: the failsafe list counts them
+   * as 6443.
+   */
   readonly apiServerPorts: readonly number[];
   /** Node name to its own addresses. */
   readonly nodeAddresses: ReadonlyMap<string, readonly string[]>;
@@ -129,8 +148,8 @@ export interface NodeState {
   readonly controllers: string;
   readonly apiServerPorts: readonly number[];
   /**
-   * The destinations that the node's kernel routes to pods on it. The agent adds it: it is neither on
-   * the wire nor saved, and absent where it isn't known.
+   * The destinations that the node's kernel routes to pods on it. The agent adds it: it is neither
+   * on the wire nor saved, and absent where it isn't known.
    */
   readonly localPods?: AddressSet;
   /** The node's own addresses: explain tells loopback traffic by them. */

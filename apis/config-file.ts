@@ -35,7 +35,10 @@ interface RawConfig {
   readonly dispatch?: Config['dispatch'];
 }
 
-/** Reads the agent's configuration (YAML or JSON); `file` is for the messages. An empty file is the defaults. */
+/**
+ * Reads the agent's configuration (YAML or JSON); `file` is for the messages. An empty file is the
+ * defaults.
+ */
 export function parseConfig(text: string, file: string): ParsedConfig {
   const problem = (severity: Problem['severity'], line: number, path: string, message: string): Problem => {
     return { severity, file, line, kind: '', name: '', path, message };

@@ -24,9 +24,14 @@ export interface FailsafeEntry {
   readonly protocol: 'tcp' | 'udp' | 'sctp';
   /** Inclusive; [0, 65535] where the entry names no port: every port. */
   readonly ports: readonly [first: number, last: number];
-  /** `nodes`: the addresses that `nodeSelector: {}` stands for. `controllers`: those of nodewall's own pods. Else CIDRs. */
+  /**
+   * `nodes`: the addresses that `nodeSelector: {}` stands for. `controllers`: those of nodewall's
+   * own pods. Else CIDRs.
+   */
   readonly peers: FailsafePeers;
-  /** The same holds of each port that the API server is known to have (NodeState.apiServerPorts). */
+  /**
+   * The same holds of each port that the API server is known to have (NodeState.apiServerPorts).
+   */
   readonly apiServer?: true;
 }
 
@@ -44,13 +49,19 @@ export interface NamesConfig {
   /** An answer is asked for again after its TTL, but neither earlier nor later than this. */
   readonly minimumTTL: number;
   readonly maximumTTL: number;
-  /** An address stays at least so long after it was last in an answer: connections to it may still be made. */
+  /**
+   * An address stays at least so long after it was last in an answer: connections to it may still
+   * be made.
+   */
   readonly keep: number;
   /** The last addresses of a name that doesn't resolve any more stay so long. */
   readonly stale: number;
   /** Whether the DNS answers that the node receives are read too; wildcards need it. */
   readonly learn: boolean;
-  /** Only answers from these (CIDRs) are read; empty is any. Where destination NAT leads to the server, it is the address behind it. */
+  /**
+   * Only answers from these (CIDRs) are read; empty is any. Where destination NAT leads to the
+   * server, it is the address behind it.
+   */
   readonly learnFrom: readonly string[];
   /** NFLOG group that the copies of DNS answers come by. */
   readonly group: number;
@@ -63,7 +74,10 @@ export interface LogConfig {
   /** A file is rotated at so many bytes, and so many are kept. */
   readonly maxBytes: number;
   readonly maxFiles: number;
-  /** At most so many records a second of one rule, after a burst; 0 is no limit. What is not recorded is counted. */
+  /**
+   * At most so many records a second of one rule, after a burst; 0 is no limit. What is not
+   * recorded is counted.
+   */
   readonly rate: number;
   readonly burst: number;
   /** NFLOG group that the records come by. */
@@ -78,8 +92,9 @@ export interface Config {
     readonly clusternet: number;
   };
   /**
-   * Group name to what makes an interface one of the group, tried in order: a name glob (`cali*`), `kind:veth` (its peer is in another
-   * namespace), `kind:bridge` (all of its ports are such), or `cni:NAME` (the names that this CNI gives, see agent/interfaces/presets.ts).
+   * Group name to what makes an interface one of the group, tried in order: a name glob (`cali*`),
+   * `kind:veth` (its peer is in another namespace), `kind:bridge` (all of its ports are such), or
+   * `cni:NAME` (the names that this CNI gives, see agent/interfaces/presets.ts).
    */
   readonly interfaceMatches: Readonly<Record<string, readonly string[]>>;
   /** The file in which iproute2 and nft look up names of link groups; '' leaves it alone. */
@@ -91,7 +106,10 @@ export interface Config {
     readonly ingress: readonly FailsafeEntry[];
     readonly egress: readonly FailsafeEntry[];
   };
-  /** NodeNetworkPolicy: undefined is the default of the way the agent runs (on for manifests, off in a cluster). */
+  /**
+   * NodeNetworkPolicy: undefined is the default of the way the agent runs (on for manifests, off in
+   * a cluster).
+   */
   readonly featureGates: { readonly NodeNetworkPolicy?: boolean };
   /** auto: nftables where it works, else iptables. */
   readonly dataplane: DataplaneName | 'auto';

@@ -1,6 +1,9 @@
 import type { EndpointSlice, NamespacedName } from './objects.ts';
 
-/** The ServiceAccount of nodewall's controllers: the failsafe list's `controllers` are its pods. Their Service and Lease have that name, too. */
+/**
+ * The ServiceAccount of nodewall's controllers: the failsafe list's `controllers` are its pods.
+ * Their Service and Lease have that name, too.
+ */
 export const CONTROLLER_ACCOUNT: NamespacedName = {
   namespace: 'nodewall-system',
   name: 'nodewall-controller',

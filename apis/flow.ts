@@ -1,8 +1,13 @@
-/** A connection that `explain` is asked about, and the answer. The shapes are those of the command line. */
+/**
+ * A connection that `explain` is asked about, and the answer. The shapes are those of the command
+ * line.
+ */
 
 import type { Direction, RuleAction } from './objects.ts';
 
-/** One new connection; an absent field is unknown and matches only rules that don't ask about it. */
+/**
+ * One new connection; an absent field is unknown and matches only rules that don't ask about it.
+ */
 export interface Flow {
   readonly direction: Direction;
   readonly src?: string;
@@ -10,7 +15,10 @@ export interface Flow {
   readonly protocol?: 'tcp' | 'udp' | 'sctp' | 'icmp' | 'icmpv6' | 'igmp' | number;
   readonly srcPort?: number;
   readonly dstPort?: number;
-  /** The destination before destination NAT, which the failsafe list asks for too; absent: it is as it was. */
+  /**
+   * The destination before destination NAT, which the failsafe list asks for too; absent: it is as
+   * it was.
+   */
   readonly originalDst?: string;
   readonly originalDstPort?: number;
   readonly icmpType?: number;
@@ -51,8 +59,8 @@ export interface Considered {
   /** What of the rule the flow didn't meet; null where it matched. */
   readonly mismatch: 'address' | 'interface' | 'service' | null;
   /**
-   * decided: it gave the verdict; passed: it matched, and the baseline tier goes on; audited: it matched, and decides nothing; skipped: it matched,
-   * and the failsafe list skipped it.
+   * decided: it gave the verdict; passed: it matched, and the baseline tier goes on; audited: it
+   * matched, and decides nothing; skipped: it matched, and the failsafe list skipped it.
    */
   readonly outcome: 'no match' | 'skipped' | 'audited' | 'passed' | 'decided';
 }

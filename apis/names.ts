@@ -3,13 +3,18 @@ import type { AddressSet, NodeState } from './compiled.ts';
 
 /** What fqdn peers stand for on one node, now. */
 export interface NameTable {
-  /** The addresses of a peer: of a name, or of every name that a wildcard matches; lower case, without a trailing dot. Sorted, unique. */
+  /**
+   * The addresses of a peer: of a name, or of every name that a wildcard matches; lower case,
+   * without a trailing dot. Sorted, unique.
+   */
   addresses(peer: string): readonly string[];
 }
 
 /**
- * Adds to the AddressSets what their fqdn peers stand for. An AddressSet whose addresses are what they were the last time is the same object again, and so is
- * the map of them where all are, so that later stages need not look at it. Cost: the sets with names, and the addresses of those that changed.
+ * Adds to the AddressSets what their fqdn peers stand for. An AddressSet whose addresses are what
+ * they were the last time is the same object again, and so is the map of them where all are, so
+ * that later stages need not look at it. Cost: the sets with names, and the addresses of those that
+ * changed.
  */
 export function nameResolver(): (state: NodeState, table: NameTable) => NodeState {
   const known = new Map<string, { base: AddressSet; addresses: string; resolved: AddressSet }>();
@@ -44,8 +49,9 @@ export function nameResolver(): (state: NodeState, table: NameTable) => NodeStat
 }
 
 /**
- * A table of names that don't change: a peer stands for the addresses of every name it matches, and for those of a wildcard that is written
- * as the peer is. Names lower case, without a trailing dot; addresses as formatAddress writes them.
+ * A table of names that don't change: a peer stands for the addresses of every name it matches, and
+ * for those of a wildcard that is written as the peer is. Names lower case, without a trailing dot;
+ * addresses as formatAddress writes them.
  */
 export function fixedNames(addresses: ReadonlyMap<string, readonly string[]>): NameTable {
   return {
@@ -60,7 +66,10 @@ function isMatched(peer: string, name: string): boolean {
   return !name.startsWith('*.') && matchesName(peer, name);
 }
 
-/** Whether an fqdn peer stands for a name; `*.example.com` for one or more leading labels. Both lower case, without a trailing dot. */
+/**
+ * Whether an fqdn peer stands for a name; `*.example.com` for one or more leading labels. Both
+ * lower case, without a trailing dot.
+ */
 export function matchesName(peer: string, name: string): boolean {
   if (!peer.startsWith('*.')) return peer === name;
   return name.endsWith(peer.slice(1)) && name.length > peer.length - 1;

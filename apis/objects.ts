@@ -9,18 +9,25 @@ export type ApiGroup = (typeof API_GROUPS)[number];
 
 export type Labels = Readonly<Record<string, string>>;
 
-/** A Node: `addresses` are its InternalIP and ExternalIP addresses and those of the annotation `nodewall.io/addresses`. */
+/**
+ * A Node: `addresses` are its InternalIP and ExternalIP addresses and those of the annotation
+ * `nodewall.io/addresses`.
+ */
 export interface Node {
   readonly kind: 'Node';
   readonly name: string;
   readonly labels: Labels;
   readonly addresses: readonly string[];
   /**
-   * Further addresses of the Node as a peer, which its agent reported (controller/index/host-addresses.ts);
-   * absent where there are none, and in every object as it is read.
+   * Further addresses of the Node as a peer, which its agent reported
+   * (controller/index/host-addresses.ts); absent where there are none, and in every object as it is
+   * read.
    */
   readonly reportedAddresses?: readonly string[];
-  /** The networks that the Node's pods have addresses of, for warnings alone; absent where the Node names none. */
+  /**
+   * The networks that the Node's pods have addresses of, for warnings alone; absent where the Node
+   * names none.
+   */
   readonly podCIDRs?: readonly string[];
 }
 
@@ -30,7 +37,10 @@ export interface Namespace {
   readonly labels: Labels;
 }
 
-/** A Pod that can be a peer: hostNetwork and finished pods are left out where the object is narrowed. */
+/**
+ * A Pod that can be a peer: hostNetwork and finished pods are left out where the object is
+ * narrowed.
+ */
 export interface Pod {
   readonly kind: 'Pod';
   readonly namespace: string;
@@ -72,7 +82,10 @@ export interface IPBlock {
   readonly except?: readonly string[];
 }
 
-/** One entry of `from` or `to`; exactly one kind, save that podSelector and namespaceSelector go together. */
+/**
+ * One entry of `from` or `to`; exactly one kind, save that podSelector and namespaceSelector go
+ * together.
+ */
 export interface NetworkPolicyPeer {
   readonly ipBlock?: IPBlock;
   readonly nodeSelector?: LabelSelector;
@@ -81,7 +94,9 @@ export interface NetworkPolicyPeer {
   readonly serviceAccount?: NamespacedName;
   /** Name of a ClusterGroup. */
   readonly group?: string;
-  /** Lower case, without a trailing dot; `*.example.com` is one or more leading labels. Egress only. */
+  /**
+   * Lower case, without a trailing dot; `*.example.com` is one or more leading labels. Egress only.
+   */
   readonly fqdn?: string;
   /** A link group's number, or its name in the agent's configuration. */
   readonly interfaceGroup?: string | number;
@@ -175,7 +190,10 @@ export interface Service {
   readonly selector: Labels | null;
   /** None for a headless Service. */
   readonly clusterIPs: readonly string[];
-  /** Its external IPs and those of its load balancer, for no Node to claim; absent where it has none. */
+  /**
+   * Its external IPs and those of its load balancer, for no Node to claim; absent where it has
+   * none.
+   */
   readonly externalAddresses?: readonly string[];
   readonly ports: readonly ServicePort[];
 }
@@ -185,7 +203,10 @@ export interface ServicePort {
   readonly port: number;
 }
 
-/** Endpoints of one Service; ports without a number and endpoints that aren't ready are left out where the object is narrowed. */
+/**
+ * Endpoints of one Service; ports without a number and endpoints that aren't ready are left out
+ * where the object is narrowed.
+ */
 export interface EndpointSlice {
   readonly kind: 'EndpointSlice';
   readonly namespace: string;
@@ -196,7 +217,10 @@ export interface EndpointSlice {
   readonly ports: readonly ServicePort[];
 }
 
-/** What stage 1 hands to stage 2. Order does not matter; identities (kind, API group, namespace, name) are unique. */
+/**
+ * What stage 1 hands to stage 2. Order does not matter; identities (kind, API group, namespace,
+ * name) are unique.
+ */
 export interface ClusterObjects {
   readonly nodes: readonly Node[];
   readonly namespaces: readonly Namespace[];

@@ -9,7 +9,10 @@ export interface Place {
   readonly apiGroup: ApiGroup;
 }
 
-/** The total order of policies (SEMANTICS.md section 2): the name breaks ties, so every node agrees at any time. */
+/**
+ * The total order of policies (SEMANTICS.md section 2): the name breaks ties, so every node agrees
+ * at any time.
+ */
 export function comparePlace(a: Place, b: Place): number {
   return (
     a.tierPriority - b.tierPriority ||

@@ -1,4 +1,7 @@
-/** The `status` of a ClusterNetworkPolicy: what the controller writes, by the status subresource. Its schema is schema/policystatus.ts. */
+/**
+ * The `status` of a ClusterNetworkPolicy: what the controller writes, by the status subresource.
+ * Its schema is schema/policystatus.ts.
+ */
 
 export const POLICY_PHASES = [
   /** Nodes are selected; none enforces this version yet. */
@@ -24,7 +27,10 @@ export interface PolicyStatus {
   readonly observedGeneration: number;
   /** Of the version that is enforced in place of an invalid one. */
   readonly enforcedGeneration?: number;
-  /** Its spec as JSON, for a controller that starts and never saw that version; absent where it is longer than `LONGEST_SPEC`. */
+  /**
+   * Its spec as JSON, for a controller that starts and never saw that version; absent where it is
+   * longer than `LONGEST_SPEC`.
+   */
   readonly enforcedSpec?: string;
   /** Nodes that enforce it, and nodes that should. */
   readonly currentNodesRealized: number;
@@ -59,7 +65,9 @@ export interface PolicyCondition {
 
 export const MOST_FAILING_NODES = 20;
 export const MOST_PROBLEMS = 20;
-/** Characters. An object of the API has room for 1.5 MB, and the spec that is invalid is in it too. */
+/**
+ * Characters. An object of the API has room for 1.5 MB, and the spec that is invalid is in it too.
+ */
 export const LONGEST_SPEC = 512 * 1024;
 /** Characters of a reason or a problem. */
 export const LONGEST_REASON = 512;

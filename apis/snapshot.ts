@@ -2,14 +2,16 @@ import { formatMembers } from '../lib/net/member-set.ts';
 import type { NodeState } from './compiled.ts';
 import { type Message, nodeMessage } from './wire.ts';
 
-/** Stage 3: a node's view as messages, each AddressSet and ServiceSet before the rules that name it. */
+/**
+ * Stage 3: a node's view as messages, each AddressSet and ServiceSet before the rules that name it.
+ */
 export function* snapshot(state: NodeState): Iterable<Message> {
   for (const { toMessage } of parts(state)) yield toMessage();
 }
 
 /**
- * The messages of one state after another as lines. What is the same JavaScript object as before has its line already: an edit among 10,000 rules makes
- * ten of them.
+ * The messages of one state after another as lines. What is the same JavaScript object as before
+ * has its line already: an edit among 10,000 rules makes ten of them.
  */
 export function snapshotText(): (state: NodeState) => string {
   const known = new WeakMap<object, string>();
@@ -27,7 +29,10 @@ export function snapshotText(): (state: NodeState) => string {
   };
 }
 
-/** A message that is made when it is asked for, and the object that it says all of; null where it says something of the whole state. */
+/**
+ * A message that is made when it is asked for, and the object that it says all of; null where it
+ * says something of the whole state.
+ */
 interface Part {
   readonly of: object | null;
   readonly toMessage: () => Message;

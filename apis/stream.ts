@@ -4,12 +4,16 @@ import type { ApiGroup } from './objects.ts';
 import type { AddressSetMessage, NodeMessage, ServiceSetMessage } from './wire.ts';
 
 /**
- * What the controller tells an agent, and what an agent reports: `controlplane.nodewall.io/v1alpha1` over HTTPS.
+ * What the controller tells an agent, and what an agent reports:
+ * `controlplane.nodewall.io/v1alpha1` over HTTPS.
  *
- * A watch (`NODE_VIEWS_PATH?watch=true&fieldSelector=metadata.name=NODE`) answers with `StreamMessage`s, one JSON document a line. Without a
- * resourceVersion, or with one the controller doesn't know, the whole view comes first, then a bookmark with `initial`; with a known one what was
- * missed, then a bookmark. Sets come before the rules that name them, removals after; a node holds a set only while one of its rules, or `allNodes`
- * or `controllers`, names it. A receiver acts at bookmarks only; one comes after each batch of changes that belong together, and every 30 s or so as a sign of life.
+ * A watch (`NODE_VIEWS_PATH?watch=true&fieldSelector=metadata.name=NODE`) answers with
+ * `StreamMessage`s, one JSON document a line. Without a resourceVersion, or with one the controller
+ * doesn't know, the whole view comes first, then a bookmark with `initial`; with a known one what
+ * was missed, then a bookmark. Sets come before the rules that name them, removals after; a node
+ * holds a set only while one of its rules, or `allNodes` or `controllers`, names it. A receiver
+ * acts at bookmarks only; one comes after each batch of changes that belong together, and every 30
+ * s or so as a sign of life.
  */
 export const CONTROL_PLANE = { group: 'controlplane.nodewall.io', version: 'v1alpha1' } as const;
 
@@ -35,13 +39,19 @@ export interface ResetUpdate {
   readonly type: 'reset';
 }
 
-/** The feature gate NodeNetworkPolicy as the cluster has it; in a whole view it comes right after the reset. */
+/**
+ * The feature gate NodeNetworkPolicy as the cluster has it; in a whole view it comes right after
+ * the reset.
+ */
 export interface GateUpdate {
   readonly type: 'gate';
   readonly enabled: boolean;
 }
 
-/** Where the API server is, for the failsafe list: whole, in place of those before. In a whole view it comes after the gate; absent is none. */
+/**
+ * Where the API server is, for the failsafe list: whole, in place of those before. In a whole view
+ * it comes after the gate; absent is none.
+ */
 export interface EndpointsUpdate {
   readonly type: 'endpoints';
   readonly endpoints: readonly Endpoints[];
@@ -53,7 +63,9 @@ export interface Endpoints {
   readonly addresses: readonly string[];
 }
 
-/** Members of an AddressSet that the receiver holds: what is removed is there, what is added is not. */
+/**
+ * Members of an AddressSet that the receiver holds: what is removed is there, what is added is not.
+ */
 export interface AddressSetPatchUpdate {
   readonly type: 'addressSetPatch';
   readonly id: string;
@@ -72,7 +84,10 @@ export interface ServiceSetRemovedUpdate {
   readonly id: string;
 }
 
-/** Those rules of one policy that apply to the same nodes; in place of the part of this name, if there is one. */
+/**
+ * Those rules of one policy that apply to the same nodes; in place of the part of this name, if
+ * there is one.
+ */
 export interface RulesUpdate {
   readonly type: 'rules';
   /** `API_GROUP/POLICY/NUMBER`. */
@@ -90,15 +105,20 @@ export interface BookmarkUpdate {
   readonly type: 'bookmark';
   /** The whole view has been sent. */
   readonly initial?: true;
-  /** How many of each the receiver must hold now; where it holds other numbers it asks for a whole view. */
+  /**
+   * How many of each the receiver must hold now; where it holds other numbers it asks for a whole
+   * view.
+   */
   readonly rules: number;
   readonly addressSets: number;
   readonly serviceSets: number;
 }
 
 /**
- * A line of the stream. `sequence` counts 1, 2, 3 … within one answer: a gap or a repetition means that something was lost, and the receiver resumes
- * from its last bookmark's revision in a new connection. `revision` (`EPOCH.NUMBER`, opaque to receivers) is the controller's position after this message.
+ * A line of the stream. `sequence` counts 1, 2, 3 … within one answer: a gap or a repetition means
+ * that something was lost, and the receiver resumes from its last bookmark's revision in a new
+ * connection. `revision` (`EPOCH.NUMBER`, opaque to receivers) is the controller's position after
+ * this message.
  */
 export type StreamMessage = Update & { readonly sequence: number; readonly revision: string };
 
@@ -121,9 +141,15 @@ export interface NodeReport {
   readonly enforced: string | null;
   /** Whether the feature gate lets the agent enforce anything. */
   readonly enabled: boolean;
-  /** `nodewall off` holds on the node, with this reason ('': none was given): nothing is enforced. Absent: it doesn't. */
+  /**
+   * `nodewall off` holds on the node, with this reason ('': none was given): nothing is enforced.
+   * Absent: it doesn't.
+   */
   readonly off?: string;
-  /** Why the controller's whole view cannot be followed; what was enforced before it stays. Absent: it is followed. */
+  /**
+   * Why the controller's whole view cannot be followed; what was enforced before it stays. Absent:
+   * it is followed.
+   */
   readonly viewError?: string;
   /** At most `MOST_FAILING`. */
   readonly failing: readonly FailingRule[];

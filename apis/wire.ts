@@ -1,8 +1,9 @@
 import type { CompiledRule, NodeState, ServiceMember } from './compiled.ts';
 
 /**
- * Stage 3's values: what a node is told, one JSON document a line. A snapshot is a `node` message, every AddressSet and ServiceSet before
- * the rules that name it, and a `bookmark`, before which a receiver acts on nothing. The same lines are the agent's last-good state on disk.
+ * Stage 3's values: what a node is told, one JSON document a line. A snapshot is a `node` message,
+ * every AddressSet and ServiceSet before the rules that name it, and a `bookmark`, before which a
+ * receiver acts on nothing. The same lines are the agent's last-good state on disk.
  */
 export type Message = NodeMessage | AddressSetMessage | ServiceSetMessage | RuleMessage | BookmarkMessage;
 

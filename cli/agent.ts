@@ -76,7 +76,9 @@ interface StandAloneParts {
   readonly off: OffSwitch;
 }
 
-/** One run after another: each ends with the agent, or where `nodewall off` or `on` begins another. */
+/**
+ * One run after another: each ends with the agent, or where `nodewall off` or `on` begins another.
+ */
 async function standAlone(parts: StandAloneParts): Promise<ExitStatus> {
   const { options, config, log, metrics, off } = parts;
   for (;;) {
@@ -197,14 +199,18 @@ async function agentTelemetry(options: AgentOptions, log: Log): Promise<Telemetr
 const LISTEN_RETRY = 10_000;
 
 /**
- * The feature gate as this machine has it: the command line, else the configuration, else undefined. With --manifests that is on; in a cluster the
- * cluster decides, and this machine can only have it off.
+ * The feature gate as this machine has it: the command line, else the configuration, else
+ * undefined. With --manifests that is on; in a cluster the cluster decides, and this machine can
+ * only have it off.
  */
 function localGate(gates: string | undefined, config: Config): boolean | undefined {
   return gates === undefined ? config.featureGates.NodeNetworkPolicy : parseFeatureGates(gates);
 }
 
-/** Nothing is enforced and what was goes. The process stays, as a service manager expects of it, until it is `ended`. */
+/**
+ * Nothing is enforced and what was goes. The process stays, as a service manager expects of it,
+ * until it is `ended`.
+ */
 async function disabled(
   options: AgentOptions,
   config: Config,

@@ -42,7 +42,10 @@ export async function dump(
   return EXIT.done;
 }
 
-/** In the words of the dataplane that is configured; `auto` needs a trial, which --from-empty has no permissions for, and is nftables there. */
+/**
+ * In the words of the dataplane that is configured; `auto` needs a trial, which --from-empty has no
+ * permissions for, and is nftables there.
+ */
 async function transactionOf(given: NodeState, config: Config, options: DumpOptions): Promise<string> {
   const { fromEmpty = false, stateDir } = options;
   if (fromEmpty) {

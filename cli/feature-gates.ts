@@ -1,6 +1,9 @@
 import { CommandError, EXIT } from '../lib/process/exit.ts';
 
-/** What `--feature-gates` says of NodeNetworkPolicy; the last counts. Throws a CommandError for anything else. */
+/**
+ * What `--feature-gates` says of NodeNetworkPolicy; the last counts. Throws a CommandError for
+ * anything else.
+ */
 export function parseFeatureGates(gates: string): boolean {
   let enabled = true;
   for (const gate of gates.split(',')) {

@@ -17,7 +17,10 @@ interface InterfacesOptions {
   readonly output: 'table' | 'json';
 }
 
-/** Each interface of this network namespace, its group, and why. Changes nothing, and needs no permissions. */
+/**
+ * Each interface of this network namespace, its group, and why. Changes nothing, and needs no
+ * permissions.
+ */
 export async function interfaces(options: InterfacesOptions): Promise<ExitStatus> {
   const config = await loadConfig(options.config);
   const links = await listLinks();
@@ -106,7 +109,10 @@ async function readHeld(stateDir: string): Promise<readonly Held[] | null> {
   }
 }
 
-/** Without permission to read what the agent set: what is in the group it belongs to is taken to be its work. */
+/**
+ * Without permission to read what the agent set: what is in the group it belongs to is taken to be
+ * its work.
+ */
 function presumed(links: readonly Link[], config: Config, onNetwork: ReadonlySet<string>): Held[] {
   const bare = links.map((link) => ({ ...link, group: 0 }));
   const wanted = classifier(config)(bare, { held: new Map(), onNetwork });

@@ -41,8 +41,8 @@ export async function loadConfig(path: string | undefined): Promise<Config> {
 }
 
 /**
- * Loads manifests and names what is wrong with them on standard error; what is invalid is left out. That a policy closes SSH is for
- * `validate` to say.
+ * Loads manifests and names what is wrong with them on standard error; what is invalid is left out.
+ * That a policy closes SSH is for `validate` to say.
  */
 export async function load({ manifests }: InputOptions, config: Config): Promise<Loaded> {
   const interfaceGroups = Object.keys(config.interfaceGroups);
@@ -87,7 +87,10 @@ export async function loadNode(options: NodeOptions): Promise<LoadedNode> {
   return { state, config, invalid: hasErrors(problems) };
 }
 
-/** Likewise, with the names resolved as `--names` says; those without an address stand for nothing, and standard error says so. */
+/**
+ * Likewise, with the names resolved as `--names` says; those without an address stand for nothing,
+ * and standard error says so.
+ */
 export async function loadResolvedNode(options: NodeOptions): Promise<LoadedNode> {
   const names = options.names === undefined ? null : await loadNames(options.names);
   const { state, ...rest } = await loadNode(options);

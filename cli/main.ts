@@ -1,6 +1,7 @@
 import { run } from './program.ts';
 
-// Whoever reads the output may stop reading: `nodewall compile … | head -1`. Anything else (a full disk) is said.
+// Whoever reads the output may stop reading: `nodewall compile … | head -1`. Anything else (a full
+// disk) is said.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') process.stderr.write(`nodewall: cannot write the result: ${error.message}\n`);
   process.exit(error.code === 'EPIPE' ? 0 : 3);

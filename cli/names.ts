@@ -7,7 +7,10 @@ import { parseYaml } from '../apis/validate/yaml-document.ts';
 import { formatAddress, parseAddress } from '../lib/net/address.ts';
 import { CommandError, EXIT } from '../lib/process/exit.ts';
 
-/** What `--names FILE` says: names (or a wildcard, for the peer that is written so) and their addresses. Every problem in it at once. */
+/**
+ * What `--names FILE` says: names (or a wildcard, for the peer that is written so) and their
+ * addresses. Every problem in it at once.
+ */
 export async function loadNames(path: string): Promise<NameTable> {
   let text: string;
   try {

@@ -40,7 +40,8 @@ export async function off(options: OffOptions): Promise<ExitStatus> {
   const { removed, isGone, hidden } = await withKernel(async (kernel) => {
     const all = allRemains(kernel);
     if (agent !== null && (await untilGone(all, PATIENCE))) return { removed: [], hidden: [], isGone: true };
-    // Without an agent, or in the place of one that hangs. One that starts meanwhile finds the file, and does the same.
+    // Without an agent, or in the place of one that hangs. One that starts meanwhile finds the
+    // file, and does the same.
     const removal = await removeAll(all);
     const { interfaces } = await releaseInterfaceGroups(stateDir, config, { warn });
     const groups = interfaces.map((name) => `group of interface ${name}`);

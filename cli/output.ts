@@ -1,6 +1,9 @@
 import { styled } from '../lib/process/styled.ts';
 
-/** Text for people. Colours only where the stream is a terminal (styleText looks at it, and at NO_COLOR). */
+/**
+ * Text for people. Colours only where the stream is a terminal (styleText looks at it, and at
+ * NO_COLOR).
+ */
 
 export function errorText(message: string): string {
   return `${styled('red', 'nodewall:', process.stderr)} ${message}\n`;

@@ -3,7 +3,10 @@ import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { VERSION } from '../lib/process/version.ts';
 import { errorText } from './output.ts';
 
-/** The one `nodewall` command: arguments in, exit status out. Each action loads its code when it runs, so `--help` stays quick. */
+/**
+ * The one `nodewall` command: arguments in, exit status out. Each action loads its code when it
+ * runs, so `--help` stays quick.
+ */
 export async function run(argv: readonly string[]): Promise<ExitStatus> {
   let status: ExitStatus = EXIT.done;
   const program = build((result) => {

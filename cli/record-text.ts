@@ -10,7 +10,10 @@ const COLOURS: ReadonlyMap<unknown, Colour> = new Map<string, Colour>([
   ['Pass', 'cyan'],
 ]);
 
-/** One record for people, as one line. What isn't a plain word is quoted: a terminal must not obey a label. */
+/**
+ * One record for people, as one line. What isn't a plain word is quoted: a terminal must not obey a
+ * label.
+ */
 export function recordText(record: ReadRecord): string {
   const rule =
     record.policy === undefined ? '' : `${word(record.tier)} ${word(record.policy)}/${word(record.rule)}`;

@@ -55,7 +55,10 @@ export async function recordsCommand(files: readonly string[], options: RecordsO
   return EXIT.done;
 }
 
-/** Prints lines in bunches, of those before `caughtUp` the last ones alone where asked for, and each at once after it. */
+/**
+ * Prints lines in bunches, of those before `caughtUp` the last ones alone where asked for, and each
+ * at once after it.
+ */
 function printer(last: number | undefined) {
   let held: string[] = [];
   let isCaughtUp = false;

@@ -10,7 +10,10 @@ interface Options {
   readonly log: Log;
 }
 
-/** The last valid version of each object that manifests held, on disk: a restart beside an invalid file keeps what was in force. */
+/**
+ * The last valid version of each object that manifests held, on disk: a restart beside an invalid
+ * file keeps what was in force.
+ */
 export function savedManifests({ stateDir, manifests, log }: Options) {
   const origin = JSON.stringify(manifests.map((path) => resolve(path)));
   const textOf = memoryText();
@@ -21,7 +24,10 @@ export function savedManifests({ stateDir, manifests, log }: Options) {
   );
   return {
     save,
-    /** Only of the same directories: what another one held is no earlier version of what this one holds. */
+    /**
+     * Only of the same directories: what another one held is no earlier version of what this one
+     * holds.
+     */
     async read(): Promise<unknown> {
       const found = await read((text) => JSON.parse(text) as { origin?: string; memory?: unknown } | null);
       return found?.origin === origin ? found.memory : null;

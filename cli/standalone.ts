@@ -103,7 +103,10 @@ export async function runStandalone(parts: Parts): Promise<ExitStatus> {
     remembering = afterEnforcement().then(() => savedVersions.save(source.remember()));
   }
 
-  /** What is saved of 10,000 rules takes a while to write down: not while the kernel waits for them, but soon even where it never ends. */
+  /**
+   * What is saved of 10,000 rules takes a while to write down: not while the kernel waits for them,
+   * but soon even where it never ends.
+   */
   async function afterEnforcement(): Promise<void> {
     await Promise.race([enforcement.idle(), sleep(LONGEST_WAIT, undefined, { ref: false })]);
   }

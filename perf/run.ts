@@ -1,4 +1,7 @@
-/** `npm run perf [-- NAME … --quick]`: runs the benchmarks one after the other, prints a table, writes perf/results; `--compare A B` sets two of those side by side. */
+/**
+ * `npm run perf [-- NAME … --quick]`: runs the benchmarks one after the other, prints a table,
+ * writes perf/results; `--compare A B` sets two of those side by side.
+ */
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -460,7 +460,9 @@ describe('any ruleset to any other', function () {
 });
 
 describe('batches', () => {
-  /** A restart with so many ports: every chain is moved aside, so every port gets another target. */
+  /**
+   * A restart with so many ports: every chain is moved aside, so every port gets another target.
+   */
   function afterRestart(ports: number): { held: Held; desired: Ruleset } {
     const policies = Array.from({ length: ports / 16 }, (_, i) =>
       closing(`p${i}`, ...Array.from({ length: 16 }, (_, port) => 3 * (16 * i + port) + 1)),

@@ -38,7 +38,10 @@ export class ApplyError extends Refusal {
   }
 }
 
-/** ENOENT would be said of a chain that isn't there, too: then the table was changed, and the second look at it makes the chain. */
+/**
+ * ENOENT would be said of a chain that isn't there, too: then the table was changed, and the second
+ * look at it makes the chain.
+ */
 function lacksLog(refused: Command | null, cause: unknown): boolean {
   return (
     cause instanceof NftError &&
@@ -62,8 +65,9 @@ interface NftApplied extends Applied {
 
 export interface ReconcilerOptions {
   /**
-   * Digests that an earlier run took (see `digests`): a fixed chain that still has its digest is what its name says, and is left alone with its
-   * counters. Of another run's rules or of a stranger's doing, they just don't fit.
+   * Digests that an earlier run took (see `digests`): a fixed chain that still has its digest is
+   * what its name says, and is left alone with its counters. Of another run's rules or of a
+   * stranger's doing, they just don't fit.
    */
   readonly remembered?: Readonly<Record<string, string>>;
 }
@@ -71,10 +75,11 @@ export interface ReconcilerOptions {
 const MAX_UNSEEN = 255;
 
 /**
- * Stage 6: makes the kernel hold exactly a ruleset, and tells when it no longer does. One call at a time: the caller awaits each.
+ * Stage 6: makes the kernel hold exactly a ruleset, and tells when it no longer does. One call at a
+ * time: the caller awaits each.
  *
- * What a chain holds is told by the digests of its rules, taken from the kernel right after they were applied: a chain with other digests
- * has been changed by somebody else and is written again.
+ * What a chain holds is told by the digests of its rules, taken from the kernel right after they
+ * were applied: a chain with other digests has been changed by somebody else and is written again.
  */
 export class NodeRuleReconciler implements Reconciler<Ruleset> {
   readonly #kernel: Kernel;
@@ -82,7 +87,10 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
   #exact: Ruleset | null = null;
   /** Else what was last found there; null: to be read before the next change. */
   #found: Reading | null = null;
-  /** The generation (see nft_generation) up to which that was proven; null where somebody may have changed it since. */
+  /**
+   * The generation (see nft_generation) up to which that was proven; null where somebody may have
+   * changed it since.
+   */
   #proven: number | null = null;
   /** Of the chains of `#applied`, by name. */
   readonly #digests = new Map<string, string>();
@@ -90,7 +98,10 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
   readonly #handles = new Map<string, number>();
   #remembered: Readonly<Record<string, string>>;
   #applied: Ruleset | null = null;
-  /** Digests were taken after these generations and up to these, with commits of others in between: one to our table makes all worthless. */
+  /**
+   * Digests were taken after these generations and up to these, with commits of others in between:
+   * one to our table makes all worthless.
+   */
   readonly #doubtful: Generation[] = [];
   /** Commits of ours that no event has told of yet: each is one generation in (before, after]. */
   readonly #unseen: Readonly<Generation>[] = [];
@@ -105,7 +116,9 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
     return this.#applied;
   }
 
-  /** The fixed chains in force and their digests, for the next run (ReconcilerOptions.remembered). */
+  /**
+   * The fixed chains in force and their digests, for the next run (ReconcilerOptions.remembered).
+   */
   digests(): Record<string, string> {
     const chains = this.#applied?.chains ?? new Map<string, Chain>();
     return Object.fromEntries([...this.#digests].filter(([name]) => chains.get(name)?.fixed));
@@ -124,8 +137,9 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
   }
 
   /**
-   * Throws ApplyError where the kernel refuses it, NftError where the kernel can't be read; then it enforces what it enforced before (members
-   * of sets in use may be changed already). What can't be swept is no failure: all that is wanted is in force.
+   * Throws ApplyError where the kernel refuses it, NftError where the kernel can't be read; then it
+   * enforces what it enforced before (members of sets in use may be changed already). What can't be
+   * swept is no failure: all that is wanted is in force.
    */
   async apply(desired: Ruleset): Promise<NftApplied> {
     const wasRead = this.#exact === null && this.#found === null;
@@ -133,7 +147,8 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
     try {
       return await this.#applyOnce(desired, started);
     } catch (error) {
-      // Somebody else may have changed the table since: no policy is to blame before it has been looked at.
+      // Somebody else may have changed the table since: no policy is to blame before it has been
+      // looked at.
       if (wasRead || !(error instanceof ApplyError)) throw error;
       return await this.#applyOnce(desired, started);
     }
@@ -148,7 +163,8 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
     const proven = first === null ? wasProven : this.#proven;
     const held = await this.#held();
     const change = transaction(held, desired);
-    // Those among them that no command is for lead to one that got another name: what they show is its name.
+    // Those among them that no command is for lead to one that got another name: what they show is
+    // its name.
     const rewritten = difference(held.chains, desired.chains).changed.flatMap((one) =>
       holdsChain(one.held, one.desired) ? [] : [one.desired.name],
     );
@@ -190,14 +206,16 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
   }
 
   /**
-   * Chains that an earlier run left and no digest was kept of (it was killed), or all of them after events were lost: they are compared with copies of what
-   * they should be, so that only what somebody changed is written again, and the others keep their counters.
+   * Chains that an earlier run left and no digest was kept of (it was killed), or all of them after
+   * events were lost: they are compared with copies of what they should be, so that only what
+   * somebody changed is written again, and the others keep their counters.
    */
   async #recognise(desired: Ruleset, commits: Commits): Promise<void> {
     const found = this.#found;
     const list = found === null ? [] : probes(found, desired);
     if (found === null || list.length === 0) return;
-    // One transaction: all of them are there, or none. Something is refused, or the table was changed: what follows finds out.
+    // One transaction: all of them are there, or none. Something is refused, or the table was
+    // changed: what follows finds out.
     if ((await this.#commit('prepare', makeProbes(list), commits)) !== null) return;
     this.#found = null;
     const reading = await this.#chains(list.map(({ name }) => name)).catch(() => null);
@@ -222,7 +240,10 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
     return names.length > MAX_CHAINS_READ ? this.#kernel.snapshot() : this.#kernel.chains(names);
   }
 
-  /** Whoever counts along (agent/record/counters.ts) sees what is replaced for the last time. A count that is lost is no reason to enforce the old rules. */
+  /**
+   * Whoever counts along (agent/record/counters.ts) sees what is replaced for the last time. A
+   * count that is lost is no reason to enforce the old rules.
+   */
   async #showCounters(): Promise<void> {
     await this.#kernel.snapshot().catch(() => null);
   }
@@ -237,7 +258,10 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
     }
   }
 
-  /** Whether packets meet rules of ours: a table that a first apply made and could not finish has none. */
+  /**
+   * Whether packets meet rules of ours: a table that a first apply made and could not finish has
+   * none.
+   */
   async holdsRules(): Promise<boolean> {
     const table = await this.#kernel.snapshot();
     return table?.chains.some(({ base, rules }) => base !== null && rules.length > 0) ?? false;
@@ -253,8 +277,9 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
   }
 
   /**
-   * Compares the kernel with what was last applied. Returns what differs, in words, and is ready for `apply` to repair it;
-   * empty: nothing does. Where nobody committed anything since that was last known, nothing is read.
+   * Compares the kernel with what was last applied. Returns what differs, in words, and is ready
+   * for `apply` to repair it; empty: nothing does. Where nobody committed anything since that was
+   * last known, nothing is read.
    */
   async verify(): Promise<string[]> {
     if (this.#applied === null) return [];
@@ -274,9 +299,11 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
   }
 
   /**
-   * Whether an event of this generation, which touched our table, is of a commit of ours. Where somebody else committed between the numbers
-   * read before and after ours, the first event in that range is taken for it: if it was the other's, ours is looked at as foreign, and
-   * the comparison that follows finds what there is to find. A foreign change between a commit of ours and the digests taken after it makes them worthless.
+   * Whether an event of this generation, which touched our table, is of a commit of ours. Where
+   * somebody else committed between the numbers read before and after ours, the first event in that
+   * range is taken for it: if it was the other's, ours is looked at as foreign, and the comparison
+   * that follows finds what there is to find. A foreign change between a commit of ours and the
+   * digests taken after it makes them worthless.
    */
   isOwn(generation: number): boolean {
     const at = this.#unseen.findIndex((commit) => isIn(generation, commit));
@@ -291,14 +318,17 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
     const sent: Promise<ApplyError | null>[] = [];
     for (const part of parts) {
       sent.push(this.#commit(stage, part, commits));
-      // The kernel begins with it, in a thread of its own; one more is put into messages meanwhile, not all of them.
+      // The kernel begins with it, in a thread of its own; one more is put into messages meanwhile,
+      // not all of them.
       if (parts.length > 1) await (sent.at(-2) ?? setImmediate());
     }
     const refused = (await Promise.all(sent)).find((error) => error !== null);
     if (refused !== undefined) throw refused;
   }
 
-  /** Parts are committed in the order they were sent; those behind one that was refused are wasted. */
+  /**
+   * Parts are committed in the order they were sent; those behind one that was refused are wasted.
+   */
   async #commit(
     stage: keyof Transaction,
     commands: readonly Command[],
@@ -346,7 +376,8 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
       this.#doubtful.push({ before: span.before, after: reading.generation });
       if (this.#doubtful.length > MAX_UNSEEN) this.#doubtful.shift();
     } catch {
-      // The rules are in force all the same; without digests the next comparison writes these chains again.
+      // The rules are in force all the same; without digests the next comparison writes these
+      // chains again.
     }
   }
 

@@ -60,7 +60,10 @@ export interface Removal {
   readonly failed: readonly Trouble[];
 }
 
-/** Somebody's rules are there, which this process may not read; perhaps none of ours. Asking again gives no other answer. */
+/**
+ * Somebody's rules are there, which this process may not read; perhaps none of ours. Asking again
+ * gives no other answer.
+ */
 function isHidden(error: unknown): boolean {
   return error instanceof IptablesError && error.code === 'NOT_PERMITTED';
 }
@@ -75,7 +78,10 @@ export function warnHidden(log: Warnings, node: string, hidden: readonly Trouble
   }
 }
 
-/** Whether packets meet rules of ours, of whatever dataplane, as far as this process may look. The chosen one must. */
+/**
+ * Whether packets meet rules of ours, of whatever dataplane, as far as this process may look. The
+ * chosen one must.
+ */
 export async function holdRules(
   { all, others }: Pick<Dataplanes, 'all' | 'others'>,
   node: string,

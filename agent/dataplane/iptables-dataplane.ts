@@ -11,7 +11,10 @@ import type { IptablesRuleset } from '../render/iptables/tables.ts';
 import type { Dataplane } from './dataplane.ts';
 import { pollKernel } from './poll-kernel.ts';
 
-/** Chains of ours in the tables of iptables and ip6tables, and sets of ours, by the commands of one variant. */
+/**
+ * Chains of ours in the tables of iptables and ip6tables, and sets of ours, by the commands of one
+ * variant.
+ */
 export function iptablesDataplane(tools: IptablesTools): Dataplane {
   return {
     name: 'iptables',
@@ -39,8 +42,9 @@ export function iptablesDataplane(tools: IptablesTools): Dataplane {
 }
 
 /**
- * The same reconciler, and how long a comparison takes: the shorter of the last two, as one may have met a busy moment. After one that found something: 0, since who changes
- * much changes it step by step.
+ * The same reconciler, and how long a comparison takes: the shorter of the last two, as one may
+ * have met a busy moment. After one that found something: 0, since who changes much changes it step
+ * by step.
  */
 function observe<Desired>(reconciler: Reconciler<Desired>) {
   let last = 0;
@@ -61,8 +65,9 @@ function observe<Desired>(reconciler: Reconciler<Desired>) {
 }
 
 /**
- * The same commands; whatever the rules are read for, what they counted is told, so that nothing is lost when they are changed. Readings of a family are made one after
- * the other: commands that run at once end in any order. Before anything is in force, rules are known by what was saved of them.
+ * The same commands; whatever the rules are read for, what they counted is told, so that nothing is
+ * lost when they are changed. Readings of a family are made one after the other: commands that run
+ * at once end in any order. Before anything is in force, rules are known by what was saved of them.
  */
 export function countedTools(
   tools: IptablesTools,

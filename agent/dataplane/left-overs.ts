@@ -34,7 +34,10 @@ export function nftRemains(kernel: Kernel): Remains {
   };
 }
 
-/** The kernel's answers where nf_tables is neither built in nor a module that can be loaded: then it holds nothing. */
+/**
+ * The kernel's answers where nf_tables is neither built in nor a module that can be loaded: then it
+ * holds nothing.
+ */
 const NO_NF_TABLES: ReadonlySet<string> = new Set(['EINVAL', 'EOPNOTSUPP', 'EPROTONOSUPPORT']);
 
 async function whereNfTablesIs<T>(work: () => Promise<T>, otherwise: T): Promise<T> {
@@ -65,7 +68,10 @@ export function iptablesRemains(
   };
 }
 
-/** The commands of a variant that may hold chains of ours; null: it doesn't, or they aren't installed. */
+/**
+ * The commands of a variant that may hold chains of ours; null: it doesn't, or they aren't
+ * installed.
+ */
 export async function holdingTools(variant: Variant): Promise<IptablesTools | null> {
   return (await MAY_HOLD[variant]()) ? variantTools(variant) : null;
 }

@@ -15,7 +15,9 @@ interface Chosen {
   readonly why: string;
 }
 
-/** `auto` is nftables where it works: tried, because a binary or a module that is there says little. */
+/**
+ * `auto` is nftables where it works: tried, because a binary or a module that is there says little.
+ */
 export async function chooseDataplane(
   { dataplane }: Pick<Config, 'dataplane'>,
   ways: readonly TrialWay[] = TRIAL_WAYS,
@@ -33,7 +35,9 @@ interface Parts {
   readonly log: Pick<Log, 'info'>;
 }
 
-/** The dataplane that the configuration names, and what others may have left. Nothing is changed. */
+/**
+ * The dataplane that the configuration names, and what others may have left. Nothing is changed.
+ */
 export async function openDataplanes({ node, config, kernel, log }: Parts): Promise<Dataplanes> {
   const { name, why } = await chooseDataplane(config);
   const [table, nft, legacy, sets] = allRemains(kernel);
@@ -63,7 +67,8 @@ export async function iptablesCommands({ iptables }: Pick<Config, 'iptables'>): 
   readonly variant: Variant;
 }> {
   const variant = await installedVariant(iptables.variant);
-  // By the variant's own names: what `iptables` leads to may be another while the agent runs, beside the rules in this one.
+  // By the variant's own names: what `iptables` leads to may be another while the agent runs,
+  // beside the rules in this one.
   const tools = variant === null ? null : await variantTools(variant);
   if (variant !== null && tools !== null) return { tools, variant };
   const command = iptables.variant === 'auto' ? 'iptables' : `iptables-${iptables.variant}`;

@@ -13,7 +13,10 @@ interface Watched {
   readonly log: Log;
 }
 
-/** Foreign changes of our table lead to a comparison at once, and one comes at a slow interval besides. Returns what ends it. */
+/**
+ * Foreign changes of our table lead to a comparison at once, and one comes at a slow interval
+ * besides. Returns what ends it.
+ */
 export function watchKernel({ reconciler, enforcer, log }: Watched): () => Promise<void> {
   const monitor = new Monitor({ family: TABLE.family, table: TABLE.name }, (event) => {
     // Our own commit's event can come before its call returns: judge it once nothing runs.

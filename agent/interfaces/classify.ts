@@ -36,7 +36,10 @@ export interface Known {
 
 export type Classify = (links: readonly Link[], known: Known) => Decision[];
 
-/** The group of each link, in the order of the links. Groups are tried in a fixed order: pods, clusternet, the others by name. */
+/**
+ * The group of each link, in the order of the links. Groups are tried in a fixed order: pods,
+ * clusternet, the others by name.
+ */
 export function classifier(config: Pick<Config, 'interfaceGroups' | 'interfaceMatches'>): Classify {
   const groups = groupNames(config).map((name) => ({
     number: config.interfaceGroups[name] ?? 0,
@@ -154,7 +157,10 @@ function presetMatcher(word: string, group: string): Matcher {
 
 const toReason = (match: string, preset: string | null = null): Reason => ({ kind: 'match', match, preset });
 
-/** One end of a pair whose other end is in another namespace, and that is not how this machine itself is attached. */
+/**
+ * One end of a pair whose other end is in another namespace, and that is not how this machine
+ * itself is attached.
+ */
 function isPodPair(link: Link, onNetwork: ReadonlySet<string>): boolean {
   return isOutwardPair(link) && !isOwn(link, onNetwork);
 }
@@ -163,7 +169,10 @@ function isOutwardPair({ kind, peerNamespace }: Link): boolean {
   return kind !== null && PAIR_KINDS.includes(kind) && peerNamespace !== null;
 }
 
-/** All ports are ends of such pairs, and none is how this machine itself is attached, nor is the bridge. */
+/**
+ * All ports are ends of such pairs, and none is how this machine itself is attached, nor is the
+ * bridge.
+ */
 function isPodBridge(link: Link, around: Around): boolean {
   return isOutwardBridge(link, around) && !isOwn(link, around.onNetwork);
 }
@@ -174,14 +183,18 @@ function isOutwardBridge({ kind, index }: Link, { ports, onNetwork }: Around): b
 }
 
 /**
- * Where the node itself is a container (kind, k3d, LXC, nspawn), its way to the world is a veth with the other end in another namespace, just as a pod's
- * is from here. It must never be exempt: it has a machine's name (eth0, enp5s0; nspawn: host0), or an address of the Node object.
+ * Where the node itself is a container (kind, k3d, LXC, nspawn), its way to the world is a veth
+ * with the other end in another namespace, just as a pod's is from here. It must never be exempt:
+ * it has a machine's name (eth0, enp5s0; nspawn: host0), or an address of the Node object.
  */
 function isOwn(link: Link, onNetwork: ReadonlySet<string>): boolean {
   return OWN_NAME.test(link.name) || onNetwork.has(link.name);
 }
 
-/** systemd.net-naming-scheme(7). The veths of AWS's CNI are named eni and a hash: no kernel or udev name begins so. */
+/**
+ * systemd.net-naming-scheme(7). The veths of AWS's CNI are named eni and a hash: no kernel or udev
+ * name begins so.
+ */
 const OWN_NAME = /^(eth\d+|en[a-hj-z]\w*|(wl|ww|ib)[a-z]*\d\w*|host0)$/;
 
 function ownNetwork(link: Link, around: Around): Reason | null {

@@ -43,22 +43,30 @@ export interface GroupKeeperOptions {
 }
 
 /**
- * So many links are looked at, then set, before the next: in a burst none waits for all. No list then: while links come it starts over again
- * and again (85 ms for 200 links made in 100 ms; a look at one is 0.2 ms).
+ * So many links are looked at, then set, before the next: in a burst none waits for all. No list
+ * then: while links come it starts over again and again (85 ms for 200 links made in 100 ms; a look
+ * at one is 0.2 ms).
  */
 const LOOKED_AT_ONCE = 32;
-/** The addresses of all interfaces are read again after so long (milliseconds): with 200 interfaces that takes 4 ms. */
+/**
+ * The addresses of all interfaces are read again after so long (milliseconds): with 200 interfaces
+ * that takes 4 ms.
+ */
 const ADDRESSES_FRESH = 250;
 const RETRY = 1000;
-/** An address is given to an interface after it is made, and no event of links tells: looked at once more after so long (milliseconds). */
+/**
+ * An address is given to an interface after it is made, and no event of links tells: looked at once
+ * more after so long (milliseconds).
+ */
 const SECOND_LOOK = 2000;
 /** Names of so many links that are gone are still known. */
 const REMEMBERED_NAMES = 1024;
 
 /**
- * Keeps every link in the group it belongs to. What events say goes into a table; whatever follows from the table is looked at once more in the
- * kernel before it is set, because an event can be older than what we or others did since, and because the kernel doesn't tell
- * everything: nothing of a veth whose other end moved away, no change of the group of a link that is down.
+ * Keeps every link in the group it belongs to. What events say goes into a table; whatever follows
+ * from the table is looked at once more in the kernel before it is set, because an event can be
+ * older than what we or others did since, and because the kernel doesn't tell everything: nothing
+ * of a veth whose other end moved away, no change of the group of a link that is down.
  */
 export class GroupKeeper {
   readonly #options: GroupKeeperOptions;
@@ -89,7 +97,10 @@ export class GroupKeeper {
     this.#options = options;
   }
 
-  /** Lists all links and sets their groups; also at any later time, for what no event tells. Never rejects. */
+  /**
+   * Lists all links and sets their groups; also at any later time, for what no event tells. Never
+   * rejects.
+   */
   lookAtAll(): Promise<void> {
     this.#mustList = true;
     this.#refused.clear();
@@ -153,7 +164,8 @@ export class GroupKeeper {
       // Made from within the other namespace, the host's end is told of before the two are joined.
       (isPair(link) && (link.peer === null || (before !== undefined && !sameEnds(before, link))));
     if (isSuspect) this.#suspects.add(link.index);
-    // As good as a look: should somebody have set a group since, ours is not set (LinkGroupChange.from).
+    // As good as a look: should somebody have set a group since, ours is not set
+    // (LinkGroupChange.from).
     else if (before === undefined) this.#seen.add(link.index);
     // The other end came to this namespace: nothing is told of this one's peer.
     const peer = link.peerNamespace === null && link.peer !== null ? this.#table.get(link.peer) : undefined;
@@ -161,7 +173,8 @@ export class GroupKeeper {
       this.#suspects.add(peer.index);
       return true;
     }
-    // A pair or a bridge that gets its carrier may show an address by which the node itself is on a network.
+    // A pair or a bridge that gets its carrier may show an address by which the node itself is on a
+    // network.
     return (
       isSuspect || before === undefined || isPair(link) || link.kind === 'bridge' || !isSame(before, link)
     );
@@ -319,7 +332,8 @@ export class GroupKeeper {
 
   async #set(changes: readonly GroupChange[]): Promise<void> {
     const before = changes.map(({ index }) => this.#held.get(index));
-    // Before the kernel is told: our own events must find it, and a crash must not make it a stranger's.
+    // Before the kernel is told: our own events must find it, and a crash must not make it a
+    // stranger's.
     for (const { index, name, group } of changes) this.#hold({ index, name, group });
     this.#sayHeld();
     const answers = await this.#options.links.setGroups(

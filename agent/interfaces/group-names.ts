@@ -3,8 +3,9 @@ import type { Config } from '../../apis/config.ts';
 import { groupNames } from './classify.ts';
 
 /**
- * The names of link groups that `ip link` and `nft list` show: a block of ours in /etc/iproute2/group, lines `NUMBER NAME` (iproute2,
- * lib/rt_names.c). Nothing else of the file is changed.
+ * The names of link groups that `ip link` and `nft list` show: a block of ours in
+ * /etc/iproute2/group, lines `NUMBER NAME` (iproute2, lib/rt_names.c). Nothing else of the file is
+ * changed.
  */
 const BEGIN = '# nodewall: begin (kept by nodewall; do not edit these lines)';
 const END = '# nodewall: end';
@@ -41,8 +42,9 @@ export function withGroupNames(text: string, interfaceGroups: GroupNames): Named
 }
 
 /**
- * Brings the file to it: written beside and renamed, mode and owner kept, and only when it differs. A file that isn't there is made
- * with what iproute2 ships. Returns the conflicts; throws what the system says.
+ * Brings the file to it: written beside and renamed, mode and owner kept, and only when it differs.
+ * A file that isn't there is made with what iproute2 ships. Returns the conflicts; throws what the
+ * system says.
  */
 export async function writeGroupNames(path: string, interfaceGroups: GroupNames): Promise<readonly string[]> {
   const before = await readIfThere(path);

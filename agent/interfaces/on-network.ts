@@ -1,10 +1,12 @@
 import type { NetworkInterfaceInfo } from 'node:os';
 
 /**
- * Names of the interfaces by which the node itself is attached. They are those that hold an address of the Node object: the gateway address
- * that a CNI puts on the host's end of a pod's veth (10.244.1.1/24) is none of the Node's. Where these aren't known yet (`declared` is null), or no
- * interface has one of them (the Node object has none, or a NAT's), every interface with an address in a network of its own counts, so that nothing
- * is exempt by mistake; single (/32) and link-local ones don't.
+ * Names of the interfaces by which the node itself is attached. They are those that hold an address
+ * of the Node object: the gateway address that a CNI puts on the host's end of a pod's veth
+ * (10.244.1.1/24) is none of the Node's. Where these aren't known yet (`declared` is null), or no
+ * interface has one of them (the Node object has none, or a NAT's), every interface with an address
+ * in a network of its own counts, so that nothing is exempt by mistake; single (/32) and link-local
+ * ones don't.
  * @param interfaces what os.networkInterfaces() gives
  * @param declared as os.networkInterfaces() writes them
  */

@@ -3,7 +3,9 @@ import { BITS, type Cidr, type Family, formatAddress, formatCidr } from '../../l
 import { type Interval, subtract, toCidrs, toInterval, union } from '../../lib/net/interval.ts';
 import { type MemberSet, toMemberSet } from '../../lib/net/member-set.ts';
 
-/** Of /proc/self/net/route and /proc/self/net/ipv6_route; '' where the kernel has no such family. */
+/**
+ * Of /proc/self/net/route and /proc/self/net/ipv6_route; '' where the kernel has no such family.
+ */
 export interface RouteTexts {
   readonly ipv4: string;
   readonly ipv6: string;
@@ -19,7 +21,8 @@ interface Route {
 /**
  * The destinations that the kernel routes out by these interfaces: unicast routes, less what a
  * longer prefix leads elsewhere. A default route never counts. Routes to one address stay single
- * members, so that a pod that comes is one element. Cost: n log n for each prefix length that occurs.
+ * members, so that a pod that comes is one element. Cost: n log n for each prefix length that
+ * occurs.
  */
 export function routedOutBy({ ipv4, ipv6 }: RouteTexts, interfaces: ReadonlySet<string>): MemberSet {
   const found = [ofFamily(4, ipv4Routes(ipv4, interfaces)), ofFamily(6, ipv6Routes(ipv6, interfaces))];
@@ -47,7 +50,9 @@ function ofFamily(
   return { prefixes: covered.flatMap((interval) => toCidrs(family, interval)), addresses };
 }
 
-/** Of routes for the same prefix the one with the lowest metric; of equals one that leads elsewhere. */
+/**
+ * Of routes for the same prefix the one with the lowest metric; of equals one that leads elsewhere.
+ */
 function best(routes: readonly Route[]): Iterable<Route> {
   const found = new Map<string, Route>();
   for (const route of routes) {
@@ -70,8 +75,9 @@ const RTF_LOCAL = 0x8000_0000;
 const RTF_ANYCAST = 0x0010_0000;
 
 /**
- * fib_route_seq_show of net/ipv4/fib_trie.c: the main table, after a line of headings. Addresses are
- * printed as numbers of the machine's byte order. A blackhole's device is `*`: it leads elsewhere.
+ * fib_route_seq_show of net/ipv4/fib_trie.c: the main table, after a line of headings. Addresses
+ * are printed as numbers of the machine's byte order. A blackhole's device is `*`: it leads
+ * elsewhere.
  */
 function ipv4Routes(text: string, interfaces: ReadonlySet<string>): Route[] {
   return text

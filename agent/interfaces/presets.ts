@@ -1,8 +1,10 @@
 /**
- * The names that CNIs give to their interfaces on the node. Traffic between the node and the pods on it goes through `pods`, pods' traffic between
- * nodes through `clusternet`. Where one interface carries both (an Open vSwitch or eBPF gateway), it is `pods`: the kubelet's probes need it.
+ * The names that CNIs give to their interfaces on the node. Traffic between the node and the pods
+ * on it goes through `pods`, pods' traffic between nodes through `clusternet`. Where one interface
+ * carries both (an Open vSwitch or eBPF gateway), it is `pods`: the kubelet's probes need it.
  *
- * A row counts for links of the named kinds only (IFLA_INFO_KIND). Hardware has no kind, so that no name makes it a pod's.
+ * A row counts for links of the named kinds only (IFLA_INFO_KIND). Hardware has no kind, so that no
+ * name makes it a pod's.
  */
 export interface Preset {
   readonly cni: string;
@@ -15,7 +17,8 @@ export interface Preset {
 export const PAIR_KINDS: readonly string[] = ['veth', 'netkit'];
 
 export const PRESETS: readonly Preset[] = [
-  // felix/dataplane/linux/dataplanedefs, libcalico-go/…/conversion (interface prefix), felix wireguard defaults.
+  // felix/dataplane/linux/dataplanedefs, libcalico-go/…/conversion (interface prefix), felix
+  // wireguard defaults.
   { cni: 'calico', group: 'pods', names: ['cali*'], kinds: ['veth'] },
   {
     cni: 'calico',
@@ -23,7 +26,8 @@ export const PRESETS: readonly Preset[] = [
     names: ['tunl0', 'vxlan.calico', 'vxlan-v6.calico', 'wireguard.cali', 'wg-v6.cali'],
     kinds: ['ipip', 'vxlan', 'wireguard'],
   },
-  // flannel's CNI plugin delegates to bridge, cni0 by default; pkg/backend/{vxlan,wireguard,ipip}: flannel.VNI, flannel-v6.VNI, flannel-wg, flannel-wg-v6, flannel.ipip.
+  // flannel's CNI plugin delegates to bridge, cni0 by default; pkg/backend/{vxlan,wireguard,ipip}:
+  // flannel.VNI, flannel-v6.VNI, flannel-wg, flannel-wg-v6, flannel.ipip.
   { cni: 'flannel', group: 'pods', names: ['cni0'], kinds: ['bridge'] },
   {
     cni: 'flannel',
@@ -31,7 +35,8 @@ export const PRESETS: readonly Preset[] = [
     names: ['flannel.*', 'flannel-v6.*', 'flannel-wg', 'flannel-wg-v6'],
     kinds: ['vxlan', 'wireguard', 'ipip', 'tun'],
   },
-  // pkg/defaults/node.go. The node's routes to all pods, those on it too, go through cilium_host. lxcbr0 is a bridge of LXC, hence the kinds.
+  // pkg/defaults/node.go. The node's routes to all pods, those on it too, go through cilium_host.
+  // lxcbr0 is a bridge of LXC, hence the kinds.
   { cni: 'cilium', group: 'pods', names: ['lxc*', 'cilium_host', 'cilium_net'], kinds: PAIR_KINDS },
   {
     cni: 'cilium',
@@ -39,7 +44,8 @@ export const PRESETS: readonly Preset[] = [
     names: ['cilium_vxlan', 'cilium_geneve', 'cilium_wg0', 'cilium_ipip4', 'cilium_ipip6', 'cilium_tunl'],
     kinds: ['vxlan', 'geneve', 'wireguard', 'ipip', 'ip6tnl'],
   },
-  // pkg/agent/agent.go (defaultTunInterfaceName), pkg/agent/wireguard. Open vSwitch names the tunnels' kernel devices genev_sys_PORT and vxlan_sys_PORT.
+  // pkg/agent/agent.go (defaultTunInterfaceName), pkg/agent/wireguard. Open vSwitch names the
+  // tunnels' kernel devices genev_sys_PORT and vxlan_sys_PORT.
   { cni: 'antrea', group: 'pods', names: ['antrea-gw0'], kinds: ['openvswitch'] },
   {
     cni: 'antrea',
@@ -47,10 +53,12 @@ export const PRESETS: readonly Preset[] = [
     names: ['antrea-tun0', 'antrea-wg0', 'genev_sys_*', 'vxlan_sys_*'],
     kinds: ['openvswitch', 'wireguard', 'geneve', 'vxlan'],
   },
-  // go-controller/pkg/types (K8sMgmtIntfName): the node's port in the logical network, to pods on this node and others.
+  // go-controller/pkg/types (K8sMgmtIntfName): the node's port in the logical network, to pods on
+  // this node and others.
   { cni: 'ovn-kubernetes', group: 'pods', names: ['ovn-k8s-mp*'], kinds: ['openvswitch'] },
   { cni: 'ovn-kubernetes', group: 'clusternet', names: ['genev_sys_*'], kinds: ['geneve'] },
-  // daemonset/*.yaml ("bridge":"kube-bridge"); pkg/tunnels: tun-ADDRESS, IPIP or FoU. A VPN's tun device has another kind.
+  // daemonset/*.yaml ("bridge":"kube-bridge"); pkg/tunnels: tun-ADDRESS, IPIP or FoU. A VPN's tun
+  // device has another kind.
   { cni: 'kube-router', group: 'pods', names: ['kube-bridge'], kinds: ['bridge'] },
   { cni: 'kube-router', group: 'clusternet', names: ['tun-*'], kinds: ['ipip', 'ip6tnl', 'sit'] },
   // `weave report`: pods are ports of the bridge weave as vethweplHASH.
@@ -64,7 +72,8 @@ export const PRESETS: readonly Preset[] = [
   { cni: 'gke', group: 'pods', names: ['gke*'], kinds: ['veth'] },
   // Oracle's OKE: FELIX_INTERFACEPREFIX=oci.
   { cni: 'oke', group: 'pods', names: ['oci*'], kinds: ['veth'] },
-  // kubelet's old kubenet, and the bridge plugin in many examples. kindnet and ptp need no row: kind:veth knows them.
+  // kubelet's old kubenet, and the bridge plugin in many examples. kindnet and ptp need no row:
+  // kind:veth knows them.
   { cni: 'kubenet', group: 'pods', names: ['cbr0'], kinds: ['bridge'] },
 ];
 

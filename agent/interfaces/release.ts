@@ -3,8 +3,8 @@ import type { Held } from './classify.ts';
 import type { Links } from './group-keeper.ts';
 
 /**
- * Sets exactly those links back to group 0 that are still as we left them. Returns them; throws the first refusal that isn't the link's
- * own end.
+ * Sets exactly those links back to group 0 that are still as we left them. Returns them; throws the
+ * first refusal that isn't the link's own end.
  */
 export async function releaseGroups(links: Links, remembered: readonly Held[]): Promise<readonly Held[]> {
   if (remembered.length === 0) return [];

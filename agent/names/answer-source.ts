@@ -26,7 +26,10 @@ export interface NflogParts {
   ) => Pick<Nflog, 'close'>;
 }
 
-/** The packets of an nflog group. Where that can't be had, names are still resolved: logged once, and tried again. */
+/**
+ * The packets of an nflog group. Where that can't be had, names are still resolved: logged once,
+ * and tried again.
+ */
 export function nflogAnswers({ group, clock, log, create }: NflogParts): OpenAnswers {
   const open = create ?? ((options, listener) => new Nflog(options, listener));
   return (listener) => {

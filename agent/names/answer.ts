@@ -8,8 +8,9 @@ export const MAX_RECORDS = 1_024;
 const MAX_CHAIN = 16;
 
 /**
- * The addresses that a DNS message gives for its question's name, by way of CNAMEs in any order; what it says of other names doesn't count. The
- * TTL is the shortest on the way. Throws where the answer section can't be read; the sections behind it are not looked at.
+ * The addresses that a DNS message gives for its question's name, by way of CNAMEs in any order;
+ * what it says of other names doesn't count. The TTL is the shortest on the way. Throws where the
+ * answer section can't be read; the sections behind it are not looked at.
  */
 export function addressesFor({ name, answers }: Question, message: Uint8Array): AddressRecord[] {
   const copy = Buffer.from(message);

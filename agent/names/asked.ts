@@ -11,14 +11,18 @@ export interface AskedQuestion {
   readonly name: string;
 }
 
-/** An answer that comes later than this is not believed (milliseconds): applications have asked again by then. */
+/**
+ * An answer that comes later than this is not believed (milliseconds): applications have asked
+ * again by then.
+ */
 const BELIEVED = 30_000;
 /** Questions that may wait for their answers at one time; of more the oldest are forgotten. */
 const MAX_WAITING = 8192;
 
 /**
- * The questions that the node asked and that have no answer yet. Who forges answers has to guess the number of the question besides its port, as with
- * applications (RFC 5452 section 4); and the first answer ends it.
+ * The questions that the node asked and that have no answer yet. Who forges answers has to guess
+ * the number of the question besides its port, as with applications (RFC 5452 section 4); and the
+ * first answer ends it.
  */
 export function askedQuestions(clock: Pick<Clock, 'now'>) {
   const waiting = new LRUCache<string, number>({ max: MAX_WAITING });

@@ -13,7 +13,10 @@ export interface LearnerCounts {
   packets: number;
   /** Answers that addresses were learnt from. */
   learnt: number;
-  /** Answers that are of no use: names that nobody names, failures, other types, servers that don't count. */
+  /**
+   * Answers that are of no use: names that nobody names, failures, other types, servers that don't
+   * count.
+   */
   ignored: number;
   /** Copies of questions that the node asked. */
   questions: number;
@@ -48,7 +51,10 @@ function endOf({ family, value }: Address, port: number): string {
 const PACKETS_A_SECOND = 10_000;
 const RECORDS_A_SECOND = 20 * MAX_RECORDS;
 
-/** Reads copies of DNS questions and answers, from the IP header on: an answer counts where its question was seen before. Never throws; a flood costs no more than so much a second. */
+/**
+ * Reads copies of DNS questions and answers, from the IP header on: an answer counts where its
+ * question was seen before. Never throws; a flood costs no more than so much a second.
+ */
 export function learner({ clock, from, wants, learnt }: LearnerParts) {
   const counts: LearnerCounts = {
     packets: 0,

@@ -13,8 +13,8 @@ export interface Lookup {
 /** Milliseconds that a server has to answer, and how often it is asked. */
 const PATIENCE = { timeout: 2_000, maxTimeout: 2_000, tries: 2 };
 /**
- * A resolver is used so long (milliseconds). A new one reads /etc/resolv.conf anew, asks from another port, and forgets which server was slow;
- * making it takes microseconds.
+ * A resolver is used so long (milliseconds). A new one reads /etc/resolv.conf anew, asks from
+ * another port, and forgets which server was slow; making it takes microseconds.
  */
 const LIFETIME = 30_000;
 /** Answers that say there is nothing; all else is no answer. */

@@ -18,7 +18,10 @@ export interface KnownAddress {
   /** When it was last in an answer. */
   seen: number;
   source: NameSource;
-  /** Whether the agent's last answer had it, as far as is known: then it stays until another answer tells. */
+  /**
+   * Whether the agent's last answer had it, as far as is known: then it stays until another answer
+   * tells.
+   */
   isCurrent: boolean;
 }
 
@@ -70,7 +73,10 @@ export function addressState(
   return Math.max(seen + keep, entry.grace) > now ? 'kept' : 'stale';
 }
 
-/** In one spelling; null where it is no address. An IPv4 address in an AAAA record (::ffff:192.0.2.1) is connected to by IPv4. */
+/**
+ * In one spelling; null where it is no address. An IPv4 address in an AAAA record
+ * (::ffff:192.0.2.1) is connected to by IPv4.
+ */
 export function toCanonical(text: string): { readonly family: Family; readonly text: string } | null {
   if (isIPv4(text)) return { family: 4, text };
   const address = parseAddress(text);

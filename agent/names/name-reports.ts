@@ -8,7 +8,10 @@ export interface NamesLog {
   error(message: string, fields: object): unknown;
 }
 
-/** What happens within so long is one line (milliseconds): a DNS server that is gone is a thousand names. */
+/**
+ * What happens within so long is one line (milliseconds): a DNS server that is gone is a thousand
+ * names.
+ */
 const GATHER = 1_000;
 /** So many names of a line are written out. */
 const SHOWN = 20;

@@ -24,7 +24,10 @@ export interface NameSaverParts {
   readonly text: () => string;
 }
 
-/** Keeps the file up to date. A disk that fails is logged once until it works again, and stops nothing. */
+/**
+ * Keeps the file up to date. A disk that fails is logged once until it works again, and stops
+ * nothing.
+ */
 export function nameSaver({ file, clock, log, text }: NameSaverParts): NameSaver {
   let planned: { readonly at: number; readonly cancel: () => void } | null = null;
   let earliest = Number.NEGATIVE_INFINITY;

@@ -58,8 +58,9 @@ export interface NameTableOptions {
 }
 
 /**
- * What is known of names. An address stays until its TTL (within bounds) has ended and `keep` seconds have passed since it was last in an
- * answer. What the last answer had for a name that the agent asks for stays until the next answer tells, `stale` seconds at most. Bounded, whatever is
+ * What is known of names. An address stays until its TTL (within bounds) has ended and `keep`
+ * seconds have passed since it was last in an answer. What the last answer had for a name that the
+ * agent asks for stays until the next answer tells, `stale` seconds at most. Bounded, whatever is
  * answered. All times are the clock's, in milliseconds.
  */
 export class KnownNames implements NameTable {
@@ -142,7 +143,9 @@ export class KnownNames implements NameTable {
     this.#shrink();
   }
 
-  /** Lets go of what has had its time; gives when there is next something to let go, null for never. */
+  /**
+   * Lets go of what has had its time; gives when there is next something to let go, null for never.
+   */
   sweep(now: number): number | null {
     const next = this.#entries().map((entry) => this.#sweep(entry, now));
     const first = next.reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY);
@@ -229,7 +232,10 @@ export class KnownNames implements NameTable {
     }
   }
 
-  /** Room for one address more: an old one that only `keep` holds makes way, never one within its TTL. */
+  /**
+   * Room for one address more: an old one that only `keep` holds makes way, never one within its
+   * TTL.
+   */
   #makeRoom(entry: NameEntry, now: number): boolean {
     if (this.#isLiteral(entry) && this.#counts.literal >= this.#limits.addresses) {
       this.#tellFull('addresses', entry.name);

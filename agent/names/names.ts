@@ -36,7 +36,10 @@ export interface WatchedNames {
   readonly table: NameTable;
   /** The fqdn peers from now on. */
   want(peers: readonly string[]): void;
-  /** Settles once every name was asked for, whatever came of it; then `changed` has been called for all there is. */
+  /**
+   * Settles once every name was asked for, whatever came of it; then `changed` has been called for
+   * all there is.
+   */
   settled(): Promise<void>;
   close(): Promise<void>;
 }
@@ -149,7 +152,8 @@ export async function watchNames(parts: NamesParts): Promise<WatchedNames> {
       wanted = text;
       table.want(peers);
       table.fromSaved(saved, clock.now());
-      // The rest may be wanted by what comes next: at a start, the last good state is followed by the manifests.
+      // The rest may be wanted by what comes next: at a start, the last good state is followed by
+      // the manifests.
       saved = saved.filter(({ name }) => !table.wants(name));
       // Whoever wants other names looks at the table next.
       table.takeChange();

@@ -2,7 +2,10 @@
 export interface PeerIndex {
   /** Names that are written out, sorted. */
   readonly literals: readonly string[];
-  /** The peers that stand for a name; empty where nobody names it. Cost: one look-up a label, however many peers there are. */
+  /**
+   * The peers that stand for a name; empty where nobody names it. Cost: one look-up a label,
+   * however many peers there are.
+   */
   peersOf(name: string): readonly string[];
   has(peer: string): boolean;
 }
@@ -10,7 +13,10 @@ export interface PeerIndex {
 /** A name has at most 127 labels (RFC 1035, 255 bytes). */
 const MAX_LABELS = 127;
 
-/** Peers: lower case, without a trailing dot; `*.example.com` is for names with one or more labels before. */
+/**
+ * Peers: lower case, without a trailing dot; `*.example.com` is for names with one or more labels
+ * before.
+ */
 export function peerIndex(peers: readonly string[]): PeerIndex {
   const all = new Set(peers);
   const literals = [...all].filter((peer) => !isWildcard(peer)).sort();

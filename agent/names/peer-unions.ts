@@ -1,6 +1,9 @@
 import type { NameEntry } from './name-entry.ts';
 
-/** What each peer stands for: the addresses of all the names it is for. Computed when asked, and only for peers something happened to. */
+/**
+ * What each peer stands for: the addresses of all the names it is for. Computed when asked, and
+ * only for peers something happened to.
+ */
 export class PeerUnions {
   #unions = new Map<string, Union>();
   readonly #touched = new Set<Union>();

@@ -26,8 +26,10 @@ const MAX_LABEL = 63;
 const LEAST_RECORD = 12;
 
 /**
- * Reads no further than the question, so that what nobody wants to know costs a microsecond. `nothing`: a failure, an answer without records, or to
- * another kind of question. Names with other bytes than letters, digits, `-` and `_` are garbage: a label may hold a dot, and would look like two.
+ * Reads no further than the question, so that what nobody wants to know costs a microsecond.
+ * `nothing`: a failure, an answer without records, or to another kind of question. Names with other
+ * bytes than letters, digits, `-` and `_` are garbage: a label may hold a dot, and would look like
+ * two.
  */
 export function questionOf(message: Uint8Array): Asked {
   if (message.length < HEADER) return 'garbage';

@@ -1,6 +1,8 @@
 import { type AddressState, addressState, type NameEntry, type NameSource } from './name-entry.ts';
 
-/** A name as it is saved. Times in milliseconds: the clock's in the agent, since 1970 in the file. */
+/**
+ * A name as it is saved. Times in milliseconds: the clock's in the agent, since 1970 in the file.
+ */
 export interface SavedName {
   readonly name: string;
   /** Why it didn't resolve; null if it did, or nobody asked. */
@@ -42,7 +44,10 @@ export function toSavedName(
   return { name: entry.name, failing: entry.failing, addresses };
 }
 
-/** A line that says when, then one name a line. `offset` is what to add to the clock's time for milliseconds since 1970. */
+/**
+ * A line that says when, then one name a line. `offset` is what to add to the clock's time for
+ * milliseconds since 1970.
+ */
 export function toNamesText(names: readonly SavedName[], now: number, offset: number): string {
   const lines = [{ saved: Math.round(now + offset) }, ...names.map((name) => shifted(name, offset))];
   return lines.map((line) => `${JSON.stringify(line)}\n`).join('');

@@ -1,5 +1,6 @@
-// Builds build/Release/nftables_napi.node with cmake-js, or does nothing when it is newer than everything it is made of.
-// Nothing is downloaded: package.json's `binary.napi_versions` makes cmake-js take its headers from node-api-headers.
+// Builds build/Release/nftables_napi.node with cmake-js, or does nothing when it is newer than
+// everything it is made of. Nothing is downloaded: package.json's `binary.napi_versions` makes
+// cmake-js take its headers from node-api-headers.
 import { spawnSync } from 'node:child_process';
 import { globSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -8,7 +9,9 @@ import path from 'node:path';
 const here = import.meta.dirname;
 const target = path.join(here, 'build/Release/nftables_napi.node');
 
-/** What isn't there is older than all, also than an image's build that gives every file the time 0. */
+/**
+ * What isn't there is older than all, also than an image's build that gives every file the time 0.
+ */
 function modified(file: string): number {
   return statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? -1;
 }

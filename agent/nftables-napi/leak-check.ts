@@ -1,5 +1,6 @@
-// Runs src/core (the addon without Node.js) under valgrind in a network namespace of its own. Exits with 1 and valgrind's
-// report when memory was definitely lost or misused. leak/valgrind.supp has what libnftables itself does.
+// Runs src/core (the addon without Node.js) under valgrind in a network namespace of its own. Exits
+// with 1 and valgrind's report when memory was definitely lost or misused. leak/valgrind.supp has
+// what libnftables itself does.
 import { spawnSync } from 'node:child_process';
 import { globSync } from 'node:fs';
 import path from 'node:path';

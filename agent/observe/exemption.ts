@@ -2,8 +2,8 @@ import type { Config, Exemption } from '../../apis/config.ts';
 import { type KnownFlow, PROTOCOL_NUMBERS } from './known-flow.ts';
 
 /**
- * What accepts a flow before any policy; null is nothing. A connection from a local pod or from the Node itself to a NodePort is left alone whatever the
- * configuration says: it isn't from outside.
+ * What accepts a flow before any policy; null is nothing. A connection from a local pod or from the
+ * Node itself to a NodePort is left alone whatever the configuration says: it isn't from outside.
  */
 export function exemptionOf(flow: KnownFlow, config: Config): Exemption | null {
   if (flow.traffic === 'NodePort') {

@@ -24,7 +24,10 @@ function verdict(rules: readonly Omit<Rule, 'action'>[], flow: Partial<Flow>): s
   )({ ...FLOW, ...flow }).verdict;
 }
 
-/** A rule, flows that it drops and flows that it doesn't: everything but what is given is as in FLOW. */
+/**
+ * A rule, flows that it drops and flows that it doesn't: everything but what is given is as in
+ * FLOW.
+ */
 const FIELDS: readonly (readonly [
   what: string,
   rule: Omit<Rule, 'action'>,

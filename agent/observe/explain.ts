@@ -10,8 +10,9 @@ import { flowReader, type KnownFlow, PROTOCOL_NUMBERS } from './known-flow.ts';
 import { mismatchOf, type RuleMatch, ruleMatches } from './rule-match.ts';
 
 /**
- * The verdict for one connection, and why, from the same NodeState that is rendered (names resolved). It evaluates rules in order, as
- * SEMANTICS.md section 2 says; it knows nothing of the index. Cost: rules of the direction, each address set looked up once a flow.
+ * The verdict for one connection, and why, from the same NodeState that is rendered (names
+ * resolved). It evaluates rules in order, as SEMANTICS.md section 2 says; it knows nothing of the
+ * index. Cost: rules of the direction, each address set looked up once a flow.
  */
 export function explain(state: NodeState, config: Config): Explainer {
   const rules = Map.groupBy(ruleMatches(state, config), ({ rule }) =>

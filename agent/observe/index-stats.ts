@@ -30,8 +30,9 @@ export interface PartStats {
   /** So many indexes one after the other. */
   readonly pieces: number;
   /**
-   * Rules tried by one packet, up to the one that ends it. `mean` over one packet aimed at each rule: from its first peer, to its first port; null where no
-   * rule has peers. `worst` is what no packet exceeds.
+   * Rules tried by one packet, up to the one that ends it. `mean` over one packet aimed at each
+   * rule: from its first peer, to its first port; null where no rule has peers. `worst` is what no
+   * packet exceeds.
    */
   readonly tries: { readonly mean: number | null; readonly worst: number };
   /** Maps that one packet is looked up in, at most. */
@@ -41,7 +42,10 @@ export interface PartStats {
   readonly elements: number;
   /** Jumps to rules, in all lists. */
   readonly listEntries: number;
-  /** Elements and list entries, for each object that the rules themselves are (ownSize); at most REPLICATION. */
+  /**
+   * Elements and list entries, for each object that the rules themselves are (ownSize); at most
+   * REPLICATION.
+   */
   readonly replication: number;
   /** Estimated kernel memory of its chains and maps, in bytes. */
   readonly memory: number;
@@ -63,7 +67,10 @@ export interface RuleEntries {
 const COSTLIEST = 10;
 const ONE_BY_ONE = 'one by one';
 
-/** Pure: renders the state and looks at what came of it. Throws a RenderError as render does. Of a linear table there are no parts. */
+/**
+ * Pure: renders the state and looks at what came of it. Throws a RenderError as render does. Of a
+ * linear table there are no parts.
+ */
 export function indexStats(state: NodeState, config: Config): IndexStats {
   const built: BuiltPart[] = [];
   const ruleset = renderer(config, true, new Indexer((part) => built.push(part)))(state);

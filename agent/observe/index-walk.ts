@@ -15,7 +15,10 @@ export interface AimedPacket {
 const NOBODY = parseAddress('0.0.0.0') as Address;
 const NO_PORT = 0;
 
-/** A packet that the rule is for: from one of its peers, to one of its ports. Null where it has no peers. */
+/**
+ * A packet that the rule is for: from one of its peers, to one of its ports. Null where it has no
+ * peers.
+ */
 export function aimAt({ peers, ranges, sources }: Item): AimedPacket | null {
   const ports = { port: ranges?.[0]?.[0] ?? NO_PORT, sourcePort: sources?.[0]?.[0] ?? NO_PORT };
   if (peers === null) return { address: NOBODY, ...ports };
@@ -27,7 +30,9 @@ export function aimAt({ peers, ranges, sources }: Item): AimedPacket | null {
   return null;
 }
 
-/** Walks packets through the chains and maps of one protocol's part of an index, as the kernel does. */
+/**
+ * Walks packets through the chains and maps of one protocol's part of an index, as the kernel does.
+ */
 export class IndexWalk {
   readonly #root: Chain;
   readonly #chains: ReadonlyMap<string, Chain>;
@@ -44,7 +49,10 @@ export class IndexWalk {
     this.#items = new Map(items.map((item) => [item.chain, item]));
   }
 
-  /** How many rules the packet tries up to the one that ends it: a final one that it matches, or `end`. */
+  /**
+   * How many rules the packet tries up to the one that ends it: a final one that it matches, or
+   * `end`.
+   */
   tries(packet: AimedPacket, end: Item | null): number {
     const key = packAddress(packet.address);
     const packed = (port: number): Uint8Array => Uint8Array.of(port >> 8, port & 255);

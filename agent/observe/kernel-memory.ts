@@ -12,11 +12,14 @@ import {
 } from '../render/ruleset.ts';
 
 /**
- * Estimates of the kernel memory, in bytes, that objects of the table take, to tell what an index costs beside its rules: for people, nothing is decided by it.
+ * Estimates of the kernel memory, in bytes, that objects of the table take, to tell what an index
+ * costs beside its rules: for people, nothing is decided by it.
  *
- * Measured on Linux 6.18.44, x86-64, 2 processors (a counter takes a few bytes a processor), as the growth of a memory cgroup's kernel memory
- * (memory.kmem.usage_in_bytes) when nft 1.0.6 loads 2,000 to 10,000 objects of one kind, or 60,000 elements, in a network namespace. The kernel rounds sizes
- * up to powers of two, so an object is off by a third at times; whole tables of 1,000 and 10,000 rules of ten kinds (perf/generate/kinds.ts), loaded by nft, were estimated within 8 %.
+ * Measured on Linux 6.18.44, x86-64, 2 processors (a counter takes a few bytes a processor), as the
+ * growth of a memory cgroup's kernel memory (memory.kmem.usage_in_bytes) when nft 1.0.6 loads 2,000
+ * to 10,000 objects of one kind, or 60,000 elements, in a network namespace. The kernel rounds
+ * sizes up to powers of two, so an object is off by a third at times; whole tables of 1,000 and
+ * 10,000 rules of ten kinds (perf/generate/kinds.ts), loaded by nft, were estimated within 8 %.
  */
 export const OBJECT_BYTES = {
   /** Without rules, with a name of 24 to 40 characters. */
@@ -26,7 +29,10 @@ export const OBJECT_BYTES = {
   jump: 112,
   /** A rule that looks a map up. */
   lookup: 335,
-  /** A rule with counter, comment and verdict, by how many matches it has; from two on it takes the next larger block of memory. */
+  /**
+   * A rule with counter, comment and verdict, by how many matches it has; from two on it takes the
+   * next larger block of memory.
+   */
   rule: [270, 430, 1040],
   map: 560,
   set: 560,
@@ -36,7 +42,10 @@ export const OBJECT_BYTES = {
   element: 70,
   /** Of an interval set or map, with IPv4 or port keys: its two ends. */
   interval: 150,
-  /** What an interval set takes as soon as there is an element: the array of its ends, which grows by 10 kB at least. */
+  /**
+   * What an interval set takes as soon as there is an element: the array of its ends, which grows
+   * by 10 kB at least.
+   */
   intervalArray: 16_400,
   anonymous: {
     /** Of single ports: a bitmap of all. */
@@ -49,7 +58,10 @@ export const OBJECT_BYTES = {
   },
 } as const;
 
-/** IPv6 keys of maps and intervals take more than OBJECT_BYTES says; those of hash sets fit into what is rounded up. */
+/**
+ * IPv6 keys of maps and intervals take more than OBJECT_BYTES says; those of hash sets fit into
+ * what is rounded up.
+ */
 const IPV6_KEY = 32;
 
 export function chainBytes({ rules }: Pick<Chain, 'rules'>): number {

@@ -17,7 +17,8 @@ export interface RuleMatch {
 }
 
 /**
- * Looks up what the node's rules name. Throws on a name of a link group that the configuration doesn't have: validation should have seen it.
+ * Looks up what the node's rules name. Throws on a name of a link group that the configuration
+ * doesn't have: validation should have seen it.
  */
 export function ruleMatches({ rules, addressSets, serviceSets }: NodeState, config: Config): RuleMatch[] {
   const tuples = new Map([...serviceSets].map(([id, set]) => [id, tuplesOf(set)]));
@@ -51,7 +52,10 @@ function groupNumbers({ interfaceGroups, source }: CompiledRule, config: Config)
   });
 }
 
-/** What of the rule the flow doesn't meet; null where it matches. `inSet` holds, for this flow, which AddressSets it is in. */
+/**
+ * What of the rule the flow doesn't meet; null where it matches. `inSet` holds, for this flow,
+ * which AddressSets it is in.
+ */
 export function mismatchOf(
   match: RuleMatch,
   flow: KnownFlow,

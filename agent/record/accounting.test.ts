@@ -204,7 +204,8 @@ describe('accounting', () => {
           for (const [rule, packets] of before) {
             if (world.versions[rule as RuleId] === undefined) continue;
             const now = totals.get(rule)?.packets ?? 0;
-            // After a crash only what was saved is known until the kernel is read, which #start does.
+            // After a crash only what was saved is known until the kernel is read, which #start
+            // does.
             assert(now >= packets, `${rule} fell from ${packets} to ${now} by ${JSON.stringify(one)}`);
           }
           before = new Map([...totals].map(([rule, { packets }]) => [rule, packets]));

@@ -1,8 +1,11 @@
 /**
- * Packets and bytes of each rule for as long as the rule exists. The kernel counts for each chain (of iptables: each rule, see apply/iptables/counted.ts),
- * and a chain goes when its rule's text changes, when the table is replaced, at a reboot; what a chain that is gone last said is kept with its rule.
+ * Packets and bytes of each rule for as long as the rule exists. The kernel counts for each chain
+ * (of iptables: each rule, see apply/iptables/counted.ts), and a chain goes when its rule's text
+ * changes, when the table is replaced, at a reboot; what a chain that is gone last said is kept
+ * with its rule.
  *
- * Pure: readings and times come in. A chain is known by its handle (a name may be used again for a new chain, which begins at 0).
+ * Pure: readings and times come in. A chain is known by its handle (a name may be used again for a
+ * new chain, which begins at 0).
  */
 export interface Accounting {
   /** The chains that are in force. */
@@ -37,7 +40,10 @@ export interface CountedTable {
 export interface RuleTotals extends Count {
   /** ISO 8601; null: never. */
   readonly lastHit: string | null;
-  /** Of `packets`, what matched while the rule had a record, and what of that its record accounts for: the rest was not recorded. */
+  /**
+   * Of `packets`, what matched while the rule had a record, and what of that its record accounts
+   * for: the rest was not recorded.
+   */
   readonly logged: number;
   readonly recorded: number;
 }
@@ -47,7 +53,10 @@ interface Count {
   readonly bytes: number;
 }
 
-/** `matched`: the rule's own. `logged`: so too, with a record to come. `record`: the chain that writes it. */
+/**
+ * `matched`: the rule's own. `logged`: so too, with a record to come. `record`: the chain that
+ * writes it.
+ */
 type ChainKind = 'matched' | 'logged' | 'record';
 
 export interface ChainOwner {
@@ -77,14 +86,20 @@ export function accounting(saved: unknown = NO_ACCOUNTS): Accounting {
   const bases = new Map(Object.entries(saved.rules));
   let chains = new Map(saved.chains.map((chain) => [chain.handle, chain]));
   let owners: Owners = new Map<string, ChainOwner>(saved.chains.map((chain) => [chain.name, chain]));
-  /** Rules with a record since the last reading: that says better than the reading when they were hit. */
+  /**
+   * Rules with a record since the last reading: that says better than the reading when they were
+   * hit.
+   */
   const recent = new Set<string>();
 
   function update(rule: string, change: (before: RuleTotals) => RuleTotals): void {
     bases.set(rule, change(bases.get(rule) ?? NOTHING));
   }
 
-  /** What the chains say now, by handle. Those that go on from their last reading are taken out of `chains`. */
+  /**
+   * What the chains say now, by handle. Those that go on from their last reading are taken out of
+   * `chains`.
+   */
   function count(found: CountedTable['chains'], time: string): Map<number, SavedChain> {
     const now = new Map<number, SavedChain>();
     for (const { name, handle, rules } of found) {
@@ -93,7 +108,8 @@ export function accounting(saved: unknown = NO_ACCOUNTS): Accounting {
       const known = owners.get(name);
       const owner = known ?? (isSame ? before : undefined);
       if (owner === undefined) continue;
-      // A rule of iptables stays when its policy rule gets a record elsewhere: what it counted before was not to be recorded.
+      // A rule of iptables stays when its policy rule gets a record elsewhere: what it counted
+      // before was not to be recorded.
       if (isSame && owner.rule === before.rule && owner.kind !== before.kind) {
         update(owner.rule, (base) => minus(plus(base, before), { ...before, kind: owner.kind }));
       }
@@ -171,7 +187,10 @@ function plus(total: RuleTotals, { kind, packets, bytes }: SavedChain): RuleTota
   };
 }
 
-/** A chain that is to be replaced by one of its own name is moved aside first, as stale-N (apply/transaction.ts). */
+/**
+ * A chain that is to be replaced by one of its own name is moved aside first, as stale-N
+ * (apply/transaction.ts).
+ */
 function isSameChain(name: string, before: string): boolean {
   return name === before || name.startsWith('stale-');
 }

@@ -1,7 +1,10 @@
 import type { Kernel } from '../apply/netlink/kernel.ts';
 import type { CountSource, Readings } from './counters.ts';
 
-/** The kernel, for whoever reads the table: what it counts is counted. Answers come in the order of the questions (one socket). */
+/**
+ * The kernel, for whoever reads the table: what it counts is counted. Answers come in the order of
+ * the questions (one socket).
+ */
 export function countedKernel(kernel: Kernel, readings: Readings): Kernel {
   return {
     ...kernel,

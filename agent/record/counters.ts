@@ -12,15 +12,24 @@ import type { RecordLog } from './record-log.ts';
 
 /** Times in milliseconds. */
 const READ_INTERVAL = 10_000;
-/** Or so many times what a reading took, which is longer where there are 3,000 rules: the idle agent costs nothing to speak of. */
+/**
+ * Or so many times what a reading took, which is longer where there are 3,000 rules: the idle agent
+ * costs nothing to speak of.
+ */
 const READ_SHARE = 500;
 /** A reading that took less than this is made after every change: 3,000 rules and less. */
 const CHEAP = 20;
 const SAVE_INTERVAL = 30_000;
-/** After a change of the ruleset: for `nodewall rules` to know the new chains, and so that a kill -9 forgets none that are gone. */
+/**
+ * After a change of the ruleset: for `nodewall rules` to know the new chains, and so that a kill -9
+ * forgets none that are gone.
+ */
 const READ_AFTER_CHANGE = 200;
 
-/** What was read of the kernel, whoever asked: none is read twice. An older reading must never follow a newer one. */
+/**
+ * What was read of the kernel, whoever asked: none is read twice. An older reading must never
+ * follow a newer one.
+ */
 export interface Readings {
   /** All that is ours; null: nothing is. */
   all(table: CountedTable | null): void;
@@ -37,7 +46,10 @@ export interface CountSource {
 
 export interface Counters {
   readonly readings: Readings;
-  /** To be awaited before anything is applied: what the kernel counted so far belongs to the chains that were saved. */
+  /**
+   * To be awaited before anything is applied: what the kernel counted so far belongs to the chains
+   * that were saved.
+   */
   start(source: CountSource): Promise<void>;
   /** What is in force now. */
   enforced(owners: Owners, state: NodeState): void;
@@ -56,7 +68,10 @@ export interface CountersParts {
   readonly running: boolean;
 }
 
-/** Keeps the accounts of the rules: reads the kernel now and then, saves, and says once when that can't be done. */
+/**
+ * Keeps the accounts of the rules: reads the kernel now and then, saves, and says once when that
+ * can't be done.
+ */
 export function ruleCounters({ file, log, running }: CountersParts): Counters {
   let accounts: Accounting = accounting();
   let saved = '';

@@ -1,7 +1,10 @@
 import type { Ruleset } from '../render/ruleset.ts';
 import type { ChainOwner, Owners } from './accounting.ts';
 
-/** Whose packets the chains of a table count: each policy rule has a chain, and one more that writes its record. */
+/**
+ * Whose packets the chains of a table count: each policy rule has a chain, and one more that writes
+ * its record.
+ */
 export function nftOwners({ chains }: Ruleset): Owners {
   const recording = new Set<string>();
   for (const { ruleId, source } of chains.values())

@@ -1,6 +1,9 @@
 import { formatAddress } from '../../lib/net/address.ts';
 
-/** What a record says of a packet. Null is not known: another protocol, a later fragment, a header beyond what was copied. */
+/**
+ * What a record says of a packet. Null is not known: another protocol, a later fragment, a header
+ * beyond what was copied.
+ */
 export interface Packet {
   readonly src: string;
   readonly dst: string;
@@ -27,14 +30,20 @@ const PROTOCOLS: ReadonlyMap<number, Protocol> = new Map([
   [132, 'sctp'],
 ]);
 
-/** IPv6 extension headers that say what follows (RFC 7045): hop-by-hop, routing, fragment, AH, destination, mobility, HIP, shim6. */
+/**
+ * IPv6 extension headers that say what follows (RFC 7045): hop-by-hop, routing, fragment, AH,
+ * destination, mobility, HIP, shim6.
+ */
 const EXTENSIONS = new Set([0, 43, 44, 51, 60, 135, 139, 140]);
 const FRAGMENT = 44;
 const AUTHENTICATION = 51;
 /** More than a packet of any use has. */
 const MAX_EXTENSIONS = 16;
 
-/** Reads a packet from its network header on, which may be cut off anywhere. Null where it is no IP packet; never throws. */
+/**
+ * Reads a packet from its network header on, which may be cut off anywhere. Null where it is no IP
+ * packet; never throws.
+ */
 export function parsePacket(bytes: Uint8Array): Packet | null {
   switch (at(bytes, 0) >> 4) {
     case 4:

@@ -23,7 +23,10 @@ export interface ReadRecord {
   readonly record: ConnectionRecord;
 }
 
-/** Packets may still be on their way when their rule is gone: it is known for so long (milliseconds), and so many at most. */
+/**
+ * Packets may still be on their way when their rule is gone: it is known for so long
+ * (milliseconds), and so many at most.
+ */
 const KEEP_GONE = 60_000;
 const MAX_GONE = 4096;
 /** So many audited packets are looked back to for an earlier rule of the same policy. */
@@ -49,7 +52,10 @@ interface Trace {
   readonly known: KnownRule;
 }
 
-/** Packets to records. Times in milliseconds of one clock of the caller's; `wall` is microseconds since 1970. */
+/**
+ * Packets to records. Times in milliseconds of one clock of the caller's; `wall` is microseconds
+ * since 1970.
+ */
 export function recordReader({ node, interfaces, groupNames }: ReaderParts) {
   let rules = new Map<string, KnownRule>();
   /** Where there are two or more Audit rules that one packet may meet. */
@@ -140,7 +146,10 @@ export function recordReader({ node, interfaces, groupNames }: ReaderParts) {
     read(packets: readonly NflogPacket[], wall: number): ReadRecord[] {
       return packets.flatMap((packet) => toRecord(packet, wall) ?? []);
     },
-    /** What says that so many connections of a rule were not recorded; null where the rule isn't known any more. */
+    /**
+     * What says that so many connections of a rule were not recorded; null where the rule isn't
+     * known any more.
+     */
     suppressed(id: string, count: number, wall: number): NoticeRecord | null {
       const known = rules.get(id);
       if (known === undefined) return null;

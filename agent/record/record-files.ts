@@ -8,8 +8,9 @@ const CHUNK = 256 * 1024;
 const MAX_LINE = 1024 * 1024;
 
 /**
- * The lines of a record and of its rotated files (see rotating-file.ts), oldest first. Null comes when all that is there has been read; a followed
- * record goes on then, over rotations, until `signal`. Throws where the file can't be read; a file that isn't there has no lines yet.
+ * The lines of a record and of its rotated files (see rotating-file.ts), oldest first. Null comes
+ * when all that is there has been read; a followed record goes on then, over rotations, until
+ * `signal`. Throws where the file can't be read; a file that isn't there has no lines yet.
  */
 export async function* recordLines(
   path: string,

@@ -20,13 +20,18 @@ interface RuleFields {
 interface Losses {
   /** Connections that matched this rule since its last record and were not recorded: the limit. */
   readonly suppressed?: number;
-  /** Records of any rule that were lost since the last line: the reader or the disk was too slow. */
+  /**
+   * Records of any rule that were lost since the last line: the reader or the disk was too slow.
+   */
   readonly lost?: number;
 }
 
 /** One new connection that matched a rule with logging. */
 export interface ConnectionRecord extends RuleFields, Losses {
-  /** ISO 8601, UTC: when the packet arrived, or where the kernel doesn't tell (packets of this host) when it was read. */
+  /**
+   * ISO 8601, UTC: when the packet arrived, or where the kernel doesn't tell (packets of this host)
+   * when it was read.
+   */
   readonly time: string;
   readonly node: string;
   /** What the rule says; with `audit`, what it would have done. */
@@ -47,11 +52,17 @@ export interface ConnectionRecord extends RuleFields, Losses {
   readonly originalDstPort?: number;
   /** Where it came in (ingress) or goes out (egress). */
   readonly interface?: string;
-  /** Its link group: the name that the configuration has for it, else the number; absent for group 0. */
+  /**
+   * Its link group: the name that the configuration has for it, else the number; absent for group
+   * 0.
+   */
   readonly interfaceGroup?: string | number;
   /** Bytes of the packet with its IP header. */
   readonly length?: number;
-  /** policy/rule: an earlier Audit rule of the same policy matched this packet too; enforced, that one would have decided. */
+  /**
+   * policy/rule: an earlier Audit rule of the same policy matched this packet too; enforced, that
+   * one would have decided.
+   */
   readonly after?: string;
 }
 

@@ -16,7 +16,10 @@ const TICK = 1_000;
 const SAY_WITHIN = 10_000;
 /** Another program may log to the same group all the time. */
 const SAY_UNKNOWN = 60_000;
-/** In the addon: batches of at most 1,024 packets of 128 bytes, and 8 MiB of them may wait in the kernel. */
+/**
+ * In the addon: batches of at most 1,024 packets of 128 bytes, and 8 MiB of them may wait in the
+ * kernel.
+ */
 const NFLOG = { copyRange: 128, queueThreshold: 64, flushInterval: 10, receiveBuffer: 8 * 1024 * 1024 };
 
 export interface Recorder {
@@ -51,7 +54,10 @@ interface Open {
   retryAt: number;
 }
 
-/** From the kernel's NFLOG group to the lines of the record. Enforcement doesn't depend on it: whatever fails is said and tried again. */
+/**
+ * From the kernel's NFLOG group to the lines of the record. Enforcement doesn't depend on it:
+ * whatever fails is said and tried again.
+ */
 export function recorder(parts: RecorderParts): Recorder {
   const { node, config, file, counters, log, openNflog } = parts;
   const groupNames = new Map(Object.entries(config.interfaceGroups).map(([name, number]) => [number, name]));

@@ -6,12 +6,17 @@ import { makeStateDirectory } from '../../lib/process/state-file.ts';
 
 /** After a failure the file is left alone for so long (milliseconds). */
 const RETRY = 5_000;
-/** Whether the path still leads to the open file is looked up no more often (milliseconds): others may move it away. */
+/**
+ * Whether the path still leads to the open file is looked up no more often (milliseconds): others
+ * may move it away.
+ */
 const LOOK = 1_000;
 
 export interface RotatingFileOptions {
   readonly path: string;
-  /** A file is moved to `path.1`, `path.1` to `path.2` and so on before it would hold more bytes. */
+  /**
+   * A file is moved to `path.1`, `path.1` to `path.2` and so on before it would hold more bytes.
+   */
   readonly maxBytes: number;
   /** With the one that is written. */
   readonly maxFiles: number;
@@ -21,8 +26,9 @@ export interface RotatingFileOptions {
 }
 
 /**
- * Lines to a file of mode 0600, rotated by size. winston's own File transport (3.19) swallows errors of the file and then waits for ever, and loses
- * lines that come while it rotates. This one never fails as a stream: what can't be written is reported and dropped, then tried again.
+ * Lines to a file of mode 0600, rotated by size. winston's own File transport (3.19) swallows
+ * errors of the file and then waits for ever, and loses lines that come while it rotates. This one
+ * never fails as a stream: what can't be written is reported and dropped, then tried again.
  */
 export class RotatingFile extends Writable {
   readonly #options: RotatingFileOptions;

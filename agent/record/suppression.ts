@@ -1,8 +1,9 @@
 import type { RuleTotals } from './accounting.ts';
 
 /**
- * How many connections of each rule were not recorded, from the kernel's counters: what matched less what the record accounts for. A reading is no
- * single moment, so what matched is taken from the reading before: never too many are told, and all of them once a second reading finds no more.
+ * How many connections of each rule were not recorded, from the kernel's counters: what matched
+ * less what the record accounts for. A reading is no single moment, so what matched is taken from
+ * the reading before: never too many are told, and all of them once a second reading finds no more.
  */
 export interface Suppression {
   /** Counts of an earlier run: what they say was told, or is past telling. */

@@ -32,7 +32,10 @@ export interface WriterParts {
   readonly log: RecordLog;
 }
 
-/** Records as JSON lines, through winston. Never waits and never grows: what can't be written is counted, and said once. */
+/**
+ * Records as JSON lines, through winston. Never waits and never grows: what can't be written is
+ * counted, and said once.
+ */
 export function recordWriter({ config, file, log }: WriterParts): Writer {
   let lost = 0;
   let failing = false;
@@ -84,8 +87,8 @@ export function recordWriter({ config, file, log }: WriterParts): Writer {
 }
 
 /**
- * A stream of our own: what process.stdout says goes wrong ends the process (cli/main.ts). A pipe is written without waiting; anything else by
- * threads (fs), in the same way as a file.
+ * A stream of our own: what process.stdout says goes wrong ends the process (cli/main.ts). A pipe
+ * is written without waiting; anything else by threads (fs), in the same way as a file.
  */
 function standardOutput(failed: (error: Error, lines: number) => void): Writable {
   const kind = fstatSync(1);

@@ -5,8 +5,8 @@ interface Ends {
 }
 
 /**
- * Of the same objects. Here and below they are compared by Object.is: V8 reads each object for `===`, to see that it is one, and so drives others
- * out of the caches (ADR 12).
+ * Of the same objects. Here and below they are compared by Object.is: V8 reads each object for
+ * `===`, to see that it is one, and so drives others out of the caches (ADR 12).
  */
 export function alike(before: readonly unknown[], now: readonly unknown[]): Ends {
   if (now.length < LONG) return endsOf(before, now);
@@ -17,7 +17,10 @@ export function alike(before: readonly unknown[], now: readonly unknown[]): Ends
   return ends;
 }
 
-/** Long lists are compared with the same one by several, one after the other. Nobody changes a list that was compared. */
+/**
+ * Long lists are compared with the same one by several, one after the other. Nobody changes a list
+ * that was compared.
+ */
 const asked = new WeakMap<
   readonly unknown[],
   { readonly before: WeakRef<readonly unknown[]>; readonly ends: Ends }
@@ -40,7 +43,10 @@ export function isSameList(before: readonly unknown[], now: readonly unknown[]):
   return before.length === now.length && alike(before, now).first === now.length;
 }
 
-/** What each of two lists has and the other has not: neither at both ends nor, where they are of the same length, in the same place. */
+/**
+ * What each of two lists has and the other has not: neither at both ends nor, where they are of the
+ * same length, in the same place.
+ */
 export function others<T>(
   before: readonly T[],
   now: readonly T[],
@@ -63,8 +69,8 @@ export interface Mapped<T, U> {
 }
 
 /**
- * What `of` makes of each element, taken over from the last time for those that are the same and stand at the beginning, at the end, or, in a list of the
- * same length, in the same place.
+ * What `of` makes of each element, taken over from the last time for those that are the same and
+ * stand at the beginning, at the end, or, in a list of the same length, in the same place.
  * @param stale whether something is not to be taken over
  */
 export function mapAlike<T, U>(

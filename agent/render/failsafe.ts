@@ -11,15 +11,18 @@ import { addressAlternatives, familiesOf } from './rule-chain.ts';
 import type { Match, NamedSet, NftRule, PortProtocol } from './ruleset.ts';
 
 /**
- * The failsafe list: for its traffic, a Drop or Reject rule that names neither ports nor protocols is skipped.
- * Its traffic goes to a second index, made without those rules.
+ * The failsafe list: for its traffic, a Drop or Reject rule that names neither ports nor protocols
+ * is skipped. Its traffic goes to a second index, made without those rules.
  */
 export function isSkippable({ action, services, serviceSets, traffic }: CompiledRule): boolean {
   const closes = action === 'Drop' || action === 'Reject';
   return closes && services.length === 0 && serviceSets.length === 0 && traffic === 'Host';
 }
 
-/** Ports in one anonymous hash set up to this many; a wider range is compared, in a rule of its own: no interval set in a chain that changes in place. */
+/**
+ * Ports in one anonymous hash set up to this many; a wider range is compared, in a rule of its own:
+ * no interval set in a chain that changes in place.
+ */
 const MAX_LISTED = 64;
 
 /** The list with what is known of the API server's ports. */
@@ -33,7 +36,10 @@ export function failsafeList(
   });
 }
 
-/** The rules that send failsafe traffic to `chain`: one for each protocol, list of peers and family, and another for what NAT changed. */
+/**
+ * The rules that send failsafe traffic to `chain`: one for each protocol, list of peers and family,
+ * and another for what NAT changed.
+ */
 export function failsafeRules(
   entries: readonly FailsafeEntry[],
   direction: Direction,
@@ -65,7 +71,10 @@ export function failsafeRules(
   return { rules, sets };
 }
 
-/** A destination counts as it is, and as it was before destination NAT; the source of what comes in is its own. */
+/**
+ * A destination counts as it is, and as it was before destination NAT; the source of what comes in
+ * is its own.
+ */
 const TARGETS = {
   ingress: [
     { matches: [], field: 'saddr', isOriginal: false },
@@ -116,7 +125,9 @@ export function peerSet(peers: FailsafeEntry['peers'], state: NodeState): Addres
   };
 }
 
-/** The protocols of the list, with every port: where NAT led from a port of the list it may be any. */
+/**
+ * The protocols of the list, with every port: where NAT led from a port of the list it may be any.
+ */
 export function failsafeScope(entries: readonly FailsafeEntry[]): Scope {
   return new Map(entries.map(({ protocol }) => [protocol, [ALL_PORTS]]));
 }

@@ -1,9 +1,10 @@
 import type { Family } from '../../lib/net/address.ts';
 
 /**
- * Names of chains and sets: `purpose-hash-words`. nft's identifiers are a letter, then letters, digits and `/ \ _ . -`,
- * at most 255 characters (NFT_NAME_MAXLEN 256 with its NUL); the hash keeps two names apart whose words were cut.
- * Comments hold at most 128 bytes (NFTNL_UDATA_COMMENT_MAXLEN): a longer one makes nft refuse the whole transaction.
+ * Names of chains and sets: `purpose-hash-words`. nft's identifiers are a letter, then letters,
+ * digits and `/ \ _ . -`, at most 255 characters (NFT_NAME_MAXLEN 256 with its NUL); the hash keeps
+ * two names apart whose words were cut. Comments hold at most 128 bytes
+ * (NFTNL_UDATA_COMMENT_MAXLEN): a longer one makes nft refuse the whole transaction.
  */
 const MAX_NAME = 128;
 const MAX_COMMENT = 120;

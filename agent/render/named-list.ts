@@ -7,15 +7,19 @@ interface Named {
 /** More changes than these on top of an index make a new one. */
 const MOST_CHANGES = 256;
 
-/** By name, of a list; made when it is first asked for, and shared by the lists that differ little from this one. */
+/**
+ * By name, of a list; made when it is first asked for, and shared by the lists that differ little
+ * from this one.
+ */
 interface Index<T> {
   readonly items: readonly T[];
   byName: Map<string, T> | null;
 }
 
 /**
- * Things with names of their own, in their order, as a Map from name to thing. Made from another list of which most is the same it costs a walk along both: among
- * 10,000 a Map made anew takes a millisecond.
+ * Things with names of their own, in their order, as a Map from name to thing. Made from another
+ * list of which most is the same it costs a walk along both: among 10,000 a Map made anew takes a
+ * millisecond.
  */
 export class NamedList<T extends Named> implements ReadonlyMap<string, T> {
   readonly items: readonly T[];

@@ -18,10 +18,14 @@ import {
 } from './ruleset.ts';
 
 /**
- * The nft language (nft(8)), and the only place where text for nft is made: names are checked, comments quoted here.
+ * The nft language (nft(8)), and the only place where text for nft is made: names are checked,
+ * comments quoted here.
  */
 
-/** The table as `nft list table` would print it, save counters: loads with `nft -f`, in one transaction. */
+/**
+ * The table as `nft list table` would print it, save counters: loads with `nft -f`, in one
+ * transaction.
+ */
 export function rulesetText(ruleset: Ruleset): string {
   const blocks = [
     ...[...ruleset.sets.values()].map((set) => block('set', set.name, setLines(set, true))),
@@ -218,12 +222,17 @@ export function identifier(name: string): string {
   return name;
 }
 
-/** A letter, then letters, digits and `/ _ . -`, at most 255 (NFT_NAME_MAXLEN less its NUL): scanner.l of nft. */
+/**
+ * A letter, then letters, digits and `/ _ . -`, at most 255 (NFT_NAME_MAXLEN less its NUL):
+ * scanner.l of nft.
+ */
 export function isIdentifier(name: string): boolean {
   return /^[A-Za-z][A-Za-z0-9/_.-]{0,254}$/.test(name);
 }
 
-/** nft's strings have no escapes: a quote, a backslash and control characters can't stand in one. */
+/**
+ * nft's strings have no escapes: a quote, a backslash and control characters can't stand in one.
+ */
 export function quote(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is replaced
   return `"${text.replaceAll(/["\\\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, '_')}"`;

@@ -17,14 +17,16 @@ import { UsedSets } from './used-sets.ts';
 
 /**
  * Stage 5: the table for what a node must enforce. A pure function; equal states give equal bytes.
- * Cost: rules × log rules, plus the index (see dispatch.ts). An error names the rule it could not render.
+ * Cost: rules × log rules, plus the index (see dispatch.ts). An error names the rule it could not
+ * render.
  */
 export function render(state: NodeState, config: Config): Ruleset {
   return renderer(config)(state);
 }
 
 /**
- * `render` for one state after another: gives the same, and takes over the chains of rules whose CompiledRule and AddressSet are the same objects.
+ * `render` for one state after another: gives the same, and takes over the chains of rules whose
+ * CompiledRule and AddressSet are the same objects.
  * @param canLog without it nothing in the table needs the kernel's NFLOG: rules write no records, DNS answers aren't copied; verdicts are the same
  * @param indexer makes the index where `dispatch` is indexed
  */
@@ -120,7 +122,9 @@ function renderTraffic(traffic: Traffic, share: Share, means: Means): RenderedTr
   };
 }
 
-/** Both families, whatever the Node has addresses of: a family's first pod is no change of rules. */
+/**
+ * Both families, whatever the Node has addresses of: a family's first pod is no change of rules.
+ */
 function localPodsOf({ localPods }: NodeState): AddressAlternative[] {
   return localPods === undefined ? [] : addressAlternatives(localPods, 'daddr', FAMILIES);
 }
@@ -130,8 +134,9 @@ interface IndexPart extends Rules {
 }
 
 /**
- * One index for all rules; where some Pass, those of the baseline tier have an index of their own, which comes next and which they
- * go on with. Traffic without rules of its own needs none, save that an index of the Node's is always there, empty.
+ * One index for all rules; where some Pass, those of the baseline tier have an index of their own,
+ * which comes next and which they go on with. Traffic without rules of its own needs none, save
+ * that an index of the Node's is always there, empty.
  */
 function indexParts(traffic: Traffic, share: Rules): IndexPart[] {
   const { index: name } = BASE_CHAINS[traffic];
@@ -147,7 +152,9 @@ function baselineName(traffic: Traffic): string {
   return `${BASE_CHAINS[traffic].index}-baseline`;
 }
 
-/** It accepts at its end: what passed must not come back to the rules behind the one that passed it. */
+/**
+ * It accepts at its end: what passed must not come back to the rules behind the one that passed it.
+ */
 function passChain(traffic: Traffic, { any }: Rules): Chain[] {
   if (!(any & TRAIT.passes)) return [];
   const rule = (statement: NftRule['statement']): NftRule => ({
@@ -163,9 +170,10 @@ function passChain(traffic: Traffic, { any }: Rules): Chain[] {
 }
 
 /**
- * Chains that may call each other below the first of an index. Where two follow each other a packet that passes goes through both: the base chain, each
- * index's entry and protocol, perhaps its failsafe index, a rule and perhaps its record, what passes and what refuses are 9 to 14 of the 16 that the kernel
- * allows. A record refuses by itself (rule-chain.ts).
+ * Chains that may call each other below the first of an index. Where two follow each other a packet
+ * that passes goes through both: the base chain, each index's entry and protocol, perhaps its
+ * failsafe index, a rule and perhaps its record, what passes and what refuses are 9 to 14 of the 16
+ * that the kernel allows. A record refuses by itself (rule-chain.ts).
  */
 function levelsOf(parts: readonly IndexPart[], traffic: Traffic, config: Config): number {
   if (parts.length < 2) return LEVELS;
@@ -183,7 +191,10 @@ function hasFailsafe({ any }: Rules, traffic: Traffic, { failsafe }: Config): bo
   return list.length > 0 && (any & TRAIT.skippable) !== 0;
 }
 
-/** The index of some rules; in front of it a second one, without what the failsafe list skips, for that list's traffic. */
+/**
+ * The index of some rules; in front of it a second one, without what the failsafe list skips, for
+ * that list's traffic.
+ */
 function renderIndex(
   part: IndexPart,
   traffic: Traffic,

@@ -23,7 +23,10 @@ import {
 import { originalServiceMatches, serviceMatches } from './service-match.ts';
 import { BASE_CHAINS, type Traffic, trafficOf } from './topology.ts';
 
-/** How an nft rule says "in this AddressSet", in one family: a set, the only prefix, everything, or never. */
+/**
+ * How an nft rule says "in this AddressSet", in one family: a set, the only prefix, everything, or
+ * never.
+ */
 type AddressMatch =
   | { readonly kind: 'set'; readonly set: NamedSet }
   | { readonly kind: 'cidr'; readonly cidr: Cidr }
@@ -43,8 +46,9 @@ function addressMatch(set: AddressSet, family: Family): AddressMatch {
 }
 
 /**
- * A set whose members can change is always a named set, also while empty, so that a change of members is never
- * a change of rules. What is fixed and one prefix stands in the rule itself: the kernel walks a table's sets one by one.
+ * A set whose members can change is always a named set, also while empty, so that a change of
+ * members is never a change of rules. What is fixed and one prefix stands in the rule itself: the
+ * kernel walks a table's sets one by one.
  */
 function toAddressMatch(set: AddressSet, family: Family): AddressMatch {
   const members: FamilyMembers = family === 4 ? set.members.v4 : set.members.v6;
@@ -70,8 +74,9 @@ function toAddressMatch(set: AddressSet, family: Family): AddressMatch {
 }
 
 /**
- * The families that a state's Nodes have addresses of; both where that isn't known. Of another family there is no set for members that may come some
- * day: a cluster of one family has one nft rule a policy rule.
+ * The families that a state's Nodes have addresses of; both where that isn't known. Of another
+ * family there is no set for members that may come some day: a cluster of one family has one nft
+ * rule a policy rule.
  */
 export function familiesOf({
   addressSets,
@@ -86,8 +91,8 @@ export function familiesOf({
 const ONLY: Readonly<Record<Family, readonly Family[]>> = { 4: [4], 6: [6] };
 
 /**
- * The matches that say "`field` is in the set", one alternative for each family that can match; a set of every address
- * of both families is one alternative without a match.
+ * The matches that say "`field` is in the set", one alternative for each family that can match; a
+ * set of every address of both families is one alternative without a match.
  */
 export function addressAlternatives(
   set: AddressSet | null,
@@ -166,7 +171,10 @@ export function passChainName(traffic: Traffic): string {
   return `${BASE_CHAINS[traffic].index}-pass`;
 }
 
-/** What a rule does to a packet it matches: one statement, and for Reject without a chain of its own two rules. */
+/**
+ * What a rule does to a packet it matches: one statement, and for Reject without a chain of its own
+ * two rules.
+ */
 function verdict(rule: CompiledRule): Statement {
   if (rule.mode === 'Audit') return { kind: 'return' };
   switch (rule.action) {
@@ -199,7 +207,10 @@ export interface RenderedRule {
   readonly sets: readonly NamedSet[];
 }
 
-/** A policy rule's own chain, the chain of its records, and the sets it names. Throws on an interface group that the configuration doesn't have. */
+/**
+ * A policy rule's own chain, the chain of its records, and the sets it names. Throws on an
+ * interface group that the configuration doesn't have.
+ */
 export function ruleChain(rule: CompiledRule, parts: RuleParts): RenderedRule {
   const { source } = rule;
   const record = rule.log === null ? null : recordChain(rule, parts.config.log);
@@ -236,8 +247,9 @@ export function ruleChain(rule: CompiledRule, parts: RuleParts): RenderedRule {
 }
 
 /**
- * Who the rule is for, one alternative for each nft rule that this takes: one a family, and one more where interface groups stand beside
- * addresses, because nft can't say "by this interface or in this set" in one rule.
+ * Who the rule is for, one alternative for each nft rule that this takes: one a family, and one
+ * more where interface groups stand beside addresses, because nft can't say "by this interface or
+ * in this set" in one rule.
  */
 function peerAlternatives(
   rule: CompiledRule,
@@ -313,12 +325,16 @@ function packServices(family: Family, members: readonly ServiceMember[]): Uint8A
 
 /** Of a packet; enough for any header and its ports. */
 const RECORDED_BYTES = 128;
-/** Messages of the kernel to the agent that may wait for each other: one wake-up for many records (nfnetlink_log.c). */
+/**
+ * Messages of the kernel to the agent that may wait for each other: one wake-up for many records
+ * (nfnetlink_log.c).
+ */
 const QUEUE_THRESHOLD = 64;
 
 /**
- * Writes a record of the packet, then does what the rule says. Without a record: later packets of a connection that is let through and has no
- * answer yet (a one-way flow of UDP), which are `new` to conntrack; and what is above the limit.
+ * Writes a record of the packet, then does what the rule says. Without a record: later packets of a
+ * connection that is let through and has no answer yet (a one-way flow of UDP), which are `new` to
+ * conntrack; and what is above the limit.
  */
 function recordChain(rule: CompiledRule, { rate, burst, group }: Config['log']): Chain {
   const statement = verdict(rule);

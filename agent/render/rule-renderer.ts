@@ -40,8 +40,8 @@ interface RuleContext {
 }
 
 /**
- * Every rule of a state, in order. A rule is rendered again where it, its AddressSet or its ServiceSet is another object than the last time; what comes out
- * alike is the same object again.
+ * Every rule of a state, in order. A rule is rendered again where it, its AddressSet or its
+ * ServiceSet is another object than the last time; what comes out alike is the same object again.
  */
 export function ruleRenderer(
   config: Config,

@@ -3,8 +3,8 @@ import type { Cidr, Family } from '../../lib/net/address.ts';
 import type { FamilyMembers } from '../../lib/net/member-set.ts';
 
 /**
- * Stage 5's value: the table `inet nodewall` as objects, in nft's words. nft-text.ts prints it, apply diffs it,
- * the tracer walks it.
+ * Stage 5's value: the table `inet nodewall` as objects, in nft's words. nft-text.ts prints it,
+ * apply diffs it, the tracer walks it.
  */
 export interface Ruleset {
   /** In the order they are printed: base chains, index chains, rule chains. Keyed by name. */
@@ -17,17 +17,19 @@ export interface Chain {
   readonly name: string;
   readonly base: BaseChain | null;
   /**
-   * A fixed chain is named for its content and never changed in place: a changed rule is another chain. It may hold
-   * anonymous interval sets, which must be there one transaction before they are used (see apply/transaction.ts). The rules of another are
-   * replaced in place; a packet goes through one generation's rules all its way, but looks sets and maps up as they are at that moment.
+   * A fixed chain is named for its content and never changed in place: a changed rule is another
+   * chain. It may hold anonymous interval sets, which must be there one transaction before they are
+   * used (see apply/transaction.ts). The rules of another are replaced in place; a packet goes
+   * through one generation's rules all its way, but looks sets and maps up as they are at that
+   * moment.
    */
   readonly fixed: boolean;
   readonly rules: readonly NftRule[];
   /** The policy rule that this chain is for; null for base and index chains. */
   readonly source: RuleSource | null;
   /**
-   * Id of the policy rule whose counters are here (CompiledRule.id). With `source`: what matched the rule. Without: the chain that writes its
-   * records, whose counter says what was recorded.
+   * Id of the policy rule whose counters are here (CompiledRule.id). With `source`: what matched
+   * the rule. Without: the chain that writes its records, whose counter says what was recorded.
    */
   readonly ruleId: string | null;
 }
@@ -47,11 +49,17 @@ export interface NftRule {
   readonly comment: string | null;
 }
 
-/** Words of nft's own grammar: `ipv6-icmp` would be looked up in /etc/protocols, which a small system lacks. */
+/**
+ * Words of nft's own grammar: `ipv6-icmp` would be looked up in /etc/protocols, which a small
+ * system lacks.
+ */
 export type L4Protocol = 'tcp' | 'udp' | 'sctp' | 'icmp' | 'icmpv6' | 'igmp';
 export type PortProtocol = 'tcp' | 'udp' | 'sctp';
 
-/** originalDaddr: the destination that the client used, before any NAT (ct original daddr); iptables finds it in no set. */
+/**
+ * originalDaddr: the destination that the client used, before any NAT (ct original daddr); iptables
+ * finds it in no set.
+ */
 export type AddressField = 'saddr' | 'daddr' | 'originalDaddr';
 
 export type Match =
@@ -70,7 +78,10 @@ export type Match =
   | { readonly match: 'ctDnat' }
   /** ct status confirmed: not the first packet of its connection. */
   | { readonly match: 'ctConfirmed' }
-  /** An answer to a DNS question that this node asked: UDP from port 53, in a connection of the node's own. */
+  /**
+   * An answer to a DNS question that this node asked: UDP from port 53, in a connection of the
+   * node's own.
+   */
   | { readonly match: 'dnsAnswer' }
   /** At most so many a second after a burst; else the rule goes no further. */
   | { readonly match: 'limit'; readonly perSecond: number; readonly burst: number }
@@ -89,7 +100,10 @@ export type Match =
       /** Sorted, disjoint. */
       readonly ranges: readonly PortRange[];
     }
-  /** The destination port that the client used, before any NAT (ct original proto-dst). Ranges sorted, disjoint. */
+  /**
+   * The destination port that the client used, before any NAT (ct original proto-dst). Ranges
+   * sorted, disjoint.
+   */
   | { readonly match: 'originalPort'; readonly protocol: PortProtocol; readonly ranges: readonly PortRange[] }
   /** Destination address, protocol and destination port, in a set of services. */
   | { readonly match: 'serviceTuple'; readonly family: Family; readonly set: string }
@@ -118,7 +132,10 @@ export type Statement =
   | { readonly kind: 'reject'; readonly with: 'tcp reset' | 'icmpx admin-prohibited' }
   | { readonly kind: 'return' }
   | { readonly kind: 'jump' | 'goto'; readonly chain: string }
-  /** A copy of the packet to an NFLOG group; evaluation goes on with the next rule. `copyRange` in bytes from the network header. */
+  /**
+   * A copy of the packet to an NFLOG group; evaluation goes on with the next rule. `copyRange` in
+   * bytes from the network header.
+   */
   | {
       readonly kind: 'log';
       readonly prefix: string;
@@ -167,11 +184,17 @@ export function targets(statement: Statement): readonly string[] {
   }
 }
 
-/** One family of an AddressSet or of a ServiceSet. An interval set where it has prefixes, else a hash set. */
+/**
+ * One family of an AddressSet or of a ServiceSet. An interval set where it has prefixes, else a
+ * hash set.
+ */
 export interface NamedSet {
   readonly name: string;
   readonly family: Family;
-  /** address: `type ipv4_addr`; service: a concatenation of destination address, protocol and destination port. */
+  /**
+   * address: `type ipv4_addr`; service: a concatenation of destination address, protocol and
+   * destination port.
+   */
   readonly key: SetKey;
   readonly interval: boolean;
   readonly members: SetMembers;
@@ -181,8 +204,9 @@ export interface NamedSet {
 export type SetKey = 'address' | 'service';
 
 /**
- * `singles` are packed as the kernel takes them, KEY_LENGTH bytes each, sorted, unique. Of a service: the address, the protocol's number and the
- * port in network byte order, each padded to a multiple of 4 bytes.
+ * `singles` are packed as the kernel takes them, KEY_LENGTH bytes each, sorted, unique. Of a
+ * service: the address, the protocol's number and the port in network byte order, each padded to a
+ * multiple of 4 bytes.
  */
 export type SetMembers = Pick<FamilyMembers, 'singles' | 'prefixes'>;
 
@@ -194,8 +218,9 @@ export const KEY_LENGTH: Readonly<Record<SetKey, Readonly<Record<Family, number>
 /**
  * A named map from ports or addresses to verdicts. Filled by netlink before it is used.
  *
- * A fixed map is named for its content, like a fixed chain, and never changed in place: so is each interval map, because a range that is replaced
- * in place is not found for a moment. The elements of another change while it is in use, each from one verdict to the next at once.
+ * A fixed map is named for its content, like a fixed chain, and never changed in place: so is each
+ * interval map, because a range that is replaced in place is not found for a moment. The elements
+ * of another change while it is in use, each from one verdict to the next at once.
  */
 export interface VerdictMap {
   readonly name: string;
@@ -204,8 +229,8 @@ export interface VerdictMap {
   readonly interval: boolean;
   readonly fixed: boolean;
   /**
-   * Packed as the kernel takes them, mapKeyLength bytes each, in network byte order; sorted, unique. Of an interval map: pairs of first and last key,
-   * sorted and disjoint.
+   * Packed as the kernel takes them, mapKeyLength bytes each, in network byte order; sorted,
+   * unique. Of an interval map: pairs of first and last key, sorted and disjoint.
    */
   readonly keys: Uint8Array;
   /** For each key or pair an index into `verdicts`. */
@@ -219,7 +244,10 @@ export function mapKeyLength({ family }: Pick<VerdictMap, 'family'>): number {
   return family === null ? 2 : KEY_LENGTH.address[family];
 }
 
-/** Calls back for each element, in order: its key or first key, its last key (the same in a hash map), its verdict. */
+/**
+ * Calls back for each element, in order: its key or first key, its last key (the same in a hash
+ * map), its verdict.
+ */
 export function eachEntry(
   map: VerdictMap,
   entry: (first: Uint8Array, last: Uint8Array, verdict: ChainVerdict) => void,

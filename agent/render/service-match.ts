@@ -8,8 +8,8 @@ type IcmpService = Extract<Service, { protocol: 'icmp' | 'icmpv6' }>;
 type IgmpService = Extract<Service, { protocol: 'igmp' }>;
 
 /**
- * The matches for a rule's services, as alternatives: each becomes one nftables rule. Mostly one; another where ICMP
- * (or IGMP) sits beside ports, because nft can't say both in one match.
+ * The matches for a rule's services, as alternatives: each becomes one nftables rule. Mostly one;
+ * another where ICMP (or IGMP) sits beside ports, because nft can't say both in one match.
  */
 export function serviceMatches(services: readonly Service[]): Match[][] {
   if (services.length === 0) return [[]];
@@ -50,8 +50,9 @@ export function serviceMatches(services: readonly Service[]): Match[][] {
 }
 
 /**
- * As `serviceMatches`, by the destination port that the client used. nft 1.0.6 takes `ct original proto-dst` in no concatenation, so there
- * is one alternative for each protocol and each range of source ports.
+ * As `serviceMatches`, by the destination port that the client used. nft 1.0.6 takes `ct original
+ * proto-dst` in no concatenation, so there is one alternative for each protocol and each range of
+ * source ports.
  */
 export function originalServiceMatches(services: readonly Service[]): Match[][] {
   const isPorts = (service: Service): service is PortService =>
@@ -74,7 +75,10 @@ export function originalServiceMatches(services: readonly Service[]): Match[][] 
   return services.length > 0 && rest.length === 0 ? found : [...found, ...serviceMatches(rest)];
 }
 
-/** Drops a type with a code where the type with every code is there too: elements of a set may not overlap. */
+/**
+ * Drops a type with a code where the type with every code is there too: elements of a set may not
+ * overlap.
+ */
 function withoutCovered(
   types: readonly { type: number; code: number | null }[],
 ): { type: number; code: number | null }[] {
@@ -136,8 +140,9 @@ function port(protocol: PortProtocol, field: 'sport' | 'dport', ranges: readonly
 }
 
 /**
- * Source × destination rectangles cut along the source axis so that no two overlap: the kernel's pipapo set refuses
- * overlapping concatenations (nft_set_pipapo.c, -ENOTEMPTY). At most 2 × n² of them for n services.
+ * Source × destination rectangles cut along the source axis so that no two overlap: the kernel's
+ * pipapo set refuses overlapping concatenations (nft_set_pipapo.c, -ENOTEMPTY). At most 2 × n² of
+ * them for n services.
  */
 function disjointTuples(protocol: PortProtocol, services: readonly PortService[]): PortTuple[] {
   const points = boundaries(services.map((service) => service.sourcePorts ?? ALL_PORTS));

@@ -9,11 +9,12 @@ import { ruleText } from './nft-text.ts';
 import type { BaseChain, Chain, Match, NftRule } from './ruleset.ts';
 
 /**
- * The skeleton of the table: base chains that accept what no policy judges, then jump to the index of their traffic.
- * Base chains are not deleted, not even within a transaction that adds them again: the kernel then drops every packet
- * queued to NFQUEUE in that namespace, other tables' too (apply/retired.ts). So the Node's are there also while no rule needs them; what changes is what
- * they jump to. That of NodePort traffic, which every packet of the node goes through, comes with the first rule for it; that of masquerade comes and
- * goes with its configuration.
+ * The skeleton of the table: base chains that accept what no policy judges, then jump to the index
+ * of their traffic. Base chains are not deleted, not even within a transaction that adds them
+ * again: the kernel then drops every packet queued to NFQUEUE in that namespace, other tables' too
+ * (apply/retired.ts). So the Node's are there also while no rule needs them; what changes is what
+ * they jump to. That of NodePort traffic, which every packet of the node goes through, comes with
+ * the first rule for it; that of masquerade comes and goes with its configuration.
  */
 interface BaseRow {
   readonly chain: string;
@@ -23,7 +24,10 @@ interface BaseRow {
   readonly index: string;
 }
 
-/** The traffic that one index judges: connections to the Node, from the Node, and those that NAT hands to a pod. */
+/**
+ * The traffic that one index judges: connections to the Node, from the Node, and those that NAT
+ * hands to a pod.
+ */
 export type Traffic = 'ingress' | 'egress' | 'nodeport';
 export const TRAFFICS: readonly Traffic[] = ['ingress', 'egress', 'nodeport'];
 
@@ -32,8 +36,9 @@ export function trafficOf({ traffic, source }: Pick<CompiledRule, 'traffic' | 's
 }
 
 export const BASE_CHAINS: Readonly<Record<Traffic, BaseRow>> = {
-  // Priority 0 (filter): after destination NAT (-100), so that the address is the one that is really reached;
-  // before firewalld (+10), whose drops still hold: an accept ends this base chain only.
+  // Priority 0 (filter): after destination NAT (-100), so that the address is the one that is
+  // really reached; before firewalld (+10), whose drops still hold: an accept ends this base chain
+  // only.
   ingress: {
     chain: 'input',
     base: { type: 'filter', hook: 'input', priority: 0, policy: 'accept' },
@@ -46,8 +51,9 @@ export const BASE_CHAINS: Readonly<Record<Traffic, BaseRow>> = {
     direction: 'egress',
     index: 'egress',
   },
-  // Right after destination NAT, which tells what it has changed (ct status dnat), and before routing: one hook for pods here, on
-  // other nodes and on the host's own network, and the source is the client's still (ADR 6).
+  // Right after destination NAT, which tells what it has changed (ct status dnat), and before
+  // routing: one hook for pods here, on other nodes and on the host's own network, and the source
+  // is the client's still (ADR 6).
   nodeport: {
     chain: 'prerouting',
     base: { type: 'filter', hook: 'prerouting', priority: -90, policy: 'accept' },
@@ -83,7 +89,9 @@ const dhcp = (direction: Direction): Match[][] => {
 
 interface Known {
   readonly config: Config;
-  /** The destinations that are routed to local pods, in each family; none where they aren't known. */
+  /**
+   * The destinations that are routed to local pods, in each family; none where they aren't known.
+   */
   readonly localPods: readonly (readonly Match[])[];
 }
 
@@ -92,12 +100,15 @@ const EXEMPTION_MATCHES: Readonly<
   Record<Exemption, (direction: Direction, known: Known) => readonly (readonly Match[])[]>
 > = {
   loopback: (direction) => [[loopback(direction)]],
-  // RFC 4861: router and neighbour solicitations and advertisements. Without them IPv6 is dead in both directions.
+  // RFC 4861: router and neighbour solicitations and advertisements. Without them IPv6 is dead in
+  // both directions.
   neighborDiscovery: () => [[icmpv6([133, 134, 135, 136])]],
-  // RFC 2710 and RFC 3810: without reports a snooping switch stops delivering neighbour solicitations.
+  // RFC 2710 and RFC 3810: without reports a snooping switch stops delivering neighbour
+  // solicitations.
   multicastListener: () => [[icmpv6([130, 131, 132, 143])]],
   dhcpClient: dhcp,
-  // In the output hook the interface is that from before destination NAT, wherever it goes (ADR 14).
+  // In the output hook the interface is that from before destination NAT, wherever it goes (ADR
+  // 14).
   localPods: (direction, { config: { interfaceGroups }, localPods }) =>
     direction === 'ingress'
       ? []
@@ -114,7 +125,8 @@ interface BaseParts extends Pick<Known, 'localPods'> {
 }
 
 /**
- * A base chain, and what it calls before the index: what no policy judges is accepted, then the chains of the index come in order.
+ * A base chain, and what it calls before the index: what no policy judges is accepted, then the
+ * chains of the index come in order.
  */
 export function baseChains(
   traffic: Traffic,
@@ -129,7 +141,8 @@ export function baseChains(
     const copies = copyAnswers ? [copyRule(direction, config)] : [];
     return [chain(name, base, [...copies, accepted, ...exemptions(direction, known), ...jumps])];
   }
-  // Every packet of the node comes by here, and an idle chain costs one in a hundred connections: none is made while there is nothing to judge.
+  // Every packet of the node comes by here, and an idle chain costs one in a hundred connections:
+  // none is made while there is nothing to judge.
   if (jumps.length === 0) return [];
   const entry = plain([{ match: 'ctDnat' }], { kind: 'jump', chain: NODEPORT_ENTRY });
   const alone = notFromOutside(config);
@@ -182,8 +195,9 @@ const COPIES = { match: 'limit', perSecond: 5000, burst: 10_000 } as const;
 const WHOLE_PACKET = 65_535;
 
 /**
- * Before everything else: an answer is a packet of an established connection, and so may a question be. The questions tell which answers are to be
- * believed: conntrack alone knows no more than the ports.
+ * Before everything else: an answer is a packet of an established connection, and so may a question
+ * be. The questions tell which answers are to be believed: conntrack alone knows no more than the
+ * ports.
  */
 function copyRule(direction: Direction, { names }: Config): NftRule {
   const statement = {
@@ -203,7 +217,10 @@ function copyRule(direction: Direction, { names }: Config): NftRule {
 
 export const POSTROUTING = 'postrouting';
 
-/** Traffic from pods that leaves the cluster's own interfaces has the node's address outside. None where that is off. */
+/**
+ * Traffic from pods that leaves the cluster's own interfaces has the node's address outside. None
+ * where that is off.
+ */
 export function masqueradeChains({ masquerade, interfaceGroups }: Config): Chain[] {
   if (!masquerade.enabled) return [];
   const { pods, clusternet } = interfaceGroups;

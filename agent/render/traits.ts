@@ -20,7 +20,10 @@ export interface Share extends Rules {
   readonly chains: readonly Chain[];
 }
 
-/** What of a rule decides about more than itself, as bits: of 10,000 rules numbers are looked at, not the objects. */
+/**
+ * What of a rule decides about more than itself, as bits: of 10,000 rules numbers are looked at,
+ * not the objects.
+ */
 export const TRAIT = {
   empty: 1,
   baseline: 2,

@@ -6,7 +6,10 @@ export interface CelRule {
   readonly message: string;
 }
 
-/** A schema as a CustomResourceDefinition has it: more words than ours, with which the API server says what validate says. */
+/**
+ * A schema as a CustomResourceDefinition has it: more words than ours, with which the API server
+ * says what validate says.
+ */
 export interface CrdSchema extends Omit<JsonSchema, 'properties' | 'additionalProperties' | 'items'> {
   readonly properties?: Readonly<Record<string, CrdSchema>>;
   readonly additionalProperties?: CrdSchema;
@@ -22,13 +25,19 @@ export interface CrdSchema extends Omit<JsonSchema, 'properties' | 'additionalPr
 
 /** What the API server checks at a place besides the schema. */
 export interface CrdCheck {
-  /** Matched against the whole path, as in `spec.ingress[].ports[]`; the whole object is ''. Every one that matches holds. */
+  /**
+   * Matched against the whole path, as in `spec.ingress[].ports[]`; the whole object is ''. Every
+   * one that matches holds.
+   */
   readonly at: RegExp;
   readonly add: Partial<CrdSchema>;
   readonly cel?: readonly CelRule[];
 }
 
-/** A policy in a cluster has at most so many rules a direction, peers a rule, and so on: CEL's cost is reckoned for the most there can be. */
+/**
+ * A policy in a cluster has at most so many rules a direction, peers a rule, and so on: CEL's cost
+ * is reckoned for the most there can be.
+ */
 export const MOST = {
   rules: 500,
   peers: 500,

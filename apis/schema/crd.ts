@@ -150,7 +150,10 @@ const STANDARD: Readonly<Record<string, CrdSchema>> = {
   metadata: { type: 'object' },
 };
 
-/** The structural schema of a kind: ours, with what the API server checks besides, and what it needs to know. */
+/**
+ * The structural schema of a kind: ours, with what the API server checks besides, and what it needs
+ * to know.
+ */
 export function openApiSchema(kind: Kind): CrdSchema {
   const { schema, status } = KINDS[kind];
   const { spec } = schema.properties ?? {};
@@ -185,15 +188,19 @@ function withChecks(schema: JsonSchema | CrdSchema, path: string, checks: readon
   return withCel(inner, path, checks);
 }
 
-/** Only at the top: a default inside a rule would change what the rule says, and with it the name generated for it. */
+/**
+ * Only at the top: a default inside a rule would change what the rule says, and with it the name
+ * generated for it.
+ */
 function withDefault(schema: JsonSchema | CrdSchema, parent: string): JsonSchema | CrdSchema {
   const { default: _, ...others } = schema;
   return parent.includes('[]') ? others : schema;
 }
 
 /**
- * `from:` with nothing behind it, or a label without its value: the API server drops a null without a word, and the rule would be for anybody. So it is kept,
- * for the webhook and the compiler to refuse. Where there is a default, that takes its place.
+ * `from:` with nothing behind it, or a label without its value: the API server drops a null without
+ * a word, and the rule would be for anybody. So it is kept, for the webhook and the compiler to
+ * refuse. Where there is a default, that takes its place.
  */
 function keepingNull(schema: CrdSchema): CrdSchema {
   return schema.default === undefined ? { ...schema, nullable: true } : schema;

@@ -9,7 +9,8 @@ const any = 'x-kubernetes-preserve-unknown-fields';
 export const CLUSTER_GROUP_SCHEMA: JsonSchema = kindSchema(
   'Peers, or Nodes, under a name that policies use.',
   {
-    // One kind of member: half of one manager's and half of another's would be a group that neither asked for, or none at all.
+    // One kind of member: half of one manager's and half of another's would be a group that neither
+    // asked for, or none at all.
     ...ATOMIC_OBJECT,
     description: 'Exactly one kind of member, save that podSelector and namespaceSelector go together.',
     properties: {

@@ -1,6 +1,6 @@
 /**
- * The part of JSON Schema that a structural schema of a CustomResourceDefinition may use, and no more.
- * An object with `properties` has these fields only (what `kubectl --validate=strict` does).
+ * The part of JSON Schema that a structural schema of a CustomResourceDefinition may use, and no
+ * more. An object with `properties` has these fields only (what `kubectl --validate=strict` does).
  */
 export interface JsonSchema {
   /** Absent beside x-kubernetes-int-or-string, and where anything may stand. */
@@ -48,9 +48,9 @@ export function asList(value: unknown): readonly unknown[] {
 }
 
 /**
- * Every disagreement, in the order of the value's fields. Recursion is as deep as the schema, never as the value.
- * Ajv says the same (a test holds it against these schemas), but takes 20 to 50 ms to import, up to half of a whole
- * `explain`, and knows nothing of near misses.
+ * Every disagreement, in the order of the value's fields. Recursion is as deep as the schema, never
+ * as the value. Ajv says the same (a test holds it against these schemas), but takes 20 to 50 ms to
+ * import, up to half of a whole `explain`, and knows nothing of near misses.
  */
 export function checkSchema(schema: JsonSchema, value: unknown): readonly SchemaProblem[] {
   const problems: SchemaProblem[] = [];
@@ -58,7 +58,10 @@ export function checkSchema(schema: JsonSchema, value: unknown): readonly Schema
   return problems;
 }
 
-/** `path` is of the value that is looked at; copied only where there is something to say: nearly every policy conforms. */
+/**
+ * `path` is of the value that is looked at; copied only where there is something to say: nearly
+ * every policy conforms.
+ */
 interface Check {
   readonly path: (string | number)[];
   readonly problems: SchemaProblem[];

@@ -27,7 +27,10 @@ export const IP_BLOCK_SCHEMA: JsonSchema = {
   },
 };
 
-/** Who is at the other end. Exactly one kind, save that podSelector and namespaceSelector go together. */
+/**
+ * Who is at the other end. Exactly one kind, save that podSelector and namespaceSelector go
+ * together.
+ */
 export const PEER_SCHEMA: JsonSchema = {
   ...ATOMIC_OBJECT,
   description: 'Exactly one kind of peer, save that podSelector and namespaceSelector go together.',

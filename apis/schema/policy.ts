@@ -7,8 +7,8 @@ import { PORT_SCHEMA, PROTOCOL_SCHEMA } from './service.ts';
 const any = 'x-kubernetes-preserve-unknown-fields';
 
 /**
- * The whole language of ClusterNetworkPolicy, also what can't be on a Node: so that this is told from a mistyped
- * field. What a schema can't say is in apis/validate.
+ * The whole language of ClusterNetworkPolicy, also what can't be on a Node: so that this is told
+ * from a mistyped field. What a schema can't say is in apis/validate.
  */
 const appliedTo: JsonSchema = {
   ...ATOMIC_LIST,

@@ -1,7 +1,10 @@
 import type { JsonSchema } from './json-schema.ts';
 import { ATOMIC_LIST, ATOMIC_OBJECT } from './merge-type.ts';
 
-/** A label key: optional DNS prefix and `/`, then a name. Checked where the whole key is at hand (apis/validate). */
+/**
+ * A label key: optional DNS prefix and `/`, then a name. Checked where the whole key is at hand
+ * (apis/validate).
+ */
 const labels: JsonSchema = {
   ...ATOMIC_OBJECT,
   description: 'Labels that must be there with exactly these values.',

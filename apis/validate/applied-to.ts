@@ -8,8 +8,9 @@ import { checkSelector, toSelector } from './selector.ts';
 export const POD_TARGETS = ['podSelector', 'namespaceSelector', 'serviceAccount', 'service'] as const;
 
 /**
- * The groups that decide whether a raw policy is applied to pods alone, at every place that says so: it is where all of them select pods.
- * None where it says so by itself; null where it is applied to something else, or to nothing.
+ * The groups that decide whether a raw policy is applied to pods alone, at every place that says
+ * so: it is where all of them select pods. None where it says so by itself; null where it is
+ * applied to something else, or to nothing.
  */
 export function podGroupsOf(rawSpec: unknown): readonly string[] | null {
   const spec = asFields(rawSpec);
@@ -33,7 +34,10 @@ function isPodTarget(raw: unknown): boolean {
   return names.length > 0 && names.every((name) => (POD_TARGETS as readonly string[]).includes(name));
 }
 
-/** Fields that select something else than Nodes are unknown to the schema, which says so (field-hint.ts). */
+/**
+ * Fields that select something else than Nodes are unknown to the schema, which says so
+ * (field-hint.ts).
+ */
 export function checkAppliedTo(raw: unknown, path: FieldPath, found: Findings): void {
   for (const [index, item] of asList(raw).entries()) {
     const target = asFields(item);

@@ -22,7 +22,10 @@ export function validateService(raw: FieldMap, found: Findings): Service | null 
   return { kind: 'Service', namespace, name, selector, clusterIPs, ...externalAddresses, ports };
 }
 
-/** No rule is about them: what can't be read is left out, and a load balancer with a name alone has none. */
+/**
+ * No rule is about them: what can't be read is left out, and a load balancer with a name alone has
+ * none.
+ */
 function readExternalAddresses(raw: FieldMap): readonly string[] {
   const listed = asList(asFields(raw.spec)?.externalIPs);
   const balancer = asFields(asFields(raw.status)?.loadBalancer);
@@ -63,7 +66,10 @@ function isNone(value: unknown): boolean {
 
 const SERVICE_NAME_LABEL = 'kubernetes.io/service-name';
 
-/** Null without an error for a slice that belongs to no Service, or holds names instead of addresses. */
+/**
+ * Null without an error for a slice that belongs to no Service, or holds names instead of
+ * addresses.
+ */
 export function validateEndpointSlice(raw: FieldMap, found: Findings): EndpointSlice | null {
   const { name, labels } = readMetadata(raw, isSubdomain, found);
   const namespace = readNamespace(raw, found);

@@ -1,7 +1,10 @@
 import { POD_TARGETS } from './applied-to.ts';
 import type { FieldPath } from './problem.ts';
 
-/** What to say of an unknown field that people expect at this place for a reason; null: nothing in particular. */
+/**
+ * What to say of an unknown field that people expect at this place for a reason; null: nothing in
+ * particular.
+ */
 export function fieldHint(path: FieldPath): string | null {
   const field = String(path.at(-1));
   const around = String(path.at(-2));

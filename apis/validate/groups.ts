@@ -4,10 +4,16 @@ import type { CrossProblem } from './objects.ts';
 import { type FieldPath, show } from './problem.ts';
 import { describeUnknown } from './unknown.ts';
 
-/** A group by its name, for an object of an API group: one of the same API group goes first. Undefined: there is none. */
+/**
+ * A group by its name, for an object of an API group: one of the same API group goes first.
+ * Undefined: there is none.
+ */
 export type GroupLookup = (apiGroup: ApiGroup, name: string) => ClusterGroup | undefined;
 
-/** `invalid` are identities of groups that are there and were rejected: nothing in the other API group is meant by their names. */
+/**
+ * `invalid` are identities of groups that are there and were rejected: nothing in the other API
+ * group is meant by their names.
+ */
 export function groupLookup(
   groups: readonly ClusterGroup[],
   invalid: ReadonlySet<string> = new Set(),
@@ -53,8 +59,9 @@ export function membersOf(group: ClusterGroup, lookup: GroupLookup): 'Nodes' | '
 }
 
 /**
- * Groups whose childGroups are no groups, go in a circle, or have childGroups themselves. Of these three only the first that there is: the others
- * may be its consequence. `invalid` as in groupLookup.
+ * Groups whose childGroups are no groups, go in a circle, or have childGroups themselves. Of these
+ * three only the first that there is: the others may be its consequence. `invalid` as in
+ * groupLookup.
  */
 export function checkGroups(
   groups: readonly ClusterGroup[],
@@ -111,10 +118,16 @@ function children(group: ClusterGroup, lookup: GroupLookup): ClusterGroup[] {
   return (group.spec.childGroups ?? []).flatMap((name) => lookup(group.apiGroup, name) ?? []);
 }
 
-/** More groups than this are not looked through for a circle: without one, it is nested too deeply anyhow. */
+/**
+ * More groups than this are not looked through for a circle: without one, it is nested too deeply
+ * anyhow.
+ */
 const MOST_STEPS = 1000;
 
-/** The shortest way from one group to another by childGroups, both included; null where there is none. */
+/**
+ * The shortest way from one group to another by childGroups, both included; null where there is
+ * none.
+ */
 function wayBetween(from: ClusterGroup, to: ClusterGroup, lookup: GroupLookup): ClusterGroup[] | null {
   const before = new Map<ClusterGroup, ClusterGroup | null>([[from, null]]);
   for (const group of before.keys()) {

@@ -1,7 +1,10 @@
 import { API_GROUPS, type ClusterObject } from '../objects.ts';
 import { asFields } from '../schema/json-schema.ts';
 
-/** What tells one object from another: kind, API group, namespace, name. One object may be in force for each. */
+/**
+ * What tells one object from another: kind, API group, namespace, name. One object may be in force
+ * for each.
+ */
 export function identityOf(object: ClusterObject): string {
   const group = 'apiGroup' in object ? object.apiGroup : '';
   const namespace = 'namespace' in object ? object.namespace : '';

@@ -75,7 +75,9 @@ function isMatch(text: string): boolean {
   return /^[\w.@+*?-]{1,31}$/.test(text) && text.replaceAll('*', '').length <= 15;
 }
 
-/** Two names of one number: an interface has one group, and which name it goes by would be chance. */
+/**
+ * Two names of one number: an interface has one group, and which name it goes by would be chance.
+ */
 function checkUnique(raw: FieldMap, found: Findings): void {
   const numbers = new Map<number, string>();
   const given = Object.entries(raw).map(([name, value]) => [name, asFields(value)?.group ?? value] as const);
@@ -96,7 +98,9 @@ function checkUnique(raw: FieldMap, found: Findings): void {
 
 type InterfaceGroups = typeof DEFAULT_CONFIG.interfaceGroups;
 
-/** Numbers and matches of the names that passed their checks, and of those that are always there. */
+/**
+ * Numbers and matches of the names that passed their checks, and of those that are always there.
+ */
 export function toInterfaceGroups(raw: Readonly<Record<string, RawInterfaceGroup>>): {
   readonly interfaceGroups: InterfaceGroups;
   readonly interfaceMatches: Readonly<Record<string, readonly string[]>>;

@@ -5,7 +5,10 @@ import { asFields, asList } from '../schema/json-schema.ts';
 import type { FieldPath, Findings } from './problem.ts';
 import { show } from './problem.ts';
 
-/** A CIDR with its host bits masked off, which is worth a warning. Null, and an error, where the text is none. */
+/**
+ * A CIDR with its host bits masked off, which is worth a warning. Null, and an error, where the
+ * text is none.
+ */
 export function checkCidr(text: string, path: FieldPath, found: Findings): Cidr | null {
   const parsed = parseCidr(text);
   if (parsed === null) {

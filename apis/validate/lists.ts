@@ -27,14 +27,18 @@ const LISTS = [
   'ClusterGroupList',
 ];
 
-/** Whether an object says that it is a List and holds no list: what it should hold would be lost without a word. */
+/**
+ * Whether an object says that it is a List and holds no list: what it should hold would be lost
+ * without a word.
+ */
 export function isListWithoutItems(raw: FieldMap): boolean {
   return typeof raw.kind === 'string' && LISTS.includes(raw.kind) && !Array.isArray(raw.items);
 }
 
 /**
- * The objects in a document: itself, or what a list in it holds, at any depth. What the API hands out as a typed list
- * (PodList) doesn't repeat kind and apiVersion in its items; they are filled in.
+ * The objects in a document: itself, or what a list in it holds, at any depth. What the API hands
+ * out as a typed list (PodList) doesn't repeat kind and apiVersion in its items; they are filled
+ * in.
  */
 export function* unwrapList(raw: unknown, path: FieldPath = []): Generator<Item> {
   const fields = asFields(raw);

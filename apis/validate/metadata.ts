@@ -23,7 +23,10 @@ const FIELDS: readonly string[] = [
   'selfLink',
 ];
 
-/** metadata of a policy or a Tier. Nothing is said here where metadata is not an object: the name is missing then. */
+/**
+ * metadata of a policy or a Tier. Nothing is said here where metadata is not an object: the name is
+ * missing then.
+ */
 export function checkMetadata(raw: FieldMap, found: Findings): void {
   const metadata = asFields(raw.metadata) ?? {};
   const { name } = metadata;

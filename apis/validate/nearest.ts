@@ -1,4 +1,7 @@
-/** The candidate a mistyped word most likely stands for, or null. Another case, a plural, or two edits are near. */
+/**
+ * The candidate a mistyped word most likely stands for, or null. Another case, a plural, or two
+ * edits are near.
+ */
 export function nearest(word: string, candidates: readonly string[]): string | null {
   if (word.length > 64) return null;
   const lower = word.toLowerCase();

@@ -17,16 +17,22 @@ export interface ValidatedObject {
   /** All of them, in the order of the checks. */
   readonly problems: readonly ObjectProblem[];
   /**
-   * Groups of which it depends whether this policy of Antrea is for Nodes at all: where all of them select pods, it is skipped, with the notice
-   * FOR_PODS_ONLY alone. Absent where that can be told already.
+   * Groups of which it depends whether this policy of Antrea is for Nodes at all: where all of them
+   * select pods, it is skipped, with the notice FOR_PODS_ONLY alone. Absent where that can be told
+   * already.
    */
   readonly podGroups?: readonly string[];
 }
 
 export interface ValidateOptions {
-  /** The ingress failsafe list, for the warning about SSH; null where nobody asked for that warning. */
+  /**
+   * The ingress failsafe list, for the warning about SSH; null where nobody asked for that warning.
+   */
   readonly failsafe?: readonly FailsafeEntry[] | null;
-  /** Names of link groups that the agent's configuration knows; those it always knows where this is absent. */
+  /**
+   * Names of link groups that the agent's configuration knows; those it always knows where this is
+   * absent.
+   */
   readonly interfaceGroups?: readonly string[];
 }
 
@@ -38,8 +44,9 @@ const VERSIONS: Readonly<Record<ApiGroup, string>> = {
 const KINDS: readonly string[] = ['ClusterNetworkPolicy', 'Tier', 'ClusterGroup'];
 
 /**
- * One Kubernetes object as it came out of YAML, JSON or the API: checked against everything that can be told from
- * the object alone, and narrowed. Never throws. Lists are the caller's to unwrap (lists.ts).
+ * One Kubernetes object as it came out of YAML, JSON or the API: checked against everything that
+ * can be told from the object alone, and narrowed. Never throws. Lists are the caller's to unwrap
+ * (lists.ts).
  */
 export function validateObject(raw: unknown, options: ValidateOptions = {}): ValidatedObject {
   const found = findings();
@@ -117,7 +124,10 @@ function checkText(value: unknown, field: string, found: Findings): void {
   } else if (typeof value !== 'string') found.error([field], `must be text, not ${show(value)}`);
 }
 
-/** Other kinds are walked past; one that looks like ours in a group that doesn't exist is worth a word. */
+/**
+ * Other kinds are walked past; one that looks like ours in a group that doesn't exist is worth a
+ * word.
+ */
 function noticeStranger(apiVersion: string, kind: string, found: Findings): void {
   if (kind !== 'ClusterNetworkPolicy' || apiVersion.startsWith('policy.networking.k8s.io/')) return;
   const versions = Object.entries(VERSIONS).map(([group, version]) => `${group}/${version}`);

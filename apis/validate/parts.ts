@@ -5,7 +5,10 @@ import { asFields, type FieldMap } from '../schema/json-schema.ts';
 import { isDnsLabel, SUBDOMAIN_FORM } from './names.ts';
 import { type FieldPath, type Findings, show } from './problem.ts';
 
-/** What Kubernetes' own objects have in common. They passed its API once: what is not used here is not looked at. */
+/**
+ * What Kubernetes' own objects have in common. They passed its API once: what is not used here is
+ * not looked at.
+ */
 
 /** Adds an address in the one way to write it; what is none is worth a warning. */
 export function addAddress(raw: unknown, path: FieldPath, addresses: string[], found: Findings): void {
@@ -20,7 +23,9 @@ export function addAddress(raw: unknown, path: FieldPath, addresses: string[], f
   found.warning(path, `${what}; it is left out`);
 }
 
-/** An array of its own: one that was pushed into has room for 17, in V8, and there are 100,000 pods. */
+/**
+ * An array of its own: one that was pushed into has room for 17, in V8, and there are 100,000 pods.
+ */
 export function unique(addresses: readonly string[]): string[] {
   return addresses.length < 2 ? addresses.slice() : [...new Set(addresses)];
 }

@@ -45,7 +45,10 @@ export function hasError(problems: readonly { readonly severity: Problem['severi
   return problems.some((problem) => problem.severity === 'error');
 }
 
-/** `spec.ingress[0].ports[0].endPort`; keys that are no plain word are quoted: `matchLabels["example.com/role"]`. */
+/**
+ * `spec.ingress[0].ports[0].endPort`; keys that are no plain word are quoted:
+ * `matchLabels["example.com/role"]`.
+ */
 export function formatPath(path: FieldPath): string {
   let text = '';
   for (const step of path) {
@@ -57,8 +60,8 @@ export function formatPath(path: FieldPath): string {
 }
 
 /**
- * One line: `FILE:LINE: KIND/NAME: spec.ingress[0].ports[0].endPort: what is wrong`, parts that are not known
- * left out. What is no error says so before the message.
+ * One line: `FILE:LINE: KIND/NAME: spec.ingress[0].ports[0].endPort: what is wrong`, parts that are
+ * not known left out. What is no error says so before the message.
  */
 export function formatProblem(problem: Problem): string {
   const { severity, file, line, kind, name, path, message } = problem;
@@ -73,7 +76,10 @@ export function formatProblem(problem: Problem): string {
 
 const MOST_CHARACTERS = 600;
 
-/** File names, rejected names and what a parser quotes are anything; a line of output stays one line. */
+/**
+ * File names, rejected names and what a parser quotes are anything; a line of output stays one
+ * line.
+ */
 function plain(text: string): string {
   const short = text.length > MOST_CHARACTERS ? `${text.slice(0, MOST_CHARACTERS - 1)}…` : text;
   return short.toWellFormed().replace(/[\p{Cc}\p{Zl}\p{Zp}]/gu, '\ufffd');

@@ -95,7 +95,9 @@ function peerReferences(peers: readonly NetworkPolicyPeer[] = [], path: FieldPat
 export interface Named {
   readonly tiers: readonly Tier[];
   readonly groups: readonly ClusterGroup[];
-  /** Names of link groups in the agent's configuration; those it always knows where this is absent. */
+  /**
+   * Names of link groups in the agent's configuration; those it always knows where this is absent.
+   */
   readonly interfaceGroups?: readonly string[] | undefined;
   /** Identities of groups and tiers that are there and were rejected. */
   readonly invalid: ReadonlySet<string>;
@@ -143,7 +145,9 @@ export function tierIdentity(apiGroup: ApiGroup, name: string): string {
   return identityOf({ kind: 'Tier', apiGroup, name, priority: 0 });
 }
 
-/** One of the other API group isn't meant where one of the policy's own is there and was rejected. */
+/**
+ * One of the other API group isn't meant where one of the policy's own is there and was rejected.
+ */
 function tierLookup({ tiers, invalid }: Named): (apiGroup: ApiGroup, name: string) => boolean {
   const known = new Set(tiers.map(identityOf));
   const names = new Set(tiers.map(({ name }) => name));
@@ -183,7 +187,10 @@ function groupMessage(
   return `ClusterGroup ${show(name)} ${what}; a policy is applied to a group with a nodeSelector, or with childGroups that all have one`;
 }
 
-/** References to Services that aren't there: worth a warning, since what they stand for is nobody. `hasService` takes `namespace/name`. */
+/**
+ * References to Services that aren't there: worth a warning, since what they stand for is nobody.
+ * `hasService` takes `namespace/name`.
+ */
 export function checkServiceReferences<T extends ClusterGroup | ClusterNetworkPolicy>(
   objects: readonly T[],
   hasService: (name: string) => boolean,

@@ -3,7 +3,10 @@ import { asFields, asList } from '../schema/json-schema.ts';
 import { checkLabelKey, checkLabelValue } from './names.ts';
 import type { FieldPath, Findings } from './problem.ts';
 
-/** What the schema can't say of a LabelSelector. Anything of the wrong type is the schema's to report. */
+/**
+ * What the schema can't say of a LabelSelector. Anything of the wrong type is the schema's to
+ * report.
+ */
 export function checkSelector(raw: unknown, path: FieldPath, found: Findings): void {
   const selector = asFields(raw);
   for (const [key, value] of Object.entries(asFields(selector?.matchLabels) ?? {})) {

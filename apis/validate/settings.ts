@@ -36,7 +36,10 @@ function checkPath(value: unknown, path: FieldPath, others: string, found: Findi
   found.error(path, `must be a path that starts with "/", ${others}, not ${show(value)}`);
 }
 
-/** The least interval of xt_limit is 1/10000 s, and its burst has the same bound (XT_LIMIT_SCALE, linux/netfilter/xt_limit.h). */
+/**
+ * The least interval of xt_limit is 1/10000 s, and its burst has the same bound (XT_LIMIT_SCALE,
+ * linux/netfilter/xt_limit.h).
+ */
 const XT_LIMIT = 10_000;
 
 /** `auto` may come to iptables: what it can't do is said now, not on the one node where it does. */

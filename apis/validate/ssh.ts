@@ -5,8 +5,9 @@ import type { Findings } from './problem.ts';
 const SSH = 22;
 
 /**
- * Warns where a policy's blanket Drop or Reject closes SSH for everybody: it names no ports or protocols and is for any
- * address, no earlier rule of the policy lets SSH in for anybody (or passes it on), and the failsafe doesn't either.
+ * Warns where a policy's blanket Drop or Reject closes SSH for everybody: it names no ports or
+ * protocols and is for any address, no earlier rule of the policy lets SSH in for anybody (or
+ * passes it on), and the failsafe doesn't either.
  */
 export function checkSsh(
   spec: ClusterNetworkPolicySpec,

@@ -20,8 +20,8 @@ export type YamlResult =
   | { readonly reason: string; readonly line: number };
 
 /**
- * One document of YAML 1.2 (with merge keys) as a plain value, and where in it each field stands (1-based lines).
- * Duplicate keys, unknown tags and aliases that grow are errors.
+ * One document of YAML 1.2 (with merge keys) as a plain value, and where in it each field stands
+ * (1-based lines). Duplicate keys, unknown tags and aliases that grow are errors.
  */
 export function parseYaml(text: string): YamlResult {
   if (text.length > MAX_DOCUMENT_BYTES) {
@@ -99,7 +99,10 @@ function aliasLine(text: string, error: unknown): number {
   return text.slice(0, Math.max(0, offset)).split('\n').length;
 }
 
-/** Whether the value contains itself; each part is looked at once. Too deep a value overflows the stack, as in the parser. */
+/**
+ * Whether the value contains itself; each part is looked at once. Too deep a value overflows the
+ * stack, as in the parser.
+ */
 function isCyclic(value: unknown, around: Set<unknown>, done: Set<unknown>): boolean {
   if (typeof value !== 'object' || value === null || done.has(value)) return false;
   if (around.has(value)) return true;
@@ -115,7 +118,9 @@ function firstLine(text: string): string {
   return line.length > 200 ? `${line.slice(0, 199)}…` : line;
 }
 
-/** Nesting within one line, which costs the parser the square of its depth or overflows its stack. */
+/**
+ * Nesting within one line, which costs the parser the square of its depth or overflows its stack.
+ */
 const STRANGE: readonly (readonly [RegExp, string])[] = [
   [/(?:(?:[-?:]|[&!*][^\s,[\]{}]{0,64})[ \t]{1,64}|[[{][ \t]{0,64}){24}/, 'is nested too deeply'],
   [/(?:[^\n,[\]{}"'#:]{1,64}:[ \t]{1,64}){24}/, 'is nested too deeply'],

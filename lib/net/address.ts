@@ -2,8 +2,8 @@ import { isIPv4, isIPv6 } from 'node:net';
 import ipaddr from 'ipaddr.js';
 
 /**
- * IP addresses and CIDRs as numbers. Text is judged by node:net (strict: four decimal parts, no leading
- * zeros, no zone) and IPv6 is read and written by ipaddr.js in the form of RFC 5952.
+ * IP addresses and CIDRs as numbers. Text is judged by node:net (strict: four decimal parts, no
+ * leading zeros, no zone) and IPv6 is read and written by ipaddr.js in the form of RFC 5952.
  */
 
 export type Family = 4 | 6;
@@ -64,7 +64,10 @@ function hostMask(family: Family, length: number): bigint {
   return (1n << BigInt(BITS[family] - length)) - 1n;
 }
 
-/** Null where the text is no `address/length`; `hostBits` tells that it had some, which are masked off. */
+/**
+ * Null where the text is no `address/length`; `hostBits` tells that it had some, which are masked
+ * off.
+ */
 export function parseCidr(text: string): { readonly cidr: Cidr; readonly hostBits: boolean } | null {
   const match = /^([^/]+)\/(0|[1-9]\d{0,2})$/.exec(text);
   const address = parseAddress(match?.[1] ?? '');

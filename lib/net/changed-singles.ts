@@ -3,11 +3,15 @@ import type { FamilyMembers } from './family-members.ts';
 import { changedKeys, compareAt, concat, diffSingles } from './packed-keys.ts';
 
 /**
- * Members as they came from a change of others: not all of 100,000 addresses are copied for each that comes or goes, but when somebody asks for `singles`. What
- * is counted, looked up and compared here is told by the difference.
+ * Members as they came from a change of others: not all of 100,000 addresses are copied for each
+ * that comes or goes, but when somebody asks for `singles`. What is counted, looked up and compared
+ * here is told by the difference.
  */
 
-/** The keys of `base` less `removed`, which are there, and with `added`, which aren't; all packed and sorted. Of equal keys over one base there is one way to say it. */
+/**
+ * The keys of `base` less `removed`, which are there, and with `added`, which aren't; all packed
+ * and sorted. Of equal keys over one base there is one way to say it.
+ */
 interface Delta {
   readonly base: Uint8Array;
   readonly removed: Uint8Array;
@@ -27,7 +31,10 @@ function deltaOf(members: Singles): Delta {
   return deltas.get(members) ?? { base: members.singles, removed: NONE, added: NONE };
 }
 
-/** The members less some addresses and with others, both packed and sorted; what both name is there. The same object where nothing changes. */
+/**
+ * The members less some addresses and with others, both packed and sorted; what both name is there.
+ * The same object where nothing changes.
+ */
 export function withSingles(members: FamilyMembers, removed: Uint8Array, added: Uint8Array): FamilyMembers {
   const { family, prefixes } = members;
   const width = WIDTH[family];

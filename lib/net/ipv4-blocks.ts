@@ -1,7 +1,10 @@
 import type { Cidr } from './address.ts';
 import { subtract, toCidrs, toInterval, union } from './interval.ts';
 
-/** Static IPv4 blocks less their exceptions, merged: what is one address, and the fewest prefixes for the rest. */
+/**
+ * Static IPv4 blocks less their exceptions, merged: what is one address, and the fewest prefixes
+ * for the rest.
+ */
 export interface MergedIPv4 {
   /** Sorted, as unsigned 32-bit numbers. */
   readonly singles: readonly number[];
@@ -9,7 +12,10 @@ export interface MergedIPv4 {
   readonly prefixes: readonly Cidr[];
 }
 
-/** A block as one number, so that a million of them are 8 MB and sort as numbers: by address, the larger first. */
+/**
+ * A block as one number, so that a million of them are 8 MB and sort as numbers: by address, the
+ * larger first.
+ */
 const LENGTHS = 64;
 
 /** In numbers throughout, for lists of a million: n log n, and no object for a single address. */

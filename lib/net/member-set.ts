@@ -32,9 +32,10 @@ export interface Block {
 }
 
 /**
- * Members of the union of static blocks and of addresses given as text (each must be a valid IP address).
- * Static blocks are merged to the fewest prefixes; the other addresses stay single, so that a later change of
- * theirs is one element's and never touches a prefix. An address that a prefix covers is left out.
+ * Members of the union of static blocks and of addresses given as text (each must be a valid IP
+ * address). Static blocks are merged to the fewest prefixes; the other addresses stay single, so
+ * that a later change of theirs is one element's and never touches a prefix. An address that a
+ * prefix covers is left out.
  */
 export function toMemberSet(blocks: Iterable<Block>, addresses: Iterable<string>): MemberSet {
   const blocks6: Block[] = [];
@@ -85,9 +86,10 @@ export function addAddresses(members: MemberSet, addresses: Iterable<string>): M
 }
 
 /**
- * The members less some addresses, then with others. What is taken away must be of nobody else in the set any more: neither another one's nor a static
- * block's. A family in which nothing changes is the same object; the cost is that of the addresses named; the family's singles
- * are copied when somebody asks for them.
+ * The members less some addresses, then with others. What is taken away must be of nobody else in
+ * the set any more: neither another one's nor a static block's. A family in which nothing changes
+ * is the same object; the cost is that of the addresses named; the family's singles are copied when
+ * somebody asks for them.
  */
 export function changeAddresses(
   { v4, v6 }: MemberSet,

@@ -1,8 +1,9 @@
 /** Keys of `width` bytes, one after the other, sorted as memory and unique: packed addresses. */
 
 /**
- * Packed keys of `width` bytes in `desired` but not in `current`, and the other way round; both sorted. What both have is compared as memory, in
- * steps that double, and what only one has is found by halves: the cost is that of the changes, however many keys there are.
+ * Packed keys of `width` bytes in `desired` but not in `current`, and the other way round; both
+ * sorted. What both have is compared as memory, in steps that double, and what only one has is
+ * found by halves: the cost is that of the changes, however many keys there are.
  */
 export function diffSingles(
   width: number,
@@ -61,7 +62,10 @@ function commonKeys(a: Buffer, atA: number, b: Buffer, atB: number, width: numbe
   return low;
 }
 
-/** Where the first key of `keys` stands, from `from` on, that is no less than the key at `b[atB]`; the end where there is none. */
+/**
+ * Where the first key of `keys` stands, from `from` on, that is no less than the key at `b[atB]`;
+ * the end where there is none.
+ */
 function firstFrom(keys: Uint8Array, from: number, b: Uint8Array, atB: number, width: number): number {
   if (from >= keys.length || compareAt(keys, from, b, atB, width) >= 0) return from;
   let low = from;
@@ -81,8 +85,8 @@ function firstFrom(keys: Uint8Array, from: number, b: Uint8Array, atB: number, w
 }
 
 /**
- * Sorted keys less those of `removed` and with those of `added`, both sorted too; what both name is there. The same array where nothing changes. One copy,
- * and a search for each key named.
+ * Sorted keys less those of `removed` and with those of `added`, both sorted too; what both name is
+ * there. The same array where nothing changes. One copy, and a search for each key named.
  */
 export function changedKeys(
   keys: Uint8Array,

@@ -1,6 +1,7 @@
 /**
- * A map sorted by id, less what is gone and with what changed or came; the same map where there is nothing of that. Where nothing comes or goes and little
- * changes the new one shares what it can with the one before: the cost is that of the changes.
+ * A map sorted by id, less what is gone and with what changed or came; the same map where there is
+ * nothing of that. Where nothing comes or goes and little changes the new one shares what it can
+ * with the one before: the cost is that of the changes.
  */
 export function changedMap<T extends { readonly id: string }>(
   before: ReadonlyMap<string, T>,
@@ -17,7 +18,10 @@ export function changedMap<T extends { readonly id: string }>(
   return now;
 }
 
-/** The ids that two versions of a map do not share, or have other values of; at the cost of what changed where they share the rest. */
+/**
+ * The ids that two versions of a map do not share, or have other values of; at the cost of what
+ * changed where they share the rest.
+ */
 export function* changedIds<T>(
   before: ReadonlyMap<string, T>,
   now: ReadonlyMap<string, T>,
@@ -33,7 +37,10 @@ export function* changedIds<T>(
   for (const id of before.keys()) if (!now.has(id)) yield id;
 }
 
-/** What a map is made of: `over` has other values for some ids of `base`. Neither is changed any more. */
+/**
+ * What a map is made of: `over` has other values for some ids of `base`. Neither is changed any
+ * more.
+ */
 interface Parts<T> {
   readonly base: ReadonlyMap<string, T>;
   readonly over: ReadonlyMap<string, T>;
@@ -61,7 +68,10 @@ export function withValues<T>(
     : overlaid(base, now);
 }
 
-/** Whether two maps are known to have the same keys, in the same order: one is made of the other, or both of a third. */
+/**
+ * Whether two maps are known to have the same keys, in the same order: one is made of the other, or
+ * both of a third.
+ */
 export function sharesKeys(a: ReadonlyMap<string, unknown>, b: ReadonlyMap<string, unknown>): boolean {
   return partsOf(a).base === partsOf(b).base;
 }

@@ -16,7 +16,10 @@ export interface UseChange<T> {
   readonly gone: readonly T[];
 }
 
-/** Things of one id are the same to whoever uses them; the cost of a change is that of what it names. */
+/**
+ * Things of one id are the same to whoever uses them; the cost of a change is that of what it
+ * names.
+ */
 export function useCount<T>(): UseCount<T> {
   const inUse = new Map<string, T>();
   const users = new Map<string, number>();

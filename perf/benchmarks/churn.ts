@@ -94,7 +94,10 @@ async function processorShare(agent: MeasuredAgent, work: () => Promise<void>): 
   return (100 * ((await agent.processorTime()) - time)) / ((performance.now() - start) / 1000);
 }
 
-/** All policies but one in a file, that one and a pod of a small deployment in files of their own. Gives what saves the n-th change, by rename. */
+/**
+ * All policies but one in a file, that one and a pod of a small deployment in files of their own.
+ * Gives what saves the n-th change, by rename.
+ */
 async function writeChanging(
   folder: string,
   manifests: string,

@@ -9,8 +9,9 @@ import { median } from '../measure/statistics.ts';
 import { CLIENT, NODE_ADDRESS, RULE } from './rate.ts';
 
 /**
- * bare: 1,000 rules, none for NodePort traffic. idle: with its base chain, as it stays when the last such rule is gone. others: besides, 50 rules for
- * NodePort traffic and 50 that write records, none of which the connections meet.
+ * bare: 1,000 rules, none for NodePort traffic. idle: with its base chain, as it stays when the
+ * last such rule is gone. others: besides, 50 rules for NodePort traffic and 50 that write records,
+ * none of which the connections meet.
  */
 const TABLES = ['bare', 'idle', 'others'] as const;
 type Table = (typeof TABLES)[number];

@@ -26,7 +26,10 @@ interface Rivals {
 
 const PEERS = ['iptablesLegacy', 'iptablesNft'] as const satisfies readonly Layout[];
 const FLAT: Readonly<Record<number, number>> = { 1000: 2.5, 5000: 8 };
-/** nodewall against a rule of iptables with ipset for each policy rule; in iptables each by the same variant, and by ports alone: there is no look-up of addresses. */
+/**
+ * nodewall against a rule of iptables with ipset for each policy rule; in iptables each by the same
+ * variant, and by ports alone: there is no look-up of addresses.
+ */
 const RIVALS: readonly Rivals[] = [
   { own: 'nodewall', others: PEERS, atLeast: { ports: FLAT, onePort: FLAT } },
   { own: 'nodewallIptablesLegacy', others: ['iptablesLegacy'], atLeast: { ports: { 1000: 2 } } },

@@ -14,7 +14,10 @@ import { column, memoryOf, pause } from '../measure/process.ts';
 const NAMES = 1_000;
 const NAMES_A_RULE = 10;
 const TTL = 30;
-/** From the start of the agent: all names have been asked for, and what was needed to start is collected (milliseconds). */
+/**
+ * From the start of the agent: all names have been asked for, and what was needed to start is
+ * collected (milliseconds).
+ */
 const SETTLE = 15_000;
 /** USER_HZ of proc(5), the same on every Linux that Node.js runs on. */
 const TICKS = 100;

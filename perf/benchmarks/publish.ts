@@ -18,7 +18,10 @@ const CLIENT_PROCESSES = 4;
 /** 10,000 rules in all. */
 const RULES = { rulesOfAll: 50, rulesOfPool: 100 };
 
-/** The controller's end alone, against clients that do next to nothing: no kernel tables, no API server. */
+/**
+ * The controller's end alone, against clients that do next to nothing: no kernel tables, no API
+ * server.
+ */
 export const publish: Benchmark = {
   name: 'publish',
   title: 'streams of thousands of agents',

@@ -179,7 +179,10 @@ function own(what: string, protocol: 'tcp' | 'udp'): Measure {
 
 const OWN: readonly Measure[] = [own('TCP_RR (perf/rr)', 'tcp'), own('UDP_RR (perf/rr)', 'udp')];
 
-/** `netperf -P 0 -t TEST`: one line, the figure in its last column but for UDP_RR and its like, which have a second line. The control connection has a port of its own. */
+/**
+ * `netperf -P 0 -t TEST`: one line, the figure in its last column but for UDP_RR and its like,
+ * which have a second line. The control connection has a port of its own.
+ */
 function netperf(test: string, unit: Figure['unit'], least: number | null): Measure {
   return {
     what: `netperf ${test}`,

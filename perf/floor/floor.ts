@@ -5,7 +5,10 @@ import { cProgram } from '../../test/probe/c-program.ts';
 export const FLOORS = ['element', 'chain', 'rule', 'sets', 'setsByName', 'setsAndRules'] as const;
 export type Floor = (typeof FLOORS)[number];
 
-/** Milliseconds; `median` of the transactions. In an empty namespace: its table `inet floor` has `chains` chains of one rule as nodewall's are, which a verdict map by port leads to. */
+/**
+ * Milliseconds; `median` of the transactions. In an empty namespace: its table `inet floor` has
+ * `chains` chains of one rule as nodewall's are, which a verdict map by port leads to.
+ */
 export async function kernelFloor(
   namespace: Namespace,
   floor: Floor,
@@ -29,7 +32,10 @@ ${names.map((name, i) => `  chain ${name} { ${ruleText(i)}; }\n`).join('')}
 `;
 }
 
-/** As long as nodewall's: the kernel goes through all that can be reached, rule by rule, when one is added. */
+/**
+ * As long as nodewall's: the kernel goes through all that can be reached, rule by rule, when one is
+ * added.
+ */
 function ruleText(i: number): string {
   return `tcp dport ${1 + i} ip saddr @members counter accept comment "policy-${i}/rule-${i}"`;
 }

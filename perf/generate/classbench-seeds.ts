@@ -21,7 +21,10 @@ export interface SeedStatistics {
     readonly own: Partial<Record<PortPair, Shares<number>>>;
     readonly others: Shares<number>;
   };
-  /** Hosts that the prefixes are taken from, for each rule: the fewer, the more prefixes nest and repeat. */
+  /**
+   * Hosts that the prefixes are taken from, for each rule: the fewer, the more prefixes nest and
+   * repeat.
+   */
   readonly hosts: number;
 }
 

@@ -1,16 +1,22 @@
 /**
- * Rules in the mixes of access lists, firewalls and IP chains that ClassBench describes (D. E. Taylor, J. S. Turner: "ClassBench: A Packet
- * Classification Benchmark", INFOCOM 2005; IEEE/ACM Transactions on Networking 15(3), 2007; technical report WUCSE-2004-28): protocol,
- * the class of each port (wildcard; HI 1024–65535; LO 0–1023; arbitrary range; exact) by protocol, and prefix lengths.
+ * Rules in the mixes of access lists, firewalls and IP chains that ClassBench describes (D. E.
+ * Taylor, J. S. Turner: "ClassBench: A Packet Classification Benchmark", INFOCOM 2005; IEEE/ACM
+ * Transactions on Networking 15(3), 2007; technical report WUCSE-2004-28): protocol, the class of
+ * each port (wildcard; HI 1024–65535; LO 0–1023; arbitrary range; exact) by protocol, and prefix
+ * lengths.
  *
- * - acl: the parameter file `acl1_seed` (made from 733 rules): shares of protocols, port pairs, ranges, exact ports and source prefix lengths by
+ * - acl: the parameter file `acl1_seed` (made from 733 rules): shares of protocols, port pairs,
+ *   ranges, exact ports and source prefix lengths by
  *   port pair as it states them, the rarest ports left out.
- * - fw, ipc: shares counted in stretches (about 450 rules each) of the 1,000-rule sets that ClassBench generates from `fw1_seed` and `ipc1_seed`;
+ * - fw, ipc: shares counted in stretches (about 450 rules each) of the 1,000-rule sets that
+ *   ClassBench generates from `fw1_seed` and `ipc1_seed`;
  *   exact ports by their rank there. The source ranges of ipc are those of `ipc1_seed` itself.
  *
- * Rules stand narrow ones first. Three things differ. Here the Node is the destination, so destination prefixes fall away. Protocols that a policy cannot name (GRE, ESP, AH: 5 %
- * of fw, 1 % of ipc) are SCTP without ports. And whatever would match the benchmark's own connection has a source prefix that leaves its
- * client out, by another prefix or, where it is 0.0.0.0/0, by `except`.
+ * Rules stand narrow ones first. Three things differ. Here the Node is the destination, so
+ * destination prefixes fall away. Protocols that a policy cannot name (GRE, ESP, AH: 5 % of fw, 1 %
+ * of ipc) are SCTP without ports. And whatever would match the benchmark's own connection has a
+ * source prefix that leaves its client out, by another prefix or, where it is 0.0.0.0/0, by
+ * `except`.
  */
 import { type PortClass, type Seed, type SeedStatistics, STATISTICS } from './classbench-seeds.ts';
 import type { Random, Shares } from './random.ts';
@@ -29,7 +35,10 @@ export function classBenchRules(
   return rules.toSorted((a, b) => width(a) - width(b));
 }
 
-/** How wide a rule is, in bits: lists are written with the narrow rules first, else those behind a wide one would be dead. */
+/**
+ * How wide a rule is, in bits: lists are written with the narrow rules first, else those behind a
+ * wide one would be dead.
+ */
 function width({ peer, protocol, ports, sourcePorts }: GeneratedRule): number {
   const bits = (span: PortSpan | null): number => (span === null ? 16 : Math.log2(span.to - span.from + 1));
   const prefix = peer?.kind === 'blocks' ? Number(peer.cidrs[0]?.split('/')[1] ?? 0) : 0;
@@ -99,8 +108,9 @@ function span(
 }
 
 /**
- * Addresses that share prefixes, as those of one organisation and its partners do: three of four repeat the first bits of one that is there already
- * (ClassBench does this by the skew of its address trees). Never the client.
+ * Addresses that share prefixes, as those of one organisation and its partners do: three of four
+ * repeat the first bits of one that is there already (ClassBench does this by the skew of its
+ * address trees). Never the client.
  */
 function hostPool(size: number, random: Random, client: string): [number, ...number[]] {
   const first = numberOf('198.18.7.9');

@@ -1,6 +1,9 @@
 import { writeFile } from 'node:fs/promises';
 
-/** Clusters as large as the control plane's targets name, as the API server gives them; equal sizes are equal objects. */
+/**
+ * Clusters as large as the control plane's targets name, as the API server gives them; equal sizes
+ * are equal objects.
+ */
 export interface ControlPlaneSize {
   readonly nodes: number;
   readonly namespaces: number;
@@ -9,8 +12,9 @@ export interface ControlPlaneSize {
   readonly policies: number;
   readonly rulesAPolicy: number;
   /**
-   * mixed: policies for all nodes, pools, zones and single nodes, with peers of every kind. namespaced: the shape of the nearest peer's published
-   * figure, policies for pools, each with peers that are the pods of one label value in one namespace.
+   * mixed: policies for all nodes, pools, zones and single nodes, with peers of every kind.
+   * namespaced: the shape of the nearest peer's published figure, policies for pools, each with
+   * peers that are the pods of one label value in one namespace.
    */
   readonly shape: 'mixed' | 'namespaced';
 }
@@ -24,7 +28,10 @@ export const LARGE: ControlPlaneSize = {
   shape: 'mixed',
 };
 
-/** The figure is of a test without nodes that matter: its policies are for pods. Here they are for pools of these. */
+/**
+ * The figure is of a test without nodes that matter: its policies are for pods. Here they are for
+ * pools of these.
+ */
 export const NAMESPACED: ControlPlaneSize = {
   nodes: 1000,
   namespaces: 25_000,
@@ -226,7 +233,10 @@ function pool(index: number): object {
   return { nodeSelector: { matchLabels: { pool: poolOf(index) } } };
 }
 
-/** Of ten policies one is for all nodes, one for the control plane, one for two zones, one for a single node, six for a pool. */
+/**
+ * Of ten policies one is for all nodes, one for the control plane, one for two zones, one for a
+ * single node, six for a pool.
+ */
 function appliedTo({ nodes }: ControlPlaneSize, index: number): object[] {
   switch (index % 10) {
     case 0:

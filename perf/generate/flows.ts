@@ -1,6 +1,9 @@
 import { type ClusterSize, memberOf, portOf } from './cluster.ts';
 
-/** Flows to the ports of all rules by turns, every other one from an address that the rule is for; JSON lines. */
+/**
+ * Flows to the ports of all rules by turns, every other one from an address that the rule is for;
+ * JSON lines.
+ */
 export function flowLines(size: ClusterSize, amount: number): string {
   const lines = Array.from({ length: amount }, (_, i) => {
     const rule = (i * 7) % size.rules;

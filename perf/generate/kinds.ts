@@ -31,7 +31,10 @@ export const KIND_TITLES: Readonly<Record<Kind, string>> = {
   ipc: 'IP chains (ClassBench ipc1)',
 };
 
-/** Addresses of test/netns/address-plan.ts; no rule but the last one is for the client's connections. */
+/**
+ * Addresses of test/netns/address-plan.ts; no rule but the last one is for the client's
+ * connections.
+ */
 const V4 = { source: '10.100.0.10', destination: '10.90.0.10' };
 const V6 = { source: 'fd90:100::10', destination: 'fd90::10' };
 const FIRST_PORT = 10_000;
@@ -49,7 +52,10 @@ interface Parts {
   readonly connection?: Partial<Connection>;
 }
 
-/** `count` rules, 0 to 10,000; equal arguments are equal sets. The last is the only one that matches `connection`; without rules it is accepted anyway. */
+/**
+ * `count` rules, 0 to 10,000; equal arguments are equal sets. The last is the only one that matches
+ * `connection`; without rules it is accepted anyway.
+ */
 export function ruleSet(kind: Kind, count: number, seed = ''): RuleSet {
   const {
     rules,
@@ -200,8 +206,9 @@ function v6Blocks(index: number): string[] {
 const SHARED = { pods: 1000, nodes: 200, ports: 500 } as const;
 
 /**
- * Each pod has eight labels and each node three; a rule selects by one or two of them, so an address is in up to 36 sets. 500 ports are gone through by
- * turns, so a port and an address are in many rules. The client is a pod too, in sets of other ports.
+ * Each pod has eight labels and each node three; a rule selects by one or two of them, so an
+ * address is in up to 36 sets. 500 ports are gone through by turns, so a port and an address are in
+ * many rules. The client is a pod too, in sets of other ports.
  */
 function sharedMembers(count: number, random: Random): Parts {
   const podLabels = { app: 60, team: 12, tier: 4, version: 6, shard: 15, stage: 3, region: 5, owner: 9 };

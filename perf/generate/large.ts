@@ -41,7 +41,10 @@ export function withCrowd(set: RuleSet, pods: number): RuleSet {
   return { ...set, name: `${set.name}-crowd-${pods}`, rules, pods: [...set.pods, ...crowd] };
 }
 
-/** Rules for lists of addresses, as blocklists are: `rules` × `addresses` single addresses, no two of them neighbours. */
+/**
+ * Rules for lists of addresses, as blocklists are: `rules` × `addresses` single addresses, no two
+ * of them neighbours.
+ */
 export function addressLists(rules: number, addresses: number): RuleSet {
   const ports = ruleSet('ports', rules);
   const lists = ports.rules.map((rule, i) => {

@@ -20,7 +20,10 @@ export interface ManifestOptions extends PolicyOptions {
   readonly nodeAddresses?: readonly string[];
 }
 
-/** Writes a manifests directory as an administrator would have it: YAML by hand, the cluster's pods as one List. */
+/**
+ * Writes a manifests directory as an administrator would have it: YAML by hand, the cluster's pods
+ * as one List.
+ */
 export async function writeManifests(
   folder: string,
   size: ClusterSize,

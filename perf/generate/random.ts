@@ -12,7 +12,10 @@ export interface Random {
 /** Values and how often each is to come, in any unit. */
 export type Shares<T> = readonly [readonly [T, number], ...(readonly [T, number])[]];
 
-/** The generator is mulberry32 (Tommy Ettinger, public domain): 32 bits of state, passes gjrand; not for secrets. */
+/**
+ * The generator is mulberry32 (Tommy Ettinger, public domain): 32 bits of state, passes gjrand; not
+ * for secrets.
+ */
 export function seededRandom(seed: string): Random {
   let state = hash(seed);
   const next = (): number => {

@@ -1,4 +1,7 @@
-/** A set of ingress rules as a benchmark makes it: what it says in a cluster's objects, and in bare addresses for other firewalls. */
+/**
+ * A set of ingress rules as a benchmark makes it: what it says in a cluster's objects, and in bare
+ * addresses for other firewalls.
+ */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { NODE_NAME, RULES_A_POLICY } from './cluster.ts';
@@ -38,21 +41,30 @@ export interface Member {
 
 export interface RuleSet {
   readonly name: string;
-  /** In their order; the last is the only one that matches the client's connections, and allows them. */
+  /**
+   * In their order; the last is the only one that matches the client's connections, and allows
+   * them.
+   */
   readonly rules: readonly GeneratedRule[];
   readonly pods: readonly Member[];
   readonly nodes: readonly Member[];
   readonly connection: Connection;
 }
 
-/** What a benchmark opens: TCP, from an address of test/netns/address-plan.ts's first client to the Node's first. */
+/**
+ * What a benchmark opens: TCP, from an address of test/netns/address-plan.ts's first client to the
+ * Node's first.
+ */
 export interface Connection {
   readonly source: string;
   readonly destination: string;
   readonly port: number;
 }
 
-/** As administrators would have it, ten rules a policy, in JSON Lists; writes `nodes.json`, `pods.json`, `policies.json`. */
+/**
+ * As administrators would have it, ten rules a policy, in JSON Lists; writes `nodes.json`,
+ * `pods.json`, `policies.json`.
+ */
 export async function writeRuleSet(folder: string, set: RuleSet): Promise<void> {
   await mkdir(folder, { recursive: true });
   const files = { nodes: nodeObjects(set), pods: podObjects(set), policies: policyObjects(set) };
@@ -140,7 +152,10 @@ function peerObjects(peer: PeerList): object[] {
   }
 }
 
-/** The addresses and prefixes that each rule's peers stand for, in the rules' order; null is everyone. Blocks with `except` are not resolved: an error. */
+/**
+ * The addresses and prefixes that each rule's peers stand for, in the rules' order; null is
+ * everyone. Blocks with `except` are not resolved: an error.
+ */
 export function sourcesOf({ rules, pods, nodes }: RuleSet): (readonly string[] | null)[] {
   const resolved = new Map<string, readonly string[]>();
   const find = (peer: PeerList): readonly string[] => {

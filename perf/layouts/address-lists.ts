@@ -8,11 +8,17 @@ export interface AddressList {
 
 export interface AddressLists {
   readonly lists: readonly AddressList[];
-  /** By rule: its list's name; null where it has no member of the family, so that the rule matches nothing. */
+  /**
+   * By rule: its list's name; null where it has no member of the family, so that the rule matches
+   * nothing.
+   */
   readonly names: readonly (string | null)[];
 }
 
-/** Equal lists are one, in the order in which rules name them. Rules without peers are an error: no layout here needs them. */
+/**
+ * Equal lists are one, in the order in which rules name them. Rules without peers are an error: no
+ * layout here needs them.
+ */
 export function addressLists(set: RuleSet, family: 4 | 6): AddressLists {
   const byMembers = new Map<string, AddressList>();
   const names = sourcesOf(set).map((sources) => {

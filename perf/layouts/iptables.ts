@@ -1,4 +1,7 @@
-/** One iptables rule for each policy rule, its addresses in an ipset: the layout of the original proposal for policies on nodes. */
+/**
+ * One iptables rule for each policy rule, its addresses in an ipset: the layout of the original
+ * proposal for policies on nodes.
+ */
 import type { GeneratedRule, RuleSet } from '../generate/ruleset.ts';
 import { addressLists } from './address-lists.ts';
 
@@ -8,7 +11,9 @@ const TARGETS: Readonly<Record<GeneratedRule['action'], string>> = {
   Reject: 'REJECT --reject-with tcp-reset',
 };
 
-/** For `ipset restore`. IPv4 alone: the rules of the other family cost an IPv4 connection nothing. */
+/**
+ * For `ipset restore`. IPv4 alone: the rules of the other family cost an IPv4 connection nothing.
+ */
 export function ipsetText(set: RuleSet): string {
   const { lists } = addressLists(set, 4);
   const lines = lists.flatMap(({ name, members }) => [
@@ -18,7 +23,10 @@ export function ipsetText(set: RuleSet): string {
   return lines.map((line) => `${line}\n`).join('');
 }
 
-/** For `iptables-restore`; the sets are there already. The address set is looked up before the port, as that proposal's rules do. */
+/**
+ * For `iptables-restore`; the sets are there already. The address set is looked up before the port,
+ * as that proposal's rules do.
+ */
 export function iptablesText(set: RuleSet): string {
   const { names } = addressLists(set, 4);
   const rules = set.rules.flatMap((rule, i) => {

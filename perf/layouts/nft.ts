@@ -2,7 +2,10 @@
 import type { GeneratedRule, RuleSet } from '../generate/ruleset.ts';
 import { addressLists } from './address-lists.ts';
 
-/** Connection tracking and nothing else, on the hooks that nodewall has: what every stateful firewall costs at least. */
+/**
+ * Connection tracking and nothing else, on the hooks that nodewall has: what every stateful
+ * firewall costs at least.
+ */
 export const STATEFUL = `table inet stateful {
   chain input { type filter hook input priority 0; policy accept; ct state established,related accept; }
   chain output { type filter hook output priority 0; policy accept; ct state established,related accept; }
@@ -22,8 +25,9 @@ export function listText(set: RuleSet): string {
 const OTHERS = 100;
 
 /**
- * A chain for each local address, found by one verdict map, and in it that address's rules one after the other, the set first: the manner of firewalls with chains
- * for each pod. All rules are the Node's; the other endpoints have a chain without any. IPv4 alone.
+ * A chain for each local address, found by one verdict map, and in it that address's rules one
+ * after the other, the set first: the manner of firewalls with chains for each pod. All rules are
+ * the Node's; the other endpoints have a chain without any. IPv4 alone.
  */
 export function endpointText(set: RuleSet): string {
   const rules = ruleTexts(set, ({ port, source, verdict }) => `${source} ${port} counter ${verdict}`);

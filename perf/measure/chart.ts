@@ -1,7 +1,10 @@
 import { init } from 'echarts';
 import type { Chart, Figure } from './figure.ts';
 
-/** What a chart shows, in rows by x and columns by series, both in the order in which the figures come. */
+/**
+ * What a chart shows, in rows by x and columns by series, both in the order in which the figures
+ * come.
+ */
 export interface Grid {
   readonly xs: readonly (number | string)[];
   readonly series: readonly string[];

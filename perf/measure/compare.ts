@@ -19,8 +19,9 @@ const ALONE = 0.1;
 const LEAST = 0.03;
 
 /**
- * Figure by figure, those alone that both have and that tell which direction is better. Slower (or faster) is a median that is more than 3 % worse and beyond the spread: outside of what all
- * trials of the other run gave, both ways round. Single trials have no spread; there it is 10 %.
+ * Figure by figure, those alone that both have and that tell which direction is better. Slower (or
+ * faster) is a median that is more than 3 % worse and beyond the spread: outside of what all trials
+ * of the other run gave, both ways round. Single trials have no spread; there it is 10 %.
  */
 export function compareResults(before: ResultsFile, after: ResultsFile): Difference[] {
   const known = figuresByKey(before);

@@ -15,7 +15,8 @@ export interface Rate {
   /** Processor time of the whole machine a connection, µs; other work on the machine included. */
   readonly busy: number;
   /**
-   * Processor time of client and server a connection, µs, the packets' way through the kernel included, since it runs on their account; other work is not in it. (A kernel with
+   * Processor time of client and server a connection, µs, the packets' way through the kernel
+   * included, since it runs on their account; other work is not in it. (A kernel with
    * IRQ_TIME_ACCOUNTING books soft interrupts apart: there `busy` alone has them.)
    */
   readonly own: number;
@@ -30,8 +31,9 @@ export interface Place {
 /** A client and a node with a firewall, in namespaces of their own, ready to be measured. */
 export interface Bench {
   /**
-   * Connections one after the other (`test/probe crr`), client and server on one processor. Throws where one failed, or where connection tracking came near its
-   * limit (measurements.md: then the figures collapse); the limit is the machine's, and is left alone.
+   * Connections one after the other (`test/probe crr`), client and server on one processor. Throws
+   * where one failed, or where connection tracking came near its limit (measurements.md: then the
+   * figures collapse); the limit is the machine's, and is left alone.
    */
   measure(seconds: number): Promise<Rate>;
   close(): Promise<void>;
@@ -92,7 +94,10 @@ export interface Turns<Name extends string> {
   readonly seconds: number;
 }
 
-/** All firewalls stand beside each other, and each is measured `rounds` × `bursts` times; equal places in the lists are measured one after the other. */
+/**
+ * All firewalls stand beside each other, and each is measured `rounds` × `bursts` times; equal
+ * places in the lists are measured one after the other.
+ */
 export async function ratesByTurns<Name extends string>({
   connection,
   names,

@@ -1,7 +1,8 @@
 /**
- * Memory that the kernel keeps for what a command made in it, by a memory cgroup of its own: nf_tables accounts its objects to whoever makes them
- * (GFP_KERNEL_ACCOUNT, since Linux 5.17), and they stay accounted when that process is gone. The buckets of large hash tables are not among them. Both versions of cgroups; other work on the
- * machine is not counted.
+ * Memory that the kernel keeps for what a command made in it, by a memory cgroup of its own:
+ * nf_tables accounts its objects to whoever makes them (GFP_KERNEL_ACCOUNT, since Linux 5.17), and
+ * they stay accounted when that process is gone. The buckets of large hash tables are not among
+ * them. Both versions of cgroups; other work on the machine is not counted.
  */
 import { existsSync } from 'node:fs';
 import { mkdir, readFile, rmdir } from 'node:fs/promises';

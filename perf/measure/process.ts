@@ -54,7 +54,10 @@ export async function memoryOf(pid: number): Promise<Memory> {
   return { now: megabytes('VmRSS'), peak: megabytes('VmHWM') };
 }
 
-/** proc(5), /proc/PID/stat: utime and stime, in ticks of 10 ms (USER_HZ). The command's name before them may hold anything. */
+/**
+ * proc(5), /proc/PID/stat: utime and stime, in ticks of 10 ms (USER_HZ). The command's name before
+ * them may hold anything.
+ */
 export async function processorTimeOf(pid: number): Promise<number> {
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8');
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
@@ -71,7 +74,10 @@ export function trialCommand(name: string, input: object, nodeOptions: readonly 
   ];
 }
 
-/** One trial in a process of its own: perf/trials/NAME.ts. Inside the namespace where one is given. `nodeOptions` go before the program. */
+/**
+ * One trial in a process of its own: perf/trials/NAME.ts. Inside the namespace where one is given.
+ * `nodeOptions` go before the program.
+ */
 export async function runTrial(
   name: string,
   input: object,

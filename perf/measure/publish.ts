@@ -1,4 +1,7 @@
-/** What the processes of the benchmark of publish say to each other. Times are microseconds of CLOCK_MONOTONIC. */
+/**
+ * What the processes of the benchmark of publish say to each other. Times are microseconds of
+ * CLOCK_MONOTONIC.
+ */
 export interface PublishServerInput {
   readonly nodes: number;
   /** Multiples of ten. Every node has those of all and of its pool. */
@@ -43,7 +46,10 @@ export interface PublishClientsInput {
 }
 
 export type ClientsOrder =
-  /** Connect all at once; `resume` drops the connections that are there and goes on from their last bookmarks. */
+  /**
+   * Connect all at once; `resume` drops the connections that are there and goes on from their last
+   * bookmarks.
+   */
   | { readonly to: 'connect'; readonly resume: boolean }
   /** Say when all have had a bookmark of that revision. */
   | { readonly to: 'await'; readonly revision: string };

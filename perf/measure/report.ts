@@ -29,7 +29,10 @@ export interface Results {
 const RESULTS = join(import.meta.dirname, '..', 'results');
 const BIOME = join(import.meta.dirname, '..', '..', 'node_modules', '.bin', 'biome');
 
-/** JSON, Markdown and the charts it embeds; beside each other under `build/` unless the run was complete. Returns the paths of the first two. */
+/**
+ * JSON, Markdown and the charts it embeds; beside each other under `build/` unless the run was
+ * complete. Returns the paths of the first two.
+ */
 export async function writeResults(results: Results, complete: boolean): Promise<string[]> {
   const folder = complete ? RESULTS : join(RESULTS, 'build');
   await mkdir(folder, { recursive: true });

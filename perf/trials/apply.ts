@@ -1,4 +1,7 @@
-/** First apply of a directory in an empty network namespace, in process; then what one changed policy costs. */
+/**
+ * First apply of a directory in an empty network namespace, in process; then what one changed
+ * policy costs.
+ */
 import type { ClusterObjects } from '../../apis/objects.ts';
 import { loadManifests } from '../../controller/watch/manifests.ts';
 import { stagesOf, type Variant } from './stages.ts';

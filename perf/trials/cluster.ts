@@ -1,6 +1,7 @@
 /**
- * Changes objects of a real API server and looks with real connections when the kernels of all nodes enforce it. Runs in the namespace of a machine that is no
- * node. Each change turns a port from open to refused or back.
+ * Changes objects of a real API server and looks with real connections when the kernels of all
+ * nodes enforce it. Runs in the namespace of a machine that is no node. Each change turns a port
+ * from open to refused or back.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -52,13 +53,19 @@ export interface ClusterTrialResult {
   readonly kubectl: number[];
   /** From kubectl's end until all nodes enforce it. */
   readonly applied: number[];
-  /** The same change without kubectl, from the API server's answer: until the node is told, and until all enforce it. */
+  /**
+   * The same change without kubectl, from the API server's answer: until the node is told, and
+   * until all enforce it.
+   */
   readonly told: number[];
   readonly enforced: number[];
   /** A pod gets its address here: from the API server's answer, again. */
   readonly podTold: number[];
   readonly podEnforced: number[];
-  /** To one node for that: lines of the stream, and what TCP carried of it (TLS and chunks included). */
+  /**
+   * To one node for that: lines of the stream, and what TCP carried of it (TLS and chunks
+   * included).
+   */
   readonly bytes: number[];
   readonly tcpBytes: number[];
 }

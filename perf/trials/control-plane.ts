@@ -1,4 +1,7 @@
-/** What stages 1 to 3 of a controller cost at the size of a large cluster: from the API server's lists on, then one change after another. */
+/**
+ * What stages 1 to 3 of a controller cost at the size of a large cluster: from the API server's
+ * lists on, then one change after another.
+ */
 import { createReadStream } from 'node:fs';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
@@ -9,7 +12,10 @@ import { createHub } from '../../controller/publish/hub.ts';
 import { median } from '../measure/statistics.ts';
 import { answer, timed, trialInput } from './trial.ts';
 
-/** A file with a page of a list a line (generate/controlplane.ts); how many changes of each kind are tried. */
+/**
+ * A file with a page of a list a line (generate/controlplane.ts); how many changes of each kind are
+ * tried.
+ */
 const { pages, changes } = trialInput<{ pages: string; changes: number }>();
 
 /** Processor time, all threads: what is measured on a busy machine is told by it. */

@@ -1,4 +1,7 @@
-/** Makes pod interfaces in this namespace, in which an agent runs, and times until each is in its group. */
+/**
+ * Makes pod interfaces in this namespace, in which an agent runs, and times until each is in its
+ * group.
+ */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { LinkMonitor } from 'nftables-napi';
@@ -14,7 +17,9 @@ interface Input {
 
 const GROUP = 8;
 const { pod, prefix, count } = trialInput<Input>();
-/** By index: when the kernel told of it, and of its group. A link that is up has an event for that. */
+/**
+ * By index: when the kernel told of it, and of its group. A link that is up has an event for that.
+ */
 const told = new Map<number, number>();
 const grouped = new Map<number, number>();
 let done: () => void = () => {};

@@ -1,4 +1,7 @@
-/** 100,000 addresses into one set, then one more and one less, by the reconciler; in an empty network namespace. */
+/**
+ * 100,000 addresses into one set, then one more and one less, by the reconciler; in an empty
+ * network namespace.
+ */
 import { setImmediate } from 'node:timers/promises';
 import type { ClusterObjects, Rule } from '../../apis/objects.ts';
 import { loadManifests } from '../../controller/watch/manifests.ts';

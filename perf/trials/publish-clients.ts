@@ -1,6 +1,7 @@
 /**
- * Light clients: each holds a stream as an agent does, and reads no more of it than its bookmarks. Many in one process.
- * They come back by themselves as agents do: after half a second, twice as long each time, with jitter.
+ * Light clients: each holds a stream as an agent does, and reads no more of it than its bookmarks.
+ * Many in one process. They come back by themselves as agents do: after half a second, twice as
+ * long each time, with jitter.
  */
 import type { ClientRequest } from 'node:http';
 import { request } from 'node:https';

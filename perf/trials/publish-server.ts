@@ -1,4 +1,7 @@
-/** A controller's publish stage with a cluster that is made up: answers to what it is told over IPC until that ends. */
+/**
+ * A controller's publish stage with a cluster that is made up: answers to what it is told over IPC
+ * until that ends.
+ */
 import type { ClusterNetworkPolicy, ClusterObjects, Node, Pod } from '../../apis/objects.ts';
 import { compiler } from '../../controller/compile/compile.ts';
 import { type TokenReviewStatus, tokenAuthenticator } from '../../controller/publish/auth.ts';
@@ -78,7 +81,10 @@ async function review({ token }: { token: string }): Promise<TokenReviewStatus> 
   return { authenticated: true, user: { username: AGENTS, extra } };
 }
 
-/** Policies for all nodes and for pools; a list of pods for each rule, and one of `CROWD` that the first rule names. */
+/**
+ * Policies for all nodes and for pools; a list of pods for each rule, and one of `CROWD` that the
+ * first rule names.
+ */
 function cluster(): ClusterObjects {
   const everywhere = policies('all', rulesOfAll, undefined);
   const pools = Array.from({ length: POOLS }, (_, pool) => policies(`pool-${pool}`, rulesOfPool, pool));

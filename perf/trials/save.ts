@@ -1,6 +1,7 @@
 /**
- * Saves a manifest file again and again, by rename, and looks with real connections when the kernel enforces it. Runs in the
- * client's namespace; each version of the file turns one port from open to refused or back.
+ * Saves a manifest file again and again, by rename, and looks with real connections when the kernel
+ * enforces it. Runs in the client's namespace; each version of the file turns one port from open to
+ * refused or back.
  */
 import { copyFile, rename } from 'node:fs/promises';
 import { connect } from 'node:net';

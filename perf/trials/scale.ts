@@ -1,4 +1,7 @@
-/** A directory enforced in an empty network namespace; then one policy edited, and one pod added and taken away, again and again. */
+/**
+ * A directory enforced in an empty network namespace; then one policy edited, and one pod added and
+ * taken away, again and again.
+ */
 import type { ClusterObjects } from '../../apis/objects.ts';
 import { loadManifests } from '../../controller/watch/manifests.ts';
 import { median } from '../measure/statistics.ts';

@@ -1,4 +1,7 @@
-/** Compile, view, render and apply in this process and its network namespace, each timed: what an agent does from an event on, without its debounce. */
+/**
+ * Compile, view, render and apply in this process and its network namespace, each timed: what an
+ * agent does from an event on, without its debounce.
+ */
 import { Netlink } from 'nftables-napi';
 import type { Reconciler } from '../../agent/apply/dataplane.ts';
 import { IptablesReconciler } from '../../agent/apply/iptables/reconciler.ts';

@@ -10,7 +10,10 @@ export function answer(figures: Readonly<Record<string, number>>): void {
 export interface Timed<T> {
   readonly result: T;
   readonly milliseconds: number;
-  /** Processor time of all threads of the process, milliseconds: tells what is slow from what had to wait. */
+  /**
+   * Processor time of all threads of the process, milliseconds: tells what is slow from what had to
+   * wait.
+   */
   readonly cpu: number;
 }
 

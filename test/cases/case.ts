@@ -1,8 +1,9 @@
 import { type Fence, MarkdownError, parseMarkdown, type Section } from './markdown.ts';
 
 /**
- * What a fence may be. Inputs hold for their section and the sections below it; the others say what comes of them.
- * `yaml` may name a file of the repository (`yaml deploy/examples/…`): the fence shows that file.
+ * What a fence may be. Inputs hold for their section and the sections below it; the others say what
+ * comes of them. `yaml` may name a file of the repository (`yaml deploy/examples/…`): the fence
+ * shows that file.
  */
 const INPUTS = ['yaml', 'yaml config', 'yaml names', 'yaml FILE'];
 export const OUTPUTS = [

@@ -81,7 +81,10 @@ function assertNoSurprise({ file, expectations }: Case, { problems }: Inputs): v
   assert.deepEqual(found, []);
 }
 
-/** Flows of the cases are asked of everybody who can answer: the oracle, and the ruleset in both forms. */
+/**
+ * Flows of the cases are asked of everybody who can answer: the oracle, and the ruleset in both
+ * forms.
+ */
 function checkFlows({ file }: Case, { output, fence, node }: Expectation, inputs: Inputs): void {
   if (output !== 'flows') return;
   const { config, raw } = inputs;

@@ -9,7 +9,8 @@ import { parseFlow } from '../../apis/parse-flow.ts';
  *   egress tcp 192.0.2.1 > 10.1.0.2:8443 was 10.96.0.9:443 => Allow by default
  *   ingress NodePort tcp 198.51.100.7 > 192.0.2.1:30080 group 20 => Drop by web/rest
  *
- * `was` is the destination before NAT. What isn't said of a packet is as in most: source port 40000, ICMP code 0. `any` is unknown.
+ * `was` is the destination before NAT. What isn't said of a packet is as in most: source port
+ * 40000, ICMP code 0. `any` is unknown.
  */
 export interface FlowLine {
   readonly flow: Flow;

@@ -10,8 +10,9 @@ const KUBERNETES = '1.35.4';
 const SOURCES = ['go.mod', 'go.sum', 'main.go'] as const;
 
 /**
- * Path of the program whose first argument is the one to be: etcd, kube-apiserver, kube-proxy or kubectl. Built where the cache does not have it:
- * about four minutes of two cores, once. What happens is said on standard error.
+ * Path of the program whose first argument is the one to be: etcd, kube-apiserver, kube-proxy or
+ * kubectl. Built where the cache does not have it: about four minutes of two cores, once. What
+ * happens is said on standard error.
  */
 export async function buildCluster(): Promise<string> {
   const go = await findGo();

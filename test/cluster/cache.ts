@@ -4,17 +4,23 @@ import { mkdir, mkdtemp, readdir, rename, rm, stat, utimes } from 'node:fs/promi
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 
-/** What has not been asked for in so many days is removed when something new of its kind is made. */
+/**
+ * What has not been asked for in so many days is removed when something new of its kind is made.
+ */
 const KEPT_DAYS = 30;
 
-/** Where what is made once is kept: outside the tree, for all checkouts (XDG Base Directory Specification). */
+/**
+ * Where what is made once is kept: outside the tree, for all checkouts (XDG Base Directory
+ * Specification).
+ */
 export function cacheFolder(): string {
   return join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'nodewall');
 }
 
 /**
- * The folder `KIND-KEY` of the cache. Where it isn't there, `make` fills an empty folder, which then takes its place: nobody ever sees a
- * half-made one. Of several processes one makes it, the others wait.
+ * The folder `KIND-KEY` of the cache. Where it isn't there, `make` fills an empty folder, which
+ * then takes its place: nobody ever sees a half-made one. Of several processes one makes it, the
+ * others wait.
  */
 export async function cached(
   kind: string,
@@ -48,7 +54,10 @@ export async function cached(
   }
 }
 
-/** flock(1) holds the lock as long as its input is open: it is free again however we end, kill -9 included. */
+/**
+ * flock(1) holds the lock as long as its input is open: it is free again however we end, kill -9
+ * included.
+ */
 async function lock(file: string): Promise<() => Promise<void>> {
   const holder = spawn('flock', [file, 'sh', '-c', 'echo; exec cat'], { stdio: ['pipe', 'pipe', 'inherit'] });
   const ended = once(holder, 'exit');

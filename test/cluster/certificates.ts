@@ -32,7 +32,9 @@ const USAGES = {
   client: x509.ExtendedKeyUsage.clientAuth,
 } as const;
 
-/** A certification authority that lives as long as the test. Its certificates are good for a day. */
+/**
+ * A certification authority that lives as long as the test. Its certificates are good for a day.
+ */
 export async function createAuthority(commonName: string): Promise<Authority> {
   const keys = await newKeys();
   const issuer = await x509.X509CertificateGenerator.createSelfSigned({

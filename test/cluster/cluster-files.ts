@@ -12,7 +12,10 @@ export interface ClusterFiles {
   readonly flags: readonly string[];
 }
 
-/** Certificates, keys and tokens of a cluster: everything that its API server knows before it starts. */
+/**
+ * Certificates, keys and tokens of a cluster: everything that its API server knows before it
+ * starts.
+ */
 export async function writeClusterFiles(
   folder: string,
   adminToken: string,
@@ -58,7 +61,8 @@ export async function writeClusterFiles(
     'requestheader-username-headers': 'X-Remote-User',
     'requestheader-group-headers': 'X-Remote-Group',
     'requestheader-extra-headers-prefix': 'X-Remote-Extra-',
-    // There are no endpoints of 127.0.0.1, and no controller that makes each namespace its default service account.
+    // There are no endpoints of 127.0.0.1, and no controller that makes each namespace its default
+    // service account.
     'endpoint-reconciler-type': 'none',
     'disable-admission-plugins': 'ServiceAccount',
     'shutdown-delay-duration': '0s',

@@ -21,7 +21,10 @@ export interface Machine {
 
 export interface ClusterOfNodes {
   readonly cluster: TestCluster;
-  /** Where the API server runs and a controller belongs; others reach it by `address`. Traffic between machines passes through it. */
+  /**
+   * Where the API server runs and a controller belongs; others reach it by `address`. Traffic
+   * between machines passes through it.
+   */
   readonly controlPlane: Namespace;
   readonly address: string;
   readonly nodes: readonly Machine[];
@@ -32,8 +35,9 @@ export interface ClusterOfNodes {
 }
 
 /**
- * A cluster whose machines are network namespaces: the API server's in the middle, around it Nodes, with the objects and the addresses that
- * kubelets would report, and machines that are none. Needs root. Takes 4 to 8 s.
+ * A cluster whose machines are network namespaces: the API server's in the middle, around it Nodes,
+ * with the objects and the addresses that kubelets would report, and machines that are none. Needs
+ * root. Takes 4 to 8 s.
  */
 export async function startClusterOfNodes(options: ClusterOfNodesOptions): Promise<ClusterOfNodes> {
   const nodeNames = Object.keys(options.nodes);

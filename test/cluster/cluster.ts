@@ -1,4 +1,7 @@
-/** A real Kubernetes API for tests: etcd and kube-apiserver as processes, and kubectl. Nothing else: no kubelets, no controllers. */
+/**
+ * A real Kubernetes API for tests: etcd and kube-apiserver as processes, and kubectl. Nothing else:
+ * no kubelets, no controllers.
+ */
 import { randomBytes } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -16,7 +19,10 @@ import { withExpiry } from './short-token.ts';
 export interface ClusterOptions {
   /** Where both processes run. Default: this process's own network namespace, on loopback alone. */
   readonly namespace?: Namespace;
-  /** Of that namespace, by which others reach the API server; needed with `namespace`, whose port 6443 is taken. */
+  /**
+   * Of that namespace, by which others reach the API server; needed with `namespace`, whose port
+   * 6443 is taken.
+   */
   readonly address?: string;
   /** More kube-apiserver flags; those that come twice count as here. */
   readonly apiServerFlags?: readonly string[];
@@ -34,9 +40,14 @@ export interface TokenOptions {
   /** Name of the Node, or NAMESPACE/NAME of the Pod, that it is bound to. Gone with it. */
   readonly boundNode?: string;
   readonly boundPod?: string;
-  /** Default: the API server's own. One that is not the API server's does not authenticate there. */
+  /**
+   * Default: the API server's own. One that is not the API server's does not authenticate there.
+   */
   readonly audiences?: readonly string[];
-  /** Until it expires; default 3,600. The API server takes it for a minute more: with -50 it does for 10 s. */
+  /**
+   * Until it expires; default 3,600. The API server takes it for a minute more: with -50 it does
+   * for 10 s.
+   */
   readonly seconds?: number;
 }
 
@@ -60,18 +71,27 @@ export interface TestCluster {
   readonly folder: string;
   /** Path of the program that is etcd, kube-apiserver, kube-proxy and kubectl (build.ts). */
   readonly program: string;
-  /** Runs kubectl to its end, in the API server's network namespace; a status other than 0 is no error here. */
+  /**
+   * Runs kubectl to its end, in the API server's network namespace; a status other than 0 is no
+   * error here.
+   */
   kubectl(args: readonly string[], options?: KubectlOptions): Promise<Finished>;
-  /** kubectl apply --server-side; YAML or JSON, any number of documents. Rejects with kubectl's message. */
+  /**
+   * kubectl apply --server-side; YAML or JSON, any number of documents. Rejects with kubectl's
+   * message.
+   */
   apply(manifest: string): Promise<void>;
   /**
-   * Merges into the status of an object that is there (`['node/cp-1']`, `['pod/a', '--namespace=b']`): what a kubelet would report. An apply of the object
-   * itself changes no status.
+   * Merges into the status of an object that is there (`['node/cp-1']`, `['pod/a',
+   * '--namespace=b']`): what a kubelet would report. An apply of the object itself changes no
+   * status.
    */
   patchStatus(object: readonly string[], status: object): Promise<void>;
   /** kubectl get -o json, parsed. Rejects with kubectl's message. */
   get<T>(...args: readonly string[]): Promise<T>;
-  /** A token of a service account (NAMESPACE/NAME, which must be there), from the TokenRequest API. */
+  /**
+   * A token of a service account (NAMESPACE/NAME, which must be there), from the TokenRequest API.
+   */
   token(serviceAccount: string, options?: TokenOptions): Promise<string>;
   /** Writes a kubeconfig and gives its path. */
   kubeconfigFor(name: string, options: KubeconfigOptions): Promise<string>;

@@ -37,7 +37,10 @@ export async function run(argv: readonly string[], options: CommandOptions = {})
   return { code, stdout, stderr };
 }
 
-/** What the program says on standard output. Rejects with what it says on standard error where it fails. */
+/**
+ * What the program says on standard output. Rejects with what it says on standard error where it
+ * fails.
+ */
 export async function output(argv: readonly string[], options: CommandOptions = {}): Promise<string> {
   const { code, stdout, stderr } = await run(argv, options);
   if (code !== 0) throw new Error(`${argv.join(' ')}: status ${code}\n${stderr || stdout}`);

@@ -13,7 +13,10 @@ export interface Daemon {
   /** Its process; undefined where it isn't running. */
   pid(): number | undefined;
   start(): Promise<void>;
-  /** Ends it and waits for that; SIGTERM becomes SIGKILL after 20 s. Does nothing where it isn't running. */
+  /**
+   * Ends it and waits for that; SIGTERM becomes SIGKILL after 20 s. Does nothing where it isn't
+   * running.
+   */
   stop(signal?: 'SIGTERM' | 'SIGKILL'): Promise<void>;
   /** The last lines of what it printed, over all starts. */
   log(lines?: number): Promise<string>;

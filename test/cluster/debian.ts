@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { output, outputIfThere } from './command.ts';
 
 /**
- * Unpacks a package of this machine's Debian, without what it depends on, into a folder. Nothing is installed: no root needed, no service
- * started. Rejects where there is no apt, or no such package.
+ * Unpacks a package of this machine's Debian, without what it depends on, into a folder. Nothing is
+ * installed: no root needed, no service started. Rejects where there is no apt, or no such package.
  */
 export async function unpackDebianPackage(name: string, folder: string): Promise<void> {
   const scratch = await mkdtemp(join(tmpdir(), 'nodewall-package-'));
@@ -19,7 +19,10 @@ export async function unpackDebianPackage(name: string, folder: string): Promise
   }
 }
 
-/** The first package that a package depends on whose name fits; null where apt or the package is missing. */
+/**
+ * The first package that a package depends on whose name fits; null where apt or the package is
+ * missing.
+ */
 export async function debianDependency(name: string, pattern: RegExp): Promise<string | null> {
   const text = await outputIfThere(['apt-cache', 'depends', '--important', name]);
   const names = [...(text ?? '').matchAll(/^ *Depends: (\S+)$/gm)].map(([, dependency]) => dependency ?? '');

@@ -12,11 +12,17 @@ export interface Scratch {
 export interface ScratchOptions {
   /** Where the folder is made; default: the system's folder for temporary files. */
   readonly parent?: string;
-  /** Name of a cgroup that is removed as well, with all below it, once the processes in it have ended. */
+  /**
+   * Name of a cgroup that is removed as well, with all below it, once the processes in it have
+   * ended.
+   */
   readonly cgroup?: string;
 }
 
-/** Arguments: folder, cgroup or nothing. Waits for the end of its input; a cgroup can be removed only after the last of its processes. */
+/**
+ * Arguments: folder, cgroup or nothing. Waits for the end of its input; a cgroup can be removed
+ * only after the last of its processes.
+ */
 const GUARD = `cat >/dev/null
 below() { find /sys/fs/cgroup -depth -type d '(' -path "*/$group" -o -path "*/$group/*" ')' "$@" 2>/dev/null; }
 group=$2
@@ -28,7 +34,10 @@ while [ -n "$group" ] && [ -n "$(below)" ] && [ $tries -lt 200 ]; do
 done
 rm -rf -- "$1"`;
 
-/** A folder that is gone after remove(), and when this process dies, kill -9 included: a shell waits for that, and removes it. */
+/**
+ * A folder that is gone after remove(), and when this process dies, kill -9 included: a shell waits
+ * for that, and removes it.
+ */
 export async function scratchFolder(prefix: string, options: ScratchOptions = {}): Promise<Scratch> {
   const path = await mkdtemp(join(options.parent ?? tmpdir(), prefix));
   // In a session of its own: ^C at the terminal is not for it.

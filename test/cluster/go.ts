@@ -19,9 +19,10 @@ export interface Go {
 }
 
 /**
- * A Go that can build the tests' cluster: the machine's own, or one that is fetched as the Go module golang.org/toolchain and kept in the
- * cache. `go mod download` of any Go does that, and checks it against the checksum database; older ones (Debian 12 has 1.19) just don't run
- * it. Where there is no Go at all, Debian's is unpacked to fetch with, and not installed.
+ * A Go that can build the tests' cluster: the machine's own, or one that is fetched as the Go
+ * module golang.org/toolchain and kept in the cache. `go mod download` of any Go does that, and
+ * checks it against the checksum database; older ones (Debian 12 has 1.19) just don't run it. Where
+ * there is no Go at all, Debian's is unpacked to fetch with, and not installed.
  */
 export async function findGo(): Promise<Go> {
   const own = await ownGo();
@@ -82,7 +83,10 @@ async function fetchToolchain(go: string, folder: string): Promise<void> {
   await makeUsable(folder);
 }
 
-/** Modules hold no executables and no go.mod of others: what the go command itself puts right in a toolchain that it fetched. */
+/**
+ * Modules hold no executables and no go.mod of others: what the go command itself puts right in a
+ * toolchain that it fetched.
+ */
 async function makeUsable(root: string): Promise<void> {
   for (const module of ['src', 'src/cmd']) {
     await rename(join(root, module, '_go.mod'), join(root, module, 'go.mod'));

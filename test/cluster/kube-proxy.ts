@@ -38,7 +38,10 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: system:n
 subjects: [{kind: ServiceAccount, name: kube-proxy, namespace: kube-system}]
 `;
 
-/** kube-proxy in nftables mode, with the rights that one has in a cluster. Resolves when its tables are in the kernel. */
+/**
+ * kube-proxy in nftables mode, with the rights that one has in a cluster. Resolves when its tables
+ * are in the kernel.
+ */
 export async function startKubeProxy(options: KubeProxyOptions): Promise<KubeProxy> {
   const { cluster, namespace, node } = options;
   await cluster.apply(MANIFEST);

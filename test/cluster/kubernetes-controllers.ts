@@ -17,7 +17,10 @@ export interface ControllerManager {
   stop(signal?: 'SIGTERM' | 'SIGKILL'): Promise<void>;
 }
 
-/** kube-controller-manager with the administrator's rights: deletes what is in namespaces that are deleted, and what lost its owner. */
+/**
+ * kube-controller-manager with the administrator's rights: deletes what is in namespaces that are
+ * deleted, and what lost its owner.
+ */
 export async function startControllerManager(options: ControllerManagerOptions): Promise<ControllerManager> {
   const { cluster, namespace, controllers } = options;
   const flags = {

@@ -1,8 +1,9 @@
 import { createPrivateKey, sign } from 'node:crypto';
 
 /**
- * A service account token (RFC 7519, ES256) with another time of expiry, in seconds from now, signed anew with the cluster's key (PEM). The TokenRequest API gives
- * none that lasts less than ten minutes.
+ * A service account token (RFC 7519, ES256) with another time of expiry, in seconds from now,
+ * signed anew with the cluster's key (PEM). The TokenRequest API gives none that lasts less than
+ * ten minutes.
  */
 export function withExpiry(token: string, seconds: number, key: string): string {
   const [header = '', payload = ''] = token.split('.');

@@ -7,7 +7,10 @@ interface WebhookConfiguration {
   readonly webhooks: readonly { clientConfig: { service?: { readonly path: string }; url?: string } }[];
 }
 
-/** deploy/kustomize/base/webhooks.yaml as it is, but that the webhooks are at this URL and no Service's. */
+/**
+ * deploy/kustomize/base/webhooks.yaml as it is, but that the webhooks are at this URL and no
+ * Service's.
+ */
 export async function webhooksAt(server: string): Promise<string> {
   const text = await readFile(join(ROOT, 'deploy/kustomize/base/webhooks.yaml'), 'utf8');
   return parseAllDocuments(text)

@@ -1,6 +1,7 @@
 /**
- * Runs inside a client's namespace and makes connections: a request per line of standard input, an answer per line of
- * standard output. One process a namespace, so that a call costs no start of Node.js. Ends with its input.
+ * Runs inside a client's namespace and makes connections: a request per line of standard input, an
+ * answer per line of standard output. One process a namespace, so that a call costs no start of
+ * Node.js. Ends with its input.
  */
 import { createSocket } from 'node:dgram';
 import { connect } from 'node:net';
@@ -19,7 +20,10 @@ export interface CallRequest {
   readonly until?: Outcome;
 }
 
-/** answered: what was sent came back. refused: a TCP reset or an ICMP error came back. silence: nothing did. */
+/**
+ * answered: what was sent came back. refused: a TCP reset or an ICMP error came back. silence:
+ * nothing did.
+ */
 export type Outcome = 'answered' | 'refused' | 'silence' | `failed: ${string}`;
 
 export interface CallAnswer {
@@ -68,7 +72,10 @@ async function once(request: CallRequest): Promise<Outcome> {
   return outcome;
 }
 
-/** Tries that get no answer stay open meanwhile, and are closed before the kernel sends their SYN again (1 s). */
+/**
+ * Tries that get no answer stay open meanwhile, and are closed before the kernel sends their SYN
+ * again (1 s).
+ */
 function repeated(request: CallRequest): Promise<{ outcome: Outcome; tries: number }> {
   return new Promise((resolve) => {
     const open: Attempt[] = [];

@@ -1,4 +1,6 @@
-/** Who calls whom, and what the policy's two sentences say about it: written by hand, not computed. */
+/**
+ * Who calls whom, and what the policy's two sentences say about it: written by hand, not computed.
+ */
 import type { AddressPlan } from '../netns/address-plan.ts';
 
 export type Verdict = 'Allow' | 'Drop' | 'Reject';

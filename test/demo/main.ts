@@ -1,6 +1,6 @@
 /**
- * `npm run demo`. Ends with 0 where all is as expected, 1 where something isn't, 2 for wrong usage, 3 where it can't
- * run here, 130 when interrupted.
+ * `npm run demo`. Ends with 0 where all is as expected, 1 where something isn't, 2 for wrong usage,
+ * 3 where it can't run here, 130 when interrupted.
  */
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';

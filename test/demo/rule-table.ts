@@ -1,7 +1,10 @@
 /** What the kernel holds: table `inet nodewall`, read with nft inside the node's namespace. */
 import type { Namespace } from '../netns/namespace.ts';
 
-/** Packets by `policy/rule`, which is the comment of a policy rule's nft rules; a rule has one in each family. */
+/**
+ * Packets by `policy/rule`, which is the comment of a policy rule's nft rules; a rule has one in
+ * each family.
+ */
 export type Counters = ReadonlyMap<string, number>;
 
 /** Empty where there is no table. */
@@ -43,7 +46,10 @@ export interface Block {
   readonly lines: readonly string[];
 }
 
-/** The blocks of a table's text as nft prints it, one tab before each block and two before its lines. */
+/**
+ * The blocks of a table's text as nft prints it, one tab before each block and two before its
+ * lines.
+ */
 export function toBlocks(text: string): Map<string, Block> {
   const blocks = new Map<string, Block>();
   for (const [, name, body] of text.matchAll(/^\t((?:chain|set|map) \S+) \{\n(.*?)^\t\}$/gms)) {

@@ -1,4 +1,7 @@
-/** The set: machines as network namespaces, their listeners and callers, and the real agent on the node. */
+/**
+ * The set: machines as network namespaces, their listeners and callers, and the real agent on the
+ * node.
+ */
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, mkdtempSync, rmSync } from 'node:fs';
@@ -26,10 +29,15 @@ import {
 const ROOT = join(import.meta.dirname, '../..');
 export const FLAGSHIP = 'deploy/examples/flagship';
 const POLICY = 'protect-api.yaml';
-/** The demo's callers are no pods, and the machine's file of group names is none of its business. */
+/**
+ * The demo's callers are no pods, and the machine's file of group names is none of its business.
+ */
 const AGENT_CONFIG = join(ROOT, 'test/netns/agent.yaml');
 
-/** Below the second after which Linux sends a SYN again: a connection that is dropped counts one packet. */
+/**
+ * Below the second after which Linux sends a SYN again: a connection that is dropped counts one
+ * packet.
+ */
 const PATIENCE = 700;
 const AGENT_STOPS_WITHIN = 3000;
 
@@ -57,8 +65,8 @@ export interface Agent {
 }
 
 /**
- * Everything made here goes with `undo`; what is still being made when this process ends goes with the process.
- * `nodewall` is the program that is shown.
+ * Everything made here goes with `undo`; what is still being made when this process ends goes with
+ * the process. `nodewall` is the program that is shown.
  */
 export async function createStage(nodewall: string, undo: AsyncDisposableStack): Promise<Stage> {
   const probe = await probeProgram();

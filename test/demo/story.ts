@@ -52,7 +52,9 @@ async function allAnswer({ stage, screen, surprises }: Telling): Promise<void> {
   if (answered < CONNECTIONS.length) surprises.push(text);
 }
 
-/** Enforced is when the kernel has the counter of the policy's last rule, whatever the agent says. */
+/**
+ * Enforced is when the kernel has the counter of the policy's last rule, whatever the agent says.
+ */
 async function startAgent({ stage, screen }: Telling): Promise<Agent> {
   const agent = stage.startAgent();
   const took = await until(
@@ -74,7 +76,9 @@ async function underFlagship(telling: Telling): Promise<void> {
   screen.remark('  alive (6443, 2379-2380, 10250), from Nodes. The outsider gets no such favour.');
 }
 
-/** The time is taken from the first connections that end otherwise, not from what the agent says. */
+/**
+ * The time is taken from the first connections that end otherwise, not from what the agent says.
+ */
 async function changeUnderTraffic({ stage, screen }: Telling, agent: Agent): Promise<void> {
   const before = await stage.policy();
   const after = changePolicy(before);

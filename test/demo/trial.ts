@@ -1,4 +1,7 @@
-/** Makes connections and compares three accounts of each: the policy's sentence, `nodewall explain`, and the kernel. */
+/**
+ * Makes connections and compares three accounts of each: the policy's sentence, `nodewall explain`,
+ * and the kernel.
+ */
 import type { Explanation } from '../../apis/flow.ts';
 import type { CallAnswer, Outcome } from './caller.ts';
 import type { Connection, Verdict } from './connections.ts';
@@ -24,15 +27,18 @@ export interface Trial {
 
 export interface Result extends Trial {
   readonly outcome: Outcome;
-  /** Packets that the counter of the deciding rule, or of the failsafe list, counted; null where neither decides. */
+  /**
+   * Packets that the counter of the deciding rule, or of the failsafe list, counted; null where
+   * neither decides.
+   */
   readonly packets: number | null;
   /** What isn't as expected; empty where all is well. */
   readonly surprises: readonly string[];
 }
 
 /**
- * Results in order. The connections start one after the other, each once the kernel has counted the one before, so every
- * packet counted belongs to one of them; the waits for an answer overlap.
+ * Results in order. The connections start one after the other, each once the kernel has counted the
+ * one before, so every packet counted belongs to one of them; the waits for an answer overlap.
  */
 export function attempt(stage: Stage, trials: readonly Trial[]): Promise<Result>[] {
   let turn = readCounters(stage.node);
@@ -41,7 +47,8 @@ export function attempt(stage: Stage, trials: readonly Trial[]): Promise<Result>
     turn = started.then(({ after }) => after);
     return started.then(async ({ pending, counted }) => toResult(trial, (await pending).outcome, counted));
   });
-  // A failure is told where the result is awaited, which may be later or, after an interruption, never.
+  // A failure is told where the result is awaited, which may be later or, after an interruption,
+  // never.
   for (const result of [turn, ...results]) result.catch(() => {});
   return results;
 }

@@ -17,7 +17,10 @@ export function crdFiles(): Map<URL, string> {
   );
 }
 
-/** All that `npm run generate` writes: the CustomResourceDefinitions, and kustomize's copies of what is applied without it too. */
+/**
+ * All that `npm run generate` writes: the CustomResourceDefinitions, and kustomize's copies of what
+ * is applied without it too.
+ */
 export function generatedFiles(): Map<URL, string> {
   const crds = crdFiles();
   const rbac = readFileSync(new URL('rbac.yaml', deploy), 'utf8');

@@ -1,6 +1,7 @@
 /**
- * What an application does: `node application.ts PORT NAME_OR_ADDRESS [SERVER]` asks the DNS server for the name and connects to the first address
- * it is told, once. Prints `{"address", "milliseconds"}` of the connection, or `{"error"}`.
+ * What an application does: `node application.ts PORT NAME_OR_ADDRESS [SERVER]` asks the DNS server
+ * for the name and connects to the first address it is told, once. Prints `{"address",
+ * "milliseconds"}` of the connection, or `{"error"}`.
  */
 import { Resolver } from 'node:dns/promises';
 import { connect, isIP } from 'node:net';

@@ -1,6 +1,7 @@
 /**
- * A fake DNS server in a process of its own, for network namespaces: `node main.ts ADDRESS PORT ZONE`. Writes one line when it listens; every
- * line it reads is a new zone, answered by a line with the number of queries so far.
+ * A fake DNS server in a process of its own, for network namespaces: `node main.ts ADDRESS PORT
+ * ZONE`. Writes one line when it listens; every line it reads is a new zone, answered by a line
+ * with the number of queries so far.
  */
 import { createInterface } from 'node:readline';
 import { fakeDns } from './server.ts';

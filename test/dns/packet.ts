@@ -1,6 +1,9 @@
 import { type Answer, encode } from 'dns-packet';
 
-/** IP packets that carry DNS questions and answers, as nflog hands them over: from the network header on. */
+/**
+ * IP packets that carry DNS questions and answers, as nflog hands them over: from the network
+ * header on.
+ */
 
 export interface AnswerOptions {
   readonly type?: 'A' | 'AAAA' | 'MX';

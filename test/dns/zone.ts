@@ -22,7 +22,10 @@ export interface Behaviour {
   readonly wrongId?: boolean;
 }
 
-/** Name, or wildcard as in a policy, to behaviour; the first that fits. What isn't there doesn't exist. */
+/**
+ * Name, or wildcard as in a policy, to behaviour; the first that fits. What isn't there doesn't
+ * exist.
+ */
 export type Zone = Readonly<Record<string, Behaviour>>;
 
 export interface Reply {

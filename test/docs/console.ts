@@ -1,4 +1,7 @@
-/** The commands in the documents: a fence `console` holds lines `$ nodewall …`, each followed by what it prints. */
+/**
+ * The commands in the documents: a fence `console` holds lines `$ nodewall …`, each followed by
+ * what it prints.
+ */
 
 export interface ConsoleCommand {
   /** 1-based line of the `$`. */
@@ -10,7 +13,10 @@ export interface ConsoleCommand {
   readonly span: readonly [number, number];
 }
 
-/** Every command of a document's console fences. A command may go on after a backslash at the end of a line. */
+/**
+ * Every command of a document's console fences. A command may go on after a backslash at the end of
+ * a line.
+ */
 export function consoleCommands(text: string): ConsoleCommand[] {
   const lines = text.split('\n');
   const found: ConsoleCommand[] = [];

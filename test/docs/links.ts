@@ -1,7 +1,10 @@
 import { existsSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 
-/** The relative links of a Markdown text, without their fragments: addresses with a scheme and links within the page are left out. */
+/**
+ * The relative links of a Markdown text, without their fragments: addresses with a scheme and links
+ * within the page are left out.
+ */
 export function relativeLinks(text: string): string[] {
   return [...text.matchAll(/\]\(([^)#:]+)(?:#[^)]*)?\)/g)].map(([, link]) => link ?? '');
 }

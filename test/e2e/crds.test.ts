@@ -13,7 +13,10 @@ const PLURALS: Readonly<Record<string, string>> = {
   Tier: 'tiers',
 };
 
-/** Bad objects that the API server takes, as their pages of test/invalid call them: the webhook and the compiler refuse them. */
+/**
+ * Bad objects that the API server takes, as their pages of test/invalid call them: the webhook and
+ * the compiler refuse them.
+ */
 const LEFT_TO_THE_WEBHOOK = [
   'egresspeer.md: an fqdn of 254 characters',
   'egresspeer.md: an fqdn that is an IPv4 address',

@@ -6,7 +6,9 @@ export interface NodePortService {
   readonly backend: string;
 }
 
-/** The Service `default/hello`, TCP over IPv4, with the EndpointSlice that no controller makes here. */
+/**
+ * The Service `default/hello`, TCP over IPv4, with the EndpointSlice that no controller makes here.
+ */
 export function nodePortService({ clusterIP, port, nodePort, backend }: NodePortService): object[] {
   const ports = [{ name: 'tcp', protocol: 'TCP', port }];
   const metadata = { name: 'hello', namespace: 'default' };

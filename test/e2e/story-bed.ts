@@ -1,4 +1,7 @@
-/** Where the stories of a whole cluster play: a real API server, controllers as processes, an agent on each node, packets, kubectl. */
+/**
+ * Where the stories of a whole cluster play: a real API server, controllers as processes, an agent
+ * on each node, packets, kubectl.
+ */
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -30,7 +33,10 @@ const CONTROL_PORT = 7;
 export const PORTS = [CONTROL_PORT, 22, 80, 443, 8080] as const;
 /** Milliseconds until no answer is silence, if the control port answered meanwhile. */
 const PATIENCE = 400;
-/** Of what a controller or an agent brings about; an agent that was refused for long tries again after 30 s. */
+/**
+ * Of what a controller or an agent brings about; an agent that was refused for long tries again
+ * after 30 s.
+ */
 const LIMIT = 45_000;
 const POLICIES = 'clusternetworkpolicies.nodewall.io';
 
@@ -57,7 +63,10 @@ export interface Agent {
   readonly machine: Machine;
   readonly tokenFile: string;
   readonly log: () => string;
-  /** Waits until it says something that it hadn't said at the last start or the last time this was asked. */
+  /**
+   * Waits until it says something that it hadn't said at the last start or the last time this was
+   * asked.
+   */
   says(text: string): Promise<void>;
   start(...options: readonly string[]): void;
   end(signal: 'SIGTERM' | 'SIGKILL'): Promise<void>;
@@ -70,7 +79,10 @@ export interface Agent {
 }
 
 export interface StoryOptions {
-  /** URL of the API server as the first controllers see it, and whom its certificate is from; default: the real one. */
+  /**
+   * URL of the API server as the first controllers see it, and whom its certificate is from;
+   * default: the real one.
+   */
   readonly apiServer?: (bed: ClusterOfNodes) => Promise<Origin>;
   /** Of the controller as agents see it. */
   readonly controller?: (bed: ClusterOfNodes, origin: Origin) => Promise<Origin>;
@@ -110,11 +122,17 @@ export interface Story extends ClusterOfNodes {
   applied(...manifests: readonly object[]): Promise<void>;
   /** Starts one more controller. */
   addReplica(): Promise<Replica>;
-  /** Waits until every replica is ready and one leads, which it gives; sends agents and webhooks to any of them. */
+  /**
+   * Waits until every replica is ready and one leads, which it gives; sends agents and webhooks to
+   * any of them.
+   */
   routed(): Promise<Replica>;
   /** Waits until the port is seen so from there. */
   sees(from: string, to: string, port: number, wanted: Reached): Promise<void>;
-  /** Waits until a connection from a machine to an IPv4 address ends so: answered, silence, or an errno. */
+  /**
+   * Waits until a connection from a machine to an IPv4 address ends so: answered, silence, or an
+   * errno.
+   */
   gets(from: string, address: string, port: number, outcome: string): Promise<void>;
   /** Floods a port of a node from outside that must be closed throughout. */
   withoutLeaks(to: string, port: number, action: () => Promise<void>): Promise<void>;
@@ -141,7 +159,9 @@ export interface Story extends ClusterOfNodes {
   sameBytes(limit?: number): Promise<void>;
 }
 
-/** cp-1, worker-1 and worker-2 with agents; other0 and other1 without. Gate on. Takes about 10 s. */
+/**
+ * cp-1, worker-1 and worker-2 with agents; other0 and other1 without. Gate on. Takes about 10 s.
+ */
 export async function startStory(options: StoryOptions = {}): Promise<Story> {
   const bed = await startClusterOfNodes({
     nodes: { 'cp-1': { role: 'control' }, 'worker-1': { role: 'worker' }, 'worker-2': { role: 'worker' } },
@@ -173,7 +193,10 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
     return found;
   }
 
-  /** Both families must agree; null while they don't, or where a port that is open doesn't answer in time. */
+  /**
+   * Both families must agree; null while they don't, or where a port that is open doesn't answer in
+   * time.
+   */
   async function reach(from: Machine, to: Machine, port: number): Promise<Reached | null> {
     const [caller] = await Promise.all([party(from), party(to)]);
     const ask = (family: 4 | 6, to_: number): Promise<string> =>
@@ -478,8 +501,8 @@ export async function startStory(options: StoryOptions = {}): Promise<Story> {
 
   const agentConfig = join(cluster.folder, 'agent.yaml');
   try {
-    // As test/netns/agent.yaml; the egress failsafe would have the controller's address on it, and the exemption localPods the node's
-    // routes, which no other command knows.
+    // As test/netns/agent.yaml; the egress failsafe would have the controller's address on it, and
+    // the exemption localPods the node's routes, which no other command knows.
     await writeFile(
       agentConfig,
       stringify({

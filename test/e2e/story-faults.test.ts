@@ -1,6 +1,6 @@
 /**
- * Everything between API server, controller and agents does wrong for a minute, while pods, labels and policies change. NODEWALL_STORY_SECONDS makes it longer,
- * NODEWALL_SEED another.
+ * Everything between API server, controller and agents does wrong for a minute, while pods, labels
+ * and policies change. NODEWALL_STORY_SECONDS makes it longer, NODEWALL_SEED another.
  */
 import assert from 'node:assert/strict';
 import { type Random, seededRandom } from '../../perf/generate/random.ts';
@@ -19,7 +19,10 @@ const RECOVERY = 240_000;
 
 const BYTES: ByteFaults = { delay: [0, 5], cutAfter: 60_000, refuse: 0.05 };
 const API_LINES: LineFaults = { duplicate: 0.05, drop: 0.05, swap: 0.05, garble: 0.01, only: '"kind"' };
-/** A name that is garbled is another name, which no later list puts right; TLS is there to notice that. */
+/**
+ * A name that is garbled is another name, which no later list puts right; TLS is there to notice
+ * that.
+ */
 const STREAM_LINES: LineFaults = { duplicate: 0.01, drop: 0.02, swap: 0.02 };
 
 /** A proxy for what is said before one for the bytes. */

@@ -1,4 +1,7 @@
-/** A real kube-proxy beside an agent: Services keep working, and a NodePort policy decides on what it passes on. */
+/**
+ * A real kube-proxy beside an agent: Services keep working, and a NodePort policy decides on what
+ * it passes on.
+ */
 import assert from 'node:assert/strict';
 import { type KubeProxy, startKubeProxy } from '../cluster/kube-proxy.ts';
 import { kernelSuite } from '../kernel/kernel-suite.ts';

@@ -1,4 +1,7 @@
-/** All controllers are gone: agents ask the API server where they are now, obey the gate, and unregister the aggregated API. */
+/**
+ * All controllers are gone: agents ask the API server where they are now, obey the gate, and
+ * unregister the aggregated API.
+ */
 import assert from 'node:assert/strict';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { until } from '../kernel/until.ts';
@@ -7,7 +10,9 @@ import { type Agent, closed, realized, type Story, startStory } from './story-be
 const API_SERVICE = 'v1alpha1.controlplane.nodewall.io';
 const NEW_ADDRESSES = ['10.99.0.7', 'fd99::7'];
 const WORKERS = [{ nodeSelector: { matchLabels: { role: 'worker' } } }];
-/** Milliseconds: the first look is after 5 s at most, the dead API is unregistered after 45 to 75. */
+/**
+ * Milliseconds: the first look is after 5 s at most, the dead API is unregistered after 45 to 75.
+ */
 const LIMIT = 100_000;
 
 kernelSuite('a story without controllers', function () {

@@ -1,4 +1,6 @@
-/** A cluster's day: policies, nodes, pods and namespaces change, and packets and statuses follow. */
+/**
+ * A cluster's day: policies, nodes, pods and namespaces change, and packets and statuses follow.
+ */
 import assert from 'node:assert/strict';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { tcp } from '../kernel/manifests.ts';
@@ -184,7 +186,8 @@ kernelSuite('a story of policies, nodes and pods', function () {
     await refused(backwards, /"mutate.nodewall.io" denied.*endPort: 4 is below port 5/s);
     await refused({ tier: 'nowhere' }, /"(mutate|validate).nodewall.io" denied.*spec\.tier.*nowhere/s);
     await story.kubectl('delete', 'mutatingwebhookconfiguration,validatingwebhookconfiguration', 'nodewall');
-    // The API server reads the configurations anew within a second or so; then its own schema speaks.
+    // The API server reads the configurations anew within a second or so; then its own schema
+    // speaks.
     await until('the schema speaks', async () => {
       const { stderr } = await story.apply(closed('bad', 81, backwards));
       return !stderr.includes('denied') && /endPort needs port, and must not be below it/.test(stderr);

@@ -1,4 +1,7 @@
-/** Namespaces are deleted by the real controllers, whatever became of nodewall's; the aggregated API is read at every replica. */
+/**
+ * Namespaces are deleted by the real controllers, whatever became of nodewall's; the aggregated API
+ * is read at every replica.
+ */
 import assert from 'node:assert/strict';
 import { NODEWALL } from '../cli/command.ts';
 import { startCluster, type TestCluster } from '../cluster/cluster.ts';

@@ -75,7 +75,8 @@ describe('the controller’s webhook around outages, on a real API server', func
       assert.equal(gone.code, 0, gone.stderr);
       await until('nobody refuses', async () => !(await isRefused()));
       await cluster.apply(webhooks);
-      // The API server reads the configurations anew within a second or so; the machine may have other work.
+      // The API server reads the configurations anew within a second or so; the machine may have
+      // other work.
       const made = performance.now();
       await until('the webhook refuses', isRefused, { limit: 10_000, detail: () => log.join('\n') });
       const seconds = (performance.now() - made) / 1000;

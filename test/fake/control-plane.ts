@@ -21,7 +21,10 @@ interface Refusal {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** A controller for one node that does what a test says, over real HTTPS. It sends no bookmarks by itself. */
+/**
+ * A controller for one node that does what a test says, over real HTTPS. It sends no bookmarks by
+ * itself.
+ */
 export interface FakeControlPlane {
   readonly url: URL;
   readonly caFile: string;
@@ -76,7 +79,10 @@ interface Behind {
   readonly port: number;
 }
 
-/** Listens on 127.0.0.1; or on a Unix socket, which reaches into network namespaces, for a relay to hand connections on. */
+/**
+ * Listens on 127.0.0.1; or on a Unix socket, which reaches into network namespaces, for a relay to
+ * hand connections on.
+ */
 export async function fakeControlPlane(
   node: string,
   behind: Behind | null = null,

@@ -3,8 +3,9 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 
 /**
- * A Kubernetes API of lists and watches, in this process and without TLS: paged lists, watches from a version, bookmarks, discovery, CRDs that come and go.
- * It does wrong what it is told to, request by request.
+ * A Kubernetes API of lists and watches, in this process and without TLS: paged lists, watches from
+ * a version, bookmarks, discovery, CRDs that come and go. It does wrong what it is told to, request
+ * by request.
  */
 export interface FakeApi {
   readonly server: string;
@@ -19,7 +20,10 @@ export interface FakeApi {
   objects(collection: string): FakeObject[];
   /** Forgets past events and lists: what goes on from before now is answered 410. */
   compact(): void;
-  /** Everything is gone without an event, and versions are counted from here: as when an empty backup of etcd was restored. */
+  /**
+   * Everything is gone without an event, and versions are counted from here: as when an empty
+   * backup of etcd was restored.
+   */
   setBack(version: number): void;
   /** A CRD's collection is there from now on, or no longer. */
   install(collection: string): void;
@@ -55,7 +59,10 @@ export type Fault =
   | { readonly do: 'hang' }
   /** The connection is broken before the answer. */
   | { readonly do: 'drop' }
-  /** The answer to a list, or the first event of a watch, is broken off in its middle; `isClean`: in the way that a whole one ends. */
+  /**
+   * The answer to a list, or the first event of a watch, is broken off in its middle; `isClean`: in
+   * the way that a whole one ends.
+   */
   | { readonly do: 'truncate'; readonly isClean: boolean }
   /** Watches: */
   | { readonly do: 'end' }
@@ -245,7 +252,8 @@ export async function fakeApi(): Promise<FakeApi> {
       },
       bookmark() {
         if (fault?.do === 'silence' || response.writableEnded) return;
-        // What waits to be swapped comes before a bookmark at the latest: that is the promise of bookmarks.
+        // What waits to be swapped comes before a bookmark at the latest: that is the promise of
+        // bookmarks.
         if (waiting !== null) write(waiting);
         waiting = null;
         const object = { metadata: { resourceVersion: String(version) } };

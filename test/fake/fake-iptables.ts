@@ -32,7 +32,10 @@ const BUILTINS: Readonly<Record<string, readonly string[]>> = {
 };
 const TARGETS = ['ACCEPT', 'DROP', 'RETURN', 'REJECT', 'NFLOG', 'MARK', 'MASQUERADE'];
 
-/** iptables, ip6tables and ipset over one kernel without rules, in memory: as strict as they are, in the nft variant's words. Rules are text. */
+/**
+ * iptables, ip6tables and ipset over one kernel without rules, in memory: as strict as they are, in
+ * the nft variant's words. Rules are text.
+ */
 export function fakeIptables({ shows = (text) => text }: FakeIptablesOptions = {}): FakeIptables {
   const families: Record<Family, Map<string, FakeTable>> = { 4: new Map(), 6: new Map() };
   const restores: { family: Family; text: string }[] = [];

@@ -42,7 +42,10 @@ export interface FakeKernel extends Kernel {
   readonly calls: readonly Call[];
   /** How often it was read so far, whatever was. */
   readonly reads: { readonly snapshot: number; readonly chains: number; readonly elements: number };
-  /** Is asked before each transaction: what it throws is the answer (see refusal.ts). It may change the kernel, as a stranger does. */
+  /**
+   * Is asked before each transaction: what it throws is the answer (see refusal.ts). It may change
+   * the kernel, as a stranger does.
+   */
   intercept(hook: (call: Call) => void | Promise<void>): void;
   /** Is told of every commit, of ours and others'. */
   onCommit(listener: (generation: number) => void): void;

@@ -1,9 +1,11 @@
 /**
- * The links of one network namespace, as the kernel keeps them and tells of them. Strict: what names a link that isn't there throws. Events wait until
- * deliver() is called, so a test decides how old they are. Like Linux 6.18, it tells nothing of
+ * The links of one network namespace, as the kernel keeps them and tells of them. Strict: what
+ * names a link that isn't there throws. Events wait until deliver() is called, so a test decides
+ * how old they are. Like Linux 6.18, it tells nothing of
  * - the host's end when the other end of a veth moves to another namespace, or back;
  * - a group that is set on a link that is down.
- * And the end of a veth that is made from within the other namespace is told of before the two are joined.
+ * And the end of a veth that is made from within the other namespace is told of before the two are
+ * joined.
  */
 import { type Link, type LinkEvent, type LinkGroupChange, NftError } from 'nftables-napi';
 import type { Links } from '../../agent/interfaces/group-keeper.ts';

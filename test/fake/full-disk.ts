@@ -1,4 +1,7 @@
-/** Run by agent/record/rotating-file.test.ts in a mount namespace: a small disk runs full, and is made larger. */
+/**
+ * Run by agent/record/rotating-file.test.ts in a mount namespace: a small disk runs full, and is
+ * made larger.
+ */
 import { execFileSync } from 'node:child_process';
 import { statSync } from 'node:fs';
 import { join } from 'node:path';

@@ -77,7 +77,10 @@ async function applied(tools: IptablesTools, ruleset = RULESET): Promise<Iptable
   return reconciler;
 }
 
-/** What fake and kernel, and both variants of iptables, do alike. Each begins with a kernel that holds nothing. */
+/**
+ * What fake and kernel, and both variants of iptables, do alike. Each begins with a kernel that
+ * holds nothing.
+ */
 export const IPTABLES_CASES: readonly IptablesCase[] = [
   {
     name: 'makes the kernel hold a ruleset, in six processes, and then nothing differs',

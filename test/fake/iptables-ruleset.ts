@@ -10,7 +10,10 @@ import type { RuleSource } from '../../apis/compiled.ts';
 import { type Family, parseCidr } from '../../lib/net/address.ts';
 import { toMemberSet } from '../../lib/net/member-set.ts';
 
-/** A small IptablesRuleset. Chains are lists of rules as text; `@id` behind one says what it counts for. */
+/**
+ * A small IptablesRuleset. Chains are lists of rules as text; `@id` behind one says what it counts
+ * for.
+ */
 export function iptablesRuleset(parts: {
   readonly filter?: Readonly<Record<string, readonly string[]>>;
   readonly nat?: Readonly<Record<string, readonly string[]>>;

@@ -21,8 +21,9 @@ export interface FakeKubeApi {
 }
 
 /**
- * The part of a Kubernetes API server that single requests meet, in memory: resource versions and conflicts, create of what is there, get of what isn't,
- * merge patches, and `/status` that changes the status alone. It knows no kinds: a path is an object, or the collection of those below it.
+ * The part of a Kubernetes API server that single requests meet, in memory: resource versions and
+ * conflicts, create of what is there, get of what isn't, merge patches, and `/status` that changes
+ * the status alone. It knows no kinds: a path is an object, or the collection of those below it.
  */
 export function fakeKubeApi(): FakeKubeApi {
   const objects = new Map<string, Stored>();

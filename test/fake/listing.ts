@@ -1,6 +1,9 @@
 import type { Kernel } from '../../agent/apply/netlink/kernel.ts';
 
-/** What a kernel holds of our table, comparable: everything that has a meaning, no handles. Null: no table. */
+/**
+ * What a kernel holds of our table, comparable: everything that has a meaning, no handles. Null: no
+ * table.
+ */
 export type Listing = Record<string, readonly string[]> | null;
 
 export async function listing(kernel: Pick<Kernel, 'snapshot' | 'elements'>): Promise<Listing> {

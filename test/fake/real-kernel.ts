@@ -30,8 +30,9 @@ export interface RealKernel extends Kernel {
 }
 
 /**
- * nf_tables itself, in an empty network namespace that is gone with the child that holds it, and with us: however a test ends, the machine's
- * own rules are not reached. The addon belongs to the namespace its process is in, hence the child.
+ * nf_tables itself, in an empty network namespace that is gone with the child that holds it, and
+ * with us: however a test ends, the machine's own rules are not reached. The addon belongs to the
+ * namespace its process is in, hence the child.
  */
 export async function realKernel(): Promise<RealKernel> {
   const child = spawn(

@@ -13,7 +13,10 @@ const server = createServer((here) => {
 server.listen({ host, port: Number(port) }, () => console.log('listening'));
 `;
 
-/** A TCP address in a namespace behind which a Unix socket of this machine is. Ends with the namespace. */
+/**
+ * A TCP address in a namespace behind which a Unix socket of this machine is. Ends with the
+ * namespace.
+ */
 export async function relay(into: Namespace, host: string, port: number, socket: string): Promise<void> {
   const child = into.spawn([process.execPath, '-e', PROGRAM, host, String(port), socket]);
   const failed = once(child, 'exit').then(() => {

@@ -9,9 +9,10 @@ import type { FakeKernel } from './fake-kernel.ts';
 type Packet = NonNullable<ReturnType<typeof toPacket>>;
 
 /**
- * Watches a change from what the fake holds now. The function it returns says, once it is done, what was wrong: after every commit, every
- * packet's verdict must be that of the rules before (until the swap) or of those desired (from `withdraw` on; between the two it
- * may be either), with the members that the sets had at that moment.
+ * Watches a change from what the fake holds now. The function it returns says, once it is done,
+ * what was wrong: after every commit, every packet's verdict must be that of the rules before
+ * (until the swap) or of those desired (from `withdraw` on; between the two it may be either), with
+ * the members that the sets had at that moment.
  */
 export function watchVerdicts(
   kernel: FakeKernel,

@@ -10,7 +10,9 @@ export interface Tampering {
   readonly pick: number;
 }
 
-/** Each changes the table in a way that the kernel takes; nothing where there is nothing to change. */
+/**
+ * Each changes the table in a way that the kernel takes; nothing where there is nothing to change.
+ */
 const DEEDS = {
   deletesRule(table: FakeTable, pick: number): void {
     chosen([...table.chains.values()], pick)?.rules.pop();

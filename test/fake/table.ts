@@ -5,8 +5,9 @@ import { type ChainVerdict, type NftRule, targets } from '../../agent/render/rul
 import { Refusal } from './refusal.ts';
 
 /**
- * The table as the fake holds it. What refers to something refers to its handle, as in the kernel: a renamed chain keeps those that jump to it.
- * Every change throws a Refusal where nf_tables refuses it, and where nodewall has no reason to ask for it (adding what is there).
+ * The table as the fake holds it. What refers to something refers to its handle, as in the kernel:
+ * a renamed chain keeps those that jump to it. Every change throws a Refusal where nf_tables
+ * refuses it, and where nodewall has no reason to ask for it (adding what is there).
  */
 export interface FakeTable {
   readonly chains: Map<string, FakeChain>;
@@ -170,7 +171,10 @@ function targetOf(table: FakeTable, name: string): number {
   return handle;
 }
 
-/** What the kernel examines at the end of a transaction: no chain is called more than 16 deep from a hook. */
+/**
+ * What the kernel examines at the end of a transaction: no chain is called more than 16 deep from a
+ * hook.
+ */
 export function validate(table: FakeTable): void {
   const byHandle = new Map([...table.chains.values()].map((chain) => [chain.handle, chain]));
   const sets = new Map([...table.sets.values()].map((set) => [set.handle, set]));

@@ -6,8 +6,8 @@ import type { AddressSetMessage, Message } from '../../apis/wire.ts';
 import { formatMembers } from '../../lib/net/member-set.ts';
 
 /**
- * What a controller would say of a node's view, put together the plain way: from one state to the next, without its bookmark. Null is nothing yet: a
- * whole view.
+ * What a controller would say of a node's view, put together the plain way: from one state to the
+ * next, without its bookmark. Null is nothing yet: a whole view.
  */
 export function updatesBetween(before: NodeState | null, after: NodeState, enabled = true): Update[] {
   const [was, is] = [before === null ? [] : [...snapshot(before)], [...snapshot(after)]];

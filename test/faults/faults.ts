@@ -1,6 +1,9 @@
 /** What a proxy between a client and a server may do wrong, and how a test controls it. */
 
-/** How connections are cut: by a reset, by an orderly end in the middle of something, or by silence while they stay open. */
+/**
+ * How connections are cut: by a reset, by an orderly end in the middle of something, or by silence
+ * while they stay open.
+ */
 export const CUTS = ['reset', 'end', 'silence'] as const;
 export type Cut = (typeof CUTS)[number];
 
@@ -16,7 +19,10 @@ export interface ByteFaults {
   readonly refuse?: number;
 }
 
-/** Faults in the lines of a watch's answer; each is the part of lines that it happens to, 0 to 1. None by default. */
+/**
+ * Faults in the lines of a watch's answer; each is the part of lines that it happens to, 0 to 1.
+ * None by default.
+ */
 export interface LineFaults {
   readonly delay?: readonly [least: number, most: number];
   /** The line comes twice. */
@@ -38,7 +44,9 @@ export interface LineFaults {
 /** How often each thing happened since the start. */
 export type Counts = Readonly<Record<string, number>>;
 
-/** A proxy on one port. Everything can be changed while it runs, for connections that are open too. */
+/**
+ * A proxy on one port. Everything can be changed while it runs, for connections that are open too.
+ */
 export interface FaultyProxy<Faults> {
   readonly port: number;
   /** From now on these, in place of those before. */

@@ -22,8 +22,9 @@ export interface LineProxyOptions extends ListenOptions {
 const HOP_BY_HOP = new Set(['connection', 'keep-alive', 'transfer-encoding', 'upgrade', 'te', 'trailer']);
 
 /**
- * An HTTPS proxy that reads what it carries: the lines of a watch's answer (`watch=true` in the query) meet the faults, other answers go
- * through as they are. HTTP/1.1 both ways. Client certificates don't get through, tokens do.
+ * An HTTPS proxy that reads what it carries: the lines of a watch's answer (`watch=true` in the
+ * query) meet the faults, other answers go through as they are. HTTP/1.1 both ways. Client
+ * certificates don't get through, tokens do.
  */
 export async function lineProxy(options: LineProxyOptions): Promise<FaultyProxy<LineFaults>> {
   const random = seededRandom(options.seed);
@@ -150,7 +151,10 @@ function endToEnd(headers: IncomingHttpHeaders): IncomingHttpHeaders {
   return Object.fromEntries(Object.entries(headers).filter(([name]) => !HOP_BY_HOP.has(name)));
 }
 
-/** A brace in the place of the character, or the other one where it is a brace: no string is the same afterwards. */
+/**
+ * A brace in the place of the character, or the other one where it is a brace: no string is the
+ * same afterwards.
+ */
 function garbled(line: string, at: number): string {
   return `${line.slice(0, at)}${line[at] === '}' ? '{' : '}'}${line.slice(at + 1)}`;
 }

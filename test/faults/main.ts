@@ -1,4 +1,7 @@
-/** A proxy in a process of its own, for process.ts: its options in the first argument, one command a line on standard input, one answer a line. */
+/**
+ * A proxy in a process of its own, for process.ts: its options in the first argument, one command a
+ * line on standard input, one answer a line.
+ */
 import { createInterface } from 'node:readline';
 import type { FaultyProxy } from './faults.ts';
 import { lineProxy } from './line-proxy.ts';

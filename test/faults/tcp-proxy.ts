@@ -19,8 +19,8 @@ interface Pair {
 }
 
 /**
- * A TCP proxy that knows nothing of what it carries, TLS included. To be seen as the server, its address must be one that the server's
- * certificate names.
+ * A TCP proxy that knows nothing of what it carries, TLS included. To be seen as the server, its
+ * address must be one that the server's certificate names.
  */
 export async function tcpProxy(options: TcpProxyOptions): Promise<FaultyProxy<ByteFaults>> {
   const random = seededRandom(options.seed);

@@ -9,12 +9,18 @@ export interface AddressPair {
   v6: string;
 }
 
-/** A host that packets can come from; `group` is the link group of the node's interface towards it, where known. */
+/**
+ * A host that packets can come from; `group` is the link group of the node's interface towards it,
+ * where known.
+ */
 export interface ClientAddress extends AddressPair {
   group?: number;
 }
 
-/** The addresses of a kernel test: those of the node under test, and those that packets can come from. */
+/**
+ * The addresses of a kernel test: those of the node under test, and those that packets can come
+ * from.
+ */
 export interface AddressPlan {
   nodeAddresses: AddressPair[];
   clientAddresses: ClientAddress[];
@@ -26,7 +32,10 @@ export interface AddressPool {
   v6: string[];
 }
 
-/** Few addresses in few networks, so that objects and flows meet often; network edges and several spellings are among them. */
+/**
+ * Few addresses in few networks, so that objects and flows meet often; network edges and several
+ * spellings are among them.
+ */
 const defaultPool: AddressPool = {
   v4: [
     ...[0, 1, 2, 3, 4, 127, 128, 255].map((host) => `10.1.0.${host}`),

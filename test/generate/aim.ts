@@ -24,7 +24,10 @@ import { shift } from './address.ts';
 
 const directions = ['ingress', 'egress'] as const;
 
-/** The default's ports, and where the API server listens, for flows in both directions; whether they are on the list is the oracle's to say. */
+/**
+ * The default's ports, and where the API server listens, for flows in both directions; whether they
+ * are on the list is the oracle's to say.
+ */
 const defaultFailsafe: FailsafeEntry[] = [
   { protocol: 'TCP', port: 6443, peers: 'nodes' },
   { protocol: 'TCP', port: 2379, endPort: 2380, peers: 'nodes' },
@@ -65,7 +68,10 @@ export function noAim(direction: Aim['direction']): Aim {
   return { direction, traffic: 'Host', ...lists };
 }
 
-/** The aims of all rules; those of the rules that apply to the Node twice more, since only they decide anything. */
+/**
+ * The aims of all rules; those of the rules that apply to the Node twice more, since only they
+ * decide anything.
+ */
 export function toRuleAims(context: AimContext, policies: PolicyManifest[], node: string): Aim[] {
   const { cluster } = context;
   const known = knownAddresses(cluster);
@@ -95,7 +101,9 @@ export function toRuleAims(context: AimContext, policies: PolicyManifest[], node
 
 type AimedRule = Pick<OracleRule, 'direction' | 'traffic' | 'manifest'>;
 
-/** The aims of the failsafe lists; the default list's ports where the configuration replaces none. */
+/**
+ * The aims of the failsafe lists; the default list's ports where the configuration replaces none.
+ */
 export function toFailsafeAims(cluster: Cluster, config: OracleConfig): Aim[] {
   const { pods, apiServerPorts } = cluster;
   const controllers = pods.filter(({ namespace }) => namespace === 'nodewall-system');
@@ -137,7 +145,9 @@ function peerAddresses(peer: PeerManifest, known: string[], context: AimContext)
   return peer.group === undefined ? known : groupAddresses(peer.group, known, context);
 }
 
-/** Of every group of that name, in whichever API group: a flow towards the wrong one is a near miss. */
+/**
+ * Of every group of that name, in whichever API group: a flow towards the wrong one is a near miss.
+ */
 function groupAddresses(name: string, known: string[], context: AimContext): string[] {
   const { objects, cluster, groups } = context;
   const named = (one: string) => groups.filter(({ metadata }) => metadata.name === one);

@@ -62,7 +62,10 @@ function node(plan?: AddressPlan): fc.Arbitrary<NodeManifest> {
     .map(({ labels, annotation: text, addresses }) => toNode(labels, text, addresses));
 }
 
-/** The node under test in a kernel test: its addresses are the plan's, the last one by annotation now and then. */
+/**
+ * The node under test in a kernel test: its addresses are the plan's, the last one by annotation
+ * now and then.
+ */
 function plannedNode(plan: AddressPlan): fc.Arbitrary<NodeManifest> {
   const all = plan.nodeAddresses.flatMap(({ v4, v6 }) => [v4, v6]);
   return fc.tuple(labelsFrom(nodeLabels), fc.boolean()).map(([labels, isAnnotated]) => {

@@ -19,8 +19,9 @@ import { nodeLabels, podLabels, selectorOver } from './selector.ts';
 import { baselineNames, builtInTierNames } from './tier.ts';
 
 /**
- * What many rules have in common, each hard for another index: all of them on one port, on few, without ports, on overlapping ranges, on a port each;
- * with peers that share members (selectors), or with prefixes inside each other.
+ * What many rules have in common, each hard for another index: all of them on one port, on few,
+ * without ports, on overlapping ranges, on a port each; with peers that share members (selectors),
+ * or with prefixes inside each other.
  */
 export const CROWD_KINDS = ['onePort', 'fewPorts', 'portless', 'ranges', 'ports', 'mixed'] as const;
 export type CrowdKind = (typeof CROWD_KINDS)[number];
@@ -32,8 +33,9 @@ export interface Crowd {
 }
 
 /**
- * Policies with `rules` rules in all: peers from a pool, so that some are the same; Audit, Pass, link groups, toServices and names among them as far
- * as the features go; rules for anybody seldom, else nothing behind them would ever decide.
+ * Policies with `rules` rules in all: peers from a pool, so that some are the same; Audit, Pass,
+ * link groups, toServices and names among them as far as the features go; rules for anybody seldom,
+ * else nothing behind them would ever decide.
  */
 export function crowdPolicies({ rules, kind }: Crowd, scope: Scope): fc.Arbitrary<PolicyObjects> {
   const drawn = fc.record({
@@ -253,13 +255,19 @@ function isNarrow(selector: object): boolean {
   return Object.keys(selector).length > 0;
 }
 
-/** Bits where the addresses of nestedBlock differ: each prefix has others inside it, beside it, and around it. */
+/**
+ * Bits where the addresses of nestedBlock differ: each prefix has others inside it, beside it, and
+ * around it.
+ */
 const LENGTHS: Readonly<Record<Family, readonly number[]>> = {
   4: [8, 9, 15, 16, 17, 22, 23, 24, 25, 30, 31, 32, 32, 32, 32],
   6: [16, 31, 32, 33, 48, 63, 64, 65, 112, 126, 127, 128, 128, 128, 128],
 };
 
-/** A prefix of few networks, any length; the whole space and its halves seldom; with an exception inside it now and then. */
+/**
+ * A prefix of few networks, any length; the whole space and its halves seldom; with an exception
+ * inside it now and then.
+ */
 function nestedBlock(family: Family, plan: AddressPlan | undefined): fc.Arbitrary<IPBlock> {
   const lengths = weighted([150, oneOf(LENGTHS[family])], [1, fc.constantFrom(0, 1)]);
   const address =

@@ -26,8 +26,8 @@ export interface Step {
 }
 
 /**
- * A history: from the objects of a scenario on, one to four edits a step, with what comes taken from another scenario. Every object stays valid. The
- * same for the same seed.
+ * A history: from the objects of a scenario on, one to four edits a step, with what comes taken
+ * from another scenario. Every object stays valid. The same for the same seed.
  */
 export function editSteps(
   from: Scenario,
@@ -166,7 +166,10 @@ function withOther<T extends Manifest>(
   return objects.toSpliced(random.below(objects.length), 0, { ...one, metadata: { ...one.metadata, name } });
 }
 
-/** Names only groups that are there, and no link group that only the other scenario's configuration has. */
+/**
+ * Names only groups that are there, and no link group that only the other scenario's configuration
+ * has.
+ */
 function isKnown(object: object, objects: readonly object[]): boolean {
   const names = new Set(ofKind<Manifest>(objects, 'ClusterGroup').map(({ metadata }) => metadata.name));
   const asked = JSON.stringify(object).matchAll(/"(group|interfaceGroup)":"([^"]*)"/g);

@@ -32,7 +32,9 @@ export function clusterServices(plan?: AddressPlan): fc.Arbitrary<Manifest[]> {
   return fc.tuple(...known.map(withSlices), strays).map((lists) => lists.flat());
 }
 
-/** Single-stack, dual-stack, headless, not yet given an address; `clusterIP` alone or with the list. */
+/**
+ * Single-stack, dual-stack, headless, not yet given an address; `clusterIP` alone or with the list.
+ */
 function service({ name, namespace }: ServiceReference, pool: AddressPool): fc.Arbitrary<Manifest> {
   const [v4, v6] = [addressNear(pool, 4), addressNear(pool, 6)];
   const addresses = weighted<string[]>(

@@ -7,8 +7,8 @@ import type { Feature } from './feature.ts';
 const directions = fc.constantFrom<Flow['direction']>('ingress', 'egress');
 
 /**
- * Traffic that exemptions are about, and its close neighbours: half of a pair wrong, a type beside; with NodePort
- * policies also what those leave alone.
+ * Traffic that exemptions are about, and its close neighbours: half of a pair wrong, a type beside;
+ * with NodePort policies also what those leave alone.
  */
 export function exemptTraffic(own: string[], features: ReadonlySet<Feature>): fc.Arbitrary<Flow> {
   const local = oneOf([...own, '127.0.0.1', '127.255.0.3', '::1']);

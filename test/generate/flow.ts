@@ -22,7 +22,10 @@ export interface FlowTargets {
   features: ReadonlySet<Feature>;
 }
 
-/** A flow that comes close to what policies, cluster and failsafe lists name; with a plan, one that can be sent. */
+/**
+ * A flow that comes close to what policies, cluster and failsafe lists name; with a plan, one that
+ * can be sent.
+ */
 export function flow(targets: FlowTargets): fc.Arbitrary<Flow> {
   const plain: Aim[] = [noAim('ingress'), noAim('egress')];
   const rest = targets.failsafeAims.length === 0 ? plain : targets.failsafeAims;
@@ -73,7 +76,9 @@ function throughNat(flows: fc.Arbitrary<Flow>, aims: Aim[]): fc.Arbitrary<Flow> 
   });
 }
 
-/** One of the endpoints where the rule has any: as a rule with its own port, else with another's. */
+/**
+ * One of the endpoints where the rule has any: as a rule with its own port, else with another's.
+ */
 function atEndpoint({ plan }: FlowTargets, aim: Aim): fc.Arbitrary<Aim> {
   const clients = plan?.clientAddresses.flatMap(({ v4, v6 }) => [canonical(v4), canonical(v6)]);
   const usable = aim.endpoints.filter(({ address }) => clients?.includes(canonical(address)) ?? true);
@@ -117,7 +122,10 @@ function toFlow(targets: FlowTargets, aim: Aim, traffic: Traffic): fc.Arbitrary<
     );
 }
 
-/** NodePort for those rules as a rule and for others rarely; destination NAT is for connections with ports. */
+/**
+ * NodePort for those rules as a rule and for others rarely; destination NAT is for connections with
+ * ports.
+ */
 function trafficKind(
   { features, plan }: FlowTargets,
   aim: Aim,
@@ -191,7 +199,8 @@ function vague(flows: fc.Arbitrary<Flow>): fc.Arbitrary<Flow> {
     const numbered = isNumber
       ? byNumber({ families: [], protocol: drawn.protocol ?? 6 }).protocol
       : drawn.protocol;
-    // Without any address the IP version is unknown, and whether UDP 68 to 67 is DHCP then is nobody's guess.
+    // Without any address the IP version is unknown, and whether UDP 68 to 67 is DHCP then is
+    // nobody's guess.
     const dropped = absent.includes('src') ? absent.filter((field) => field !== 'dst') : absent;
     const known = Object.entries({ ...drawn, protocol: numbered }).filter(
       ([field]) => !dropped.includes(field),

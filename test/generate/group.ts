@@ -9,7 +9,9 @@ import { namespaceSelectors, nodeLabels, podLabels, selectorOver } from './selec
 
 type GroupSpec = GroupManifest['spec'];
 
-/** A name says what its groups are of, in both API groups, so that every lookup finds a valid one. */
+/**
+ * A name says what its groups are of, in both API groups, so that every lookup finds a valid one.
+ */
 const names = {
   nodes: ['edge-nodes', 'node-set'],
   any: ['backends', 'friends', 'net', 'partners'],
@@ -17,7 +19,10 @@ const names = {
   unionOfAny: ['mixture', 'union'],
 };
 
-/** ClusterGroups of both API groups and every kind, often of the same name; at least one selects Nodes. */
+/**
+ * ClusterGroups of both API groups and every kind, often of the same name; at least one selects
+ * Nodes.
+ */
 export function groups(plan?: AddressPlan): fc.Arbitrary<GroupManifest[]> {
   const nodes = list(names.nodes, fc.record({ nodeSelector: selectorOver(nodeLabels) }), 1);
   const any = list(names.any, weighted(...memberKinds(plan)), 1);

@@ -5,7 +5,10 @@ const KEY = fc.constantFrom('a', 'b', 'constructor');
 const VALUE = fc.constantFrom('', '1', '2');
 const VALUES = fc.array(VALUE, { minLength: 1, maxLength: 2 });
 
-/** Few labels, so that selectors meet them often; with keys that every JavaScript object seems to have. */
+/**
+ * Few labels, so that selectors meet them often; with keys that every JavaScript object seems to
+ * have.
+ */
 export const CLOSE_LABELS: fc.Arbitrary<Labels> = fc.dictionary(KEY, VALUE);
 
 /** Any selector of these labels. */

@@ -13,9 +13,10 @@ const shrinkableLists = [
 type Path = (string | number)[];
 
 /**
- * A scenario that still fails, with what the failure doesn't need taken out: flows, objects, rules, peers, ports.
- * fast-check's own shrinking draws the flows anew whenever the policies change, and so ends early.
- * Every scenario that `isFailing` is asked about is valid; it may be asked some hundred times.
+ * A scenario that still fails, with what the failure doesn't need taken out: flows, objects, rules,
+ * peers, ports. fast-check's own shrinking draws the flows anew whenever the policies change, and
+ * so ends early. Every scenario that `isFailing` is asked about is valid; it may be asked some
+ * hundred times.
  */
 export async function minimise(
   scenario: Scenario,

@@ -26,7 +26,10 @@ export function fqdn(): fc.Arbitrary<string> {
   return weighted([12, fc.constantFrom(...asked)], [1, fc.constantFrom('nowhere.test', '*.nowhere.test')]);
 }
 
-/** What names resolve to: none to three addresses of either family, each name now and then not known at all. */
+/**
+ * What names resolve to: none to three addresses of either family, each name now and then not known
+ * at all.
+ */
 export function names(plan?: AddressPlan): fc.Arbitrary<Names> {
   const pool = toPool(plan);
   const address = fc.constantFrom<4 | 6>(4, 6).chain((family) => addressNear(pool, family));

@@ -1,4 +1,7 @@
-/** The ingress half of a policy, for NodePort traffic, of which few are drawn; other objects as they are. */
+/**
+ * The ingress half of a policy, for NodePort traffic, of which few are drawn; other objects as they
+ * are.
+ */
 export function ofNodePort(object: object): object {
   const { apiVersion = '', kind, spec } = object as Partial<Policy>;
   const isOurs = kind === 'ClusterNetworkPolicy' && apiVersion.startsWith('nodewall.io/');

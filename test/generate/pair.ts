@@ -24,7 +24,10 @@ export interface PairsOfObjects {
   readonly pairs: readonly Pair[];
 }
 
-/** So many pairs of each kind. What can't be changed in a Tier is the same in both, and in all draws for the Tiers that are named. */
+/**
+ * So many pairs of each kind. What can't be changed in a Tier is the same in both, and in all draws
+ * for the Tiers that are named.
+ */
 export function pairsOfObjects(count: number): fc.Arbitrary<PairsOfObjects> {
   const named = customTierNames.map((name, i): Manifest & { spec: object } => {
     return { apiVersion: OURS, kind: 'Tier', metadata: { name }, spec: { priority: i + 1 } };

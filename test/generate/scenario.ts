@@ -21,7 +21,10 @@ export type { AddressPair, AddressPlan } from './address.ts';
 export type { Feature } from './feature.ts';
 export { ALL_FEATURES, CURRENT_FEATURES } from './feature.ts';
 
-/** A whole case: manifests in any order, the Node to look from, the configuration, names, and flows to judge. */
+/**
+ * A whole case: manifests in any order, the Node to look from, the configuration, names, and flows
+ * to judge.
+ */
 export interface Scenario {
   objects: object[];
   node: string;
@@ -33,7 +36,9 @@ export interface Scenario {
 
 /** How large a scenario is, and whether its flows must be sendable. */
 export interface ScenarioOptions {
-  /** Policies at most, half of it at least; the cluster grows with it, up to 300 pods. Default 8. */
+  /**
+   * Policies at most, half of it at least; the cluster grows with it, up to 300 pods. Default 8.
+   */
   size?: number;
   /** Number of flows. Default 30. */
   flows?: number;

@@ -36,7 +36,10 @@ export function labelsFrom(vocabulary: LabelVocabulary): fc.Arbitrary<Labels> {
   return fields<Labels>(model);
 }
 
-/** A LabelSelector over the vocabulary: `{}` now and then, every operator, keys and values nobody has rarely. */
+/**
+ * A LabelSelector over the vocabulary: `{}` now and then, every operator, keys and values nobody
+ * has rarely.
+ */
 export function selectorOver(vocabulary: LabelVocabulary): fc.Arbitrary<LabelSelector> {
   const keys = [...Object.keys(vocabulary), 'nobody'];
   const requirement = oneOf(keys).chain((key) => {

@@ -10,7 +10,9 @@ export const commonPorts = [
 /** IPv4 ICMP types that rules name; a kernel test can send the queries among them. */
 export const icmpTypes = [0, 3, 8, 11, 13, 17];
 
-/** ICMPv6 types that rules name: echo, errors, one of ND and one of MLD, a node information query. */
+/**
+ * ICMPv6 types that rules name: echo, errors, one of ND and one of MLD, a node information query.
+ */
 export const icmpv6Types = [1, 3, 128, 129, 135, 143, 139];
 
 /** IGMP types of the standards (query, v1, v2 and v3 report, leave). */

@@ -9,7 +9,10 @@ export const customTierNames = ['gold', 'silver', 'edge-first'];
 /** The tier that Pass leads to. */
 export const baselineNames = ['baseline', 'Baseline'];
 
-/** Names a policy may say without any Tier object, beside baseline, which is drawn together with Pass. */
+/**
+ * Names a policy may say without any Tier object, beside baseline, which is drawn together with
+ * Pass.
+ */
 export const builtInTierNames = [
   ...['emergency', 'securityops', 'networkops', 'platform', 'application'],
   ...['Emergency', 'SecurityOps', 'NetworkOps', 'Platform', 'Application'],

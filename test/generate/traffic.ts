@@ -5,7 +5,10 @@ import type { Aim } from './aim.ts';
 import { fields, maybe, oneOf, weighted, withoutUndefined } from './choice.ts';
 import { commonPorts, icmpTypes, icmpv6Types, igmpGroups, igmpTypes } from './service.ts';
 
-/** The part of a flow above IP; `group` is an IGMP destination, families those that the protocol runs over. */
+/**
+ * The part of a flow above IP; `group` is an IGMP destination, families those that the protocol
+ * runs over.
+ */
 export interface Traffic {
   families: (4 | 6)[];
   protocol: string | number;
@@ -23,7 +26,10 @@ const sendableTypes: Readonly<Record<'icmp' | 'icmpv6', number[]>> = {
   icmpv6: [128, 128, 139],
 };
 
-/** Neither TCP, UDP, SCTP, ICMP, ICMPv6 nor IGMP: IP-in-IP, GRE, ESP, AH, OSPF, DCCP, UDP-Lite, reserved. */
+/**
+ * Neither TCP, UDP, SCTP, ICMP, ICMPv6 nor IGMP: IP-in-IP, GRE, ESP, AH, OSPF, DCCP, UDP-Lite,
+ * reserved.
+ */
 const otherProtocols = [4, 47, 50, 51, 89, 33, 136, 255];
 
 /** Traffic that comes close to what the rule or failsafe entry names. */

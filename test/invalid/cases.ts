@@ -8,10 +8,16 @@ export interface InvalidCase {
   readonly problems: readonly string[];
 }
 
-/** What a policy or rule case leaves unsaid: the fence `base` of the page, in which it takes the place of `…`. */
+/**
+ * What a policy or rule case leaves unsaid: the fence `base` of the page, in which it takes the
+ * place of `…`.
+ */
 const PLACE = '…';
 
-/** `## claim`, then a fence `yaml` or `json` with the input and a fence `problems` with the lines expected. */
+/**
+ * `## claim`, then a fence `yaml` or `json` with the input and a fence `problems` with the lines
+ * expected.
+ */
 export function parseCases(page: string): InvalidCase[] {
   const cases: InvalidCase[] = [];
   let claim = '';

@@ -1,6 +1,7 @@
 /**
- * While rules of every form of the language follow each other under load, for the Node and for NodePorts at once, what is closed is never
- * open and what is open is never closed; also where the agent is killed and started again in between.
+ * While rules of every form of the language follow each other under load, for the Node and for
+ * NodePorts at once, what is closed is never open and what is open is never closed; also where the
+ * agent is killed and started again in between.
  */
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';

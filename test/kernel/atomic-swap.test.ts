@@ -55,7 +55,10 @@ forEachDataplane('policy changes under a flood', (dataplane) => {
   }
 });
 
-/** Every generation closes one port and opens the other, each by another kind of rule; every change of kind occurs. */
+/**
+ * Every generation closes one port and opens the other, each by another kind of rule; every change
+ * of kind occurs.
+ */
 function generation(n: number): object[] {
   const marker: Rule = { name: 'marker', action: 'Drop', ports: [tcp(MARKER + n)] };
   return [policy('swapped', { ingress: [marker, ...kindOf(n).rules(n)] })];
@@ -82,7 +85,10 @@ const strangers = (n: number) => [
   ...Array.from({ length: 20 }, (_, i) => cidr(`203.${(n + i) % 250}.0.0/${17 + (i % 8)}`)),
 ];
 
-/** So many rules that the index has maps, of ports here; two such kinds after one another change keys of one map in place. */
+/**
+ * So many rules that the index has maps, of ports here; two such kinds after one another change
+ * keys of one map in place.
+ */
 const byPort = (n: number): Rule[] =>
   Array.from({ length: 24 }, (_, i) => ({
     name: `port-${i}`,

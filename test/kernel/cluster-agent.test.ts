@@ -1,4 +1,7 @@
-/** The agent of a cluster in a namespace, against a controller that does what the test says: real HTTPS over real links. */
+/**
+ * The agent of a cluster in a namespace, against a controller that does what the test says: real
+ * HTTPS over real links.
+ */
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -162,7 +165,8 @@ forEachDataplane('the agent of a cluster', (dataplane) => {
   }
 
   it('looks after rules that are in force when the controller stays away', async function () {
-    // 10 s of patience, then up to 10 s until the agent tries the controller again; more where a busy disk holds its files up.
+    // 10 s of patience, then up to 10 s until the agent tries the controller again; more where a
+    // busy disk holds its files up.
     this.timeout(300_000);
     follow();
     await enforced();

@@ -1,4 +1,7 @@
-/** Makes a flow complete and its addresses the topology's, so that a packet says all that rules may ask about. */
+/**
+ * Makes a flow complete and its addresses the topology's, so that a packet says all that rules may
+ * ask about.
+ */
 import type { AddressPlan, ClientAddress } from '../netns/address-plan.ts';
 import { type Flow, isV6, protocolNumber, unsendable } from './flow.ts';
 
@@ -18,8 +21,9 @@ export interface PartialFlow {
 }
 
 /**
- * The nearest flow that the topology can carry; undefined when there is none (mixed families, NodePort without ports, …). What is
- * absent is chosen by `index`; an address nobody has is replaced by one that somebody has.
+ * The nearest flow that the topology can carry; undefined when there is none (mixed families,
+ * NodePort without ports, …). What is absent is chosen by `index`; an address nobody has is
+ * replaced by one that somebody has.
  */
 export function toCompleteFlow(flow: PartialFlow, plan: AddressPlan, index: number): Flow | undefined {
   const isV6Flow = isV6(flow.src ?? flow.dst ?? (index % 2 ? '::' : ''));

@@ -8,7 +8,10 @@ export interface Dataplane {
   readonly name: 'nftables' | 'iptables-nft' | 'iptables-legacy';
   /** What a configuration says to have it. */
   readonly config: Readonly<Record<string, unknown>>;
-  /** Of the time, and of the random runs, that a test gives nftables: the whole suite must stay short. */
+  /**
+   * Of the time, and of the random runs, that a test gives nftables: the whole suite must stay
+   * short.
+   */
   readonly share: number;
   /** Milliseconds within which an agent undoes what others did. */
   readonly repairs: number;
@@ -23,7 +26,8 @@ export const NFTABLES: Dataplane = {
   repairs: 2_000,
   iptables: null,
 };
-// Nobody tells of a change to iptables: an agent looks every 3 s, more seldom where looking takes long, as on a busy machine.
+// Nobody tells of a change to iptables: an agent looks every 3 s, more seldom where looking takes
+// long, as on a busy machine.
 export const IPTABLES_NFT: Dataplane = ofIptables('nft', 0.5);
 export const IPTABLES_LEGACY: Dataplane = ofIptables('legacy', 0.4);
 export const DATAPLANES: readonly Dataplane[] = [NFTABLES, IPTABLES_NFT, IPTABLES_LEGACY];

@@ -1,4 +1,7 @@
-/** Several dataplanes on one node: moving from one to another, what a crashed run left, and that all judge alike. */
+/**
+ * Several dataplanes on one node: moving from one to another, what a crashed run left, and that all
+ * judge alike.
+ */
 import assert from 'node:assert/strict';
 import {
   DATAPLANES,

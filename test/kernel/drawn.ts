@@ -20,7 +20,10 @@ export interface Drawn {
   readonly flows: readonly Flow[];
 }
 
-/** The same seed, the same scenario, all of whose addresses are of PLAN. Every other one has names, if it may have any. */
+/**
+ * The same seed, the same scenario, all of whose addresses are of PLAN. Every other one has names,
+ * if it may have any.
+ */
 export function draw(seed: number, { flows: count, names }: { flows: number; names: boolean }): Drawn {
   // The generator's plan is mutable, ours isn't.
   const plan = { nodeAddresses: [...PLAN.nodeAddresses], clientAddresses: [...PLAN.clientAddresses] };
@@ -33,14 +36,19 @@ export function draw(seed: number, { flows: count, names }: { flows: number; nam
   return { scenario, flows };
 }
 
-/** The same to a pod behind NAT: Host rules must not matter for it, nor NodePort rules for the others. */
+/**
+ * The same to a pod behind NAT: Host rules must not matter for it, nor NodePort rules for the
+ * others.
+ */
 function asNodePort(flows: readonly PartialFlow[]): PartialFlow[] {
   return flows
     .filter(({ direction, traffic }) => direction === 'ingress' && traffic !== 'NodePort')
     .map((flow) => ({ ...flow, traffic: 'NodePort' }));
 }
 
-/** What nobody draws often: exempt traffic, rare protocols, ICMP errors, IGMP, the Node with itself. */
+/**
+ * What nobody draws often: exempt traffic, rare protocols, ICMP errors, IGMP, the Node with itself.
+ */
 function unusualFlows(): PartialFlow[] {
   return (['ingress', 'egress'] as const).flatMap((direction): PartialFlow[] => {
     const icmp = icmpTypes.flatMap((icmpType) => [0, 1].map((icmpCode) => ({ icmpType, icmpCode })));

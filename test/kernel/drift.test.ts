@@ -1,4 +1,7 @@
-/** What others do to our table is undone; what others own is left alone. drift-iptables.test.ts is the same of iptables. */
+/**
+ * What others do to our table is undone; what others own is left alone. drift-iptables.test.ts is
+ * the same of iptables.
+ */
 import assert from 'node:assert/strict';
 import { NFTABLES } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';

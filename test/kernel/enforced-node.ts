@@ -1,6 +1,6 @@
 /**
- * A node namespace with a manifests directory and `bin/nodewall` to enforce it: the product as a black box.
- * SEMANTICS.md section 4 is the contract.
+ * A node namespace with a manifests directory and `bin/nodewall` to enforce it: the product as a
+ * black box. SEMANTICS.md section 4 is the contract.
  */
 import type { ChildProcess } from 'node:child_process';
 import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
@@ -16,7 +16,10 @@ import { until } from './until.ts';
 /** NODEWALL_BIN tests another program than this checkout's: an installed one, or an older one. */
 const NODEWALL = process.env.NODEWALL_BIN ?? join(import.meta.dirname, '../../bin/nodewall');
 
-/** Milliseconds until rules are in force; less than a test's time limit, which would say nothing of the agent. */
+/**
+ * Milliseconds until rules are in force; less than a test's time limit, which would say nothing of
+ * the agent.
+ */
 const PATIENCE = 45_000;
 
 export interface EnforcedNode {
@@ -29,7 +32,10 @@ export interface EnforcedNode {
   /** Writes a manifest file as an editor or a config tool does: beside, then renamed. */
   write(name: string, content: readonly object[] | string): Promise<void>;
   remove(name: string): Promise<void>;
-  /** Writes an agent configuration outside the manifests directory, and gives the options that name it. */
+  /**
+   * Writes an agent configuration outside the manifests directory, and gives the options that name
+   * it.
+   */
   configure(config: RawConfig): Promise<string[]>;
   /** `nodewall agent --once`. Rejects unless it ends with 0. */
   once(...options: readonly string[]): Promise<RunResult>;
@@ -37,10 +43,15 @@ export interface EnforcedNode {
   start(...options: readonly string[]): RunningAgent;
   /** `nodewall agent --controller`, with what else it needs in `options`. */
   follow(controller: URL, ...options: readonly string[]): RunningAgent;
-  /** Loads what `nodewall compile -o nft` prints for the manifests, in the place of the table: the rules without the agent. */
+  /**
+   * Loads what `nodewall compile -o nft` prints for the manifests, in the place of the table: the
+   * rules without the agent.
+   */
   load(names: object, ...options: readonly string[]): Promise<RunResult>;
   cleanup(): Promise<RunResult>;
-  /** What is in force of ours without counters and handles, blocks sorted; '' when that is nothing. */
+  /**
+   * What is in force of ours without counters and handles, blocks sorted; '' when that is nothing.
+   */
   rules(dataplane?: Dataplane): Promise<string>;
   /** Waits until what is in force, in both families, says something, a marker port for instance. */
   untilEnforced(text: string, agent?: RunningAgent, dataplane?: Dataplane): Promise<void>;
@@ -148,7 +159,10 @@ interface RawConfig {
   readonly log?: object;
 }
 
-/** What test/netns/agent.yaml says, and why, unless the configuration says otherwise: a namespace's links to clients are no pods. */
+/**
+ * What test/netns/agent.yaml says, and why, unless the configuration says otherwise: a namespace's
+ * links to clients are no pods.
+ */
 function withoutPods(config: RawConfig): object {
   const { pods = 8, ...others } = config.interfaceGroups ?? {};
   const group = typeof pods === 'number' ? { group: pods } : pods;

@@ -1,4 +1,7 @@
-/** The failsafe list behind destination NAT that others make, as kube-proxy does for a Service's address. */
+/**
+ * The failsafe list behind destination NAT that others make, as kube-proxy does for a Service's
+ * address.
+ */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
@@ -13,7 +16,9 @@ const PORT = 443;
 const ENDPOINT_PORT = 8443;
 const TRIES = 3;
 
-/** Connects to each address some times, one after the other, and prints how often it was answered. */
+/**
+ * Connects to each address some times, one after the other, and prints how often it was answered.
+ */
 const CALLER = `
 const { connect } = require('node:net');
 const call = (host) => new Promise((resolve) => {

@@ -1,8 +1,8 @@
 /**
  * Floods a port of the node while something happens, and counts what got past the firewall.
  *
- * Every packet opens a new connection (the source port changes), so the count is of packets that the rules let through,
- * not of what follows on a connection that leaked once.
+ * Every packet opens a new connection (the source port changes), so the count is of packets that
+ * the rules let through, not of what follows on a connection that leaked once.
  */
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';

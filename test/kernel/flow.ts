@@ -1,4 +1,6 @@
-/** A flow as SEMANTICS.md section 4 writes it, made complete: what a real packet needs is all there. */
+/**
+ * A flow as SEMANTICS.md section 4 writes it, made complete: what a real packet needs is all there.
+ */
 
 export type ProtocolName = 'tcp' | 'udp' | 'sctp' | 'icmp' | 'icmpv6' | 'igmp';
 
@@ -33,7 +35,9 @@ export function protocolNumber(protocol: Flow['protocol']): number {
 
 export const isV6 = (address: string): boolean => address.includes(':');
 
-/** Protocol numbers that IPv6 takes for extension headers: no packet can carry them as its protocol. */
+/**
+ * Protocol numbers that IPv6 takes for extension headers: no packet can carry them as its protocol.
+ */
 const IPV6_EXTENSIONS = new Set([0, 43, 44, 51, 59, 60, 135, 139, 140]);
 
 /** Why no real packet can be sent for a flow; undefined when one can. */
@@ -54,12 +58,16 @@ export function isIcmp(flow: Flow): boolean {
   return protocolNumber(flow.protocol) === (isV6(flow.src) ? 58 : 1);
 }
 
-/** ICMP types that the kernel answers with an error, measured over all 256 on 6.18: queries and their replies. */
+/**
+ * ICMP types that the kernel answers with an error, measured over all 256 on 6.18: queries and
+ * their replies.
+ */
 const ANSWERED_ICMP = new Set([0, 8, 13, 14, 15, 16, 17, 18]);
 
 /**
- * What a verdict looks like from outside. The kernel answers neither ICMP errors nor multicast (RFC 1122 section 3.2.2,
- * RFC 4443 section 2.4), nor ICMP types it doesn't know: there a Reject is a Drop.
+ * What a verdict looks like from outside. The kernel answers neither ICMP errors nor multicast (RFC
+ * 1122 section 3.2.2, RFC 4443 section 2.4), nor ICMP types it doesn't know: there a Reject is a
+ * Drop.
  */
 export function asObserved(flow: Flow, verdict: Verdict): Verdict {
   return verdict === 'Reject' && neverAnswered(flow) ? 'Drop' : verdict;

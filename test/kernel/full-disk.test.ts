@@ -1,4 +1,7 @@
-/** A disk that is full, or can't be written, must not leave a node that just started without its rules. */
+/**
+ * A disk that is full, or can't be written, must not leave a node that just started without its
+ * rules.
+ */
 import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

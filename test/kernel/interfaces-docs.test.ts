@@ -1,4 +1,7 @@
-/** docs/interface-groups.md shows what its own commands lead to. NODEWALL_UPDATE_GOLDENS=1 rewrites it. */
+/**
+ * docs/interface-groups.md shows what its own commands lead to. NODEWALL_UPDATE_GOLDENS=1 rewrites
+ * it.
+ */
 import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -35,7 +38,10 @@ kernelSuite('docs/interface-groups.md', () => {
   });
 });
 
-/** Without the index: some kernels make interfaces of their own (tunl0) in every namespace, which come first. */
+/**
+ * Without the index: some kernels make interfaces of their own (tunl0) in every namespace, which
+ * come first.
+ */
 function cells(printed: string): string[][] {
   return printed
     .split('\n')

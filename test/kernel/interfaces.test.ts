@@ -1,4 +1,7 @@
-/** Interfaces get into their link groups by what they are, at once, and what follows from that for packets. */
+/**
+ * Interfaces get into their link groups by what they are, at once, and what follows from that for
+ * packets.
+ */
 import assert from 'node:assert/strict';
 import { forEachDataplane, NFTABLES } from './dataplane.ts';
 import type { RunningAgent } from './enforced-node.ts';
@@ -196,7 +199,8 @@ forEachDataplane('interface groups', (dataplane) => {
     assert.match(after, /^cni0 +\d+ +bridge +8 pods +cni:\*: named as flannel does$/m);
     assert.match(after, /^nic +\d+ +veth +0 +no group: host traffic, exemptions don't apply$/m);
     assert.match(after, /^lo +1 +- +0 +loopback$/m);
-    // Neither what the agent saved nor a configuration can be read: what is in its group is taken to be its work.
+    // Neither what the agent saved nor a configuration can be read: what is in its group is taken
+    // to be its work.
     const unprivileged = await it_.interfaces([], ['setpriv', '--reuid=65534', '--clear-groups', '--']);
     assert.equal(unprivileged, after);
     const rows = JSON.parse(await it_.interfaces([...config, '-o', 'json']));

@@ -1,6 +1,7 @@
 /**
- * What stage 5 says of iptables is what the kernel says of itself: random scenarios, and every kind of match at its limits, loaded by iptables-restore of either
- * variant and printed again by its iptables-save, line for line. Stage 6 tells by that what has changed.
+ * What stage 5 says of iptables is what the kernel says of itself: random scenarios, and every kind
+ * of match at its limits, loaded by iptables-restore of either variant and printed again by its
+ * iptables-save, line for line. Stage 6 tells by that what has changed.
  *
  * NODEWALL_SEED=N runs that one seed; NODEWALL_SEEDS=N runs so many, default 8.
  */
@@ -245,7 +246,10 @@ const COMMENTS = [
   'x'.repeat(120),
 ];
 
-/** All of the tables above, each match with a comment and each statement once; chains of ours in INPUT. */
+/**
+ * All of the tables above, each match with a comment and each statement once; chains of ours in
+ * INPUT.
+ */
 function everything(): IptablesRuleset {
   const tables = (family: Family): IptablesTable[] => {
     const context = { family, setNames: new Map<string, string>() };

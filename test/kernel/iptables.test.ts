@@ -1,4 +1,6 @@
-/** The tests' own look at iptables and ipset: it sees what is ours, all of it, and nobody else's. */
+/**
+ * The tests' own look at iptables and ipset: it sees what is ours, all of it, and nobody else's.
+ */
 import assert from 'node:assert/strict';
 import { createNamespace, type Namespace } from '../netns/namespace.ts';
 import { dataplaneSuite, IPTABLES_LEGACY, IPTABLES_NFT, inForce, lose } from './dataplane.ts';

@@ -1,4 +1,6 @@
-/** What either iptables, and ipset, hold in a namespace, and how all of ours there is taken away. */
+/**
+ * What either iptables, and ipset, hold in a namespace, and how all of ours there is taken away.
+ */
 import { createNamespace, type Namespace } from '../netns/namespace.ts';
 import { FAMILIES, type Family } from './passed-by.ts';
 
@@ -10,7 +12,10 @@ export function commandOf(variant: Iptables, family: Family, end: '' | '-save' |
   return `${family === 4 ? 'iptables' : 'ip6tables'}-${variant}${end}`;
 }
 
-/** What doesn't work here; undefined when nothing. Newer systems have no iptables-legacy, newer kernels no old tables. */
+/**
+ * What doesn't work here; undefined when nothing. Newer systems have no iptables-legacy, newer
+ * kernels no old tables.
+ */
 export async function missingIptables(variant: Iptables): Promise<string | undefined> {
   const namespace = await createNamespace('trial');
   try {
@@ -26,7 +31,10 @@ export async function missingIptables(variant: Iptables): Promise<string | undef
 }
 
 export interface Listing {
-  /** Chains by name, each as iptables-save prints it, without counters; jumps to them with their place in the built-in chain. */
+  /**
+   * Chains by name, each as iptables-save prints it, without counters; jumps to them with their
+   * place in the built-in chain.
+   */
   readonly rules: string;
   /** And sets, which are nobody's own: each iptables sees the same. */
   readonly text: string;
@@ -51,7 +59,10 @@ export async function listIptables(node: Namespace, variant: Iptables): Promise<
   };
 }
 
-/** A set that goes between its rule and its name makes iptables-save end with an error: then it is read again. */
+/**
+ * A set that goes between its rule and its name makes iptables-save end with an error: then it is
+ * read again.
+ */
 async function saved(node: Namespace, command: string): Promise<string> {
   for (let attempt = 1; ; attempt++) {
     const { status, stdout, stderr } = await node.run([command], { anyStatus: true });
@@ -127,7 +138,9 @@ function removal(saved: string): string {
     .join('');
 }
 
-/** Chains and sets with names of ours, as an older program or a run that was killed may leave them. */
+/**
+ * Chains and sets with names of ours, as an older program or a run that was killed may leave them.
+ */
 export async function addStaleChains(node: Namespace, variant: Iptables): Promise<void> {
   const sets = ['nodewall-stale', 'nodewall-tmp-1'].map(
     (name) => `create ${name} hash:net family inet6 -exist\nadd ${name} 2001:db8::1 -exist\n`,

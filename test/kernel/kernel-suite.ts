@@ -2,8 +2,9 @@
 import { createNamespace } from '../netns/namespace.ts';
 
 /**
- * A mocha suite that needs root and real network namespaces. Where these are missing its tests fail; with
- * NODEWALL_ALLOW_SKIP=1, set by hand, they are skipped and the missing capability is named on standard error.
+ * A mocha suite that needs root and real network namespaces. Where these are missing its tests
+ * fail; with NODEWALL_ALLOW_SKIP=1, set by hand, they are skipped and the missing capability is
+ * named on standard error.
  */
 export function kernelSuite(title: string, body: (this: Mocha.Suite) => void): void {
   describe(title, function () {

@@ -1,7 +1,9 @@
 /**
- * The kernel decides the same with the index and without it, and what the oracle says, for every kind of rule set that an index could be
- * wrong about: those of the benchmarks and the property tests' crowds, 200 rules each. Of nftables the table's text is loaded by nft: what the
- * agent makes of it is other tests' business. The rules for iptables are the agent's, which alone knows in which order they are loaded.
+ * The kernel decides the same with the index and without it, and what the oracle says, for every
+ * kind of rule set that an index could be wrong about: those of the benchmarks and the property
+ * tests' crowds, 200 rules each. Of nftables the table's text is loaded by nft: what the agent
+ * makes of it is other tests' business. The rules for iptables are the agent's, which alone knows
+ * in which order they are loaded.
  *
  * NODEWALL_SEED=N draws other crowds and other flows.
  */

@@ -1,4 +1,7 @@
-/** What a node sends to its own pods by way of a Service's address is exempt, as what it sends there straight. */
+/**
+ * What a node sends to its own pods by way of a Service's address is exempt, as what it sends there
+ * straight.
+ */
 import assert from 'node:assert/strict';
 import type { Namespace } from '../netns/namespace.ts';
 import { forEachDataplane } from './dataplane.ts';

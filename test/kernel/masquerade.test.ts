@@ -124,7 +124,8 @@ forEachDataplane('masquerading by interface groups', (dataplane) => {
   });
 
   it('is decided when a connection begins: open ones keep the address they have', async () => {
-    // As long as somebody does NAT here, kube-proxy as a rule: without any nat chain the kernel does none for open connections either.
+    // As long as somebody does NAT here, kube-proxy as a rule: without any nat chain the kernel
+    // does none for open connections either.
     await cluster.node.nft('table inet other { chain nat { type nat hook output priority -100; }; }\n');
     const outwards = CONNECTIONS.filter(isOutwards);
     await restart(OFF);

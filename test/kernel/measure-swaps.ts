@@ -1,6 +1,7 @@
 /**
- * Measures which ways of replacing rules let packets of a closed port through; the table in README.md comes from here.
- * Not a test: `node test/kernel/measure-swaps.ts [part of a name]`, as root, about 7 s each.
+ * Measures which ways of replacing rules let packets of a closed port through; the table in
+ * README.md comes from here. Not a test: `node test/kernel/measure-swaps.ts [part of a name]`, as
+ * root, about 7 s each.
  */
 import { createTopology } from '../netns/topology.ts';
 import { leakedDuring } from './flood.ts';

@@ -1,6 +1,7 @@
 /**
- * An address moves from set to set while packets come from it: between the sets of two rules that drop it nothing is ever let through, between those
- * of two that let it through nothing is ever dropped. The rules are on one port and so many that nftables has an address map lead to them.
+ * An address moves from set to set while packets come from it: between the sets of two rules that
+ * drop it nothing is ever let through, between those of two that let it through nothing is ever
+ * dropped. The rules are on one port and so many that nftables has an address map lead to them.
  */
 import assert from 'node:assert/strict';
 import { forEachDataplane, NFTABLES } from './dataplane.ts';

@@ -1,4 +1,6 @@
-/** fqdn peers: real DNS questions and answers between namespaces, and the connections that follow. */
+/**
+ * fqdn peers: real DNS questions and answers between namespaces, and the connections that follow.
+ */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';

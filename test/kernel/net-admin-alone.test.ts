@@ -1,4 +1,7 @@
-/** The default agent has CAP_NET_ADMIN alone, and what strangers have in iptables-legacy can't be read without CAP_NET_RAW. */
+/**
+ * The default agent has CAP_NET_ADMIN alone, and what strangers have in iptables-legacy can't be
+ * read without CAP_NET_RAW.
+ */
 import assert from 'node:assert/strict';
 import { NODEWALL } from '../cli/command.ts';
 import { type FakeControlPlane, fakeControlPlane } from '../fake/control-plane.ts';

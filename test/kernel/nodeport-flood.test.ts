@@ -1,4 +1,7 @@
-/** While NodePort policies change under load, a closed NodePort is never open and an open one never closed. */
+/**
+ * While NodePort policies change under load, a closed NodePort is never open and an open one never
+ * closed.
+ */
 import assert from 'node:assert/strict';
 import { forEachDataplane, IPTABLES_LEGACY, IPTABLES_NFT, NFTABLES } from './dataplane.ts';
 import { passedDuring } from './flood.ts';

@@ -135,7 +135,8 @@ table inet errors {
   counter strange { }
 }\n`;
       await client.run(['nft', '-f', '-'], { stdin: table });
-      // ICMP administratively prohibited, as icmp(7) and the kernel's IPv6 translate it for a connected socket.
+      // ICMP administratively prohibited, as icmp(7) and the kernel's IPv6 translate it for a
+      // connected socket.
       await assertOutcomes(({ protocol, family }) =>
         protocol === 'tcp' ? 'ECONNREFUSED' : family === 4 ? 'EHOSTUNREACH' : 'EACCES',
       );

@@ -1,16 +1,23 @@
 /**
- * The observer's own nft table in the node namespace, `inet nwprobe`: later in the hooks than any firewall chain, it sees
- * what the firewall accepted. `drop` is final at once, so a packet that gets here was let through by every earlier chain.
+ * The observer's own nft table in the node namespace, `inet nwprobe`: later in the hooks than any
+ * firewall chain, it sees what the firewall accepted. `drop` is final at once, so a packet that
+ * gets here was let through by every earlier chain.
  */
 import type { AddressPair } from '../netns/address-plan.ts';
 import type { Namespace } from '../netns/namespace.ts';
 
 /** nodewall's chains are at filter (0) and below 100; 200 is after every one of them. */
 const AFTER_FIREWALL = 200;
-/** Before every filter chain, after connection tracking (-200) has attached answers to their connection. */
+/**
+ * Before every filter chain, after connection tracking (-200) has attached answers to their
+ * connection.
+ */
 const BEFORE_FIREWALL = -190;
 
-/** Logs to an NFLOG group what was accepted, and the answers that a reject makes, before the firewall judges them. */
+/**
+ * Logs to an NFLOG group what was accepted, and the answers that a reject makes, before the
+ * firewall judges them.
+ */
 export function recorderTable(group: number): string {
   const log = (prefix: string) => `log prefix "${prefix}" group ${group} snaplen 200`;
   return `table inet nwprobe {
@@ -27,7 +34,10 @@ export function recorderTable(group: number): string {
 `;
 }
 
-/** Hands whatever clients open, to any port, to one port of a pod: what makes NodePort traffic of it. */
+/**
+ * Hands whatever clients open, to any port, to one port of a pod: what makes NodePort traffic of
+ * it.
+ */
 export function natTable(pod: AddressPair, port: number): string {
   const to = 'meta l4proto { tcp, udp, sctp } dnat';
   return `table inet nwnat {
@@ -50,9 +60,9 @@ export interface CountedPort {
 }
 
 /**
- * Counts what opens a connection to each of the ports, one counter per port, in order: first before any firewall chain,
- * then after. Only packets of the first count that are missing from the second were dropped by a rule; a veth whose
- * queue is full loses some on the way, too.
+ * Counts what opens a connection to each of the ports, one counter per port, in order: first before
+ * any firewall chain, then after. Only packets of the first count that are missing from the second
+ * were dropped by a rule; a veth whose queue is full loses some on the way, too.
  */
 export function counterTable(ports: readonly CountedPort[]): string {
   // One counter for each port and place, in this order; the hooks jump to those that are theirs.

@@ -1,4 +1,7 @@
-/** `nodewall off`: nothing of it is in the kernel, until `nodewall on`. The stand-alone agent, and none at all. */
+/**
+ * `nodewall off`: nothing of it is in the kernel, until `nodewall on`. The stand-alone agent, and
+ * none at all.
+ */
 import assert from 'node:assert/strict';
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -1,8 +1,9 @@
 /**
- * The kernel decides what SEMANTICS.md says: random scenarios, enforced by `nodewall agent --once`, real packets, and the
- * oracle's verdicts beside them; with the index and without it.
+ * The kernel decides what SEMANTICS.md says: random scenarios, enforced by `nodewall agent --once`,
+ * real packets, and the oracle's verdicts beside them; with the index and without it.
  *
- * NODEWALL_SEED=N runs that one seed; NODEWALL_SEEDS=N runs so many (default 24), of iptables a share of them.
+ * NODEWALL_SEED=N runs that one seed; NODEWALL_SEEDS=N runs so many (default 24), of iptables a
+ * share of them.
  */
 import assert from 'node:assert/strict';
 import type { Scenario } from '../generate/scenario.ts';
@@ -42,7 +43,8 @@ forEachDataplane('random scenarios: the kernel agrees with the oracle', (datapla
 
   for (const seed of seeds(dataplane)) {
     it(`seed ${seed}`, async () => {
-      // The agent asks a name server what names resolve to; here that is given, and the agent left out, which only nft's text can do.
+      // The agent asks a name server what names resolve to; here that is given, and the agent left
+      // out, which only nft's text can do.
       const { scenario, flows } = draw(seed, { flows: FLOWS, names: dataplane === NFTABLES });
       assert(flows.length > FLOWS / 2, `only ${flows.length} flows can be sent`);
       await node.write('node.json', scenario.objects);

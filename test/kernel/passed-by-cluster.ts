@@ -1,6 +1,7 @@
 /**
- * A node with pods, and clients outside of it: `friend` and `stranger` behind an interface of no group, two pods on the node behind
- * interfaces of the group `pods`, one on another node behind `clusternet`, and one on the node's own network.
+ * A node with pods, and clients outside of it: `friend` and `stranger` behind an interface of no
+ * group, two pods on the node behind interfaces of the group `pods`, one on another node behind
+ * `clusternet`, and one on the node's own network.
  */
 import type { AddressPair, AddressPlan } from '../netns/address-plan.ts';
 import type { Dataplane } from './dataplane.ts';

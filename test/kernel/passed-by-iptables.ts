@@ -1,4 +1,7 @@
-/** Rules of the shapes that kube-proxy's iptables mode (pkg/proxy/iptables) and the CNI plugin portmap give them, by either iptables. */
+/**
+ * Rules of the shapes that kube-proxy's iptables mode (pkg/proxy/iptables) and the CNI plugin
+ * portmap give them, by either iptables.
+ */
 import { createHash } from 'node:crypto';
 import { commandOf, type Iptables, missingIptables } from './iptables.ts';
 import { endpoint, FAMILIES, type Family, type Shape, type Surroundings, type Way } from './passed-by.ts';

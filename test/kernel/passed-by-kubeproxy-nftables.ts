@@ -1,4 +1,7 @@
-/** Rules of the shape that kube-proxy's nftables mode gives them (pkg/proxy/nftables): a table a family, verdict maps by address and port. */
+/**
+ * Rules of the shape that kube-proxy's nftables mode gives them (pkg/proxy/nftables): a table a
+ * family, verdict maps by address and port.
+ */
 import { endpoint, FAMILIES, type Family, type Shape, type Surroundings, type Way } from './passed-by.ts';
 
 export const kubeProxyNftables: Shape = {

@@ -1,6 +1,6 @@
 /**
- * Runs inside a namespace: answers whoever calls with the address it sees, and makes calls. A request per line of standard input, an answer
- * per line of standard output. Ends with its input.
+ * Runs inside a namespace: answers whoever calls with the address it sees, and makes calls. A
+ * request per line of standard input, an answer per line of standard output. Ends with its input.
  */
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
@@ -52,8 +52,9 @@ const LAST_PORT = 60_999;
 const open = new Map<number, Connection>();
 
 /**
- * Each call has a port of its own. One that the kernel draws may be that of an earlier call to the same place, which conntrack still
- * knows for minutes: then the packets are those of an established connection, and no rule is asked.
+ * Each call has a port of its own. One that the kernel draws may be that of an earlier call to the
+ * same place, which conntrack still knows for minutes: then the packets are those of an established
+ * connection, and no rule is asked.
  */
 let lastPort = FIRST_PORT - 1;
 

@@ -1,4 +1,7 @@
-/** Rules of the shape that the CNI plugin portmap gives them since 1.6 where it is told to use nftables: a table `cni_hostport` for each family. */
+/**
+ * Rules of the shape that the CNI plugin portmap gives them since 1.6 where it is told to use
+ * nftables: a table `cni_hostport` for each family.
+ */
 import { endpoint, FAMILIES, type Family, type Shape, type Surroundings, type Way } from './passed-by.ts';
 
 export const portmapNftables: Shape = {

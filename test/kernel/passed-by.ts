@@ -1,4 +1,7 @@
-/** What destination NAT passes on: ways by which clients reach a pod, and the rules that others make for them. */
+/**
+ * What destination NAT passes on: ways by which clients reach a pod, and the rules that others make
+ * for them.
+ */
 import type { Namespace } from '../netns/namespace.ts';
 
 export type Family = 4 | 6;

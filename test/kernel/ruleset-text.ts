@@ -1,4 +1,6 @@
-/** The text of `nft -s list table`, comparable: blocks (chains, sets, maps) in order of their names. */
+/**
+ * The text of `nft -s list table`, comparable: blocks (chains, sets, maps) in order of their names.
+ */
 export function toStableText(listing: string): string {
   const lines = listing.split('\n').filter((line) => line.trim() !== '');
   const [first = '', ...rest] = lines;

@@ -34,7 +34,9 @@ COMMIT
 const VARIANTS: readonly Iptables[] = ['nft', 'legacy'];
 
 export interface Strangers {
-  /** Everything on the node but what is ours: rules, chains, tables, sets; equal texts, equal state. */
+  /**
+   * Everything on the node but what is ours: rules, chains, tables, sets; equal texts, equal state.
+   */
   list(): Promise<string>;
 }
 
@@ -54,7 +56,10 @@ export async function installStrangers(
   return { list: async () => (await everything(node, variants)).filter((line) => !isOurs(line)).join('\n') };
 }
 
-/** All that any tool shows, ours too, but for what iptables-nft and the kernel make by themselves: tables, built-in chains. */
+/**
+ * All that any tool shows, ours too, but for what iptables-nft and the kernel make by themselves:
+ * tables, built-in chains.
+ */
 export async function everything(node: Namespace, variants: readonly Iptables[]): Promise<string[]> {
   const lines = await nftTables(node);
   if (variants.length === 0) return lines;

@@ -1,4 +1,7 @@
-/** The observer against hand-written tables: every verdict × protocol × family × direction is seen as what it is. */
+/**
+ * The observer against hand-written tables: every verdict × protocol × family × direction is seen
+ * as what it is.
+ */
 import assert from 'node:assert/strict';
 import { type AddressPair, addressPlan } from '../netns/address-plan.ts';
 import { createTopology, type Topology } from '../netns/topology.ts';

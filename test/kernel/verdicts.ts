@@ -1,11 +1,12 @@
 /**
  * Observes on the kernel what the firewall in the node namespace decides about flows.
  *
- * Each flow is one real packet that opens a connection, marked with a number that answers carry back. Allow: the packet
- * passed the observer's table, which is later than the firewall (nwprobe.ts). Reject: it didn't, and the node made a TCP
- * reset or an ICMP administratively-prohibited for it. Drop: neither. That a closed port answers with a reset too, or
- * that nobody answers an accepted packet, doesn't matter. NodePort flows come after the others, behind a table that
- * hands them all to a pod; those are accepted that are forwarded.
+ * Each flow is one real packet that opens a connection, marked with a number that answers carry
+ * back. Allow: the packet passed the observer's table, which is later than the firewall
+ * (nwprobe.ts). Reject: it didn't, and the node made a TCP reset or an ICMP
+ * administratively-prohibited for it. Drop: neither. That a closed port answers with a reset too,
+ * or that nobody answers an accepted packet, doesn't matter. NodePort flows come after the others,
+ * behind a table that hands them all to a pod; those are accepted that are forwarded.
  */
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
@@ -23,14 +24,19 @@ export interface Observation {
   readonly saw: 'nothing' | 'eperm' | 'reset' | 'icmp' | 'reply' | 'error';
   /** Of an ICMP error that came back, as "type/code". */
   readonly icmp?: string;
-  /** The kernel said something else than EPERM when asked to send; the verdict means nothing then. */
+  /**
+   * The kernel said something else than EPERM when asked to send; the verdict means nothing then.
+   */
   readonly error?: string;
 }
 
 export interface ObserveOptions {
   /** Milliseconds to wait for answers after the last packet of a round; default 150. */
   readonly wait?: number;
-  /** The pod that NodePort flows end at; default the first client address of the group `pods`, or the first of all. */
+  /**
+   * The pod that NodePort flows end at; default the first client address of the group `pods`, or
+   * the first of all.
+   */
   readonly pod?: AddressPair;
 }
 
@@ -52,7 +58,10 @@ export async function observe(
   return observations.map(({ verdict }) => verdict);
 }
 
-/** As {@link observe}, with what the sender saw. Throws on flows that no packet of this topology can have. */
+/**
+ * As {@link observe}, with what the sender saw. Throws on flows that no packet of this topology can
+ * have.
+ */
 export async function observeDetails(
   topology: Topology,
   flows: readonly Flow[],
@@ -159,8 +168,9 @@ function misplaced({ node, owner, plan }: Topology, flow: Flow): string | undefi
 }
 
 /**
- * Packets of one conntrack entry go in different rounds, with conntrack flushed between: the second would be part of an
- * established connection. ICMP carries the number of the packet as identifier, so its entries are distinct.
+ * Packets of one conntrack entry go in different rounds, with conntrack flushed between: the second
+ * would be part of an established connection. ICMP carries the number of the packet as identifier,
+ * so its entries are distinct.
  */
 function toRounds(packets: readonly Packet[]): Packet[][] {
   const rounds: Packet[][] = [];

@@ -1,8 +1,9 @@
 /**
  * A network namespace without a name, held by a process that dies with us.
  *
- * The holder is `cat`: it lives as long as its standard input is open, and PR_SET_PDEATHSIG kills it besides, so nothing
- * is left behind however the test ends, kill -9 included. Named namespaces would survive.
+ * The holder is `cat`: it lives as long as its standard input is open, and PR_SET_PDEATHSIG kills
+ * it besides, so nothing is left behind however the test ends, kill -9 included. Named namespaces
+ * would survive.
  */
 import { type ChildProcess, type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -13,7 +14,10 @@ export interface RunOptions {
   readonly cwd?: string;
   /** Milliseconds until the command is killed; default 60,000. */
   readonly timeout?: number;
-  /** Resolve whatever the exit status is. Default: a status other than 0 rejects with {@link CommandError}. */
+  /**
+   * Resolve whatever the exit status is. Default: a status other than 0 rejects with {@link
+   * CommandError}.
+   */
   readonly anyStatus?: boolean;
 }
 
@@ -41,7 +45,10 @@ export class CommandError extends Error {
 export interface Namespace {
   /** For messages. */
   readonly name: string;
-  /** Of the process that holds the namespace; iproute2 takes it as a namespace's identity (`netns PID`). */
+  /**
+   * Of the process that holds the namespace; iproute2 takes it as a namespace's identity (`netns
+   * PID`).
+   */
   readonly pid: number;
   /** Path for nsenter --net=… and setns(2). */
   readonly path: string;
@@ -49,7 +56,10 @@ export interface Namespace {
   command(argv: readonly string[]): string[];
   /** Runs a command to its end. */
   run(argv: readonly string[], options?: RunOptions): Promise<RunResult>;
-  /** Starts a long-running command; its pid is the command's own. It is killed when this process dies. */
+  /**
+   * Starts a long-running command; its pid is the command's own. It is killed when this process
+   * dies.
+   */
   spawn(argv: readonly string[], options?: Pick<RunOptions, 'env' | 'cwd'>): ChildProcessWithoutNullStreams;
   /** Ends what was started inside and the namespace with it. */
   close(): Promise<void>;

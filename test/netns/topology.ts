@@ -1,9 +1,10 @@
 /**
  * One node namespace and some client namespaces, each joined to the node by a veth pair of its own.
  *
- * No bridge in between: a packet's client is then also its interface, which interface groups need. Every address is a
- * host route through a gateway with a permanent neighbour entry, so no ARP or neighbour discovery ever runs, a client
- * may have addresses of any network, and IPv6 works from the first packet.
+ * No bridge in between: a packet's client is then also its interface, which interface groups need.
+ * Every address is a host route through a gateway with a permanent neighbour entry, so no ARP or
+ * neighbour discovery ever runs, a client may have addresses of any network, and IPv6 works from
+ * the first packet.
  */
 import { type AddressPlan, addressPlan } from './address-plan.ts';
 import { createNamespace, type Namespace } from './namespace.ts';
@@ -22,7 +23,9 @@ export interface Topology {
 /** The one interface a client has. */
 export const CLIENT_INTERFACE = 'node';
 
-/** Takes about 0.2 s for two clients. Everything is gone after close(), or when this process dies. */
+/**
+ * Takes about 0.2 s for two clients. Everything is gone after close(), or when this process dies.
+ */
 export async function createTopology(plan: AddressPlan = addressPlan()): Promise<Topology> {
   const count = 1 + Math.max(-1, ...plan.clientAddresses.map(({ client }) => client));
   const names = ['node', ...Array.from({ length: count }, (_, i) => `client${i}`)];
@@ -106,8 +109,8 @@ function nodeBatch(plan: AddressPlan, clients: readonly Namespace[]): string {
       `link set c${i} group ${group} up`,
       `neigh replace ${GATEWAY_OF_NODE.v4} lladdr ${CLIENT_MAC} dev c${i} nud permanent`,
       `neigh replace ${GATEWAY_OF_NODE.v6} lladdr ${CLIENT_MAC} dev c${i} nud permanent`,
-      // `autojoin` joins the group, and makes the address a local one; the route that says so would send what the node
-      // itself sends there round by lo.
+      // `autojoin` joins the group, and makes the address a local one; the route that says so would
+      // send what the node itself sends there round by lo.
       ...plan.multicastGroups.flatMap((address) => [
         `addr add ${address}/32 dev c${i} autojoin`,
         `route del local ${address} dev c${i} table local`,

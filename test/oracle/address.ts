@@ -19,7 +19,9 @@ export function bitsOf(family: Family): number {
   return family === 4 ? 32 : 128;
 }
 
-/** Reads an IPv4 or IPv6 address; undefined when the text is neither. IPv4-mapped IPv6 stays IPv6. */
+/**
+ * Reads an IPv4 or IPv6 address; undefined when the text is neither. IPv4-mapped IPv6 stays IPv6.
+ */
 export function parseAddress(text: string): Address | undefined {
   const value = text.includes(':') ? parseIPv6(text) : parseIPv4(text);
   return value === undefined ? undefined : { family: text.includes(':') ? 6 : 4, value };

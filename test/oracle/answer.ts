@@ -2,7 +2,10 @@
 export interface Answer {
   verdict: 'Allow' | 'Drop' | 'Reject';
   policy: string | null;
-  /** null beside a policy: the rule has no name of its own, and its generated one is the implementation's affair. */
+  /**
+   * null beside a policy: the rule has no name of its own, and its generated one is the
+   * implementation's affair.
+   */
   rule: string | null;
   ruleIndex: number | null;
   tier: string | null;
@@ -14,8 +17,9 @@ export interface Answer {
 }
 
 /**
- * True when two answers agree; an unnamed rule (null beside a policy) agrees with any name. `audited` is no part of
- * what SEMANTICS asks of an answer, so it is compared only where both have it.
+ * True when two answers agree; an unnamed rule (null beside a policy) agrees with any name.
+ * `audited` is no part of what SEMANTICS asks of an answer, so it is compared only where both have
+ * it.
  */
 export function sameAnswer(a: Answer, b: Answer): boolean {
   return (

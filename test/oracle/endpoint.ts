@@ -21,7 +21,10 @@ export interface ClusterService {
   endpoints: Endpoint[];
 }
 
-/** Every Service: its cluster IPs with its ports, and slice by slice the ready endpoints with that slice's ports. */
+/**
+ * Every Service: its cluster IPs with its ports, and slice by slice the ready endpoints with that
+ * slice's ports.
+ */
 export function toClusterServices(objects: readonly object[]): ClusterService[] {
   const services = objectsOfKind(objects, ['v1'], 'Service') as ServiceManifest[];
   const slices = objectsOfKind(objects, ['discovery.k8s.io/v1'], 'EndpointSlice') as EndpointSliceManifest[];
@@ -78,7 +81,10 @@ function ofSlice({ endpoints = [], ports = [] }: EndpointSliceManifest): Endpoin
   );
 }
 
-/** Every address with every port. `None` and names are no addresses; a port without a number is none. */
+/**
+ * Every address with every port. `None` and names are no addresses; a port without a number is
+ * none.
+ */
 function product(texts: string[], ports: { protocol?: string; port?: number | null }[]): Endpoint[] {
   const addresses = texts.map(parseAddress).filter((address) => address !== undefined);
   return addresses.flatMap((address) =>

@@ -26,7 +26,10 @@ const dns: FailsafeEntry[] = [
   { protocol: 'UDP', port: 53, peers: 'any' },
 ];
 
-/** For Host traffic alone. A direction that the configuration gives replaces that direction's list; the other keeps its default. */
+/**
+ * For Host traffic alone. A direction that the configuration gives replaces that direction's list;
+ * the other keeps its default.
+ */
 export function toFailsafeTest(config: OracleConfig, cluster: Cluster): FailsafeTest {
   const clusterPorts = [...apiServer('nodes', cluster), ...nodePorts];
   const lists = {

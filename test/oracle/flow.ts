@@ -49,7 +49,10 @@ export const protocolNumbers: Readonly<Record<string, number>> = {
   sctp: 132,
 };
 
-/** Reads a flow. Throws on one that no packet can be: unknown protocol name, unreadable or mixed addresses. */
+/**
+ * Reads a flow. Throws on one that no packet can be: unknown protocol name, unreadable or mixed
+ * addresses.
+ */
 export function toPacket(flow: Flow): Packet {
   const traffic = flow.traffic ?? 'Host';
   if (traffic !== 'Host' && traffic !== 'NodePort') {

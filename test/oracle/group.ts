@@ -13,7 +13,10 @@ const kinds = [
   ['childGroups'],
 ];
 
-/** The test for being an address of the group. The name is looked up in the API group of whoever names it first. */
+/**
+ * The test for being an address of the group. The name is looked up in the API group of whoever
+ * names it first.
+ */
 export function toGroupTest(
   objects: readonly object[],
   cluster: Cluster,
@@ -24,7 +27,9 @@ export function toGroupTest(
   return (address) => tests.some((test) => test(address));
 }
 
-/** True when the group selects a Node with these labels. Throws on a group of anything but Nodes. */
+/**
+ * True when the group selects a Node with these labels. Throws on a group of anything but Nodes.
+ */
 export function groupSelectsNode(
   objects: readonly object[],
   name: string,

@@ -140,7 +140,10 @@ export interface PolicyManifest extends Manifest {
   };
 }
 
-/** The apiVersions whose ClusterNetworkPolicies, Tiers and ClusterGroups are read; the first is ours. */
+/**
+ * The apiVersions whose ClusterNetworkPolicies, Tiers and ClusterGroups are read; the first is
+ * ours.
+ */
 export const policyApiVersions: readonly string[] = ['nodewall.io/v1alpha1', 'crd.antrea.io/v1beta1'];
 
 /** The API group in `group/version`; '' for core v1. */
@@ -148,7 +151,10 @@ export function apiGroupOf(apiVersion: string): string {
   return apiVersion.includes('/') ? apiVersion.slice(0, apiVersion.indexOf('/')) : '';
 }
 
-/** The object of that name in the own API group, else in the other one: how policies find Tiers and groups. */
+/**
+ * The object of that name in the own API group, else in the other one: how policies find Tiers and
+ * groups.
+ */
 export function findNamed(
   objects: readonly object[],
   kind: string,
@@ -169,7 +175,10 @@ export function objectsOfKind(objects: readonly object[], apiVersions: readonly 
   return found;
 }
 
-/** Throws when the value has a field that the oracle does not evaluate (yet): nothing is ever ignored. */
+/**
+ * Throws when the value has a field that the oracle does not evaluate (yet): nothing is ever
+ * ignored.
+ */
 export function assertOnlyFields(value: object, fields: readonly string[], where: string): void {
   for (const field of Object.keys(value)) {
     if (!fields.includes(field)) throw new Error(`the oracle does not evaluate ${where}.${field}`);

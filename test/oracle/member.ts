@@ -21,7 +21,10 @@ export function toNodesTest(cluster: Cluster, selector: LabelSelector): AddressT
   return toMembersTest(cluster.nodes.filter((node) => selects(selector, node.labels)));
 }
 
-/** The pods of the namespaces; of all namespaces without a namespaceSelector, all pods without a podSelector. */
+/**
+ * The pods of the namespaces; of all namespaces without a namespaceSelector, all pods without a
+ * podSelector.
+ */
 export function toPodsTest(
   cluster: Cluster,
   podSelector: LabelSelector = {},
@@ -40,7 +43,10 @@ export function toAccountTest(cluster: Cluster, account: { name: string; namespa
   );
 }
 
-/** The pods that the Service's selector selects; none for an unknown Service or one without a selector. */
+/**
+ * The pods that the Service's selector selects; none for an unknown Service or one without a
+ * selector.
+ */
 export function toServicePodsTest(cluster: Cluster, { name, namespace }: ServiceReference): AddressTest {
   const service = cluster.services.find((one) => one.name === name && one.namespace === namespace);
   const matchLabels = service?.selector ?? {};

@@ -2,7 +2,10 @@ import type { Address } from './address.ts';
 import { parseAddress } from './address.ts';
 import type { Names } from './config.ts';
 
-/** What an `fqdn` resolves to: the addresses of that name, or of all names that `*.example.com` matches. */
+/**
+ * What an `fqdn` resolves to: the addresses of that name, or of all names that `*.example.com`
+ * matches.
+ */
 export function resolveName(fqdn: string, names: Names): Address[] {
   const wanted = normalised(fqdn);
   const suffix = wanted.startsWith('*.') ? wanted.slice(1) : undefined;

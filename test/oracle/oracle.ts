@@ -15,7 +15,10 @@ export { sameAnswer } from './answer.ts';
 export type { OracleConfig } from './config.ts';
 export type { Flow } from './flow.ts';
 
-/** What the oracle judges by: parsed manifests, the Node's name, the agent's configuration, what names resolve to. */
+/**
+ * What the oracle judges by: parsed manifests, the Node's name, the agent's configuration, what
+ * names resolve to.
+ */
 export interface OracleInput {
   objects: readonly object[];
   node: string;
@@ -33,8 +36,9 @@ interface Decision {
 }
 
 /**
- * Evaluates SEMANTICS.md straight from the manifests: slow, plain, sharing nothing with the implementation.
- * The objects are taken to be valid. Throws on what it does not evaluate; nothing is ignored.
+ * Evaluates SEMANTICS.md straight from the manifests: slow, plain, sharing nothing with the
+ * implementation. The objects are taken to be valid. Throws on what it does not evaluate; nothing
+ * is ignored.
  */
 export function oracle(input: OracleInput): (flow: Flow) => Answer {
   const { objects, names = {} } = input;
@@ -63,7 +67,8 @@ function decide(matching: OracleRule[], isSkipped: (rule: OracleRule) => boolean
   for (const rule of matching) {
     if (hasPassed && rule.tierPriority !== baselinePriority) continue;
     if (rule.isAudit) {
-      // As if absent, a Pass too. What the failsafe would skip did not even match, so it is in neither list.
+      // As if absent, a Pass too. What the failsafe would skip did not even match, so it is in
+      // neither list.
       if (!isSkipped(rule)) decision.audited.push(rule);
     } else if (isSkipped(rule)) decision.skipped.push(rule);
     else if (rule.manifest.action === 'Pass') hasPassed = true;
@@ -80,7 +85,10 @@ function verdictOf({ rule }: Decision): Answer['verdict'] {
   return rule === undefined ? 'Allow' : (rule.manifest.action as Answer['verdict']);
 }
 
-/** A Pass that nothing in the baseline tier follows decides nothing: no policy is named, the reason is `default`. */
+/**
+ * A Pass that nothing in the baseline tier follows decides nothing: no policy is named, the reason
+ * is `default`.
+ */
 function toAnswer(decision: Decision, reason?: Answer['reason']): Answer {
   const { rule } = decision;
   return {

@@ -32,7 +32,10 @@ const kinds = [
   ['interfaceGroup'],
 ];
 
-/** The test for a rule's peer list; undefined when the list is absent or empty, which means any address. */
+/**
+ * The test for a rule's peer list; undefined when the list is absent or empty, which means any
+ * address.
+ */
 export function toPeersTest(peers: PeerManifest[] | undefined, context: PeerContext): PeerTest | undefined {
   if (peers === undefined || peers === null || peers.length === 0) return undefined;
   const tests = peers.map((peer) => toPeerTest(peer, context));
@@ -48,7 +51,9 @@ function toPeerTest(peer: PeerManifest, context: PeerContext): PeerTest {
   return ({ remote }) => remote !== undefined && isPeer(remote);
 }
 
-/** Not addresses: the interface that the packet enters or leaves by, which a flow may leave open. */
+/**
+ * Not addresses: the interface that the packet enters or leaves by, which a flow may leave open.
+ */
 function toInterfaceTest(group: string | number, config: OracleConfig): PeerTest {
   const number = groupNumber(group, config);
   if (number === undefined) throw new Error(`the configuration names no interface group ${group}`);

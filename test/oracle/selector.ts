@@ -1,7 +1,10 @@
 import type { LabelSelector, Labels } from './manifest.ts';
 import { assertOnlyFields } from './manifest.ts';
 
-/** True when the labels satisfy every requirement of the selector; an empty selector selects everything. */
+/**
+ * True when the labels satisfy every requirement of the selector; an empty selector selects
+ * everything.
+ */
 export function selects(selector: LabelSelector, labels: Labels): boolean {
   assertOnlyFields(selector, ['matchLabels', 'matchExpressions'], 'selector');
   for (const [key, value] of Object.entries(selector.matchLabels ?? {})) {

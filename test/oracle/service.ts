@@ -4,12 +4,18 @@ import { protocolNumbers } from './flow.ts';
 import type { PortManifest, ProtocolManifest, RuleManifest } from './manifest.ts';
 import { assertOnlyFields } from './manifest.ts';
 
-/** True when the rule has a non-empty `ports`, `protocols` or `toServices`: it names what it opens or closes. */
+/**
+ * True when the rule has a non-empty `ports`, `protocols` or `toServices`: it names what it opens
+ * or closes.
+ */
 export function namesServices(rule: RuleManifest): boolean {
   return [rule.ports, rule.protocols, rule.toServices].some((list) => (list ?? []).length > 0);
 }
 
-/** True when the packet is of the rule's `ports` or `protocols`; a rule that has neither takes all traffic. */
+/**
+ * True when the packet is of the rule's `ports` or `protocols`; a rule that has neither takes all
+ * traffic.
+ */
 export function matchesServices(rule: RuleManifest, packet: Packet): boolean {
   const { ports, protocols } = { ports: rule.ports ?? [], protocols: rule.protocols ?? [] };
   if (ports.length + protocols.length === 0) return true;

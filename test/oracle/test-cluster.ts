@@ -75,7 +75,10 @@ export const cluster = [
   pod('new', 'shop', { labels: { app: 'web' }, status: { phase: 'Pending' } }),
 ];
 
-/** claim, the policies, the flow (ingress unless it says), what is expected, the configuration, what names resolve to. */
+/**
+ * claim, the policies, the flow (ingress unless it says), what is expected, the configuration, what
+ * names resolve to.
+ */
 export type Row = [
   claim: string,
   objects: object[],

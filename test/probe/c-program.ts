@@ -6,8 +6,9 @@ import { promisify } from 'node:util';
 let builds = 0;
 
 /**
- * The program that the C files of a folder make, `build/NAME` in it; built where one of them, or a header, is newer. `libraries` are names for -l.
- * Safe to call several times at once, from several processes too.
+ * The program that the C files of a folder make, `build/NAME` in it; built where one of them, or a
+ * header, is newer. `libraries` are names for -l. Safe to call several times at once, from several
+ * processes too.
  */
 export async function cProgram(
   folder: string,

@@ -27,8 +27,8 @@ export interface Agreed {
 }
 
 /**
- * Asks the oracle, explain and both rulesets about every flow of a scenario: the verdict, the rule, what is counted and what is recorded. An
- * assertion fails with the first flow they differ about.
+ * Asks the oracle, explain and both rulesets about every flow of a scenario: the verdict, the rule,
+ * what is counted and what is recorded. An assertion fails with the first flow they differ about.
  */
 export function agree(
   { objects, node, config: written, names, flows }: Scenario,
@@ -69,7 +69,10 @@ export function agree(
 
 type Rules = ReadonlyMap<string, CompiledRule>;
 
-/** The tracer knows neither tiers nor what was skipped, but the rule that decided; one that passed is no decision. */
+/**
+ * The tracer knows neither tiers nor what was skipped, but the rule that decided; one that passed
+ * is no decision.
+ */
 function isSame(wanted: Answer, { verdict, source }: Trace, rules: Rules): boolean {
   // What passed is accepted at the end of the chain it was sent to.
   const passed = [...rules.values()].some((rule) => rule.source === source && rule.action === 'Pass');
@@ -88,7 +91,10 @@ function sameCounts({ considered = [] }: Explanation, { counted }: Trace): boole
   return matched.length === counted.length;
 }
 
-/** Every rule that counted the packet and is to be recorded has a record, in order, and no other has. */
+/**
+ * Every rule that counted the packet and is to be recorded has a record, in order, and no other
+ * has.
+ */
 function isRecorded({ counted, recorded }: Trace, rules: Rules): boolean {
   const wanted = counted.flatMap((id) => {
     const rule = rules.get(id);

@@ -5,8 +5,9 @@ import { protocolNumber } from '../tracer/match.ts';
 import type { Packet } from '../tracer/packet.ts';
 
 /**
- * How many rules an index by protocol, destination port and address can't spare a packet: those that only something else tells apart (source ports,
- * link groups, ICMP types), those that match it, up to the one that decides. `decided` null: none does.
+ * How many rules an index by protocol, destination port and address can't spare a packet: those
+ * that only something else tells apart (source ports, link groups, ICMP types), those that match
+ * it, up to the one that decides. `decided` null: none does.
  */
 export function candidates(state: NodeState, packet: Packet, decided: RuleSource | null): number {
   const traffic = packet.original !== null ? 'nodeport' : packet.direction;

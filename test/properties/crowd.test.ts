@@ -10,7 +10,9 @@ import { toState } from './pipeline.ts';
 import { check, flowCount } from './runs.ts';
 import { violations } from './violation.ts';
 
-/** So many rules that can't match are tried at the end of a look-up (agent/render/index/plan.ts). */
+/**
+ * So many rules that can't match are tried at the end of a look-up (agent/render/index/plan.ts).
+ */
 const SHORT = 4;
 const RULES = fc.constantFrom(30, 30, 60, 120, 300);
 
@@ -36,7 +38,8 @@ describe('crowds of rules', function () {
         const aimed = flowsAtRules(toState(drawn.objects, drawn.node, drawn.names), flowCount(100), 1);
         const { rulesets, state, traces } = agree({ ...drawn, flows: [...drawn.flows, ...aimed] }, seen);
         assert.deepEqual(violations(rulesets.indexed, state.rules), []);
-        // Two indexes one behind the other have few levels each (agent/render/render.ts): there lists may stay long.
+        // Two indexes one behind the other have few levels each (agent/render/render.ts): there
+        // lists may stay long.
         const areTwo = [...rulesets.indexed.chains.keys()].some((name) => name.endsWith('-baseline'));
         for (const { packet, indexed } of areTwo ? [] : traces) {
           const needed = candidates(state, packet, indexed.source);

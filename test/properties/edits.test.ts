@@ -59,7 +59,8 @@ function assertSameVerdicts(ruleset: Ruleset, state: NodeState, config: Config):
 }
 
 /**
- * The first line in which the texts differ, or the first map or chain; null where the rulesets say the same in the same order.
+ * The first line in which the texts differ, or the first map or chain; null where the rulesets say
+ * the same in the same order.
  */
 function difference(a: Ruleset, b: Ruleset): string | null {
   const [ours = [], theirs = []] = [a, b].map((one) => rulesetText(one).split('\n'));

@@ -8,8 +8,9 @@ import type { Flow } from '../oracle/flow.ts';
 export type Usable = ((address: string) => boolean) | undefined;
 
 /**
- * Flows at the rules of a node, each rule as likely as the others: from a member, from an edge of a prefix (first, last, one before, one after), from
- * whom another rule is for; at one of its ports, at an edge of its ranges, now and then at another's. The same for the same seed. Flows alone come
+ * Flows at the rules of a node, each rule as likely as the others: from a member, from an edge of a
+ * prefix (first, last, one before, one after), from whom another rule is for; at one of its ports,
+ * at an edge of its ranges, now and then at another's. The same for the same seed. Flows alone come
  * from the compiled rules: what is right is for others to say.
  */
 export function flowsAtRules(

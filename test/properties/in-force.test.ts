@@ -103,9 +103,11 @@ kernelSuite('edits on the kernel, one after the other', function () {
 });
 
 /**
- * A function to call at every moment of a change. Members are added first and removed last, so every packet's verdict must be that of the old
- * rules with the old or all members, or of the new ones with all or the new members; every rule tried in order says which that is. Of who leaves a set
- * one part of the index may know that before another part does (ADR 9): still it is a verdict that these rules give to who is in the set or to who isn't.
+ * A function to call at every moment of a change. Members are added first and removed last, so
+ * every packet's verdict must be that of the old rules with the old or all members, or of the new
+ * ones with all or the new members; every rule tried in order says which that is. Of who leaves a
+ * set one part of the index may know that before another part does (ADR 9): still it is a verdict
+ * that these rules give to who is in the set or to who isn't.
  */
 function watcher(before: NodeState, after: NodeState, config: Config, now: () => Ruleset): Watch {
   const linear = (state: NodeState): Ruleset => render(state, { ...config, dispatch: 'linear' });
@@ -131,8 +133,9 @@ function watcher(before: NodeState, after: NodeState, config: Config, now: () =>
     );
   return (commands) => {
     const walk = tracer(now());
-    // The index that is in force knows nothing of who has just come to a set: a rule that stands outside of its maps may decide about them for this
-    // one moment, before one that stands in a map.
+    // The index that is in force knows nothing of who has just come to a set: a rule that stands
+    // outside of its maps may decide about them for this one moment, before one that stands in a
+    // map.
     const isMembersAlone = commands.every((one) => one.kind === 'addElements' && one.targets === undefined);
     return packets.flatMap((packet, i) => {
       if (isMembersAlone && isMoving(peerOf(packet))) return [];
@@ -144,7 +147,10 @@ function watcher(before: NodeState, after: NodeState, config: Config, now: () =>
   };
 }
 
-/** What the rules may say, each by itself taking the sender for one that is still in its set or for one that has left it. */
+/**
+ * What the rules may say, each by itself taking the sender for one that is still in its set or for
+ * one that has left it.
+ */
 function verdictsWhileLeaving(packet: Packet, inside: Ruleset, outside: Ruleset): Set<string> {
   const found = new Set<string>();
   for (const { name, source } of inside.chains.values()) {

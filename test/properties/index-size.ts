@@ -17,7 +17,10 @@ export function indexSize({ chains, maps }: Ruleset): IndexSize {
   return { elements, rules: index.reduce((sum, { rules }) => sum + rules.length, 0) };
 }
 
-/** Rules, the port ranges (of ICMP: types) that they name, and the members of their AddressSets, each set once. */
+/**
+ * Rules, the port ranges (of ICMP: types) that they name, and the members of their AddressSets,
+ * each set once.
+ */
 export function ownSize({ rules, addressSets, serviceSets }: NodeState): number {
   const sets = new Set(rules.flatMap((rule) => rule.addressSets));
   let size = rules.length;
@@ -32,14 +35,17 @@ export function ownSize({ rules, addressSets, serviceSets }: NodeState): number 
 
 const NOBODY = { singles: [], prefixes: [] };
 
-/** A port range of at most so many ports is single elements (agent/render/dispatch.ts, EXPAND_PORTS). */
+/**
+ * A port range of at most so many ports is single elements (agent/render/dispatch.ts,
+ * EXPAND_PORTS).
+ */
 const EXPANDED = 16;
 /** List entries for each of a rule's ranges, at most (MAX_REPLICATION). */
 const REPLICATED = 8;
 
 /**
- * The bound that dispatch.ts promises: linear in the port ranges that rules name. A failsafe list has an index of its own, where a
- * rule's range can be cut at the ranges of the list.
+ * The bound that dispatch.ts promises: linear in the port ranges that rules name. A failsafe list
+ * has an index of its own, where a rule's range can be cut at the ranges of the list.
  */
 export function largestIndex({ rules }: NodeState, { failsafe }: Config): IndexSize {
   let elements = 0;

@@ -39,8 +39,8 @@ describe('iptables', function () {
 });
 
 /**
- * What docs/dataplanes.md says of packets that NAT has changed: no ipset knows the destination before it, and what NAT leads to the Node itself is judged as
- * NodePort traffic behind it.
+ * What docs/dataplanes.md says of packets that NAT has changed: no ipset knows the destination
+ * before it, and what NAT leads to the Node itself is judged as NodePort traffic behind it.
  */
 function differsByNature({ direction, family, original, isForwarded }: Packet, state: NodeState): boolean {
   if (original === null || isForwarded) return false;

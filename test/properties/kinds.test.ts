@@ -9,7 +9,10 @@ import { toState } from './pipeline.ts';
 import { flowCount } from './runs.ts';
 import { violations } from './violation.ts';
 
-/** The kinds of rule sets that the benchmarks measure: the index is right for each, and keeps to its share of memory. */
+/**
+ * The kinds of rule sets that the benchmarks measure: the index is right for each, and keeps to its
+ * share of memory.
+ */
 describe('each kind of rule set', function () {
   this.timeout(0);
 
@@ -37,5 +40,8 @@ describe('each kind of rule set', function () {
   }
 });
 
-/** Rules that a packet tries and that don't match it; what the index can't look up (source ports) among them. */
+/**
+ * Rules that a packet tries and that don't match it; what the index can't look up (source ports)
+ * among them.
+ */
 const MOST_WASTED = 12;

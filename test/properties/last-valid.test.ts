@@ -10,7 +10,10 @@ import { scenario } from '../generate/scenario.ts';
 import { toClusterObjects } from './pipeline.ts';
 import { check } from './runs.ts';
 
-/** Few names, so that objects name each other, and both API groups have the same ones; some are invalid by themselves. */
+/**
+ * Few names, so that objects name each other, and both API groups have the same ones; some are
+ * invalid by themselves.
+ */
 interface Written {
   readonly apiVersion: string;
   readonly kind: string;
@@ -18,7 +21,10 @@ interface Written {
   readonly spec: object;
 }
 
-/** A file gets an object, in place of the same one wherever that is; or all that it holds is deleted (null). */
+/**
+ * A file gets an object, in place of the same one wherever that is; or all that it holds is deleted
+ * (null).
+ */
 interface Edit {
   readonly file: string;
   readonly object: Written | null;

@@ -11,7 +11,10 @@ import { compile } from '../../controller/compile/compile.ts';
 import { nodeView } from '../../controller/publish/node-view.ts';
 import type { OracleConfig } from '../oracle/config.ts';
 
-/** The stages between manifests and ruleset, for scenarios: their objects are all valid, so any error is a failure. */
+/**
+ * The stages between manifests and ruleset, for scenarios: their objects are all valid, so any
+ * error is a failure.
+ */
 
 /** @param known what was validated before, which then gives the same objects again */
 export function toClusterObjects(

@@ -1,6 +1,9 @@
 import type { Compiled, NodeState } from '../../apis/compiled.ts';
 
-/** With Maps in the place of whatever else behaves like one: `assert.deepEqual` compares the entries of no others. */
+/**
+ * With Maps in the place of whatever else behaves like one: `assert.deepEqual` compares the entries
+ * of no others.
+ */
 export function plainCompiled(compiled: Compiled): Compiled {
   return withPlainSets(compiled);
 }

@@ -16,7 +16,10 @@ import type { Endpoints, RulesUpdate, StreamMessage } from '../../apis/stream.ts
 import { type NodeMessage, nodeMessage } from '../../apis/wire.ts';
 import { formatMembers } from '../../lib/net/member-set.ts';
 
-/** What a watcher makes of its messages: a fold of its own, as simple as can be, that refuses what may not come. */
+/**
+ * What a watcher makes of its messages: a fold of its own, as simple as can be, that refuses what
+ * may not come.
+ */
 export interface Folded {
   readonly gate: boolean | null;
   readonly endpoints: readonly Endpoints[];
@@ -136,7 +139,10 @@ function byKey([a]: readonly [string, unknown], [b]: readonly [string, unknown])
   return a < b ? -1 : 1;
 }
 
-/** A small cluster in which everything is somebody's: labels a few, so that spans meet, nest and are left. */
+/**
+ * A small cluster in which everything is somebody's: labels a few, so that spans meet, nest and are
+ * left.
+ */
 export interface Change {
   readonly what:
     | 'node'

@@ -57,7 +57,8 @@ describe('publish', function () {
 
   it('tells every watcher what its node must hold, and nothing else, whenever it comes, goes or comes back', function () {
     check(this, 600, runs, ({ first: changes, steps, limits: log, fresh }) => {
-      // Without identity everything is another object each time: more is compared, the same is told.
+      // Without identity everything is another object each time: more is compared, the same is
+      // told.
       const next = fresh ? compile : compiler();
       const hub = createHub({ gate: false, epoch: 'e', log });
       const world = watched(hub);
@@ -97,7 +98,10 @@ function watched(hub: Hub) {
     assert.ok(then, `no publish ended at ${revision}`);
     return { state: nodeView(then.compiled, node), gate: then.gate };
   };
-  /** Folds lines as they come, which may be before the position they lead to is noted here: the bookmark is looked at afterwards. */
+  /**
+   * Folds lines as they come, which may be before the position they lead to is noted here: the
+   * bookmark is looked at afterwards.
+   */
   const unread: (() => void)[] = [];
   const read = (): void => {
     if (compiled !== null) at.set(hub.revision, { compiled, gate: hub.gate });

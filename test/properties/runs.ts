@@ -2,25 +2,32 @@ import assert from 'node:assert/strict';
 import { relative } from 'node:path';
 import fc from 'fast-check';
 
-/** How many random cases a property gets: so many by default, NODEWALL_RUNS times as many where that is set. */
+/**
+ * How many random cases a property gets: so many by default, NODEWALL_RUNS times as many where that
+ * is set.
+ */
 export function runs(count: number): number {
   return Math.max(1, Math.round(count * Number(process.env.NODEWALL_RUNS ?? 1)));
 }
 
-/** How many flows each scenario is asked about: so many by default, NODEWALL_FLOWS where that is set. */
+/**
+ * How many flows each scenario is asked about: so many by default, NODEWALL_FLOWS where that is
+ * set.
+ */
 export function flowCount(count: number): number {
   return Number(process.env.NODEWALL_FLOWS ?? count);
 }
 
 /**
- * A property's cases get so long (milliseconds), times NODEWALL_RUNS: shrinking a whole cluster can take longer than anybody
- * waits, and what it has found by then is shown. Cases that there was no time for are a failure.
+ * A property's cases get so long (milliseconds), times NODEWALL_RUNS: shrinking a whole cluster can
+ * take longer than anybody waits, and what it has found by then is shown. Cases that there was no
+ * time for are a failure.
  */
 const PATIENCE = 120_000;
 
 /**
- * Checks a property with a fresh seed, or the one given by hand. A failure says what was found and the command that finds it
- * again, not the scenario, which is long.
+ * Checks a property with a fresh seed, or the one given by hand. A failure says what was found and
+ * the command that finds it again, not the scenario, which is long.
  */
 export function check<T>(
   test: Mocha.Context,

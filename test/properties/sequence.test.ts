@@ -90,8 +90,8 @@ function compiledText(state: NodeState): string[] {
 }
 
 /**
- * Any writes, repeated ones among them, of any part of the objects, then each file with its part of them, in any order.
- * On the way objects are there twice, or not yet, or no longer.
+ * Any writes, repeated ones among them, of any part of the objects, then each file with its part of
+ * them, in any order. On the way objects are there twice, or not yet, or no longer.
  */
 function events(objects: readonly object[]): fc.Arbitrary<FileEvent[]> {
   const some = fc.subarray([...objects], { maxLength: Math.min(objects.length, 12) });

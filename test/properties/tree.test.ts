@@ -79,7 +79,10 @@ function treeAndList(state: NodeState, config: Config): Record<Dispatch, Ruleset
   };
 }
 
-/** With each base chain called by a chain more, as by INPUT in iptables: to see whether the chains still lead to each other no deeper than the kernel allows. */
+/**
+ * With each base chain called by a chain more, as by INPUT in iptables: to see whether the chains
+ * still lead to each other no deeper than the kernel allows.
+ */
 function withBuiltIn(ruleset: Ruleset): Ruleset {
   const chains = [...ruleset.chains.values()].flatMap((chain): Chain[] => {
     if (chain.base === null) return [chain];

@@ -30,7 +30,10 @@ export function violations(ruleset: Ruleset, rules: readonly CompiledRule[]): st
 /** Always there, so that the first Reject rule is no change of structure. */
 const UNUSED = ['refuse'];
 
-/** What a rule refers to exists; what exists is referred to, save a policy rule that no packet can reach behind the others. */
+/**
+ * What a rule refers to exists; what exists is referred to, save a policy rule that no packet can
+ * reach behind the others.
+ */
 function references({ chains, sets, maps }: Ruleset): string[] {
   const used = { chain: new Set<string>(UNUSED), set: new Set<string>(), map: new Set<string>() };
   for (const { rules, base, name } of chains.values()) {
@@ -88,7 +91,10 @@ function isLookUp(statement: Statement): statement is LookUp {
   return statement.kind === 'portMap' || statement.kind === 'addressMap';
 }
 
-/** Sets as the kernel takes them, maps looked up by what they have keys of; intervals only where they are declared, or in chains that stay. */
+/**
+ * Sets as the kernel takes them, maps looked up by what they have keys of; intervals only where
+ * they are declared, or in chains that stay.
+ */
 function elements({ chains, sets, maps }: Ruleset): string[] {
   const found: string[] = [];
   for (const { name, interval, members } of sets.values()) {
@@ -155,8 +161,8 @@ function isAnonymousInterval(match: Match): boolean {
 }
 
 /**
- * One nft rule for each family, and one more for each kind of service that nft can't say in the same match, and for interface groups beside
- * addresses.
+ * One nft rule for each family, and one more for each kind of service that nft can't say in the
+ * same match, and for interface groups beside addresses.
  */
 function ruleChains({ chains }: Ruleset, rules: readonly CompiledRule[]): string[] {
   const found: string[] = [];

@@ -10,7 +10,10 @@ import type { Programs } from './programs.ts';
 
 const PROBE = join(import.meta.dirname, '../probe');
 
-/** Paths of the archives of all images that the cluster's pods use, nodewall's own among them; from the cache, or made. */
+/**
+ * Paths of the archives of all images that the cluster's pods use, nodewall's own among them; from
+ * the cache, or made.
+ */
 export async function clusterImages({ coredns }: Programs): Promise<string[]> {
   const { controller, agent } = await buildImages();
   const probe = (await readdir(PROBE)).filter((name) => /\.[ch]$/.test(name)).sort();

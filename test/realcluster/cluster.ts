@@ -1,4 +1,7 @@
-/** A small Kubernetes cluster on one machine: three nodes with kubelet, containerd and kube-proxy, a control plane on the first, CoreDNS. */
+/**
+ * A small Kubernetes cluster on one machine: three nodes with kubelet, containerd and kube-proxy, a
+ * control plane on the first, CoreDNS.
+ */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
@@ -57,7 +60,10 @@ export interface RealCluster {
   readonly kubernetes: string;
   readonly kubeconfig: string;
   node(name: string): RealNode;
-  /** Runs kubectl as administrator on the control-plane node; a status other than 0 is no error here. */
+  /**
+   * Runs kubectl as administrator on the control-plane node; a status other than 0 is no error
+   * here.
+   */
   kubectl(args: readonly string[], options?: { stdin?: string }): Promise<Finished>;
   /** What kubectl says; rejects where it fails. */
   kubectlOutput(args: readonly string[], options?: { stdin?: string }): Promise<string>;
@@ -69,7 +75,10 @@ export interface RealCluster {
   readonly controlPlane: Readonly<
     Record<'etcd' | 'apiserver' | 'controller-manager' | 'scheduler', NodeDaemon>
   >;
-  /** Starts what of it does not run, as after a restart of its node. Resolves when the API server is ready. */
+  /**
+   * Starts what of it does not run, as after a restart of its node. Resolves when the API server is
+   * ready.
+   */
   startControlPlane(): Promise<void>;
   /** The last lines of all logs of daemons. */
   logs(lines?: number): Promise<string>;
@@ -210,7 +219,8 @@ async function bringUp(cluster: RealCluster, progress: (what: string) => void): 
       ...nodes.map(({ daemons }) => daemons.containerd.start()),
     ]);
     progress('the API server is ready');
-    // Namespaces and priority classes are made by the API server itself, a moment after it is ready.
+    // Namespaces and priority classes are made by the API server itself, a moment after it is
+    // ready.
     await until(
       'the system is applied',
       async () => (await kubectl(['apply', '--server-side', '-f', '-'], { stdin: manifest })).code === 0,
@@ -307,7 +317,8 @@ async function startNodeDaemons({
   const { containerd, kubelet, 'kube-proxy': proxy } = daemons;
   if (!containerd.isRunning()) await containerd.start();
   await proxy.start();
-  // kubelet ends where containerd is not ready for it. An installer's unit starts it again; so does this.
+  // kubelet ends where containerd is not ready for it. An installer's unit starts it again; so does
+  // this.
   await until(
     `kubelet on ${name} is well`,
     async () => {

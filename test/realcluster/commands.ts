@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import type { RealCluster } from './cluster.ts';
 
 /**
- * A folder for a shell's PATH with `kubectl` (as administrator), and `on HOST COMMAND …` for a command on a node, in the office or outside. Removed with
- * the cluster.
+ * A folder for a shell's PATH with `kubectl` (as administrator), and `on HOST COMMAND …` for a
+ * command on a node, in the office or outside. Removed with the cluster.
  */
 export async function writeCommands(cluster: RealCluster): Promise<string> {
   const bin = join(cluster.folder, 'bin');

@@ -1,4 +1,7 @@
-/** Flags and files of the programs of a cluster, as an installer of clusters (kubeadm) sets them, less what needs a real machine's kernel. */
+/**
+ * Flags and files of the programs of a cluster, as an installer of clusters (kubeadm) sets them,
+ * less what needs a real machine's kernel.
+ */
 import type { Keys } from './keys.ts';
 import { NODES, type NodeAddresses } from './network.ts';
 
@@ -128,7 +131,10 @@ export function kubeProxyConfiguration(node: string, kubeconfig: string): object
   };
 }
 
-/** config.toml of containerd 1.6. `data`: folder of the node's files; `debian`: root of the unpacked packages. */
+/**
+ * config.toml of containerd 1.6. `data`: folder of the node's files; `debian`: root of the unpacked
+ * packages.
+ */
 export function containerdConfiguration({
   root,
   state,

@@ -17,7 +17,8 @@ const OCI = 'application/vnd.oci.image';
 const TAR = ['tar', '--sort=name', '--mtime=@0', '--owner=0', '--group=0', '--numeric-owner', '--create'];
 
 /**
- * Writes an image of one layer as the archive of an OCI image layout (opencontainers/image-spec, image-layout.md), as `ctr images import` takes it.
+ * Writes an image of one layer as the archive of an OCI image layout (opencontainers/image-spec,
+ * image-layout.md), as `ctr images import` takes it.
  */
 export async function writeImage({ name, files, entrypoint }: ImageParts, archive: string): Promise<void> {
   const scratch = await scratchFolder('nodewall-image-');

@@ -29,7 +29,10 @@ export interface Keys {
   kubeconfig(name: string): string;
 }
 
-/** Certificates, keys and kubeconfigs, as an installer of clusters would make them. They are good for a day. */
+/**
+ * Certificates, keys and kubeconfigs, as an installer of clusters would make them. They are good
+ * for a day.
+ */
 export async function writeKeys({ folder, nodes, address, serviceAddress }: KeysOptions): Promise<Keys> {
   await mkdir(folder, { recursive: true });
   const path = (name: string): string => join(folder, name);

@@ -26,8 +26,9 @@ export interface Observed {
 const RATE = 2_000;
 
 /**
- * While the action runs, every node is flooded from outside at the closed port, IPv4 and IPv6 by turns of nodes, each packet a new connection; and a
- * connection from outside to an open port of each lives all along.
+ * While the action runs, every node is flooded from outside at the closed port, IPv4 and IPv6 by
+ * turns of nodes, each packet a new connection; and a connection from outside to an open port of
+ * each lives all along.
  */
 export async function observedDuring(
   { nodes, outside }: RealCluster,

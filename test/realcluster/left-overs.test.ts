@@ -41,7 +41,9 @@ describe('a real cluster whose test is killed', () => {
   });
 });
 
-/** What there is of the clusters of one process, or of any (0): folders, cgroups, mounts, processes. */
+/**
+ * What there is of the clusters of one process, or of any (0): folders, cgroups, mounts, processes.
+ */
 async function traces(pid: number): Promise<string[]> {
   const group = pid === 0 ? /nodewall-\d+/ : new RegExp(`nodewall-${pid}\\b`);
   const folders = (await readdir(cacheFolder())).filter((name) => name.startsWith('.realcluster-'));

@@ -56,8 +56,8 @@ const SYSCTLS = [
 ];
 
 /**
- * Nodes on one bridge, whose namespace is also the router to two machines elsewhere. Pods' addresses are routed, not masqueraded. Takes 0.3 s;
- * gone after close() or with this process.
+ * Nodes on one bridge, whose namespace is also the router to two machines elsewhere. Pods'
+ * addresses are routed, not masqueraded. Takes 0.3 s; gone after close() or with this process.
  */
 export async function createNetwork(): Promise<ClusterNetwork> {
   const names = ['lan', ...NODES.map(({ name }) => name), 'office', 'outside'];

@@ -34,7 +34,10 @@ export interface Machine {
   powerOn(): Promise<void>;
   /** Ends everything on the node at once, pods included, and empties its kernel; its disk stays. */
   powerOff(): Promise<void>;
-  /** A program in all of the node's namespaces; nothing runs before its start(). It ends with the node and with this process. */
+  /**
+   * A program in all of the node's namespaces; nothing runs before its start(). It ends with the
+   * node and with this process.
+   */
   daemon(name: string, argv: readonly string[]): NodeDaemon;
   /** Runs a command in all of the node's namespaces to its end. */
   run(argv: readonly string[], options?: { stdin?: string }): Promise<Finished>;
@@ -47,8 +50,9 @@ const INIT = join(import.meta.dirname, 'node-init.sh');
 const ENDED = 30_000;
 
 /**
- * One machine: namespaces for network, mounts, host name, IPC and processes. All hang on one process (unshare --kill-child, and PR_SET_PDEATHSIG up
- * to this one), so nothing of it survives us, kill -9 included.
+ * One machine: namespaces for network, mounts, host name, IPC and processes. All hang on one
+ * process (unshare --kill-child, and PR_SET_PDEATHSIG up to this one), so nothing of it survives
+ * us, kill -9 included.
  */
 export function machine({ host, programs, data, group }: MachineOptions): Machine {
   const { name, namespace } = host;

@@ -99,7 +99,10 @@ export async function untilTables(
   );
 }
 
-/** That every agent follows the cluster: a policy that is made now reaches every kernel, and leaves it when it is deleted. */
+/**
+ * That every agent follows the cluster: a policy that is made now reaches every kernel, and leaves
+ * it when it is deleted.
+ */
 export async function untilFollowed(cluster: RealCluster, limit?: number): Promise<void> {
   const name = `marker-${performance.now().toFixed(0)}`;
   const manifest = `

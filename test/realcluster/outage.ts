@@ -1,4 +1,7 @@
-/** What can lock a cluster: policies, what happens to nodewall under them, and what an administrator does meanwhile. */
+/**
+ * What can lock a cluster: policies, what happens to nodewall under them, and what an administrator
+ * does meanwhile.
+ */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { RealCluster, RealNode } from './cluster.ts';
@@ -17,7 +20,10 @@ spec:
   ${direction}: [{name: drop-all, action: Drop}]
 `;
 
-/** Manifests, by what they are. No policy here allows pods the API server but the flagship's own rule. */
+/**
+ * Manifests, by what they are. No policy here allows pods the API server but the flagship's own
+ * rule.
+ */
 export const POLICIES = {
   flagship: () => readFile(FLAGSHIP, 'utf8'),
   ingress: async () => blanket('blanket-ingress', 'ingress'),

@@ -9,11 +9,17 @@ import { findGo, goEnvironment } from '../cluster/go.ts';
 
 /** What the cluster's machines run that is no part of this repository. */
 export interface Programs {
-  /** Path; its first argument names the program to be: etcd, kube-apiserver, kubelet, … (test/cluster/main.go). */
+  /**
+   * Path; its first argument names the program to be: etcd, kube-apiserver, kubelet, …
+   * (test/cluster/main.go).
+   */
   readonly kubernetes: string;
   /** Path; static. */
   readonly coredns: string;
-  /** Root of unpacked Debian packages: usr/bin/containerd, usr/sbin/runc, usr/lib/cni, usr/bin/tini-static. */
+  /**
+   * Root of unpacked Debian packages: usr/bin/containerd, usr/sbin/runc, usr/lib/cni,
+   * usr/bin/tini-static.
+   */
   readonly debian: string;
 }
 

@@ -20,7 +20,10 @@ import { reset } from './trial.ts';
 
 const PAGE = join(import.meta.dirname, '../../docs/recovery.md');
 
-/** Policies that name the control plane's ports, so that the failsafe does not count: the only way left to lock nodewall out. */
+/**
+ * Policies that name the control plane's ports, so that the failsafe does not count: the only way
+ * left to lock nodewall out.
+ */
 export const LOCKS = {
   // New controllers cannot reach the API server.
   ingress: `

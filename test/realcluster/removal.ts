@@ -21,7 +21,10 @@ const DOCS = join(import.meta.dirname, '../../docs');
 /** What the namespace controller may take, its own waits between tries included. */
 const GONE = ['--wait=true', '--timeout=120s'];
 
-/** Namespaces can be deleted, and nodewall removed, whatever state it is in. The last stories of a cluster: nodewall is away after them. */
+/**
+ * Namespaces can be deleted, and nodewall removed, whatever state it is in. The last stories of a
+ * cluster: nodewall is away after them.
+ */
 export function describeRemoval(bed: Bed): void {
   describe('removed', () => {
     const deleteNamespace = async (cluster: RealCluster, name: string): Promise<void> => {

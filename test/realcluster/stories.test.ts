@@ -27,7 +27,10 @@ import { reset, runTrial, type Trial, titleOf } from './trial.ts';
 /** 60 s is the aim (trials.long.ts); the machine may be doing other things (milliseconds). */
 const LIMIT = 120_000;
 
-/** Those that locked a cluster, or come nearest to it; `npm run test:long` tries all of them (trials.ts). */
+/**
+ * Those that locked a cluster, or come nearest to it; `npm run test:long` tries all of them
+ * (trials.ts).
+ */
 const TRIALS: readonly Trial[] = [
   { policies: ['flagship'], event: 'all controllers deleted', meanwhile: 'nothing' },
   { policies: ['flagship', 'both'], event: 'all controllers killed', meanwhile: 'policy deleted' },
@@ -205,13 +208,17 @@ describe('a real cluster', function () {
   describeRemoval(bed);
 });
 
-/** Of all processes in namespaces of nodes and their pods (bytes); pages that several share count once. */
+/**
+ * Of all processes in namespaces of nodes and their pods (bytes); pages that several share count
+ * once.
+ */
 async function memory(): Promise<number> {
   const processes = (await readdir('/proc')).filter((name) => /^\d+$/.test(name));
   const sizes = await Promise.all(
     processes.map(async (pid) => {
       try {
-        // A process in a namespace of its own has an id in each namespace around it (proc(5), NSpid).
+        // A process in a namespace of its own has an id in each namespace around it (proc(5),
+        // NSpid).
         const ids = /^NSpid:\t(.*)$/m.exec(await readFile(`/proc/${pid}/status`, 'utf8'))?.[1] ?? '';
         if (!ids.includes('\t')) return 0;
         const rollup = await readFile(`/proc/${pid}/smaps_rollup`, 'utf8');

@@ -1,6 +1,7 @@
 /**
- * One TCP connection to an echo server (`probe listen tcp:PORT`), on which a numbered line goes out every 10 ms until SIGTERM; then the count is printed.
- * Usage: node stream-client.ts HOST PORT. Runs in a network namespace (stream.ts).
+ * One TCP connection to an echo server (`probe listen tcp:PORT`), on which a numbered line goes out
+ * every 10 ms until SIGTERM; then the count is printed. Usage: node stream-client.ts HOST PORT.
+ * Runs in a network namespace (stream.ts).
  */
 import { connect } from 'node:net';
 import { createInterface } from 'node:readline';

@@ -18,7 +18,10 @@ export interface Stream {
   end(): Promise<StreamCount>;
 }
 
-/** A connection that lives through what a test does: from one namespace to an echo server in another. */
+/**
+ * A connection that lives through what a test does: from one namespace to an echo server in
+ * another.
+ */
 export async function startStream(
   from: Namespace,
   server: { readonly namespace: Namespace; readonly address: string; readonly port: number },

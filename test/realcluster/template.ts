@@ -9,7 +9,9 @@ import { scratchFolder } from '../cluster/folder.ts';
 import { until } from '../kernel/until.ts';
 import { containerdConfiguration } from './configuration.ts';
 
-/** Databases that containerd writes to; blobs and committed snapshots are only added and removed. */
+/**
+ * Databases that containerd writes to; blobs and committed snapshots are only added and removed.
+ */
 const DATABASES = [
   'io.containerd.metadata.v1.bolt/meta.db',
   'io.containerd.snapshotter.v1.overlayfs/metadata.db',
@@ -18,8 +20,8 @@ const DATABASES = [
 const KEPT_DAYS = 1;
 
 /**
- * A containerd root with these images in it, made once: importing takes each node some 20 s. `archives` are of the cache, so a path stands for its
- * content.
+ * A containerd root with these images in it, made once: importing takes each node some 20 s.
+ * `archives` are of the cache, so a path stands for its content.
  */
 export async function imageTemplate(debian: string, archives: readonly string[]): Promise<string> {
   const key = createHash('sha256').update(JSON.stringify([debian, archives]));
@@ -68,7 +70,10 @@ async function importAll(
   await rm(join(root, 'tmpmounts'), { recursive: true, force: true });
 }
 
-/** A node's containerd root with the template's images: hard links, so both must be on one file system. */
+/**
+ * A node's containerd root with the template's images: hard links, so both must be on one file
+ * system.
+ */
 export async function linkTemplate(template: string, root: string): Promise<void> {
   await output(['cp', '--archive', '--link', template, root]);
   for (const name of DATABASES) {

@@ -33,7 +33,9 @@ export function titleOf({ policies, event, meanwhile }: Trial): string {
   return `${policies.join(' and ')}: ${event}${during}`;
 }
 
-/** No policies, gate on, no node off, every agent follows: also after a test that failed half-way. */
+/**
+ * No policies, gate on, no node off, every agent follows: also after a test that failed half-way.
+ */
 export async function reset(cluster: RealCluster): Promise<void> {
   await Promise.all(cluster.nodes.map((node) => node.run(['rm', '-f', '/var/lib/nodewall/off'])));
   await cluster.kubectlOutput(['delete', 'ncnp', '--all']);
@@ -41,7 +43,10 @@ export async function reset(cluster: RealCluster): Promise<void> {
   await untilFollowed(cluster);
 }
 
-/** Policies, then what happens to nodewall, then nothing by hand. Rejects where an agent does not follow within `limit` milliseconds. */
+/**
+ * Policies, then what happens to nodewall, then nothing by hand. Rejects where an agent does not
+ * follow within `limit` milliseconds.
+ */
 export async function runTrial(cluster: RealCluster, trial: Trial, limit: number): Promise<TrialResult> {
   const { policies, event, meanwhile } = trial;
   const manifests = await Promise.all(policies.map((name) => POLICIES[name]()));

@@ -19,7 +19,10 @@ const TRIALS: readonly Trial[] = POLICIES.flatMap((policies) =>
   ),
 );
 
-/** Every policy that closes nearly everything × what can happen to nodewall × what is done meanwhile: about an hour. */
+/**
+ * Every policy that closes nearly everything × what can happen to nodewall × what is done
+ * meanwhile: about an hour.
+ */
 describe('a real cluster is never locked', function () {
   this.timeout(600_000);
   let cluster: RealCluster;

@@ -6,7 +6,10 @@ import { isWithin, refusal, WORKSPACES, ZONES } from './zones.ts';
 
 const SOURCES = filesBelow('.').filter((path) => path.endsWith('.ts'));
 
-/** Pure and synchronous: no clock, no environment, no logger, no I/O. What they import counts with them. */
+/**
+ * Pure and synchronous: no clock, no environment, no logger, no I/O. What they import counts with
+ * them.
+ */
 const PURE = ['controller/index', 'controller/compile', 'agent/render', 'agent/observe'];
 /** Builtin modules that only compute. */
 const PURE_BUILTINS = ['node:net', 'node:crypto'];

@@ -31,7 +31,10 @@ export function readSource(path: string): string {
   return readFileSync(join(ROOT, path), 'utf8');
 }
 
-/** What a file imports: a path from the root, `node:…`, a package's name, or null where it can't be told before it runs. */
+/**
+ * What a file imports: a path from the root, `node:…`, a package's name, or null where it can't be
+ * told before it runs.
+ */
 export function importsOf(path: string, text: string): (string | null)[] {
   return specifiers(text).map((specifier) => {
     if (specifier === null || !specifier.startsWith('.')) return packageName(specifier);
@@ -48,7 +51,10 @@ function packageName(specifier: string | null): string | null {
 const STATIC = /^(?:import|export)\s(?:[^'";]*?\sfrom\s*)?['"]([^'"]+)['"]/gm;
 const DYNAMIC = /\b(?:import|require)\(\s*(?:['"]([^'"]+)['"]\s*[,)])?/g;
 
-/** What stands in import statements, re-exports and calls of import() and require(); null is a call without a plain string. */
+/**
+ * What stands in import statements, re-exports and calls of import() and require(); null is a call
+ * without a plain string.
+ */
 export function specifiers(text: string): (string | null)[] {
   const code = withoutComments(text);
   return [...code.matchAll(STATIC), ...code.matchAll(DYNAMIC)].map(([, name]) => name ?? null);

@@ -1,5 +1,6 @@
 /**
- * Who may import whom (DESIGN.md section 1). A zone is a folder; the longest that fits counts. Everybody may import from their own zone.
+ * Who may import whom (DESIGN.md section 1). A zone is a folder; the longest that fits counts.
+ * Everybody may import from their own zone.
  */
 export interface Zone {
   readonly folder: string;

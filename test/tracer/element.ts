@@ -1,6 +1,9 @@
 import { type ChainVerdict, eachEntry, type VerdictMap } from '../../agent/render/ruleset.ts';
 
-/** One element of a verdict map, decoded: a port or the value of an address, the first and the last of a range. */
+/**
+ * One element of a verdict map, decoded: a port or the value of an address, the first and the last
+ * of a range.
+ */
 export interface Element {
   readonly first: bigint;
   readonly last: bigint;
@@ -25,8 +28,8 @@ function toValue(packed: Uint8Array): bigint {
 export type LookUp = (key: bigint) => ChainVerdict | null;
 
 /**
- * What the kernel does with a map. Throws on elements that overlap: the kernel refuses them (-EEXIST), or, where both are in one transaction, finds
- * either.
+ * What the kernel does with a map. Throws on elements that overlap: the kernel refuses them
+ * (-EEXIST), or, where both are in one transaction, finds either.
  */
 export function lookUpIn(map: VerdictMap): LookUp {
   const sorted = elementsOf(map).sort((a, b) => (a.first < b.first ? -1 : a.first > b.first ? 1 : 0));

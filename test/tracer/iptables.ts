@@ -7,8 +7,10 @@ import type { Packet } from './packet.ts';
 import { MAX_DEPTH } from './tracer.ts';
 
 /**
- * Walks the first packet of a connection through rendered iptables rules as the kernel would (ip_tables.c, ipt_do_table), by what their texts say. It throws on
- * what it doesn't know, on chains deeper than iptables-nft may have, and where something is accepted in FORWARD, where others must still judge it.
+ * Walks the first packet of a connection through rendered iptables rules as the kernel would
+ * (ip_tables.c, ipt_do_table), by what their texts say. It throws on what it doesn't know, on
+ * chains deeper than iptables-nft may have, and where something is accepted in FORWARD, where
+ * others must still judge it.
  */
 export type IptablesTracer = (packet: Packet) => IptablesTrace;
 

@@ -4,8 +4,9 @@ import { unpackAddress } from '../../lib/net/member-set.ts';
 import type { Packet } from './packet.ts';
 
 /**
- * Whether a packet meets one match. Implied conditions are those that nft 1.0.6 puts in front (seen with `nft --debug=netlink`):
- * `ip`, `icmp type` and `igmp type` ask for IPv4, `ip6` and `icmpv6 type` for IPv6, `tcp dport` for TCP.
+ * Whether a packet meets one match. Implied conditions are those that nft 1.0.6 puts in front (seen
+ * with `nft --debug=netlink`): `ip`, `icmp type` and `igmp type` ask for IPv4, `ip6` and `icmpv6
+ * type` for IPv6, `tcp dport` for TCP.
  */
 export function matches(match: Match, packet: Packet, ruleset: Ruleset): boolean {
   switch (match.match) {

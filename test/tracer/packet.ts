@@ -4,8 +4,8 @@ import type { Direction } from '../../apis/objects.ts';
 import { type Address, type Family, parseAddress } from '../../lib/net/address.ts';
 
 /**
- * What the kernel knows of one packet when it reaches the hook of its direction. Fields that the packet's protocol
- * doesn't have are absent, as they are on the wire.
+ * What the kernel knows of one packet when it reaches the hook of its direction. Fields that the
+ * packet's protocol doesn't have are absent, as they are on the wire.
  */
 export interface Packet {
   /** ingress is the input hook (prerouting, where `isForwarded`), egress the output hook. */
@@ -31,7 +31,10 @@ export interface Packet {
   readonly isForwarded: boolean;
 }
 
-/** Where destination NAT sends every connection to a NodePort: a pod's port, which no rule may look at. */
+/**
+ * Where destination NAT sends every connection to a NodePort: a pod's port, which no rule may look
+ * at.
+ */
 const POD_PORT = 60_001;
 
 const PROTOCOLS = { icmp: 1, igmp: 2, tcp: 6, udp: 17, icmpv6: 58, sctp: 132 } as const;
@@ -39,8 +42,8 @@ const PORT_PROTOCOLS: readonly number[] = [6, 17, 132];
 const TYPE_PROTOCOLS: readonly number[] = [1, 2, 58];
 
 /**
- * The packet that opens the connection a flow speaks of; null where the flow leaves open what every packet has, or says
- * what none can have.
+ * The packet that opens the connection a flow speaks of; null where the flow leaves open what every
+ * packet has, or says what none can have.
  * @param own the node's own addresses: what goes between two of them goes through lo
  */
 export function toPacket(flow: Flow, own: readonly string[], config: Config): Packet | null {
@@ -106,7 +109,10 @@ function isLocal({ family, value }: Address, own: readonly string[]): boolean {
   });
 }
 
-/** A flow that leaves it open matches no rule that asks: it comes by an interface of a group that no rule names. */
+/**
+ * A flow that leaves it open matches no rule that asks: it comes by an interface of a group that no
+ * rule names.
+ */
 const NOBODYS_GROUP = 4_000_000_000;
 
 function toGroup(group: Flow['interfaceGroup'], { interfaceGroups }: Config): number {

@@ -49,8 +49,8 @@ export function source(rule: string): RuleSource {
 export type MapEntry = readonly [key: number | bigint | readonly [bigint, bigint], verdict: ChainVerdict];
 
 /**
- * A verdict map with these elements as they stand, right or wrong: in this order, whatever they are. By port where `family` is null; an interval
- * map where one of them is a range.
+ * A verdict map with these elements as they stand, right or wrong: in this order, whatever they
+ * are. By port where `family` is null; an interval map where one of them is a range.
  */
 export function verdictMap(name: string, family: Family | null, entries: readonly MapEntry[]): VerdictMap {
   const interval = entries.some(([key]) => typeof key === 'object');

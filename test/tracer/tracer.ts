@@ -6,9 +6,10 @@ import { matches, protocolNumber } from './match.ts';
 import type { Packet } from './packet.ts';
 
 /**
- * Walks a packet through a rendered Ruleset as the kernel would (nf_tables_core.c, nft_do_chain): rule by rule, with its
- * jump stack. It knows nothing of policies, so what it finds is what the table says, whatever was meant. It throws on what
- * it doesn't know and on what the kernel would refuse to load.
+ * Walks a packet through a rendered Ruleset as the kernel would (nf_tables_core.c, nft_do_chain):
+ * rule by rule, with its jump stack. It knows nothing of policies, so what it finds is what the
+ * table says, whatever was meant. It throws on what it doesn't know and on what the kernel would
+ * refuse to load.
  */
 export type Tracer = (packet: Packet) => Trace;
 
@@ -26,7 +27,10 @@ export interface Trace {
   readonly recorded: readonly string[];
 }
 
-/** NFT_JUMP_STACK_SIZE: the kernel refuses a table whose chains call each other deeper, by jump or goto (-EMLINK). */
+/**
+ * NFT_JUMP_STACK_SIZE: the kernel refuses a table whose chains call each other deeper, by jump or
+ * goto (-EMLINK).
+ */
 export const MAX_DEPTH = 16;
 
 /** Nothing looked at the packet. */
@@ -139,7 +143,10 @@ function execute(statement: Statement, key: bigint | null, packet: Packet, table
   }
 }
 
-/** What the packet is looked up by in a statement's map; null where there is no map, or none for such packets. */
+/**
+ * What the packet is looked up by in a statement's map; null where there is no map, or none for
+ * such packets.
+ */
 function keyOf(statement: Statement, packet: Packet): bigint | null {
   switch (statement.kind) {
     case 'portMap': {

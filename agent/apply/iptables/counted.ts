@@ -10,7 +10,8 @@ import {
 import { parseSaved, type SavedRule } from './saved.ts';
 
 /**
- * What iptables counted, as accounting reads it: a "chain" for each rule of ours, whatever it is for; accounting knows by their names those that it has seen before.
+ * What iptables counted, as accounting reads it: a "chain" for each rule of ours, whatever it is
+ * for; accounting knows by their names those that it has seen before.
  * @param saved what iptables-save and ip6tables-save print
  * @returns null where nothing of ours is there
  */
@@ -22,8 +23,9 @@ export function countedRules(saved: Readonly<Record<Family, string>>): CountedTa
 }
 
 /**
- * Of one family, a "chain" for each rule that counts for a policy rule; without a ruleset for each rule of ours. It is named for its text, so that one that is
- * left as it is goes on, through restarts too, and one that is written otherwise begins anew.
+ * Of one family, a "chain" for each rule that counts for a policy rule; without a ruleset for each
+ * rule of ours. It is named for its text, so that one that is left as it is goes on, through
+ * restarts too, and one that is written otherwise begins anew.
  */
 export function countedFamily(family: Family, saved: string, ruleset: IptablesRuleset | null): Chains {
   const tables = parseSaved(saved);
@@ -83,7 +85,10 @@ interface Counting {
   readonly counts: Counts;
 }
 
-/** The rules of a chain that count, by their index. Chains that are the same object are not looked at again. */
+/**
+ * The rules of a chain that count, by their index. Chains that are the same object are not looked
+ * at again.
+ */
 function counting(place: string, chain: IptablesChain): ReadonlyMap<number, Counting> {
   const known = KNOWN.get(chain)?.get(place);
   if (known !== undefined) return known;
@@ -99,7 +104,10 @@ function counting(place: string, chain: IptablesChain): ReadonlyMap<number, Coun
 
 const KNOWN = new WeakMap<IptablesChain, Map<string, ReadonlyMap<number, Counting>>>();
 
-/** By its place: another version of iptables may show the text otherwise. A chain that somebody changed is repaired soon; until then by its text. */
+/**
+ * By its place: another version of iptables may show the text otherwise. A chain that somebody
+ * changed is repaired soon; until then by its text.
+ */
 function heldRule(
   there: readonly SavedRule[],
   { rules }: IptablesChain,

@@ -3,8 +3,10 @@ import { type RewrittenChain, shownKey } from './rule-change.ts';
 import type { SavedTables } from './saved.ts';
 
 /**
- * Another version of iptables may show a rule otherwise than it was written. Where it is shown in one and the same way before a repair and after it, that is its form
- * from now on: it would be repaired for ever else. What somebody keeps changing is none, at least where it does something else.
+ * Another version of iptables may show a rule otherwise than it was written. Where it is shown in
+ * one and the same way before a repair and after it, that is its form from now on: it would be
+ * repaired for ever else. What somebody keeps changing is none, at least where it does something
+ * else.
  * @returns by shownKey
  */
 export function shownForms(rewritten: readonly RewrittenChain[], now: SavedTables): Map<string, string> {

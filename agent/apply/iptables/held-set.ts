@@ -37,8 +37,9 @@ export function memberCount(set: Pick<IpSet, 'type' | 'family'>, { singles, pref
 }
 
 /**
- * The members as ipset takes them: /0 fits no hash:net and becomes its halves; the address 0.0.0.0 (or ::) fits no hash:ip and no hash:ip,port, and is
- * left out (`lacking`). The same object where that is none of them.
+ * The members as ipset takes them: /0 fits no hash:net and becomes its halves; the address 0.0.0.0
+ * (or ::) fits no hash:ip and no hash:ip,port, and is left out (`lacking`). The same object where
+ * that is none of them.
  */
 export function holdable(set: IpSet): { readonly members: SetMembers; readonly lacking: number } {
   const { members, type, family } = set;
@@ -82,7 +83,8 @@ export function definition(name: string, set: IpSet): SetDefinition & { readonly
     name,
     type: set.type,
     family: IPSET_FAMILY[set.family],
-    // One or two for each bucket, which has room for 12: so it needn't be made larger while it is filled.
+    // One or two for each bucket, which has room for 12: so it needn't be made larger while it is
+    // filled.
     hashsize: Math.max(64, powerOfTwo(count) / 2),
     maxelem: Math.max(MIN_MAXELEM, powerOfTwo(2 * count)),
   };
@@ -109,7 +111,8 @@ export function* entries(
 
 function addressText(family: Family, packed: Uint8Array, at: number): string {
   if (family === 4) return `${packed[at]}.${packed[at + 1]}.${packed[at + 2]}.${packed[at + 3]}`;
-  // No `::`: ipset takes both, and this is ten times as quick as the short form for 100,000 of them.
+  // No `::`: ipset takes both, and this is ten times as quick as the short form for 100,000 of
+  // them.
   let text = '';
   for (let i = at; i < at + 16; i += 2) {
     text += `${i === at ? '' : ':'}${(((packed[i] ?? 0) << 8) | (packed[i + 1] ?? 0)).toString(16)}`;
@@ -138,7 +141,10 @@ export async function readSets(ipset: Ipset): Promise<Map<string, HeldSet>> {
   return new Map(ours.map((set) => [set.name, readSet(set)]));
 }
 
-/** Sets of others may be of a type, or have options, that nobody here knows: then ours are asked for one by one. */
+/**
+ * Sets of others may be of a type, or have options, that nobody here knows: then ours are asked for
+ * one by one.
+ */
 async function savedSets(ipset: Ipset): Promise<SavedSet[]> {
   try {
     return await ipset.save();

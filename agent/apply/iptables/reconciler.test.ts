@@ -85,7 +85,8 @@ describe('the reconciler of iptables', () => {
     const { tools, exec } = fakeIptables();
     const reconciler = new IptablesReconciler(tools);
     await reconciler.apply(RULESET);
-    // Somebody took a set that is needed: what is known of it is wrong, and found out by the failure.
+    // Somebody took a set that is needed: what is known of it is wrong, and found out by the
+    // failure.
     await tools.restore(4, '*filter\n:NODEWALL-INPUT - [0:0]\n:NODEWALL-WEB - [0:0]\nCOMMIT\n');
     await exec(['destroy', 'nodewall-web-4']);
     await reconciler.apply(withSets([...RULESET.sets.values()], ['-j DROP']));
@@ -299,7 +300,10 @@ function failing(tools: IptablesTools, exec: Exec, isOver: () => boolean): Iptab
   };
 }
 
-/** Rules in the order of each chain, and members sorted; without counters, and chains that others' rules keep are not made here. */
+/**
+ * Rules in the order of each chain, and members sorted; without counters, and chains that others'
+ * rules keep are not made here.
+ */
 async function contentOf({ save, ipset }: IptablesTools) {
   const rules = (await save(4)).split('\n').filter((line) => /^\[|^:NODE/.test(line));
   const sets = (await ipset.save()).map(({ name, type, entries }) => [

@@ -14,11 +14,12 @@ import { sweepSets } from './sweep-sets.ts';
 import { IptablesError, type IptablesTools } from './tools.ts';
 
 /**
- * Stage 6 where the dataplane is iptables: at most one process of `ipset` and one of each family's restore for a change, and a second of `ipset` where sets go.
- * One call at a time.
+ * Stage 6 where the dataplane is iptables: at most one process of `ipset` and one of each family's
+ * restore for a change, and a second of `ipset` where sets go. One call at a time.
  *
- * Rules are read before they are changed, for their counters; sets only at first, by `verify` and after a failure. A restore is atomic for a
- * table alone, so where a later one is refused, what was read is put back in earlier ones.
+ * Rules are read before they are changed, for their counters; sets only at first, by `verify` and
+ * after a failure. A restore is atomic for a table alone, so where a later one is refused, what was
+ * read is put back in earlier ones.
  */
 export class IptablesReconciler implements Reconciler<IptablesRuleset> {
   readonly #tools: IptablesTools;
@@ -28,9 +29,14 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
   /** Else what was found there last; null: to be read before the next change. */
   #found: Reading | null = null;
   readonly #shown: Readonly<Record<Family, Map<string, string>>> = { 4: new Map(), 6: new Map() };
-  /** Families that the kernel hasn't got, and how that was said: nothing is held there until it has. */
+  /**
+   * Families that the kernel hasn't got, and how that was said: nothing is held there until it has.
+   */
   readonly #lacking = new Map<Family, string>();
-  /** Sets that nobody wants and that could not be destroyed, as rules of others name them. Whoever wants one again must not get its old members. */
+  /**
+   * Sets that nobody wants and that could not be destroyed, as rules of others name them. Whoever
+   * wants one again must not get its old members.
+   */
   #stuck: Reading['sets'] = new Map();
 
   constructor(tools: IptablesTools) {
@@ -54,7 +60,8 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     try {
       return await this.#apply(desired, started);
     } catch (error) {
-      // Somebody else may have changed something since it was read: nobody is to blame before it has been looked at.
+      // Somebody else may have changed something since it was read: nobody is to blame before it
+      // has been looked at.
       const isRefused = error instanceof Refusal || error instanceof IpsetError;
       if (isFresh || !isRefused) throw error;
       return await this.#apply(desired, started);
@@ -140,7 +147,10 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     return errors;
   }
 
-  /** A kernel without IPv6 (or without its tables) must not keep the other family from being held. Without both there is nothing to be content with. */
+  /**
+   * A kernel without IPv6 (or without its tables) must not keep the other family from being held.
+   * Without both there is nothing to be content with.
+   */
   #letGo(errors: Map<Family, unknown>, rules: Planned['rules']): void {
     if (errors.size + this.#lacking.size !== 1) return;
     for (const [family, error] of errors) {
@@ -156,8 +166,9 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
   }
 
   /**
-   * What to throw: of several errors the refusal. The other family, or the other table, may have been changed before it: what was there is put back.
-   * Where that fails it is no Refusal any more, as nobody knows what is in force.
+   * What to throw: of several errors the refusal. The other family, or the other table, may have
+   * been changed before it: what was there is put back. Where that fails it is no Refusal any more,
+   * as nobody knows what is in force.
    */
   async #undone(planned: Planned, errors: ReadonlyMap<Family, unknown>): Promise<unknown> {
     const [first] = errors.values();
@@ -176,7 +187,10 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     return thrown;
   }
 
-  /** What fails may fail for long: members that go wait only for a change of the rules that name them, which are all in the table filter. */
+  /**
+   * What fails may fail for long: members that go wait only for a change of the rules that name
+   * them, which are all in the table filter.
+   */
   async #revoke({ sets, rules }: Planned, isChanged: (family: Family) => boolean): Promise<void> {
     const families = FAMILIES.filter(
       (family) => isChanged(family) || ![...rules[family].commits.values()].includes('filter'),
@@ -184,7 +198,8 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     const less = sets.less.filter(({ set }) =>
       families.some((one) => sets.held.get(set.name)?.family === one),
     );
-    // The error that is thrown is the one that matters: what could not be deleted is found when the next apply reads.
+    // The error that is thrown is the one that matters: what could not be deleted is found when the
+    // next apply reads.
     await this.#tools.ipset.restore(less, { exist: true }).catch(() => undefined);
   }
 
@@ -249,7 +264,9 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     return { ...wanted, families: { 4: families(4), 6: families(6) } };
   }
 
-  /** The same members as objects that stage 5 gave: what is the same object is not compared again. */
+  /**
+   * The same members as objects that stage 5 gave: what is the same object is not compared again.
+   */
   #asApplied(found: Reading['sets']): Reading['sets'] {
     const sets = [...(this.#applied?.sets ?? [])].flatMap(([name, set]) => {
       const there = found.get(name);

@@ -21,15 +21,16 @@ export async function blame(
   const { table, chain, rule: refused } = rule;
   return new Refusal(`table ${table}, chain ${chain.name}, rule '${refused.text}': ${error.message}`, {
     source: refused.source,
-    // The extension is not there, or the kernel's module: one says its name, the other that there is no such file.
+    // The extension is not there, or the kernel's module: one says its name, the other that there
+    // is no such file.
     lacksLog: /-j NFLOG\b/.test(refused.text) && /NFLOG|No such file/.test(error.stderr),
     cause: error,
   });
 }
 
 /**
- * Of a legacy table the kernel refuses the commit, not a rule: it is found by halves, in a chain that nothing leads to. What is refused only where
- * the chain is reached from is not found.
+ * Of a legacy table the kernel refuses the commit, not a rule: it is found by halves, in a chain
+ * that nothing leads to. What is refused only where the chain is reached from is not found.
  */
 async function findRule(
   tools: IptablesTools,

@@ -5,7 +5,10 @@ import { parseSaved, TABLES } from './saved.ts';
 import { sweepSets } from './sweep-sets.ts';
 import { commandOf, type IptablesTools } from './tools.ts';
 
-/** Of one variant, whatever run left them: jumps and chains of both families. In words what was removed, and what others' rules keep. */
+/**
+ * Of one variant, whatever run left them: jumps and chains of both families. In words what was
+ * removed, and what others' rules keep.
+ */
 export async function removeRules(tools: IptablesTools): Promise<string[]> {
   const words: string[] = [];
   for (const family of FAMILIES) {

@@ -1,7 +1,10 @@
 import type { IptablesChain, IptablesRule, IptablesTable, TableName } from '../../render/iptables/tables.ts';
 import { type Lead, type SavedRule, type SavedTable, type SavedTables, TABLES } from './saved.ts';
 
-/** What makes one family hold these tables of ours: the text of one restore. Each table changes at once for every packet, filter before nat. */
+/**
+ * What makes one family hold these tables of ours: the text of one restore. Each table changes at
+ * once for every packet, filter before nat.
+ */
 export interface RuleChange {
   /** Empty: nothing changes. */
   readonly text: string;
@@ -110,7 +113,10 @@ function writeTable(draft: Draft, saved: SavedTable, table: IptablesTable, writt
   draft.commits.set(lines.length, table.name);
 }
 
-/** Chains that rules of others' chains lead to, and from where: those rules are not ours to delete, and the kernel keeps what they lead to. */
+/**
+ * Chains that rules of others' chains lead to, and from where: those rules are not ours to delete,
+ * and the kernel keeps what they lead to.
+ */
 export function stuckChains({ leads }: SavedTable): Map<string, string> {
   return new Map(leads.flatMap(({ isBuiltin, from, to }) => (isBuiltin ? [] : [[to, from]])));
 }
@@ -139,7 +145,10 @@ export function sameText(a: IptablesChain | undefined, b: IptablesChain): boolea
   return a?.rules.length === b.rules.length && a.rules.every(({ text }, i) => text === b.rules[i]?.text);
 }
 
-/** Nothing where each jump is there once and first. All happens at the COMMIT: there is no moment without. */
+/**
+ * Nothing where each jump is there once and first. All happens at the COMMIT: there is no moment
+ * without.
+ */
 function jumpLines(leads: readonly Lead[], { jumps }: IptablesTable): string[] {
   const wanted = new Map(jumps.map((jump) => [jump.from as string, jump]));
   const found = Map.groupBy(
@@ -167,7 +176,10 @@ interface Count {
 
 const NO_COUNT: Count = { packets: 0, bytes: 0 };
 
-/** What each rule that is written begins to count at: what the same text in the same chain had. It is the same "chain" to accounting (counted.ts). */
+/**
+ * What each rule that is written begins to count at: what the same text in the same chain had. It
+ * is the same "chain" to accounting (counted.ts).
+ */
 function carriedCounts(
   saved: SavedTable,
   emptied: readonly string[],

@@ -3,7 +3,10 @@ import { CHAIN_PREFIX, type TableName } from '../../render/iptables/tables.ts';
 /** In the order in which they are written. */
 export const TABLES = ['filter', 'nat'] as const satisfies readonly TableName[];
 
-/** What iptables-save says of ours, in the tables where we have something. Rules of others are read only as far as they lead to chains of ours. */
+/**
+ * What iptables-save says of ours, in the tables where we have something. Rules of others are read
+ * only as far as they lead to chains of ours.
+ */
 export type SavedTables = Readonly<Record<TableName, SavedTable>>;
 
 export interface SavedTable {

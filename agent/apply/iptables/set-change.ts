@@ -19,8 +19,9 @@ export interface SetChange {
   /** Before any rule names them: new sets, and what members come. */
   readonly first: readonly Operation[];
   /**
-   * What members go: after the rules have changed, as they may be what the old rules let through. An address that moves to another set is in both for a moment,
-   * never in none; only a set that is replaced changes at once.
+   * What members go: after the rules have changed, as they may be what the old rules let through.
+   * An address that moves to another set is in both for a moment, never in none; only a set that is
+   * replaced changes at once.
    */
   readonly less: readonly DelOperation[];
   /** When no rule names them any more. */

@@ -7,7 +7,10 @@ export interface Swept {
   readonly failed: { readonly error: IpsetError; readonly left: readonly string[] } | null;
 }
 
-/** Deletes members and destroys sets, in order; what others' rules name stays. Throws where members can't be deleted. */
+/**
+ * Deletes members and destroys sets, in order; what others' rules name stays. Throws where members
+ * can't be deleted.
+ */
 export async function sweepSets(
   ipset: Ipset,
   operations: readonly (DelOperation | NameOperation)[],

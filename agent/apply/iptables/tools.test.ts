@@ -76,7 +76,9 @@ describe('what iptables says on standard error', () => {
 });
 
 describe('a reading', () => {
-  /** In the place of iptables-save: without what it names it fails so often, in the words of 1.8.9. */
+  /**
+   * In the place of iptables-save: without what it names it fails so often, in the words of 1.8.9.
+   */
   function failing(times: number, said: string) {
     const program = `
       const { appendFileSync, readFileSync } = require('node:fs');

@@ -7,7 +7,10 @@ export interface IptablesTools {
   readonly variant: IptablesVariant;
   /** All tables with their counters, as iptables-save or ip6tables-save prints them. */
   save(family: Family): Promise<string>;
-  /** Other tables, and what the text doesn't name, stay as they are. Each COMMIT in the text is done as a whole or not at all. */
+  /**
+   * Other tables, and what the text doesn't name, stay as they are. Each COMMIT in the text is done
+   * as a whole or not at all.
+   */
   restore(family: Family, text: string): Promise<void>;
   readonly ipset: Ipset;
   /** So many were started until now. */
@@ -23,7 +26,10 @@ export interface IptablesToolsOptions {
   readonly wait?: number;
 }
 
-/** REFUSED: a line or the commit of a table. LOCKED: another program kept the lock. NO_KERNEL_SUPPORT: the kernel lacks the table. */
+/**
+ * REFUSED: a line or the commit of a table. LOCKED: another program kept the lock.
+ * NO_KERNEL_SUPPORT: the kernel lacks the table.
+ */
 export type IptablesErrorCode =
   | ExecErrorCode
   | 'NOT_PERMITTED'
@@ -119,7 +125,10 @@ export function iptablesTools(
   };
 }
 
-/** Of a table that nft has put rules of its own into iptables-nft-save prints this instead of the rules, and ends with 0: it would be taken for empty. */
+/**
+ * Of a table that nft has put rules of its own into iptables-nft-save prints this instead of the
+ * rules, and ends with 0: it would be taken for empty.
+ */
 const INCOMPATIBLE = /^# Table `(filter|nat)' is incompatible/m;
 
 function readable(command: string, saved: string): string {
@@ -132,7 +141,10 @@ function readable(command: string, saved: string): string {
   );
 }
 
-/** Rules are read, then the names of their sets by number: a set that goes meanwhile, with its rule, ends the command with this. */
+/**
+ * Rules are read, then the names of their sets by number: a set that goes meanwhile, with its rule,
+ * ends the command with this.
+ */
 const VANISHED = /Set with index \d+ in kernel doesn't exist/;
 const ATTEMPTS = 5;
 
@@ -160,9 +172,10 @@ async function run(
 }
 
 /**
- * What standard error says, as an error. The line that is refused is told by the parser (`Error occurred at line: 4`), by the kernel through
- * the nft variant (`line 4: RULE_APPEND failed (Invalid argument): rule in chain X`), and by commands on chains (`line 3 failed`), but what
- * the kernel refuses of a legacy table is known no better than its COMMIT.
+ * What standard error says, as an error. The line that is refused is told by the parser (`Error
+ * occurred at line: 4`), by the kernel through the nft variant (`line 4: RULE_APPEND failed
+ * (Invalid argument): rule in chain X`), and by commands on chains (`line 3 failed`), but what the
+ * kernel refuses of a legacy table is known no better than its COMMIT.
  */
 export function toIptablesError(command: string, exitCode: number | null, stderr: string): IptablesError {
   const [, parsed, failed] = /Error occurred at line: (\d+)|\bline (\d+)(?: failed|: )/.exec(stderr) ?? [];

@@ -3,7 +3,10 @@ import { type IptablesTools, iptablesTools } from './tools.ts';
 
 export type Variant = 'nft' | 'legacy';
 
-/** Of the system's own `iptables`, or of `iptables-nft` and `iptables-legacy`; null: there is no such command. */
+/**
+ * Of the system's own `iptables`, or of `iptables-nft` and `iptables-legacy`; null: there is no
+ * such command.
+ */
 export async function installedVariant(of: 'auto' | Variant): Promise<Variant | null> {
   try {
     const command = of === 'auto' ? 'iptables' : `iptables-${of}`;
@@ -20,7 +23,10 @@ export function variantOf(version: string): Variant {
   return version.includes('(nf_tables)') ? 'nft' : 'legacy';
 }
 
-/** The commands of a variant: those named for it, else the system's own where they are of it. Null: it isn't installed. */
+/**
+ * The commands of a variant: those named for it, else the system's own where they are of it. Null:
+ * it isn't installed.
+ */
 export async function variantTools(variant: Variant): Promise<IptablesTools | null> {
   for (const name of [variant, 'auto'] as const)
     if ((await installedVariant(name)) === variant) return iptablesTools(name);

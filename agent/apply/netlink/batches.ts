@@ -2,14 +2,16 @@ import type { Command, ElementsCommand } from '../plan/command.ts';
 import { elementCount } from '../plan/command-text.ts';
 
 /**
- * At most so many elements of one set in one transaction: a hash set grows by a deferred work of the kernel (lib/rhashtable.c), and filled by one
- * transaction it stays small for long and its chains long. Measured: 100,000 addresses 0.2 to 1.4 s in one, 0.12 s in these.
+ * At most so many elements of one set in one transaction: a hash set grows by a deferred work of
+ * the kernel (lib/rhashtable.c), and filled by one transaction it stays small for long and its
+ * chains long. Measured: 100,000 addresses 0.2 to 1.4 s in one, 0.12 s in these.
  */
 export const BATCH_ELEMENTS = 8192;
 
 /**
- * A stage as kernel transactions: one, save that large changes of sets are cut. What is added beyond the first part follows, what is deleted goes
- * before, so that whatever else is done finds all that leads to it gone. What replaces something (a set that is flushed, or has elements
+ * A stage as kernel transactions: one, save that large changes of sets are cut. What is added
+ * beyond the first part follows, what is deleted goes before, so that whatever else is done finds
+ * all that leads to it gone. What replaces something (a set that is flushed, or has elements
  * deleted and added) is never cut.
  */
 export function toBatches(commands: readonly Command[]): (readonly Command[])[] {
@@ -36,8 +38,9 @@ export function toBatches(commands: readonly Command[]): (readonly Command[])[] 
 }
 
 /**
- * As transactions of at most so many elements, in the order of the commands: what comes later is done no earlier. A key of a map goes before the
- * members that it promises are there, and so must all parts of it.
+ * As transactions of at most so many elements, in the order of the commands: what comes later is
+ * done no earlier. A key of a map goes before the members that it promises are there, and so must
+ * all parts of it.
  */
 export function inOrder(commands: readonly Command[]): (readonly Command[])[] {
   const replaced = replacedSets(commands);
@@ -62,14 +65,18 @@ export function inOrder(commands: readonly Command[]): (readonly Command[])[] {
   return batches;
 }
 
-/** So many chains or rules take about as long to put into messages as the kernel takes to add them. */
+/**
+ * So many chains or rules take about as long to put into messages as the kernel takes to add them.
+ */
 const PART = 2048;
 
 /**
- * What nothing leads to yet, cut after every so many chains and rules: while the kernel adds one part the next is put into messages; and before a set
- * that comes after so many elements: the tables of all sets that one transaction fills grow by deferred work, and stay small for long (measured:
- * 100 sets of 5,000 addresses 5.3 s in one transaction, 0.55 s in parts). A set and its elements stay together, because elements find the sets of their own
- * transaction at once (see encode.ts).
+ * What nothing leads to yet, cut after every so many chains and rules: while the kernel adds one
+ * part the next is put into messages; and before a set that comes after so many elements: the
+ * tables of all sets that one transaction fills grow by deferred work, and stay small for long
+ * (measured: 100 sets of 5,000 addresses 5.3 s in one transaction, 0.55 s in parts). A set and its
+ * elements stay together, because elements find the sets of their own transaction at once (see
+ * encode.ts).
  */
 export function toParts(commands: readonly Command[]): (readonly Command[])[] {
   const parts: Command[][] = [[]];

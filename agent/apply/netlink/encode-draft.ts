@@ -3,21 +3,32 @@ import { type Family, WIDTH } from '../../../lib/net/address.ts';
 import type { L4Protocol } from '../../render/ruleset.ts';
 import { ANONYMOUS, type AnonymousElements, type AnonymousSet, packMachine32 } from './encode-set.ts';
 
-/** Ids of sets in this batch: `next` gives out one, `of` knows those of the named sets that the batch makes. */
+/**
+ * Ids of sets in this batch: `next` gives out one, `of` knows those of the named sets that the
+ * batch makes.
+ */
 export interface SetIds {
   next(): number;
   of(name: string): number | undefined;
 }
 
-/** A rule while it is written: what it does so far, and what is known of a packet that got there. */
+/**
+ * A rule while it is written: what it does so far, and what is known of a packet that got there.
+ */
 export interface Draft {
   readonly ids: SetIds;
   readonly sets: AnonymousSet[];
   readonly expressions: Expression[];
-  /** What the expressions so far make sure of: the family, and the protocol or that it is one of several. */
+  /**
+   * What the expressions so far make sure of: the family, and the protocol or that it is one of
+   * several.
+   */
   family: Family | null;
   protocol: L4Protocol | 'several' | null;
-  /** Fields of the transport header that are compared with one value: at which expression, and whether that is two already. */
+  /**
+   * Fields of the transport header that are compared with one value: at which expression, and
+   * whether that is two already.
+   */
   readonly fields: { at: number; offset: number; value: Uint8Array; merged: boolean }[];
 }
 
@@ -40,7 +51,8 @@ export const PROTOCOL: Readonly<Record<L4Protocol, number>> = {
 /** Offsets in the IP header, by family. */
 export const ADDRESS_OFFSET = { 4: { saddr: 12, daddr: 16 }, 6: { saddr: 8, daddr: 24 } } as const;
 export const PORT_OFFSET = { sport: 0, dport: 2 } as const;
-// What makes sure that a header is there, and what says so in the rule itself: libnftables leaves out the first where it is known, never the second.
+// What makes sure that a header is there, and what says so in the rule itself: libnftables leaves
+// out the first where it is known, never the second.
 
 export function requireFamily(draft: Draft, family: Family): void {
   if (draft.family === null) addFamily(draft, family);
@@ -62,7 +74,10 @@ export function addProtocol(draft: Draft, protocol: L4Protocol): void {
   draft.protocol = protocol;
 }
 
-/** ICMP and IGMP are of one family, but where the protocol is known libnftables takes the family for known too. */
+/**
+ * ICMP and IGMP are of one family, but where the protocol is known libnftables takes the family for
+ * known too.
+ */
 export function requireIcmp(draft: Draft, protocol: 'icmp' | 'icmpv6' | 'igmp'): void {
   if (draft.protocol === null) requireFamily(draft, protocol === 'icmpv6' ? 6 : 4);
   requireProtocol(draft, protocol);
@@ -94,8 +109,8 @@ export function addFlags(draft: Draft, key: 'state' | 'status', bits: number): v
 }
 
 /**
- * A field of the transport header. Next to one that is compared already, both are compared at once, where the
- * first of them stands in the header's order. (Where a rule compares one field twice
+ * A field of the transport header. Next to one that is compared already, both are compared at once,
+ * where the first of them stands in the header's order. (Where a rule compares one field twice
  * libnftables may join others, to the same effect; no rule of ours does.)
  */
 export function addField(draft: Draft, offset: number, value: Uint8Array): void {

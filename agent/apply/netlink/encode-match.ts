@@ -96,7 +96,10 @@ function addLimit({ expressions }: Draft, { perSecond, burst }: Of<'limit'>): vo
   expressions.push({ kind: 'limit', rate: perSecond, seconds: 1, burst });
 }
 
-/** Address, protocol and port side by side: after 4 bytes in the pieces 9 and 10, after 16 in register 2, which is piece 12, and 13. */
+/**
+ * Address, protocol and port side by side: after 4 bytes in the pieces 9 and 10, after 16 in
+ * register 2, which is piece 12, and 13.
+ */
 const SERVICE: Readonly<Record<Family, readonly Expression[]>> = {
   4: [address(4, 'daddr'), { kind: 'meta', key: 'l4proto', register: 9 }, port('dport', 10)],
   6: [address(6, 'daddr'), { kind: 'meta', key: 'l4proto', register: 2 }, port('dport', 13)],
@@ -145,7 +148,8 @@ function addProtocols(draft: Draft, protocols: readonly L4Protocol[]): void {
 
 function addAddress(draft: Draft, { family, field, in: where }: Of<'address'>): void {
   if (field === 'originalDaddr') {
-    // Of a connection of the other family the kernel has no such address, and the rule does not match.
+    // Of a connection of the other family the kernel has no such address, and the rule does not
+    // match.
     draft.expressions.push(ORIGINAL_ADDRESS[family]);
     if ('cidr' in where) addMasked(draft, where.cidr, false);
     else addNamedLookup(draft, where.set);
@@ -166,7 +170,10 @@ function addPrefix(draft: Draft, offset: number, cidr: Cidr, negated: boolean): 
   addMasked(draft, cidr, negated);
 }
 
-/** The address in the register: a prefix of whole bytes is compared as just these; any other is masked. */
+/**
+ * The address in the register: a prefix of whole bytes is compared as just these; any other is
+ * masked.
+ */
 function addMasked(draft: Draft, cidr: Cidr, negated: boolean): void {
   const bytes = wholeBytes(cidr);
   if (bytes === null) {
@@ -241,7 +248,10 @@ function addPortRanges(draft: Draft, ranges: Of<'port'>['ranges'], origin: Uint8
   addAnonymous(draft, { type: DATA_TYPE.port, length: 2, typeOf: origin }, portElements(ranges));
 }
 
-/** Fields after the first begin at the next 4 bytes; register 9 is the second piece of register 1, 10 the third. */
+/**
+ * Fields after the first begin at the next 4 bytes; register 9 is the second piece of register 1,
+ * 10 the third.
+ */
 function addPortTuples(draft: Draft, { withSourcePort, tuples }: Of<'portTuple'>): void {
   const fields = withSourcePort ? (['sport', 'dport'] as const) : (['dport'] as const);
   const ends = tuples.map(({ protocol, sourcePorts, ports }) => {
@@ -262,7 +272,8 @@ function addPortTuples(draft: Draft, { withSourcePort, tuples }: Of<'portTuple'>
     ...fields.map((field) => typeOf.payload(DESCRIPTION.th, PORT_FIELD[field])),
   );
   draft.expressions.push(meta('l4proto'));
-  // Ranges are compared in network byte order; of one byte that changes nothing, but libnftables does it and then can't say what the key was.
+  // Ranges are compared in network byte order; of one byte that changes nothing, but libnftables
+  // does it and then can't say what the key was.
   if (interval) {
     draft.expressions.push({
       kind: 'byteorder',

@@ -20,9 +20,10 @@ import { addMatch } from './encode-match.ts';
 import type { AnonymousSet } from './encode-set.ts';
 
 /**
- * A rule as the kernel has it: the expressions that libnftables 1.0.6 makes of ruleText(), byte for byte. What it does besides the obvious: a
- * match on a header is preceded by what makes sure that the packet has one, unless that is known already; and two matches on
- * neighbouring fields of the transport header become one (payload_do_merge() of its src/rule.c).
+ * A rule as the kernel has it: the expressions that libnftables 1.0.6 makes of ruleText(), byte for
+ * byte. What it does besides the obvious: a match on a header is preceded by what makes sure that
+ * the packet has one, unless that is known already; and two matches on neighbouring fields of the
+ * transport header become one (payload_do_merge() of its src/rule.c).
  */
 export interface EncodedRule {
   /** In order, each directly before the rule. */
@@ -91,7 +92,10 @@ function addStatement(draft: Draft, statement: Statement): void {
   }
 }
 
-/** A reset is for TCP only: where nothing before says so, libnftables puts that before everything else. */
+/**
+ * A reset is for TCP only: where nothing before says so, libnftables puts that before everything
+ * else.
+ */
 function addReject(draft: Draft, kind: Extract<Statement, { kind: 'reject' }>['with']): void {
   if (kind === 'icmpx admin-prohibited') {
     draft.expressions.push({ kind: 'reject', type: 'icmpx', code: ADMIN_PROHIBITED });

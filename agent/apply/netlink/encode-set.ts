@@ -24,7 +24,9 @@ export function concatenated(...types: readonly number[]): number {
   return types.reduce((all, type) => (all << 6) | type, 0);
 }
 
-/** The constant set of one rule: made right before it, in the same batch, and known to it by `id`. */
+/**
+ * The constant set of one rule: made right before it, in the same batch, and known to it by `id`.
+ */
 export interface AnonymousSet {
   readonly id: number;
   readonly key: SetKey;
@@ -66,7 +68,10 @@ export function anonymousSet({ id, key, elements }: AnonymousSet): Operation[] {
   ];
 }
 
-/** libnftables counts two ends for each range, and one before the first of them unless that begins at 0 (set_to_intervals() of its segtree.c). */
+/**
+ * libnftables counts two ends for each range, and one before the first of them unless that begins
+ * at 0 (set_to_intervals() of its segtree.c).
+ */
 function sizeOf(keyLength: number, elements: AnonymousElements): number {
   if (elements.shape === 'keys') return elements.keys.length / keyLength;
   const count = elements.ranges.length / (2 * keyLength);
@@ -99,7 +104,10 @@ export function verdictMap(map: VerdictMap, id: number): Operation {
   return { ...TABLE_OF, op: 'addMap', set: name, id, key: { type, length: mapKeyLength(map) }, interval };
 }
 
-/** One key or, where one of them is a range, first and last of each, with those that touch made one, as libnftables does. */
+/**
+ * One key or, where one of them is a range, first and last of each, with those that touch made one,
+ * as libnftables does.
+ */
 export function portElements(ranges: readonly PortRange[]): AnonymousElements {
   if (ranges.every(([first, last]) => first === last)) {
     return { shape: 'keys', keys: Buffer.concat(ranges.map(([port]) => packPort(port))) };
@@ -145,9 +153,10 @@ export function packMachine32(value: number): Uint8Array {
 }
 
 /**
- * What a set's keys are, as libnftables writes it into the set for its own lists: NFTNL_UDATA_SET_KEY_TYPEOF, nested TLVs with the number of the
- * kind of expression (enum expr_types of its expression.h) and what that kind needs (the *_build_udata() in its payload.c, meta.c, ct.c,
- * expression.c).
+ * What a set's keys are, as libnftables writes it into the set for its own lists:
+ * NFTNL_UDATA_SET_KEY_TYPEOF, nested TLVs with the number of the kind of expression (enum
+ * expr_types of its expression.h) and what that kind needs (the *_build_udata() in its payload.c,
+ * meta.c, ct.c, expression.c).
  */
 export const typeOf = {
   /** Numbers of enum proto_desc_id and of the protocol's own list of fields (proto.h). */

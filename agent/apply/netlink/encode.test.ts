@@ -357,8 +357,9 @@ function statementNeeds(statement: Statement): Partial<Context> {
 }
 
 /**
- * What the kernel keeps of each set, as it is: NFT_MSG_GETSET asked for all sets of the namespace, the attributes flags, types, lengths, description
- * and userdata of each answer in hexadecimal (linux/netfilter/nf_tables.h). Neither a snapshot nor `nft list` shows all of that.
+ * What the kernel keeps of each set, as it is: NFT_MSG_GETSET asked for all sets of the namespace,
+ * the attributes flags, types, lengths, description and userdata of each answer in hexadecimal
+ * (linux/netfilter/nf_tables.h). Neither a snapshot nor `nft list` shows all of that.
  */
 const RAW_SETS = `
 import json, socket, struct
@@ -480,7 +481,8 @@ inNamespace(import.meta.filename, () => {
         const matches = MATCHES.filter((match) => fits(matchNeeds(match), context));
         const statements = STATEMENTS.filter((statement) => fits(statementNeeds(statement), context));
         return fc.record({
-          // libnftables makes one of two ports that stand apart, but not of all that a limit stands between: render has a limit last.
+          // libnftables makes one of two ports that stand apart, but not of all that a limit stands
+          // between: render has a limit last.
           matches: fc
             .uniqueArray(fc.constantFrom(...matches), { maxLength: 5, selector: comparedField })
             .map((drawn) =>

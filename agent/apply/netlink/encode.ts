@@ -13,8 +13,9 @@ export interface Encoded {
 }
 
 /**
- * The kernel makes of it just what libnftables 1.0.6 makes of the text in nft-text.ts: the same expressions, the same anonymous sets. Pure.
- * Throws an Error for a rule that can't match anything (two protocols at once), which libnftables refuses too.
+ * The kernel makes of it just what libnftables 1.0.6 makes of the text in nft-text.ts: the same
+ * expressions, the same anonymous sets. Pure. Throws an Error for a rule that can't match anything
+ * (two protocols at once), which libnftables refuses too.
  */
 export function encode(commands: readonly Command[]): Encoded {
   const operations: Operation[] = [];

@@ -4,8 +4,8 @@ import type { Command } from '../plan/command.ts';
 /** What apply asks of nf_tables, for the one table of ours; tests put a fake in its place. */
 export interface Kernel {
   /**
-   * One kernel transaction: all of it or nothing. No commands: nothing is sent. NftError where the kernel refuses it; `operation` is the index of
-   * the command, null where the kernel doesn't say.
+   * One kernel transaction: all of it or nothing. No commands: nothing is sent. NftError where the
+   * kernel refuses it; `operation` is the index of the command, null where the kernel doesn't say.
    */
   transact(commands: readonly Command[]): Promise<Committed>;
   /** The whole table, null where there is none. */
@@ -20,7 +20,10 @@ export interface Kernel {
 
 export interface Committed {
   readonly generation: Readonly<Generation>;
-  /** Of chains that were flushed with `counted`: under the name that they had, what their rules had counted when others took their place. */
+  /**
+   * Of chains that were flushed with `counted`: under the name that they had, what their rules had
+   * counted when others took their place.
+   */
   readonly lastCounts: readonly CountedChain[];
   /** Wall-clock: making the messages, and sending them with the kernel's work. */
   readonly microseconds: { readonly build: number; readonly kernel: number };
@@ -38,5 +41,8 @@ export interface ChainReading {
   readonly chains: readonly ChainSnapshot[];
 }
 
-/** So many chains are read one by one; reading the whole table costs no more than reading more of them. */
+/**
+ * So many chains are read one by one; reading the whole table costs no more than reading more of
+ * them.
+ */
 export const MAX_CHAINS_READ = 500;

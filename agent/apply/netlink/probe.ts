@@ -3,7 +3,10 @@ import type { Command } from '../plan/command.ts';
 import type { Held } from '../plan/held.ts';
 import { digestOf, type Reading } from './reading.ts';
 
-/** A copy of a desired chain that nothing leads to. If its digest is that of the unknown chain of the same name, that chain is known. */
+/**
+ * A copy of a desired chain that nothing leads to. If its digest is that of the unknown chain of
+ * the same name, that chain is known.
+ */
 export interface Probe {
   readonly name: string;
   readonly chain: Chain;

@@ -6,7 +6,10 @@ import { type Chain, type ChainVerdict, KEY_LENGTH, type NamedSet } from '../../
 import { type Held, type HeldChain, type HeldMap, type HeldSet, NOTHING_HELD } from '../plan/held.ts';
 import type { Kernel } from './kernel.ts';
 
-/** What the kernel holds, with the generation of which that is so: of a later one, if nobody committed since. */
+/**
+ * What the kernel holds, with the generation of which that is so: of a later one, if nobody
+ * committed since.
+ */
 export interface Reading {
   readonly held: Held;
   /** Of all chains, by name (see digestOf). */

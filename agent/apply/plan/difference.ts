@@ -17,8 +17,9 @@ export interface Change<Held, Desired> {
 }
 
 /**
- * Told by identity: what is the same object costs no look at it. Both maps are walked side by side, so where they have the same order, as two
- * rulesets of which one was made of the other do, only what differs is looked up by name.
+ * Told by identity: what is the same object costs no look at it. Both maps are walked side by side,
+ * so where they have the same order, as two rulesets of which one was made of the other do, only
+ * what differs is looked up by name.
  */
 export function difference<Held, Desired extends Held & { readonly name: string }>(
   held: ReadonlyMap<string, Held>,
@@ -29,7 +30,8 @@ export function difference<Held, Desired extends Held & { readonly name: string 
   const gone: string[] = [];
   if ((held as ReadonlyMap<string, unknown>) === desired) return { added, changed, gone };
   if (held instanceof NamedList && desired instanceof NamedList) return listDifference(held, desired);
-  // Names are asked for where the objects differ only, hence two iterators: one of them is mostly behind.
+  // Names are asked for where the objects differ only, hence two iterators: one of them is mostly
+  // behind.
   const objects = held.values();
   const names = held.keys();
   let behind = 0;
@@ -72,7 +74,10 @@ export function difference<Held, Desired extends Held & { readonly name: string 
   return { added, changed, gone };
 }
 
-/** The same of two lists: what is the same object in the same place, from the beginning or from the end, is passed over without a look at it. */
+/**
+ * The same of two lists: what is the same object in the same place, from the beginning or from the
+ * end, is passed over without a look at it.
+ */
 function listDifference<Thing extends { readonly name: string }>(
   held: NamedList<Thing>,
   desired: NamedList<Thing>,

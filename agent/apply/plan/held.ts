@@ -11,8 +11,9 @@ import type {
 } from '../../render/ruleset.ts';
 
 /**
- * What the kernel holds of our table, as far as it is known. After an apply of ours it is what was applied: the very objects, so that what
- * didn't change is told by identity. After a start or a foreign change it is read from the kernel, and what can't be vouched for is unknown.
+ * What the kernel holds of our table, as far as it is known. After an apply of ours it is what was
+ * applied: the very objects, so that what didn't change is told by identity. After a start or a
+ * foreign change it is read from the kernel, and what can't be vouched for is unknown.
  */
 export interface Held {
   /** Whether the table is there at all. */
@@ -73,7 +74,10 @@ export function heldAfter(
   return { table: true, dormant: false, chains, sets, maps, handles };
 }
 
-/** Whether the rules are the chain's. A fixed chain is named for its content, so a known one of that name is the same. */
+/**
+ * Whether the rules are the chain's. A fixed chain is named for its content, so a known one of that
+ * name is the same.
+ */
 export function holdsChain(held: HeldChain, chain: Chain): boolean {
   if (held.rules === null) return false;
   if (held === chain || (held.fixed && chain.fixed)) return true;
@@ -83,7 +87,10 @@ export function holdsChain(held: HeldChain, chain: Chain): boolean {
   );
 }
 
-/** Whether nothing has to be looked at: the same object, or a map of ours that is named for its content. */
+/**
+ * Whether nothing has to be looked at: the same object, or a map of ours that is named for its
+ * content.
+ */
 export function isKnownMap(held: HeldMap, map: VerdictMap): boolean {
   return held === map || (map.fixed && held.fixed === true);
 }

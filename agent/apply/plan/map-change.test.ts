@@ -6,7 +6,9 @@ import { mapChange, sameElements } from './map-change.ts';
 
 type Entries = ReadonlyMap<number, string>;
 
-/** A map of ports; the verdicts in the order in which the keys first name them, or in the given one. */
+/**
+ * A map of ports; the verdicts in the order in which the keys first name them, or in the given one.
+ */
 function toMap(entries: Entries, order: readonly string[] = [...new Set(entries.values())]): VerdictMap {
   const sorted = [...entries].sort(([a], [b]) => a - b);
   return {

@@ -3,8 +3,9 @@ import type { ElementsCommand } from './command.ts';
 import { type HeldMap, isKnownMap } from './held.ts';
 
 /**
- * What makes a verdict map that is in use hold its elements. `swap`: keys that are new, and keys that lead elsewhere, each deleted and added in one
- * transaction, so that it leads from one verdict to the next at once. `less`: keys that are not wanted any more, a transaction later.
+ * What makes a verdict map that is in use hold its elements. `swap`: keys that are new, and keys
+ * that lead elsewhere, each deleted and added in one transaction, so that it leads from one verdict
+ * to the next at once. `less`: keys that are not wanted any more, a transaction later.
  */
 export interface MapChange {
   readonly swap: readonly ElementsCommand[];
@@ -59,7 +60,10 @@ interface Elements {
   readonly verdicts: readonly ChainVerdict[];
 }
 
-/** Places in `after` of what is added or leads elsewhere, and in `before` of what is removed; both are sorted by key. */
+/**
+ * Places in `after` of what is added or leads elsewhere, and in `before` of what is removed; both
+ * are sorted by key.
+ */
 function diffElements(before: Elements, after: Elements, width: number) {
   const added: number[] = [];
   const changed: number[] = [];
@@ -96,8 +100,9 @@ function compareKeys(a: Uint8Array, atA: number, b: Uint8Array, atB: number, wid
 }
 
 /**
- * How many elements at the start and at the end are the same in both, compared as memory: one address more among 100,000 costs microseconds. That needs
- * the same verdicts under the same numbers, save at the end of the lists; else none are.
+ * How many elements at the start and at the end are the same in both, compared as memory: one
+ * address more among 100,000 costs microseconds. That needs the same verdicts under the same
+ * numbers, save at the end of the lists; else none are.
  */
 function commonEnds(before: Elements, after: Elements, width: number): { first: number; last: number } {
   const verdicts = Math.min(before.verdicts.length, after.verdicts.length);
@@ -127,7 +132,10 @@ function isSameMemory(
   return before.compare(after, a + from, a + to, b + from, b + to) === 0;
 }
 
-/** The largest number up to `most` of which `holds` for all that is below, found in steps that double. */
+/**
+ * The largest number up to `most` of which `holds` for all that is below, found in steps that
+ * double.
+ */
 function longest(most: number, holds: (from: number, to: number) => boolean): number {
   let low = 0;
   let step = 1;

@@ -5,8 +5,9 @@ import type { ElementsCommand } from './command.ts';
 import type { HeldSet } from './held.ts';
 
 /**
- * What makes a set hold its members. First `more`, then `less`, each in one transaction (what only adds or only deletes may be cut): so an
- * address that is a member before and after is one at every moment, and one that moves to another set is in both for a moment, never in none.
+ * What makes a set hold its members. First `more`, then `less`, each in one transaction (what only
+ * adds or only deletes may be cut): so an address that is a member before and after is one at every
+ * moment, and one that moves to another set is in both for a moment, never in none.
  */
 export interface MemberChange {
   readonly more: readonly ElementsCommand[];
@@ -25,7 +26,8 @@ export function memberChange(held: HeldSet | undefined, set: NamedSet): MemberCh
   const prefixes = diffPrefixes(before.prefixes, members.prefixes);
   const added = { singles: singles.added, prefixes: prefixes.added };
   const removed = { singles: singles.removed, prefixes: prefixes.removed };
-  // The kernel refuses ranges that overlap: there what replaces something can't be added before that is deleted.
+  // The kernel refuses ranges that overlap: there what replaces something can't be added before
+  // that is deleted.
   if (interval && count(set, added) > 0 && count(set, removed) > 0) return replaceRanges(set, removed, added);
   return { more: change('addElements', set, added), less: change('deleteElements', set, removed) };
 }
@@ -86,8 +88,9 @@ interface Range {
 }
 
 /**
- * Two prefixes are apart, or one holds the other. So each range that is outermost, with those within it, either grows (it is added, they are deleted) or
- * shrinks (it is deleted, they are added), in one transaction: what grows is `more`, what shrinks `less`.
+ * Two prefixes are apart, or one holds the other. So each range that is outermost, with those
+ * within it, either grows (it is added, they are deleted) or shrinks (it is deleted, they are
+ * added), in one transaction: what grows is `more`, what shrinks `less`.
  */
 function replaceRanges(set: NamedSet, removed: SetMembers, added: SetMembers): MemberChange {
   const ranges = [...toRanges(set, removed, false), ...toRanges(set, added, true)].sort((a, b) =>

@@ -17,11 +17,13 @@ interface HeldChains {
 }
 
 /**
- * Where chains become others and all that leads to them stays, what does it in one transaction: they get new rules in the place of the old ones, and new names. A packet
- * takes the rules of one generation for all its way, so it meets the old ones or the new ones, and no key is touched.
+ * Where chains become others and all that leads to them stays, what does it in one transaction:
+ * they get new rules in the place of the old ones, and new names. A packet takes the rules of one
+ * generation for all its way, so it meets the old ones or the new ones, and no key is touched.
  *
- * Null where that isn't so: each chain that goes must stand for just one that comes, wherever something leads to it; its handle must be known; and rules that are
- * written have no ranges of their own, because these are found only a moment after the transaction.
+ * Null where that isn't so: each chain that goes must stand for just one that comes, wherever
+ * something leads to it; its handle must be known; and rules that are written have no ranges of
+ * their own, because these are found only a moment after the transaction.
  */
 export function rewrite(held: HeldChains, { chains, maps }: Differences): Command[] | null {
   const { added, changed, gone } = chains;
@@ -77,7 +79,10 @@ class Pairs {
     return this.#now.entries();
   }
 
-  /** Whether what leads to the one may lead to the other: they are the same, or a pair, which they are from now on. */
+  /**
+   * Whether what leads to the one may lead to the other: they are the same, or a pair, which they
+   * are from now on.
+   */
   match(old: string, now: string): boolean {
     if (old === now) return true;
     const chain = this.#added.get(now);
@@ -89,7 +94,10 @@ class Pairs {
     return true;
   }
 
-  /** Goes on from the pairs to what they lead to; false where a chain that goes or comes is none of a pair. */
+  /**
+   * Goes on from the pairs to what they lead to; false where a chain that goes or comes is none of
+   * a pair.
+   */
   follow(held: ReadonlyMap<string, HeldChain>): boolean {
     for (const [name, chain] of this.#now) {
       const before = held.get(name)?.rules ?? [];

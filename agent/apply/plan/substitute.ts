@@ -7,7 +7,8 @@ export function policyKey({ source }: CompiledRule): string {
 }
 
 /**
- * The state with one policy's rules taken from another state: its last good version, or no rules where that has none.
+ * The state with one policy's rules taken from another state: its last good version, or no rules
+ * where that has none.
  */
 export function substitute(state: NodeState, key: string, from: NodeState | null): NodeState {
   const replacement = from?.rules.filter((rule) => policyKey(rule) === key) ?? [];
@@ -36,7 +37,10 @@ function pick<T>(
   );
 }
 
-/** Keys of the policies whose rules differ between two states, sorted: the suspects when an apply fails. */
+/**
+ * Keys of the policies whose rules differ between two states, sorted: the suspects when an apply
+ * fails.
+ */
 export function changedPolicies(state: NodeState, before: NodeState | null): string[] {
   const old = rulesText(before);
   const now = rulesText(state);

@@ -26,18 +26,24 @@ import { memberChange } from './member-change.ts';
 import { rewrite } from './rewrite.ts';
 
 /**
- * What brings the kernel from what it holds to a ruleset. Each part is one kernel transaction (see agent/apply/netlink/batches.ts for large sets); they run in this order.
- * docs/adr/0009 says why: a packet goes through one generation's rules all its way, but looks sets and maps up as they are at that moment.
+ * What brings the kernel from what it holds to a ruleset. Each part is one kernel transaction (see
+ * agent/apply/netlink/batches.ts for large sets); they run in this order. docs/adr/0009 says why: a
+ * packet goes through one generation's rules all its way, but looks sets and maps up as they are at
+ * that moment.
  *
  * 1. rename: chains whose rules we can't vouch for are moved aside; they stay in force.
- * 2. prepare: all that is new, and that nothing leads to yet: sets and maps with their elements, chains with their rules, base chains without.
+ * 2. prepare: all that is new, and that nothing leads to yet: sets and maps with their elements,
+ *    chains with their rules, base chains without.
  * 3. members: what is added to sets that are in use.
- * 4. swap: rules of base chains and of chains that are in use; keys of maps in use that are new or lead elsewhere.
- * 5. withdraw: members of sets and keys of maps that are not wanted any more. From here on the ruleset is in force.
+ * 4. swap: rules of base chains and of chains that are in use; keys of maps in use that are new or
+ *    lead elsewhere.
+ * 5. withdraw: members of sets and keys of maps that are not wanted any more. From here on the
+ *    ruleset is in force.
  * 6. sweep: the end of what nothing leads to any more.
  *
- * A part that has nothing to do is empty. Where an edit changes what chains hold and not what leads to them, they are written again in the swap, whole (rewrite.ts). Where what is held can't be changed in place (a set of our name and
- * another type) the table is replaced in one transaction.
+ * A part that has nothing to do is empty. Where an edit changes what chains hold and not what leads
+ * to them, they are written again in the swap, whole (rewrite.ts). Where what is held can't be
+ * changed in place (a set of our name and another type) the table is replaced in one transaction.
  */
 export interface Transaction {
   readonly rename: readonly Command[];
@@ -91,8 +97,8 @@ function differences({ chains, sets, maps }: Held, desired: Ruleset): Difference
 }
 
 /**
- * A set can't change its type, and a base chain neither its hook nor its priority; and a range of an interval map that gets another verdict in
- * place is not found for a moment, which is no better.
+ * A set can't change its type, and a base chain neither its hook nor its priority; and a range of
+ * an interval map that gets another verdict in place is not found for a moment, which is no better.
  */
 function needsReplacement(held: Held, { chains, sets, maps }: Differences): boolean {
   return (
@@ -116,8 +122,9 @@ function isChangeable(held: HeldMap, map: VerdictMap): boolean {
 /**
  * A ruleset to apply first, which does what `desired` does; null: none is needed.
  *
- * Where chains that look maps up are written again and keys of these maps go, neither order is right for a packet in between: the old key with the
- * new rules around it, or the old rules without the key, may decide what neither ruleset does. So the new chains get maps of their own, under
+ * Where chains that look maps up are written again and keys of these maps go, neither order is
+ * right for a packet in between: the old key with the new rules around it, or the old rules without
+ * the key, may decide what neither ruleset does. So the new chains get maps of their own, under
  * another name, and the way from there to `desired` changes names alone.
  */
 export function detour(held: Held, desired: Ruleset): Ruleset | null {
@@ -173,9 +180,10 @@ export function isReplacement({ swap }: Transaction): boolean {
 }
 
 /**
- * Fixed chains whose rules aren't known to be the desired ones, and those that jump to one of them: a jump is to the chain itself,
- * whatever its name becomes. Not those that ranges lead to, which can't be led elsewhere in place: these are written again in the swap, which
- * is wrong for a moment at most for a chain that somebody changed, not for the whole table.
+ * Fixed chains whose rules aren't known to be the desired ones, and those that jump to one of them:
+ * a jump is to the chain itself, whatever its name becomes. Not those that ranges lead to, which
+ * can't be led elsewhere in place: these are written again in the swap, which is wrong for a moment
+ * at most for a chain that somebody changed, not for the whole table.
  */
 function renamed(held: Held, desired: Ruleset, { chains }: Differences): Map<string, string> {
   const renames = new Map<string, string>();
@@ -219,7 +227,10 @@ function jumpsTo({ rules }: Pick<Chain, 'rules'>, chains: ReadonlyMap<string, st
   );
 }
 
-/** What is held once the chains have been renamed: an index chain that jumps to one of them has to be written again. */
+/**
+ * What is held once the chains have been renamed: an index chain that jumps to one of them has to
+ * be written again.
+ */
 function renameChains(
   chains: Held['chains'],
   desired: Ruleset,
@@ -262,7 +273,10 @@ function inPlace(held: Held, found: Differences, rename: readonly Command[]): Tr
   };
 }
 
-/** Where hash sets and maps get elements and nothing else changes, one transaction does it: all of them are found from one moment on. */
+/**
+ * Where hash sets and maps get elements and nothing else changes, one transaction does it: all of
+ * them are found from one moment on.
+ */
 function atOnce({
   members,
   swap,
@@ -297,7 +311,8 @@ function prepare({ table }: Held, { chains, sets, maps }: Differences): Command[
   const addMaps = maps.added.map((map): Command => ({ kind: 'addMap', map }));
   if (many) commands.push(...addMaps);
   for (const set of many ? largestFirst(sets.added) : sets.added) {
-    // The elements beside their set: the kernel finds it at once by the number that it has in this transaction.
+    // The elements beside their set: the kernel finds it at once by the number that it has in this
+    // transaction.
     commands.push({ kind: 'addSet', set }, ...memberChange(undefined, set).more);
   }
   if (!many) commands.push(...addMaps);
@@ -309,8 +324,9 @@ function prepare({ table }: Held, { chains, sets, maps }: Differences): Command[
 }
 
 /**
- * The kernel looks for a set by name from the one that was made first. Among so many, what changes often is made first: maps, and sets with many
- * members. (Fewer are made in the order of the ruleset, as `nft list` then shows them.)
+ * The kernel looks for a set by name from the one that was made first. Among so many, what changes
+ * often is made first: maps, and sets with many members. (Fewer are made in the order of the
+ * ruleset, as `nft list` then shows them.)
  */
 const MANY_SETS = 1000;
 

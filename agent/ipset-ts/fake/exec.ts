@@ -1,4 +1,7 @@
-/** An Exec without a kernel, for tests of what uses ipset. It refuses what ipset 7.17 refuses, in its words. */
+/**
+ * An Exec without a kernel, for tests of what uses ipset. It refuses what ipset 7.17 refuses, in
+ * its words.
+ */
 import { ENTRY_OPTIONS, type EntryOption } from '../lib/entry.ts';
 import type { Exec, ExecResult } from '../lib/exec.ts';
 import { SET_TYPES, type SetType } from '../lib/set.ts';
@@ -40,9 +43,9 @@ const FOR_ALL = ENTRY_OPTIONS.filter(
 );
 
 /**
- * A kernel without sets, and the ipset command to it. Not pretended: hash:ip,mark's mask, which entry gives way with forceadd (the
- * oldest here), the kernel's order, memory, timeouts of a list's members, and names of services and hosts. Ranges of more than
- * 65,536 addresses are a RangeError.
+ * A kernel without sets, and the ipset command to it. Not pretended: hash:ip,mark's mask, which
+ * entry gives way with forceadd (the oldest here), the kernel's order, memory, timeouts of a list's
+ * members, and names of services and hosts. Ranges of more than 65,536 addresses are a RangeError.
  */
 export function createFakeExec(options: FakeOptions = {}): Exec {
   const kernel = new FakeKernel(options);
@@ -113,7 +116,10 @@ class FakeKernel {
     }
   }
 
-  /** As ipset does: adds to one set are collected, and sent before the next other line; what is not sent when a line is refused is lost. */
+  /**
+   * As ipset does: adds to one set are collected, and sent before the next other line; what is not
+   * sent when a line is refused is lost.
+   */
   #restore(text: string, exist: boolean): string {
     let pending: Pending | null = null;
     const commit = (): void => {

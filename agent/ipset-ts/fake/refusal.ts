@@ -1,4 +1,7 @@
-/** A refusal of the fake, with ipset's exit code and text: 1 where library or kernel refuse, 2 for arguments that don't fit. */
+/**
+ * A refusal of the fake, with ipset's exit code and text: 1 where library or kernel refuse, 2 for
+ * arguments that don't fit.
+ */
 export class Refusal extends Error {
   override readonly name = 'Refusal';
   readonly exitCode: 1 | 2;

@@ -98,7 +98,10 @@ export interface Stored {
   readonly expires: number | null;
 }
 
-/** A set in the fake's memory. Members of lists are in `members`; entries of all other types in `entries`. */
+/**
+ * A set in the fake's memory. Members of lists are in `members`; entries of all other types in
+ * `entries`.
+ */
 export interface FakeSet {
   readonly type: SetType;
   readonly header: Header;
@@ -205,7 +208,10 @@ export function delElements(set: FakeSet, text: string, exist: boolean): void {
   }
 }
 
-/** Whether it is there: a single address in a network, too. The narrowest network says whether as an exception. */
+/**
+ * Whether it is there: a single address in a network, too. The narrowest network says whether as an
+ * exception.
+ */
 export function testElement(set: FakeSet, text: string, nomatch: boolean): boolean {
   const [element] = toElements({ ...set.rules, range: null }, text);
   if (element === undefined) return false;

@@ -1,15 +1,22 @@
 import type { SetType } from './set.ts';
 
 /**
- * A protocol and its port, `tcp:80`, `udp:5000-5010`, `icmp:8/0`, `icmpv6:echo-request`, `gre:0`. A number alone is a TCP port; it
- * comes back as `tcp:80`. Names of services are refused: what they stand for depends on the machine.
+ * A protocol and its port, `tcp:80`, `udp:5000-5010`, `icmp:8/0`, `icmpv6:echo-request`, `gre:0`. A
+ * number alone is a TCP port; it comes back as `tcp:80`. Names of services are refused: what they
+ * stand for depends on the machine.
  */
 export type Port = number | `${string}:${string}`;
 
-/** An address, and where ipset takes more than one at once (IPv4), `from-to` or `ip/cidr`. Host names are refused: ipset would ask DNS. */
+/**
+ * An address, and where ipset takes more than one at once (IPv4), `from-to` or `ip/cidr`. Host
+ * names are refused: ipset would ask DNS.
+ */
 type Ip = string;
 
-/** An address, `ip/cidr`, or `from-to` (IPv4), which becomes the networks that cover it. Host bits are cleared; /0 only fits hash:net,iface. */
+/**
+ * An address, `ip/cidr`, or `from-to` (IPv4), which becomes the networks that cover it. Host bits
+ * are cleared; /0 only fits hash:net,iface.
+ */
 type Net = string;
 
 type Member =
@@ -46,14 +53,20 @@ export interface Keys {
   'list:set': Member;
 }
 
-/** What an entry carries. Each needs the option of the same kind on the set; without it ipset refuses with NOT_ENABLED. */
+/**
+ * What an entry carries. Each needs the option of the same kind on the set; without it ipset
+ * refuses with NOT_ENABLED.
+ */
 export interface EntryOptions {
   /** Seconds; 0: stays. In what save and list give: seconds left. */
   readonly timeout?: number;
   /** At most 2^64 - 2. */
   readonly packets?: bigint;
   readonly bytes?: bigint;
-  /** 1 to 255 bytes, without `"` and line ends. A comment that is one word and starts with `-` would be read as an option of ipset. */
+  /**
+   * 1 to 255 bytes, without `"` and line ends. A comment that is one word and starts with `-` would
+   * be read as an option of ipset.
+   */
   readonly comment?: string;
   /** `0x10` or `0x10/0xff`. */
   readonly skbmark?: `0x${string}`;
@@ -72,7 +85,10 @@ export type NetType =
   | 'hash:net,iface';
 
 interface Nomatch {
-  /** An exception: what it covers is not in the set. One network is in a set once, as the rule or as the exception. */
+  /**
+   * An exception: what it covers is not in the set. One network is in a set once, as the rule or as
+   * the exception.
+   */
   readonly nomatch?: boolean;
 }
 
@@ -84,7 +100,9 @@ interface Wildcard {
 type Flags<T extends SetType> = (T extends NetType ? Nomatch : unknown) &
   (T extends 'hash:net,iface' ? Wildcard : unknown);
 
-/** What del takes. Options of an entry are ignored, so that what save gave can be deleted as it is. */
+/**
+ * What del takes. Options of an entry are ignored, so that what save gave can be deleted as it is.
+ */
 export type Key<T extends SetType = SetType> = { [K in T]: Keys[K] }[T];
 
 /** What test takes: an exception is found only with `nomatch`. */
@@ -117,7 +135,10 @@ export const FIELDS = {
 
 export type Field = (typeof FIELDS)[SetType][number];
 
-/** In the order in which ipset 7.17 prints them; what stands before the entry's position in a list comes first. */
+/**
+ * In the order in which ipset 7.17 prints them; what stands before the entry's position in a list
+ * comes first.
+ */
 export const ENTRY_OPTIONS = [
   'before',
   'after',

@@ -56,7 +56,8 @@ export interface IpsetErrorDetail {
 /**
  * Something that ipset refused, or that was refused before ipset ran (`command` is null then).
  *
- * SYNTAX: neither ipset nor the kernel tried it. NOT_FOUND and EXISTS are about sets, NO_ENTRY and ENTRY_EXISTS about entries.
+ * SYNTAX: neither ipset nor the kernel tried it. NOT_FOUND and EXISTS are about sets, NO_ENTRY and
+ * ENTRY_EXISTS about entries.
  */
 export class IpsetError extends Error {
   override readonly name = 'IpsetError';
@@ -67,7 +68,10 @@ export class IpsetError extends Error {
   readonly exitCode: number | null;
   /** All that ipset said. */
   readonly stderr: string;
-  /** The refused line of a restore, from 1. Null where ipset names none, as for some of the wrong arguments. */
+  /**
+   * The refused line of a restore, from 1. Null where ipset names none, as for some of the wrong
+   * arguments.
+   */
   readonly line: number | null;
   /** The index of the refused operation of a restore. */
   readonly operation: number | null;

@@ -3,7 +3,10 @@ import type { Socket } from 'node:net';
 import type { Writable } from 'node:stream';
 
 export interface ExecOptions {
-  /** Written to standard input, nothing is otherwise. Of parts each is asked for when the process has read on: it works while the next one is made. */
+  /**
+   * Written to standard input, nothing is otherwise. Of parts each is asked for when the process
+   * has read on: it works while the next one is made.
+   */
   readonly stdin?: string | Iterable<string>;
   /** Ends the process. */
   readonly signal?: AbortSignal;
@@ -17,8 +20,8 @@ export interface ExecResult {
 }
 
 /**
- * Runs ipset with these arguments, to its end, whatever its exit code. Rejects with an ExecError where it could not, and with the
- * signal's reason where that was aborted.
+ * Runs ipset with these arguments, to its end, whatever its exit code. Rejects with an ExecError
+ * where it could not, and with the signal's reason where that was aborted.
  */
 export type Exec = (args: readonly string[], options?: ExecOptions) => Promise<ExecResult>;
 
@@ -34,15 +37,22 @@ export class ExecError extends Error {
 }
 
 export interface RealExecOptions {
-  /** What to run; `['ip', 'netns', 'exec', 'blue', 'ipset']` for another network namespace. `['ipset']` by default. */
+  /**
+   * What to run; `['ip', 'netns', 'exec', 'blue', 'ipset']` for another network namespace.
+   * `['ipset']` by default.
+   */
   readonly command?: readonly [string, ...string[]];
   /** Milliseconds until the process is killed; 30,000 by default. */
   readonly timeout?: number;
-  /** Bytes on standard output at most, 256 MiB by default: a set of a million entries is about 30. */
+  /**
+   * Bytes on standard output at most, 256 MiB by default: a set of a million entries is about 30.
+   */
   readonly maxOutput?: number;
   /**
-   * Arguments of calls whose next process is started ahead and waits for its standard input, as `['-exist', 'restore']` does. To start a process Node.js forks: 9 ms with
-   * 100 MB in memory and 23 ms with 300, on a small virtual machine, where ipset itself takes less than 1 ms. So the caller pays that after the answer.
+   * Arguments of calls whose next process is started ahead and waits for its standard input, as
+   * `['-exist', 'restore']` does. To start a process Node.js forks: 9 ms with 100 MB in memory and
+   * 23 ms with 300, on a small virtual machine, where ipset itself takes less than 1 ms. So the
+   * caller pays that after the answer.
    */
   readonly ahead?: readonly string[];
 }
@@ -112,9 +122,11 @@ export function createExec(options: RealExecOptions = {}): Exec {
 }
 
 /**
- * ipset takes a last line without its newline as a whole one: `add a 10.0.0.0/1`, where this process was killed in the middle of `add a 10.0.0.0/16`. So each write(2)
- * is of whole lines, and short enough to be done as a whole or not at all: up to PIPE_BUF a pipe never takes a part (pipe(7)), and what Node.js makes is a Unix
- * socket, which never takes a part of a buffer of its own (32 kB and more).
+ * ipset takes a last line without its newline as a whole one: `add a 10.0.0.0/1`, where this
+ * process was killed in the middle of `add a 10.0.0.0/16`. So each write(2) is of whole lines, and
+ * short enough to be done as a whole or not at all: up to PIPE_BUF a pipe never takes a part
+ * (pipe(7)), and what Node.js makes is a Unix socket, which never takes a part of a buffer of its
+ * own (32 kB and more).
  */
 const PIPE_BUF = 4096;
 
@@ -142,7 +154,10 @@ function* wholeLines(text: Buffer): Generator<Buffer> {
   }
 }
 
-/** One process at most, started after the second call and each further one, for the next. It ends when this process does: its standard input does then. */
+/**
+ * One process at most, started after the second call and each further one, for the next. It ends
+ * when this process does: its standard input does then.
+ */
 function startedAhead(start: () => ChildProcessWithoutNullStreams) {
   let child: ChildProcessWithoutNullStreams | null = null;
   let calls = 0;

@@ -15,22 +15,29 @@ export interface CallOptions {
 
 export interface ExistOptions extends CallOptions {
   /**
-   * Passes over what is so already: an equal set on create, an entry on add (its timeout, comment and skb values are set anew, its counters where given) and
-   * the missing entry on del and set on destroy. A set of that name with other options is still refused, but not
-   * one of the other family: the kernel does not compare that.
+   * Passes over what is so already: an equal set on create, an entry on add (its timeout, comment
+   * and skb values are set anew, its counters where given) and the missing entry on del and set on
+   * destroy. A set of that name with other options is still refused, but not one of the other
+   * family: the kernel does not compare that.
    */
   readonly exist?: boolean;
 }
 
 export interface RestoreOptions extends ExistOptions {
-  /** One operation is a plain call unless this is false: then it is a restore, too (see RealExecOptions.ahead). */
+  /**
+   * One operation is a plain call unless this is false: then it is a restore, too (see
+   * RealExecOptions.ahead).
+   */
   readonly plain?: boolean;
 }
 
 /** So many operations are worth making while ipset works on others. */
 const LARGE = 1000;
 
-/** The ipset command. Every call is one process; each rejects with an IpsetError. Calls made at the same time may overtake each other. */
+/**
+ * The ipset command. Every call is one process; each rejects with an IpsetError. Calls made at the
+ * same time may overtake each other.
+ */
 export class Ipset {
   readonly #exec: Exec;
 
@@ -60,7 +67,9 @@ export class Ipset {
     return this.#one({ op: 'del', set, entry: key } as DelOperation, options);
   }
 
-  /** Whether the set holds it. An address is looked for in networks, too; a network only as itself. */
+  /**
+   * Whether the set holds it. An address is looked for in networks, too; a network only as itself.
+   */
   async test<T extends SetType>(
     set: SetRef<T>,
     key: TestKey<T>,
@@ -75,8 +84,8 @@ export class Ipset {
   }
 
   /**
-   * Exchanges what two names stand for, at once for every packet. Both must be of one type and family (TYPE_MISMATCH); their
-   * options may differ, and go along.
+   * Exchanges what two names stand for, at once for every packet. Both must be of one type and
+   * family (TYPE_MISMATCH); their options may differ, and go along.
    */
   swap(from: string, to: string, options: CallOptions = {}): Promise<void> {
     return this.#one({ op: 'swap', from, to }, options);
@@ -92,7 +101,10 @@ export class Ipset {
     return parseSave(await this.#run(['save', ...named(name)], options));
   }
 
-  /** The same with references, memory and revision; `terse` leaves out the entries, which is quick whatever their number. */
+  /**
+   * The same with references, memory and revision; `terse` leaves out the entries, which is quick
+   * whatever their number.
+   */
   async list(name?: string, options: CallOptions & { readonly terse?: boolean } = {}): Promise<ListedSet[]> {
     const terse = options.terse === true ? ['-terse'] : [];
     return parseList(await this.#run(['list', ...terse, ...named(name)], options));
@@ -103,10 +115,13 @@ export class Ipset {
   }
 
   /**
-   * Does all in order, by one `ipset restore`; one operation is a plain call, unless the options say otherwise, none is nothing.
+   * Does all in order, by one `ipset restore`; one operation is a plain call, unless the options
+   * say otherwise, none is nothing.
    *
-   * It is no transaction, and of more than 1,000 operations not even what is refused here comes before ipset has begun. Up to the refused line things may be done, though not all that stands before it: ipset collects adds to a set
-   * and drops those it did not send. What must change at once is filled under another name, then swapped.
+   * It is no transaction, and of more than 1,000 operations not even what is refused here comes
+   * before ipset has begun. Up to the refused line things may be done, though not all that stands
+   * before it: ipset collects adds to a set and drops those it did not send. What must change at
+   * once is filled under another name, then swapped.
    */
   async restore(
     operations: readonly Operation[],
@@ -115,7 +130,8 @@ export class Ipset {
     const [first, ...more] = operations;
     if (first === undefined) return;
     if (more.length === 0 && plain) return this.#one(first, options);
-    // On a line of its own, -exist would be forgotten: only the first of collected adds says how they are sent.
+    // On a line of its own, -exist would be forgotten: only the first of collected adds says how
+    // they are sent.
     const args = [...existing(options), 'restore'];
     const isLarge = operations.length > LARGE;
     await this.#run(args, {

@@ -19,7 +19,8 @@ export function parseSave(text: string): SavedSet[] {
     const current = sets.at(-1);
     if (command === 'create') sets.push(toDraft(rest));
     else if (command === 'add' && current !== undefined) {
-      // The adds of a set follow its create. So the name need not be told apart, which may have blanks if ipset made it.
+      // The adds of a set follow its create. So the name need not be told apart, which may have
+      // blanks if ipset made it.
       current.entries.push(toEntry(current.type, rest.slice(current.name.split(' ').length)));
     } else throw unreadable(words);
   }
@@ -51,7 +52,9 @@ export function parseNames(text: string): string[] {
   return text.split('\n').filter((line) => line !== '');
 }
 
-/** Lines as words. Only a comment is quoted; it may go on over line ends if somebody else wrote it. */
+/**
+ * Lines as words. Only a comment is quoted; it may go on over line ends if somebody else wrote it.
+ */
 function* linesOf(text: string): Generator<string[]> {
   const word = /(?<=comment )"([^"]*)"|[^ \n]+|(?<= )(?= )|\n/g;
   let words: string[] = [];

@@ -12,7 +12,10 @@ export interface SetStatus {
   readonly revision: number;
   /** Bytes in the kernel. */
   readonly memory: number;
-  /** By rules and by sets of type list:set. While there are any, the set can be neither destroyed nor renamed. */
+  /**
+   * By rules and by sets of type list:set. While there are any, the set can be neither destroyed
+   * nor renamed.
+   */
   readonly references: number;
   /** May count entries whose time is over, until the kernel collects them. */
   readonly entryCount: number;

@@ -1,6 +1,11 @@
-/** What every type of set may be created with. Entries may use only what their set was created with. */
+/**
+ * What every type of set may be created with. Entries may use only what their set was created with.
+ */
 export interface Extensions {
-  /** Seconds until an entry goes, unless it says otherwise; 0: never. At most 2,147,483 (ipset counts milliseconds in 31 bits). */
+  /**
+   * Seconds until an entry goes, unless it says otherwise; 0: never. At most 2,147,483 (ipset
+   * counts milliseconds in 31 bits).
+   */
   readonly timeout?: number;
   readonly counters?: boolean;
   readonly comment?: boolean;
@@ -10,18 +15,22 @@ export interface Extensions {
 /** What every hash type may be created with. */
 export interface HashOptions extends Extensions {
   /**
-   * Buckets to start with, 1024 by default; the kernel rounds up to a power of two, 64 at least. Adding with ipset doubles it
-   * when buckets overflow, so save and list tell the present size.
+   * Buckets to start with, 1024 by default; the kernel rounds up to a power of two, 64 at least.
+   * Adding with ipset doubles it when buckets overflow, so save and list tell the present size.
    */
   readonly hashsize?: number;
-  /** Entries at most, 65,536 by default. One more is refused with FULL; the set never grows beyond it. */
+  /**
+   * Entries at most, 65,536 by default. One more is refused with FULL; the set never grows beyond
+   * it.
+   */
   readonly maxelem?: number;
   /** Entries in a bucket. The kernel makes it even, and 2 to 12 (the manual page says 14). */
   readonly bucketsize?: number;
   /** Of the hash function; random by default. */
   readonly initval?: number;
   /**
-   * A full set drops an entry for a new one. Neither save nor list shows it with ipset 7.17, so it is lost in a copy.
+   * A full set drops an entry for a new one. Neither save nor list shows it with ipset 7.17, so it
+   * is lost in a copy.
    */
   readonly forceadd?: boolean;
 }
@@ -63,7 +72,10 @@ export interface Options {
 
 export type SetType = keyof Options;
 
-/** Which set is meant, and of what type its entries are. Every definition and every saved set is one, too. */
+/**
+ * Which set is meant, and of what type its entries are. Every definition and every saved set is
+ * one, too.
+ */
 export interface SetRef<T extends SetType = SetType> {
   /** At most 31 bytes. */
   readonly name: string;

@@ -14,7 +14,10 @@ const ICMP = /^(icmp|icmpv6|ipv6-icmp):(\d{1,3}\/\d{1,3}|[a-z-]+)$/i;
 const OTHER_PORT = /^[a-z0-9.+-]+:\d{1,5}(-\d{1,5})?$/i;
 const MAC = /^([0-9a-f]{2}:){5}[0-9a-f]{2}$/i;
 
-/** The kernel has 32 bytes for a name, the last of them 0. ipset takes names with blanks, but then its own save cannot be restored. */
+/**
+ * The kernel has 32 bytes for a name, the last of them 0. ipset takes names with blanks, but then
+ * its own save cannot be restored.
+ */
 export function nameText(name: string): string {
   if (Buffer.byteLength(name) > 31) {
     throw new IpsetError('NAME_TOO_LONG', `set name '${name}' is longer than 31 bytes`);
@@ -47,7 +50,9 @@ export function counterText(what: string, value: unknown): string {
   return String(value);
 }
 
-/** An address, `ip/cidr` or `from-to`. Which of them a set's type and family take is left to ipset. */
+/**
+ * An address, `ip/cidr` or `from-to`. Which of them a set's type and family take is left to ipset.
+ */
 export function addressText(address: string): string {
   // Most are plain: of 100,000 it takes half the time to see that first.
   if (isIPv4(address)) return address;

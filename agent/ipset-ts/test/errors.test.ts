@@ -2,7 +2,9 @@ import assert from 'node:assert/strict';
 import { toIpsetError } from '../lib/errors.ts';
 import { type Exec, Ipset, IpsetError } from '../lib/index.ts';
 
-/** What ipset 7.17 writes, as measured; and the texts of its library that this kernel does not give. */
+/**
+ * What ipset 7.17 writes, as measured; and the texts of its library that this kernel does not give.
+ */
 const TEXTS = [
   ['NOT_FOUND', 'The set with the given name does not exist'],
   ['NOT_FOUND', 'Sets cannot be swapped: the second set does not exist'],

@@ -1,6 +1,6 @@
 /**
- * What the types let through and what not. tsc checks the lines below `@ts-expect-error`: each must be an error. Nothing is run but
- * one test, so that the file counts.
+ * What the types let through and what not. tsc checks the lines below `@ts-expect-error`: each must
+ * be an error. Nothing is run but one test, so that the file counts.
  */
 import assert from 'node:assert/strict';
 import { createFakeExec } from '../fake/exec.ts';

@@ -3,7 +3,10 @@ import path from 'node:path';
 import type { Family } from './family.ts';
 import type { Link } from './link.ts';
 
-/** What Context.run() answers: libnftables' exit state, both of its buffers, the generations around it. */
+/**
+ * What Context.run() answers: libnftables' exit state, both of its buffers, the generations around
+ * it.
+ */
 export interface NativeRun {
   succeeded: boolean;
   output: string;
@@ -71,7 +74,10 @@ export interface NativeMonitor {
   unref(): void;
 }
 
-/** What the listener of a LinkMonitor gets. `kind`: 0 link, 1 removed, 2 overrun, 3 error, 4 addresses. */
+/**
+ * What the listener of a LinkMonitor gets. `kind`: 0 link, 1 removed, 2 overrun, 3 error, 4
+ * addresses.
+ */
 export interface NativeLinkEvent {
   kind: number;
   errno: number;
@@ -90,7 +96,10 @@ export interface NativeLinkSocket {
 
 /** What the listener of an Nflog gets; lib/nflog.ts reads the records. */
 export interface NativeNflogBatch {
-  /** Records one after another: 12 words in the machine's byte order, then bytes; see src/core/nflog.h. */
+  /**
+   * Records one after another: 12 words in the machine's byte order, then bytes; see
+   * src/core/nflog.h.
+   */
   records: Uint8Array<ArrayBuffer>;
   /** The different prefixes in it; a record has the index. */
   prefixes: string[];
@@ -143,8 +152,8 @@ export const addonPaths: readonly string[] = ['Release', 'Debug'].map((kind) =>
 );
 
 /**
- * Loads the addon. Throws an Error that says which paths were tried and what to install; its `cause` is the loader's own
- * error of the last path, unchanged.
+ * Loads the addon. Throws an Error that says which paths were tried and what to install; its
+ * `cause` is the loader's own error of the last path, unchanged.
  */
 export function loadBinding(paths: readonly string[] = addonPaths): Binding {
   const require = createRequire(import.meta.url);
@@ -156,7 +165,8 @@ export function loadBinding(paths: readonly string[] = addonPaths): Binding {
       failures.push(error instanceof Error ? error : new Error(String(error)));
     }
   }
-  // A file that is there but does not load (a missing library, another machine) says more than one that is not there.
+  // A file that is there but does not load (a missing library, another machine) says more than one
+  // that is not there.
   const cause = failures.find((failure) => !isNotFound(failure)) ?? failures[0];
   const tried = paths.map((file, index) => `  ${file}: ${failures[index]?.message.split('\n')[0]}`);
   throw new Error(

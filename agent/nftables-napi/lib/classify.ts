@@ -1,7 +1,8 @@
 import type { ErrnoTable } from './errno.ts';
 import { NftError, type NftErrorCode, type NftErrorDetail, plainDetail } from './errors.ts';
 
-// What libnftables finds out by itself about the rules in the kernel, without asking it: no strerror() in the message.
+// What libnftables finds out by itself about the rules in the kernel, without asking it: no
+// strerror() in the message.
 const ownMessages: readonly [RegExp, NftErrorCode][] = [
   // intervals.c: compares new ranges with those it read from the kernel.
   [/^interval overlaps with an existing one/, 'EEXIST'],
@@ -10,17 +11,20 @@ const ownMessages: readonly [RegExp, NftErrorCode][] = [
   [/^(?:Could not|cannot) process rule: .*does not exist/i, 'ENOENT'],
 ];
 
-// "<cmdline>:3:12-20: Error: text", and the parser's "<cmdline>:3:12-20: Error: syntax error, unexpected ...".
+// "<cmdline>:3:12-20: Error: text", and the parser's "<cmdline>:3:12-20: Error: syntax error,
+// unexpected ...".
 const located = /^(.+?):(\d+):(\d+)-(\d+): (Error|Warning): (.*)$/;
 const bare = /^(?:netlink: |internal:0:0-0: )?(?:Error: )(.*)$/;
 
 /**
- * Classifies what libnftables wrote about a failed command: everything it says of it is in English text.
+ * Classifies what libnftables wrote about a failed command: everything it says of it is in English
+ * text.
  *
- * Why matching that is safe: libnftables has no translations (no gettext), and what it says of the kernel's answers ends in
- * strerror(errno). That text depends on the C locale, which is "C" unless the process calls setlocale(); Node.js does not.
- * And `table` is read from strerror() of this same process, so both texts change together if that is ever untrue.
- * Whatever doesn't match is SYNTAX if it has a place in the text, else UNKNOWN, with the output in `stderr`.
+ * Why matching that is safe: libnftables has no translations (no gettext), and what it says of the
+ * kernel's answers ends in strerror(errno). That text depends on the C locale, which is "C" unless
+ * the process calls setlocale(); Node.js does not. And `table` is read from strerror() of this same
+ * process, so both texts change together if that is ever untrue. Whatever doesn't match is SYNTAX
+ * if it has a place in the text, else UNKNOWN, with the output in `stderr`.
  */
 export function toTextError(stderr: string, text: string, table: ErrnoTable): NftError {
   const lines = stderr.split('\n');
@@ -61,7 +65,10 @@ function toDetail(message: string, hasPlace: boolean, table: ErrnoTable): NftErr
   return plainDetail(own?.[1] ?? (hasPlace ? 'SYNTAX' : 'UNKNOWN'), message);
 }
 
-/** The errno whose message the text is, or ends in after a colon; a hint may follow ("; did you mean ..."). */
+/**
+ * The errno whose message the text is, or ends in after a colon; a hint may follow ("; did you mean
+ * ...").
+ */
 function errnoIn(message: string, table: ErrnoTable): number | null {
   const withoutHint = message.replace(/; did you mean .*$/, '').replace(/ \(you must be root\)$/, '');
   const parts = withoutHint.split(': ');

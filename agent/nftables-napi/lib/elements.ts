@@ -7,7 +7,10 @@ export interface Elements {
   keyLength: number;
   /** Keys one after another in network byte order, sorted. Empty for an interval set. */
   keys: Uint8Array;
-  /** Pairs of first and last key, both inclusive, sorted; ranges that touch are not merged. Empty unless it is an interval set. */
+  /**
+   * Pairs of first and last key, both inclusive, sorted; ranges that touch are not merged. Empty
+   * unless it is an interval set.
+   */
   ranges: Uint8Array;
   isInterval: boolean;
   isMap: boolean;

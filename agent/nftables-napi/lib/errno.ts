@@ -40,8 +40,8 @@ function isNativeFailure(error: unknown): error is NativeFailure {
 }
 
 /**
- * An NftError of what the addon threw. `describe` says what operation an index of the batch is about. Anything that is not
- * the addon's own error is given back unchanged.
+ * An NftError of what the addon threw. `describe` says what operation an index of the batch is
+ * about. Anything that is not the addon's own error is given back unchanged.
  */
 export function toNftError(
   error: unknown,
@@ -73,7 +73,10 @@ export function toNftError(
   return new NftError([first ?? whole, ...rest], '', { cause: error });
 }
 
-/** What the kernel answers with an errno and nothing else, about one thing: "link 7: No such device". */
+/**
+ * What the kernel answers with an errno and nothing else, about one thing: "link 7: No such
+ * device".
+ */
 export function plainError(errno: number, what: string, errnos: ErrnoTable): NftError {
   const detail = plainDetail(errnos.nameOf(errno), `${what}: ${errnos.messageOf(errno)}`);
   return new NftError([{ ...detail, errno }], '');

@@ -38,7 +38,8 @@ export interface NftErrorDetail {
  * A refused command, batch or dump.
  *
  * `code` is an errno's name (ENOENT, EEXIST, EPERM, EBUSY ...), or
- * - SYNTAX: libnftables refused the text itself, its grammar or its meaning, before the kernel saw it;
+ * - SYNTAX: libnftables refused the text itself, its grammar or its meaning, before the kernel saw
+ *   it;
  * - CLOSED: the object was closed before the call;
  * - UNKNOWN: a message that could not be classified; read `stderr`.
  */

@@ -4,12 +4,14 @@ import type { RecordWriter } from './record.ts';
 import type { Verdict } from './verdict.ts';
 
 /**
- * One expression of a rule, as the kernel has them: linux/netfilter/nf_tables.h. A rule loads something into a register, compares it, and so
- * on; the first expression that doesn't hold ends it. `nft --debug=netlink` shows them for any text.
+ * One expression of a rule, as the kernel has them: linux/netfilter/nf_tables.h. A rule loads
+ * something into a register, compares it, and so on; the first expression that doesn't hold ends
+ * it. `nft --debug=netlink` shows them for any text.
  *
- * Registers: 1 to 4 have 16 bytes each; 8 to 23 are the same memory in pieces of 4 (1 begins at 8, 2 at 12). A concatenation is loaded into
- * pieces side by side. Values are in the byte order of what was loaded: network order for payload and ct addresses and ports, the machine's
- * own for meta and most of ct.
+ * Registers: 1 to 4 have 16 bytes each; 8 to 23 are the same memory in pieces of 4 (1 begins at 8,
+ * 2 at 12). A concatenation is loaded into pieces side by side. Values are in the byte order of
+ * what was loaded: network order for payload and ct addresses and ports, the machine's own for meta
+ * and most of ct.
  */
 export type Expression =
   | { kind: 'meta'; key: MetaKey; register: number }
@@ -36,7 +38,10 @@ export type Expression =
   /** Counts from 0, or from what is given. */
   | { kind: 'counter'; packets?: number | bigint; bytes?: number | bigint }
   | { kind: 'verdict'; verdict: Verdict }
-  /** So many packets in `seconds` (1 second, 60 a minute ...), after a burst; `over` holds for those above it. */
+  /**
+   * So many packets in `seconds` (1 second, 60 a minute ...), after a burst; `over` holds for those
+   * above it.
+   */
   | { kind: 'limit'; rate: number; seconds: number; burst: number; over?: boolean }
   /** To an NFLOG group. */
   | { kind: 'log'; prefix: string; group: number; snapLength: number; queueThreshold: number }
@@ -50,7 +55,8 @@ export type PayloadBase = keyof typeof payloadBases;
 export type CtKey = keyof typeof ctKeys;
 export type CmpOperator = keyof typeof cmpOperators;
 
-// All numbers are of linux/netfilter/nf_tables.h, whose values never change: they are the kernel's ABI.
+// All numbers are of linux/netfilter/nf_tables.h, whose values never change: they are the kernel's
+// ABI.
 const metaKeys = {
   length: 0,
   protocol: 1,

@@ -1,8 +1,8 @@
 import { closedError } from './errors.ts';
 
 /**
- * Runs tasks one after another, in the order they came; a failed task doesn't stop those behind it. After close() every
- * further task is refused with code CLOSED.
+ * Runs tasks one after another, in the order they came; a failed task doesn't stop those behind it.
+ * After close() every further task is refused with code CLOSED.
  */
 export class Lane {
   readonly #owner: string;

@@ -21,9 +21,15 @@ export type LinkEvent =
 
 /** How to listen. */
 export interface LinkMonitorOptions {
-  /** Bytes the socket may hold back for a slow reader. Default 32 MiB; memory is only used when there is something to hold. */
+  /**
+   * Bytes the socket may hold back for a slow reader. Default 32 MiB; memory is only used when
+   * there is something to hold.
+   */
   receiveBuffer?: number;
-  /** Tell also that addresses came or went, of any link (RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR). Default false. */
+  /**
+   * Tell also that addresses came or went, of any link (RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR).
+   * Default false.
+   */
   addresses?: boolean;
 }
 
@@ -31,7 +37,10 @@ export interface LinkMonitorOptions {
 export interface LinkGroupChange {
   index: number;
   group: number;
-  /** Only where it is in this group right before (the kernel knows no such condition: between the two is about 10 µs); else ESTALE. */
+  /**
+   * Only where it is in this group right before (the kernel knows no such condition: between the
+   * two is about 10 µs); else ESTALE.
+   */
   from?: number;
 }
 
@@ -40,17 +49,20 @@ const maximumIndex = 2 ** 31 - 1;
 const maximumGroup = 2 ** 32 - 1;
 
 /**
- * Tells of every change of the links in the network namespace the process is in when it is made (RTNLGRP_LINK), on a thread
- * of its own; of addresses where it is asked to. Everything there is to read at one time, up to 1,024 events, is one call of the listener; while the listener
- * is busy the socket's buffer keeps what comes. Runs until close(), and keeps the process alive unless unref() was called.
+ * Tells of every change of the links in the network namespace the process is in when it is made
+ * (RTNLGRP_LINK), on a thread of its own; of addresses where it is asked to. Everything there is to
+ * read at one time, up to 1,024 events, is one call of the listener; while the listener is busy the
+ * socket's buffer keeps what comes. Runs until close(), and keeps the process alive unless unref()
+ * was called.
  *
- * For a complete picture make the monitor first, then LinkSocket.list(): what changes meanwhile is told again.
+ * For a complete picture make the monitor first, then LinkSocket.list(): what changes meanwhile is
+ * told again.
  *
- * The kernel does not tell of a changed group while the link is down (netdev_state_change()); it comes with the next event,
- * at the latest when the link is set up.
+ * The kernel does not tell of a changed group while the link is down (netdev_state_change()); it
+ * comes with the next event, at the latest when the link is set up.
  *
- * Needs no privileges. Creating it throws TypeError or RangeError for wrong options, NftError when no socket can be had. What
- * the listener throws is an uncaught exception.
+ * Needs no privileges. Creating it throws TypeError or RangeError for wrong options, NftError when
+ * no socket can be had. What the listener throws is an uncaught exception.
  */
 export class LinkMonitor extends Listening {
   /** `binding` is only given by tests. */
@@ -73,12 +85,13 @@ export class LinkMonitor extends Listening {
 }
 
 /**
- * An rtnetlink socket, bound to the network namespace the process is in when it is made: what links there are, and their
- * groups.
+ * An rtnetlink socket, bound to the network namespace the process is in when it is made: what links
+ * there are, and their groups.
  *
- * Calls run on libuv's thread pool, one after another in the order they were made. All methods return promises and never
- * throw synchronously: wrong arguments are TypeError or RangeError, refusals of the kernel are NftError, calls after close()
- * have code CLOSED. The constructor throws NftError when no socket can be had.
+ * Calls run on libuv's thread pool, one after another in the order they were made. All methods
+ * return promises and never throw synchronously: wrong arguments are TypeError or RangeError,
+ * refusals of the kernel are NftError, calls after close() have code CLOSED. The constructor throws
+ * NftError when no socket can be had.
  */
 export class LinkSocket {
   readonly #errnos: ErrnoTable;
@@ -95,7 +108,10 @@ export class LinkSocket {
     }
   }
 
-  /** All links as of one moment, by index. EINTR if links kept coming and going during every attempt. */
+  /**
+   * All links as of one moment, by index. EINTR if links kept coming and going during every
+   * attempt.
+   */
   list(): Promise<Link[]> {
     return this.#run(() => this.#socket.list());
   }
@@ -115,8 +131,9 @@ export class LinkSocket {
   }
 
   /**
-   * Puts a link into a group, and changes nothing else of it. Groups are 0 (where every link begins) to 2 ** 32 - 1.
-   * ENODEV if there is no such link (any more). Needs CAP_NET_ADMIN (else EPERM).
+   * Puts a link into a group, and changes nothing else of it. Groups are 0 (where every link
+   * begins) to 2 ** 32 - 1. ENODEV if there is no such link (any more). Needs CAP_NET_ADMIN (else
+   * EPERM).
    */
   async setGroup(index: number, group: number): Promise<void> {
     const [error] = await this.setGroups([{ index, group }]);
@@ -124,8 +141,8 @@ export class LinkSocket {
   }
 
   /**
-   * Does it for many links, in order and independently of each other: one answer for each change, null where it is done.
-   * Rejects only if the call as a whole is wrong.
+   * Does it for many links, in order and independently of each other: one answer for each change,
+   * null where it is done. Rejects only if the call as a whole is wrong.
    */
   async setGroups(changes: readonly LinkGroupChange[]): Promise<(NftError | null)[]> {
     if (!Array.isArray(changes)) throw new TypeError('changes must be an array');

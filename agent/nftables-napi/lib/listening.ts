@@ -3,7 +3,10 @@ import type { NativeMonitor } from './binding.ts';
 /** Wraps a listener so that it is not called after close(): something may have been on its way. */
 export type WhileOpen = <Told>(listener: (told: Told) => void) => (told: Told) => void;
 
-/** What listens on a thread of its own until it is closed. Opening throws what `toError` makes of the addon's error. */
+/**
+ * What listens on a thread of its own until it is closed. Opening throws what `toError` makes of
+ * the addon's error.
+ */
 export class Listening {
   readonly #native: NativeMonitor;
   #closing: Promise<void> | null = null;

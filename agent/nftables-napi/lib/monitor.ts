@@ -16,9 +16,15 @@ export type MonitorEvent =
       kind: 'change';
       /** The generation it made. */
       generation: number;
-      /** Name of the thread that committed ('nft'; a libuv worker of ours has the name Node.js gave it). */
+      /**
+       * Name of the thread that committed ('nft'; a libuv worker of ours has the name Node.js gave
+       * it).
+       */
       processName: string | null;
-      /** The kernel's id of that thread, in the first pid namespace: for nft it is the process, for us it is not process.pid. */
+      /**
+       * The kernel's id of that thread, in the first pid namespace: for nft it is the process, for
+       * us it is not process.pid.
+       */
       pid: number | null;
       /** Messages about the table. */
       touches: number;
@@ -34,19 +40,23 @@ export type MonitorEvent =
 export interface MonitorOptions {
   family: Family;
   table: string;
-  /** Bytes the socket may hold back for a slow reader. Default 64 MiB; memory is only used when there is something to hold. */
+  /**
+   * Bytes the socket may hold back for a slow reader. Default 64 MiB; memory is only used when
+   * there is something to hold.
+   */
   receiveBuffer?: number;
 }
 
 const defaultReceiveBuffer = 64 * 1024 * 1024;
 
 /**
- * Tells of every commit that touched one table, ours and others'. Listens to the multicast group NFNLGRP_NFTABLES on a
- * thread of its own, in the network namespace the process is in when it is made; a commit of any size is one call of the
- * listener. Runs until close(), and keeps the process alive unless unref() was called.
+ * Tells of every commit that touched one table, ours and others'. Listens to the multicast group
+ * NFNLGRP_NFTABLES on a thread of its own, in the network namespace the process is in when it is
+ * made; a commit of any size is one call of the listener. Runs until close(), and keeps the process
+ * alive unless unref() was called.
  *
- * Creating it throws TypeError or RangeError for wrong options, NftError when no socket can be had (EPERM without
- * CAP_NET_ADMIN). What the listener throws is an uncaught exception.
+ * Creating it throws TypeError or RangeError for wrong options, NftError when no socket can be had
+ * (EPERM without CAP_NET_ADMIN). What the listener throws is an uncaught exception.
  */
 export class Monitor extends Listening {
   /** `binding` is only given by tests. */

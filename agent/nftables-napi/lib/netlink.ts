@@ -8,7 +8,10 @@ import { describeOperation, type Operation, putOperation, type SetName, setOf } 
 import { RecordWriter } from './record.ts';
 import { type ChainsSnapshot, type TableSnapshot, toSnapshot } from './snapshot.ts';
 
-/** The nf_tables generation: a number that grows by one with every commit in the network namespace, anybody's. */
+/**
+ * The nf_tables generation: a number that grows by one with every commit in the network namespace,
+ * anybody's.
+ */
 export interface Generation {
   /** Read directly before the transaction. */
   before: number;
@@ -27,20 +30,26 @@ export interface BatchResult {
   /** Equal numbers if there was nothing to send. */
   generation: Generation;
   /**
-   * Of each rule with a counter that a `flushChain` with `counts` deleted, what it had counted when the transaction was in force: by the operation's
-   * index, in the order of the chain. A packet that was on its way through the rule in that very moment may be missing.
+   * Of each rule with a counter that a `flushChain` with `counts` deleted, what it had counted when
+   * the transaction was in force: by the operation's index, in the order of the chain. A packet
+   * that was on its way through the rule in that very moment may be missing.
    */
   lastCounts: LastCount[];
-  /** Wall-clock microseconds on the worker thread: building the messages, and sending them with the kernel's work. */
+  /**
+   * Wall-clock microseconds on the worker thread: building the messages, and sending them with the
+   * kernel's work.
+   */
   microseconds: { build: number; kernel: number };
 }
 
 /**
- * A NETLINK_NETFILTER socket for nf_tables, bound to the network namespace the process is in when it is made.
+ * A NETLINK_NETFILTER socket for nf_tables, bound to the network namespace the process is in when
+ * it is made.
  *
- * Calls run on libuv's thread pool, one after another in the order they were made. All methods return promises and never
- * throw synchronously: wrong arguments are TypeError or RangeError, refusals of the kernel are NftError, calls after close()
- * have code CLOSED. The constructor throws NftError when no socket can be had.
+ * Calls run on libuv's thread pool, one after another in the order they were made. All methods
+ * return promises and never throw synchronously: wrong arguments are TypeError or RangeError,
+ * refusals of the kernel are NftError, calls after close() have code CLOSED. The constructor throws
+ * NftError when no socket can be had.
  */
 export class Netlink {
   readonly #binding: Binding;
@@ -60,9 +69,9 @@ export class Netlink {
   }
 
   /**
-   * Does all operations in order, in one transaction: all of them or none. Buffers are copied before this returns.
-   * NftError: `operation` is the index of the first one refused, `set` and `element` say what it is about.
-   * Needs CAP_NET_ADMIN (else EPERM).
+   * Does all operations in order, in one transaction: all of them or none. Buffers are copied
+   * before this returns. NftError: `operation` is the index of the first one refused, `set` and
+   * `element` say what it is about. Needs CAP_NET_ADMIN (else EPERM).
    */
   batch(operations: readonly Operation[]): Promise<BatchResult> {
     return this.#attempt(() => {
@@ -83,7 +92,10 @@ export class Netlink {
     });
   }
 
-  /** The elements of a set, null if the set or its table does not exist. EINTR if commits kept falling into the dump. */
+  /**
+   * The elements of a set, null if the set or its table does not exist. EINTR if commits kept
+   * falling into the dump.
+   */
   elements(name: SetName): Promise<Elements | null> {
     return this.#attempt(() => {
       const family = toFamilyNumber(name.family, this.#binding);
@@ -97,7 +109,10 @@ export class Netlink {
     });
   }
 
-  /** Chains, rules and sets of a table as of one generation, null if it does not exist. EINTR as with elements(). */
+  /**
+   * Chains, rules and sets of a table as of one generation, null if it does not exist. EINTR as
+   * with elements().
+   */
   snapshot(family: Family, table: string): Promise<TableSnapshot | null> {
     return this.#attempt(() => {
       const number = toFamilyNumber(family, this.#binding);
@@ -109,8 +124,9 @@ export class Netlink {
   }
 
   /**
-   * Of a table only these chains with their rules, in the order of their names, as of one generation; what doesn't exist is left out. Costs what
-   * is in them, not what is in the table. The digests are those of snapshot(). EINTR as with elements().
+   * Of a table only these chains with their rules, in the order of their names, as of one
+   * generation; what doesn't exist is left out. Costs what is in them, not what is in the table.
+   * The digests are those of snapshot(). EINTR as with elements().
    */
   chains(family: Family, table: string, names: readonly string[]): Promise<ChainsSnapshot> {
     return this.#attempt(() => {

@@ -9,11 +9,20 @@ export interface NflogPacket {
   group: number;
   /** What the rule says after `log prefix`, empty without. The kernel cuts it after 127 bytes. */
   prefix: string;
-  /** From the network header on, up to copyRange bytes. Shares its memory with the batch: copy it to keep it for long. */
+  /**
+   * From the network header on, up to copyRange bytes. Shares its memory with the batch: copy it to
+   * keep it for long.
+   */
   payload: Uint8Array;
-  /** The packet's whole length where the kernel tells; Linux 6.18 doesn't, so it is payload.length. The IP header has it. */
+  /**
+   * The packet's whole length where the kernel tells; Linux 6.18 doesn't, so it is payload.length.
+   * The IP header has it.
+   */
   length: number;
-  /** 2 (NFPROTO_IPV4), 10 (NFPROTO_IPV6), or for what is neither (ARP in a bridge) the family of the rule's hook. */
+  /**
+   * 2 (NFPROTO_IPV4), 10 (NFPROTO_IPV6), or for what is neither (ARP in a bridge) the family of the
+   * rule's hook.
+   */
   family: number;
   /** NF_INET_*: 0 prerouting, 1 input, 2 forward, 3 output, 4 postrouting. */
   hook: number;
@@ -25,7 +34,9 @@ export interface NflogPacket {
   timestamp: number | null;
   /** The packet's number in this group, modulo 2 ** 32. */
   sequence: number | null;
-  /** The connection it belongs to, in the direction that opened it; null if the kernel can't tell. */
+  /**
+   * The connection it belongs to, in the direction that opened it; null if the kernel can't tell.
+   */
   original: NflogTuple | null;
 }
 
@@ -42,7 +53,9 @@ export interface NflogTuple {
 
 /** What there was to read at one time. */
 export interface NflogBatch {
-  /** In the order they were logged, at most 1,024. May be empty when something was lost or failed. */
+  /**
+   * In the order they were logged, at most 1,024. May be empty when something was lost or failed.
+   */
   packets: readonly NflogPacket[];
   /** Packets known to be lost since the last batch: gaps in their numbers. */
   lost: number;
@@ -54,11 +67,15 @@ export interface NflogBatch {
 export interface NflogOptions {
   /** The number after `log group`, 0 to 65535. */
   group: number;
-  /** Bytes of each packet, 1 to 65531. Default 128: the headers. A rule's own `snaplen` can make it less. */
+  /**
+   * Bytes of each packet, 1 to 65531. Default 128: the headers. A rule's own `snaplen` can make it
+   * less.
+   */
   copyRange?: number;
   /**
-   * Packets the kernel collects before it hands them over, 1 to 1024. Default 64. Fewer where they are more than 128 KiB (with
-   * 200 bytes for each beside its payload), or where a rule's own `queue-threshold` says so.
+   * Packets the kernel collects before it hands them over, 1 to 1024. Default 64. Fewer where they
+   * are more than 128 KiB (with 200 bytes for each beside its payload), or where a rule's own
+   * `queue-threshold` says so.
    */
   queueThreshold?: number;
   /** Milliseconds after which it hands over fewer, rounded up to tens. Default 10. */
@@ -70,14 +87,16 @@ export interface NflogOptions {
 const defaultReceiveBuffer = 8 * 1024 * 1024;
 
 /**
- * Gets the packets of one group of nfnetlink_log, in the network namespace the process is in when it is made, on a thread of
- * its own. Everything there is to read at one time, up to 1,024 packets, is one call of the listener. While the listener is
- * busy the socket's buffer keeps what comes; when that is full the kernel drops packets (from the log, not from the
- * network), and `lost` of a later batch counts them. Runs until close(), and keeps the process alive unless unref() was
+ * Gets the packets of one group of nfnetlink_log, in the network namespace the process is in when
+ * it is made, on a thread of its own. Everything there is to read at one time, up to 1,024 packets,
+ * is one call of the listener. While the listener is busy the socket's buffer keeps what comes;
+ * when that is full the kernel drops packets (from the log, not from the network), and `lost` of a
+ * later batch counts them. Runs until close(), and keeps the process alive unless unref() was
  * called.
  *
- * Creating it throws TypeError or RangeError for wrong options, NftError when the group can't be had: EBUSY if somebody else
- * listens to it, EPERM without CAP_NET_ADMIN. What the listener throws is an uncaught exception.
+ * Creating it throws TypeError or RangeError for wrong options, NftError when the group can't be
+ * had: EBUSY if somebody else listens to it, EPERM without CAP_NET_ADMIN. What the listener throws
+ * is an uncaught exception.
  */
 export class Nflog extends Listening {
   /** `binding` is only given by tests. */
@@ -118,7 +137,8 @@ function toNflogBatch(batch: NativeNflogBatch, group: number, errnos: ErrnoTable
   return { packets, lost, error };
 }
 
-// The bits of a record's flags, and its length without addresses and payload; as in src/core/nflog.h.
+// The bits of a record's flags, and its length without addresses and payload; as in
+// src/core/nflog.h.
 const hasTimestamp = 1;
 const hasSequence = 2;
 const hasOriginal = 4;

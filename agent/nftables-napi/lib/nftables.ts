@@ -4,7 +4,10 @@ import { type ErrnoTable, toErrnoTable, toNftError } from './errno.ts';
 import { Lane } from './lane.ts';
 import type { Generation } from './netlink.ts';
 
-/** How listings look. They change the output of run(); list() takes `numeric` and `stateless` from here too. */
+/**
+ * How listings look. They change the output of run(); list() takes `numeric` and `stateless` from
+ * here too.
+ */
 export interface NftablesOptions {
   /** Numbers instead of names of protocols, priorities, marks and times. Default true. */
   numeric?: boolean;
@@ -32,12 +35,13 @@ export interface JsonObject {
 }
 
 /**
- * A libnftables context: commands in nft's language, as text. Bound to the network namespace the process is in when it is
- * made.
+ * A libnftables context: commands in nft's language, as text. Bound to the network namespace the
+ * process is in when it is made.
  *
- * Commands run on libuv's thread pool, one at a time: those of one context in the order they were given, and never two of
- * one process together, because libnftables 1.0.6 is not safe for that. All methods return promises and never throw
- * synchronously. A context nobody refers to any more frees itself; close() does it at once.
+ * Commands run on libuv's thread pool, one at a time: those of one context in the order they were
+ * given, and never two of one process together, because libnftables 1.0.6 is not safe for that. All
+ * methods return promises and never throw synchronously. A context nobody refers to any more frees
+ * itself; close() does it at once.
  */
 export class Nftables {
   readonly #flags: Binding['outputFlags'];
@@ -64,8 +68,8 @@ export class Nftables {
   }
 
   /**
-   * Runs commands as one transaction: all of them or none. Rejects with NftError: line, column and `refersTo` point into the
-   * text. `monitor` is not for here: it would never end (see Monitor).
+   * Runs commands as one transaction: all of them or none. Rejects with NftError: line, column and
+   * `refersTo` point into the text. `monitor` is not for here: it would never end (see Monitor).
    */
   async run(text: string): Promise<RunResult> {
     const { output, before, after } = await this.#command(text, this.#textFlags, false);
@@ -78,9 +82,10 @@ export class Nftables {
   }
 
   /**
-   * Runs `list ${what}` ('table inet filter', 'chains', 'set ip t s') and gives the objects of its JSON: the content of
-   * `nftables`. `terse` leaves out the elements of sets. A large table is slow and blocks while its JSON is parsed; see
-   * Netlink.snapshot() for what is there and what counters say.
+   * Runs `list ${what}` ('table inet filter', 'chains', 'set ip t s') and gives the objects of its
+   * JSON: the content of `nftables`. `terse` leaves out the elements of sets. A large table is slow
+   * and blocks while its JSON is parsed; see Netlink.snapshot() for what is there and what counters
+   * say.
    */
   async list(what: string, options: { terse?: boolean } = {}): Promise<JsonObject[]> {
     if (typeof what !== 'string') throw new TypeError(`what must be a string, not ${typeof what}`);
@@ -90,7 +95,10 @@ export class Nftables {
     return output === '' ? [] : JSON.parse(output).nftables;
   }
 
-  /** Waits for the commands under way, then frees the context. Idempotent; later calls reject with code CLOSED. */
+  /**
+   * Waits for the commands under way, then frees the context. Idempotent; later calls reject with
+   * code CLOSED.
+   */
   close(): Promise<void> {
     return this.#lane.close(() => this.#context.close());
   }

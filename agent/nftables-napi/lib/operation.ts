@@ -16,42 +16,64 @@ export interface SetName {
 /** The set that an operation is about. */
 export interface OperationTarget extends SetName {
   /**
-   * The `id` of a set made earlier in the same batch: the kernel looks for that, not for the name, which is for messages then. It finds the
-   * set made last at once (6.12 and newer; older kernels look through what the batch did so far), a name in time that grows with the number of sets.
+   * The `id` of a set made earlier in the same batch: the kernel looks for that, not for the name,
+   * which is for messages then. It finds the set made last at once (6.12 and newer; older kernels
+   * look through what the batch did so far), a name in time that grows with the number of sets.
    */
   setId?: number;
 }
 
 /**
- * Adds or deletes single keys. Only for sets without the interval flag: in an interval set a key alone would be a range
- * without an end (use `ranges`).
+ * Adds or deletes single keys. Only for sets without the interval flag: in an interval set a key
+ * alone would be a range without an end (use `ranges`).
  */
 export interface KeysOperation extends OperationTarget {
   op: 'add' | 'delete';
-  /** Bytes of one key, 1 to 64: 4 for ipv4_addr, 16 for ipv6_addr, 2 for inet_service; a concatenation's fields are padded to 4 each. */
+  /**
+   * Bytes of one key, 1 to 64: 4 for ipv4_addr, 16 for ipv6_addr, 2 for inet_service; a
+   * concatenation's fields are padded to 4 each.
+   */
   keyLength: number;
   /** Keys one after another, in network byte order, in any order. */
   keys: Uint8Array;
-  /** For a verdict map: one for each key, or with `verdictOf` each different one. Not needed for deleting. */
+  /**
+   * For a verdict map: one for each key, or with `verdictOf` each different one. Not needed for
+   * deleting.
+   */
   verdicts?: readonly Verdict[];
   /** For each key an index into `verdicts`. */
   verdictOf?: Uint32Array;
 }
 
-/** Adds or deletes ranges of an interval set. A range must be deleted as it was added: part of one is ENOENT. */
+/**
+ * Adds or deletes ranges of an interval set. A range must be deleted as it was added: part of one
+ * is ENOENT.
+ */
 export interface RangesOperation extends OperationTarget {
   op: 'add' | 'delete';
   /** As for keys. */
   keyLength: number;
-  /** Pairs of first and last key, both inclusive, in network byte order. They may touch, but not overlap. */
+  /**
+   * Pairs of first and last key, both inclusive, in network byte order. They may touch, but not
+   * overlap.
+   */
   ranges: Uint8Array;
-  /** For a verdict map: one for each range, or with `verdictOf` each different one. Not needed for deleting. */
+  /**
+   * For a verdict map: one for each range, or with `verdictOf` each different one. Not needed for
+   * deleting.
+   */
   verdicts?: readonly Verdict[];
   /** For each range an index into `verdicts`. */
   verdictOf?: Uint32Array;
-  /** The set's key is a concatenation: a range of each field, in one element with a closing key. Default false. */
+  /**
+   * The set's key is a concatenation: a range of each field, in one element with a closing key.
+   * Default false.
+   */
   concatenated?: boolean;
-  /** These are all of a new set, sorted: write them as libnftables writes an anonymous set, with an end before the first. Default false. */
+  /**
+   * These are all of a new set, sorted: write them as libnftables writes an anonymous set, with an
+   * end before the first. Default false.
+   */
   whole?: boolean;
 }
 
@@ -60,7 +82,10 @@ export interface FlushOperation extends OperationTarget {
   op: 'flush';
 }
 
-/** Changes elements. Adding what is there already (with the same verdict) is no error; deleting what isn't is ENOENT. */
+/**
+ * Changes elements. Adding what is there already (with the same verdict) is no error; deleting what
+ * isn't is ENOENT.
+ */
 export type SetOperation = KeysOperation | RangesOperation | FlushOperation;
 
 /** One step of a batch. */
@@ -72,7 +97,9 @@ const NFT_MSG_DELSETELEM = 14;
 const NLM_F_CREATE = 0x400;
 const NFTA_SET_ELEM_DATA = 2;
 
-/** Writes the operation as a record. Throws TypeError or RangeError for what no kernel could take. */
+/**
+ * Writes the operation as a record. Throws TypeError or RangeError for what no kernel could take.
+ */
 export function putOperation(to: RecordWriter, operation: Operation, index: number, binding: Binding): void {
   switch (operation.op) {
     case 'add':
@@ -106,7 +133,8 @@ function begin(to: RecordWriter, operation: SetOperation, index: number, binding
   const family = toFamilyNumber(operation.family, binding);
   requireName(table, 'table');
   requireName(set, 'set');
-  // Adding what is there already is no error, as with nft's `add element`; NLM_F_EXCL would make it one.
+  // Adding what is there already is no error, as with nft's `add element`; NLM_F_EXCL would make it
+  // one.
   to.begin({
     operation: index,
     message: op === 'add' ? NFT_MSG_NEWSETELEM : NFT_MSG_DELSETELEM,

@@ -4,7 +4,10 @@ import { endianness } from 'node:os';
 const NESTED = 0x8000;
 /** The length of an attribute is a 16-bit field. */
 const ATTRIBUTE_LIMIT = 0xffff;
-/** Of one TLV's value: NFT_USERDATA_MAXLEN of linux/netfilter/nf_tables.h is 256, with its type and its length. */
+/**
+ * Of one TLV's value: NFT_USERDATA_MAXLEN of linux/netfilter/nf_tables.h is 256, with its type and
+ * its length.
+ */
 const USERDATA_LIMIT = 254;
 /** As src/core/steps.cc reads it. */
 const HEADER_SIZE = 32;
@@ -37,9 +40,10 @@ export interface RecordElements {
 const shapes = { keys: 1, ranges: 2, concatenatedRanges: 3 } as const;
 
 /**
- * Netlink messages, packed one after another into one buffer that grows: 10,000 rules cross to the addon as one array. A record is a header
- * in the machine's byte order (src/core/steps.cc), then the attributes as the kernel takes them: numbers in network byte order, each
- * attribute padded to 4 bytes.
+ * Netlink messages, packed one after another into one buffer that grows: 10,000 rules cross to the
+ * addon as one array. A record is a header in the machine's byte order (src/core/steps.cc), then
+ * the attributes as the kernel takes them: numbers in network byte order, each attribute padded to
+ * 4 bytes.
  */
 export class RecordWriter {
   #bytes = new Uint8Array(4096);
@@ -149,8 +153,9 @@ export class RecordWriter {
   }
 
   /**
-   * Begins an attribute of TLVs, which libnftables keeps with its rules and sets (libnftnl/udata.h): one byte type, one byte length, value.
-   * endUserdata() gets what this returns.
+   * Begins an attribute of TLVs, which libnftables keeps with its rules and sets
+   * (libnftnl/udata.h): one byte type, one byte length, value. endUserdata() gets what this
+   * returns.
    */
   beginUserdata(type: number): number {
     const start = this.#length;

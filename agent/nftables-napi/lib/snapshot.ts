@@ -18,8 +18,9 @@ export interface RuleSnapshot {
   handle: number;
   comment: string | null;
   /**
-   * 16 hex digits over everything the rule does, without what its counters say and without its comment. The same for equal
-   * rules, wherever they stand: the members of anonymous sets are part of it, their names are not.
+   * 16 hex digits over everything the rule does, without what its counters say and without its
+   * comment. The same for equal rules, wherever they stand: the members of anonymous sets are part
+   * of it, their names are not.
    */
   digest: string;
   /** Of the rule's first anonymous counter; null without one. */

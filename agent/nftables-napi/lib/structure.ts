@@ -26,7 +26,10 @@ export interface DeleteTable extends TableName {
 export interface AddChain extends TableName {
   op: 'addChain';
   chain: string;
-  /** Makes it a base chain: where the kernel begins. Hook and priority of one that is there can't change (EEXIST, EOPNOTSUPP). */
+  /**
+   * Makes it a base chain: where the kernel begins. Hook and priority of one that is there can't
+   * change (EEXIST, EOPNOTSUPP).
+   */
   base?: { type: 'filter' | 'nat' | 'route'; hook: Hook; priority: number; policy: 'accept' | 'drop' };
 }
 
@@ -45,8 +48,9 @@ export interface DeleteChain extends TableName {
 }
 
 /**
- * By handle (ChainSnapshot.handle), as the kernel wants it. Nothing that leads to the chain notices. EEXIST if the name is taken. The kernel
- * renames with the commit: the other operations of the batch find the chain under its old name.
+ * By handle (ChainSnapshot.handle), as the kernel wants it. Nothing that leads to the chain
+ * notices. EEXIST if the name is taken. The kernel renames with the commit: the other operations of
+ * the batch find the chain under its old name.
  */
 export interface RenameChain extends TableName {
   op: 'renameChain';
@@ -67,19 +71,24 @@ export interface AddRule extends TableName {
 export interface SetDefinition extends TableName {
   set: string;
   /**
-   * Names the set for later operations and rules of the same batch (`setId`), and has to be unique in it: 1 to 2 ** 31 - 1. Needed for an
-   * anonymous set. The kernel finds the last one made at once; by name it walks the list of all sets of the table.
+   * Names the set for later operations and rules of the same batch (`setId`), and has to be unique
+   * in it: 1 to 2 ** 31 - 1. Needed for an anonymous set. The kernel finds the last one made at
+   * once; by name it walks the list of all sets of the table.
    */
   id?: number;
   key: SetKey;
   /** Has ranges. Default false. */
   interval?: boolean;
   /**
-   * Set or map for one rule of the same batch, deleted with it; its elements never change. `set` must be a pattern as libnftables has it,
-   * `__set%d` or `__map%d`: the kernel fills the number in. Default false.
+   * Set or map for one rule of the same batch, deleted with it; its elements never change. `set`
+   * must be a pattern as libnftables has it, `__set%d` or `__map%d`: the kernel fills the number
+   * in. Default false.
    */
   anonymous?: boolean;
-  /** How many elements it will have at most: the kernel chooses its data structure by it. With `interval` count the ends. Default: open. */
+  /**
+   * How many elements it will have at most: the kernel chooses its data structure by it. With
+   * `interval` count the ends. Default: open.
+   */
   size?: number;
   /** At most 253 bytes. */
   comment?: string;
@@ -88,8 +97,9 @@ export interface SetDefinition extends TableName {
 /** The key of a set. */
 export interface SetKey {
   /**
-   * As nft numbers its data types (`enum datatypes` of its datatype.h: 7 ipv4_addr, 8 ipv6_addr, 12 inet_proto, 13 inet_service ...), 6 bits a
-   * field of a concatenation. The kernel only keeps it, `nft list` prints by it.
+   * As nft numbers its data types (`enum datatypes` of its datatype.h: 7 ipv4_addr, 8 ipv6_addr, 12
+   * inet_proto, 13 inet_service ...), 6 bits a field of a concatenation. The kernel only keeps it,
+   * `nft list` prints by it.
    */
   type: number;
   /** Bytes of one key. */
@@ -99,8 +109,9 @@ export interface SetKey {
   /** For `nft list`: the byte order of the keys; null for a concatenation. Default 'network'. */
   byteOrder?: 'network' | 'machine' | null;
   /**
-   * For `nft list`: the expression that the key is, as libnftables writes it into NFTNL_UDATA_SET_KEY_TYPEOF (TLVs of one byte type, one byte
-   * length and value). Default: none, for a concatenation that of `type a . b`.
+   * For `nft list`: the expression that the key is, as libnftables writes it into
+   * NFTNL_UDATA_SET_KEY_TYPEOF (TLVs of one byte type, one byte length and value). Default: none,
+   * for a concatenation that of `type a . b`.
    */
   typeOf?: Uint8Array;
 }
@@ -291,7 +302,10 @@ function putDescription(to: RecordWriter, { size, key }: SetDefinition, withFiel
 const CONCATENATION = Uint8Array.of(0, 4, ...new Uint8Array(Uint32Array.of(13).buffer), 1, 0); // NFTNL_UDATA_SET_TYPEOF_EXPR: EXPR_CONCAT; _DATA: none
 const BYTE_ORDER = { machine: 1, network: 2 } as const; // enum byteorder of nft's datatype.h
 
-/** What nft keeps for itself: enum nftnl_udata_set_types of libnftnl/udata.h, in the order of libnftables 1.0.6 (src/mnl.c). */
+/**
+ * What nft keeps for itself: enum nftnl_udata_set_types of libnftnl/udata.h, in the order of
+ * libnftables 1.0.6 (src/mnl.c).
+ */
 function putSetUserdata(to: RecordWriter, set: SetDefinition, isMap: boolean, concatenated: boolean): void {
   const { key, interval, anonymous, comment } = set;
   const byteOrder = key.byteOrder === undefined ? (concatenated ? null : 'network') : key.byteOrder;

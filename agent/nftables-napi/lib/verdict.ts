@@ -5,14 +5,20 @@ export type Verdict =
   | { kind: 'jump' | 'goto'; chain: string }
   | { kind: 'accept' | 'drop' | 'continue' | 'return' };
 
-/** Verdicts as the addon reads them: each different one once, and for every element which of them it has. */
+/**
+ * Verdicts as the addon reads them: each different one once, and for every element which of them it
+ * has.
+ */
 export interface VerdictTable {
   verdictOf: Uint32Array;
   verdictCodes: Int32Array;
   verdictChains: string[];
 }
 
-/** Each different verdict once, and for every element which it has. RangeError if there are not as many as elements. */
+/**
+ * Each different verdict once, and for every element which it has. RangeError if there are not as
+ * many as elements.
+ */
 export function toVerdictTable(
   verdicts: readonly Verdict[],
   verdictOf: Uint32Array | undefined,
@@ -37,7 +43,10 @@ export function toVerdictTable(
   return { distinct, verdictOf: indices };
 }
 
-/** The verdict of each element. Equal verdicts are one object. Throws Error for a code nf_tables doesn't use in maps. */
+/**
+ * The verdict of each element. Equal verdicts are one object. Throws Error for a code nf_tables
+ * doesn't use in maps.
+ */
 export function toVerdicts(table: VerdictTable, binding: Binding): Verdict[] {
   const kinds = new Map(Object.entries(binding.verdicts).map(([kind, code]) => [code | 0, kind]));
   const distinct = Array.from(table.verdictCodes, (code, index): Verdict => {

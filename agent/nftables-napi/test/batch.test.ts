@@ -137,7 +137,8 @@ inNamespace(import.meta.filename, () => {
       const view = new DataView(keys.buffer);
       for (let i = 0; i < 100_000; i++) view.setUint32(i * 4, 0x0a000000 + i * 3);
       await netlink.batch([{ op: 'add', ...set, keys }]);
-      // At once: the kernel is still growing the set's table, and its dumps are wrong for some milliseconds.
+      // At once: the kernel is still growing the set's table, and its dumps are wrong for some
+      // milliseconds.
       assert.ok(Buffer.from(keys).equals((await netlink.elements(set))?.keys ?? new Uint8Array()));
     });
   });

@@ -18,7 +18,10 @@ async function otherNamespace(): Promise<ChildProcess & { pid: number }> {
   return Object.assign(child, { pid });
 }
 
-/** What the kernel says of a link in /sys or through ip: read back another way than by what is tested. */
+/**
+ * What the kernel says of a link in /sys or through ip: read back another way than by what is
+ * tested.
+ */
 function groupOf(name: string): string {
   return /"group":"(\w+)"/.exec(ip('-j', 'link', 'show', name))?.[1] ?? 'none';
 }
@@ -179,7 +182,8 @@ inNamespace(import.meta.filename, () => {
     });
 
     it('lists as of one moment while links come and go', async () => {
-      // c0 and c1 come and go together; one is read first in a dump and the other last, many messages later.
+      // c0 and c1 come and go together; one is read first in a dump and the other last, many
+      // messages later.
       const pair = 'link add c0 index 100000 type veth peer name c1 index 50';
       ipBatch(Array.from({ length: 400 }, (_, i) => `link add v${i} index ${1000 + i} type bridge`));
       const commands = `while :; do echo '${pair}'; echo 'link del c0'; done | ip -force -b -`;

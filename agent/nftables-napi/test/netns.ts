@@ -11,9 +11,9 @@ function currentNamespace(): string {
 }
 
 /**
- * Runs a test file's suite in a throw-away network namespace: the file is run again by a mocha of its own under
- * `unshare -n`, and this process only has one test that says how that went. The namespace goes when that process does,
- * however it ends.
+ * Runs a test file's suite in a throw-away network namespace: the file is run again by a mocha of
+ * its own under `unshare -n`, and this process only has one test that says how that went. The
+ * namespace goes when that process does, however it ends.
  */
 export function inNamespace(file: string, suite: () => void): void {
   const outer = process.env[outerNamespace];

@@ -103,7 +103,8 @@ inNamespace(import.meta.filename, () => {
     });
 
     it('is of one moment while somebody else commits', async () => {
-      // Every commit makes a chain and a rule in it together: a torn dump would show one without the other.
+      // Every commit makes a chain and a rule in it together: a torn dump would show one without
+      // the other.
       let stop = false;
       const writer = (async () => {
         const { Nftables } = await import('../lib/index.ts');

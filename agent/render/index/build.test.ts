@@ -141,7 +141,8 @@ describe('index of a plan in pieces', () => {
         ),
       ),
     );
-    // What goes to its chain and doesn't come back is in a chain of its own; a port map without others is not.
+    // What goes to its chain and doesn't come back is in a chain of its own; a port map without
+    // others is not.
     assert.deepEqual(found.in, ['jump in-#-#', 'tcp dport vmap @in-#-ports', 'ip saddr vmap @in-#-v4']);
     assert.deepEqual(found['in-#-#'], ['ip saddr vmap @in-#-v4']);
   });

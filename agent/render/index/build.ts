@@ -21,9 +21,11 @@ export interface Fields {
 }
 
 /**
- * A plan as chains and maps. Chains are fixed, save the first; so are interval maps. The other maps change in place, each named for where it stands:
- * at one place a look-up leads to all the rules that can match from there on, so that a packet meets the whole old list or the whole new one, never a bit of
- * both. Where several parts follow each other a rule may move from one to another, so their names tell which rules they are for, and a move makes new ones.
+ * A plan as chains and maps. Chains are fixed, save the first; so are interval maps. The other maps
+ * change in place, each named for where it stands: at one place a look-up leads to all the rules
+ * that can match from there on, so that a packet meets the whole old list or the whole new one,
+ * never a bit of both. Where several parts follow each other a rule may move from one to another,
+ * so their names tell which rules they are for, and a move makes new ones.
  */
 export function build(name: string, plan: Plan, fields: Fields, known = new FixedChains()): Dispatched {
   const builder = new Builder(name, fields, known);
@@ -32,7 +34,10 @@ export function build(name: string, plan: Plan, fields: Fields, known = new Fixe
   return { chains: [root, ...builder.chains.values()], maps: builder.maps };
 }
 
-/** Fixed chains by what is in them, for whoever builds again and again: those of this time and of the last. */
+/**
+ * Fixed chains by what is in them, for whoever builds again and again: those of this time and of
+ * the last.
+ */
 export class FixedChains {
   #now = new Map<string, Chain>();
   #before = new Map<string, Chain>();
@@ -52,7 +57,10 @@ export class FixedChains {
     this.#now = new Map();
   }
 
-  /** What was made of a plan, for as long as there is the plan: one that is the same object is in the same place. */
+  /**
+   * What was made of a plan, for as long as there is the plan: one that is the same object is in
+   * the same place.
+   */
   ofPlan(plan: Plan, make: () => Target): Target {
     let found = this.#ofPlans.get(plan);
     if (found === undefined) {
@@ -79,7 +87,10 @@ interface Filled {
   readonly plans: readonly number[];
 }
 
-/** A chain that tries a plan, with all chains and maps that it leads to; the chain itself is the last. */
+/**
+ * A chain that tries a plan, with all chains and maps that it leads to; the chain itself is the
+ * last.
+ */
 interface Target extends Dispatched {
   readonly name: string;
 }
@@ -100,7 +111,10 @@ class Builder {
     this.#known = known;
   }
 
-  /** What a chain that tries the plan holds; `place` names the maps. What comes behind these rules would not be reached. */
+  /**
+   * What a chain that tries the plan holds; `place` names the maps. What comes behind these rules
+   * would not be reached.
+   */
   rules(plan: Plan, place: string): NftRule[] {
     switch (plan.kind) {
       case 'list':
@@ -196,8 +210,8 @@ class Builder {
   }
 
   /**
-   * The maps of a look-up, with all that they lead to. Of the first one of an index, whose plans may be 10,000, what is the same as the last time is taken over
-   * without a look at it.
+   * The maps of a look-up, with all that they lead to. Of the first one of an index, whose plans
+   * may be 10,000, what is the same as the last time is taken over without a look at it.
    */
   #lookUp(place: string, about: readonly unknown[], { plans, verdict, maps }: LookUpParts): VerdictMap[] {
     const isFirst = place === this.#root;
@@ -303,7 +317,9 @@ interface Led {
   readonly target: Target | null;
 }
 
-/** Only the verdicts that come up, in the order they do. `numbers` tells of each key its verdict. */
+/**
+ * Only the verdicts that come up, in the order they do. `numbers` tells of each key its verdict.
+ */
 function fill(
   name: string,
   family: Family | null,

@@ -3,8 +3,8 @@ import { packAddress } from '../../../lib/net/member-set.ts';
 import type { Peers } from './item.ts';
 
 /**
- * Cuts the addresses by who is in which of some peers: two addresses are of one class when the same peers have them. An address that none has is of
- * no class.
+ * Cuts the addresses by who is in which of some peers: two addresses are of one class when the same
+ * peers have them. An address that none has is of no class.
  */
 export interface Classes {
   /** Sorted by key; `peersOf` counts these. */
@@ -22,12 +22,17 @@ export interface ClassTable {
   readonly singles: Uint8Array;
   /** By single. */
   readonly classOfSingle: Uint32Array;
-  /** The prefixes' ranges, cut where membership changes: packed pairs of first and last address, sorted, disjoint. A single may lie in one: its own class counts. */
+  /**
+   * The prefixes' ranges, cut where membership changes: packed pairs of first and last address,
+   * sorted, disjoint. A single may lie in one: its own class counts.
+   */
   readonly ranges: Uint8Array;
   readonly classOfRange: Uint32Array;
 }
 
-/** A table, and who has each single by itself, not by a prefix around it: as index into `owners`. */
+/**
+ * A table, and who has each single by itself, not by a prefix around it: as index into `owners`.
+ */
 interface WholeTable extends ClassTable {
   readonly ownersOfSingle: Uint32Array;
   readonly owners: readonly (readonly number[])[];
@@ -37,7 +42,10 @@ interface WholeClasses extends Classes {
   readonly tables: readonly WholeTable[];
 }
 
-/** The classes of many peers, from which those of some of them are had at the cost of their own addresses. */
+/**
+ * The classes of many peers, from which those of some of them are had at the cost of their own
+ * addresses.
+ */
 export class AddressSpace {
   readonly #all: WholeClasses;
   readonly #numberOf: ReadonlyMap<string, number>;
@@ -143,7 +151,10 @@ function isNext(a: Uint8Array, b: Uint8Array): boolean {
   return carry === 0;
 }
 
-/** The classes numbered as they first come up: equal peers give equal classes, whatever they were cut out of. */
+/**
+ * The classes numbered as they first come up: equal peers give equal classes, whatever they were
+ * cut out of.
+ */
 function inOrder<T extends ClassTable>(
   peersOf: readonly (readonly number[])[],
   tables: readonly T[],
@@ -266,7 +277,8 @@ function cut(family: Family, prefixes: readonly (readonly Cidr[])[], classes: Cl
       else found.push({ first: from, last: at - 1n, class: number });
     }
     from = at;
-    // Where two prefixes of one peer touch, the end of the one was noted before the start of the other, and sorting keeps that.
+    // Where two prefixes of one peer touch, the end of the one was noted before the start of the
+    // other, and sorting keeps that.
     if (starts) active.add(peer);
     else active.delete(peer);
   }
@@ -321,7 +333,10 @@ class ClassNumbers {
     return number;
   }
 
-  /** Of an address that the peers of `path` have by itself, and those of the class `around` by a prefix. */
+  /**
+   * Of an address that the peers of `path` have by itself, and those of the class `around` by a
+   * prefix.
+   */
   withPath(paths: Paths, path: number, around: number | null): number {
     if (this.#paths !== paths) this.#joined = new Map();
     this.#paths = paths;

@@ -245,7 +245,10 @@ const POOL: readonly Peers[] = [
   peersOf('d', '10.0.0.0/8', 'fd00::1', 'fd00::2'),
 ];
 
-/** The same entries come up again and again as the same objects, as an agent has them; those with equal peers in one state have equal members. */
+/**
+ * The same entries come up again and again as the same objects, as an agent has them; those with
+ * equal peers in one state have equal members.
+ */
 const ENTRIES: readonly Entry[] = Array.from({ length: 60 }, (_, i): Entry => {
   const services: Service[] =
     i % 7 === 6

@@ -24,9 +24,10 @@ export interface DispatchOptions extends Pick<Fields, 'original' | 'address'> {
 }
 
 /**
- * The index in front of the rule chains. It only skips rules that can't match; it never decides. What comes in is the rules in
- * evaluation order with the chain each has; what goes out is an entry chain that tries, for every packet, every rule that could match
- * it, in order, up to the first that is sure to.
+ * The index in front of the rule chains. It only skips rules that can't match; it never decides.
+ * What comes in is the rules in evaluation order with the chain each has; what goes out is an entry
+ * chain that tries, for every packet, every rule that could match it, in order, up to the first
+ * that is sure to.
  */
 export type Dispatch = (name: string, entries: readonly Entry[], options: DispatchOptions) => Dispatched;
 
@@ -42,8 +43,9 @@ export const linearDispatch: Dispatch = (name, entries) => ({
 });
 
 /**
- * By protocol, then as plan.ts finds best for the rules of each. Takes over from one time to the next what it knows of entries that are the same objects:
- * where none of a protocol's has changed, all that was made for it.
+ * By protocol, then as plan.ts finds best for the rules of each. Takes over from one time to the
+ * next what it knows of entries that are the same objects: where none of a protocol's has changed,
+ * all that was made for it.
  */
 export class Indexer {
   /** By the name of the chain that the protocol's packets go to. */
@@ -119,14 +121,16 @@ export function byProtocol<P extends { readonly items: readonly Item[] }>(
   scope: Scope,
   { part, build }: ByProtocol<P>,
 ): Dispatched {
-  // What names neither ports nor protocols is tried for every packet; a protocol that has nothing else needs no chain.
+  // What names neither ports nor protocols is tried for every packet; a protocol that has nothing
+  // else needs no chain.
   const rest = part(name, (entry) => protocolItem(entry, null));
   const found: Dispatched[] = [];
   const rules: NftRule[] = [];
   const add = (protocol: L4Protocol, of: P): void => {
     const chain = `${name}-${protocol}`;
     found.push(build({ name: chain, protocol }, of));
-    // A packet of the protocol goes there for good; plain rules, because a verdict map here would leak (ADR 2).
+    // A packet of the protocol goes there for good; plain rules, because a verdict map here would
+    // leak (ADR 2).
     rules.push({
       ...plain({ kind: 'goto', chain }),
       matches: [{ match: 'l4proto', protocols: [protocol] }],
@@ -184,7 +188,10 @@ interface Planned {
   readonly levels: number;
 }
 
-/** The items that are others now, each with the one in its place; null where another plan may be better for them. */
+/**
+ * The items that are others now, each with the one in its place; null where another plan may be
+ * better for them.
+ */
 function otherItems(
   before: readonly Item[],
   now: readonly Item[],

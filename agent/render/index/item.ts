@@ -32,7 +32,9 @@ export interface Item {
 
 const unlimited = new WeakMap<Item, Item>();
 
-/** The item as if its peers were anybody, which it then leaves to the rule; always the same object. */
+/**
+ * The item as if its peers were anybody, which it then leaves to the rule; always the same object.
+ */
 export function forAnybody(item: Item): Item {
   let found = unlimited.get(item);
   if (found === undefined) {
@@ -42,7 +44,10 @@ export function forAnybody(item: Item): Item {
   return found;
 }
 
-/** Traffic that an index is for: only these ports of these protocols can come in. Null is any traffic. */
+/**
+ * Traffic that an index is for: only these ports of these protocols can come in. Null is any
+ * traffic.
+ */
 export type Scope = ReadonlyMap<PortProtocol, readonly PortRange[]> | null;
 
 export const PORT_PROTOCOLS = ['tcp', 'udp', 'sctp'] as const;
@@ -109,7 +114,10 @@ function isWhole(service: Service): boolean {
   }
 }
 
-/** A ServiceSet has members of these protocols and no others; which ports they have changes without the rule. */
+/**
+ * A ServiceSet has members of these protocols and no others; which ports they have changes without
+ * the rule.
+ */
 function servicesOf({ services, serviceSets }: CompiledRule): readonly Service[] {
   return serviceSets.length > 0 ? EVERY_PORT : services;
 }

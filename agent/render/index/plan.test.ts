@@ -10,7 +10,10 @@ import { ownSize, plan, planned } from './planner.ts';
 
 const withPorts = (given: readonly Item[]): Plan => plan(given, { ports: true });
 
-/** A plan in few words: lists are the rules' names; "80: …" where a port leads, "10.0.0.1: …" where an address does, "others: …". */
+/**
+ * A plan in few words: lists are the rules' names; "80: …" where a port leads, "10.0.0.1: …" where
+ * an address does, "others: …".
+ */
 function words(one: Plan): unknown {
   switch (one.kind) {
     case 'list':
@@ -100,7 +103,8 @@ describe('plan', () => {
   });
 
   it('goes by port, then by address, where many peers share each port', () => {
-    // Each port has the same six blocks in it, for other peers: by address first, each block and host would lead to the same twelve ports.
+    // Each port has the same six blocks in it, for other peers: by address first, each block and
+    // host would lead to the same twelve ports.
     const blocks = [0, 32, 64, 96, 128, 160];
     const given = items(72, (i) => ({
       ports: [1 + Math.floor(i / 6)],

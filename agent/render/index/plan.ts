@@ -3,11 +3,12 @@ import type { Classes } from './classes.ts';
 import type { Item } from './item.ts';
 
 /**
- * How to find the rules that can match a packet of one protocol: by its destination port, by the peer's address, by both in either order, by the source
- * port where these leave many, or, where that would cost too much memory, the rules in several pieces one after the other.
+ * How to find the rules that can match a packet of one protocol: by its destination port, by the
+ * peer's address, by both in either order, by the source port where these leave many, or, where
+ * that would cost too much memory, the rules in several pieces one after the other.
  *
- * Bounds: at most REPLICATION × ownSize elements and list entries; and so long as that allows it a packet tries at most SHORT rules that don't
- * match it. Each cut adds two look-ups.
+ * Bounds: at most REPLICATION × ownSize elements and list entries; and so long as that allows it a
+ * packet tries at most SHORT rules that don't match it. Each cut adds two look-ups.
  */
 export type Plan = ListPlan | PortsPlan | AddressesPlan | SequencePlan;
 
@@ -58,15 +59,18 @@ export interface SequencePlan extends Costs {
 /** So many rules are tried rather than looked up: a look-up costs about what two rules cost. */
 export const SHORT = 4;
 export const REPLICATION = 8;
-/** Chains below the one that an index begins with, where nothing else needs many: ports, addresses, source ports, each in parts. */
+/**
+ * Chains below the one that an index begins with, where nothing else needs many: ports, addresses,
+ * source ports, each in parts.
+ */
 export const LEVELS = 8;
 
 /** Items and those that take their places. */
 export type Others = readonly (readonly [was: Item, is: Item])[];
 
 /**
- * The plan with other items in the place of some: with the same ids, and alike in all that it depends on. What holds none of them is the same object, and is
- * not looked at.
+ * The plan with other items in the place of some: with the same ids, and alike in all that it
+ * depends on. What holds none of them is the same object, and is not looked at.
  */
 export function withItems(plan: Plan, others: Others): Plan {
   const held = heldOthers(plan.items, others);

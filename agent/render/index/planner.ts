@@ -12,7 +12,10 @@ import {
 import { type PortPieces, portPieces } from './port-pieces.ts';
 import { Spaces } from './spaces.ts';
 
-/** What has been looked up already, on the way here, and how many chains may still call each other below this one, the rule's own not counted. */
+/**
+ * What has been looked up already, on the way here, and how many chains may still call each other
+ * below this one, the rule's own not counted.
+ */
 interface Known extends LookedUp {
   readonly levels: number;
 }
@@ -26,7 +29,10 @@ interface LookedUp {
 export interface PlanOptions {
   /** The protocol has ports. */
   readonly ports: boolean;
-  /** The kernel lets chains call each other 16 deep (NFT_JUMP_STACK_SIZE), all that is around the index included. */
+  /**
+   * The kernel lets chains call each other 16 deep (NFT_JUMP_STACK_SIZE), all that is around the
+   * index included.
+   */
   readonly levels?: number;
   readonly spaces?: Spaces;
 }
@@ -54,7 +60,10 @@ class Planner {
     this.#spaces = spaces;
   }
 
-  /** Pieces that each keep to their share of memory, as few as halving finds; the rules for everything at the end are tried for everything. */
+  /**
+   * Pieces that each keep to their share of memory, as few as halving finds; the rules for
+   * everything at the end are tried for everything.
+   */
   sequence(given: readonly Item[], known: Known): Plan {
     const items = reachable(given, known);
     const end = items.findLastIndex((item) => !isUniversal(item)) + 1;
@@ -244,8 +253,9 @@ const LARGE = 4096;
 const FEW = 2;
 
 /**
- * The same, where few peers are large with those for anybody: an element of a map for each of their members would make every change of the table
- * dear (the kernel walks all elements of verdict maps when a rule or a verdict is added).
+ * The same, where few peers are large with those for anybody: an element of a map for each of their
+ * members would make every change of the table dear (the kernel walks all elements of verdict maps
+ * when a rule or a verdict is added).
  */
 function small(items: readonly Item[]): readonly Item[] {
   const large = new Set<string>();
@@ -293,8 +303,9 @@ function isSure({ ranges, sources, peers, final }: Item, known: LookedUp): boole
 }
 
 /**
- * Without the rules that no packet reaches: behind one that is sure to match, or behind one with the same peers that is sure for them.
- * (Where an address is leaving a set, it is taken out of the maps first: see apply/transaction.ts.)
+ * Without the rules that no packet reaches: behind one that is sure to match, or behind one with
+ * the same peers that is sure for them. (Where an address is leaving a set, it is taken out of the
+ * maps first: see apply/transaction.ts.)
  */
 export function reachable(items: readonly Item[], known: LookedUp): readonly Item[] {
   const decided = new Set<string>();
@@ -340,8 +351,8 @@ function distinctPeers(items: readonly Item[]): Peers[] {
 }
 
 /**
- * The kernel's objects for the rules alone: of each rule its chain, an nft rule a family and its port ranges; of each list of peers a set a family and
- * the members.
+ * The kernel's objects for the rules alone: of each rule its chain, an nft rule a family and its
+ * port ranges; of each list of peers a set a family and the members.
  */
 export function ownSize(items: readonly Item[]): number {
   let size = 3 * items.length;

@@ -15,11 +15,17 @@ export interface PortPieces {
   readonly others: readonly number[];
 }
 
-/** A piece of at most so many ports is single elements of a hash map: looking those up is faster than ranges. */
+/**
+ * A piece of at most so many ports is single elements of a hash map: looking those up is faster
+ * than ranges.
+ */
 const EXPAND_PORTS = 8;
 const ALL = 65_536;
 
-/** Sweeps the destination or source ports once. Null where the lists come to more than `limit` entries. */
+/**
+ * Sweeps the destination or source ports once. Null where the lists come to more than `limit`
+ * entries.
+ */
 export function portPieces(
   items: readonly Item[],
   limit: number,

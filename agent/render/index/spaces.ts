@@ -1,7 +1,10 @@
 import { AddressSpace } from './classes.ts';
 import type { Peers } from './item.ts';
 
-/** The addresses that planning cut, for whoever plans again and again: those of this time and of the last. */
+/**
+ * The addresses that planning cut, for whoever plans again and again: those of this time and of the
+ * last.
+ */
 export class Spaces {
   #now: AddressSpace[] = [];
   #before: AddressSpace[] = [];

@@ -19,7 +19,10 @@ function indexed(entries: readonly Entry[], options: Partial<DispatchOptions> = 
 
 const tcp = (first: number, last = first): Service => ({ protocol: 'tcp', ports: [first, last] });
 
-/** A rule with peers of its own: no other is known to be for the same, so none is left out for another. */
+/**
+ * A rule with peers of its own: no other is known to be for the same, so none is left out for
+ * another.
+ */
 function of(
   chain: string,
   services: readonly Service[] = [],
@@ -33,7 +36,9 @@ function many(length: number, toServices: (index: number) => readonly Service[])
   return Array.from({ length }, (_, i) => of(`r${i}`, toServices(i)));
 }
 
-/** Text of each chain; the hashes of their names are left out where that leaves the names distinct. */
+/**
+ * Text of each chain; the hashes of their names are left out where that leaves the names distinct.
+ */
 function lines({ chains }: Dispatched): Record<string, string[]> {
   const names = chains.map(({ name }) => name);
   const short = (text: string): string =>
@@ -46,7 +51,9 @@ interface Walk {
   readonly tried: readonly string[];
   /** Rules of the index that are looked at. */
   readonly walked: number;
-  /** The most chains that lead to each other, from the entry chain to a rule's, by jump as by goto. */
+  /**
+   * The most chains that lead to each other, from the entry chain to a rule's, by jump as by goto.
+   */
   readonly depth: number;
 }
 
@@ -88,7 +95,10 @@ function portsOf({ services }: CompiledRule): readonly PortRange[] | null {
     : services.flatMap((one) => ('ports' in one && one.ports ? [one.ports] : []));
 }
 
-/** Walks packets to these ports: each meets all rules that can match it, in order. What comes back is the longest walk, and the deepest. */
+/**
+ * Walks packets to these ports: each meets all rules that can match it, in order. What comes back
+ * is the longest walk, and the deepest.
+ */
 function longest(
   found: Dispatched,
   entries: readonly Entry[],
@@ -237,7 +247,8 @@ describe('port tree, how long a walk is', () => {
     const entries = [...scattered(1000), of('all'), of('b', [tcp(80)])];
     const walks = [1, 2, 3, 4, 5, 8].map((levels) => {
       const { walked, depth } = longest(indexed(entries, { levels }), entries, ports(31));
-      // The entry chain, the protocol's, and the rule's own; one of the levels is that of a built-in chain.
+      // The entry chain, the protocol's, and the rule's own; one of the levels is that of a
+      // built-in chain.
       assert.ok(depth <= 2 + levels - 1 + 1, `${depth} deep of ${levels} levels`);
       return walked;
     });

@@ -11,9 +11,11 @@ import { reachable } from './planner.ts';
 import { type PortPieces, portPieces } from './port-pieces.ts';
 
 /**
- * The index for iptables, which has no verdict maps: by protocol, then down a tree of chains that compare the destination port, to a list of the rules that can
- * match there. Rules for one port that differ in their peers stay a list, because an address can't be looked up for a verdict. Traffic that is judged by its
- * original port has no tree. Takes over from one time to the next as Indexer does.
+ * The index for iptables, which has no verdict maps: by protocol, then down a tree of chains that
+ * compare the destination port, to a list of the rules that can match there. Rules for one port
+ * that differ in their peers stay a list, because an address can't be looked up for a verdict.
+ * Traffic that is judged by its original port has no tree. Takes over from one time to the next as
+ * Indexer does.
  */
 export class TreeIndexer {
   /** By the name of the chain that the protocol's packets go to. */
@@ -45,8 +47,9 @@ export class TreeIndexer {
 }
 
 /**
- * What comes in is called by a built-in chain, one more than in a table of nftables; and iptables-nft is held to the kernel's 16 chains that lead to each other, by
- * goto as by jump (-EMLINK).
+ * What comes in is called by a built-in chain, one more than in a table of nftables; and
+ * iptables-nft is held to the kernel's 16 chains that lead to each other, by goto as by jump
+ * (-EMLINK).
  */
 const BUILT_IN = 1;
 
@@ -101,8 +104,9 @@ class TreeBuilder {
   }
 
   /**
-   * What is for every port in front of all others is tried first, and behind all others last; of what is between them the ports are compared.
-   * `levels` is how many chains there may be below this one, the rules' own not counted.
+   * What is for every port in front of all others is tried first, and behind all others last; of
+   * what is between them the ports are compared. `levels` is how many chains there may be below
+   * this one, the rules' own not counted.
    */
   rules(given: readonly Item[], levels: number): NftRule[] {
     const items = reachable(given, NOTHING);
@@ -141,8 +145,9 @@ class TreeBuilder {
   }
 
   /**
-   * Each rule sends a part of the ports away, of which its chain sees no more. So one rule a step is all that a packet walks past, and how large a part is best follows
-   * from how many gotos there may still be (see `reach`).
+   * Each rule sends a part of the ports away, of which its chain sees no more. So one rule a step
+   * is all that a packet walks past, and how large a part is best follows from how many gotos there
+   * may still be (see `reach`).
    */
   #node(leaves: readonly Leaf[], depth: number, rest: readonly NftRule[]): NftRule[] {
     const rules: NftRule[] = [];
@@ -198,7 +203,8 @@ function inParts(items: readonly Item[]): TreePart[] {
   const parts: TreePart[] = [];
   let size = items.length;
   for (let from = 0; from < items.length; from += size) {
-    // Not all that is left each time: of many overlapping ranges that would be the square of their number.
+    // Not all that is left each time: of many overlapping ranges that would be the square of their
+    // number.
     size = Math.min(4 * size, items.length - from);
     const take = (): readonly Item[] => items.slice(from, from + size);
     let pieces = portPieces(take(), REPLICATION * size);
@@ -236,8 +242,10 @@ function rangeOf(leaves: readonly Leaf[]): PortRange {
 }
 
 /**
- * So many leaves there can be where a packet walks past at most `walk` rules and takes at most `depth` gotos to further chains of the tree: each rule halves the
- * leaves in those that are one rule nearer and those that are one rule and one goto nearer, which adds up to binomial coefficients.
+ * So many leaves there can be where a packet walks past at most `walk` rules and takes at most
+ * `depth` gotos to further chains of the tree: each rule halves the leaves in those that are one
+ * rule nearer and those that are one rule and one goto nearer, which adds up to binomial
+ * coefficients.
  */
 function reach(walk: number, depth: number): number {
   let total = 0;
@@ -250,15 +258,17 @@ function reach(walk: number, depth: number): number {
 }
 
 /**
- * How many leaves to send away: about as many as make the longest walk as short as can be. Of the places thereabouts the one that comes first in an
- * order of its own, so that a leaf more or less elsewhere cuts at the same ports, and the chains stay what they are.
+ * How many leaves to send away: about as many as make the longest walk as short as can be. Of the
+ * places thereabouts the one that comes first in an order of its own, so that a leaf more or less
+ * elsewhere cuts at the same ports, and the chains stay what they are.
  */
 function splitAt(leaves: readonly Leaf[], depth: number): number {
   let walk = 1;
   while (reach(walk, depth) < leaves.length) walk++;
   const [fewer, most] = [reach(walk - 1, depth), reach(walk, depth)];
   const part = (leaves.length - fewer) / (most - fewer);
-  // Between the shares of the walk and of a shorter one: no jump where one leaf more takes a longer walk.
+  // Between the shares of the walk and of a shorter one: no jump where one leaf more takes a longer
+  // walk.
   const share = part * shareAway(walk, depth) + (1 - part) * shareAway(walk - 1, depth);
   const best = Math.max(1, Math.round(share * leaves.length));
   const slack = Math.min(best, leaves.length - best) >> SLACK;

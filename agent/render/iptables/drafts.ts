@@ -4,8 +4,9 @@ import { RETURN, type RuleContext, ruleTexts, type Target, targetText } from './
 import type { Counts, IptablesRule } from './tables.ts';
 
 /**
- * What the verdicts of nft are here. In `host` chains an Allow is final, ACCEPT. NodePort traffic is judged in FORWARD too, where others (network policies
- * of pods) must still judge it: there an Allow only leaves the one list of NodePort rules, RETURN.
+ * What the verdicts of nft are here. In `host` chains an Allow is final, ACCEPT. NodePort traffic
+ * is judged in FORWARD too, where others (network policies of pods) must still judge it: there an
+ * Allow only leaves the one list of NodePort rules, RETURN.
  */
 export type Traffic = 'host' | 'nodeport';
 
@@ -14,7 +15,10 @@ export interface Draft {
   readonly rules: readonly IptablesRule[];
   /** The chain of the Ruleset that they lead to; null where they end, or go on. */
   readonly to: string | null;
-  /** What stands in their place where that chain has nothing in it: a packet that goes to it comes back from where it is, one that jumps goes on. */
+  /**
+   * What stands in their place where that chain has nothing in it: a packet that goes to it comes
+   * back from where it is, one that jumps goes on.
+   */
   readonly otherwise: () => readonly IptablesRule[];
 }
 

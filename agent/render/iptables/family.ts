@@ -32,14 +32,18 @@ const NODEPORT = `${CHAIN_PREFIX}NODEPORT`;
 /** What `nat` masquerades is marked here; only the first packet of a connection comes by there. */
 const MASQUERADE = `${CHAIN_PREFIX}MASQUERADE`;
 /**
- * What comes over the network for 127.0.0.0/8. The kernel drops it, unless route_localnet is on, as kube-proxy has it; then the kubelet's KUBE-FIREWALL does, which
- * stands behind us and would not see what a policy allows (CVE-2020-8558).
+ * What comes over the network for 127.0.0.0/8. The kernel drops it, unless route_localnet is on, as
+ * kube-proxy has it; then the kubelet's KUBE-FIREWALL does, which stands behind us and would not
+ * see what a policy allows (CVE-2020-8558).
  */
 const MARTIANS = plainRule(
   `-d 127.0.0.0/8 ! -i lo -m conntrack ! --ctstate DNAT -m comment --comment ${quote('loopback addresses on the network')} -j DROP`,
 );
 
-/** What is given from one time to the next: what was made of chains that are the same objects, and iptables chains that hold the same. */
+/**
+ * What is given from one time to the next: what was made of chains that are the same objects, and
+ * iptables chains that hold the same.
+ */
 export interface Kept {
   readonly drafts: WeakMap<Chain, Drafted>;
   tables: readonly IptablesTable[];
@@ -150,7 +154,10 @@ class Translation {
     return chain === undefined ? [] : this.#rules(this.#drafts(chain, null, 'host').drafts, null, 'host');
   }
 
-  /** NodePort traffic comes by here where its pod is on the host's network. nft judges it before that: it is not exempt here for what it is after NAT. */
+  /**
+   * NodePort traffic comes by here where its pod is on the host's network. nft judges it before
+   * that: it is not exempt here for what it is after NAT.
+   */
   #input(): readonly IptablesRule[] {
     const chain = this.#chains.get(BASE_CHAINS.ingress.chain);
     const rules = chain?.rules ?? [];
@@ -187,7 +194,10 @@ class Translation {
     return chain === null ? [] : [plainRule(`-m conntrack --ctstate DNAT -j ${NODEPORT}`)];
   }
 
-  /** The first list of rules stands right here, so that what it lets through does not come to the second. */
+  /**
+   * The first list of rules stands right here, so that what it lets through does not come to the
+   * second.
+   */
   #nodeport(): readonly IptablesRule[] {
     const rules = this.#chains.get(NODEPORT_ENTRY)?.rules ?? [];
     let isFirst = true;
@@ -270,7 +280,10 @@ class Translation {
     return found;
   }
 
-  /** The chain of the last time where it was made of the same drafts, which lead to something where they did. */
+  /**
+   * The chain of the last time where it was made of the same drafts, which lead to something where
+   * they did.
+   */
   #linked(name: string, drafted: Drafted, source: RuleSource | null, traffic: Traffic): IptablesChain | null {
     const { drafts, linked } = drafted;
     const isTaken = drafts.map((one) => this.#isTaken(one, source, traffic));

@@ -3,7 +3,10 @@ import { BITS, type Cidr, type Family, formatAddress } from '../../../lib/net/ad
 import { ALL_PORTS, portCount } from '../ports.ts';
 import type { L4Protocol, Match, PortProtocol, PortTuple } from '../ruleset.ts';
 
-/** What one match is in iptables: the options of the rule itself, and a match extension with its own. */
+/**
+ * What one match is in iptables: the options of the rule itself, and a match extension with its
+ * own.
+ */
 export interface Fragment {
   readonly source?: Cidr;
   readonly destination?: Cidr;
@@ -25,8 +28,9 @@ type Of<Kind extends Match['match']> = Extract<Match, { match: Kind }>;
 export type SetNames = ReadonlyMap<string, string>;
 
 /**
- * A match as alternatives, each of which takes a rule of its own; none where packets of the family never match. No packet matches two of them, save
- * behind interface groups, of which a packet has one.
+ * A match as alternatives, each of which takes a rule of its own; none where packets of the family
+ * never match. No packet matches two of them, save behind interface groups, of which a packet has
+ * one.
  */
 export function fragments(match: Match, family: Family, setNames: SetNames): readonly Fragment[] {
   switch (match.match) {
@@ -80,8 +84,9 @@ function groups({ field, groups, negated }: Of<'interfaceGroup'>): Fragment[] {
 }
 
 /**
- * With a mask, because iptables-save prints a group without one by the name it has in /etc/iproute2/group, and a mask must leave out some bit: a group from 2^31
- * on counts as the one with its lower bits too, and in a negation as that alone.
+ * With a mask, because iptables-save prints a group without one by the name it has in
+ * /etc/iproute2/group, and a mask must leave out some bit: a group from 2^31 on counts as the one
+ * with its lower bits too, and in a negation as that alone.
  */
 function groupText(field: 'iifgroup' | 'oifgroup', group: number, negated: boolean): string {
   const option = `-m devgroup ${negated ? '! ' : ''}${field === 'iifgroup' ? '--src-group' : '--dst-group'}`;
@@ -95,7 +100,9 @@ const LIMIT_SCALE = 10_000;
 /** The burst that iptables-save does not print, being that of a rule that names none. */
 const DEFAULT_BURST = 5;
 
-/** iptables keeps the ticks from one packet to the next, whole ones, and prints what rate they are. */
+/**
+ * iptables keeps the ticks from one packet to the next, whole ones, and prints what rate they are.
+ */
 function limit({ perSecond, burst }: Of<'limit'>): string {
   const ticks = Math.max(1, Math.floor(LIMIT_SCALE / perSecond));
   const rate = Math.floor(LIMIT_SCALE / ticks);
@@ -131,7 +138,10 @@ export function cidrText(cidr: Cidr): string {
   return `${addressText(cidr)}/${cidr.length}`;
 }
 
-/** inet_ntop(3) writes the last 32 bits of an IPv6 address as an IPv4 address where it is mapped or compatible (first 96 bits 0, but for `::` and `::1`). */
+/**
+ * inet_ntop(3) writes the last 32 bits of an IPv6 address as an IPv4 address where it is mapped or
+ * compatible (first 96 bits 0, but for `::` and `::1`).
+ */
 function addressText({ family, value }: Pick<Cidr, 'family' | 'value'>): string {
   const high = value >> 32n;
   const low = { family: 4, value: value & 0xffff_ffffn } as const;
@@ -205,7 +215,10 @@ function notIn({ family: own, cidrs }: Of<'notIn'>, family: Family): Fragment[] 
   return [{ notDestination: only }];
 }
 
-/** Where the ICMP or IGMP header begins: the length of an IPv4 header is 4 bits of its first byte, in words. */
+/**
+ * Where the ICMP or IGMP header begins: the length of an IPv4 header is 4 bits of its first byte,
+ * in words.
+ */
 const IPV4_PAYLOAD = '0x0>>0x16&0x3c@';
 const FIRST_BYTE = `${IPV4_PAYLOAD}0x0>>0x18`;
 const FIRST_TWO_BYTES = `${IPV4_PAYLOAD}0x0>>0x10`;
@@ -216,7 +229,8 @@ function icmp({ protocol, types }: Of<'icmp'>, family: Family): Fragment[] {
   if (family !== (protocol === 'icmp' ? 4 : 6)) return [];
   const name = protocol === 'icmp' ? 'icmp --icmp-type' : 'icmp6 --icmpv6-type';
   return types.map(({ type, code }) => {
-    // To the kernel's icmp match 255 is every type (icmp_type_code_match of xt_tcpudp.c); its icmp6 match has no such type.
+    // To the kernel's icmp match 255 is every type (icmp_type_code_match of xt_tcpudp.c); its icmp6
+    // match has no such type.
     if (protocol === 'icmp' && type === 255) {
       const extension = code === null ? u32(FIRST_BYTE, [type]) : u32(FIRST_TWO_BYTES, [type * 256 + code]);
       return { protocol, extension };

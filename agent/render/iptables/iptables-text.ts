@@ -1,6 +1,9 @@
 import type { IptablesTable } from './tables.ts';
 
-/** What `iptables-restore --noflush` takes for all tables of one family, in a namespace that has nothing of ours; for people, and for tests. */
+/**
+ * What `iptables-restore --noflush` takes for all tables of one family, in a namespace that has
+ * nothing of ours; for people, and for tests.
+ */
 export function restoreText(tables: readonly IptablesTable[]): string {
   return tables.map(tableText).join('');
 }

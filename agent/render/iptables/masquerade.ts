@@ -6,9 +6,11 @@ import { RETURN, targetText } from './rule-text.ts';
 import { CHAIN_PREFIX, type IptablesChain, type IptablesRule } from './tables.ts';
 
 /**
- * Masquerade is decided in FORWARD, which alone knows the interface group that a packet came from: the kernel refuses `devgroup --src-group` in POSTROUTING
- * (xt_devgroup.c looks at the hook). A mark tells POSTROUTING, which takes it away again, because what is wrapped into another packet (VXLAN) keeps it. The
- * bit is none of kube-proxy's (0x4000, 0x8000), Cilium's (0xf00, 0xffff0000) or Calico's (0xffff0000).
+ * Masquerade is decided in FORWARD, which alone knows the interface group that a packet came from:
+ * the kernel refuses `devgroup --src-group` in POSTROUTING (xt_devgroup.c looks at the hook). A
+ * mark tells POSTROUTING, which takes it away again, because what is wrapped into another packet
+ * (VXLAN) keeps it. The bit is none of kube-proxy's (0x4000, 0x8000), Cilium's (0xf00, 0xffff0000)
+ * or Calico's (0xffff0000).
  */
 const MARK = 0x1000;
 const MARKED = `${hex(MARK)}/${hex(MARK)}`;
@@ -58,7 +60,10 @@ export function masquerade(
   };
 }
 
-/** Of several prefixes that are left out each is a rule of its own that returns, in a chain of theirs. */
+/**
+ * Of several prefixes that are left out each is a rule of its own that returns, in a chain of
+ * theirs.
+ */
 function markRules(
   rule: NftRule,
   name: string,

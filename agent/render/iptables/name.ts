@@ -2,12 +2,18 @@ import { shortHash } from '../../../lib/sharing/hash.ts';
 import type { NamedSet } from '../ruleset.ts';
 import { CHAIN_PREFIX, type IpSet, SET_PREFIX } from './tables.ts';
 
-/** XT_EXTENSION_MAXNAMELEN of linux/netfilter/x_tables.h is 29, and iptables refuses what has no room for its NUL. */
+/**
+ * XT_EXTENSION_MAXNAMELEN of linux/netfilter/x_tables.h is 29, and iptables refuses what has no
+ * room for its NUL.
+ */
 const MAX_CHAIN = 28;
 /** IPSET_MAXNAMELEN of linux/netfilter/ipset/ip_set.h is 32, with its NUL. */
 const MAX_SET = 31;
 
-/** What of a chain's name stands before its hash is kept, the policy's words are not: they are in the comments of its rules. */
+/**
+ * What of a chain's name stands before its hash is kept, the policy's words are not: they are in
+ * the comments of its rules.
+ */
 const HASHED = /^[a-z0-9-]+?-[0-9a-f]{10}(?=-|$)/;
 
 const SHORTER: Readonly<Record<string, string>> = {

@@ -27,7 +27,10 @@ const port = (field: 'sport' | 'dport', ...ranges: (readonly [number, number])[]
   ranges,
 });
 
-/** What iptables-save prints of all of these, and of the rest, is asked of the kernel by test/kernel/iptables-text.test.ts. */
+/**
+ * What iptables-save prints of all of these, and of the rest, is asked of the kernel by
+ * test/kernel/iptables-text.test.ts.
+ */
 describe('the text of a rule', () => {
   it('has the options of the rule first, then matches in their order', () => {
     assert.deepEqual(texts([port('dport', [80, 80]), inSet, { match: 'loopback', field: 'iif' }]), [

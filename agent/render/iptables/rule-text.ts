@@ -3,8 +3,9 @@ import type { L4Protocol, Match, Statement } from '../ruleset.ts';
 import { cidrText, type Fragment, fragments, rangeText, type SetNames } from './fragment.ts';
 
 /**
- * The language of iptables-save (iptables 1.8.9, of both variants), and the only place where its rules are put together: strings are quoted here. What
- * the kernel holds is compared with it byte for byte.
+ * The language of iptables-save (iptables 1.8.9, of both variants), and the only place where its
+ * rules are put together: strings are quoted here. What the kernel holds is compared with it byte
+ * for byte.
  */
 
 /** `-j …` or `-g …`; '' is none: the packet is counted and goes on. */
@@ -15,7 +16,10 @@ export interface RuleContext {
   readonly setNames: SetNames;
 }
 
-/** The rules that say what an nft rule says, in one family; mostly one. Empty where nothing there can match. */
+/**
+ * The rules that say what an nft rule says, in one family; mostly one. Empty where nothing there
+ * can match.
+ */
 export function ruleTexts(
   matches: readonly Match[],
   { target, comment }: { readonly target: Target; readonly comment: string | null },
@@ -39,8 +43,8 @@ export function ruleTexts(
 }
 
 /**
- * The order in which iptables-save prints: addresses, interfaces, protocol, then match extensions as they were given. Null: no packet matches, because it has
- * one protocol and one address.
+ * The order in which iptables-save prints: addresses, interfaces, protocol, then match extensions
+ * as they were given. Null: no packet matches, because it has one protocol and one address.
  */
 function matchText(parts: readonly Fragment[]): string | null {
   const words: string[] = [];
@@ -58,7 +62,10 @@ function matchText(parts: readonly Fragment[]): string | null {
   return words.join(' ');
 }
 
-/** A rule has one of each address: of several prefixes the one that is within all others. False where there is none. */
+/**
+ * A rule has one of each address: of several prefixes the one that is within all others. False
+ * where there is none.
+ */
 function addAddress(
   words: string[],
   option: string,
@@ -76,7 +83,8 @@ function addAddress(
 }
 
 /**
- * As iptables prints them, which has all of these built in but igmp's, which is in /etc/protocols (Debian's iptables depends on netbase, whose that is).
+ * As iptables prints them, which has all of these built in but igmp's, which is in /etc/protocols
+ * (Debian's iptables depends on netbase, whose that is).
  */
 const PROTOCOL_NAMES: Readonly<Record<L4Protocol, string>> = {
   tcp: 'tcp',
@@ -103,7 +111,10 @@ function addExtensions(words: string[], parts: readonly Fragment[]): void {
   }
 }
 
-/** What a statement that leads to no other chain is in a family; of what may be said otherwise (accept), the plain reading. */
+/**
+ * What a statement that leads to no other chain is in a family; of what may be said otherwise
+ * (accept), the plain reading.
+ */
 export function targetText(statement: Exclude<Statement, { kind: 'jump' | 'goto' }>, family: Family): Target {
   switch (statement.kind) {
     case 'accept':
@@ -131,7 +142,10 @@ export const RETURN = '-j RETURN';
 
 const PROHIBITED = { 4: 'icmp-admin-prohibited', 6: 'icmp6-adm-prohibited' } as const;
 
-/** As xtables_save_string of libxtables: quoted unless it is one plain word. A line's end can't stand in one, nor any other control character here. */
+/**
+ * As xtables_save_string of libxtables: quoted unless it is one plain word. A line's end can't
+ * stand in one, nor any other control character here.
+ */
 export function quote(text: string): string {
   if (/^[A-Za-z0-9_-]+$/.test(text)) return text;
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is replaced

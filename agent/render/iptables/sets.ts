@@ -8,7 +8,10 @@ export function toIpSet(set: NamedSet): IpSet {
   return { name: toSetName(set, type), family: set.family, type, members: set.members };
 }
 
-/** The kernel takes no unspecified address into a hash:ip (ip_set_hash_ip.c), but does into a hash:net. */
+/**
+ * The kernel takes no unspecified address into a hash:ip (ip_set_hash_ip.c), but does into a
+ * hash:net.
+ */
 function typeOf({ key, family, members }: NamedSet): IpSet['type'] {
   if (key === 'service') return 'hash:ip,port';
   const { singles, prefixes } = members;

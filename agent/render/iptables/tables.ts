@@ -3,8 +3,9 @@ import type { Family } from '../../../lib/net/address.ts';
 import type { SetMembers } from '../ruleset.ts';
 
 /**
- * Stage 5's value where the dataplane is iptables: what iptables and ip6tables hold of ours, and the sets that their rules name. Equal states give equal
- * values, byte for byte; a chain or set that hasn't changed from one time to the next is the same object.
+ * Stage 5's value where the dataplane is iptables: what iptables and ip6tables hold of ours, and
+ * the sets that their rules name. Equal states give equal values, byte for byte; a chain or set
+ * that hasn't changed from one time to the next is the same object.
  */
 export interface IptablesRuleset {
   /** Of both families, sorted by name. */
@@ -36,7 +37,10 @@ export interface IptablesChain {
 }
 
 export interface IptablesRule {
-  /** What follows `-A CHAIN ` in the output of iptables-save, to the byte: what the kernel holds is compared with it. */
+  /**
+   * What follows `-A CHAIN ` in the output of iptables-save, to the byte: what the kernel holds is
+   * compared with it.
+   */
   readonly text: string;
   /** The policy rule whose packets this counts; null where it is for no policy rule. */
   readonly counts: Counts | null;
@@ -47,13 +51,19 @@ export interface IptablesRule {
 export interface Counts {
   /** CompiledRule.id */
   readonly ruleId: string;
-  /** `matched`: packets that matched the rule. `record`: those that its record accounts for (see record/accounting.ts). */
+  /**
+   * `matched`: packets that matched the rule. `record`: those that its record accounts for (see
+   * record/accounting.ts).
+   */
   readonly kind: 'matched' | 'record';
 }
 
 /** One family of an AddressSet or of a ServiceSet. */
 export interface IpSet {
-  /** At most 31 bytes; begins with SET_PREFIX. Sets of different type have different names: swap needs equal types. */
+  /**
+   * At most 31 bytes; begins with SET_PREFIX. Sets of different type have different names: swap
+   * needs equal types.
+   */
   readonly name: string;
   readonly family: Family;
   /** hash:net where there are prefixes among the members; services are hash:ip,port. */

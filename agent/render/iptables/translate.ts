@@ -7,8 +7,10 @@ import { toIpSet } from './sets.ts';
 import type { IpSet, IptablesRuleset } from './tables.ts';
 
 /**
- * The Ruleset in iptables' words. It must be without maps: its index is a list or a tree of chains. Takes over from one time to the next what was made of chains and
- * sets that are the same objects; nothing of a chain or set that no rule leads to in a family is in it. A change of members costs a walk along the sets.
+ * The Ruleset in iptables' words. It must be without maps: its index is a list or a tree of chains.
+ * Takes over from one time to the next what was made of chains and sets that are the same objects;
+ * nothing of a chain or set that no rule leads to in a family is in it. A change of members costs a
+ * walk along the sets.
  */
 export function translator(): (ruleset: Ruleset) => IptablesRuleset {
   const kept: Readonly<Record<Family, Kept>> = {
@@ -52,7 +54,10 @@ interface Found extends Pick<IptablesRuleset, 'families'> {
   readonly used: ReadonlySet<string>;
 }
 
-/** An object of the last time where it is the same, also but for its comment, which ipset does not have. */
+/**
+ * An object of the last time where it is the same, also but for its comment, which ipset does not
+ * have.
+ */
 function ipSets(sets: Ruleset['sets'], last: Last | null): ReadonlyMap<NamedSet, IpSet> {
   const before = new Map(last === null ? [] : [...last.known.values()].map((set) => [set.name, set]));
   const found = new Map<NamedSet, IpSet>();

@@ -24,11 +24,16 @@ export interface BaseImages {
   /** Of buildah's. */
   readonly tools: string;
   readonly storage: string;
-  /** Files of this machine that say how packages are fetched, at which paths steps must find them. */
+  /**
+   * Files of this machine that say how packages are fetched, at which paths steps must find them.
+   */
   readonly volumes: readonly [from: string, to: string][];
 }
 
-/** Stand-ins for debian:12-slim and node:24-bookworm out of packages of Debian and npm: made once, about two minutes. */
+/**
+ * Stand-ins for debian:12-slim and node:24-bookworm out of packages of Debian and npm: made once,
+ * about two minutes.
+ */
 export async function baseImages(): Promise<BaseImages> {
   const { dependencies } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'));
   const apt = await aptSettings();
@@ -93,7 +98,10 @@ async function nodeContext(folder: string, volumes: readonly [string, string][])
   await writeFile(join(folder, 'Dockerfile'), `${steps.join('\n')}\n`);
 }
 
-/** Where this machine gets this Debian from, and through what; none where it is another Debian: mmdebstrap knows where then. */
+/**
+ * Where this machine gets this Debian from, and through what; none where it is another Debian:
+ * mmdebstrap knows where then.
+ */
 async function aptSettings(): Promise<{ sources: string; options: string[] }> {
   const format = '$(ORIGIN) $(REPO_URI) $(RELEASE) $(COMPONENT)';
   const targets = await output(['apt-get', 'indextargets', '--format', format, 'Created-By: Packages']);

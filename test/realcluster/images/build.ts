@@ -14,12 +14,16 @@ const STAGES = /^(package|\.npmrc|bin\/|agent\/nftables-napi\/|agent\/ipset-ts\/
 
 export const TARGETS = ['controller', 'agent'] as const;
 export type Target = (typeof TARGETS)[number];
-/** Paths of archives for `ctr -n k8s.io images import`, of docker.io/library/nodewall-TARGET:VERSION of package.json. */
+/**
+ * Paths of archives for `ctr -n k8s.io images import`, of docker.io/library/nodewall-TARGET:VERSION
+ * of package.json.
+ */
 export type Images = { readonly [target in Target]: string };
 
 /**
- * The images of deploy/Dockerfile, by its own steps, without Docker: out of the cache, or built by buildah. Where only the program
- * has changed that takes seconds, with other packages a minute or two, with nothing there some minutes. Needs root.
+ * The images of deploy/Dockerfile, by its own steps, without Docker: out of the cache, or built by
+ * buildah. Where only the program has changed that takes seconds, with other packages a minute or
+ * two, with nothing there some minutes. Needs root.
  */
 export async function buildImages(): Promise<Images> {
   const base = await baseImages();
@@ -46,7 +50,9 @@ function archiveIn(folder: string, target: Target): string {
   return join(folder, `${target}.tar`);
 }
 
-/** Builds both in a storage in a folder; the storages below it have layers that it need not build. */
+/**
+ * Builds both in a storage in a folder; the storages below it have layers that it need not build.
+ */
 export async function build(
   base: BaseImages,
   folder: string,

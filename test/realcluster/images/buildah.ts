@@ -3,7 +3,10 @@ import { join } from 'node:path';
 import { output } from '../../cluster/command.ts';
 import { unpackDebianPackage } from '../../cluster/debian.ts';
 
-/** buildah and what it runs steps with, with the libraries that a small Debian lacks; mmdebstrap for base images. */
+/**
+ * buildah and what it runs steps with, with the libraries that a small Debian lacks; mmdebstrap for
+ * base images.
+ */
 const PACKAGES = [
   'buildah',
   'libgpgme11',
@@ -17,7 +20,10 @@ const PACKAGES = [
 /** Debian's name of this machine's kind. */
 const MULTIARCH = `${process.arch === 'x64' ? 'x86_64' : 'aarch64'}-linux-gnu`;
 
-/** buildah keeps a cache in /var/lib/containers, whatever it is told: here that is in memory, and what else is in /var/lib as it is. */
+/**
+ * buildah keeps a cache in /var/lib/containers, whatever it is told: here that is in memory, and
+ * what else is in /var/lib as it is.
+ */
 const WITHOUT_CACHE = `
   exec 3</var/lib
   mount -t tmpfs tmpfs /var/lib
@@ -32,7 +38,10 @@ export async function unpackTools(folder: string): Promise<void> {
   for (const name of PACKAGES) await unpackDebianPackage(name, folder);
 }
 
-/** The argument array for a program whose mounts and processes are gone when it ends, or we do, kill -9 included. */
+/**
+ * The argument array for a program whose mounts and processes are gone when it ends, or we do, kill
+ * -9 included.
+ */
 export function confined(argv: readonly string[]): string[] {
   const unshare = [
     'unshare',
@@ -82,7 +91,9 @@ export class Buildah {
     return new Buildah(options);
   }
 
-  /** `volumes`: files of this machine that steps may read, at which paths; they get into no image. */
+  /**
+   * `volumes`: files of this machine that steps may read, at which paths; they get into no image.
+   */
   async build(
     name: string,
     context: string,
