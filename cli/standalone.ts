@@ -12,6 +12,7 @@ import { compiler } from '../controller/compile/compile.ts';
 import { nodeViewer } from '../controller/publish/node-view.ts';
 import { fileSource } from '../controller/watch/file-source.ts';
 import type { Snapshot } from '../controller/watch/source.ts';
+import { systemClock } from '../lib/process/clock.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import type { Log } from '../lib/process/log.ts';
 import { untilStopped } from '../lib/process/stopped.ts';
@@ -59,6 +60,7 @@ export async function runStandalone(parts: Parts): Promise<ExitStatus> {
     dataplanes,
     interfaces,
     saved,
+    clock: systemClock,
     events: {
       drifted: (differences) => {
         reports.drifted(differences);

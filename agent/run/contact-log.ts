@@ -1,3 +1,4 @@
+import type { WallClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 
 /** That the controller is still away is said again after so long (milliseconds). */
@@ -10,10 +11,11 @@ interface ContactOptions {
   readonly node: string;
   readonly controller: string;
   readonly log: Log;
+  readonly clock: WallClock;
 }
 
 /** What the log says of the controller: when it goes and comes, not each try. */
-export function contactLog({ node, controller, log }: ContactOptions) {
+export function contactLog({ node, controller, log, clock }: ContactOptions) {
   const fields = { node, stage: 'receive', controller };
   let away: { readonly since: Date; reason: string; said: number } | null = null;
   let unfollowed = FOLLOWED;
@@ -27,7 +29,7 @@ export function contactLog({ node, controller, log }: ContactOptions) {
     /** The view is complete: only now the controller is back. */
     bookmark(revision: string): void {
       if (away !== null) {
-        const seconds = Math.round((Date.now() - away.since.getTime()) / 1000);
+        const seconds = Math.round((clock.date().getTime() - away.since.getTime()) / 1000);
         log.info('the controller is back', { ...fields, revision, seconds });
       } else if (!isFollowed) log.info('following the controller', { ...fields, revision });
       if (unfollowed !== FOLLOWED)
@@ -45,7 +47,7 @@ export function contactLog({ node, controller, log }: ContactOptions) {
     },
     /** It answers; not even its whole view can be folded. */
     unfollowable(error: Error, retryIn: number): void {
-      const now = performance.now();
+      const now = clock.now();
       const isNews = error.message !== unfollowed.reason || now - unfollowed.said >= AGAIN;
       if (isNews) unfollowed = { reason: error.message, said: now };
       log.log(
@@ -55,9 +57,9 @@ export function contactLog({ node, controller, log }: ContactOptions) {
       );
     },
     disconnected(error: Error, retryIn: number): void {
-      const now = performance.now();
+      const now = clock.now();
       const isNews = away === null || away.reason !== error.message || now - away.said >= AGAIN;
-      away ??= { since: new Date(), reason: '', said: now };
+      away ??= { since: clock.date(), reason: '', said: now };
       const what = {
         ...fields,
         error: error.message,
