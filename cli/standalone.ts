@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Enforced } from '../agent/apply/enforcer.ts';
 import type { Dataplanes } from '../agent/dataplane/dataplane.ts';
-import { agentLog } from '../agent/run/agent-log.ts';
+import { AgentLog } from '../agent/run/agent-log.ts';
 import type { AgentMetrics } from '../agent/run/agent-metrics.ts';
 import type { AgentOptions } from '../agent/run/agent-options.ts';
 import { startEnforcement } from '../agent/run/enforcement.ts';
@@ -50,7 +50,7 @@ export async function runStandalone(parts: Parts): Promise<ExitStatus> {
   const { node, once, stateDir } = options;
   const saved = stateStore({ stateDir, node, log });
   const savedVersions = savedManifests({ stateDir, manifests, log });
-  const reports = agentLog(node, log);
+  const reports = new AgentLog(node, log);
   const manifestReports = manifestLog(node, log);
   const outcome: Outcome = { snapshot: null, declared: true, enforced: null, failure: null };
   const enforcement = await startEnforcement({
@@ -66,7 +66,7 @@ export async function runStandalone(parts: Parts): Promise<ExitStatus> {
         reports.drifted(differences);
         metrics.drifted();
       },
-      unrecorded: reports.unrecorded,
+      unrecorded: (error) => reports.unrecorded(error),
       enforced(result) {
         reports.enforced(result);
         metrics.enforced(result);

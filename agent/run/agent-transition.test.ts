@@ -12,7 +12,7 @@ const NEXT = nodeState(closing('next', 24));
 const OFF = { reason: 'locked out', since: '', by: '' };
 const ENDPOINTS = [{ port: 6443, addresses: ['10.0.0.1'] }];
 
-/** What happens, in few words. `turn`: the work has its turn; with a step's name: that step fails. */
+/** What happens. `turn`: the work has its turn. `failing`: so too, and that step fails. */
 type Happening = AgentEvent | 'turn' | { readonly failing: Step['kind'] };
 /** What happens, and the steps and effects that it has, in order. */
 type Row = readonly [Happening, ...string[]];

@@ -14,7 +14,10 @@ interface AuthoritiesParts {
   readonly learned: (certificates: string) => void;
 }
 
-/** Whom the controller's certificate may be signed by: of the file, else of the API server. One of the two is there. */
+/**
+ * Whom the controller's certificate may be signed by: of the file, else of the API server. One of
+ * the two is there.
+ */
 export function controllerAuthorities({
   caFile,
   api,

@@ -18,14 +18,14 @@ import type { Outage } from '../receive/outage.ts';
 import { type Reporter, reporter } from '../receive/reporter.ts';
 import { type Following, followController, type Remote, type StreamEvents } from '../receive/stream.ts';
 import { watchAddresses } from './address-watch.ts';
-import { agentLog } from './agent-log.ts';
+import { AgentLog } from './agent-log.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
 import type { AgentOptions } from './agent-options.ts';
 import { type AgentState, gateOf, initialState, nextSteps, type Step, type Why } from './agent-state.ts';
 import { type AgentEvent, type Effect, type TimerName, transition } from './agent-transition.ts';
 import { controllerAuthorities, loggedOutage } from './api-access.ts';
 import { type ClusterFile, type ClusterMemory, clusterFile } from './cluster-file.ts';
-import { contactLog } from './contact-log.ts';
+import { ContactLog } from './contact-log.ts';
 import { ControlPlanePlaces } from './control-plane-places.ts';
 import { type Enforcement, startEnforcement } from './enforcement.ts';
 import { type InterfaceGroups, keepInterfaceGroups, releaseInterfaceGroups } from './interface-groups.ts';
@@ -88,8 +88,8 @@ export async function runClusterAgent(parts: Parts): Promise<ExitStatus> {
 class ClusterAgent {
   readonly #parts: Parts;
   readonly #saved: Saved;
-  readonly #reports: ReturnType<typeof agentLog>;
-  readonly #contact: ReturnType<typeof contactLog>;
+  readonly #reports: AgentLog;
+  readonly #contact: ContactLog;
   readonly #places: ControlPlanePlaces;
   readonly #client: ControllerClient;
   /** Null: this agent may not ask the API server. */
@@ -133,8 +133,8 @@ class ClusterAgent {
     const rememberedGate = remembered?.enabled ?? null;
     this.#state = initialState({ isAllowed, last, rememberedGate, off: off.now });
     this.#certificates = remembered?.authorities ?? null;
-    this.#reports = agentLog(node, log);
-    this.#contact = contactLog({ node, controller: controller.url.host, log, clock });
+    this.#reports = new AgentLog(node, log);
+    this.#contact = new ContactLog({ node, controller: controller.url.host, log, clock });
     this.#places = new ControlPlanePlaces({
       node,
       url: controller.url,
@@ -310,7 +310,7 @@ class ClusterAgent {
   #enforcerEvents(submitted: (state: NodeState) => NodeState): EnforcerEvents {
     const { metrics } = this.#parts;
     return {
-      unrecorded: this.#reports.unrecorded,
+      unrecorded: (error) => this.#reports.unrecorded(error),
       drifted: (differences) => {
         this.#reports.drifted(differences);
         metrics.drifted();

@@ -43,7 +43,10 @@ export interface Enforcement {
   close(): Promise<void>;
 }
 
-/** What is saved, recorded, counted, resolved and watched around the enforcer. Nothing is touched before the first state. */
+/**
+ * What is saved, recorded, counted, resolved and watched around the enforcer. Nothing is touched
+ * before the first state.
+ */
 export async function startEnforcement(parts: EnforcementParts): Promise<Enforcement> {
   const { options, log, dataplanes, interfaces, saved, clock, events } = parts;
   const config = withLastLinkGroups(parts.config, await saved.readLinkGroups(), log);
