@@ -50,7 +50,8 @@ export async function agentCommand(options: AgentOptions): Promise<ExitStatus> {
       const isAllowed = gate !== false;
       return await withKernel(async (kernel) => {
         const dataplanes = await openDataplanes({ node: options.node, config, kernel, log });
-        const run = { options, controller, api, off, config, isAllowed, log, dataplanes, metrics };
+        const time = { clock: systemClock, random: Math.random };
+        const run = { options, controller, api, off, config, isAllowed, log, dataplanes, metrics, ...time };
         return runClusterAgent(run);
       });
     }

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Enforced } from '../agent/apply/enforcer.ts';
 import type { Dataplanes } from '../agent/dataplane/dataplane.ts';
-import { agentLog } from '../agent/run/agent-log.ts';
+import { AgentLog } from '../agent/run/agent-log.ts';
 import type { AgentMetrics } from '../agent/run/agent-metrics.ts';
 import type { AgentOptions } from '../agent/run/agent-options.ts';
 import { startEnforcement } from '../agent/run/enforcement.ts';
@@ -12,6 +12,7 @@ import { compiler } from '../controller/compile/compile.ts';
 import { nodeViewer } from '../controller/publish/node-view.ts';
 import { fileSource } from '../controller/watch/file-source.ts';
 import type { Snapshot } from '../controller/watch/source.ts';
+import { systemClock } from '../lib/process/clock.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import type { Log } from '../lib/process/log.ts';
 import { untilStopped } from '../lib/process/stopped.ts';
@@ -49,7 +50,7 @@ export async function runStandalone(parts: Parts): Promise<ExitStatus> {
   const { node, once, stateDir } = options;
   const saved = stateStore({ stateDir, node, log });
   const savedVersions = savedManifests({ stateDir, manifests, log });
-  const reports = agentLog(node, log);
+  const reports = new AgentLog(node, log);
   const manifestReports = manifestLog(node, log);
   const outcome: Outcome = { snapshot: null, declared: true, enforced: null, failure: null };
   const enforcement = await startEnforcement({
@@ -59,12 +60,13 @@ export async function runStandalone(parts: Parts): Promise<ExitStatus> {
     dataplanes,
     interfaces,
     saved,
+    clock: systemClock,
     events: {
       drifted: (differences) => {
         reports.drifted(differences);
         metrics.drifted();
       },
-      unrecorded: reports.unrecorded,
+      unrecorded: (error) => reports.unrecorded(error),
       enforced(result) {
         reports.enforced(result);
         metrics.enforced(result);

@@ -1,4 +1,4 @@
-import { systemClock } from '../../lib/process/clock.ts';
+import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { ApiServer } from '../receive/api-server.ts';
 import { type Authorities, FetchedAuthorities, fileAuthorities } from '../receive/authorities.ts';
@@ -10,36 +10,44 @@ interface AuthoritiesParts {
   readonly api: ApiServer | null;
   readonly remembered: string | null;
   readonly signal: AbortSignal;
+  readonly clock: Clock;
   readonly learned: (certificates: string) => void;
 }
 
-/** Whom the controller's certificate may be signed by: of the file, else of the API server. One of the two is there. */
+/**
+ * Whom the controller's certificate may be signed by: of the file, else of the API server. One of
+ * the two is there.
+ */
 export function controllerAuthorities({
   caFile,
   api,
   remembered,
   signal,
+  clock,
   learned,
 }: AuthoritiesParts): Authorities {
   if (caFile !== null || api === null) return fileAuthorities(caFile ?? '');
   const origin = 'ConfigMap nodewall-system/nodewall-ca';
   const fetch = (): Promise<string> => api.authorities(signal);
-  return new FetchedAuthorities({ origin, remembered, fetch, clock: systemClock, learned });
+  return new FetchedAuthorities({ origin, remembered, fetch, clock, learned });
 }
 
 interface OutageOptions {
   readonly node: string;
   readonly api: ApiServer;
   readonly log: Log;
+  readonly clock: Clock;
+  /** 0 to 1. */
+  readonly random: () => number;
   readonly seen: (seen: Seen) => void;
 }
 
 /** What the log says of it: when something is new, not each look. */
-export function loggedOutage({ node, api, log, seen }: OutageOptions): Outage {
+export function loggedOutage({ node, api, log, clock, random, seen }: OutageOptions): Outage {
   return new Outage({
     api,
-    clock: systemClock,
-    random: Math.random,
+    clock,
+    random,
     events: {
       seen(now) {
         log.debug('seen by the API server', { node, ...now });

@@ -1,46 +1,40 @@
 import { networkInterfaces } from 'node:os';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
-import type { FailingRule, NodeReport } from '../../apis/stream.ts';
-import { systemClock } from '../../lib/process/clock.ts';
+import type { NodeReport } from '../../apis/stream.ts';
+import type { WallClock } from '../../lib/process/clock.ts';
 import { EXIT, type ExitStatus } from '../../lib/process/exit.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { untilStopped } from '../../lib/process/stopped.ts';
 import { VERSION } from '../../lib/process/version.ts';
-import type { Enforced } from '../apply/enforcer.ts';
-import { policyKey } from '../apply/plan/substitute.ts';
+import type { Enforced, EnforcerEvents } from '../apply/enforcer.ts';
 import { type Dataplanes, holdRules, removeAll, warnHidden } from '../dataplane/dataplane.ts';
 import { lookupOrLast } from '../receive/address-lookup.ts';
 import type { ApiServer } from '../receive/api-server.ts';
-import { controllerClient } from '../receive/controller-client.ts';
+import { type ControllerClient, controllerClient } from '../receive/controller-client.ts';
 import { FoldError, type Folded, fold } from '../receive/fold.ts';
 import { hostAddresses } from '../receive/host-addresses.ts';
-import type { Seen } from '../receive/outage.ts';
-import { reporter } from '../receive/reporter.ts';
-import { followController, type Remote } from '../receive/stream.ts';
+import type { Outage } from '../receive/outage.ts';
+import { type Reporter, reporter } from '../receive/reporter.ts';
+import { type Following, followController, type Remote, type StreamEvents } from '../receive/stream.ts';
 import { watchAddresses } from './address-watch.ts';
-import { agentLog } from './agent-log.ts';
+import { AgentLog } from './agent-log.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
 import type { AgentOptions } from './agent-options.ts';
+import { type AgentState, gateOf, initialState, nextSteps, type Step, type Why } from './agent-state.ts';
+import { type AgentEvent, type Effect, type TimerName, transition } from './agent-transition.ts';
 import { controllerAuthorities, loggedOutage } from './api-access.ts';
-import { clusterFile } from './cluster-file.ts';
-import { ComeBack, PATIENCE as ON_PATIENCE } from './come-back.ts';
-import { contactLog } from './contact-log.ts';
+import { type ClusterFile, type ClusterMemory, clusterFile } from './cluster-file.ts';
+import { ContactLog } from './contact-log.ts';
 import { ControlPlanePlaces } from './control-plane-places.ts';
 import { type Enforcement, startEnforcement } from './enforcement.ts';
 import { type InterfaceGroups, keepInterfaceGroups, releaseInterfaceGroups } from './interface-groups.ts';
+import { nodeReport } from './node-report.ts';
 import type { OffSwitch } from './off-switch.ts';
-import { allFailing, failingRules, LONGEST_REASON } from './rule-errors.ts';
-import { stateStore } from './state-store.ts';
-import { type Wanted, WantedState } from './wanted-state.ts';
+import { type StateStore, stateStore } from './state-store.ts';
 
-/** So long an agent that finds rules in force waits for the controller (milliseconds), before it looks after them as they were. */
-const PATIENCE = 10_000;
-/** A name server is waited for so long at start (milliseconds), where no address of the controller is known. */
+/** A start without any address of the controller waits so long for a name server (milliseconds). */
 const RESOLVE_PATIENCE = 2_000;
-/** What failed but for the enforcer itself is tried again after so long (milliseconds). */
-const RETRY = 10_000;
 
 /** The controller as the command line names it. */
 export interface ControllerOptions {
@@ -62,357 +56,389 @@ interface Parts {
   readonly log: Log;
   readonly dataplanes: Dataplanes;
   readonly metrics: AgentMetrics;
+  readonly clock: WallClock;
+  /** 0 to 1. */
+  readonly random: () => number;
 }
 
-/** What has come of it so far. */
-interface Outcome {
-  submitted: NodeState | null;
-  /** As it was submitted. */
-  inForce: NodeState | null;
-  policies: number;
-  failing: readonly FailingRule[];
-  /** Null before it is known. */
-  enabled: boolean | null;
-  /** Of the controller's view, while that can't be followed. */
-  viewError: string | null;
+/** What earlier runs left in the state directory. */
+interface Saved {
+  readonly states: StateStore;
+  readonly last: NodeState | null;
+  readonly memory: ClusterFile;
+  readonly remembered: ClusterMemory | null;
 }
 
-type Why = Extract<Wanted, { kind: 'none' }>['why'];
-
-/** Why nothing is enforced, for the log. */
-const GATES: Readonly<Record<Why, string>> = {
-  machine: 'NodeNetworkPolicy off on this machine',
-  gate: 'NodeNetworkPolicy off in the cluster',
-  off: 'nodewall off',
-};
-
-/** The agent of a cluster: stages 4 to 6, from the controller's stream. Ends when it is told to; rules stay. */
+/** The agent of a cluster, until a signal ends it; rules stay. */
 export async function runClusterAgent(parts: Parts): Promise<ExitStatus> {
-  const { options, controller, api, off, isAllowed, log, dataplanes, metrics } = parts;
-  const { node, stateDir } = options;
-  const saved = stateStore({ stateDir, node, log });
-  const memory = clusterFile(stateDir, log);
-  const remembered = await memory.read();
-  const last = await saved.readState();
-  // Where what the cluster said of the gate can't be read, what was in force last is.
-  const want = new WantedState({ isAllowed, last, rememberedGate: remembered?.enabled ?? null });
-  const reports = agentLog(node, log);
-  const contact = contactLog({ node, controller: controller.url.host, log });
-  const outcome: Outcome = {
-    submitted: null,
-    inForce: null,
-    policies: 0,
-    failing: [],
-    enabled: isAllowed ? null : false,
-    viewError: null,
-  };
-  const revisions = new WeakMap<NodeState, string>();
-  const places = new ControlPlanePlaces({
-    node,
-    url: controller.url,
-    apiServer: api?.url ?? null,
-    config: parts.config,
-    addresses: remembered?.controllerAddresses ?? [],
-    endpoints: remembered?.endpoints ?? [],
-    log,
-    changed() {
-      remember();
-      renewFailsafe();
-    },
-  });
-  const closing = new AbortController();
-  const comeBack = new ComeBack(systemClock, settle);
-  let certificates = remembered?.authorities ?? null;
-  // Before anything else: what the kernel refuses this process ends it here.
-  const holdsRules = await holdRules(dataplanes, node, log);
+  const { options, log } = parts;
+  const agent = await ClusterAgent.load(parts);
+  await agent.start();
+  const signal = await untilStopped();
+  log.info('stopping; the rules stay', { node: options.node, signal });
+  await agent.close();
+  return EXIT.done;
+}
 
-  let interfaces: InterfaceGroups | null = null;
-  let enforcement: Enforcement | null = null;
-  /** What the enforcement was started with is no longer so. */
-  let isStale = false;
-  /** Why nothing of ours is in the kernel; null: something is, or nobody has looked. */
-  let isWithout: Why | null = null;
-  /** One thing after another: starting and stopping to enforce take their time. */
-  let work: Promise<void> = Promise.resolve();
-  let retry: NodeJS.Timeout | undefined;
+/**
+ * Stages 4 to 6, from the controller's stream. What happens is an event of the transition
+ * (agent-transition.ts), and this class does the effects. Log lines and metrics that need no
+ * decision are written here before the event.
+ */
+class ClusterAgent {
+  readonly #parts: Parts;
+  readonly #saved: Saved;
+  readonly #reports: AgentLog;
+  readonly #contact: ContactLog;
+  readonly #places: ControlPlanePlaces;
+  readonly #client: ControllerClient;
+  /** Null: this agent may not ask the API server. */
+  readonly #outage: Outage | null;
+  readonly #closing = new AbortController();
+  /** What cancels each timer that is armed. */
+  readonly #timers = new Map<TimerName, () => void>();
+  /** The controller's revision of each state that it sent. */
+  readonly #revisions = new WeakMap<NodeState, string>();
+  /** What each submitted state was made of. */
+  readonly #origins = new WeakMap<NodeState, NodeState>();
+  #state: AgentState;
+  /** The CA (PEM) of the controller that the API server gave last. */
+  #certificates: string | null;
+  #interfaces: InterfaceGroups | null = null;
+  #enforcement: Enforcement | null = null;
+  /** One turn after another: steps take their time. */
+  #work: Promise<void> = Promise.resolve();
+  #report: Reporter | null = null;
+  #addresses: { close(): Promise<void> } | null = null;
+  #stream: Following | null = null;
+  #stopListening: () => void = () => {};
 
-  /** Brings about what is wanted now, whatever led to it. */
-  function settle(): void {
-    work = work.then(bringAbout).catch((error: unknown) => {
-      reports.internalError(error);
-      clearTimeout(retry);
-      retry = setTimeout(settle, RETRY).unref();
+  /** Reads what earlier runs saved. Nothing is done before `start`. */
+  static async load(parts: Parts): Promise<ClusterAgent> {
+    const { options, log } = parts;
+    const { node, stateDir } = options;
+    const memory = clusterFile(stateDir, log);
+    const remembered = await memory.read();
+    const states = stateStore({ stateDir, node, log });
+    return new ClusterAgent(parts, { states, last: await states.readState(), memory, remembered });
+  }
+
+  private constructor(parts: Parts, saved: Saved) {
+    const { options, controller, api, off, isAllowed, log, clock, random } = parts;
+    const { remembered, last } = saved;
+    const { node } = options;
+    this.#parts = parts;
+    this.#saved = saved;
+    // Where the remembered gate cannot be read, what was in force last is wanted.
+    const rememberedGate = remembered?.enabled ?? null;
+    this.#state = initialState({ isAllowed, last, rememberedGate, off: off.now });
+    this.#certificates = remembered?.authorities ?? null;
+    this.#reports = new AgentLog(node, log);
+    this.#contact = new ContactLog({ node, controller: controller.url.host, log, clock });
+    this.#places = new ControlPlanePlaces({
+      node,
+      url: controller.url,
+      apiServer: api?.url ?? null,
+      config: parts.config,
+      addresses: remembered?.controllerAddresses ?? [],
+      endpoints: remembered?.endpoints ?? [],
+      log,
+      changed: () => this.#moved(),
+    });
+    this.#client = this.#controllerClient();
+    const seen = (now: Extract<AgentEvent, { kind: 'seen' }>['seen']): void =>
+      this.#happened({ kind: 'seen', seen: now });
+    this.#outage = api === null ? null : loggedOutage({ node, api, log, clock, random, seen });
+  }
+
+  async start(): Promise<void> {
+    const { options, log, dataplanes, off, clock, random } = this.#parts;
+    const { node } = options;
+    this.#stopListening = off.listen(() => this.#happened({ kind: 'switched', off: off.now }));
+    // Before anything else: what the kernel refuses this process ends it here.
+    const holdsRules = await holdRules(dataplanes, node, log);
+    const common = { node, client: this.#client, clock, random };
+    this.#report = reporter({
+      ...common,
+      report: () => this.#reportNow(),
+      done: (error) => this.#reported(error),
+    });
+    this.#addresses = await watchAddresses({ node, log, changed: () => this.#report?.changed(true) });
+    await this.#resolve();
+    this.#happened({ kind: 'started', holdsRules });
+    this.#stream = followController({
+      ...common,
+      fold: fold(node, this.#saved.last),
+      events: this.#streamEvents(),
     });
   }
 
-  async function bringAbout(): Promise<void> {
-    const wanted = want.wanted(off.now !== null || comeBack.isWaiting);
-    if (wanted.kind === 'nothing') return;
-    if (wanted.kind === 'none') return isWithout === wanted.why ? undefined : await disable(wanted.why);
-    if (isStale) await stop();
-    isStale = false;
-    await enforce(wanted.state);
+  /** Rules stay. */
+  async close(): Promise<void> {
+    this.#stopListening();
+    this.#happened({ kind: 'stopping' });
+    this.#closing.abort();
+    await this.#outage?.close();
+    await this.#stream?.close();
+    await this.#addresses?.close();
+    await this.#report?.close();
+    this.#client.close();
+    await this.#work;
+    await this.#stop();
+    await this.#interfaces?.close();
+    await this.#saved.memory.flush();
   }
 
-  async function start(): Promise<Enforcement> {
-    const config = places.config();
-    interfaces ??= await keepInterfaceGroups({ options, config, log });
+  #happened(event: AgentEvent): void {
+    const { state, effects } = transition(this.#state, event);
+    this.#state = state;
+    for (const effect of effects) this.#do(effect);
+  }
+
+  #do(effect: Effect): void {
+    const { options, log, metrics } = this.#parts;
+    switch (effect.kind) {
+      case 'work':
+        this.#addTurn();
+        break;
+      case 'remember':
+        this.#remember();
+        break;
+      case 'report':
+        this.#report?.changed(effect.isSoon);
+        break;
+      case 'askApiServer':
+        if (effect.isOn) this.#outage?.begin();
+        else this.#outage?.end();
+        break;
+      case 'retryController':
+        this.#stream?.retryNow();
+        break;
+      case 'endpoints':
+        this.#places.said(effect.endpoints);
+        break;
+      case 'submit':
+        this.#origins.set(effect.target.state, effect.target.of);
+        this.#enforcement?.submit(effect.target.state);
+        break;
+      case 'arm':
+        this.#arm(effect.timer, effect.milliseconds);
+        break;
+      case 'disarm':
+        this.#disarm(effect.timer);
+        break;
+      case 'showRevision':
+        metrics.revision(effect.revision);
+        break;
+      case 'showGate':
+        metrics.enabled(effect.enabled);
+        metrics.off(effect.isOff);
+        break;
+      case 'say':
+        log.info(effect.message, { node: options.node, ...effect.fields });
+        break;
+    }
+  }
+
+  #arm(timer: TimerName, milliseconds: number): void {
+    this.#disarm(timer);
+    const cancel = this.#parts.clock.after(milliseconds, () => {
+      this.#timers.delete(timer);
+      this.#happened({ kind: 'timer', timer });
+    });
+    this.#timers.set(timer, cancel);
+  }
+
+  #disarm(timer: TimerName): void {
+    this.#timers.get(timer)?.();
+    this.#timers.delete(timer);
+  }
+
+  #addTurn(): void {
+    this.#work = this.#work
+      .then(() => this.#turn())
+      .catch((error: unknown) => {
+        this.#reports.internalError(error);
+        this.#happened({ kind: 'workFailed' });
+      });
+  }
+
+  async #turn(): Promise<void> {
+    for (const step of nextSteps(this.#state)) await this.#step(step);
+  }
+
+  async #step(step: Step): Promise<void> {
+    switch (step.kind) {
+      case 'stop':
+        return this.#stop();
+      case 'start':
+        this.#enforcement = await this.#startEnforcement();
+        return this.#happened({ kind: 'enforcing' });
+      case 'enforce':
+        return this.#happened({ kind: 'wanted', target: step.target });
+      case 'clear':
+        return this.#clear(step.why);
+    }
+  }
+
+  async #stop(): Promise<void> {
+    await this.#enforcement?.close();
+    this.#enforcement = null;
+    this.#happened({ kind: 'stopped' });
+    this.#parts.metrics.counts(null);
+  }
+
+  async #startEnforcement(): Promise<Enforcement> {
+    const { options, log, dataplanes, metrics, clock } = this.#parts;
+    const config = this.#places.config();
+    this.#interfaces ??= await keepInterfaceGroups({ options, config, log });
     const started = await startEnforcement({
       options,
       config,
       log,
       dataplanes,
-      interfaces,
-      saved,
-      events: {
-        unrecorded: reports.unrecorded,
-        drifted(differences) {
-          reports.drifted(differences);
-          metrics.drifted();
-        },
-        enforced(result) {
-          reports.enforced(result);
-          metrics.enforced(result);
-          enforced(result, started);
-        },
-        failed(error, retryIn) {
-          reports.failed(error, retryIn);
-          metrics.failed();
-          if (outcome.submitted === null) return;
-          outcome.failing = allFailing(outcome.submitted, outcome.inForce, error);
-          report.changed(true);
-        },
-      },
+      interfaces: this.#interfaces,
+      saved: this.#saved.states,
+      clock,
+      events: this.#enforcerEvents((state) => started.submitted(state)),
     });
     metrics.counts(started.totals);
     return started;
   }
 
-  function enforced(result: Enforced, by: Enforcement): void {
-    const wanted = by.submitted(result.wanted);
-    const hasNews =
-      outcome.inForce?.rules !== wanted.rules || outcome.failing.length > 0 || result.failed.size > 0;
-    outcome.inForce = wanted;
-    outcome.failing = failingRules(result);
-    outcome.policies = new Set(result.state.rules.map(policyKey)).size;
-    metrics.revision(revisionInForce());
-    report.changed(hasNews);
-  }
-
-  async function stop(): Promise<void> {
-    await enforcement?.close();
-    enforcement = null;
-    outcome.submitted = null;
-    metrics.counts(null);
-  }
-
-  async function enforce(state: NodeState): Promise<void> {
-    enforcement ??= await start();
-    isWithout = null;
-    outcome.enabled = true;
-    metrics.enabled(true);
-    metrics.off(false);
-    if (state === outcome.submitted) return;
-    outcome.submitted = state;
-    enforcement.submit(state);
-  }
-
-  /** Nothing is enforced, and nothing of ours stays in the kernel. */
-  async function disable(why: Why): Promise<void> {
-    await stop();
-    const { removed, hidden } = await removeAll(dataplanes.all);
-    warnHidden(log, node, hidden);
-    await interfaces?.close();
-    interfaces = null;
-    const released = await releaseInterfaceGroups(stateDir, parts.config, log);
-    isWithout = why;
-    // `nodewall off` says nothing of the gate.
-    const enabled = why === 'off' && want.gate !== false;
-    Object.assign(outcome, { enabled, inForce: null, policies: 0, failing: [] });
-    metrics.enabled(enabled);
-    metrics.off(why === 'off');
-    metrics.revision(null);
-    log.info('disabled', { node, removed, interfaces: released.interfaces, gate: GATES[why] });
-    report.changed(true);
-  }
-
-  function folded(now: Folded): void {
-    const before = want.folded;
-    const isNews = want.fold(now);
-    outage?.end();
-    outcome.viewError = null;
-    revisions.set(now.state, now.revision);
-    metrics.bookmark(now.revision);
-    metrics.revision(revisionInForce());
-    const wasAway = contact.awaySince() !== null;
-    contact.bookmark(now.revision);
-    if (wasAway || before?.enabled !== now.enabled) remember();
-    places.said(now.endpoints);
-    report.changed(before === null);
-    if (comeBack.end() || isNews) settle();
-  }
-
-  /** By the API server, while no controller answers. */
-  function seen(now: Seen): void {
-    want.see(now);
-    remember();
-    settle();
-  }
-
-  function connected({ address }: Remote): void {
-    metrics.connected(true);
-    contact.connected();
-    outage?.end();
-    report.changed(true);
-    places.reached(address);
-  }
-
-  function renewFailsafe(): void {
-    if (enforcement === null) return;
-    log.info('the control plane has other addresses; the failsafe list follows', {
-      node,
-      addresses: places.addresses,
-      endpoints: places.endpoints,
-    });
-    isStale = true;
-    settle();
-  }
-
-  function remember(): void {
-    const { addresses: controllerAddresses, endpoints } = places;
-    const ca = certificates === null ? {} : { authorities: certificates };
-    memory.save({
-      enabled: want.gate,
-      controllerAddresses,
-      endpoints,
-      awaySince: contact.awaySince(),
-      ...ca,
-    });
-  }
-
-  function revisionInForce(): string | null {
-    return outcome.inForce === null ? null : (revisions.get(want.origin(outcome.inForce)) ?? null);
-  }
-
-  function statusNow(): NodeReport {
+  /** `submitted` gives a state as it was submitted, of one that is in force. */
+  #enforcerEvents(submitted: (state: NodeState) => NodeState): EnforcerEvents {
+    const { metrics } = this.#parts;
     return {
-      node,
-      revision: want.folded?.revision ?? null,
-      enforced: revisionInForce(),
-      enabled: outcome.enabled === true,
-      ...(off.now === null ? {} : { off: off.now.reason }),
-      ...(outcome.viewError === null ? {} : { viewError: outcome.viewError.slice(0, LONGEST_REASON) }),
-      failing: outcome.failing,
-      policies: outcome.policies,
-      hostAddresses: hostAddresses(networkInterfaces()),
-      version: VERSION,
-      dataplane: dataplanes.chosen.name,
-      time: new Date().toISOString(),
+      unrecorded: (error) => this.#reports.unrecorded(error),
+      drifted: (differences) => {
+        this.#reports.drifted(differences);
+        metrics.drifted();
+      },
+      enforced: (result) => {
+        this.#reports.enforced(result);
+        metrics.enforced(result);
+        this.#enforced(result, submitted(result.wanted));
+      },
+      failed: (error, retryIn) => {
+        this.#reports.failed(error, retryIn);
+        metrics.failed();
+        this.#happened({ kind: 'refused', error });
+      },
     };
   }
 
-  const { url, tokenFile, caFile } = controller;
-  const authorities = controllerAuthorities({
-    caFile,
-    api,
-    remembered: certificates,
-    signal: closing.signal,
-    learned(now) {
-      certificates = now;
-      remember();
-    },
-  });
-  const client = controllerClient(
-    { url, tokenFile, authorities, lookup: lookupOrLast(() => places.addresses, systemClock) },
-    `nodewall-agent/${VERSION}`,
-    systemClock,
-    Math.random,
-  );
-  const common = { node, client, clock: systemClock, random: Math.random };
-  const report = reporter({
-    ...common,
-    report: statusNow,
-    done(error) {
-      if (error === null) metrics.reported();
-      contact.reported(error);
-    },
-  });
-  const addresses = await watchAddresses({ node, log, changed: () => report.changed(true) });
-  const outage = api === null ? null : loggedOutage({ node, api, log, seen });
-  const learning = places.resolve();
-  if (places.addresses.length === 0)
-    await Promise.race([learning, sleep(RESOLVE_PATIENCE, undefined, { ref: false })]);
-  const enforceLast = (): void => {
-    const state = want.useLast();
-    if (state === null) return;
-    const isOff = off.now !== null;
-    if (!isOff)
-      log.info('the last good state is enforced until the controller is there', {
-        node,
-        rules: state.rules.length,
-      });
-    settle();
-  };
-  // Where this machine, or `nodewall off`, decides.
-  if (want.wanted(off.now !== null).kind === 'none') settle();
-  outage?.begin();
-  // The machine may have just started: what it had is better than nothing. Rules that are there are as good as what is remembered of them.
-  if (!holdsRules) enforceLast();
-  const patience = setTimeout(enforceLast, PATIENCE).unref();
-  const stream = followController({
-    ...common,
-    fold: fold(node, last),
-    events: {
-      connected,
-      folded,
-      disconnected(error, retryIn) {
+  #enforced(result: Enforced, state: NodeState): void {
+    const of = this.#origins.get(state) ?? state;
+    const revision = this.#revisions.get(of) ?? null;
+    this.#happened({ kind: 'enforced', inForce: { state, of, revision }, result });
+  }
+
+  /** Nothing of ours stays in the kernel. */
+  async #clear(why: Why): Promise<void> {
+    const { options, config, log, dataplanes } = this.#parts;
+    const { node, stateDir } = options;
+    const { removed, hidden } = await removeAll(dataplanes.all);
+    warnHidden(log, node, hidden);
+    await this.#interfaces?.close();
+    this.#interfaces = null;
+    const { interfaces } = await releaseInterfaceGroups(stateDir, config, log);
+    this.#happened({ kind: 'cleared', why, removed, interfaces });
+  }
+
+  #streamEvents(): StreamEvents {
+    const { metrics } = this.#parts;
+    return {
+      connected: (remote) => this.#connected(remote),
+      folded: (now) => this.#folded(now),
+      disconnected: (error, retryIn) => {
         metrics.connected(false);
-        // It answers; a whole view may mend it.
-        if (error instanceof FoldError) return contact.refolding(error);
-        contact.disconnected(error, retryIn);
-        outage?.begin();
-        remember();
+        // The controller answers; a whole view may mend it.
+        if (error instanceof FoldError) return this.#contact.refolding(error);
+        this.#contact.disconnected(error, retryIn);
+        this.#happened({ kind: 'disconnected' });
       },
-      unfollowable(error, retryIn) {
+      unfollowable: (error, retryIn) => {
         metrics.connected(false);
         metrics.unfollowable(error.message);
-        contact.unfollowable(error, retryIn);
-        outcome.viewError = error.message;
-        report.changed(true);
+        this.#contact.unfollowable(error, retryIn);
+        this.#happened({ kind: 'unfollowable', reason: error.message });
       },
-    },
-  });
-  const stopListening = off.listen(() => {
-    report.changed(true);
-    comeBack.end();
-    const isHeard = want.folded !== null && contact.awaySince() === null;
-    if (off.now !== null || isHeard) return settle();
-    log.info('nothing is enforced until a controller says what; after this time what was enforced last is', {
-      node,
-      seconds: ON_PATIENCE / 1000,
-    });
-    comeBack.begin();
-    stream.retryNow();
-  });
-  const signal = await untilStopped();
-  log.info('stopping; the rules stay', { node, signal });
-  clearTimeout(patience);
-  clearTimeout(retry);
-  stopListening();
-  comeBack.end();
-  closing.abort();
-  await outage?.close();
-  await stream.close();
-  await addresses.close();
-  await report.close();
-  client.close();
-  await work;
-  await end();
-  return EXIT.done;
+    };
+  }
 
-  async function end(): Promise<void> {
-    await stop();
-    await interfaces?.close();
-    await memory.flush();
+  #connected({ address }: Remote): void {
+    this.#parts.metrics.connected(true);
+    this.#contact.connected();
+    this.#happened({ kind: 'connected' });
+    this.#places.reached(address);
+  }
+
+  #folded(now: Folded): void {
+    this.#revisions.set(now.state, now.revision);
+    this.#parts.metrics.bookmark(now.revision);
+    this.#contact.bookmark(now.revision);
+    this.#happened({ kind: 'folded', folded: now });
+  }
+
+  #moved(): void {
+    const { addresses, endpoints } = this.#places;
+    this.#happened({ kind: 'moved', addresses, endpoints });
+  }
+
+  /** Without any address of the controller it waits for the name server, but not for long. */
+  async #resolve(): Promise<void> {
+    const resolving = this.#places.resolve();
+    if (this.#places.addresses.length > 0) return;
+    const late = Promise.withResolvers<void>();
+    const cancel = this.#parts.clock.after(RESOLVE_PATIENCE, late.resolve);
+    await Promise.race([resolving, late.promise]);
+    cancel();
+  }
+
+  #controllerClient(): ControllerClient {
+    const { controller, api, clock, random } = this.#parts;
+    const { url, tokenFile, caFile } = controller;
+    const authorities = controllerAuthorities({
+      caFile,
+      api,
+      remembered: this.#certificates,
+      signal: this.#closing.signal,
+      clock,
+      learned: (certificates) => {
+        this.#certificates = certificates;
+        this.#remember();
+      },
+    });
+    const lookup = lookupOrLast(() => this.#places.addresses, clock);
+    const address = { url, tokenFile, authorities, lookup };
+    return controllerClient(address, `nodewall-agent/${VERSION}`, clock, random);
+  }
+
+  #remember(): void {
+    const { addresses, endpoints } = this.#places;
+    this.#saved.memory.save({
+      enabled: gateOf(this.#state),
+      controllerAddresses: addresses,
+      endpoints,
+      awaySince: this.#contact.awaySince(),
+      ...(this.#certificates === null ? {} : { authorities: this.#certificates }),
+    });
+  }
+
+  #reportNow(): NodeReport {
+    const { options, dataplanes, clock } = this.#parts;
+    return nodeReport(this.#state, {
+      node: options.node,
+      hostAddresses: hostAddresses(networkInterfaces()),
+      version: VERSION,
+      dataplane: dataplanes.chosen.name,
+      now: clock.date(),
+    });
+  }
+
+  #reported(error: Error | null): void {
+    if (error === null) this.#parts.metrics.reported();
+    this.#contact.reported(error);
   }
 }

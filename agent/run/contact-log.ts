@@ -1,3 +1,4 @@
+import type { WallClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 
 /** That the controller is still away is said again after so long (milliseconds). */
@@ -10,75 +11,97 @@ interface ContactOptions {
   readonly node: string;
   readonly controller: string;
   readonly log: Log;
+  readonly clock: WallClock;
 }
 
 /** What the log says of the controller: when it goes and comes, not each try. */
-export function contactLog({ node, controller, log }: ContactOptions) {
-  const fields = { node, stage: 'receive', controller };
-  let away: { readonly since: Date; reason: string; said: number } | null = null;
-  let unfollowed = FOLLOWED;
-  let isFollowed = false;
-  let unreported = '';
-  return {
-    awaySince: (): string | null => away?.since.toISOString() ?? null,
-    connected(): void {
-      log.debug('connected', fields);
-    },
-    /** The view is complete: only now the controller is back. */
-    bookmark(revision: string): void {
-      if (away !== null) {
-        const seconds = Math.round((Date.now() - away.since.getTime()) / 1000);
-        log.info('the controller is back', { ...fields, revision, seconds });
-      } else if (!isFollowed) log.info('following the controller', { ...fields, revision });
-      if (unfollowed !== FOLLOWED)
-        log.info("the controller's view is followed again", { ...fields, revision });
-      away = null;
-      unfollowed = FOLLOWED;
-      isFollowed = true;
-    },
-    /** What came doesn't fit; it is asked for again. */
-    refolding(error: Error): void {
-      log.warn('what the controller sent does not fit; asking for it again', {
-        ...fields,
-        error: error.message,
+export class ContactLog {
+  readonly #log: Log;
+  readonly #clock: WallClock;
+  readonly #fields: object;
+  #away: { readonly since: Date; readonly reason: string; readonly said: number } | null = null;
+  #unfollowed = FOLLOWED;
+  #isFollowed = false;
+  /** Why the last report was not taken; empty: it was. */
+  #unreported = '';
+
+  constructor({ node, controller, log, clock }: ContactOptions) {
+    this.#log = log;
+    this.#clock = clock;
+    this.#fields = { node, stage: 'receive', controller };
+  }
+
+  /** Null: the controller is there. */
+  awaySince(): string | null {
+    return this.#away?.since.toISOString() ?? null;
+  }
+
+  connected(): void {
+    this.#log.debug('connected', this.#fields);
+  }
+
+  /** The view is complete: only now the controller is back. */
+  bookmark(revision: string): void {
+    const fields = { ...this.#fields, revision };
+    if (this.#away !== null) {
+      const seconds = Math.round((this.#clock.date().getTime() - this.#away.since.getTime()) / 1000);
+      this.#log.info('the controller is back', { ...fields, seconds });
+    } else if (!this.#isFollowed) this.#log.info('following the controller', fields);
+    if (this.#unfollowed !== FOLLOWED) this.#log.info("the controller's view is followed again", fields);
+    this.#away = null;
+    this.#unfollowed = FOLLOWED;
+    this.#isFollowed = true;
+  }
+
+  /** What came does not fit; the agent asks for it again. */
+  refolding(error: Error): void {
+    this.#log.warn('what the controller sent does not fit; asking for it again', {
+      ...this.#fields,
+      error: error.message,
+    });
+  }
+
+  /** The controller answers, and not even its whole view can be folded. */
+  unfollowable(error: Error, retryIn: number): void {
+    const now = this.#clock.now();
+    const { reason, said } = this.#unfollowed;
+    const isNews = error.message !== reason || now - said >= AGAIN;
+    if (isNews) this.#unfollowed = { reason: error.message, said: now };
+    this.#log.log(
+      isNews ? 'error' : 'debug',
+      "the controller's view cannot be followed; what was enforced before stays. Restart the controller, then this agent; have both of one version; report it",
+      { ...this.#fields, error: error.message, retryIn: Math.round(retryIn) },
+    );
+  }
+
+  disconnected(error: Error, retryIn: number): void {
+    const now = this.#clock.now();
+    const before = this.#away;
+    const isNews = before === null || before.reason !== error.message || now - before.said >= AGAIN;
+    const since = before?.since ?? this.#clock.date();
+    const fields = {
+      ...this.#fields,
+      error: error.message,
+      since: since.toISOString(),
+      retryIn: Math.round(retryIn),
+    };
+    if (!isNews) return void this.#log.debug('the controller is still away', fields);
+    this.#away = { since, reason: error.message, said: now };
+    this.#log.warn('the controller is away; what was enforced stays enforced', fields);
+  }
+
+  /** Null: the controller took the report. */
+  reported(error: Error | null): void {
+    const reason = error?.message ?? '';
+    const isThere = this.#away === null;
+    // Without a connection that is no news.
+    const level = isThere && reason !== this.#unreported ? 'warn' : 'debug';
+    if (error !== null)
+      this.#log.log(level, 'the controller did not take the report of this node; trying again', {
+        ...this.#fields,
+        error: reason,
       });
-    },
-    /** It answers; not even its whole view can be folded. */
-    unfollowable(error: Error, retryIn: number): void {
-      const now = performance.now();
-      const isNews = error.message !== unfollowed.reason || now - unfollowed.said >= AGAIN;
-      if (isNews) unfollowed = { reason: error.message, said: now };
-      log.log(
-        isNews ? 'error' : 'debug',
-        "the controller's view cannot be followed; what was enforced before stays. Restart the controller, then this agent; have both of one version; report it",
-        { ...fields, error: error.message, retryIn: Math.round(retryIn) },
-      );
-    },
-    disconnected(error: Error, retryIn: number): void {
-      const now = performance.now();
-      const isNews = away === null || away.reason !== error.message || now - away.said >= AGAIN;
-      away ??= { since: new Date(), reason: '', said: now };
-      const what = {
-        ...fields,
-        error: error.message,
-        since: away.since.toISOString(),
-        retryIn: Math.round(retryIn),
-      };
-      if (!isNews) return void log.debug('the controller is still away', what);
-      Object.assign(away, { reason: error.message, said: now });
-      log.warn('the controller is away; what was enforced stays enforced', what);
-    },
-    reported(error: Error | null): void {
-      const reason = error?.message ?? '';
-      // Without a connection that is no news.
-      const level = away === null && reason !== unreported ? 'warn' : 'debug';
-      if (error !== null)
-        log.log(level, 'the controller did not take the report of this node; trying again', {
-          ...fields,
-          error: reason,
-        });
-      else if (unreported !== '') log.info('the controller takes reports again', fields);
-      unreported = away === null ? reason : unreported;
-    },
-  };
+    else if (this.#unreported !== '') this.#log.info('the controller takes reports again', this.#fields);
+    if (isThere) this.#unreported = reason;
+  }
 }

@@ -1,6 +1,6 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
-import { systemClock } from '../../lib/process/clock.ts';
+import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { Enforced, EnforcerEvents } from '../apply/enforcer.ts';
 import { type Dataplanes, holdRules } from '../dataplane/dataplane.ts';
@@ -21,6 +21,7 @@ interface EnforcementParts {
   readonly dataplanes: Dataplanes;
   readonly interfaces: InterfaceGroups;
   readonly saved: StateStore;
+  readonly clock: Clock;
   /** Told after what the enforcement itself does about it. */
   readonly events: EnforcerEvents;
 }
@@ -42,9 +43,12 @@ export interface Enforcement {
   close(): Promise<void>;
 }
 
-/** What is saved, recorded, counted, resolved and watched around the enforcer. Nothing is touched before the first state. */
+/**
+ * What is saved, recorded, counted, resolved and watched around the enforcer. Nothing is touched
+ * before the first state.
+ */
 export async function startEnforcement(parts: EnforcementParts): Promise<Enforcement> {
-  const { options, log, dataplanes, interfaces, saved, events } = parts;
+  const { options, log, dataplanes, interfaces, saved, clock, events } = parts;
   const config = withLastLinkGroups(parts.config, await saved.readLinkGroups(), log);
   const records = recording({ options, config, log, interfaces });
   const running = dataplanes.chosen.run({
@@ -54,7 +58,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     readings: records.readings,
     enforcer: {
       events: { ...events, enforced },
-      clock: systemClock,
+      clock,
       lastGood: async () => {
         const state = await saved.readState();
         return state === null ? null : pods.withLocalPods(names.withNames(state));
@@ -66,7 +70,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
   const pods = localPodsOverlay(interfaces.localPods, (state) => enforcer.submit(state));
   const names = nameOverlay({
     config: config.names,
-    clock: systemClock,
+    clock,
     log,
     stateDir: options.stateDir,
     once: options.once,

@@ -1,0 +1,91 @@
+import assert from 'node:assert/strict';
+import type { NodeState } from '../../apis/compiled.ts';
+import { formatMembers } from '../../lib/net/member-set.ts';
+import { closing, nodeState } from '../../test/fake/node-state.ts';
+import type { Folded } from '../receive/fold.ts';
+import type { Seen } from '../receive/outage.ts';
+import { type AgentState, gateOf, initialState, nextSteps, type Target, whyNone } from './agent-state.ts';
+
+const LAST = nodeState(closing('last', 22));
+const NOW = nodeState(closing('now', 23));
+const OFF = { reason: 'locked out', since: '', by: '' };
+const START = initialState({ isAllowed: true, last: LAST, rememberedGate: null, off: null });
+
+const folded = (enabled: boolean, state = NOW): Folded => ({
+  state,
+  enabled,
+  endpoints: [],
+  revision: 'e.1',
+});
+const seen = (gate: boolean | null, controllers: Seen['controllers'] = null): Seen => ({ gate, controllers });
+const target = (of: NodeState, by: Seen = START.seen): Target => ({ of, seen: by, state: of });
+const others = (state: AgentState): Target => {
+  const last = nextSteps(state).at(-1);
+  return last?.kind === 'enforce' ? last.target : assert.fail();
+};
+const controllersOf = ({ state }: Target): readonly string[] =>
+  formatMembers(state.addressSets.get(state.controllers)?.members ?? assert.fail());
+const words = (state: AgentState): string =>
+  nextSteps(state)
+    .map((step) => {
+      if (step.kind === 'clear') return `clear: ${step.why}`;
+      if (step.kind !== 'enforce') return step.kind;
+      return `enforce ${step.target.state === NOW ? 'now' : step.target.state === LAST ? 'last' : 'other'}`;
+    })
+    .join(', ');
+
+describe('the gate', () => {
+  for (const [what, more, gate] of [
+    ['is not known before anybody says it', {}, null],
+    ['is what an earlier run heard', { rememberedGate: false }, false],
+    ['is what the controller says rather than that', { rememberedGate: false, folded: folded(true) }, true],
+    ['is what the API server says rather than both', { folded: folded(true), seen: seen(false) }, false],
+  ] as const) {
+    it(what, () => assert.equal(gateOf({ ...START, ...more }), gate));
+  }
+});
+
+describe('why nothing is enforced', () => {
+  for (const [what, more, why] of [
+    ['nobody forbids it', {}, null],
+    ['the machine', { isAllowed: false, off: OFF, rememberedGate: false }, 'machine'],
+    ['the command', { off: OFF, rememberedGate: false }, 'off'],
+    ['the wait after `nodewall on`', { isWaiting: true, rememberedGate: false }, 'off'],
+    ['the gate', { rememberedGate: false }, 'gate'],
+  ] as const) {
+    it(`is ${what}`, () => assert.equal(whyNone({ ...START, ...more }), why));
+  }
+});
+
+describe('the steps', () => {
+  const isOn = { isEnforcing: true, submitted: target(NOW) };
+  for (const [what, more, expected] of [
+    ['are none while nobody knows what is wanted', {}, ''],
+    ['are none of that where an enforcement runs', isOn, ''],
+    ['enforce what was enforced last, once it is used', { isLastUsed: true }, 'start, enforce last'],
+    ['enforce nothing saved where nothing is saved', { isLastUsed: true, last: null }, ''],
+    ['enforce what the controller says', { folded: folded(true) }, 'start, enforce now'],
+    ['enforce it rather than the last', { folded: folded(true), isLastUsed: true }, 'start, enforce now'],
+    ['enforce the last where the API server has the gate on', { seen: seen(true) }, 'start, enforce last'],
+    ['keep the enforcement that runs', { ...isOn, folded: folded(true) }, 'enforce now'],
+    ['renew one that is stale', { ...isOn, folded: folded(true), isStale: true }, 'stop, start, enforce now'],
+    ['take all away', { ...isOn, folded: folded(false) }, 'stop, clear: gate'],
+    ['take it away without an enforcement too', { off: OFF }, 'stop, clear: off'],
+    ['take it away once', { off: OFF, without: 'off' }, ''],
+    ['say each reason', { off: OFF, without: 'gate' }, 'stop, clear: off'],
+  ] as const) {
+    it(what, () => assert.equal(words({ ...START, ...more }), expected));
+  }
+
+  it('put the controllers that the API server knows into the AddressSet', () => {
+    const bySeen = seen(null, ['10.1.0.9']);
+    const made = others({ ...START, folded: folded(true), seen: bySeen });
+    assert.deepEqual(controllersOf(made), ['10.1.0.9']);
+    assert.equal(made.of, NOW);
+    const again = { ...START, folded: folded(true), seen: bySeen, isEnforcing: true, submitted: made };
+    assert.equal(others(again), made, 'the same object without news');
+    const more = others({ ...again, seen: seen(null, ['10.1.0.10']) });
+    assert.deepEqual(controllersOf(more), ['10.1.0.10']);
+    assert.equal(words({ ...START, seen: bySeen }), '', 'rules that are there are left alone');
+  });
+});

@@ -1,0 +1,477 @@
+import assert from 'node:assert/strict';
+import type { NodeState } from '../../apis/compiled.ts';
+import { closing, nodeState } from '../../test/fake/node-state.ts';
+import type { Enforced } from '../apply/enforcer.ts';
+import type { Folded } from '../receive/fold.ts';
+import { type AgentState, type Beginning, initialState, nextSteps, type Step } from './agent-state.ts';
+import { type AgentEvent, type Effect, transition } from './agent-transition.ts';
+
+const LAST = nodeState(closing('last', 22));
+const NOW = nodeState(closing('now', 23));
+const NEXT = nodeState(closing('next', 24));
+const OFF = { reason: 'locked out', since: '', by: '' };
+const ENDPOINTS = [{ port: 6443, addresses: ['10.0.0.1'] }];
+
+/** What happens. `turn`: the work has its turn. `failing`: so too, and that step fails. */
+type Happening = AgentEvent | 'turn' | { readonly failing: Step['kind'] };
+/** What happens, and the steps and effects that it has, in order. */
+type Row = readonly [Happening, ...string[]];
+
+const started = (holdsRules: boolean): AgentEvent => ({ kind: 'started', holdsRules });
+const folded = (state: NodeState, revision: string, enabled = true): AgentEvent => {
+  const now: Folded = { state, enabled, endpoints: ENDPOINTS, revision };
+  return { kind: 'folded', folded: now };
+};
+const seen = (gate: boolean | null, controllers: readonly string[] | null = null): AgentEvent => ({
+  kind: 'seen',
+  seen: { gate, controllers },
+});
+const enforced = (state: NodeState, revision: string | null, failed: Enforced['failed'] = new Map()) =>
+  ({
+    kind: 'enforced',
+    inForce: { state, of: state, revision },
+    result: { state, wanted: state, failed },
+  }) as const satisfies AgentEvent;
+const timer = (name: 'patience' | 'comeBack' | 'retry'): AgentEvent => ({ kind: 'timer', timer: name });
+const CONNECTED: AgentEvent = { kind: 'connected' };
+const DISCONNECTED: AgentEvent = { kind: 'disconnected' };
+const MOVED: AgentEvent = { kind: 'moved', addresses: ['10.0.0.2'], endpoints: ENDPOINTS };
+const SWITCHED_OFF: AgentEvent = { kind: 'switched', off: OFF };
+const SWITCHED_ON: AgentEvent = { kind: 'switched', off: null };
+const STOPPING: AgentEvent = { kind: 'stopping' };
+const REFUSED_NOW: Enforced['failed'] = new Map([['nodewall.io/now', new Error('no')]]);
+const NO_CONTROLLER = 'nothing is enforced until a controller says what';
+
+/** What a bookmark always has; `soon`: it is the first. */
+const bookmark = (revision: string, remembers = false, soon = false): readonly string[] => [
+  'ask no longer',
+  `revision ${revision}`,
+  ...(remembers ? ['remember'] : []),
+  'endpoints 6443',
+  soon ? 'report soon' : 'report',
+];
+const cleared = (gate: string, off: string, why: string): readonly string[] => [
+  'stop',
+  `clear ${why}`,
+  `${gate}, ${off}`,
+  'revision null',
+  'say disabled',
+  'report soon',
+];
+const FIRST_TURN = (name: string) => ['start', `enforce ${name}`, 'gate on, on', `submit ${name}`];
+const END = ['disarm patience', 'disarm retry', 'disarm comeBack'];
+
+/** An agent that enforces what the controller said. */
+const FOLLOWING: readonly Row[] = [
+  [started(true), 'ask', 'arm patience 10000'],
+  [CONNECTED, 'ask no longer', 'report soon'],
+  [folded(NOW, 'e.1'), ...bookmark('null', true, true), 'work'],
+  ['turn', ...FIRST_TURN('now')],
+  [enforced(NOW, 'e.1'), 'revision e.1', 'report soon'],
+];
+
+/** Plays the rows, and returns what the agent knows then. */
+function play(beginning: Partial<Beginning>, rows: readonly Row[]): AgentState {
+  let state = initialState({ isAllowed: true, last: LAST, rememberedGate: null, off: null, ...beginning });
+  let did: string[] = [];
+  const happened = (event: AgentEvent): void => {
+    const after = transition(state, event);
+    state = after.state;
+    did.push(...after.effects.map(effectWords));
+  };
+  for (const [index, [what, ...expected]] of rows.entries()) {
+    did = [];
+    if (typeof what === 'object' && 'kind' in what) happened(what);
+    else turn(nextSteps(state), what === 'turn' ? null : what.failing);
+    assert.deepEqual(did, expected, `row ${index}: ${JSON.stringify(what).slice(0, 80)}`);
+  }
+  return state;
+
+  function turn(steps: readonly Step[], failing: Step['kind'] | null): void {
+    for (const step of steps) {
+      did.push(stepWords(step));
+      happened(step.kind === failing ? { kind: 'workFailed' } : done(step));
+      if (step.kind === failing) break;
+    }
+  }
+}
+
+function done(step: Step): AgentEvent {
+  switch (step.kind) {
+    case 'stop':
+      return { kind: 'stopped' };
+    case 'start':
+      return { kind: 'enforcing' };
+    case 'enforce':
+      return { kind: 'wanted', target: step.target };
+    case 'clear':
+      return { kind: 'cleared', why: step.why, removed: ['table inet nodewall'], interfaces: [] };
+  }
+}
+
+const nameOf = (state: NodeState): string =>
+  new Map([LAST, NOW, NEXT].map((one, i) => [one, ['last', 'now', 'next'][i]])).get(state) ?? 'made';
+
+function stepWords(step: Step): string {
+  if (step.kind === 'enforce') return `enforce ${nameOf(step.target.state)}`;
+  return step.kind === 'clear' ? `clear ${step.why}` : step.kind;
+}
+
+function effectWords(effect: Effect): string {
+  switch (effect.kind) {
+    case 'report':
+      return effect.isSoon ? 'report soon' : 'report';
+    case 'askApiServer':
+      return effect.isOn ? 'ask' : 'ask no longer';
+    case 'endpoints':
+      return `endpoints ${effect.endpoints.map(({ port }) => port).join()}`;
+    case 'submit':
+      return `submit ${nameOf(effect.target.state)}`;
+    case 'arm':
+      return `arm ${effect.timer} ${effect.milliseconds}`;
+    case 'disarm':
+      return `disarm ${effect.timer}`;
+    case 'showRevision':
+      return `revision ${effect.revision}`;
+    case 'showGate':
+      return `gate ${effect.enabled ? 'on' : 'off'}, ${effect.isOff ? 'off' : 'on'}`;
+    case 'say':
+      return `say ${effect.message.split(';')[0]}`;
+    default:
+      return effect.kind;
+  }
+}
+
+const LAST_LINE = 'say the last good state is enforced until the controller is there';
+const ON_LINE = `say ${NO_CONTROLLER}`;
+const MOVED_LINE = 'say the control plane has other addresses';
+
+const STORIES: readonly (readonly [string, Partial<Beginning>, ...Row[]])[] = [
+  [
+    'a start with rules in the kernel waits for the controller, then enforces what was saved',
+    {},
+    [started(true), 'ask', 'arm patience 10000'],
+    ['turn'],
+    [timer('patience'), LAST_LINE, 'work'],
+    ['turn', ...FIRST_TURN('last')],
+    [enforced(LAST, null), 'revision null', 'report soon'],
+    [folded(LAST, 'e.1'), ...bookmark('e.1', true, true), 'work'],
+    ['turn', 'enforce last', 'gate on, on'],
+  ],
+  [
+    'a start without rules enforces what was saved at once',
+    {},
+    [started(false), 'ask', LAST_LINE, 'work', 'arm patience 10000'],
+    ['turn', ...FIRST_TURN('last')],
+    [folded(NOW, 'e.1'), ...bookmark('null', true, true), 'work'],
+    [timer('patience')],
+    ['turn', 'enforce now', 'gate on, on', 'submit now'],
+  ],
+  [
+    'a start without rules and without a saved state waits for the controller',
+    { last: null },
+    [started(false), 'ask', 'arm patience 10000'],
+    [timer('patience')],
+    ['turn'],
+    [folded(NOW, 'e.1'), ...bookmark('null', true, true), 'work'],
+    ['turn', ...FIRST_TURN('now')],
+  ],
+  [
+    'a start with rules and without a saved state leaves them alone',
+    { last: null },
+    [started(true), 'ask', 'arm patience 10000'],
+    [timer('patience')],
+    ['turn'],
+  ],
+  [
+    'a machine with the gate off enforces nothing, whatever is said',
+    { isAllowed: false, rememberedGate: true },
+    [started(false), 'work', 'ask', 'arm patience 10000'],
+    ['turn', ...cleared('gate off', 'on', 'machine')],
+    [timer('patience')],
+    [folded(NOW, 'e.1'), ...bookmark('null', true, true), 'work'],
+    ['turn'],
+  ],
+  [
+    'a gate that is remembered holds until somebody says another',
+    { rememberedGate: false },
+    [started(false), 'work', 'ask', 'arm patience 10000'],
+    ['turn', ...cleared('gate off', 'on', 'gate')],
+    [timer('patience')],
+    [seen(true), 'remember', 'work'],
+    ['turn', ...FIRST_TURN('last')],
+  ],
+  [
+    'the gate goes off and on by the controller',
+    {},
+    ...FOLLOWING,
+    [folded(NOW, 'e.2', false), ...bookmark('e.2', true), 'work'],
+    ['turn', ...cleared('gate off', 'on', 'gate')],
+    [folded(NOW, 'e.3', false), ...bookmark('null')],
+    ['turn'],
+    [folded(NOW, 'e.4'), ...bookmark('null', true), 'work'],
+    ['turn', ...FIRST_TURN('now')],
+    [enforced(NOW, 'e.4'), 'revision e.4', 'report soon'],
+    [folded(NOW, 'e.5'), ...bookmark('e.5')],
+  ],
+  [
+    'the gate goes off and on by the API server, and the controller has the last word',
+    {},
+    ...FOLLOWING,
+    [DISCONNECTED, 'ask', 'remember'],
+    [seen(false), 'remember', 'work'],
+    ['turn', ...cleared('gate off', 'on', 'gate')],
+    [seen(null), 'remember', 'work'],
+    ['turn'],
+    [seen(true), 'remember', 'work'],
+    ['turn', ...FIRST_TURN('now')],
+    [seen(false), 'remember', 'work'],
+    [CONNECTED, 'ask no longer', 'report soon'],
+    [folded(NOW, 'e.2'), ...bookmark('null', true), 'work'],
+    ['turn', 'enforce now', 'gate on, on'],
+  ],
+  [
+    'off and on while a controller is followed',
+    {},
+    ...FOLLOWING,
+    [SWITCHED_OFF, 'report soon', 'work'],
+    ['turn', ...cleared('gate on', 'off', 'off')],
+    [folded(NEXT, 'e.2'), ...bookmark('null'), 'work'],
+    ['turn'],
+    [SWITCHED_ON, 'report soon', 'work'],
+    ['turn', ...FIRST_TURN('next')],
+    [SWITCHED_OFF, 'report soon', 'work'],
+    ['turn', ...cleared('gate on', 'off', 'off')],
+  ],
+  [
+    'off and on while no controller answers: waits, then enforces what it heard last',
+    {},
+    ...FOLLOWING,
+    [DISCONNECTED, 'ask', 'remember'],
+    [SWITCHED_OFF, 'report soon', 'work'],
+    ['turn', ...cleared('gate on', 'off', 'off')],
+    [SWITCHED_ON, 'report soon', ON_LINE, 'arm comeBack 60000', 'retryController'],
+    ['turn'],
+    [seen(true), 'remember', 'work'],
+    ['turn'],
+    [timer('comeBack'), 'work'],
+    ['turn', ...FIRST_TURN('now')],
+  ],
+  [
+    'off and on before the first view: the patience is over, and the wait goes on',
+    {},
+    [started(false), 'ask', LAST_LINE, 'work', 'arm patience 10000'],
+    ['turn', ...FIRST_TURN('last')],
+    [SWITCHED_OFF, 'report soon', 'work'],
+    ['turn', ...cleared('gate on', 'off', 'off')],
+    [SWITCHED_ON, 'report soon', ON_LINE, 'arm comeBack 60000', 'retryController'],
+    [timer('patience'), LAST_LINE, 'work'],
+    ['turn'],
+    [timer('comeBack'), 'work'],
+    ['turn', ...FIRST_TURN('last')],
+  ],
+  [
+    'a wait after `on` ends with the view of the controller, also without news',
+    {},
+    ...FOLLOWING,
+    [DISCONNECTED, 'ask', 'remember'],
+    [SWITCHED_OFF, 'report soon', 'work'],
+    ['turn', ...cleared('gate on', 'off', 'off')],
+    [SWITCHED_ON, 'report soon', ON_LINE, 'arm comeBack 60000', 'retryController'],
+    [CONNECTED, 'ask no longer', 'report soon'],
+    ['turn'],
+    [folded(NOW, 'e.2'), ...bookmark('null', true), 'disarm comeBack', 'work'],
+    ['turn', ...FIRST_TURN('now')],
+  ],
+  [
+    'off again ends the wait after `on`',
+    { off: OFF },
+    [started(false), 'work', 'ask', 'work', 'arm patience 10000'],
+    ['turn', ...cleared('gate on', 'off', 'off')],
+    [SWITCHED_ON, 'report soon', ON_LINE, 'arm comeBack 60000', 'retryController'],
+    [SWITCHED_OFF, 'report soon', 'disarm comeBack', 'work'],
+    ['turn'],
+    [folded(NOW, 'e.1'), ...bookmark('null', true, true), 'work'],
+  ],
+  [
+    'off before the start is only noted, and the start obeys it',
+    {},
+    [SWITCHED_OFF],
+    [started(true), 'work', 'ask', 'arm patience 10000'],
+    ['turn', ...cleared('gate on', 'off', 'off')],
+  ],
+  [
+    'off says of a gate that is off that it is',
+    { rememberedGate: false, off: OFF },
+    [started(true), 'work', 'ask', 'arm patience 10000'],
+    ['turn', ...cleared('gate off', 'off', 'off')],
+    [SWITCHED_ON, 'report soon', ON_LINE, 'arm comeBack 60000', 'retryController'],
+    [timer('comeBack'), 'work'],
+    ['turn', ...cleared('gate off', 'on', 'gate')],
+  ],
+  [
+    'a controller goes away and comes back without news',
+    {},
+    ...FOLLOWING,
+    [DISCONNECTED, 'ask', 'remember'],
+    [DISCONNECTED, 'ask', 'remember'],
+    ['turn', 'enforce now', 'gate on, on'],
+    [CONNECTED, 'ask no longer', 'report soon'],
+    [folded(NOW, 'e.1'), ...bookmark('e.1', true)],
+    [folded(NOW, 'e.2'), ...bookmark('e.2')],
+    [SWITCHED_OFF, 'report soon', 'work'],
+    [SWITCHED_ON, 'report soon', 'work'],
+  ],
+  [
+    'controllers that the API server knows are let in, until a controller answers',
+    {},
+    ...FOLLOWING,
+    [DISCONNECTED, 'ask', 'remember'],
+    [seen(null, ['10.1.0.9']), 'remember', 'work'],
+    ['turn', 'enforce made', 'gate on, on', 'submit made'],
+    [seen(null, ['10.1.0.9']), 'remember', 'work'],
+    [seen(null), 'remember', 'work'],
+    ['turn', 'enforce made', 'gate on, on'],
+    [folded(NOW, 'e.1'), ...bookmark('e.1', true), 'work'],
+    ['turn', 'enforce now', 'gate on, on', 'submit now'],
+  ],
+  [
+    'the failsafe list follows the control plane',
+    {},
+    ...FOLLOWING,
+    [MOVED, 'remember', MOVED_LINE, 'work'],
+    ['turn', 'stop', ...FIRST_TURN('now')],
+    [MOVED, 'remember', MOVED_LINE, 'work'],
+    [SWITCHED_OFF, 'report soon', 'work'],
+    ['turn', ...cleared('gate on', 'off', 'off')],
+    [MOVED, 'remember'],
+    [SWITCHED_ON, 'report soon', 'work'],
+    ['turn', ...FIRST_TURN('now')],
+  ],
+  [
+    'a view that cannot be followed is reported, and what is in force stays',
+    {},
+    ...FOLLOWING,
+    [{ kind: 'unfollowable', reason: 'two rules in one place' }, 'report soon'],
+    ['turn', 'enforce now', 'gate on, on'],
+    [SWITCHED_OFF, 'report soon', 'work'],
+    [SWITCHED_ON, 'report soon', 'work'],
+    [folded(NEXT, 'e.2'), ...bookmark('e.1'), 'work'],
+  ],
+  [
+    'a dataplane that refuses all is reported, until it takes all',
+    {},
+    ...FOLLOWING,
+    [folded(NEXT, 'e.2'), ...bookmark('e.1'), 'work'],
+    ['turn', 'enforce next', 'gate on, on', 'submit next'],
+    [{ kind: 'refused', error: new Error('no memory') }, 'report soon'],
+    [enforced(NEXT, 'e.2'), 'revision e.2', 'report soon'],
+    [enforced(NEXT, 'e.2'), 'revision e.2', 'report'],
+  ],
+  [
+    'a policy that fails is reported each time, and that it does no longer',
+    {},
+    ...FOLLOWING,
+    [enforced(NOW, 'e.1', REFUSED_NOW), 'revision e.1', 'report soon'],
+    [enforced(NOW, 'e.1', REFUSED_NOW), 'revision e.1', 'report soon'],
+    [enforced(NOW, 'e.1'), 'revision e.1', 'report soon'],
+    [enforced(NOW, 'e.1'), 'revision e.1', 'report'],
+  ],
+  [
+    'a start of the enforcement that fails is tried again',
+    {},
+    [started(false), 'ask', LAST_LINE, 'work', 'arm patience 10000'],
+    [{ failing: 'start' }, 'start', 'arm retry 10000'],
+    [timer('retry'), 'work'],
+    ['turn', ...FIRST_TURN('last')],
+  ],
+  [
+    'a removal that fails is tried again',
+    {},
+    ...FOLLOWING,
+    [SWITCHED_OFF, 'report soon', 'work'],
+    [{ failing: 'clear' }, 'stop', 'clear off', 'arm retry 10000'],
+    [timer('retry'), 'work'],
+    ['turn', ...cleared('gate on', 'off', 'off')],
+  ],
+  [
+    'an end of a stale enforcement that fails is tried again',
+    {},
+    ...FOLLOWING,
+    [MOVED, 'remember', MOVED_LINE, 'work'],
+    [{ failing: 'stop' }, 'stop', 'arm retry 10000'],
+    [timer('retry'), 'work'],
+    ['turn', 'stop', ...FIRST_TURN('now')],
+  ],
+  ['a stop before the start disarms all', {}, [STOPPING, ...END]],
+  ['a stop while rules are in force', {}, ...FOLLOWING, [STOPPING, ...END], [{ kind: 'stopped' }]],
+  [
+    'a stop while the agent waits after `on` leaves the node without rules',
+    { off: OFF },
+    [started(false), 'work', 'ask', 'work', 'arm patience 10000'],
+    ['turn', ...cleared('gate on', 'off', 'off')],
+    [SWITCHED_ON, 'report soon', ON_LINE, 'arm comeBack 60000', 'retryController'],
+    [STOPPING, ...END],
+    ['turn'],
+  ],
+  [
+    'a stop while a step fails arms nothing',
+    {},
+    [started(false), 'ask', LAST_LINE, 'work', 'arm patience 10000'],
+    [STOPPING, ...END],
+    [{ failing: 'start' }, 'start'],
+  ],
+];
+
+describe('the agent of a cluster, event by event', () => {
+  for (const [what, beginning, ...rows] of STORIES) it(what, () => void play(beginning, rows));
+
+  it('knows what is in force by the revision that the controller last gave it', () => {
+    const before = play({}, FOLLOWING);
+    assert.equal(before.inForce?.revision, 'e.1');
+    const renewed = transition(before, folded(NOW, 'e.2')).state;
+    assert.equal(renewed.inForce?.revision, 'e.2');
+    const newer = transition(before, folded(NEXT, 'e.2')).state;
+    assert.equal(newer.inForce?.revision, 'e.1');
+  });
+
+  it('says of each event what is reported', () => {
+    const before = play({}, FOLLOWING);
+    assert.equal(before.enabled, true);
+    assert.equal(before.policies, 1);
+    const unfollowable = transition(before, { kind: 'unfollowable', reason: 'two rules' }).state;
+    assert.equal(unfollowable.viewError, 'two rules');
+    assert.equal(transition(unfollowable, folded(NOW, 'e.2')).state.viewError, null);
+    const isOff = play({}, [...FOLLOWING, [SWITCHED_OFF, 'report soon', 'work']]);
+    assert.equal(isOff.off, OFF);
+    const none = play({}, [
+      ...FOLLOWING,
+      [SWITCHED_OFF, 'report soon', 'work'],
+      ['turn', ...cleared('gate on', 'off', 'off')],
+    ]);
+    assert.deepEqual([none.inForce, none.policies, none.failing, none.enabled], [null, 0, [], true]);
+  });
+
+  it('blames what is wanted and not in force, where all is refused', () => {
+    const before = play({}, [
+      ...FOLLOWING,
+      [folded(NEXT, 'e.2'), ...bookmark('e.1'), 'work'],
+      ['turn', 'enforce next', 'gate on, on', 'submit next'],
+    ]);
+    const error = new Error('no memory');
+    const { failing } = transition(before, { kind: 'refused', error }).state;
+    assert.deepEqual(
+      failing.map(({ policy, reason }) => [policy, reason]),
+      [['next', 'no memory']],
+    );
+    const stopped = transition(before, { kind: 'stopped' }).state;
+    assert.deepEqual(transition(stopped, { kind: 'refused', error }).effects, []);
+  });
+
+  it('changes no state: each transition makes another', () => {
+    const frozen = Object.freeze(play({}, FOLLOWING));
+    for (const event of [SWITCHED_OFF, MOVED, DISCONNECTED, folded(NEXT, 'e.2'), STOPPING]) {
+      assert.notEqual(transition(frozen, event).state, frozen, event.kind);
+    }
+  });
+});

@@ -1,0 +1,317 @@
+import type { Endpoints } from '../../apis/stream.ts';
+import type { Enforced } from '../apply/enforcer.ts';
+import { policyKey } from '../apply/plan/substitute.ts';
+import type { Folded } from '../receive/fold.ts';
+import { type Seen, UNSEEN } from '../receive/outage.ts';
+import { type AgentState, gateOf, type InForce, type Target, type Why, whyNone } from './agent-state.ts';
+import type { Off } from './off-file.ts';
+import { allFailing, failingRules } from './rule-errors.ts';
+
+/** What happens to the agent. */
+export type AgentEvent =
+  /** All is set up. `holdsRules`: the kernel holds rules of an earlier run. */
+  | { readonly kind: 'started'; readonly holdsRules: boolean }
+  /** `nodewall off`, or `on` (null). */
+  | { readonly kind: 'switched'; readonly off: Off | null }
+  /** The controller answered. */
+  | { readonly kind: 'connected' }
+  /** No controller answers. */
+  | { readonly kind: 'disconnected' }
+  /** The controller answers, and its view cannot be followed. */
+  | { readonly kind: 'unfollowable'; readonly reason: string }
+  /** A bookmark of the controller's view. */
+  | { readonly kind: 'folded'; readonly folded: Folded }
+  /** The API server was asked while no controller answered. */
+  | { readonly kind: 'seen'; readonly seen: Seen }
+  /** The control plane has other addresses. */
+  | {
+      readonly kind: 'moved';
+      readonly addresses: readonly string[];
+      readonly endpoints: readonly Endpoints[];
+    }
+  | { readonly kind: 'timer'; readonly timer: TimerName }
+  /** Step `stop` is done. */
+  | { readonly kind: 'stopped' }
+  /** Step `start` is done. */
+  | { readonly kind: 'enforcing' }
+  /** Step `enforce` has its turn. */
+  | { readonly kind: 'wanted'; readonly target: Target }
+  /** Step `clear` is done. */
+  | {
+      readonly kind: 'cleared';
+      readonly why: Why;
+      readonly removed: readonly string[];
+      readonly interfaces: readonly string[];
+    }
+  /** A step failed. */
+  | { readonly kind: 'workFailed' }
+  /** The kernel enforces what was submitted. */
+  | {
+      readonly kind: 'enforced';
+      readonly inForce: InForce;
+      readonly result: Pick<Enforced, 'state' | 'wanted' | 'failed'>;
+    }
+  /** The dataplane could apply nothing. */
+  | { readonly kind: 'refused'; readonly error: Error }
+  | { readonly kind: 'stopping' };
+
+export type TimerName = 'patience' | 'comeBack' | 'retry';
+
+/** What the agent does about it, in order. */
+export type Effect =
+  /** One more turn of work: takes the steps that are next when its turn comes. */
+  | { readonly kind: 'work' }
+  /** Writes down what the next start must know. */
+  | { readonly kind: 'remember' }
+  | { readonly kind: 'report'; readonly isSoon: boolean }
+  /** Asks the API server from now on, or no longer. */
+  | { readonly kind: 'askApiServer'; readonly isOn: boolean }
+  /** The way to the controller may be free: tries again at once. */
+  | { readonly kind: 'retryController' }
+  /** Puts the API server there on the failsafe list. */
+  | { readonly kind: 'endpoints'; readonly endpoints: readonly Endpoints[] }
+  | { readonly kind: 'submit'; readonly target: Target }
+  /** Restarts that timer. */
+  | { readonly kind: 'arm'; readonly timer: TimerName; readonly milliseconds: number }
+  | { readonly kind: 'disarm'; readonly timer: TimerName }
+  /** For the metrics: the revision in force. */
+  | { readonly kind: 'showRevision'; readonly revision: string | null }
+  /** For the metrics: the gate and `nodewall off`. */
+  | { readonly kind: 'showGate'; readonly enabled: boolean; readonly isOff: boolean }
+  | { readonly kind: 'say'; readonly message: string; readonly fields: object };
+
+export interface Transition {
+  readonly state: AgentState;
+  readonly effects: readonly Effect[];
+}
+
+/**
+ * So long an agent that finds rules in force waits for the controller (milliseconds). Then it
+ * enforces what was enforced last.
+ */
+const PATIENCE = 10_000;
+/**
+ * So long `nodewall on` waits for a controller (milliseconds): several tries, each of which may
+ * take 15 s and wait 10 s for the next. What was enforced last may have locked this node out.
+ * Without those rules the node can hear what the cluster wants now; until then it stays without.
+ */
+const COME_BACK_PATIENCE = 60_000;
+/** A step that failed is tried again after so long (milliseconds). The enforcer tries by itself. */
+const RETRY = 10_000;
+
+/** Why nothing is enforced, for the log. */
+const GATES: Readonly<Record<Why, string>> = {
+  machine: 'NodeNetworkPolicy off on this machine',
+  gate: 'NodeNetworkPolicy off in the cluster',
+  off: 'nodewall off',
+};
+
+const WORK: Effect = { kind: 'work' };
+const REMEMBER: Effect = { kind: 'remember' };
+const REPORT_SOON: Effect = { kind: 'report', isSoon: true };
+const ASK: Effect = { kind: 'askApiServer', isOn: true };
+const ASK_NO_LONGER: Effect = { kind: 'askApiServer', isOn: false };
+const END_WAIT: Effect = { kind: 'disarm', timer: 'comeBack' };
+
+/** Pure: the same state and event give the same transition. */
+export function transition(state: AgentState, event: AgentEvent): Transition {
+  switch (event.kind) {
+    case 'started':
+      return started(state, event.holdsRules);
+    case 'switched':
+      return switched(state, event.off);
+    case 'connected':
+      return { state, effects: [ASK_NO_LONGER, REPORT_SOON] };
+    case 'disconnected':
+      return { state: { ...state, isAway: true }, effects: [ASK, REMEMBER] };
+    case 'unfollowable':
+      return { state: { ...state, viewError: event.reason }, effects: [REPORT_SOON] };
+    case 'folded':
+      return folded(state, event.folded);
+    case 'seen':
+      return { state: { ...state, seen: merged(state.seen, event.seen) }, effects: [REMEMBER, WORK] };
+    case 'moved':
+      return moved(state, event);
+    case 'timer':
+      return timeIsUp(state, event.timer);
+    case 'stopped':
+      return { state: { ...state, isEnforcing: false, isStale: false, submitted: null }, effects: [] };
+    case 'enforcing':
+      return { state: { ...state, isEnforcing: true }, effects: [] };
+    case 'wanted':
+      return wanted(state, event.target);
+    case 'cleared':
+      return cleared(state, event);
+    case 'workFailed':
+      return workFailed(state);
+    case 'enforced':
+      return enforced(state, event);
+    case 'refused':
+      return refused(state, event.error);
+    case 'stopping':
+      return stopping(state);
+  }
+}
+
+type EventOf<K extends AgentEvent['kind']> = Extract<AgentEvent, { kind: K }>;
+
+function started(before: AgentState, holdsRules: boolean): Transition {
+  const state: AgentState = { ...before, phase: 'running' };
+  // This machine, `nodewall off` or the remembered gate decides without the controller.
+  const decided = whyNone(state) === null ? [] : [WORK];
+  // Rules that are in the kernel are as good as what is remembered of them.
+  const last = holdsRules ? { state, effects: [] } : useLast(state);
+  const patience: Effect = { kind: 'arm', timer: 'patience', milliseconds: PATIENCE };
+  return { state: last.state, effects: [...decided, ASK, ...last.effects, patience] };
+}
+
+/** The controller was not heard in time: what was enforced last is wanted until it is. */
+function useLast(state: AgentState): Transition {
+  const { folded, isAllowed, last, off } = state;
+  if (folded !== null || !isAllowed || gateOf(state) === false) return { state, effects: [] };
+  const next = { ...state, isLastUsed: true };
+  if (last === null) return { state: next, effects: [] };
+  const line: Effect = {
+    kind: 'say',
+    message: 'the last good state is enforced until the controller is there',
+    fields: { rules: last.rules.length },
+  };
+  return { state: next, effects: off === null ? [line, WORK] : [WORK] };
+}
+
+function switched(before: AgentState, off: Off | null): Transition {
+  const state = { ...before, off, isWaiting: false };
+  if (state.phase === 'starting') return { state, effects: [] };
+  const effects = before.isWaiting ? [REPORT_SOON, END_WAIT] : [REPORT_SOON];
+  const isHeard = state.folded !== null && !state.isAway;
+  if (off !== null || isHeard) return { state, effects: [...effects, WORK] };
+  const line: Effect = {
+    kind: 'say',
+    message: 'nothing is enforced until a controller says what; after this time what was enforced last is',
+    fields: { seconds: COME_BACK_PATIENCE / 1000 },
+  };
+  const wait: Effect = { kind: 'arm', timer: 'comeBack', milliseconds: COME_BACK_PATIENCE };
+  return {
+    state: { ...state, isWaiting: true },
+    effects: [...effects, line, wait, { kind: 'retryController' }],
+  };
+}
+
+/** From now on the controller alone counts. */
+function folded(before: AgentState, now: Folded): Transition {
+  const { inForce, isWaiting, isAway } = before;
+  const isOfIt = inForce?.of === now.state;
+  const state: AgentState = {
+    ...before,
+    folded: now,
+    seen: UNSEEN,
+    viewError: null,
+    isAway: false,
+    isWaiting: false,
+    inForce: isOfIt ? { ...inForce, revision: now.revision } : inForce,
+  };
+  const isNews =
+    before.folded?.state !== now.state || before.folded.enabled !== now.enabled || before.seen !== UNSEEN;
+  const isToRemember = isAway || before.folded?.enabled !== now.enabled;
+  const effects: Effect[] = [
+    ASK_NO_LONGER,
+    { kind: 'showRevision', revision: state.inForce?.revision ?? null },
+    ...(isToRemember ? [REMEMBER] : []),
+    { kind: 'endpoints', endpoints: now.endpoints },
+    { kind: 'report', isSoon: before.folded === null },
+    ...(isWaiting ? [END_WAIT] : []),
+    ...(isWaiting || isNews ? [WORK] : []),
+  ];
+  return { state, effects };
+}
+
+/** What was not said this time is as it was said before. Without news it is the same object. */
+function merged(before: Seen, now: Seen): Seen {
+  const controllers = now.controllers ?? before.controllers;
+  const gate = now.gate ?? before.gate;
+  const isSame = gate === before.gate && controllers?.join() === before.controllers?.join();
+  return isSame ? before : { controllers, gate };
+}
+
+/** An enforcement has its failsafe list from its start: one that runs is started anew. */
+function moved(state: AgentState, { addresses, endpoints }: EventOf<'moved'>): Transition {
+  if (!state.isEnforcing) return { state, effects: [REMEMBER] };
+  const line: Effect = {
+    kind: 'say',
+    message: 'the control plane has other addresses; the failsafe list follows',
+    fields: { addresses, endpoints },
+  };
+  return { state: { ...state, isStale: true }, effects: [REMEMBER, line, WORK] };
+}
+
+function timeIsUp(state: AgentState, timer: TimerName): Transition {
+  switch (timer) {
+    case 'patience':
+      return useLast(state);
+    case 'comeBack':
+      return { state: { ...state, isWaiting: false }, effects: [WORK] };
+    case 'retry':
+      return { state, effects: [WORK] };
+  }
+}
+
+function wanted(state: AgentState, target: Target): Transition {
+  const gate: Effect = { kind: 'showGate', enabled: true, isOff: false };
+  const isNews = target.state !== state.submitted?.state;
+  return {
+    state: { ...state, without: null, enabled: true, submitted: target },
+    effects: isNews ? [gate, { kind: 'submit', target }] : [gate],
+  };
+}
+
+function cleared(before: AgentState, { why, removed, interfaces }: EventOf<'cleared'>): Transition {
+  // `nodewall off` says nothing of the gate.
+  const enabled = why === 'off' && gateOf(before) !== false;
+  const fields = { removed, interfaces, gate: GATES[why] };
+  return {
+    state: { ...before, without: why, enabled, inForce: null, policies: 0, failing: [] },
+    effects: [
+      { kind: 'showGate', enabled, isOff: why === 'off' },
+      { kind: 'showRevision', revision: null },
+      { kind: 'say', message: 'disabled', fields },
+      REPORT_SOON,
+    ],
+  };
+}
+
+function workFailed(state: AgentState): Transition {
+  if (state.phase === 'stopping') return { state, effects: [] };
+  return { state, effects: [{ kind: 'arm', timer: 'retry', milliseconds: RETRY }] };
+}
+
+function enforced(before: AgentState, event: EventOf<'enforced'>): Transition {
+  const { inForce, result } = event;
+  const areOthers = before.inForce?.state.rules !== inForce.state.rules;
+  const hasNews = areOthers || before.failing.length > 0 || result.failed.size > 0;
+  return {
+    state: {
+      ...before,
+      inForce,
+      failing: failingRules(result),
+      policies: new Set(result.state.rules.map(policyKey)).size,
+    },
+    effects: [
+      { kind: 'showRevision', revision: inForce.revision },
+      { kind: 'report', isSoon: hasNews },
+    ],
+  };
+}
+
+function refused(state: AgentState, error: Error): Transition {
+  const { submitted, inForce } = state;
+  if (submitted === null) return { state, effects: [] };
+  const failing = allFailing(submitted.state, inForce?.state ?? null, error);
+  return { state: { ...state, failing }, effects: [REPORT_SOON] };
+}
+
+/** What waits for `nodewall on` goes on waiting: a turn that is left enforces nothing. */
+function stopping(state: AgentState): Transition {
+  const timers = ['patience', 'retry', 'comeBack'] as const;
+  const effects = timers.map((timer): Effect => ({ kind: 'disarm', timer }));
+  return { state: { ...state, phase: 'stopping' }, effects };
+}

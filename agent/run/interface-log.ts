@@ -1,0 +1,70 @@
+import type { Config } from '../../apis/config.ts';
+import type { Log } from '../../lib/process/log.ts';
+import { groupName, reasonText } from '../interfaces/classify.ts';
+import type { GroupChange, GroupKeeperEvents } from '../interfaces/group-keeper.ts';
+
+/** More changes than this at once are one line. */
+const NAMED_ALONE = 5;
+const NAMED = 20;
+
+interface LogParts {
+  readonly node: string;
+  readonly config: Config;
+  readonly log: Log;
+  /** Without events the links are looked at after so long (milliseconds). */
+  readonly lookInterval: number;
+}
+
+/** What the log says of interface groups. */
+export function interfaceLog(parts: LogParts): Omit<GroupKeeperEvents, 'held'> {
+  const { node, config, log, lookInterval } = parts;
+  const refusals = new Set<string>();
+  const shown = (group: number): string | number => groupName(config, group) ?? group;
+  const line = (level: 'info' | 'debug', { name, index, before, group, reason }: GroupChange): void => {
+    log.log(level, group === 0 ? 'interface taken out of its group' : 'interface put into its group', {
+      node,
+      interface: name,
+      index,
+      group: shown(group === 0 ? before : group),
+      reason: reasonText(reason),
+    });
+  };
+  return {
+    changed(changes) {
+      refusals.clear();
+      const isBurst = changes.length > NAMED_ALONE;
+      for (const change of changes) line(isBurst ? 'debug' : 'info', change);
+      if (!isBurst) return;
+      for (const [group, some] of Map.groupBy(changes, ({ group }) => group)) {
+        log.info(group === 0 ? 'interfaces taken out of their groups' : 'interfaces put into their group', {
+          node,
+          group: shown(group),
+          count: some.length,
+          interfaces: some.slice(0, NAMED).map(({ name }) => name),
+        });
+      }
+    },
+    refused({ name, index, group }, error) {
+      const isNew = !refusals.has(error.code);
+      refusals.add(error.code);
+      const advice =
+        error.code === 'EPERM' ? '; this needs root, or CAP_NET_ADMIN in this network namespace' : '';
+      log.log(isNew ? 'error' : 'debug', `the kernel refused to set the group of an interface${advice}`, {
+        node,
+        interface: name,
+        index,
+        group: shown(group),
+        error: error.message,
+      });
+    },
+    failed(error, retryIn) {
+      log.error(`cannot list interfaces, next try in ${retryIn / 1000} s`, { node, error: error.message });
+    },
+    deaf(error) {
+      log.error(`events of interfaces ended; only a look every ${lookInterval / 1000} s is left`, {
+        node,
+        error: error.message,
+      });
+    },
+  };
+}

@@ -1,0 +1,46 @@
+import assert from 'node:assert/strict';
+import { closing, nodeState } from '../../test/fake/node-state.ts';
+import { type AgentState, initialState } from './agent-state.ts';
+import { nodeReport } from './node-report.ts';
+
+const START = initialState({ isAllowed: true, last: null, rememberedGate: null, off: null });
+const AROUND = {
+  node: 'node-0',
+  hostAddresses: ['192.0.2.1'],
+  version: '1',
+  dataplane: 'nftables',
+  now: new Date(0),
+} as const;
+const state = nodeState(closing('now', 23));
+const folded = { state, enabled: true, endpoints: [], revision: 'e.2' };
+const failing = [{ apiGroup: 'nodewall.io', policy: 'p', generation: 1, rule: null, reason: 'r' }] as const;
+
+describe('the report of a node', () => {
+  const report = (more: Partial<AgentState>) => nodeReport({ ...START, ...more }, AROUND);
+
+  it('says at the start that nothing is known', () => {
+    assert.deepEqual(report({}), {
+      node: 'node-0',
+      revision: null,
+      enforced: null,
+      enabled: false,
+      failing: [],
+      policies: 0,
+      hostAddresses: ['192.0.2.1'],
+      version: '1',
+      dataplane: 'nftables',
+      time: '1970-01-01T00:00:00.000Z',
+    });
+  });
+
+  for (const [what, more, said] of [
+    ['what was heard', { folded }, { revision: 'e.2', enforced: null }],
+    ['what is in force', { inForce: { state, of: state, revision: 'e.1' } }, { enforced: 'e.1' }],
+    ['how much is, and what fails', { enabled: true, policies: 2, failing }, { policies: 2, failing }],
+    ['`nodewall off`', { off: { reason: 'locked out', since: '', by: '' } }, { off: 'locked out' }],
+    ['`nodewall off` without a reason', { off: { reason: '', since: '', by: '' } }, { off: '' }],
+    ['why the view is not followed', { viewError: 'x'.repeat(600) }, { viewError: 'x'.repeat(500) }],
+  ] as const) {
+    it(`says ${what}`, () => assert.deepEqual(report(more), { ...report(more), ...said }));
+  }
+});

@@ -1,0 +1,33 @@
+import type { DataplaneName } from '../../apis/config.ts';
+import type { NodeReport } from '../../apis/stream.ts';
+import type { AgentState } from './agent-state.ts';
+import { LONGEST_REASON } from './rule-errors.ts';
+
+/** What a report says besides what the agent knows. */
+interface Circumstances {
+  readonly node: string;
+  readonly hostAddresses: readonly string[];
+  readonly version: string;
+  readonly dataplane: DataplaneName;
+  readonly now: Date;
+}
+
+/** What the controller is told of this node. */
+export function nodeReport(state: AgentState, circumstances: Circumstances): NodeReport {
+  const { folded, inForce, enabled, off, viewError, failing, policies } = state;
+  const { node, hostAddresses, version, dataplane, now } = circumstances;
+  return {
+    node,
+    revision: folded?.revision ?? null,
+    enforced: inForce?.revision ?? null,
+    enabled,
+    ...(off === null ? {} : { off: off.reason }),
+    ...(viewError === null ? {} : { viewError: viewError.slice(0, LONGEST_REASON) }),
+    failing,
+    policies,
+    hostAddresses,
+    version,
+    dataplane,
+    time: now.toISOString(),
+  };
+}
