@@ -54,7 +54,7 @@ export interface AgentState extends Beginning {
   readonly isWaiting: boolean;
   /** An enforcement runs. */
   readonly isEnforcing: boolean;
-  /** The failsafe list of the running enforcement is an old one. */
+  /** The control plane moved since the running enforcement, or the one before, took its failsafe list. */
   readonly isStale: boolean;
   /** Why the kernel holds nothing of ours; null: it holds something, or nobody looked. */
   readonly without: Why | null;
@@ -122,7 +122,8 @@ export function nextSteps(state: AgentState): readonly Step[] {
   const target = wantedTarget(state);
   if (target === null) return [];
   const { isEnforcing, isStale } = state;
-  const before = isStale ? [STOP, START] : isEnforcing ? [] : [START];
+  const restart = isStale ? [STOP, START] : [];
+  const before = isEnforcing ? restart : [START];
   return [...before, { kind: 'enforce', target }];
 }
 

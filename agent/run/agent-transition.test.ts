@@ -12,8 +12,15 @@ const NEXT = nodeState(closing('next', 24));
 const OFF = { reason: 'locked out', since: '', by: '' };
 const ENDPOINTS = [{ port: 6443, addresses: ['10.0.0.1'] }];
 
-/** What happens. `turn`: the work has its turn. `failing`: so too, and that step fails. */
-type Happening = AgentEvent | 'turn' | { readonly failing: Step['kind'] };
+/**
+ * What happens. `turn`: the work has its turn. `failing`: so too, and that step fails. `meanwhile`:
+ * so too, and that happens while the enforcement starts.
+ */
+type Happening = AgentEvent | 'turn' | Turn;
+interface Turn {
+  readonly failing?: Step['kind'];
+  readonly meanwhile?: AgentEvent;
+}
 /** What happens, and the steps and effects that it has, in order. */
 type Row = readonly [Happening, ...string[]];
 
@@ -82,14 +89,16 @@ function play(beginning: Partial<Beginning>, rows: readonly Row[]): AgentState {
   for (const [index, [what, ...expected]] of rows.entries()) {
     did = [];
     if (typeof what === 'object' && 'kind' in what) happened(what);
-    else turn(nextSteps(state), what === 'turn' ? null : what.failing);
+    else turn(nextSteps(state), what === 'turn' ? {} : what);
     assert.deepEqual(did, expected, `row ${index}: ${JSON.stringify(what).slice(0, 80)}`);
   }
   return state;
 
-  function turn(steps: readonly Step[], failing: Step['kind'] | null): void {
+  function turn(steps: readonly Step[], { failing, meanwhile }: Turn): void {
     for (const step of steps) {
       did.push(stepWords(step));
+      if (step.kind === 'start') happened({ kind: 'starting' });
+      if (step.kind === 'start' && meanwhile !== undefined) happened(meanwhile);
       happened(step.kind === failing ? { kind: 'workFailed' } : done(step));
       if (step.kind === failing) break;
     }
@@ -393,6 +402,14 @@ const STORIES: readonly (readonly [string, Partial<Beginning>, ...Row[]])[] = [
     [{ failing: 'clear' }, 'stop', 'clear off', 'arm retry 10000'],
     [timer('retry'), 'work'],
     ['turn', ...cleared('gate on', 'off', 'off')],
+  ],
+  [
+    'the failsafe list follows a control plane that moves while the enforcement starts',
+    {},
+    ...FOLLOWING.slice(0, 3),
+    [{ meanwhile: MOVED }, 'start', 'remember', 'work', 'enforce now', 'gate on, on', 'submit now'],
+    ['turn', 'stop', ...FIRST_TURN('now')],
+    ['turn', 'enforce now', 'gate on, on'],
   ],
   [
     'an end of a stale enforcement that fails is tried again',

@@ -32,6 +32,8 @@ export type AgentEvent =
   | { readonly kind: 'timer'; readonly timer: TimerName }
   /** Step `stop` is done. */
   | { readonly kind: 'stopped' }
+  /** Step `start` begins, with the failsafe list of now. */
+  | { readonly kind: 'starting' }
   /** Step `start` is done. */
   | { readonly kind: 'enforcing' }
   /** Step `enforce` has its turn. */
@@ -135,9 +137,12 @@ export function transition(state: AgentState, event: AgentEvent): Transition {
     case 'timer':
       return timeIsUp(state, event.timer);
     case 'stopped':
-      return { state: { ...state, isEnforcing: false, isStale: false, submitted: null }, effects: [] };
+      return { state: { ...state, isEnforcing: false, submitted: null }, effects: [] };
+    case 'starting':
+      return { state: { ...state, isStale: false }, effects: [] };
     case 'enforcing':
-      return { state: { ...state, isEnforcing: true }, effects: [] };
+      // The control plane moved during the start: the failsafe list is an old one already.
+      return { state: { ...state, isEnforcing: true }, effects: state.isStale ? [WORK] : [] };
     case 'wanted':
       return wanted(state, event.target);
     case 'cleared':
@@ -233,15 +238,16 @@ function merged(before: Seen, now: Seen): Seen {
   return isSame ? before : { controllers, gate };
 }
 
-/** An enforcement has its failsafe list from its start: one that runs is started anew. */
-function moved(state: AgentState, { addresses, endpoints }: EventOf<'moved'>): Transition {
+/** An enforcement has its failsafe list from its start: one that runs, or is starting, is started anew. */
+function moved(before: AgentState, { addresses, endpoints }: EventOf<'moved'>): Transition {
+  const state = { ...before, isStale: true };
   if (!state.isEnforcing) return { state, effects: [REMEMBER] };
   const line: Effect = {
     kind: 'say',
     message: 'the control plane has other addresses; the failsafe list follows',
     fields: { addresses, endpoints },
   };
-  return { state: { ...state, isStale: true }, effects: [REMEMBER, line, WORK] };
+  return { state, effects: [REMEMBER, line, WORK] };
 }
 
 function timeIsUp(state: AgentState, timer: TimerName): Transition {

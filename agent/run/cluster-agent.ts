@@ -272,6 +272,7 @@ class ClusterAgent {
       case 'stop':
         return this.#stop();
       case 'start':
+        this.#happened({ kind: 'starting' });
         this.#enforcement = await this.#startEnforcement();
         return this.#happened({ kind: 'enforcing' });
       case 'enforce':
