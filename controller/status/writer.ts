@@ -1,4 +1,5 @@
 import type { PolicyStatus } from '../../apis/policy-status.ts';
+import { BackOff } from '../../lib/process/back-off.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
 import { isKubeError, type KubeError } from '../kubeapi/kube-error.ts';
@@ -42,7 +43,7 @@ export function statusWriter(request: KubeApi, clock: Clock, events: WriterEvent
   /** In the order they came. */
   const wanted = new Map<string, Wanted>();
   const written = new Map<string, number>();
-  let retry = FIRST_RETRY;
+  const retries = new BackOff({ first: FIRST_RETRY, longest: LONGEST_RETRY });
   let next = Number.NEGATIVE_INFINITY;
   let cancel = (): void => {};
   let writing: Promise<void> | null = null;
@@ -72,15 +73,15 @@ export function statusWriter(request: KubeApi, clock: Clock, events: WriterEvent
         path: `${NODEWALL_POLICIES}/${encodeURIComponent(name)}/status`,
         body,
       });
-      retry = FIRST_RETRY;
+      retries.reset();
       events.written(name);
     } catch (error) {
       if (isOfAnother(error)) return;
+      const retry = retries.next();
       // Not with what is newer already: it comes by itself.
       if (!wanted.has(name)) wanted.set(name, { uid, status, at: clock.now() + retry });
       next = clock.now() + retry;
       events.failed(name, error, retry);
-      retry = Math.min(retry * 2, LONGEST_RETRY);
     }
   }
 

@@ -1,4 +1,5 @@
 import { X509Certificate } from 'node:crypto';
+import { BackOff } from '../../../lib/process/back-off.ts';
 import type { WallClock } from '../../../lib/process/clock.ts';
 import { waiter } from '../../../lib/process/waiter.ts';
 import type { KubeApi } from '../kube-api.ts';
@@ -72,17 +73,17 @@ export function certificateKeeper(parts: KeeperParts): CertificateSource {
   }
 
   async function run(first: () => void): Promise<void> {
-    for (let retry = FIRST_RETRY; !isClosed; ) {
+    const retries = new BackOff({ first: FIRST_RETRY, longest: LOOK });
+    while (!isClosed) {
       let wait = LOOK;
       isAsked = false;
       lookedAt = clock.date().getTime();
       try {
         await look();
-        retry = FIRST_RETRY;
+        retries.reset();
       } catch (error) {
         events.failed(error as Error);
-        wait = retry;
-        retry = Math.min(retry * 2, LOOK);
+        wait = retries.next();
       }
       if (held !== null) first();
       if (!isClosed) await pause.wait(isAsked ? LEAST : wait);

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { waitAfter } from '../../../lib/process/back-off.ts';
 import { deadline } from '../../../lib/process/deadline.ts';
 import { type Change, entries, type Gathering, type Narrow } from './entries.ts';
 import { toWatchFailure, WatchFailure } from './failure.ts';
@@ -9,7 +10,7 @@ import { type Resource, resourcePath } from './resources.ts';
 import type { ApiGet } from './transport.ts';
 import { parseWatchEvent } from './watch-event.ts';
 import { type WatchMetrics, type WatchNotice, watchCounts } from './watch-notice.ts';
-import { backOff, between, type WatchTimes } from './watch-times.ts';
+import { between, type WatchTimes } from './watch-times.ts';
 
 export interface ReflectorOptions<T> {
   readonly resource: Resource;
@@ -93,7 +94,8 @@ export function reflector<T>(options: ReflectorOptions<T>): Reflector {
     const longest = isUnreachable ? Math.min(times.longestReconnect, times.longestWait) : times.longestWait;
     // A list, not patience, is what helps against the first of these.
     const turn = failure.reason === 'expired' && lastReason !== 'expired' ? 1 : alike;
-    const wait = Math.max(backOff(turn, times.firstWait, longest, random), failure.retryAfter ?? 0);
+    const ownWait = Math.round(waitAfter(turn, { first: times.firstWait, longest, random }));
+    const wait = Math.max(ownWait, failure.retryAfter ?? 0);
     const { reason, message } = failure;
     if (reason !== lastReason || Number.isInteger(Math.log2(failures))) {
       notice({ resource: resource.name, event: 'failed', reason, message, failures, retryIn: wait });

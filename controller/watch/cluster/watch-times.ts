@@ -47,9 +47,3 @@ export const WATCH_TIMES: WatchTimes = {
 export function between([least, most]: readonly [number, number], random: () => number): number {
   return Math.round(least + (most - least) * random());
 }
-
-/** Before the attempt that follows so many failures of one kind, one or more; no wait is longer than `longest`. */
-export function backOff(failures: number, firstWait: number, longest: number, random: () => number): number {
-  const wait = Math.min(longest, firstWait * 2 ** Math.min(failures - 1, 30));
-  return between([wait / 2, wait], random);
-}
