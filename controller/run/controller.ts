@@ -458,7 +458,7 @@ export class Controller {
       notice: this.#says.watch,
     };
     return [
-      policyVersions(follow, this.#statuses.keeper.version),
+      policyVersions(follow, (before, now) => this.#statuses.keeper.version(before, now)),
       this.#settings.followFrontProxy(follow),
       ...this.#replicas.follow(follow),
       this.#registration.follow(follow),
