@@ -8,11 +8,14 @@ import { type PeerIndex, peerIndex } from './peer-index.ts';
 
 /** The AddressSets of what is wanted, over one state of the objects after another. */
 export interface AddressSets {
-  /** What the sets may lose by the change; to be asked before the index goes on to the next state. */
+  /**
+   * What the sets may lose by the change; to be asked before the index goes on to the next state.
+   */
   losses(change: ObjectChange): Losses;
   /**
-   * After that: sorted by id, the same map where every set is the same object, and the same object where its members are what they were. `services` are
-   * the names of those of which something changed.
+   * After that: sorted by id, the same map where every set is the same object, and the same object
+   * where its members are what they were. `services` are the names of those of which something
+   * changed.
    */
   advance(step: Step): ReadonlyMap<string, AddressSet>;
   /** Builds what the first change needs, else the first change does. */
@@ -26,10 +29,16 @@ export interface Step {
   readonly services: ReadonlySet<string>;
 }
 
-/** The addresses of what was selected and went; null where so much changes that all members are looked up again. */
+/**
+ * The addresses of what was selected and went; null where so much changes that all members are
+ * looked up again.
+ */
 export type Losses = ReadonlyMap<CanonicalPeers, ReadonlySet<string>> | null;
 
-/** Beyond so many Nodes and Pods, and this share of all, changes are not followed one by one: looking all members up is the shorter way. */
+/**
+ * Beyond so many Nodes and Pods, and this share of all, changes are not followed one by one:
+ * looking all members up is the shorter way.
+ */
 const FEW = { holders: 16, share: 1 / 8 };
 
 export function addressSets(world: World): AddressSets {
@@ -143,7 +152,10 @@ function* addedBy({ nodes, pods, moved }: ObjectChange): Iterable<Holder> {
   yield* moved;
 }
 
-/** The set with what came and without what went, unless somebody else whom the peers select has that address too, or a static block. */
+/**
+ * The set with what came and without what went, unless somebody else whom the peers select has that
+ * address too, or a static block.
+ */
 function withChange(
   set: AddressSet,
   peers: CanonicalPeers,

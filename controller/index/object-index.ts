@@ -6,7 +6,10 @@ import { allHold, type Requirements } from './selector.ts';
 
 type Indexed = Pick<ClusterObjects, 'nodes' | 'namespaces' | 'pods'>;
 
-/** Which Nodes and Pods the selectors of peers and appliedTo stand for, over one state of the objects after another. */
+/**
+ * Which Nodes and Pods the selectors of peers and appliedTo stand for, over one state of the
+ * objects after another.
+ */
 export interface ObjectIndex {
   selectNodes(requirements: Requirements): readonly Node[];
   /** Pods that `ofPod` holds for in the namespaces that `ofNamespace` holds for. */
@@ -41,7 +44,10 @@ export interface ObjectChange {
   readonly moved: readonly Pod[];
 }
 
-/** A namespace that somebody declared or that pods name; with the one label that every namespace has. */
+/**
+ * A namespace that somebody declared or that pods name; with the one label that every namespace
+ * has.
+ */
 interface Home {
   readonly name: string;
   readonly labels: Labels;

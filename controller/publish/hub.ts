@@ -12,7 +12,9 @@ import { nodeView } from './node-view.ts';
 import { type LogLimits, type ResumeLog, resumeLog } from './resume-log.ts';
 import type { Audience, Span } from './spans.ts';
 
-/** Takes the lines that are next in a watcher's stream; whole batches, each ending with a bookmark. */
+/**
+ * Takes the lines that are next in a watcher's stream; whole batches, each ending with a bookmark.
+ */
 export type Sink = (lines: readonly Line[]) => void;
 
 export interface Watch {
@@ -24,8 +26,10 @@ export interface Watch {
 /** Stage 3: one state after another, told to each node as what of it concerns that node. No I/O. */
 export interface Hub {
   /**
-   * Tells the watchers what is other than the last time; equal JavaScript objects are taken to say the same. Each message is serialised once, however many
-   * get it. Gives the number of messages. After a throw (a rule names a set that isn't there) nothing is told until a publish succeeds; all get a whole view then.
+   * Tells the watchers what is other than the last time; equal JavaScript objects are taken to say
+   * the same. Each message is serialised once, however many get it. Gives the number of messages.
+   * After a throw (a rule names a set that isn't there) nothing is told until a publish succeeds;
+   * all get a whole view then.
    */
   publish(compiled: Compiled): number;
   setGate(enabled: boolean): void;
@@ -45,8 +49,9 @@ export interface Hub {
   view(node: string): NodeState;
   counts(node: string): Counts;
   /**
-   * The whole view, or what was missed since `resourceVersion` where that is still known, goes to the sink before this returns; what changes, from within
-   * `publish`. Throws where the hub isn't ready.
+   * The whole view, or what was missed since `resourceVersion` where that is still known, goes to
+   * the sink before this returns; what changes, from within `publish`. Throws where the hub isn't
+   * ready.
    */
   watch(node: string, resourceVersion: string | null, sink: Sink): Watch;
 }
@@ -288,8 +293,9 @@ function isForFew(audience: Audience): audience is readonly Span[] {
 }
 
 /**
- * A node that joins, or is relabelled, is told all of its policies: that many messages for it alone would push everybody else's out of the log.
- * Gives the nodes that better start again should they come back before it; null where all fits.
+ * A node that joins, or is relabelled, is told all of its policies: that many messages for it alone
+ * would push everybody else's out of the log. Gives the nodes that better start again should they
+ * come back before it; null where all fits.
  */
 function tooMuchForFew(drafts: readonly Draft[]): Span | null {
   const own = drafts.filter(({ audience }) => isForFew(audience));

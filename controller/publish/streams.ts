@@ -6,13 +6,18 @@ import { STREAM_LIMITS, type StreamLimits, type WatchStream, watchStream } from 
 
 /** Milliseconds, unless it says otherwise. */
 export interface StreamsOptions {
-  /** A watcher hears something at least so often; each somewhat sooner, so that not all do at once. */
+  /**
+   * A watcher hears something at least so often; each somewhat sooner, so that not all do at once.
+   */
   readonly heartbeat: number;
   /** How often a watcher's credentials are looked at again. */
   readonly recheck: number;
   /** Watches at a time. */
   readonly most: number;
-  /** Of one node and user: an agent that comes back may be faster than the news that it went. The oldest is ended. */
+  /**
+   * Of one node and user: an agent that comes back may be faster than the news that it went. The
+   * oldest is ended.
+   */
   readonly mostOfNode: number;
   readonly limits: StreamLimits;
   /** From 0 up to 1. */
@@ -74,12 +79,15 @@ export interface WatchStreamsOptions {
 const TICK = 1000;
 
 /**
- * Without its Node nothing selects a node any more. That is no reason to open it: it is told nothing, and keeps what it enforces until there is a Node of its
- * name again.
+ * Without its Node nothing selects a node any more. That is no reason to open it: it is told
+ * nothing, and keeps what it enforces until there is a Node of its name again.
  */
 const GONE = 'there is no such Node any more';
 
-/** All watches: one look a second at each, for signs of life, slow watchers and credentials that have run out. */
+/**
+ * All watches: one look a second at each, for signs of life, slow watchers and credentials that
+ * have run out.
+ */
 export function watchStreams(options: WatchStreamsOptions): Streams {
   return new OpenStreams(options);
 }

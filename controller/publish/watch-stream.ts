@@ -4,7 +4,10 @@ import { type Line, linePrefix } from './line.ts';
 
 /** Milliseconds and bytes. */
 export interface StreamLimits {
-  /** More than this is kept for a slow watcher only for so long as `slow` says; a whole view and 64 KiB where that is more. */
+  /**
+   * More than this is kept for a slow watcher only for so long as `slow` says; a whole view and 64
+   * KiB where that is more.
+   */
   readonly unsent: number;
   readonly slow: number;
   /** A watcher that takes no byte for so long is gone, whatever its kernel says. */
@@ -18,7 +21,9 @@ export interface WatchStream {
   send(lines: readonly Line[]): void;
   /** Bytes that the watcher's kernel has not taken. */
   readonly unsent: number;
-  /** Bytes handed to the connection so far: lines with their numbers, without HTTP's and TLS's own. */
+  /**
+   * Bytes handed to the connection so far: lines with their numbers, without HTTP's and TLS's own.
+   */
   readonly sent: number;
   /** When a line was last sent, in the caller's milliseconds. */
   readonly lastSent: number;
@@ -27,12 +32,15 @@ export interface WatchStream {
 }
 
 /**
- * So much is handed to the connection at a time: TLS encrypts into memory of the watcher's own, and thousands of watchers may be blocked at once, in the
- * middle of an address set of megabytes.
+ * So much is handed to the connection at a time: TLS encrypts into memory of the watcher's own, and
+ * thousands of watchers may be blocked at once, in the middle of an address set of megabytes.
  */
 const SLICE = 32 << 10;
 
-/** `response` has its head written, which goes out with the first lines; nobody else may write to it. */
+/**
+ * `response` has its head written, which goes out with the first lines; nobody else may write to
+ * it.
+ */
 export function watchStream(
   response: ServerResponse,
   now: () => number,
@@ -115,7 +123,8 @@ class QueuedStream implements WatchStream {
   /** One chunk of HTTP, one write to the connection, whatever the number of lines. */
   #handOver(): void {
     let size = 0;
-    // The response's own cork gathers a chunk; it lets go of the socket's before it writes, so that is corked here.
+    // The response's own cork gathers a chunk; it lets go of the socket's before it writes, so that
+    // is corked here.
     this.#socket.cork();
     this.#response.cork();
     while (size < SLICE) {

@@ -18,7 +18,10 @@ export interface ClusterSettingsParts {
   readonly frontProxyChanged: () => void;
 }
 
-/** What objects of the cluster say that the command line could say: the feature gate, and whom the API server vouches by. */
+/**
+ * What objects of the cluster say that the command line could say: the feature gate, and whom the
+ * API server vouches by.
+ */
 export class ClusterSettings {
   readonly #parts: ClusterSettingsParts;
   readonly #gate: Gate;

@@ -22,7 +22,9 @@ export interface CompilingParts {
   readonly published: () => void;
 }
 
-/** Compiles each snapshot of the cluster, with what agents report, and publishes what comes of it. */
+/**
+ * Compiles each snapshot of the cluster, with what agents report, and publishes what comes of it.
+ */
 export class Compiling {
   readonly #parts: CompilingParts;
   readonly #compiler: typeof compiler;

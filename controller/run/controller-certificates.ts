@@ -39,7 +39,6 @@ export function certificateSource(
       events,
     });
     return {
-      ...files,
       start: () =>
         files.start().catch((cause: Error) => {
           throw new CommandError(
@@ -48,6 +47,8 @@ export function certificateSource(
             { cause },
           );
         }),
+      look: () => files.look(),
+      close: () => files.close(),
     };
   }
   const host = `${service.name}.${service.namespace}.svc`;

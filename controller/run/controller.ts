@@ -34,10 +34,10 @@ import { WebhookService } from './webhook-service.ts';
 const SERVICE = CONTROLLER_ACCOUNT;
 
 /**
- * The controller: stages 1 to 3, and what the cluster is told of it. Every replica watches, compiles,
- * answers webhooks and is read; the one that holds the Lease serves agents and writes statuses. One
- * that loses it stops both and stays warm: what it knows comes from the API server, not from having
- * led, so it is worth no less than what a new process would have to list first.
+ * The controller: stages 1 to 3, and what the cluster is told of it. Every replica watches,
+ * compiles, answers webhooks and is read; the one that holds the Lease serves agents and writes
+ * statuses. One that loses it stops both and stays warm: what it knows comes from the API server,
+ * not from having led, so it is worth no less than what a new process would have to list first.
  */
 export class Controller {
   readonly #parts: ControllerParts;
@@ -128,7 +128,9 @@ export class Controller {
     ]);
   }
 
-  /** What depends on the cluster's answers, and so starts while the controller may be told to stop. */
+  /**
+   * What depends on the cluster's answers, and so starts while the controller may be told to stop.
+   */
   #servingSteps(): Steps {
     return new Steps([
       {

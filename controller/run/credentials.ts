@@ -55,7 +55,10 @@ export class Credentials {
     return this.#certificate;
   }
 
-  /** Base64 of CA certificates (PEM); null: the API server is told some other way. Undefined: not known yet. */
+  /**
+   * Base64 of CA certificates (PEM); null: the API server is told some other way. Undefined: not
+   * known yet.
+   */
   get caBundle(): string | null | undefined {
     return this.#caBundle;
   }
@@ -65,7 +68,9 @@ export class Credentials {
     this.#certificate = await this.#source.start();
   }
 
-  /** The objects that hold the CA bundle for the API server; none where the CA is somebody else's. */
+  /**
+   * The objects that hold the CA bundle for the API server; none where the CA is somebody else's.
+   */
   follow(following: Following): Reflector[] {
     return this.#ownsAuthority ? followCaBundles(following, () => this.#source.look()) : [];
   }

@@ -12,7 +12,9 @@ export interface HandOverParts {
   readonly isOver: () => boolean;
 }
 
-/** Waits until others can go on without this controller. Gives the reason; null: it was over before. */
+/**
+ * Waits until others can go on without this controller. Gives the reason; null: it was over before.
+ */
 export async function handOver({ clock, facts, changed, isOver }: HandOverParts): Promise<string | null> {
   const started = clock.now();
   while (!isOver()) {

@@ -45,20 +45,28 @@ interface Written {
   readonly until: number;
 }
 
-/** Milliseconds: nodes that begin to fail within this time are in one event; between two requests. */
+/**
+ * Milliseconds: nodes that begin to fail within this time are in one event; between two requests.
+ */
 const GATHER = 2_000;
 const BETWEEN = 1_000;
 /** More of a policy within this time count the last event up (events.k8s.io's EventSeries). */
 const SERIES = 600_000;
 /** Policies that wait; more than that are left to their status. */
 const MOST_WAITING = 1_000;
-/** Nodes that wait: policies are told of beside them. More are left to the statuses of their policies. */
+/**
+ * Nodes that wait: policies are told of beside them. More are left to the statuses of their
+ * policies.
+ */
 const MOST_NODES = 60;
 /** Of a note (events.k8s.io/v1): the API server counts bytes, though it says characters. */
 const LONGEST_NOTE = 1_024;
 const EVENTS = '/apis/events.k8s.io/v1/namespaces/default/events';
 
-/** Warnings on policies, several nodes in one, and on nodes; one request a second. Events of what is in no namespace are in `default`. */
+/**
+ * Warnings on policies, several nodes in one, and on nodes; one request a second. Events of what is
+ * in no namespace are in `default`.
+ */
 export function failureEvents(parts: FailureEventsParts): FailureEvents {
   return new EventQueue(parts);
 }

@@ -32,7 +32,10 @@ export interface StatusKeeper {
 /** Milliseconds in which changes are gathered; until what is held back is looked at again. */
 const GATHER = 250;
 const AGAIN = 1_000;
-/** So long a new leader waits for nodes to come over before it says that fewer enforce a version than its predecessor saw. */
+/**
+ * So long a new leader waits for nodes to come over before it says that fewer enforce a version
+ * than its predecessor saw.
+ */
 const GRACE = 60_000;
 /** How often silent nodes are looked for, and statuses that the API does not say. */
 const LISTEN = 15_000;
@@ -181,7 +184,10 @@ class Keeper implements StatusKeeper {
     });
   }
 
-  /** What was written may be undone: by hand, or by a write of an earlier leader that took long on its way. */
+  /**
+   * What was written may be undone: by hand, or by a write of an earlier leader that took long on
+   * its way.
+   */
   #lookAtUnconfirmed(): void {
     for (const name of this.#unconfirmed) {
       const known = this.#policies.get(name);

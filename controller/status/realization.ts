@@ -3,23 +3,37 @@ import type { FailingNode } from '../../apis/policy-status.ts';
 import type { NodeReport } from '../../apis/stream.ts';
 import { NO_PROGRESS, type Progress } from './status.ts';
 
-/** Which nodes enforce which policies. Pure but for what it remembers; policies are named `API_GROUP/NAME`. */
+/**
+ * Which nodes enforce which policies. Pure but for what it remembers; policies are named
+ * `API_GROUP/NAME`.
+ */
 export interface Realization {
-  /** `revision` is the hub's after it published this; policies are taken for unchanged where they are the same objects. */
+  /**
+   * `revision` is the hub's after it published this; policies are taken for unchanged where they
+   * are the same objects.
+   */
   publish(compiled: Compiled, revision: string): void;
   /** In words what troubles the node and did not before; null: nothing new. */
   report(report: NodeReport): string | null;
-  /** Finds the nodes of which nothing was heard for `SILENCE`, also those that never said anything. To be called now and then. */
+  /**
+   * Finds the nodes of which nothing was heard for `SILENCE`, also those that never said anything.
+   * To be called now and then.
+   */
   lookForSilent(): void;
   /** Nodes report to somebody else: what they said counts for nothing. */
   forgetReports(): void;
   /** Of the version that is compiled. */
   progress(policy: string): Progress;
-  /** Policies of which `progress` may give something else than before, since this was last asked. */
+  /**
+   * Policies of which `progress` may give something else than before, since this was last asked.
+   */
   takeChanged(): ReadonlySet<string>;
 }
 
-/** Milliseconds without a report after which a node no longer counts; agents report every 33 to 66 seconds. */
+/**
+ * Milliseconds without a report after which a node no longer counts; agents report every 33 to 66
+ * seconds.
+ */
 export const SILENCE = 180_000;
 
 /** What a node last said. */
@@ -60,7 +74,10 @@ class NodeTally implements Realization {
   /** Not enforced everywhere yet: any report may change that. */
   readonly #unsettled = new Set<string>();
   #hasReports = false;
-  /** A node fell silent or was heard again, has trouble or none any more: that concerns every policy it has. */
+  /**
+   * A node fell silent or was heard again, has trouble or none any more: that concerns every policy
+   * it has.
+   */
   #isAllChanged = false;
   #changed = new Set<string>();
   #rowsOf = new WeakMap<ReadonlySet<string>, readonly Row[]>();

@@ -36,8 +36,9 @@ const FIRST_RETRY = 1_000;
 const LONGEST_RETRY = 10_000;
 
 /**
- * Writes statuses one after another, ten a second, each policy at most every two seconds and with the latest it was given. What fails is tried again,
- * unless the policy is gone or another one has its name.
+ * Writes statuses one after another, ten a second, each policy at most every two seconds and with
+ * the latest it was given. What fails is tried again, unless the policy is gone or another one has
+ * its name.
  */
 export function statusWriter(request: KubeApi, clock: Clock, events: WriterEvents): StatusWriter {
   /** In the order they came. */
@@ -127,7 +128,10 @@ function toPatch(status: PolicyStatus): object {
   return { enforcedGeneration: null, enforcedSpec: null, failingNodes: null, problems: null, ...status };
 }
 
-/** Gone, or made anew under the same name: then its uid is another, which is a conflict, or invalid as an edit. */
+/**
+ * Gone, or made anew under the same name: then its uid is another, which is a conflict, or invalid
+ * as an edit.
+ */
 function isOfAnother(error: unknown): error is KubeError {
   return (
     isKubeError(error, 'NotFound') ||

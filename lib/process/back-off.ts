@@ -4,8 +4,8 @@ export interface BackOffOptions {
   /** … up to this one. */
   readonly longest: number;
   /**
-   * Numbers from 0 to 1: each wait is then a random half to whole of its turn, so that many who wait
-   * don't come back at once. Absent: the whole.
+   * Numbers from 0 to 1: each wait is then a random half to whole of its turn, so that many who
+   * wait don't come back at once. Absent: the whole.
    */
   readonly random?: () => number;
 }

@@ -42,7 +42,10 @@ export interface Election {
   isLeader(): boolean;
   /** Nobody holds the Lease any more: tried at once, not at the next turn. */
   look(): void;
-  /** Takes no more part, and gives the Lease away if it is ours, so that another needn't wait. Never throws. */
+  /**
+   * Takes no more part, and gives the Lease away if it is ours, so that another needn't wait. Never
+   * throws.
+   */
   release(): Promise<void>;
 }
 
@@ -52,7 +55,10 @@ interface Observed {
   readonly at: number;
 }
 
-/** Tries to hold a Lease for as long as it runs: takes it when nobody has it any more, and renews it. */
+/**
+ * Tries to hold a Lease for as long as it runs: takes it when nobody has it any more, and renews
+ * it.
+ */
 export function election(parts: ElectionParts): Election {
   return new LeaseElection(parts);
 }

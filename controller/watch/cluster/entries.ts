@@ -4,25 +4,34 @@ import type { RawObject } from './raw-object.ts';
 /** What is kept of a resource's objects, each with the version it is of. */
 export interface Entries<T> {
   size(): number;
-  /** Everything up to this version has been told; null before the first list, and after `forget`. */
+  /**
+   * Everything up to this version has been told; null before the first list, and after `forget`.
+   */
   position(): number | null;
   /** A bookmark: nothing up to this version is missing. */
   advance(version: number): void;
   /** The next list is to replace what is kept. */
   forget(): void;
   take(object: RawObject, isDeletion: boolean): Taken<T>;
-  /** Begins a list. `isTrusted` false: everything is narrowed again, also what is kept in that version. */
+  /**
+   * Begins a list. `isTrusted` false: everything is narrowed again, also what is kept in that
+   * version.
+   */
   gather(isTrusted?: boolean): Gathering<T>;
   /** What is kept becomes what the list says, which is of this version. */
   replace(listed: Gathering<T>, version: number): readonly Change<T>[];
   /**
-   * What the events should have told and did not, in comparison with a list of this version that was begun and read while they went on. What
-   * they have told since is newer and stays. Corrects it.
+   * What the events should have told and did not, in comparison with a list of this version that
+   * was begun and read while they went on. What they have told since is newer and stays. Corrects
+   * it.
    */
   correct(listed: Gathering<T>, version: number): readonly Change<T>[];
 }
 
-/** What is made of an object; null: nothing is kept of it. `before` is what was made of its last version: the same again where it says the same. */
+/**
+ * What is made of an object; null: nothing is kept of it. `before` is what was made of its last
+ * version: the same again where it says the same.
+ */
 export type Narrow<T> = (object: RawObject, before: T | null) => T | null;
 
 export interface Change<T> {
@@ -34,7 +43,10 @@ export interface Change<T> {
 export interface Taken<T> {
   /** Null where nothing changed: twice the same, older than what is kept, or of no interest. */
   readonly change: Change<T> | null;
-  /** It came after something newer than it and was news, which no API server does: a list has to say what is true. */
+  /**
+   * It came after something newer than it and was news, which no API server does: a list has to say
+   * what is true.
+   */
   readonly isDisordered: boolean;
 }
 

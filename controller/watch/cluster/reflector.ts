@@ -29,7 +29,10 @@ export interface Reflector {
   start(): void;
   /** Whether everything there is was listed once; of a CRD that isn't there, nothing. */
   isListed(): boolean;
-  /** Whether a watch is open and has had time to tell what it began with; while not, newer objects may be at the API server. */
+  /**
+   * Whether a watch is open and has had time to tell what it began with; while not, newer objects
+   * may be at the API server.
+   */
   isCurrent(): boolean;
   metrics(): WatchMetrics;
   close(): Promise<void>;
@@ -38,15 +41,19 @@ export interface Reflector {
 /** Objects a page; four times as many where pages expire before the last is read. */
 const PAGE = 500;
 const MOST_A_PAGE = 32_000;
-/** Watches that bring nothing but failure from the same version; then the version may be what is wrong. */
+/**
+ * Watches that bring nothing but failure from the same version; then the version may be what is
+ * wrong.
+ */
 const MOST_FRUITLESS = 2;
 /** A watch that brings nothing counts as a success when it lasted so long (milliseconds). */
 const LASTING = 5_000;
 const MOST_NAMED = 10;
 
 /**
- * Lists, then watches from there; after a break it goes on from the last version told, and lists anew where that can't be (DESIGN.md section 5, and what
- * is said of the JavaScript client in test-cluster.md). It ends only when closed: every failure is counted, told and waited after.
+ * Lists, then watches from there; after a break it goes on from the last version told, and lists
+ * anew where that can't be (DESIGN.md section 5, and what is said of the JavaScript client in
+ * test-cluster.md). It ends only when closed: every failure is counted, told and waited after.
  */
 export function reflector<T>(options: ReflectorOptions<T>): Reflector {
   return new ResourceReflector<T>(options);
@@ -348,7 +355,10 @@ class ResourceReflector<T> implements Reflector {
     }
   }
 
-  /** A list that is read while events come: what it says and they didn't, though they have come further, was missed. */
+  /**
+   * A list that is read while events come: what it says and they didn't, though they have come
+   * further, was missed.
+   */
   async #compare(): Promise<void> {
     const from = this.#kept.position();
     const stream = this.#open;
