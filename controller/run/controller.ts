@@ -102,7 +102,7 @@ export class Controller {
     try {
       await this.#watching.start();
       this.#serving.start().catch((error: unknown) => this.#happen({ type: 'failed', error }));
-      const signal = await Promise.race([untilStopped(), fatal]);
+      const signal = await Promise.race([untilStopped(this.#over.signal), fatal]);
       log.info('stopping; agents enforce what they have', { signal });
       this.#happen({ type: 'toldToStop' });
       await Promise.race([this.#handOver(), untilStopped(this.#over.signal), fatal]);
