@@ -12,6 +12,7 @@ import type { Log } from '../../lib/process/log.ts';
 import { createAuthority } from '../../test/cluster/certificates.ts';
 import { freePorts } from '../../test/cluster/ports.ts';
 import { until } from '../../test/kernel/until.ts';
+import { LEAST_SERVING } from '../replicas/handover.ts';
 import { Controller } from './controller.ts';
 import type { ControllerOptions } from './controller-options.ts';
 
@@ -74,6 +75,23 @@ describe('a controller without an API server', () => {
     assert.equal(await running, EXIT.done);
     assert.deepEqual(said, ['metrics', 'stopping; agents enforce what they have', 'ending']);
     await assert.rejects(ready());
+  });
+
+  it('serves on in a pod, for callers to hear of the end, unless it is told twice', async () => {
+    for (const isToldTwice of [false, true]) {
+      said = [];
+      const { controller, ready } = await make({ podName: 'self' });
+      const running = controller.run();
+      await until('it says what is missing', async () => (await ready().catch(() => '')) !== '');
+      const told = performance.now();
+      process.emit('SIGTERM');
+      await until('it was told', async () => said.length === 2);
+      assert.match(await ready(), /^503 .*listed/);
+      if (isToldTwice) process.emit('SIGTERM');
+      assert.equal(await running, EXIT.done);
+      assert.equal(performance.now() - told >= LEAST_SERVING, !isToldTwice);
+      assert.equal(said.includes('ending'), !isToldTwice);
+    }
   });
 
   it('answers reviews as soon as it has a certificate, and stops that too', async () => {
