@@ -1,4 +1,5 @@
 import type { NodeState } from '../../apis/compiled.ts';
+import { BackOff } from '../../lib/process/back-off.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import { RenderError } from '../render/rule-renderer.ts';
 import { type Applied, type Reconciler, Refusal } from './dataplane.ts';
@@ -61,7 +62,7 @@ export class Enforcer<Desired> {
   readonly #pending = { verify: false, apply: false };
   #running: Promise<void> | null = null;
   #closed = false;
-  #retry = FIRST_RETRY;
+  readonly #retries = new BackOff({ first: FIRST_RETRY, longest: LAST_RETRY });
   #cancelRetry: () => void = () => {};
 
   constructor({ reconciler, renderer, events, clock, lastGood, settled }: EnforcerParts<Desired>) {
@@ -136,7 +137,7 @@ export class Enforcer<Desired> {
     this.#events.enforced({ ...result, wanted, milliseconds: this.#clock.now() - started });
     const isSettled = await this.#settled(result.failed);
     const isDone = isSettled && result.failed.size === 0 && result.unswept === null;
-    if (isDone) this.#retry = FIRST_RETRY;
+    if (isDone) this.#retries.reset();
     else this.#scheduleRetry(() => {});
   }
 
@@ -205,8 +206,7 @@ export class Enforcer<Desired> {
 
   #scheduleRetry(announce: (retryIn: number) => void): void {
     this.#cancelRetry();
-    const retryIn = this.#retry;
-    this.#retry = Math.min(2 * retryIn, LAST_RETRY);
+    const retryIn = this.#retries.next();
     this.#cancelRetry = this.#clock.after(retryIn, () => this.#request('apply'));
     announce(retryIn);
   }

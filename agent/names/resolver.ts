@@ -1,3 +1,4 @@
+import { BackOff } from '../../lib/process/back-off.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { Lookup } from './lookup.ts';
 import { clampTTL, type NameTimes } from './name-table.ts';
@@ -35,7 +36,7 @@ interface Task {
   due: number;
   isRunning: boolean;
   wasAsked: boolean;
-  failures: number;
+  readonly retries: BackOff;
 }
 
 /** Each name is asked for again when its shortest TTL has ended, within the bounds; after a failure with back-off. */
@@ -49,12 +50,8 @@ export function resolver({ lookup, clock, times, random, resolved }: ResolverPar
   function wait(resolution: Resolution, task: Task): number {
     const ttl = shortestTTL(resolution);
     const early = JITTER * random();
-    if (ttl === null) {
-      const retry = Math.min(FIRST_RETRY * 2 ** task.failures, LAST_RETRY);
-      task.failures++;
-      return retry * (1 - early);
-    }
-    task.failures = 0;
+    if (ttl === null) return task.retries.next() * (1 - early);
+    task.retries.reset();
     const milliseconds = 1000 * clampTTL(ttl, times);
     const late = milliseconds * (1 + early);
     return late <= 1000 * times.maximumTTL ? late : milliseconds * (1 - early);
@@ -105,7 +102,8 @@ export function resolver({ lookup, clock, times, random, resolved }: ResolverPar
       for (const name of tasks.keys()) if (!wanted.has(name)) tasks.delete(name);
       for (const name of wanted) {
         if (tasks.has(name)) continue;
-        tasks.set(name, { due: clock.now(), isRunning: false, wasAsked: false, failures: 0 });
+        const retries = new BackOff({ first: FIRST_RETRY, longest: LAST_RETRY });
+        tasks.set(name, { due: clock.now(), isRunning: false, wasAsked: false, retries });
       }
       tellSettled();
       cancel?.();

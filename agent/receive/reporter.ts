@@ -1,4 +1,5 @@
 import { NODE_VIEWS_PATH, type NodeReport } from '../../apis/stream.ts';
+import { BackOff } from '../../lib/process/back-off.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import { type ControllerClient, ControllerError } from './controller-client.ts';
 
@@ -34,7 +35,7 @@ export function reporter({ node, client, clock, random, report, done }: Reporter
   let due = Number.POSITIVE_INFINITY;
   let cancel: () => void = () => {};
   let last = Number.NEGATIVE_INFINITY;
-  let retry = FIRST_RETRY;
+  const retries = new BackOff({ first: FIRST_RETRY, longest: LONGEST_RETRY });
   let sending: Promise<void> | null = null;
   const closing = new AbortController();
 
@@ -64,15 +65,15 @@ export function reporter({ node, client, clock, random, report, done }: Reporter
       const path = `${NODE_VIEWS_PATH}/${encodeURIComponent(node)}/status`;
       const response = await client.request({ method: 'PUT', path, body: report(), signal: closing.signal });
       response.resume();
-      retry = FIRST_RETRY;
+      retries.reset();
       within(INTERVAL);
       done(null);
     } catch (error) {
       if (closing.signal.aborted) return;
       const asked = error instanceof ControllerError ? (error.retryAfter ?? 0) : 0;
       const isStale = error instanceof ControllerError && error.hasNewToken;
+      const retry = retries.next();
       within(isStale ? 0 : Math.max(retry, Math.min(2 * asked, LONGEST_RETRY)));
-      retry = Math.min(2 * retry, LONGEST_RETRY);
       done(error as Error);
     }
   }

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { NODE_VIEWS_PATH, type StreamMessage } from '../../apis/stream.ts';
+import { BackOff } from '../../lib/process/back-off.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import { lines } from '../../lib/process/lines.ts';
 import { type ControllerClient, ControllerError } from './controller-client.ts';
@@ -60,7 +61,7 @@ export function followController(parts: StreamParts): Following {
   /** Of the try without an answer, or the wait for the next; null: a controller answers. */
   let unanswered: AbortController | null = null;
   let revision: string | null = null;
-  let wait = FIRST_WAIT;
+  const waits = new BackOff({ first: FIRST_WAIT, longest: LONGEST_WAIT, random });
   /** Messages were lost, and no bookmark was reached since. */
   let hasLost = false;
 
@@ -98,7 +99,7 @@ export function followController(parts: StreamParts): Following {
       if (folded === null) return;
       batch = 0;
       ({ revision } = folded);
-      wait = FIRST_WAIT;
+      waits.reset();
       hasLost = false;
       events.folded(folded);
     });
@@ -128,11 +129,9 @@ export function followController(parts: StreamParts): Following {
       hasLost = error.resumable;
     }
     if (error instanceof ControllerError && error.hasNewToken) return 0;
-    const turn = wait;
-    wait = Math.min(2 * wait, LONGEST_WAIT);
-    const jittered = turn * (0.5 + random() / 2);
+    const wait = waits.next();
     const asked = error instanceof ControllerError ? (error.retryAfter ?? 0) : 0;
-    return Math.max(jittered, Math.min(asked, LONGEST_ASKED) * (1 + random() / 2));
+    return Math.max(wait, Math.min(asked, LONGEST_ASKED) * (1 + random() / 2));
   }
 
   async function run(): Promise<void> {
@@ -169,7 +168,7 @@ export function followController(parts: StreamParts): Following {
   const running = run();
   return {
     retryNow() {
-      wait = FIRST_WAIT;
+      waits.reset();
       unanswered?.abort();
     },
     async close() {

@@ -8,11 +8,14 @@ import { type PeerIndex, peerIndex } from './peer-index.ts';
 
 /** The AddressSets of what is wanted, over one state of the objects after another. */
 export interface AddressSets {
-  /** What the sets may lose by the change; to be asked before the index goes on to the next state. */
+  /**
+   * What the sets may lose by the change; to be asked before the index goes on to the next state.
+   */
   losses(change: ObjectChange): Losses;
   /**
-   * After that: sorted by id, the same map where every set is the same object, and the same object where its members are what they were. `services` are
-   * the names of those of which something changed.
+   * After that: sorted by id, the same map where every set is the same object, and the same object
+   * where its members are what they were. `services` are the names of those of which something
+   * changed.
    */
   advance(step: Step): ReadonlyMap<string, AddressSet>;
   /** Builds what the first change needs, else the first change does. */
@@ -26,30 +29,88 @@ export interface Step {
   readonly services: ReadonlySet<string>;
 }
 
-/** The addresses of what was selected and went; null where so much changes that all members are looked up again. */
+/**
+ * The addresses of what was selected and went; null where so much changes that all members are
+ * looked up again.
+ */
 export type Losses = ReadonlyMap<CanonicalPeers, ReadonlySet<string>> | null;
 
-/** Beyond so many Nodes and Pods, and this share of all, changes are not followed one by one: looking all members up is the shorter way. */
+/**
+ * Beyond so many Nodes and Pods, and this share of all, changes are not followed one by one:
+ * looking all members up is the shorter way.
+ */
 const FEW = { holders: 16, share: 1 / 8 };
 
 export function addressSets(world: World): AddressSets {
-  /** In the order they are asked for, by id; each is the object that is in `followed` too. */
-  const wanted = new Map<string, CanonicalPeers>();
-  let followed: PeerIndex | null = null;
-  let sets: ReadonlyMap<string, AddressSet> = new Map();
-  let holders = 0;
+  return new SharedSets(world);
+}
 
-  function peersOf(holder: Holder): ReadonlySet<CanonicalPeers> {
-    followed ??= peerIndex(wanted.values());
-    return holder.kind === 'Node' ? followed.ofNode(holder) : followed.ofPod(holder, world);
+class SharedSets implements AddressSets {
+  readonly #world: World;
+  /** In the order they are asked for, by id; each is the object that is in `followed` too. */
+  readonly #wanted = new Map<string, CanonicalPeers>();
+  #followed: PeerIndex | null = null;
+  #sets: ReadonlyMap<string, AddressSet> = new Map();
+  #holders = 0;
+
+  constructor(world: World) {
+    this.#world = world;
   }
 
-  function collect(all: Iterable<Holder>): Map<CanonicalPeers, Set<string>> {
+  losses(change: ObjectChange): Losses {
+    const { nodes, pods, moved } = change;
+    this.#holders += nodes.added.length + pods.added.length - nodes.removed.length - pods.removed.length;
+    const removed = [...nodes.removed, ...pods.removed, ...moved];
+    const count = removed.length + nodes.added.length + pods.added.length + moved.length;
+    if (count > Math.max(FEW.holders, FEW.share * this.#holders)) return null;
+    return this.#collect(removed);
+  }
+
+  advance(step: Step): ReadonlyMap<string, AddressSet> {
+    const { come, gone } = step.wanted;
+    const left = new Set(gone);
+    for (const peers of gone) {
+      this.#wanted.delete(peers.id);
+      this.#followed?.remove(peers);
+    }
+    if (step.services.size > 0) this.#followed ??= peerIndex(this.#wanted.values());
+    const { losses } = step;
+    const changed =
+      losses === null
+        ? [...this.#wanted.values()].flatMap((peers) => {
+            const set = this.#sets.get(peers.id);
+            const now = resolve(peers, this.#world);
+            return set === undefined || kept(set, now) === set ? [] : now;
+          })
+        : this.#followedChanges({
+            ...step,
+            losses: new Map([...losses].filter(([peers]) => !left.has(peers))),
+          });
+    for (const peers of come) {
+      this.#wanted.set(peers.id, peers);
+      this.#followed?.add(peers);
+      changed.push(resolve(peers, this.#world));
+    }
+    this.#sets = changedMap(this.#sets, { gone: gone.map(({ id }) => id), changed });
+    return this.#sets;
+  }
+
+  prepare(): void {
+    this.#followed ??= peerIndex(this.#wanted.values());
+    this.#world.index.holders('');
+  }
+
+  #peersOf(holder: Holder): ReadonlySet<CanonicalPeers> {
+    this.#followed ??= peerIndex(this.#wanted.values());
+    return holder.kind === 'Node' ? this.#followed.ofNode(holder) : this.#followed.ofPod(holder, this.#world);
+  }
+
+  #collect(all: Iterable<Holder>): Map<CanonicalPeers, Set<string>> {
     const found = new Map<CanonicalPeers, Set<string>>();
     for (const holder of all) {
       const addresses = addressesOf(holder);
       if (addresses.length === 0) continue;
-      for (const peers of peersOf(holder)) {
+      for (const peers of this.#peersOf(holder)) {
         const listed = found.get(peers) ?? new Set();
         found.set(peers, listed);
         for (const address of addresses) listed.add(address);
@@ -58,69 +119,29 @@ export function addressSets(world: World): AddressSets {
     return found;
   }
 
-  function followedChanges({
+  #followedChanges({
     change,
     losses,
     services,
   }: Step & { readonly losses: Map<CanonicalPeers, ReadonlySet<string>> }): AddressSet[] {
-    const gains = collect(addedBy(change));
-    const lookedUp = new Set([...services].flatMap((name) => [...(followed?.ofService(name) ?? [])]));
+    const gains = this.#collect(addedBy(change));
+    const lookedUp = new Set([...services].flatMap((name) => [...(this.#followed?.ofService(name) ?? [])]));
     const changed: AddressSet[] = [];
     for (const peers of new Set([...losses.keys(), ...gains.keys(), ...lookedUp])) {
-      const set = sets.get(peers.id);
+      const set = this.#sets.get(peers.id);
       if (set === undefined) continue;
       const now = lookedUp.has(peers)
-        ? kept(set, resolve(peers, world))
+        ? kept(set, resolve(peers, this.#world))
         : withChange(
             set,
             peers,
             { lost: losses.get(peers) ?? NONE, gained: gains.get(peers) ?? NONE },
-            world,
+            this.#world,
           );
       if (now !== set) changed.push(now);
     }
     return changed;
   }
-
-  return {
-    losses(change) {
-      const { nodes, pods, moved } = change;
-      holders += nodes.added.length + pods.added.length - nodes.removed.length - pods.removed.length;
-      const removed = [...nodes.removed, ...pods.removed, ...moved];
-      const count = removed.length + nodes.added.length + pods.added.length + moved.length;
-      if (count > Math.max(FEW.holders, FEW.share * holders)) return null;
-      return collect(removed);
-    },
-    advance(step) {
-      const { come, gone } = step.wanted;
-      const left = new Set(gone);
-      for (const peers of gone) {
-        wanted.delete(peers.id);
-        followed?.remove(peers);
-      }
-      if (step.services.size > 0) followed ??= peerIndex(wanted.values());
-      const { losses } = step;
-      const changed =
-        losses === null
-          ? [...wanted.values()].flatMap((peers) => {
-              const set = sets.get(peers.id);
-              const now = resolve(peers, world);
-              return set === undefined || kept(set, now) === set ? [] : now;
-            })
-          : followedChanges({ ...step, losses: new Map([...losses].filter(([peers]) => !left.has(peers))) });
-      for (const peers of come) {
-        wanted.set(peers.id, peers);
-        followed?.add(peers);
-        changed.push(resolve(peers, world));
-      }
-      sets = changedMap(sets, { gone: gone.map(({ id }) => id), changed });
-      return sets;
-    },
-    prepare() {
-      followed ??= peerIndex(wanted.values());
-      world.index.holders('');
-    },
-  };
 }
 
 const NONE: ReadonlySet<string> = new Set();
@@ -131,7 +152,10 @@ function* addedBy({ nodes, pods, moved }: ObjectChange): Iterable<Holder> {
   yield* moved;
 }
 
-/** The set with what came and without what went, unless somebody else whom the peers select has that address too, or a static block. */
+/**
+ * The set with what came and without what went, unless somebody else whom the peers select has that
+ * address too, or a static block.
+ */
 function withChange(
   set: AddressSet,
   peers: CanonicalPeers,

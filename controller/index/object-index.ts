@@ -6,7 +6,10 @@ import { allHold, type Requirements } from './selector.ts';
 
 type Indexed = Pick<ClusterObjects, 'nodes' | 'namespaces' | 'pods'>;
 
-/** Which Nodes and Pods the selectors of peers and appliedTo stand for, over one state of the objects after another. */
+/**
+ * Which Nodes and Pods the selectors of peers and appliedTo stand for, over one state of the
+ * objects after another.
+ */
 export interface ObjectIndex {
   selectNodes(requirements: Requirements): readonly Node[];
   /** Pods that `ofPod` holds for in the namespaces that `ofNamespace` holds for. */
@@ -41,7 +44,10 @@ export interface ObjectChange {
   readonly moved: readonly Pod[];
 }
 
-/** A namespace that somebody declared or that pods name; with the one label that every namespace has. */
+/**
+ * A namespace that somebody declared or that pods name; with the one label that every namespace
+ * has.
+ */
 interface Home {
   readonly name: string;
   readonly labels: Labels;
@@ -55,92 +61,106 @@ interface Homes {
 
 /** Each part is built when it is asked for the first time, and follows the changes from then on. */
 export function objectIndex(start: Indexed): ObjectIndex {
-  let objects = start;
-  let nodes: LabelIndex<Node> | null = null;
-  let pods: LabelIndex<Pod> | null = null;
-  let byNamespace: KeyIndex<Pod> | null = null;
-  let byAccount: KeyIndex<Pod> | null = null;
-  let byAddress: KeyIndex<Holder> | null = null;
-  let homes: Homes | null = null;
+  return new GrowingIndex(start);
+}
 
-  function podsByLabel(): LabelIndex<Pod> {
-    pods ??= labelIndex(objects.pods);
-    return pods;
-  }
-  function podsByNamespace(): KeyIndex<Pod> {
-    byNamespace ??= keyIndex(objects.pods, (pod) => [pod.namespace]);
-    return byNamespace;
-  }
-  function allHomes(): Homes {
-    homes ??= toHomes(objects.namespaces, podsByNamespace().keys());
-    return homes;
-  }
-  function namespaceLabels(name: string): Labels {
-    return allHomes().byName.get(name)?.labels ?? { [NAME_LABEL]: name };
+class GrowingIndex implements ObjectIndex {
+  #objects: Indexed;
+  #nodes: LabelIndex<Node> | null = null;
+  #pods: LabelIndex<Pod> | null = null;
+  #byNamespace: KeyIndex<Pod> | null = null;
+  #byAccount: KeyIndex<Pod> | null = null;
+  #byAddress: KeyIndex<Holder> | null = null;
+  #homes: Homes | null = null;
+
+  constructor(start: Indexed) {
+    this.#objects = start;
   }
 
-  return {
-    selectNodes(requirements) {
-      nodes ??= labelIndex(objects.nodes);
-      return nodes.select(requirements);
-    },
-    selectPods(ofPod, ofNamespace) {
-      if (ofNamespace.length === 0) return podsByLabel().select(ofPod);
-      const { byLabel } = allHomes();
-      const podsPerNamespace = objects.pods.length / Math.max(1, byLabel.size);
-      const found: Pod[] = [];
-      // By label each pod's namespace is looked up; by namespace each is looked at once.
-      if (2 * podsByLabel().effort(ofPod) <= byLabel.effort(ofNamespace) * podsPerNamespace) {
-        for (const pod of podsByLabel().select(ofPod))
-          if (allHold(ofNamespace, namespaceLabels(pod.namespace))) found.push(pod);
-        return found;
-      }
-      for (const { name } of byLabel.select(ofNamespace)) {
-        for (const pod of podsByNamespace().get(name)) if (allHold(ofPod, pod.labels)) found.push(pod);
-      }
+  namespaceLabels(name: string): Labels {
+    return this.#allHomes().byName.get(name)?.labels ?? { [NAME_LABEL]: name };
+  }
+
+  selectNodes(requirements: Requirements): readonly Node[] {
+    this.#nodes ??= labelIndex(this.#objects.nodes);
+    return this.#nodes.select(requirements);
+  }
+
+  selectPods(ofPod: Requirements, ofNamespace: Requirements): readonly Pod[] {
+    if (ofNamespace.length === 0) return this.#podsByLabel().select(ofPod);
+    const { byLabel } = this.#allHomes();
+    const podsPerNamespace = this.#objects.pods.length / Math.max(1, byLabel.size);
+    const found: Pod[] = [];
+    // By label each pod's namespace is looked up; by namespace each is looked at once.
+    if (2 * this.#podsByLabel().effort(ofPod) <= byLabel.effort(ofNamespace) * podsPerNamespace) {
+      for (const pod of this.#podsByLabel().select(ofPod))
+        if (allHold(ofNamespace, this.namespaceLabels(pod.namespace))) found.push(pod);
       return found;
-    },
-    serviceAccountPods(namespace, name) {
-      byAccount ??= keyIndex(objects.pods, (pod) => [`${pod.namespace}/${pod.serviceAccount}`]);
-      return byAccount.get(`${namespace}/${name}`);
-    },
-    labelledPods(namespace, labels) {
-      const wanted = Object.entries(labels);
-      return [...podsByNamespace().get(namespace)].filter((pod) =>
-        wanted.every(([key, value]) => Object.hasOwn(pod.labels, key) && pod.labels[key] === value),
-      );
-    },
-    namespaceLabels,
-    holders(address) {
-      byAddress ??= keyIndex<Holder>([...objects.nodes, ...objects.pods], addressesOf);
-      return byAddress.get(address);
-    },
-    difference(next) {
-      const change = {
-        nodes: listChange(objects.nodes, next.nodes),
-        namespaces: listChange(objects.namespaces, next.namespaces),
-        pods: listChange(objects.pods, next.pods),
-      };
-      // Nobody asked for labels of namespaces.
-      if (homes === null) return { ...change, moved: [] };
-      const gone = new Set(change.pods.removed);
-      const moved: Pod[] = [];
-      for (const name of relabelled(homes, change.namespaces)) {
-        for (const pod of podsByNamespace().get(name)) if (!gone.has(pod)) moved.push(pod);
-      }
-      return { ...change, moved };
-    },
-    advance(next, change) {
-      objects = next;
-      nodes?.change(change.nodes);
-      pods?.change(change.pods);
-      byNamespace?.change(change.pods);
-      byAccount?.change(change.pods);
-      byAddress?.change(change.nodes);
-      byAddress?.change(change.pods);
-      if (homes !== null) changeHomes(homes, change, podsByNamespace());
-    },
-  };
+    }
+    for (const { name } of byLabel.select(ofNamespace)) {
+      for (const pod of this.#podsByNamespace().get(name)) if (allHold(ofPod, pod.labels)) found.push(pod);
+    }
+    return found;
+  }
+
+  serviceAccountPods(namespace: string, name: string): Iterable<Pod> {
+    this.#byAccount ??= keyIndex(this.#objects.pods, (pod) => [`${pod.namespace}/${pod.serviceAccount}`]);
+    return this.#byAccount.get(`${namespace}/${name}`);
+  }
+
+  labelledPods(namespace: string, labels: Labels): readonly Pod[] {
+    const wanted = Object.entries(labels);
+    return [...this.#podsByNamespace().get(namespace)].filter((pod) =>
+      wanted.every(([key, value]) => Object.hasOwn(pod.labels, key) && pod.labels[key] === value),
+    );
+  }
+
+  holders(address: string): Iterable<Holder> {
+    this.#byAddress ??= keyIndex<Holder>([...this.#objects.nodes, ...this.#objects.pods], addressesOf);
+    return this.#byAddress.get(address);
+  }
+
+  difference(next: Indexed): ObjectChange {
+    const change = {
+      nodes: listChange(this.#objects.nodes, next.nodes),
+      namespaces: listChange(this.#objects.namespaces, next.namespaces),
+      pods: listChange(this.#objects.pods, next.pods),
+    };
+    // Nobody asked for labels of namespaces.
+    if (this.#homes === null) return { ...change, moved: [] };
+    const gone = new Set(change.pods.removed);
+    const moved: Pod[] = [];
+    for (const name of relabelled(this.#homes, change.namespaces)) {
+      for (const pod of this.#podsByNamespace().get(name)) if (!gone.has(pod)) moved.push(pod);
+    }
+    return { ...change, moved };
+  }
+
+  advance(next: Indexed, change: ObjectChange): void {
+    this.#objects = next;
+    this.#nodes?.change(change.nodes);
+    this.#pods?.change(change.pods);
+    this.#byNamespace?.change(change.pods);
+    this.#byAccount?.change(change.pods);
+    this.#byAddress?.change(change.nodes);
+    this.#byAddress?.change(change.pods);
+    if (this.#homes !== null) changeHomes(this.#homes, change, this.#podsByNamespace());
+  }
+
+  #podsByLabel(): LabelIndex<Pod> {
+    this.#pods ??= labelIndex(this.#objects.pods);
+    return this.#pods;
+  }
+
+  #podsByNamespace(): KeyIndex<Pod> {
+    this.#byNamespace ??= keyIndex(this.#objects.pods, (pod) => [pod.namespace]);
+    return this.#byNamespace;
+  }
+
+  #allHomes(): Homes {
+    this.#homes ??= toHomes(this.#objects.namespaces, this.#podsByNamespace().keys());
+    return this.#homes;
+  }
 }
 
 function toHomes(namespaces: readonly Namespace[], ofPods: Iterable<string>): Homes {

@@ -12,7 +12,9 @@ import { nodeView } from './node-view.ts';
 import { type LogLimits, type ResumeLog, resumeLog } from './resume-log.ts';
 import type { Audience, Span } from './spans.ts';
 
-/** Takes the lines that are next in a watcher's stream; whole batches, each ending with a bookmark. */
+/**
+ * Takes the lines that are next in a watcher's stream; whole batches, each ending with a bookmark.
+ */
 export type Sink = (lines: readonly Line[]) => void;
 
 export interface Watch {
@@ -24,8 +26,10 @@ export interface Watch {
 /** Stage 3: one state after another, told to each node as what of it concerns that node. No I/O. */
 export interface Hub {
   /**
-   * Tells the watchers what is other than the last time; equal JavaScript objects are taken to say the same. Each message is serialised once, however many
-   * get it. Gives the number of messages. After a throw (a rule names a set that isn't there) nothing is told until a publish succeeds; all get a whole view then.
+   * Tells the watchers what is other than the last time; equal JavaScript objects are taken to say
+   * the same. Each message is serialised once, however many get it. Gives the number of messages.
+   * After a throw (a rule names a set that isn't there) nothing is told until a publish succeeds;
+   * all get a whole view then.
    */
   publish(compiled: Compiled): number;
   setGate(enabled: boolean): void;
@@ -45,8 +49,9 @@ export interface Hub {
   view(node: string): NodeState;
   counts(node: string): Counts;
   /**
-   * The whole view, or what was missed since `resourceVersion` where that is still known, goes to the sink before this returns; what changes, from within
-   * `publish`. Throws where the hub isn't ready.
+   * The whole view, or what was missed since `resourceVersion` where that is still known, goes to
+   * the sink before this returns; what changes, from within `publish`. Throws where the hub isn't
+   * ready.
    */
   watch(node: string, resourceVersion: string | null, sink: Sink): Watch;
 }
@@ -71,62 +76,154 @@ interface State {
   readonly holdingOf: (node: string) => Holding;
 }
 
-export function createHub({ gate, epoch = randomBytes(6).toString('hex'), log: logLimits }: HubOptions): Hub {
-  const bodies = messageBodies();
-  const watchers = watcherList();
-  let enabled = gate;
-  let endpoints: readonly Endpoints[] = [];
-  let position = 0;
-  let state: State | null = null;
+export function createHub(options: HubOptions): Hub {
+  return new TellingHub(options);
+}
 
-  const revisionAt = (at: number): string => `${epoch}.${at}`;
-  const ready = (): State => {
-    if (state === null) throw new Error('nothing has been published yet');
-    return state;
-  };
-  const bookmarks = () => bookmarkLines(revisionAt(position));
+class TellingHub implements Hub {
+  readonly #epoch: string;
+  readonly #logLimits: LogLimits | undefined;
+  readonly #bodies = messageBodies();
+  readonly #watchers = watcherList();
+  #enabled: boolean;
+  #endpoints: readonly Endpoints[] = [];
+  #position = 0;
+  #state: State | null = null;
 
-  const wholeView = (node: string, { told, holdingOf }: State): readonly Line[] => {
-    const revision = revisionAt(position);
+  constructor({ gate, epoch = randomBytes(6).toString('hex'), log: logLimits }: HubOptions) {
+    this.#epoch = epoch;
+    this.#logLimits = logLimits;
+    this.#enabled = gate;
+  }
+
+  publish(compiled: Compiled): number {
+    const before = this.#state;
+    const start = this.#position;
+    this.#state = null;
+    const isAnew = before === null || !sayTheSameToAll(before.told.compiled, compiled);
+    const last = isAnew ? toldNothing(compiled) : before.told;
+    const { drafts, told } = changes(last, compiled, this.#bodies);
+    if (isAnew) this.#restart(told);
+    else if (drafts.length === 0) this.#state = { ...before, told };
+    else this.#tell(told, before.log, drafts);
+    return this.#position - start;
+  }
+
+  setGate(wanted: boolean): void {
+    if (wanted === this.#enabled) return;
+    this.#enabled = wanted;
+    this.#tellAll({ type: 'gate', enabled: this.#enabled });
+  }
+
+  setEndpoints(wanted: readonly Endpoints[]): void {
+    if (isDeepStrictEqual(wanted, this.#endpoints)) return;
+    this.#endpoints = wanted;
+    this.#tellAll({ type: 'endpoints', endpoints: this.#endpoints });
+  }
+
+  get gate(): boolean {
+    return this.#enabled;
+  }
+
+  get ready(): boolean {
+    return this.#state !== null;
+  }
+
+  get revision(): string {
+    return this.#revisionAt(this.#position);
+  }
+
+  get watchers(): number {
+    return this.#watchers.size();
+  }
+
+  nodes(): Iterable<string> {
+    return this.#state?.told.compiled.nodeAddresses.keys() ?? [];
+  }
+
+  has(node: string): boolean {
+    return this.#state?.told.compiled.nodeAddresses.has(node) ?? false;
+  }
+
+  view(node: string): NodeState {
+    return nodeView(this.#ready().told.compiled, node);
+  }
+
+  counts(node: string): Counts {
+    return this.#ready().holdingOf(node).counts;
+  }
+
+  watch(node: string, resourceVersion: string | null, sink: Sink): Watch {
+    const now = this.#ready();
+    const watcher: Watcher = { sink, counts: now.holdingOf(node).counts };
+    const lines = this.#missed(node, resourceVersion);
+    this.#watchers.add(node, watcher);
+    if (lines === null) sink(this.#wholeView(node, now));
+    else sink([...lines, this.#bookmarks()(watcher.counts)]);
+    return {
+      bookmark: () => sink([this.#bookmarks()(watcher.counts)]),
+      close: () => this.#watchers.remove(node, watcher),
+    };
+  }
+
+  #revisionAt(at: number): string {
+    return `${this.#epoch}.${at}`;
+  }
+
+  #ready(): State {
+    if (this.#state === null) throw new Error('nothing has been published yet');
+    return this.#state;
+  }
+
+  #bookmarks(): (counts: Counts) => Line {
+    return bookmarkLines(this.#revisionAt(this.#position));
+  }
+
+  #wholeView(node: string, { told, holdingOf }: State): readonly Line[] {
+    const revision = this.#revisionAt(this.#position);
     const { compiled } = told;
     const nodeAddresses = compiled.nodeAddresses.get(node) ?? [];
     const own = [
-      bodies.once({ type: 'reset' }),
-      bodies.once({ type: 'gate', enabled }),
-      ...(endpoints.length === 0 ? [] : [bodies.once({ type: 'endpoints', endpoints })]),
-      bodies.once(nodeMessage({ ...compiled, node, nodeAddresses })),
+      this.#bodies.once({ type: 'reset' }),
+      this.#bodies.once({ type: 'gate', enabled: this.#enabled }),
+      ...(this.#endpoints.length === 0
+        ? []
+        : [this.#bodies.once({ type: 'endpoints', endpoints: this.#endpoints })]),
+      this.#bodies.once(nodeMessage({ ...compiled, node, nodeAddresses })),
     ];
     const holding = holdingOf(node);
     const counts = { type: 'bookmark', initial: true, ...holding.counts } as const;
     return [
       ...own.map((body) => ({ revision, body })),
       ...holding.lines(),
-      { revision, body: bodies.once(counts) },
+      { revision, body: this.#bodies.once(counts) },
     ];
-  };
+  }
+
   /** All that was told counts for nothing: everybody starts again. */
-  const restart = (told: Told): void => {
-    position++;
+  #restart(told: Told): void {
+    this.#position++;
     const now = {
       told,
-      log: resumeLog(position, logLimits),
-      holdingOf: holdings(told, bodies, revisionAt(position)),
+      log: resumeLog(this.#position, this.#logLimits),
+      holdingOf: holdings(told, this.#bodies, this.#revisionAt(this.#position)),
     };
-    state = now;
-    for (const [node, watcher] of watchers.all()) {
+    this.#state = now;
+    for (const [node, watcher] of this.#watchers.all()) {
       watcher.counts = now.holdingOf(node).counts;
-      watcher.sink(wholeView(node, now));
+      watcher.sink(this.#wholeView(node, now));
     }
-  };
-  const tell = (told: Told, log: ResumeLog, drafts: readonly Draft[]): void => {
+  }
+
+  #tell(told: Told, log: ResumeLog, drafts: readonly Draft[]): void {
     const leftOut = tooMuchForFew(drafts);
     const due = new Map<Watcher, Line[]>();
     for (const draft of drafts) {
-      position++;
-      const line = { revision: revisionAt(position), body: draft.toBody() };
+      this.#position++;
+      const line = { revision: this.#revisionAt(this.#position), body: draft.toBody() };
       if (leftOut === null || !isForFew(draft.audience))
-        log.append({ line, position, audience: draft.audience });
-      for (const watcher of watchers.of(draft.audience)) {
+        log.append({ line, position: this.#position, audience: draft.audience });
+      for (const watcher of this.#watchers.of(draft.audience)) {
         const lines = due.get(watcher);
         // Of several spans with one node each names it.
         if (lines?.at(-1) === line) continue;
@@ -135,78 +232,29 @@ export function createHub({ gate, epoch = randomBytes(6).toString('hex'), log: l
         watcher.counts = sum(watcher.counts, draft.counts);
       }
     }
-    if (leftOut !== null) log.leaveOut(position, leftOut);
-    state = { told, log, holdingOf: holdings(told, bodies, revisionAt(position)) };
-    const bookmarkOf = bookmarks();
+    if (leftOut !== null) log.leaveOut(this.#position, leftOut);
+    this.#state = { told, log, holdingOf: holdings(told, this.#bodies, this.#revisionAt(this.#position)) };
+    const bookmarkOf = this.#bookmarks();
     for (const [watcher, lines] of due) {
       lines.push(bookmarkOf(watcher.counts));
       watcher.sink(lines);
     }
-  };
-  const tellAll = (update: Update): void => {
-    if (state === null) return;
-    const counts = { rules: 0, addressSets: 0, serviceSets: 0 };
-    tell(state.told, state.log, [{ toBody: () => bodies.once(update), audience: null, counts }]);
-  };
-  /** What a watcher has missed; null where it must have a whole view. */
-  const missed = (node: string, resourceVersion: string | null): readonly Line[] | null => {
-    const [, life, number] = /^([^.]+)\.(\d{1,15})$/.exec(resourceVersion ?? '') ?? [];
-    if (life !== epoch || Number(number) > position) return null;
-    return ready().log.since(Number(number), node);
-  };
+  }
 
-  return {
-    publish(compiled) {
-      const before = state;
-      const start = position;
-      state = null;
-      const isAnew = before === null || !sayTheSameToAll(before.told.compiled, compiled);
-      const last = isAnew ? toldNothing(compiled) : before.told;
-      const { drafts, told } = changes(last, compiled, bodies);
-      if (isAnew) restart(told);
-      else if (drafts.length === 0) state = { ...before, told };
-      else tell(told, before.log, drafts);
-      return position - start;
-    },
-    setGate(wanted) {
-      if (wanted === enabled) return;
-      enabled = wanted;
-      tellAll({ type: 'gate', enabled });
-    },
-    setEndpoints(wanted) {
-      if (isDeepStrictEqual(wanted, endpoints)) return;
-      endpoints = wanted;
-      tellAll({ type: 'endpoints', endpoints });
-    },
-    get gate() {
-      return enabled;
-    },
-    get ready() {
-      return state !== null;
-    },
-    get revision() {
-      return revisionAt(position);
-    },
-    get watchers() {
-      return watchers.size();
-    },
-    nodes: () => state?.told.compiled.nodeAddresses.keys() ?? [],
-    has: (node) => state?.told.compiled.nodeAddresses.has(node) ?? false,
-    view: (node) => nodeView(ready().told.compiled, node),
-    counts: (node) => ready().holdingOf(node).counts,
-    watch(node, resourceVersion, sink) {
-      const now = ready();
-      const watcher: Watcher = { sink, counts: now.holdingOf(node).counts };
-      const lines = missed(node, resourceVersion);
-      watchers.add(node, watcher);
-      if (lines === null) sink(wholeView(node, now));
-      else sink([...lines, bookmarks()(watcher.counts)]);
-      return {
-        bookmark: () => sink([bookmarks()(watcher.counts)]),
-        close: () => watchers.remove(node, watcher),
-      };
-    },
-  };
+  #tellAll(update: Update): void {
+    if (this.#state === null) return;
+    const counts = { rules: 0, addressSets: 0, serviceSets: 0 };
+    this.#tell(this.#state.told, this.#state.log, [
+      { toBody: () => this.#bodies.once(update), audience: null, counts },
+    ]);
+  }
+
+  /** What a watcher has missed; null where it must have a whole view. */
+  #missed(node: string, resourceVersion: string | null): readonly Line[] | null {
+    const [, life, number] = /^([^.]+)\.(\d{1,15})$/.exec(resourceVersion ?? '') ?? [];
+    if (life !== this.#epoch || Number(number) > this.#position) return null;
+    return this.#ready().log.since(Number(number), node);
+  }
 }
 
 /** What a node message says to every node alike; a change of it, which is rare, begins anew. */
@@ -245,8 +293,9 @@ function isForFew(audience: Audience): audience is readonly Span[] {
 }
 
 /**
- * A node that joins, or is relabelled, is told all of its policies: that many messages for it alone would push everybody else's out of the log.
- * Gives the nodes that better start again should they come back before it; null where all fits.
+ * A node that joins, or is relabelled, is told all of its policies: that many messages for it alone
+ * would push everybody else's out of the log. Gives the nodes that better start again should they
+ * come back before it; null where all fits.
  */
 function tooMuchForFew(drafts: readonly Draft[]): Span | null {
   const own = drafts.filter(({ audience }) => isForFew(audience));

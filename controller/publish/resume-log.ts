@@ -29,66 +29,86 @@ export const LOG_LIMITS: LogLimits = { messages: 10_000, bytes: 8 << 20, names: 
 
 const MOST_GAPS = 1000;
 
-/** Keeps the last messages, for watchers that come back after a short break. `start` is the position before the first of them. */
+/**
+ * Keeps the last messages, for watchers that come back after a short break. `start` is the position
+ * before the first of them.
+ */
 export function resumeLog(start: number, limits: LogLimits = LOG_LIMITS): ResumeLog {
-  let entries: Entry[] = [];
-  /** Entries before this index are forgotten; they are cut off in one go now and then. */
-  let first = 0;
-  let oldest = start;
-  let bytes = 0;
-  let names = 0;
-  let gaps: { readonly position: number; readonly nodes: Span }[] = [];
-  const uses = new Map<Span, number>();
+  return new CountedLog(start, limits);
+}
 
-  const count = (span: Span, by: number): void => {
-    const now = (uses.get(span) ?? 0) + by;
-    if (by > 0 && now === by) names += span.size;
-    if (now > 0) uses.set(span, now);
+class CountedLog implements ResumeLog {
+  readonly #limits: LogLimits;
+  #entries: Entry[] = [];
+  /** Entries before this index are forgotten; they are cut off in one go now and then. */
+  #first = 0;
+  #oldest: number;
+  #bytes = 0;
+  #names = 0;
+  #gaps: { readonly position: number; readonly nodes: Span }[] = [];
+  readonly #uses = new Map<Span, number>();
+
+  constructor(start: number, limits: LogLimits = LOG_LIMITS) {
+    this.#limits = limits;
+    this.#oldest = start;
+  }
+
+  append(entry: Entry): void {
+    this.#entries.push(entry);
+    this.#bytes += entry.line.body.length;
+    for (const span of entry.audience ?? []) this.#count(span, 1);
+    while (
+      this.#entries.length - this.#first > this.#limits.messages ||
+      this.#bytes > this.#limits.bytes ||
+      this.#names > this.#limits.names
+    )
+      this.#forgetOldest();
+  }
+
+  leaveOut(position: number, nodes: Span): void {
+    this.#gaps.push({ position, nodes });
+    if (this.#gaps.length > MOST_GAPS)
+      this.#oldest = Math.max(this.#oldest, this.#gaps.shift()?.position ?? 0);
+  }
+
+  since(position: number, node: string): readonly Line[] | null {
+    if (position < this.#oldest) return null;
+    if (this.#gaps.some((gap) => gap.position > position && gap.nodes.has(node))) return null;
+    let low = this.#first;
+    let high = this.#entries.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if ((this.#entries[middle]?.position ?? 0) <= position) low = middle + 1;
+      else high = middle;
+    }
+    const lines: Line[] = [];
+    for (let i = low; i < this.#entries.length; i++) {
+      const entry = this.#entries[i];
+      if (entry !== undefined && isFor(entry.audience, node)) lines.push(entry.line);
+    }
+    return lines;
+  }
+
+  #count(span: Span, by: number): void {
+    const now = (this.#uses.get(span) ?? 0) + by;
+    if (by > 0 && now === by) this.#names += span.size;
+    if (now > 0) this.#uses.set(span, now);
     else {
-      uses.delete(span);
-      names -= span.size;
+      this.#uses.delete(span);
+      this.#names -= span.size;
     }
-  };
-  const forgetOldest = (): void => {
-    const entry = entries[first++];
+  }
+
+  #forgetOldest(): void {
+    const entry = this.#entries[this.#first++];
     if (entry === undefined) return;
-    oldest = entry.position;
-    bytes -= entry.line.body.length;
-    for (const span of entry.audience ?? []) count(span, -1);
-    if (first > 1000 && 2 * first > entries.length) {
-      entries = entries.slice(first);
-      first = 0;
-      gaps = gaps.filter((gap) => gap.position > oldest);
+    this.#oldest = entry.position;
+    this.#bytes -= entry.line.body.length;
+    for (const span of entry.audience ?? []) this.#count(span, -1);
+    if (this.#first > 1000 && 2 * this.#first > this.#entries.length) {
+      this.#entries = this.#entries.slice(this.#first);
+      this.#first = 0;
+      this.#gaps = this.#gaps.filter((gap) => gap.position > this.#oldest);
     }
-  };
-  return {
-    append(entry) {
-      entries.push(entry);
-      bytes += entry.line.body.length;
-      for (const span of entry.audience ?? []) count(span, 1);
-      while (entries.length - first > limits.messages || bytes > limits.bytes || names > limits.names)
-        forgetOldest();
-    },
-    leaveOut(position, nodes) {
-      gaps.push({ position, nodes });
-      if (gaps.length > MOST_GAPS) oldest = Math.max(oldest, gaps.shift()?.position ?? 0);
-    },
-    since(position, node) {
-      if (position < oldest) return null;
-      if (gaps.some((gap) => gap.position > position && gap.nodes.has(node))) return null;
-      let low = first;
-      let high = entries.length;
-      while (low < high) {
-        const middle = (low + high) >>> 1;
-        if ((entries[middle]?.position ?? 0) <= position) low = middle + 1;
-        else high = middle;
-      }
-      const lines: Line[] = [];
-      for (let i = low; i < entries.length; i++) {
-        const entry = entries[i];
-        if (entry !== undefined && isFor(entry.audience, node)) lines.push(entry.line);
-      }
-      return lines;
-    },
-  };
+  }
 }

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { createServer } from 'node:https';
+import { createServer, type ServerOptions } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { NodeReport } from '../../apis/stream.ts';
 import type { Authenticate, Authorise } from './auth.ts';
@@ -14,16 +14,25 @@ import { type Streams, type StreamsOptions, watchStreams } from './streams.ts';
 export interface ServerTls {
   readonly key: string;
   readonly cert: string;
-  /** The front proxy's CA, which alone client certificates are verified against; absent: nobody's are trusted. */
+  /**
+   * The front proxy's CA, which alone client certificates are verified against; absent: nobody's
+   * are trusted.
+   */
   readonly clientCa?: string;
 }
 
 export interface ControlPlaneOptions {
   readonly hub: Hub;
   readonly authenticate: Authenticate;
-  /** Asked for everybody but the agents, who may read their own node's view and report on it, and nothing else. */
+  /**
+   * Asked for everybody but the agents, who may read their own node's view and report on it, and
+   * nothing else.
+   */
   readonly authorise: Authorise;
-  /** Why agents can't be followed here, or report; null: they can. Everything else is answered all the same. Absent: they always can. */
+  /**
+   * Why agents can't be followed here, or report; null: they can. Everything else is answered all
+   * the same. Absent: they always can.
+   */
   readonly refusesAgents?: () => Failure | null;
   /** Agents' reports, valid, of nodes there are. */
   readonly onReport: (report: NodeReport) => void;
@@ -44,7 +53,10 @@ export interface ServerLimits {
   /** Bytes of a request's head and of a report. */
   readonly head: number;
   readonly body: number;
-  /** Milliseconds for a TLS handshake, a request's head, the whole request; and between requests of one connection. */
+  /**
+   * Milliseconds for a TLS handshake, a request's head, the whole request; and between requests of
+   * one connection.
+   */
   readonly handshake: number;
   readonly headTime: number;
   readonly requestTime: number;
@@ -57,7 +69,8 @@ export const SERVER_LIMITS: ServerLimits = {
   connections: 25_000,
   head: 32 << 10,
   body: 256 << 10,
-  // Thousands of handshakes wait for each other when all agents come at once: who is sent away for that comes again, and makes it worse.
+  // Thousands of handshakes wait for each other when all agents come at once: who is sent away for
+  // that comes again, and makes it worse.
   handshake: 60_000,
   headTime: 60_000,
   requestTime: 90_000,
@@ -65,7 +78,9 @@ export const SERVER_LIMITS: ServerLimits = {
   grace: 2000,
 };
 
-/** Thousands of agents come back at once; the kernel takes net.core.somaxconn where that is less. */
+/**
+ * Thousands of agents come back at once; the kernel takes net.core.somaxconn where that is less.
+ */
 const BACKLOG = 4096;
 
 export interface ServerStats {
@@ -87,7 +102,9 @@ export interface ControlPlaneServer {
   stats(): ServerStats;
   /** The last report of each node that has sent one. */
   reports(): ReadonlyMap<string, NodeReport>;
-  /** Ends all watches in order, so that agents go elsewhere at once, and forgets what they reported. */
+  /**
+   * Ends all watches in order, so that agents go elsewhere at once, and forgets what they reported.
+   */
   endStreams(why: string): void;
   /** The same, and listens no longer; resolves when all connections are gone. */
   close(): Promise<void>;
@@ -95,7 +112,10 @@ export interface ControlPlaneServer {
 
 export const AGENTS = 'system:serviceaccount:nodewall-system:nodewall-agent';
 
-/** Serves `controlplane.nodewall.io/v1alpha1` (apis/stream.ts) from a hub, in the manner of an aggregated Kubernetes API. */
+/**
+ * Serves `controlplane.nodewall.io/v1alpha1` (apis/stream.ts) from a hub, in the manner of an
+ * aggregated Kubernetes API.
+ */
 export function controlPlaneServer(options: ControlPlaneOptions): ControlPlaneServer {
   const { hub, tls, now = Date.now, onEvent = () => {} } = options;
   const limits = { ...SERVER_LIMITS, ...options.limits };
@@ -111,20 +131,7 @@ export function controlPlaneServer(options: ControlPlaneOptions): ControlPlaneSe
     mostBody: limits.body,
   });
   const server = createServer(
-    {
-      ...secureContext(tls),
-      requestCert: true,
-      // Agents have no certificate: who somebody is says `authenticate`.
-      rejectUnauthorized: false,
-      handshakeTimeout: limits.handshake,
-      maxHeaderSize: limits.head,
-      headersTimeout: limits.headTime,
-      requestTimeout: limits.requestTime,
-      keepAliveTimeout: limits.idle,
-      keepAlive: true,
-      keepAliveInitialDelay: 15_000,
-      noDelay: true,
-    },
+    serverOptions(tls, limits),
     fewInFlight((request, response) => {
       serve(request, response).catch((error: unknown) => {
         onEvent({ kind: 'failed', path: request.url ?? '', error });
@@ -177,6 +184,23 @@ export function controlPlaneServer(options: ControlPlaneOptions): ControlPlaneSe
         streams.close();
       });
     },
+  };
+}
+
+function serverOptions(tls: ServerTls, limits: ServerLimits): ServerOptions {
+  return {
+    ...secureContext(tls),
+    requestCert: true,
+    // Agents have no certificate: who somebody is says `authenticate`.
+    rejectUnauthorized: false,
+    handshakeTimeout: limits.handshake,
+    maxHeaderSize: limits.head,
+    headersTimeout: limits.headTime,
+    requestTimeout: limits.requestTime,
+    keepAliveTimeout: limits.idle,
+    keepAlive: true,
+    keepAliveInitialDelay: 15_000,
+    noDelay: true,
   };
 }
 

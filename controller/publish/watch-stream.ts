@@ -1,9 +1,13 @@
 import type { ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import { type Line, linePrefix } from './line.ts';
 
 /** Milliseconds and bytes. */
 export interface StreamLimits {
-  /** More than this is kept for a slow watcher only for so long as `slow` says; a whole view and 64 KiB where that is more. */
+  /**
+   * More than this is kept for a slow watcher only for so long as `slow` says; a whole view and 64
+   * KiB where that is more.
+   */
   readonly unsent: number;
   readonly slow: number;
   /** A watcher that takes no byte for so long is gone, whatever its kernel says. */
@@ -17,7 +21,9 @@ export interface WatchStream {
   send(lines: readonly Line[]): void;
   /** Bytes that the watcher's kernel has not taken. */
   readonly unsent: number;
-  /** Bytes handed to the connection so far: lines with their numbers, without HTTP's and TLS's own. */
+  /**
+   * Bytes handed to the connection so far: lines with their numbers, without HTTP's and TLS's own.
+   */
   readonly sent: number;
   /** When a line was last sent, in the caller's milliseconds. */
   readonly lastSent: number;
@@ -26,108 +32,143 @@ export interface WatchStream {
 }
 
 /**
- * So much is handed to the connection at a time: TLS encrypts into memory of the watcher's own, and thousands of watchers may be blocked at once, in the
- * middle of an address set of megabytes.
+ * So much is handed to the connection at a time: TLS encrypts into memory of the watcher's own, and
+ * thousands of watchers may be blocked at once, in the middle of an address set of megabytes.
  */
 const SLICE = 32 << 10;
 
-/** `response` has its head written, which goes out with the first lines; nobody else may write to it. */
+/**
+ * `response` has its head written, which goes out with the first lines; nobody else may write to
+ * it.
+ */
 export function watchStream(
   response: ServerResponse,
   now: () => number,
   limits: StreamLimits = STREAM_LIMITS,
 ): WatchStream {
-  const { socket } = response;
-  if (socket === null) throw new Error('the connection is gone');
-  let queue: Line[] = [];
-  let next = 0;
+  return new QueuedStream(response, now, limits);
+}
+
+class QueuedStream implements WatchStream {
+  readonly #response: ServerResponse;
+  readonly #now: () => number;
+  readonly #limits: StreamLimits;
+  readonly #socket: Socket;
+  #queue: Line[] = [];
+  #next = 0;
   /** Of the line that is next: bytes of its body that have been handed over. */
-  let offset = 0;
-  let queued = 0;
-  let sequence = 0;
-  let sent = 0;
-  let lastSent = now();
-  let progress = lastSent;
-  let above: number | null = null;
-  let most: number | null = null;
+  #offset = 0;
+  #queued = 0;
+  #sequence = 0;
+  #sent = 0;
+  #lastSent: number;
+  #progress: number;
+  #above: number | null = null;
+  #most: number | null = null;
+
+  constructor(response: ServerResponse, now: () => number, limits: StreamLimits = STREAM_LIMITS) {
+    this.#response = response;
+    this.#now = now;
+    this.#limits = limits;
+    const { socket } = response;
+    if (socket === null) throw new Error('the connection is gone');
+    this.#socket = socket;
+    this.#lastSent = now();
+    this.#progress = this.#lastSent;
+    const drained = (): void => this.#drained();
+    socket.on('drain', drained);
+    response.once('close', () => {
+      socket.off('drain', drained);
+      this.#queue = [];
+      this.#next = 0;
+      this.#queued = 0;
+    });
+  }
+
+  send(lines: readonly Line[]): void {
+    if (this.#response.writableEnded || this.#socket.destroyed) return;
+    if (this.#unsent() === 0) this.#progress = this.#now();
+    for (const line of lines) {
+      this.#queue.push(line);
+      this.#queued += line.body.length;
+    }
+    this.#most ??= Math.max(this.#limits.unsent, (64 << 10) + this.#queued);
+    this.#lastSent = this.#now();
+    this.#flush();
+  }
+
+  get unsent(): number {
+    return this.#unsent();
+  }
+
+  get sent(): number {
+    return this.#sent;
+  }
+
+  get lastSent(): number {
+    return this.#lastSent;
+  }
+
+  tooSlow(): string | null {
+    const waiting = this.#unsent();
+    const time = this.#now();
+    this.#above = waiting > (this.#most ?? this.#limits.unsent) ? (this.#above ?? time) : null;
+    if (this.#above !== null && time - this.#above > this.#limits.slow)
+      return `${waiting} bytes have waited for ${Math.round((time - this.#above) / 1000)} s`;
+    if (waiting > 0 && time - this.#progress > this.#limits.stalled)
+      return `it has taken nothing for ${Math.round((time - this.#progress) / 1000)} s`;
+    return null;
+  }
 
   /** One chunk of HTTP, one write to the connection, whatever the number of lines. */
-  const handOver = (): void => {
+  #handOver(): void {
     let size = 0;
-    // The response's own cork gathers a chunk; it lets go of the socket's before it writes, so that is corked here.
-    socket.cork();
-    response.cork();
+    // The response's own cork gathers a chunk; it lets go of the socket's before it writes, so that
+    // is corked here.
+    this.#socket.cork();
+    this.#response.cork();
     while (size < SLICE) {
-      const line = queue[next];
+      const line = this.#queue[this.#next];
       if (line === undefined) break;
-      if (offset === 0) {
-        const prefix = linePrefix(++sequence, line);
-        response.write(prefix, 'latin1');
+      if (this.#offset === 0) {
+        const prefix = linePrefix(++this.#sequence, line);
+        this.#response.write(prefix, 'latin1');
         size += prefix.length;
-        sent += prefix.length;
+        this.#sent += prefix.length;
       }
-      const part = line.body.subarray(offset, offset + SLICE);
-      response.write(part);
+      const part = line.body.subarray(this.#offset, this.#offset + SLICE);
+      this.#response.write(part);
       size += part.length;
-      sent += part.length;
-      queued -= part.length;
-      offset += part.length;
-      if (offset < line.body.length) continue;
-      offset = 0;
-      next++;
+      this.#sent += part.length;
+      this.#queued -= part.length;
+      this.#offset += part.length;
+      if (this.#offset < line.body.length) continue;
+      this.#offset = 0;
+      this.#next++;
     }
-    response.uncork();
-    socket.uncork();
-  };
-  const flush = (): void => {
-    while (next < queue.length && !socket.writableNeedDrain && !socket.destroyed && !response.writableEnded)
-      handOver();
-    if (next === queue.length) queue = [];
-    else queue = queue.slice(next);
-    next = 0;
-  };
-  const drained = (): void => {
-    progress = now();
-    flush();
-  };
-  socket.on('drain', drained);
-  response.once('close', () => {
-    socket.off('drain', drained);
-    queue = [];
-    next = 0;
-    queued = 0;
-  });
-  const unsent = () => queued + socket.writableLength;
-  return {
-    send(lines) {
-      if (response.writableEnded || socket.destroyed) return;
-      if (unsent() === 0) progress = now();
-      for (const line of lines) {
-        queue.push(line);
-        queued += line.body.length;
-      }
-      most ??= Math.max(limits.unsent, (64 << 10) + queued);
-      lastSent = now();
-      flush();
-    },
-    get unsent() {
-      return unsent();
-    },
-    get sent() {
-      return sent;
-    },
-    get lastSent() {
-      return lastSent;
-    },
-    tooSlow() {
-      const waiting = unsent();
-      const time = now();
-      above = waiting > (most ?? limits.unsent) ? (above ?? time) : null;
-      if (above !== null && time - above > limits.slow)
-        return `${waiting} bytes have waited for ${Math.round((time - above) / 1000)} s`;
-      if (waiting > 0 && time - progress > limits.stalled)
-        return `it has taken nothing for ${Math.round((time - progress) / 1000)} s`;
-      return null;
-    },
-  };
+    this.#response.uncork();
+    this.#socket.uncork();
+  }
+
+  #flush(): void {
+    while (
+      this.#next < this.#queue.length &&
+      !this.#socket.writableNeedDrain &&
+      !this.#socket.destroyed &&
+      !this.#response.writableEnded
+    )
+      this.#handOver();
+    if (this.#next === this.#queue.length) this.#queue = [];
+    else this.#queue = this.#queue.slice(this.#next);
+    this.#next = 0;
+  }
+
+  #drained(): void {
+    this.#progress = this.#now();
+    this.#flush();
+  }
+
+  #unsent(): number {
+    return this.#queued + this.#socket.writableLength;
+  }
 }

@@ -1,4 +1,4 @@
-import { systemClock } from '../../lib/process/clock.ts';
+import type { WallClock } from '../../lib/process/clock.ts';
 import { CommandError, EXIT } from '../../lib/process/exit.ts';
 import { publishCaBundle } from '../kubeapi/certificates/ca-bundle.ts';
 import { certificateFiles } from '../kubeapi/certificates/certificate-files.ts';
@@ -10,7 +10,11 @@ interface CertificateParts extends CertificateEvents {
   /** By whose names agents and the API server reach the controller. */
   readonly service: { readonly namespace: string; readonly name: string };
   readonly request: KubeApi;
-  /** Told the certificates (PEM) of the authorities that the serving certificate may be signed by, as often as they are looked at. */
+  readonly clock: WallClock;
+  /**
+   * Told the certificates (PEM) of the authorities that the serving certificate may be signed by,
+   * as often as they are looked at.
+   */
   readonly trusted: (certificates: string) => void;
 }
 
@@ -23,7 +27,7 @@ export function certificateSource(
     listen,
     webhook,
   }: Pick<ControllerParts, 'options' | 'listen' | 'webhook'>,
-  { service, request, trusted, ...events }: CertificateParts,
+  { service, request, clock, trusted, ...events }: CertificateParts,
 ): CertificateSource {
   if (certFile !== undefined && keyFile !== undefined) {
     const files = certificateFiles({
@@ -31,21 +35,20 @@ export function certificateSource(
       keyFile,
       caFile,
       trust: trusted,
-      clock: systemClock,
+      clock,
       events,
     });
     return {
-      ...files,
       start: () =>
         files.start().catch((cause: Error) => {
           throw new CommandError(
             EXIT.invalid,
             `--tls-cert-file, --tls-key-file, --tls-ca-file: ${cause.message}`,
-            {
-              cause,
-            },
+            { cause },
           );
         }),
+      look: () => files.look(),
+      close: () => files.close(),
     };
   }
   const host = `${service.name}.${service.namespace}.svc`;
@@ -60,7 +63,7 @@ export function certificateSource(
       trusted(certificates);
       return publishCaBundle(request, certificates);
     },
-    clock: systemClock,
+    clock,
     events,
   });
 }

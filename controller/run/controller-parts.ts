@@ -1,5 +1,6 @@
 import type { KubeConfig } from '@kubernetes/client-node';
 import type { Config } from '../../apis/config.ts';
+import type { WallClock } from '../../lib/process/clock.ts';
 import type { ListenAddress } from '../../lib/process/listen-address.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { ControllerOptions } from './controller-options.ts';
@@ -14,4 +15,13 @@ export interface ControllerParts {
   readonly config: Config;
   readonly kubeConfig: KubeConfig;
   readonly log: Log;
+}
+
+/** What differs from one life of the process to the next. */
+export interface Surroundings {
+  readonly clock: WallClock;
+  /** Numbers from 0 to 1. */
+  readonly random: () => number;
+  /** Unique to this life of this process. */
+  readonly identity: string;
 }

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { NO_OBJECTS } from '../../apis/objects.ts';
 import type { NodeReport } from '../../apis/stream.ts';
+import { systemClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { ReportedAddresses } from './reported-addresses.ts';
 
@@ -26,7 +27,7 @@ describe('addresses in reports', () => {
   it('are told once for many reports, and not where nothing is new', async () => {
     let changes = 0;
     let changed = Promise.withResolvers<void>();
-    const reported = new ReportedAddresses(undefined as never, () => {
+    const reported = new ReportedAddresses(undefined as never, systemClock, () => {
       changes++;
       changed.resolve();
     });
@@ -48,7 +49,7 @@ describe('addresses in reports', () => {
   it('say once for each Node that there are too many', async () => {
     const lines: unknown[] = [];
     const log = { warn: (_message: string, fields: object) => lines.push(fields) } as unknown as Log;
-    const reported = new ReportedAddresses(log, () => {});
+    const reported = new ReportedAddresses(log, systemClock, () => {});
     reported.on(objects);
     const many = Array.from({ length: 70 }, (_, i) => `192.0.2.${i}`);
     for (const node of ['a', 'a', 'b']) reported.take(report(node, ...many));

@@ -1,5 +1,6 @@
 import type { ClusterObjects } from '../../apis/objects.ts';
 import type { NodeReport } from '../../apis/stream.ts';
+import type { Clock } from '../../lib/process/clock.ts';
 import { debounce } from '../../lib/process/debounce.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { HostAddresses, MOST_REPORTED } from '../index/host-addresses.ts';
@@ -16,9 +17,9 @@ export class ReportedAddresses {
   readonly #full = new Set<string>();
 
   /** `changed`: `on` may give something else than before. Not told of every report by itself. */
-  constructor(log: Log, changed: () => void) {
+  constructor(log: Log, clock: Clock, changed: () => void) {
     this.#log = log;
-    this.#changed = debounce(async () => changed(), TIMES);
+    this.#changed = debounce(async () => changed(), TIMES, clock);
   }
 
   take({ node, hostAddresses }: NodeReport): void {

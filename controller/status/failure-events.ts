@@ -45,59 +45,113 @@ interface Written {
   readonly until: number;
 }
 
-/** Milliseconds: nodes that begin to fail within this time are in one event; between two requests. */
+/**
+ * Milliseconds: nodes that begin to fail within this time are in one event; between two requests.
+ */
 const GATHER = 2_000;
 const BETWEEN = 1_000;
 /** More of a policy within this time count the last event up (events.k8s.io's EventSeries). */
 const SERIES = 600_000;
 /** Policies that wait; more than that are left to their status. */
 const MOST_WAITING = 1_000;
-/** Nodes that wait: policies are told of beside them. More are left to the statuses of their policies. */
+/**
+ * Nodes that wait: policies are told of beside them. More are left to the statuses of their
+ * policies.
+ */
 const MOST_NODES = 60;
 /** Of a note (events.k8s.io/v1): the API server counts bytes, though it says characters. */
 const LONGEST_NOTE = 1_024;
 const EVENTS = '/apis/events.k8s.io/v1/namespaces/default/events';
 
-/** Warnings on policies, several nodes in one, and on nodes; one request a second. Events of what is in no namespace are in `default`. */
-export function failureEvents({ request, clock, identity, failed }: FailureEventsParts): FailureEvents {
-  /** Both by uid. */
-  const policies = new Map<string, WaitingPolicy>();
-  const nodes = new Map<string, Waiting>();
-  const written = new Map<string, Written>();
-  let cancel: (() => void) | null = null;
-  let writing: Promise<void> = Promise.resolve();
-  let isCleared = false;
+/**
+ * Warnings on policies, several nodes in one, and on nodes; one request a second. Events of what is
+ * in no namespace are in `default`.
+ */
+export function failureEvents(parts: FailureEventsParts): FailureEvents {
+  return new EventQueue(parts);
+}
 
-  function arm(milliseconds: number): void {
-    cancel ??= clock.after(milliseconds, () => {
-      writing = writeOne().finally(() => {
-        cancel = null;
-        if (!isCleared && policies.size + nodes.size > 0) arm(BETWEEN);
+class EventQueue implements FailureEvents {
+  readonly #request: KubeApi;
+  readonly #clock: Clock & { date(): Date };
+  readonly #identity: string;
+  readonly #failed: (error: unknown) => void;
+  /** Both by uid. */
+  readonly #policies = new Map<string, WaitingPolicy>();
+  readonly #nodes = new Map<string, Waiting>();
+  readonly #written = new Map<string, Written>();
+  #cancel: (() => void) | null = null;
+  #writing: Promise<void> = Promise.resolve();
+  #isCleared = false;
+
+  constructor({ request, clock, identity, failed }: FailureEventsParts) {
+    this.#request = request;
+    this.#clock = clock;
+    this.#identity = identity;
+    this.#failed = failed;
+  }
+
+  failing(
+    { name, uid }: { readonly name: string; readonly uid: string },
+    failed: readonly FailingNode[],
+  ): void {
+    this.#isCleared = false;
+    const there = this.#policies.get(uid) ?? ofPolicy(name, uid);
+    if (this.#policies.size >= MOST_WAITING && !this.#policies.has(uid)) return;
+    for (const node of failed) there.nodes.set(node.node, node);
+    this.#policies.set(uid, there);
+    this.#arm(GATHER);
+  }
+
+  troubled(name: string, why: string): void {
+    this.#isCleared = false;
+    if (this.#nodes.size >= MOST_NODES && !this.#nodes.has(name)) return;
+    // Of a Node's events the uid is its name, as the kubelet's own have it.
+    const regarding = { apiVersion: 'v1', kind: 'Node', name, uid: name };
+    this.#nodes.set(name, { regarding, reason: 'NodewallNotEnforced', note: () => why });
+    this.#arm(GATHER);
+  }
+
+  async clear(): Promise<void> {
+    this.#isCleared = true;
+    this.#policies.clear();
+    this.#nodes.clear();
+    this.#cancel?.();
+    this.#cancel = null;
+    await this.#writing;
+  }
+
+  #arm(milliseconds: number): void {
+    this.#cancel ??= this.#clock.after(milliseconds, () => {
+      this.#writing = this.#writeOne().finally(() => {
+        this.#cancel = null;
+        if (!this.#isCleared && this.#policies.size + this.#nodes.size > 0) this.#arm(BETWEEN);
       });
     });
   }
 
-  async function writeOne(): Promise<void> {
-    const [next] = [...nodes.values().take(1), ...policies.values().take(1)];
+  async #writeOne(): Promise<void> {
+    const [next] = [...this.#nodes.values().take(1), ...this.#policies.values().take(1)];
     if (next === undefined) return;
     const { uid } = next.regarding;
-    nodes.delete(uid);
-    policies.delete(uid);
-    for (const [other, { until }] of written) if (until <= clock.now()) written.delete(other);
+    this.#nodes.delete(uid);
+    this.#policies.delete(uid);
+    for (const [other, { until }] of this.#written)
+      if (until <= this.#clock.now()) this.#written.delete(other);
     try {
-      const last = written.get(uid);
-      if (last === undefined || !(await countUp(last))) await create(next);
+      const last = this.#written.get(uid);
+      if (last === undefined || !(await this.#countUp(last))) await this.#create(next);
     } catch (error) {
-      failed(error);
+      this.#failed(error);
     }
   }
 
   /** False where the API server has dropped it: events live for an hour. */
-  async function countUp(last: Written): Promise<boolean> {
+  async #countUp(last: Written): Promise<boolean> {
     const count = last.count + 1;
-    const series = { count, lastObservedTime: toMicroTime(clock.date()) };
+    const series = { count, lastObservedTime: toMicroTime(this.#clock.date()) };
     try {
-      await request({ method: 'PATCH', path: `${EVENTS}/${last.event}`, body: { series } });
+      await this.#request({ method: 'PATCH', path: `${EVENTS}/${last.event}`, body: { series } });
       last.count = count;
       return true;
     } catch (error) {
@@ -106,9 +160,9 @@ export function failureEvents({ request, clock, identity, failed }: FailureEvent
     }
   }
 
-  async function create({ regarding, reason, note }: Waiting): Promise<void> {
+  async #create({ regarding, reason, note }: Waiting): Promise<void> {
     const { name, uid } = regarding;
-    const date = clock.date();
+    const date = this.#clock.date();
     // As client-go names them: unique enough, and in order.
     const event = `${name.slice(0, 200).replace(/[-.]+$/, '')}.${date.getTime().toString(16)}${uid.slice(0, 8)}`;
     const body = {
@@ -122,38 +176,11 @@ export function failureEvents({ request, clock, identity, failed }: FailureEvent
       note: shortened(note(), LONGEST_NOTE),
       regarding,
       reportingController: 'nodewall.io/controller',
-      reportingInstance: identity.slice(0, 128),
+      reportingInstance: this.#identity.slice(0, 128),
     };
-    await request({ method: 'POST', path: EVENTS, body });
-    written.set(uid, { event, count: 1, until: clock.now() + SERIES });
+    await this.#request({ method: 'POST', path: EVENTS, body });
+    this.#written.set(uid, { event, count: 1, until: this.#clock.now() + SERIES });
   }
-
-  return {
-    failing({ name, uid }, failed) {
-      isCleared = false;
-      const there = policies.get(uid) ?? ofPolicy(name, uid);
-      if (policies.size >= MOST_WAITING && !policies.has(uid)) return;
-      for (const node of failed) there.nodes.set(node.node, node);
-      policies.set(uid, there);
-      arm(GATHER);
-    },
-    troubled(name, why) {
-      isCleared = false;
-      if (nodes.size >= MOST_NODES && !nodes.has(name)) return;
-      // Of a Node's events the uid is its name, as the kubelet's own have it.
-      const regarding = { apiVersion: 'v1', kind: 'Node', name, uid: name };
-      nodes.set(name, { regarding, reason: 'NodewallNotEnforced', note: () => why });
-      arm(GATHER);
-    },
-    async clear() {
-      isCleared = true;
-      policies.clear();
-      nodes.clear();
-      cancel?.();
-      cancel = null;
-      await writing;
-    },
-  };
 }
 
 function ofPolicy(name: string, uid: string): WaitingPolicy {

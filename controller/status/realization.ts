@@ -3,23 +3,37 @@ import type { FailingNode } from '../../apis/policy-status.ts';
 import type { NodeReport } from '../../apis/stream.ts';
 import { NO_PROGRESS, type Progress } from './status.ts';
 
-/** Which nodes enforce which policies. Pure but for what it remembers; policies are named `API_GROUP/NAME`. */
+/**
+ * Which nodes enforce which policies. Pure but for what it remembers; policies are named
+ * `API_GROUP/NAME`.
+ */
 export interface Realization {
-  /** `revision` is the hub's after it published this; policies are taken for unchanged where they are the same objects. */
+  /**
+   * `revision` is the hub's after it published this; policies are taken for unchanged where they
+   * are the same objects.
+   */
   publish(compiled: Compiled, revision: string): void;
   /** In words what troubles the node and did not before; null: nothing new. */
   report(report: NodeReport): string | null;
-  /** Finds the nodes of which nothing was heard for `SILENCE`, also those that never said anything. To be called now and then. */
+  /**
+   * Finds the nodes of which nothing was heard for `SILENCE`, also those that never said anything.
+   * To be called now and then.
+   */
   lookForSilent(): void;
   /** Nodes report to somebody else: what they said counts for nothing. */
   forgetReports(): void;
   /** Of the version that is compiled. */
   progress(policy: string): Progress;
-  /** Policies of which `progress` may give something else than before, since this was last asked. */
+  /**
+   * Policies of which `progress` may give something else than before, since this was last asked.
+   */
   takeChanged(): ReadonlySet<string>;
 }
 
-/** Milliseconds without a report after which a node no longer counts; agents report every 33 to 66 seconds. */
+/**
+ * Milliseconds without a report after which a node no longer counts; agents report every 33 to 66
+ * seconds.
+ */
 export const SILENCE = 180_000;
 
 /** What a node last said. */
@@ -48,94 +62,192 @@ interface Tracked {
 
 /** `now` gives milliseconds of a clock that is never set. */
 export function realization(now: () => number): Realization {
-  const rows = new Map<string, Row>();
-  const tracked = new Map<string, Tracked>();
-  /** By policy: nodes that say it fails, in whatever version. */
-  const failing = new Map<string, Set<Row>>();
-  /** Not enforced everywhere yet: any report may change that. */
-  const unsettled = new Set<string>();
-  let hasReports = false;
-  /** A node fell silent or was heard again, has trouble or none any more: that concerns every policy it has. */
-  let isAllChanged = false;
-  let changed = new Set<string>();
-  let rowsOf = new WeakMap<ReadonlySet<string>, readonly Row[]>();
-  let epoch = '';
-  let last: readonly CompiledPolicy[] = [];
+  return new NodeTally(now);
+}
 
-  const rowOf = (name: string): Row => {
-    const there = rows.get(name);
+class NodeTally implements Realization {
+  readonly #now: () => number;
+  readonly #rows = new Map<string, Row>();
+  readonly #tracked = new Map<string, Tracked>();
+  /** By policy: nodes that say it fails, in whatever version. */
+  readonly #failing = new Map<string, Set<Row>>();
+  /** Not enforced everywhere yet: any report may change that. */
+  readonly #unsettled = new Set<string>();
+  #hasReports = false;
+  /**
+   * A node fell silent or was heard again, has trouble or none any more: that concerns every policy
+   * it has.
+   */
+  #isAllChanged = false;
+  #changed = new Set<string>();
+  #rowsOf = new WeakMap<ReadonlySet<string>, readonly Row[]>();
+  #epoch = '';
+  #last: readonly CompiledPolicy[] = [];
+
+  constructor(now: () => number) {
+    this.#now = now;
+  }
+
+  publish(compiled: Compiled, revision: string): void {
+    const [life = '', number = ''] = revision.split('.');
+    if (life !== this.#epoch) {
+      this.#epoch = life;
+      for (const row of this.#rows.values()) row.enforced = -1;
+    }
+    const before = new Set(this.#last);
+    if (compiled.policies === this.#last) return;
+    const gone = new Set(this.#tracked.keys());
+    for (const policy of compiled.policies) {
+      const key = keyOf(policy);
+      gone.delete(key);
+      if (!before.has(policy)) this.#track(key, policy, Number(number));
+    }
+    for (const key of gone) {
+      this.#tracked.delete(key);
+      this.#unsettled.delete(key);
+      this.#changed.add(key);
+    }
+    this.#last = compiled.policies;
+    this.#forgetNodes(compiled.nodeAddresses);
+  }
+
+  report(report: NodeReport): string | null {
+    const row = this.#rowOf(report.node);
+    const [life, number] = (report.enforced ?? '').split('.');
+    const enforced = report.enabled && life === this.#epoch && number !== undefined ? Number(number) : -1;
+    // What it has is older than it was: its agent began anew.
+    if (enforced < row.enforced) for (const key of this.#tracked.keys()) this.#unsettled.add(key);
+    row.enforced = enforced;
+    row.heard = this.#now();
+    row.hasReported = true;
+    const trouble = troubleOf(report);
+    const isNew = row.trouble === null;
+    if (row.isSilent || row.trouble !== trouble) this.#isAllChanged = true;
+    row.isSilent = false;
+    row.trouble = trouble;
+    this.#takeFailing(row, report);
+    this.#hasReports = true;
+    return isNew ? trouble : null;
+  }
+
+  lookForSilent(): void {
+    const latest = this.#now() - SILENCE;
+    for (const row of this.#rows.values()) {
+      if (row.isSilent || row.heard > latest) continue;
+      row.isSilent = true;
+      this.#isAllChanged = true;
+    }
+  }
+
+  forgetReports(): void {
+    for (const row of this.#rows.values()) {
+      row.enforced = -1;
+      row.heard = this.#now();
+      row.hasReported = false;
+      row.isSilent = false;
+      row.trouble = null;
+      row.failing.clear();
+    }
+    this.#failing.clear();
+    for (const key of this.#tracked.keys()) this.#unsettled.add(key);
+    this.#changed = new Set(this.#tracked.keys());
+  }
+
+  progress(policy: string): Progress {
+    const one = this.#tracked.get(policy);
+    if (one === undefined) return NO_PROGRESS;
+    const progress = this.#progressOf(policy, one);
+    if (progress.current === progress.desired) {
+      this.#unsettled.delete(policy);
+      this.#tracked.set(policy, { ...one, later: new Map() });
+    }
+    return progress;
+  }
+
+  takeChanged(): ReadonlySet<string> {
+    if (this.#isAllChanged) for (const key of this.#tracked.keys()) this.#changed.add(key);
+    this.#isAllChanged = false;
+    const taken = this.#hasReports ? this.#changed.union(this.#unsettled) : this.#changed;
+    this.#hasReports = false;
+    this.#changed = new Set();
+    return taken;
+  }
+
+  #rowOf(name: string): Row {
+    const there = this.#rows.get(name);
     if (there !== undefined) return there;
     const row: Row = {
       name,
-      heard: now(),
+      heard: this.#now(),
       hasReported: false,
       isSilent: false,
       enforced: -1,
       trouble: null,
       failing: new Map(),
     };
-    rows.set(name, row);
+    this.#rows.set(name, row);
     return row;
-  };
+  }
 
-  function rowsIn(spans: readonly ReadonlySet<string>[]): readonly Row[] {
+  #rowsIn(spans: readonly ReadonlySet<string>[]): readonly Row[] {
     const distinct = [...new Set(spans)];
     const [first] = distinct;
     if (first === undefined) return [];
-    if (distinct.length > 1) return [...new Set(distinct.flatMap((span) => [...span]))].map(rowOf);
-    const known = rowsOf.get(first);
+    if (distinct.length > 1)
+      return [...new Set(distinct.flatMap((span) => [...span]))].map((name) => this.#rowOf(name));
+    const known = this.#rowsOf.get(first);
     if (known !== undefined) return known;
-    const made = Array.from(first, rowOf);
-    rowsOf.set(first, made);
+    const made = Array.from(first, (name) => this.#rowOf(name));
+    this.#rowsOf.set(first, made);
     return made;
   }
 
-  function track(key: string, compiled: CompiledPolicy, position: number): void {
-    const before = tracked.get(key);
+  #track(key: string, compiled: CompiledPolicy, position: number): void {
+    const before = this.#tracked.get(key);
     const [rule] = compiled.rules;
-    const now = { compiled, generation: rule?.source.generation ?? 0, rows: rowsIn(compiled.spans) };
+    const now = { compiled, generation: rule?.source.generation ?? 0, rows: this.#rowsIn(compiled.spans) };
     const isSame = before !== undefined && sameRules(before.compiled, compiled);
-    const later = isSame ? laterRows(before, compiled, position) : new Map<Row, number>();
-    tracked.set(key, { ...now, since: isSame ? before.since : position, later });
-    changed.add(key);
-    unsettled.add(key);
+    const later = isSame ? this.#laterRows(before, compiled, position) : new Map<Row, number>();
+    this.#tracked.set(key, { ...now, since: isSame ? before.since : position, later });
+    this.#changed.add(key);
+    this.#unsettled.add(key);
   }
 
   /** Rules are as before; nodes they apply to aren't. */
-  function laterRows(before: Tracked, now: CompiledPolicy, position: number): Map<Row, number> {
+  #laterRows(before: Tracked, now: CompiledPolicy, position: number): Map<Row, number> {
     const later = new Map(before.later);
     const seen = new Map<ReadonlySet<string>, ReadonlySet<string>>();
     for (const [i, span] of now.spans.entries()) {
       const was = before.compiled.spans[i];
       if (was === span || was === undefined || seen.get(span) === was) continue;
       seen.set(span, was);
-      for (const name of span) if (!was.has(name)) later.set(rowOf(name), position);
-      for (const name of was) if (!span.has(name)) later.set(rowOf(name), position);
+      for (const name of span) if (!was.has(name)) later.set(this.#rowOf(name), position);
+      for (const name of was) if (!span.has(name)) later.set(this.#rowOf(name), position);
     }
     return later;
   }
 
-  function forgetNodes(there: ReadonlyMap<string, unknown>): void {
-    if (rows.size <= there.size) return;
-    for (const [name, row] of rows) {
+  #forgetNodes(there: ReadonlyMap<string, unknown>): void {
+    if (this.#rows.size <= there.size) return;
+    for (const [name, row] of this.#rows) {
       if (there.has(name)) continue;
-      for (const key of row.failing.keys()) noLongerFailing(key, row);
-      rows.delete(name);
+      for (const key of row.failing.keys()) this.#noLongerFailing(key, row);
+      this.#rows.delete(name);
     }
     // Spans that name them are no longer in use.
-    rowsOf = new WeakMap();
+    this.#rowsOf = new WeakMap();
   }
 
-  function noLongerFailing(key: string, row: Row): void {
-    const those = failing.get(key);
+  #noLongerFailing(key: string, row: Row): void {
+    const those = this.#failing.get(key);
     those?.delete(row);
-    if (those?.size === 0) failing.delete(key);
+    if (those?.size === 0) this.#failing.delete(key);
   }
 
-  function takeFailing(row: Row, report: NodeReport): void {
+  #takeFailing(row: Row, report: NodeReport): void {
     for (const key of row.failing.keys()) {
-      noLongerFailing(key, row);
-      changed.add(key);
+      this.#noLongerFailing(key, row);
+      this.#changed.add(key);
     }
     row.failing.clear();
     for (const [key, said] of Map.groupBy(
@@ -143,22 +255,19 @@ export function realization(now: () => number): Realization {
       ({ apiGroup, policy }) => `${apiGroup}/${policy}`,
     )) {
       // Names that no policy has are a node's own: they would be kept for it alone.
-      if (!tracked.has(key)) continue;
+      if (!this.#tracked.has(key)) continue;
       row.failing.set(key, said);
-      changed.add(key);
-      const those = failing.get(key) ?? new Set();
-      failing.set(key, those.add(row));
+      this.#changed.add(key);
+      const those = this.#failing.get(key) ?? new Set();
+      this.#failing.set(key, those.add(row));
     }
   }
 
-  function progressOf(
-    key: string,
-    { rows: selected, since, later, generation, compiled }: Tracked,
-  ): Progress {
+  #progressOf(key: string, { rows: selected, since, later, generation, compiled }: Tracked): Progress {
     const applies = ({ name }: Row): boolean => compiled.spans.some((span) => span.has(name));
     const failingNodes: FailingNode[] = [];
     const failed = new Set<Row>();
-    const names = failing.get(key) ?? [];
+    const names = this.#failing.get(key) ?? [];
     for (const row of [...names].sort((a, b) => (a.name < b.name ? -1 : 1))) {
       if (!applies(row)) continue;
       for (const one of row.failing.get(key) ?? []) {
@@ -184,88 +293,6 @@ export function realization(now: () => number): Realization {
     failingNodes.sort((a, b) => (a.node < b.node ? -1 : a.node > b.node ? 1 : 0));
     return { desired: selected.length, current, failing: failingNodes, hasRules: compiled.rules.length > 0 };
   }
-
-  return {
-    publish(compiled, revision) {
-      const [life = '', number = ''] = revision.split('.');
-      if (life !== epoch) {
-        epoch = life;
-        for (const row of rows.values()) row.enforced = -1;
-      }
-      const before = new Set(last);
-      if (compiled.policies === last) return;
-      const gone = new Set(tracked.keys());
-      for (const policy of compiled.policies) {
-        const key = keyOf(policy);
-        gone.delete(key);
-        if (!before.has(policy)) track(key, policy, Number(number));
-      }
-      for (const key of gone) {
-        tracked.delete(key);
-        unsettled.delete(key);
-        changed.add(key);
-      }
-      last = compiled.policies;
-      forgetNodes(compiled.nodeAddresses);
-    },
-    report(report) {
-      const row = rowOf(report.node);
-      const [life, number] = (report.enforced ?? '').split('.');
-      const enforced = report.enabled && life === epoch && number !== undefined ? Number(number) : -1;
-      // What it has is older than it was: its agent began anew.
-      if (enforced < row.enforced) for (const key of tracked.keys()) unsettled.add(key);
-      row.enforced = enforced;
-      row.heard = now();
-      row.hasReported = true;
-      const trouble = troubleOf(report);
-      const isNew = row.trouble === null;
-      if (row.isSilent || row.trouble !== trouble) isAllChanged = true;
-      row.isSilent = false;
-      row.trouble = trouble;
-      takeFailing(row, report);
-      hasReports = true;
-      return isNew ? trouble : null;
-    },
-    lookForSilent() {
-      const latest = now() - SILENCE;
-      for (const row of rows.values()) {
-        if (row.isSilent || row.heard > latest) continue;
-        row.isSilent = true;
-        isAllChanged = true;
-      }
-    },
-    forgetReports() {
-      for (const row of rows.values()) {
-        row.enforced = -1;
-        row.heard = now();
-        row.hasReported = false;
-        row.isSilent = false;
-        row.trouble = null;
-        row.failing.clear();
-      }
-      failing.clear();
-      for (const key of tracked.keys()) unsettled.add(key);
-      changed = new Set(tracked.keys());
-    },
-    progress(policy) {
-      const one = tracked.get(policy);
-      if (one === undefined) return NO_PROGRESS;
-      const progress = progressOf(policy, one);
-      if (progress.current === progress.desired) {
-        unsettled.delete(policy);
-        tracked.set(policy, { ...one, later: new Map() });
-      }
-      return progress;
-    },
-    takeChanged() {
-      if (isAllChanged) for (const key of tracked.keys()) changed.add(key);
-      isAllChanged = false;
-      const taken = hasReports ? changed.union(unsettled) : changed;
-      hasReports = false;
-      changed = new Set();
-      return taken;
-    },
-  };
 }
 
 function whySilent({ hasReported }: Row): string {

@@ -1,4 +1,5 @@
 import type { PolicyStatus } from '../../apis/policy-status.ts';
+import { BackOff } from '../../lib/process/back-off.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
 import { isKubeError, type KubeError } from '../kubeapi/kube-error.ts';
@@ -35,14 +36,15 @@ const FIRST_RETRY = 1_000;
 const LONGEST_RETRY = 10_000;
 
 /**
- * Writes statuses one after another, ten a second, each policy at most every two seconds and with the latest it was given. What fails is tried again,
- * unless the policy is gone or another one has its name.
+ * Writes statuses one after another, ten a second, each policy at most every two seconds and with
+ * the latest it was given. What fails is tried again, unless the policy is gone or another one has
+ * its name.
  */
 export function statusWriter(request: KubeApi, clock: Clock, events: WriterEvents): StatusWriter {
   /** In the order they came. */
   const wanted = new Map<string, Wanted>();
   const written = new Map<string, number>();
-  let retry = FIRST_RETRY;
+  const retries = new BackOff({ first: FIRST_RETRY, longest: LONGEST_RETRY });
   let next = Number.NEGATIVE_INFINITY;
   let cancel = (): void => {};
   let writing: Promise<void> | null = null;
@@ -72,15 +74,15 @@ export function statusWriter(request: KubeApi, clock: Clock, events: WriterEvent
         path: `${NODEWALL_POLICIES}/${encodeURIComponent(name)}/status`,
         body,
       });
-      retry = FIRST_RETRY;
+      retries.reset();
       events.written(name);
     } catch (error) {
       if (isOfAnother(error)) return;
+      const retry = retries.next();
       // Not with what is newer already: it comes by itself.
       if (!wanted.has(name)) wanted.set(name, { uid, status, at: clock.now() + retry });
       next = clock.now() + retry;
       events.failed(name, error, retry);
-      retry = Math.min(retry * 2, LONGEST_RETRY);
     }
   }
 
@@ -126,7 +128,10 @@ function toPatch(status: PolicyStatus): object {
   return { enforcedGeneration: null, enforcedSpec: null, failingNodes: null, problems: null, ...status };
 }
 
-/** Gone, or made anew under the same name: then its uid is another, which is a conflict, or invalid as an edit. */
+/**
+ * Gone, or made anew under the same name: then its uid is another, which is a conflict, or invalid
+ * as an edit.
+ */
 function isOfAnother(error: unknown): error is KubeError {
   return (
     isKubeError(error, 'NotFound') ||

@@ -128,12 +128,12 @@ export const API_CALLS: readonly ApiCall[] = [
     group: '',
     namespace: SYSTEM,
     name: 'nodewall-config',
-    from: 'controller/run/run-controller.ts',
+    from: 'controller/run/cluster-settings.ts',
   }),
   ...calls(WATCH, ['configmaps'], {
     group: '',
     namespace: 'kube-system',
     name: 'extension-apiserver-authentication',
-    from: 'controller/run/run-controller.ts',
+    from: 'controller/run/cluster-settings.ts',
   }),
 ];

@@ -7,7 +7,10 @@ import type { CertificateEvents, CertificateSource } from './keeper.ts';
 export interface CertificateFilesParts {
   readonly certFile: string;
   readonly keyFile: string;
-  /** The certificates (PEM) of the authorities that the certificate may be signed by; absent: callers know them some other way. */
+  /**
+   * The certificates (PEM) of the authorities that the certificate may be signed by; absent:
+   * callers know them some other way.
+   */
   readonly caFile?: string | undefined;
   /** Told the content of `caFile`, at first and whenever it is another. */
   readonly trust: (certificates: string) => void;
@@ -15,82 +18,98 @@ export interface CertificateFilesParts {
   readonly events: CertificateEvents;
 }
 
-/** Milliseconds. A Secret's files are links that are changed in one go, which watching sees differently on every file system; reading doesn't. */
+/**
+ * Milliseconds. A Secret's files are links that are changed in one go, which watching sees
+ * differently on every file system; reading doesn't.
+ */
 const LOOK = 10_000;
 
 /**
- * A certificate and its key in two files, read again every ten seconds. What is no pair (one of the two is written already, the other not yet) is not
- * taken; that is told once. The first reading must succeed.
+ * A certificate and its key in two files, read again every ten seconds. What is no pair (one of the
+ * two is written already, the other not yet) is not taken; that is told once. The first reading
+ * must succeed.
  */
-export function certificateFiles({
-  certFile,
-  keyFile,
-  caFile,
-  trust,
-  clock,
-  events,
-}: CertificateFilesParts): CertificateSource {
-  let held: CertificateAndKey | null = null;
-  let trusted: string | null = null;
-  let told: string | null = null;
-  let cancel = (): void => {};
-  let isClosed = false;
-  let looking: Promise<void> = Promise.resolve();
+export function certificateFiles(parts: CertificateFilesParts): CertificateSource {
+  return new FilesSource(parts);
+}
 
-  async function read(): Promise<CertificateAndKey> {
-    const [certificate, key] = await Promise.all([readText(certFile), readText(keyFile)]);
+class FilesSource implements CertificateSource {
+  readonly #certFile: string;
+  readonly #keyFile: string;
+  readonly #caFile: string | undefined;
+  readonly #trust: (certificates: string) => void;
+  readonly #clock: WallClock;
+  readonly #events: CertificateEvents;
+  #held: CertificateAndKey | null = null;
+  #trusted: string | null = null;
+  #told: string | null = null;
+  #cancel = (): void => {};
+  #isClosed = false;
+  #looking: Promise<void> = Promise.resolve();
+
+  constructor({ certFile, keyFile, caFile, trust, clock, events }: CertificateFilesParts) {
+    this.#certFile = certFile;
+    this.#keyFile = keyFile;
+    this.#caFile = caFile;
+    this.#trust = trust;
+    this.#clock = clock;
+    this.#events = events;
+  }
+
+  async start(): Promise<CertificateAndKey> {
+    await this.#readTrusted();
+    this.#held = await this.#read();
+    this.#lookLater();
+    return this.#held;
+  }
+
+  /** Nobody else changes what is read here. */
+  look(): void {}
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#cancel();
+    await this.#looking;
+  }
+
+  async #read(): Promise<CertificateAndKey> {
+    const [certificate, key] = await Promise.all([readText(this.#certFile), readText(this.#keyFile)]);
     const pair = { certificate, key };
-    checkPair(pair, { certificate: certFile, key: keyFile });
+    checkPair(pair, { certificate: this.#certFile, key: this.#keyFile });
     return pair;
   }
 
-  async function readTrusted(): Promise<void> {
-    if (caFile === undefined) return;
-    const text = await readText(caFile);
+  async #readTrusted(): Promise<void> {
+    if (this.#caFile === undefined) return;
+    const text = await readText(this.#caFile);
     if (!text.includes('-----BEGIN CERTIFICATE-----'))
-      throw new Error(`${caFile} holds no certificate (PEM)`);
-    if (text === trusted) return;
-    trusted = text;
-    if (!isClosed) trust(text);
+      throw new Error(`${this.#caFile} holds no certificate (PEM)`);
+    if (text === this.#trusted) return;
+    this.#trusted = text;
+    if (!this.#isClosed) this.#trust(text);
   }
 
-  async function look(): Promise<void> {
+  async #look(): Promise<void> {
     try {
-      await readTrusted();
-      const now = await read();
-      told = null;
-      if (now.certificate === held?.certificate && now.key === held.key) return;
-      held = now;
-      if (!isClosed) events.changed(now);
+      await this.#readTrusted();
+      const now = await this.#read();
+      this.#told = null;
+      if (now.certificate === this.#held?.certificate && now.key === this.#held.key) return;
+      this.#held = now;
+      if (!this.#isClosed) this.#events.changed(now);
     } catch (error) {
       const { message } = error as Error;
-      if (message !== told && !isClosed) events.failed(error as Error);
-      told = message;
+      if (message !== this.#told && !this.#isClosed) this.#events.failed(error as Error);
+      this.#told = message;
     }
   }
 
-  function lookLater(): void {
-    if (isClosed) return;
-    cancel = clock.after(LOOK, () => {
-      looking = look().finally(lookLater);
+  #lookLater(): void {
+    if (this.#isClosed) return;
+    this.#cancel = this.#clock.after(LOOK, () => {
+      this.#looking = this.#look().finally(() => this.#lookLater());
     });
   }
-
-  return {
-    async start() {
-      await readTrusted();
-      held = await read();
-      lookLater();
-      return held;
-    },
-    // Nobody else changes what is read here.
-    look() {},
-    async close() {
-      isClosed = true;
-      cancel();
-      await looking;
-    },
-  };
 }
 
 async function readText(file: string): Promise<string> {

@@ -1,6 +1,7 @@
 import { X509Certificate } from 'node:crypto';
+import { BackOff } from '../../../lib/process/back-off.ts';
 import type { WallClock } from '../../../lib/process/clock.ts';
-import { waiter } from '../../../lib/process/waiter.ts';
+import { type Waiter, waiter } from '../../../lib/process/waiter.ts';
 import type { KubeApi } from '../kube-api.ts';
 import { type Authority, trustedCertificates } from './authority.ts';
 import { authorityInSecret } from './authority-secret.ts';
@@ -9,9 +10,14 @@ import { type CertificateAndKey, issueServing, SERVING_LIFE } from './issue.ts';
 
 /** Where servers get their certificate from. */
 export interface CertificateSource {
-  /** Settles with the first one; those that come later are given to `changed`. Rejects once closed. */
+  /**
+   * Settles with the first one; those that come later are given to `changed`. Rejects once closed.
+   */
   start(): Promise<CertificateAndKey>;
-  /** Somebody changed an object that holds the CA: it is looked at now, not at the next periodic look. */
+  /**
+   * Somebody changed an object that holds the CA: it is looked at now, not at the next periodic
+   * look.
+   */
   look(): void;
   close(): Promise<void>;
 }
@@ -30,7 +36,10 @@ export interface KeeperParts {
   readonly name: string;
   /** What the servers are called by; the first is the common name. */
   readonly names: readonly string[];
-  /** Tells the API server's own callers (webhooks, the APIService) whom to trust: CA certificates, PEM. Called at every look. */
+  /**
+   * Tells the API server's own callers (webhooks, the APIService) whom to trust: CA certificates,
+   * PEM. Called at every look.
+   */
   readonly trust: (certificates: string) => Promise<unknown>;
   readonly clock: WallClock;
   readonly events: CertificateEvents;
@@ -44,74 +53,112 @@ const FIRST_RETRY = 1_000;
 
 /** A CA of our own and what hangs on it, kept up. */
 export function certificateKeeper(parts: KeeperParts): CertificateSource {
-  const { request, namespace, name, names, trust, clock, events } = parts;
-  let held: { readonly serving: CertificateAndKey; readonly issuer: string } | null = null;
-  let isClosed = false;
-  const pause = waiter(clock.after);
-  let lookedAt = Number.NEGATIVE_INFINITY;
-  /** A look was asked for since the last one began. */
-  let isAsked = false;
-  let cancelSoon = (): void => {};
-  let running: Promise<void> = Promise.resolve();
-
-  async function look(): Promise<void> {
-    const authority = await authorityInSecret(request, { namespace, name }, clock.date());
-    const trusted = trustedCertificates(authority);
-    // First everybody who listens hears whom to trust, then we serve with it.
-    await publishBundle(request, { namespace, name }, trusted);
-    await serve(authority);
-    await trust(trusted);
-  }
-
-  async function serve({ current }: Authority): Promise<void> {
-    const issuer = current.certificate;
-    if (held !== null && held.issuer === issuer && !isDue(held.serving, issuer, clock.date())) return;
-    const isFirst = held === null;
-    held = { issuer, serving: await issueServing(current, names, clock.date()) };
-    if (!isFirst) events.changed(held.serving);
-  }
-
-  async function run(first: () => void): Promise<void> {
-    for (let retry = FIRST_RETRY; !isClosed; ) {
-      let wait = LOOK;
-      isAsked = false;
-      lookedAt = clock.date().getTime();
-      try {
-        await look();
-        retry = FIRST_RETRY;
-      } catch (error) {
-        events.failed(error as Error);
-        wait = retry;
-        retry = Math.min(retry * 2, LOOK);
-      }
-      if (held !== null) first();
-      if (!isClosed) await pause.wait(isAsked ? LEAST : wait);
-    }
-  }
-
-  return {
-    start: () =>
-      new Promise((resolve, reject) => {
-        running = run(() => {
-          if (held !== null) resolve(held.serving);
-        }).finally(() => reject(new Error('closed before there was a certificate')));
-      }),
-    look() {
-      if (isClosed) return;
-      isAsked = true;
-      cancelSoon();
-      cancelSoon = clock.after(Math.max(0, lookedAt + LEAST - clock.date().getTime()), pause.wake);
-    },
-    async close() {
-      isClosed = true;
-      cancelSoon();
-      pause.wake();
-      await running;
-    },
-  };
+  return new AuthorityKeeper(parts);
 }
 
-/** Two thirds of its life are over, or it hasn't begun: the clock was ahead when it was made. One that its CA cuts short is not asked for any sooner: the next CA signs long before. */
+class AuthorityKeeper implements CertificateSource {
+  readonly #request: KubeApi;
+  readonly #namespace: string;
+  readonly #name: string;
+  readonly #names: readonly string[];
+  readonly #trust: (certificates: string) => Promise<unknown>;
+  readonly #clock: WallClock;
+  readonly #events: CertificateEvents;
+  #held: { readonly serving: CertificateAndKey; readonly issuer: string } | null = null;
+  #isClosed = false;
+  readonly #pause: Waiter;
+  #lookedAt = Number.NEGATIVE_INFINITY;
+  /** A look was asked for since the last one began. */
+  #isAsked = false;
+  #cancelSoon = (): void => {};
+  #running: Promise<void> = Promise.resolve();
+
+  constructor(parts: KeeperParts) {
+    const { request, namespace, name, names, trust, clock, events } = parts;
+    this.#request = request;
+    this.#namespace = namespace;
+    this.#name = name;
+    this.#names = names;
+    this.#trust = trust;
+    this.#clock = clock;
+    this.#events = events;
+    this.#pause = waiter(clock.after);
+  }
+
+  start(): Promise<CertificateAndKey> {
+    return new Promise((resolve, reject) => {
+      this.#running = this.#run(() => {
+        if (this.#held !== null) resolve(this.#held.serving);
+      }).finally(() => reject(new Error('closed before there was a certificate')));
+    });
+  }
+
+  look(): void {
+    if (this.#isClosed) return;
+    this.#isAsked = true;
+    this.#cancelSoon();
+    this.#cancelSoon = this.#clock.after(
+      Math.max(0, this.#lookedAt + LEAST - this.#clock.date().getTime()),
+      this.#pause.wake,
+    );
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#cancelSoon();
+    this.#pause.wake();
+    await this.#running;
+  }
+
+  async #look(): Promise<void> {
+    const authority = await authorityInSecret(
+      this.#request,
+      { namespace: this.#namespace, name: this.#name },
+      this.#clock.date(),
+    );
+    const trusted = trustedCertificates(authority);
+    // First everybody who listens hears whom to trust, then we serve with it.
+    await publishBundle(this.#request, { namespace: this.#namespace, name: this.#name }, trusted);
+    await this.#serve(authority);
+    await this.#trust(trusted);
+  }
+
+  async #serve({ current }: Authority): Promise<void> {
+    const issuer = current.certificate;
+    if (
+      this.#held !== null &&
+      this.#held.issuer === issuer &&
+      !isDue(this.#held.serving, issuer, this.#clock.date())
+    )
+      return;
+    const isFirst = this.#held === null;
+    this.#held = { issuer, serving: await issueServing(current, this.#names, this.#clock.date()) };
+    if (!isFirst) this.#events.changed(this.#held.serving);
+  }
+
+  async #run(first: () => void): Promise<void> {
+    const retries = new BackOff({ first: FIRST_RETRY, longest: LOOK });
+    while (!this.#isClosed) {
+      let wait = LOOK;
+      this.#isAsked = false;
+      this.#lookedAt = this.#clock.date().getTime();
+      try {
+        await this.#look();
+        retries.reset();
+      } catch (error) {
+        this.#events.failed(error as Error);
+        wait = retries.next();
+      }
+      if (this.#held !== null) first();
+      if (!this.#isClosed) await this.#pause.wait(this.#isAsked ? LEAST : wait);
+    }
+  }
+}
+
+/**
+ * Two thirds of its life are over, or it hasn't begun: the clock was ahead when it was made. One
+ * that its CA cuts short is not asked for any sooner: the next CA signs long before.
+ */
 function isDue({ certificate }: CertificateAndKey, issuer: string, now: Date): boolean {
   const { validFromDate, validToDate } = new X509Certificate(certificate);
   if (validFromDate > now) return true;

@@ -1,5 +1,5 @@
 import type { WallClock } from '../../../lib/process/clock.ts';
-import { waiter } from '../../../lib/process/waiter.ts';
+import { type Waiter, waiter } from '../../../lib/process/waiter.ts';
 import { isKubeError } from '../kube-error.ts';
 import type { Lease, LeaseSpec, LeaseStore } from './lease.ts';
 
@@ -42,7 +42,10 @@ export interface Election {
   isLeader(): boolean;
   /** Nobody holds the Lease any more: tried at once, not at the next turn. */
   look(): void;
-  /** Takes no more part, and gives the Lease away if it is ours, so that another needn't wait. Never throws. */
+  /**
+   * Takes no more part, and gives the Lease away if it is ours, so that another needn't wait. Never
+   * throws.
+   */
   release(): Promise<void>;
 }
 
@@ -52,166 +55,200 @@ interface Observed {
   readonly at: number;
 }
 
-/** Tries to hold a Lease for as long as it runs: takes it when nobody has it any more, and renews it. */
+/**
+ * Tries to hold a Lease for as long as it runs: takes it when nobody has it any more, and renews
+ * it.
+ */
 export function election(parts: ElectionParts): Election {
-  const { store, identity, clock, random, events } = parts;
-  const { duration, renewDeadline, retry } = parts.times ?? LEASE_TIMES;
-  const leaseDurationSeconds = Math.ceil(duration / 1000);
-  let observed: Observed | null = null;
+  return new LeaseElection(parts);
+}
+
+class LeaseElection implements Election {
+  readonly #store: LeaseStore;
+  readonly #identity: string;
+  readonly #clock: WallClock;
+  readonly #random: () => number;
+  readonly #events: ElectionEvents;
+  readonly #renewDeadline: number;
+  readonly #retry: number;
+  readonly #leaseDurationSeconds: number;
+  #observed: Observed | null = null;
   /** Until when nobody else can lead; null where we don't. */
-  let leadsUntil: number | null = null;
-  let cancelExpiry = (): void => {};
-  const pause = waiter(clock.after);
-  let isStopped = false;
+  #leadsUntil: number | null = null;
+  #cancelExpiry = (): void => {};
+  readonly #pause: Waiter;
+  #isStopped = false;
   /** A try was asked for since the last one began. */
-  let isDue = false;
-  let running: Promise<void> = Promise.resolve();
-  let announced: string | null = null;
+  #isDue = false;
+  #running: Promise<void> = Promise.resolve();
+  #announced: string | null = null;
 
-  const isLeader = (): boolean => !isStopped && leadsUntil !== null && clock.now() < leadsUntil;
-
-  function lose(reason: string): void {
-    if (leadsUntil === null) return;
-    leadsUntil = null;
-    cancelExpiry();
-    events.lost(reason);
+  constructor(parts: ElectionParts) {
+    const { store, identity, clock, random, events } = parts;
+    this.#store = store;
+    this.#identity = identity;
+    this.#clock = clock;
+    this.#random = random;
+    this.#events = events;
+    const { duration, renewDeadline, retry } = parts.times ?? LEASE_TIMES;
+    this.#renewDeadline = renewDeadline;
+    this.#retry = retry;
+    this.#leaseDurationSeconds = Math.ceil(duration / 1000);
+    this.#pause = waiter(clock.after);
   }
 
-  function observe(lease: Lease): void {
-    const holder = lease.spec?.holderIdentity ?? '';
-    if (lease.metadata.resourceVersion !== observed?.lease.metadata.resourceVersion) {
-      observed = { lease, at: clock.now() };
+  isLeader(): boolean {
+    return !this.#isStopped && this.#leadsUntil !== null && this.#clock.now() < this.#leadsUntil;
+  }
+
+  start(): void {
+    this.#running = this.#run();
+  }
+
+  look(): void {
+    this.#isDue = true;
+    this.#pause.wake();
+  }
+
+  async release(): Promise<void> {
+    this.#isStopped = true;
+    this.#pause.wake();
+    this.#leadsUntil = null;
+    this.#cancelExpiry();
+    await this.#running;
+    const held = this.#observed?.lease;
+    if (held?.spec?.holderIdentity !== this.#identity) return;
+    const spec = {
+      ...held.spec,
+      holderIdentity: '',
+      leaseDurationSeconds: 1,
+      renewTime: toMicroTime(this.#clock.date()),
+    };
+    try {
+      await this.#store.replace(held, spec, this.#renewDeadline / 2);
+    } catch (error) {
+      // Then the others wait until it is over.
+      if (!isKubeError(error, 'Conflict', 'NotFound')) this.#events.failed(error);
     }
-    if (holder !== identity) lose(holder === '' ? 'the Lease was released' : `${holder} took the Lease`);
-    if (holder === announced) return;
-    announced = holder;
-    events.leader(holder);
+  }
+
+  #lose(reason: string): void {
+    if (this.#leadsUntil === null) return;
+    this.#leadsUntil = null;
+    this.#cancelExpiry();
+    this.#events.lost(reason);
+  }
+
+  #observe(lease: Lease): void {
+    const holder = lease.spec?.holderIdentity ?? '';
+    if (lease.metadata.resourceVersion !== this.#observed?.lease.metadata.resourceVersion) {
+      this.#observed = { lease, at: this.#clock.now() };
+    }
+    if (holder !== this.#identity)
+      this.#lose(holder === '' ? 'the Lease was released' : `${holder} took the Lease`);
+    if (holder === this.#announced) return;
+    this.#announced = holder;
+    this.#events.leader(holder);
   }
 
   /** `asked` is from before the request was sent: nobody saw what it wrote earlier. */
-  function hold(lease: Lease, asked: number): void {
-    observe(lease);
-    if (isStopped) return;
-    const wasLeader = leadsUntil !== null;
-    leadsUntil = asked + renewDeadline;
-    cancelExpiry();
+  #hold(lease: Lease, asked: number): void {
+    this.#observe(lease);
+    if (this.#isStopped) return;
+    const wasLeader = this.#leadsUntil !== null;
+    this.#leadsUntil = asked + this.#renewDeadline;
+    this.#cancelExpiry();
     // The answer took too long to be worth anything.
-    if (clock.now() >= leadsUntil) {
-      leadsUntil = null;
-      if (wasLeader) events.lost('the Lease was renewed too late');
+    if (this.#clock.now() >= this.#leadsUntil) {
+      this.#leadsUntil = null;
+      if (wasLeader) this.#events.lost('the Lease was renewed too late');
       return;
     }
     const expire = (): void => {
       // A timer may be a little early.
-      if (isLeader()) cancelExpiry = clock.after(1, expire);
-      else lose('the Lease could not be renewed in time');
+      if (this.isLeader()) this.#cancelExpiry = this.#clock.after(1, expire);
+      else this.#lose('the Lease could not be renewed in time');
     };
-    cancelExpiry = clock.after(leadsUntil - clock.now(), expire);
-    if (!wasLeader) events.leading();
+    this.#cancelExpiry = this.#clock.after(this.#leadsUntil - this.#clock.now(), expire);
+    if (!wasLeader) this.#events.leading();
   }
 
-  function specAfter(held: LeaseSpec | undefined): LeaseSpec {
-    const now = toMicroTime(clock.date());
-    const isOurs = held?.holderIdentity === identity;
+  #specAfter(held: LeaseSpec | undefined): LeaseSpec {
+    const now = toMicroTime(this.#clock.date());
+    const isOurs = held?.holderIdentity === this.#identity;
     const acquireTime = isOurs ? (held.acquireTime ?? now) : now;
     const transitions = held?.leaseTransitions ?? 0;
     const leaseTransitions = isOurs || held === undefined ? transitions : transitions + 1;
     return {
       ...held,
-      holderIdentity: identity,
-      leaseDurationSeconds,
+      holderIdentity: this.#identity,
+      leaseDurationSeconds: this.#leaseDurationSeconds,
       acquireTime,
       renewTime: now,
       leaseTransitions,
     };
   }
 
-  async function tryOnce(): Promise<void> {
-    const timeout = renewDeadline / 2;
-    const known = observed?.lease;
-    if (leadsUntil !== null && known?.spec?.holderIdentity === identity) {
-      const asked = clock.now();
+  async #tryOnce(): Promise<void> {
+    const timeout = this.#renewDeadline / 2;
+    const known = this.#observed?.lease;
+    if (this.#leadsUntil !== null && known?.spec?.holderIdentity === this.#identity) {
+      const asked = this.#clock.now();
       try {
-        return hold(await store.replace(known, specAfter(known.spec), timeout), asked);
+        return this.#hold(await this.#store.replace(known, this.#specAfter(known.spec), timeout), asked);
       } catch (error) {
         // Somebody else wrote it, or an earlier answer of our own got lost: see what is there.
         if (!isKubeError(error, 'Conflict', 'NotFound')) throw error;
       }
     }
-    if (isStopped) return;
-    const lease = await readOrNull(timeout);
-    if (isStopped) return;
-    const asked = clock.now();
+    if (this.#isStopped) return;
+    const lease = await this.#readOrNull(timeout);
+    if (this.#isStopped) return;
+    const asked = this.#clock.now();
     if (lease === null) {
-      lose('the Lease was deleted');
-      return hold(await store.create(specAfter(undefined), timeout), asked);
+      this.#lose('the Lease was deleted');
+      return this.#hold(await this.#store.create(this.#specAfter(undefined), timeout), asked);
     }
-    observe(lease);
-    if (isHeldByAnother(lease)) return;
-    hold(await store.replace(lease, specAfter(lease.spec), timeout), asked);
+    this.#observe(lease);
+    if (this.#isHeldByAnother(lease)) return;
+    this.#hold(await this.#store.replace(lease, this.#specAfter(lease.spec), timeout), asked);
   }
 
-  async function readOrNull(timeout: number): Promise<Lease | null> {
+  async #readOrNull(timeout: number): Promise<Lease | null> {
     try {
-      return await store.read(timeout);
+      return await this.#store.read(timeout);
     } catch (error) {
       if (isKubeError(error, 'NotFound')) return null;
       throw error;
     }
   }
 
-  function isHeldByAnother({ spec }: Lease): boolean {
+  #isHeldByAnother({ spec }: Lease): boolean {
     const holder = spec?.holderIdentity ?? '';
-    if (holder === '' || holder === identity || observed === null) return false;
-    return clock.now() < observed.at + (spec?.leaseDurationSeconds ?? leaseDurationSeconds) * 1000;
+    if (holder === '' || holder === this.#identity || this.#observed === null) return false;
+    return (
+      this.#clock.now() <
+      this.#observed.at + (spec?.leaseDurationSeconds ?? this.#leaseDurationSeconds) * 1000
+    );
   }
 
-  async function run(): Promise<void> {
-    while (!isStopped) {
-      isDue = false;
+  async #run(): Promise<void> {
+    while (!this.#isStopped) {
+      this.#isDue = false;
       try {
-        await tryOnce();
+        await this.#tryOnce();
       } catch (error) {
         // Two at once took it or made it: the other was first.
-        if (!isKubeError(error, 'Conflict', 'AlreadyExists')) events.failed(error);
+        if (!isKubeError(error, 'Conflict', 'AlreadyExists')) this.#events.failed(error);
       }
-      if (isStopped) return;
+      if (this.#isStopped) return;
       // Candidates that start together don't stay together.
-      if (!isDue) await pause.wait(leadsUntil === null ? retry * (1 + 1.2 * random()) : retry);
+      if (!this.#isDue)
+        await this.#pause.wait(
+          this.#leadsUntil === null ? this.#retry * (1 + 1.2 * this.#random()) : this.#retry,
+        );
     }
   }
-
-  return {
-    start() {
-      running = run();
-    },
-    isLeader,
-    look() {
-      isDue = true;
-      pause.wake();
-    },
-    async release() {
-      isStopped = true;
-      pause.wake();
-      leadsUntil = null;
-      cancelExpiry();
-      await running;
-      const held = observed?.lease;
-      if (held?.spec?.holderIdentity !== identity) return;
-      const spec = {
-        ...held.spec,
-        holderIdentity: '',
-        leaseDurationSeconds: 1,
-        renewTime: toMicroTime(clock.date()),
-      };
-      try {
-        await store.replace(held, spec, renewDeadline / 2);
-      } catch (error) {
-        // Then the others wait until it is over.
-        if (!isKubeError(error, 'Conflict', 'NotFound')) events.failed(error);
-      }
-    },
-  };
 }
 
 /** meta/v1 MicroTime. */

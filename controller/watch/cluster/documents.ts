@@ -8,10 +8,15 @@ import type { LoadProblem } from '../source.ts';
 import type { Document } from './document.ts';
 import type { Change } from './entries.ts';
 
-/** Policies, groups and Tiers as one state: valid ones, and the last valid version of the others, as it is for files. */
+/**
+ * Policies, groups and Tiers as one state: valid ones, and the last valid version of the others, as
+ * it is for files.
+ */
 export interface Documents {
   change(change: Change<Document>): void;
-  /** `services` tells which of those named are there, sorted. What didn't change is the same object. */
+  /**
+   * `services` tells which of those named are there, sorted. What didn't change is the same object.
+   */
   settle(services: readonly Service[]): Settled;
 }
 
@@ -20,65 +25,76 @@ export interface Settled extends Pick<ClusterObjects, 'policies' | 'groups' | 't
 }
 
 export function documents(interfaceGroups: readonly string[] | undefined): Documents {
-  const assembleNext = assembler();
-  /** By the content's `file`, which says resource and name. */
-  const held = new Map<string, Document>();
-  /** How many documents name each Service. */
-  const named = new Map<string, number>();
-  /** Of objects that another one of the same name has taken the place of: what they were must not come back. */
-  const replaced = new Set<string>();
-  /** Last valid versions that an earlier controller left, of objects that were not seen before. */
-  const inherited: Document[] = [];
-  let memory: Memory = NO_MEMORY;
-  let services: FileContent = emptyContent(SERVICES);
-  let lastServices: readonly Service[] | null = null;
-  let isSettled = false;
-  let settled: Settled = { policies: [], groups: [], tiers: [], problems: [] };
+  return new KeptDocuments(interfaceGroups);
+}
 
-  function count(document: Document | null, by: 1 | -1): void {
-    for (const name of document?.services ?? []) {
-      const uses = (named.get(name) ?? 0) + by;
-      if (uses === 0) named.delete(name);
-      else named.set(name, uses);
-    }
+class KeptDocuments implements Documents {
+  readonly #interfaceGroups: readonly string[] | undefined;
+  readonly #assembleNext = assembler();
+  /** By the content's `file`, which says resource and name. */
+  readonly #held = new Map<string, Document>();
+  /** How many documents name each Service. */
+  readonly #named = new Map<string, number>();
+  /**
+   * Of objects that another one of the same name has taken the place of: what they were must not
+   * come back.
+   */
+  readonly #replaced = new Set<string>();
+  /** Last valid versions that an earlier controller left, of objects that were not seen before. */
+  readonly #inherited: Document[] = [];
+  #memory: Memory = NO_MEMORY;
+  #services: FileContent = emptyContent(SERVICES);
+  #lastServices: readonly Service[] | null = null;
+  #isSettled = false;
+  #settled: Settled = { policies: [], groups: [], tiers: [], problems: [] };
+
+  constructor(interfaceGroups: readonly string[] | undefined) {
+    this.#interfaceGroups = interfaceGroups;
   }
 
-  return {
-    change({ before, now }) {
-      count(before, -1);
-      count(now, 1);
-      isSettled = false;
-      if (now !== null) held.set(now.content.file, now);
-      else if (before !== null) held.delete(before.content.file);
-      if (before === null && now?.lastValid != null) inherited.push(now);
-      if (before !== null && before.uid !== now?.uid) replaced.add(before.content.file);
-    },
-    settle(all) {
-      if (isSettled && all === lastServices) return settled;
-      lastServices = all;
-      const there = namedServices(all, named);
-      if (isSettled && sameNames(there, services.services.objects)) return settled;
-      if (!sameNames(there, services.services.objects)) services = contentOf(there);
-      // Where none took its place, it goes the usual way.
-      memory = without(
-        memory,
-        [...replaced].filter((file) => held.has(file)),
-      );
-      replaced.clear();
-      memory = withInherited(memory, inherited.splice(0));
-      const assembled = assembleNext({
-        contents: [...Array.from(held.values(), ({ content }) => content), services],
-        memory,
-        unreadable: [],
-        lastValid: () => undefined,
-        interfaceGroups,
-      });
-      memory = assembled.memory;
-      isSettled = true;
-      settled = toSettled(assembled, settled);
-      return settled;
-    },
-  };
+  change({ before, now }: Change<Document>): void {
+    this.#count(before, -1);
+    this.#count(now, 1);
+    this.#isSettled = false;
+    if (now !== null) this.#held.set(now.content.file, now);
+    else if (before !== null) this.#held.delete(before.content.file);
+    if (before === null && now?.lastValid != null) this.#inherited.push(now);
+    if (before !== null && before.uid !== now?.uid) this.#replaced.add(before.content.file);
+  }
+
+  settle(all: readonly Service[]): Settled {
+    if (this.#isSettled && all === this.#lastServices) return this.#settled;
+    this.#lastServices = all;
+    const there = namedServices(all, this.#named);
+    if (this.#isSettled && sameNames(there, this.#services.services.objects)) return this.#settled;
+    if (!sameNames(there, this.#services.services.objects)) this.#services = contentOf(there);
+    // Where none took its place, it goes the usual way.
+    this.#memory = without(
+      this.#memory,
+      [...this.#replaced].filter((file) => this.#held.has(file)),
+    );
+    this.#replaced.clear();
+    this.#memory = withInherited(this.#memory, this.#inherited.splice(0));
+    const assembled = this.#assembleNext({
+      contents: [...Array.from(this.#held.values(), ({ content }) => content), this.#services],
+      memory: this.#memory,
+      unreadable: [],
+      lastValid: () => undefined,
+      interfaceGroups: this.#interfaceGroups,
+    });
+    this.#memory = assembled.memory;
+    this.#isSettled = true;
+    this.#settled = toSettled(assembled, this.#settled);
+    return this.#settled;
+  }
+
+  #count(document: Document | null, by: 1 | -1): void {
+    for (const name of document?.services ?? []) {
+      const uses = (this.#named.get(name) ?? 0) + by;
+      if (uses === 0) this.#named.delete(name);
+      else this.#named.set(name, uses);
+    }
+  }
 }
 
 const SERVICES = 'services';

@@ -1,8 +1,14 @@
-/** All in milliseconds; pairs are drawn from evenly, so that neither resources nor replicas do the same at once. */
+/**
+ * All in milliseconds; pairs are drawn from evenly, so that neither resources nor replicas do the
+ * same at once.
+ */
 export interface WatchTimes {
   /** Without an answer, or more of one, a request is given up. */
   readonly answer: number;
-  /** Without an event or bookmark a watch is given up and goes on over a new connection. The API server sends a bookmark about every minute. */
+  /**
+   * Without an event or bookmark a watch is given up and goes on over a new connection. The API
+   * server sends a bookmark about every minute.
+   */
   readonly idle: number;
   /** The server is asked to end a watch after this time: load spreads over its replicas again. */
   readonly watch: readonly [number, number];
@@ -11,7 +17,8 @@ export interface WatchTimes {
   /** … up to this one. Half of each wait is left to chance. */
   readonly longestWait: number;
   /**
-   * … or to this one as long as there is no connection: a try then costs nobody anything, and everything waits for the first that succeeds.
+   * … or to this one as long as there is no connection: a try then costs nobody anything, and
+   * everything waits for the first that succeeds.
    */
   readonly longestReconnect: number;
   /** So long after it began, a watch is taken to have told what it began with. */
@@ -19,8 +26,9 @@ export interface WatchTimes {
   /** How often a CRD that isn't there is looked for. */
   readonly absent: number;
   /**
-   * So long a CRD that had objects must be gone before these are: deleting it deletes them first, each by an event. An API server that starts or is
-   * restored may not know it for a while, and without policies every node is open.
+   * So long a CRD that had objects must be gone before these are: deleting it deletes them first,
+   * each by an event. An API server that starts or is restored may not know it for a while, and
+   * without policies every node is open.
    */
   readonly absence: number;
   /** How often a list is compared with what the events have told. */
@@ -46,10 +54,4 @@ export const WATCH_TIMES: WatchTimes = {
 /** `random` gives numbers from 0 to 1. */
 export function between([least, most]: readonly [number, number], random: () => number): number {
   return Math.round(least + (most - least) * random());
-}
-
-/** Before the attempt that follows so many failures of one kind, one or more; no wait is longer than `longest`. */
-export function backOff(failures: number, firstWait: number, longest: number, random: () => number): number {
-  const wait = Math.min(longest, firstWait * 2 ** Math.min(failures - 1, 30));
-  return between([wait / 2, wait], random);
 }

@@ -1,0 +1,87 @@
+import type { AddressInfo } from 'node:net';
+import type { NodeReport } from '../../apis/stream.ts';
+import type { WallClock } from '../../lib/process/clock.ts';
+import type { ListenAddress } from '../../lib/process/listen-address.ts';
+import type { CertificateAndKey } from '../kubeapi/certificates/issue.ts';
+import type { FrontProxySetting } from '../kubeapi/configmap/front-proxy.ts';
+import type { KubeApi } from '../kubeapi/kube-api.ts';
+import { reviewAccess, reviewToken } from '../kubeapi/reviews.ts';
+import { accessAuthoriser, firstOf, frontProxyAuthenticator, tokenAuthenticator } from '../publish/auth.ts';
+import type { Failure } from '../publish/failure.ts';
+import type { Hub } from '../publish/hub.ts';
+import {
+  type ControlPlaneServer,
+  controlPlaneServer,
+  type ServerStats,
+  type ServerTls,
+} from '../publish/server.ts';
+import type { ServerEvent } from '../publish/server-event.ts';
+
+export interface AgentServiceParts {
+  readonly hub: Hub;
+  readonly request: KubeApi;
+  readonly clock: WallClock;
+  /** Comma-separated; '' is the API server's own. */
+  readonly tokenAudiences: string;
+  /** Asked for at each request. */
+  readonly frontProxy: () => FrontProxySetting | null;
+  /** Why agents can't be followed here, or report; null: they can. */
+  readonly refusesAgents: () => Failure | null;
+  readonly onReport: (report: NodeReport) => void;
+  readonly onEvent: (event: ServerEvent) => void;
+}
+
+/** The server for agents and for those who read; at most one, and none before it is due. */
+export class AgentService {
+  readonly #parts: AgentServiceParts;
+  #server: ControlPlaneServer | null = null;
+
+  constructor(parts: AgentServiceParts) {
+    this.#parts = parts;
+  }
+
+  async listen({ host, port }: ListenAddress, pair: CertificateAndKey): Promise<AddressInfo> {
+    const { hub, request, clock, frontProxy, refusesAgents, onReport, onEvent } = this.#parts;
+    const now = (): number => clock.date().getTime();
+    const audiences = this.#parts.tokenAudiences.split(',').filter((audience) => audience !== '');
+    const server = controlPlaneServer({
+      hub,
+      tls: this.#tls(pair),
+      authenticate: firstOf(
+        frontProxyAuthenticator(frontProxy),
+        tokenAuthenticator({ review: (spec) => reviewToken(request, spec), audiences, now }),
+      ),
+      authorise: accessAuthoriser((spec) => reviewAccess(request, spec), now),
+      refusesAgents,
+      onReport,
+      onEvent,
+      now,
+    });
+    const address = await server.listen(port, host);
+    this.#server = server;
+    return address;
+  }
+
+  /** For connections from now on. */
+  useTls(pair: CertificateAndKey): void {
+    this.#server?.setTls(this.#tls(pair));
+  }
+
+  endStreams(why: string): void {
+    this.#server?.endStreams(why);
+  }
+
+  /** Null while nothing is served. */
+  stats(): ServerStats | null {
+    return this.#server?.stats() ?? null;
+  }
+
+  async close(): Promise<void> {
+    await this.#server?.close();
+  }
+
+  #tls({ certificate: cert, key }: CertificateAndKey): ServerTls {
+    const frontProxy = this.#parts.frontProxy();
+    return { cert, key, ...(frontProxy === null ? {} : { clientCa: frontProxy.clientCa }) };
+  }
+}

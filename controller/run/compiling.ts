@@ -1,0 +1,90 @@
+import type { NodeReport } from '../../apis/stream.ts';
+import type { Clock } from '../../lib/process/clock.ts';
+import type { Log } from '../../lib/process/log.ts';
+import { compiler } from '../compile/compile.ts';
+import { apiServerEndpoints, apiServerMemory } from '../publish/endpoints.ts';
+import type { Hub } from '../publish/hub.ts';
+import type { StatusKeeper } from '../status/keeper.ts';
+import type { Snapshot } from '../watch/source.ts';
+import type { ControllerMetrics } from './controller-metrics.ts';
+import { ReportedAddresses } from './reported-addresses.ts';
+
+export interface CompilingParts {
+  readonly hub: Pick<Hub, 'publish' | 'setEndpoints' | 'revision'>;
+  readonly statuses: Pick<StatusKeeper, 'publish'>;
+  readonly metrics: Pick<ControllerMetrics, 'compiled' | 'published' | 'failed'>;
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly compiler?: typeof compiler;
+  /** Says the problems of a snapshot in the log. */
+  readonly sayProblems: (snapshot: Snapshot) => void;
+  /** A snapshot was published. */
+  readonly published: () => void;
+}
+
+/**
+ * Compiles each snapshot of the cluster, with what agents report, and publishes what comes of it.
+ */
+export class Compiling {
+  readonly #parts: CompilingParts;
+  readonly #compiler: typeof compiler;
+  readonly #withApiServer = apiServerMemory();
+  readonly #reported: ReportedAddresses;
+  #compile: ReturnType<typeof compiler>;
+  #snapshot: Snapshot | null = null;
+
+  constructor(parts: CompilingParts) {
+    this.#parts = parts;
+    this.#compiler = parts.compiler ?? compiler;
+    this.#compile = this.#compiler();
+    this.#reported = new ReportedAddresses(parts.log, parts.clock, () => {
+      if (this.#snapshot !== null) this.deliver(this.#snapshot);
+    });
+  }
+
+  /** The one that was published last; null before the first. */
+  get snapshot(): Snapshot | null {
+    return this.#snapshot;
+  }
+
+  takeReport(report: NodeReport): void {
+    this.#reported.take(report);
+  }
+
+  deliver(next: Snapshot): void {
+    const { log, metrics, sayProblems, published } = this.#parts;
+    sayProblems(next);
+    for (let isRetry = false; ; isRetry = true) {
+      try {
+        this.#publish(next);
+        break;
+      } catch (error) {
+        metrics.failed();
+        // What it remembers may be wrong now: from the beginning, once.
+        this.#compile = this.#compiler();
+        const { message, stack } = error as Error;
+        log.error('nodewall failed; what was published stays', { stage: 'compile', error: message, stack });
+        if (isRetry) return;
+      }
+    }
+    published();
+  }
+
+  close(): Promise<void> {
+    return this.#reported.close();
+  }
+
+  #publish(next: Snapshot): void {
+    const { hub, statuses, metrics, clock } = this.#parts;
+    const started = clock.now();
+    const objects = this.#reported.on(this.#withApiServer(next.objects));
+    const compiled = this.#compile(objects);
+    hub.setEndpoints(apiServerEndpoints(objects));
+    metrics.published(hub.publish(compiled));
+    const invalid = next.problems.filter(({ severity }) => severity === 'error').length;
+    const counts = { nodes: compiled.nodeAddresses.size, policies: compiled.policies.length, invalid };
+    metrics.compiled((clock.now() - started) / 1000, counts);
+    statuses.publish(next, compiled, hub.revision);
+    this.#snapshot = next;
+  }
+}

@@ -1,0 +1,43 @@
+import type { Log } from '../../lib/process/log.ts';
+import type { KubeApi } from '../kubeapi/kube-api.ts';
+import { type Election, election } from '../kubeapi/lease/election.ts';
+import { type Annotations, leaseStore } from '../kubeapi/lease/lease.ts';
+import { messageOf } from './controller-log.ts';
+import type { Surroundings } from './controller-parts.ts';
+
+export interface ControllerElectionParts extends Surroundings {
+  readonly request: KubeApi;
+  /** Of the Lease. */
+  readonly namespace: string;
+  readonly name: string;
+  readonly annotations: () => Annotations;
+  readonly log: Log;
+  /** This replica leads, or no longer. */
+  readonly changed: () => void;
+}
+
+/** The election of the replica that leads, as the log tells it. */
+export function controllerElection(parts: ControllerElectionParts): Election {
+  const { request, namespace, name, annotations, identity, clock, random, log, changed } = parts;
+  return election({
+    store: leaseStore({ request, namespace, name, annotations }),
+    identity,
+    clock,
+    random,
+    events: {
+      leading() {
+        log.info('leading', { identity });
+        changed();
+      },
+      lost(reason) {
+        log.warn('no longer leading; staying warm', { identity, reason });
+        changed();
+      },
+      leader(now) {
+        if (now !== identity)
+          log.info(now === '' ? 'nobody leads' : 'another replica leads', { leader: now });
+      },
+      failed: (error) => void log.warn('the Lease could not be read or written', { error: messageOf(error) }),
+    },
+  });
+}

@@ -1,0 +1,471 @@
+import { isDeepStrictEqual } from 'node:util';
+import { CONTROLLER_ACCOUNT } from '../../apis/control-plane.ts';
+import { CommandError, EXIT, type ExitStatus } from '../../lib/process/exit.ts';
+import { type MetricsServer, serveMetrics } from '../../lib/process/metrics-server.ts';
+import { untilStopped } from '../../lib/process/stopped.ts';
+import { Registration } from '../kubeapi/apiservice/registration.ts';
+import { type KubeApiClient, kubeApi } from '../kubeapi/kube-api.ts';
+import type { Election } from '../kubeapi/lease/election.ts';
+import { createHub, type Hub } from '../publish/hub.ts';
+import { standbyAnswer } from '../publish/standby.ts';
+import type { ControllerPod } from '../replicas/controller-pods.ts';
+import { Replicas } from '../replicas/replicas.ts';
+import { policyVersions } from '../status/policy-versions.ts';
+import { type ClusterSource, clusterSource } from '../watch/cluster/cluster-source.ts';
+import type { Reflector } from '../watch/cluster/reflector.ts';
+import { type ApiTransport, apiTransport } from '../watch/cluster/transport.ts';
+import { WATCH_TIMES } from '../watch/cluster/watch-times.ts';
+import { type Changes, changes } from '../webhook/changes.ts';
+import { latestWorld } from '../webhook/latest.ts';
+import { AgentService } from './agent-service.ts';
+import { ClusterSettings } from './cluster-settings.ts';
+import { Compiling } from './compiling.ts';
+import { controllerElection } from './controller-election.ts';
+import { controllerLog, messageOf } from './controller-log.ts';
+import { type ControllerMetrics, controllerMetrics } from './controller-metrics.ts';
+import type { ControllerParts, Surroundings } from './controller-parts.ts';
+import { Credentials } from './credentials.ts';
+import { handOver } from './hand-over.ts';
+import { afterEvent, afterLook, BEGINNING, type Effect, type LifeEvent, missing, type Turn } from './life.ts';
+import { PolicyStatuses } from './policy-statuses.ts';
+import { Steps } from './steps.ts';
+import { WebhookService } from './webhook-service.ts';
+
+const SERVICE = CONTROLLER_ACCOUNT;
+
+/**
+ * The controller: stages 1 to 3, and what the cluster is told of it. Every replica watches,
+ * compiles, answers webhooks and is read; the one that holds the Lease serves agents and writes
+ * statuses. One that loses it stops both and stays warm: what it knows comes from the API server,
+ * not from having led, so it is worth no less than what a new process would have to list first.
+ */
+export class Controller {
+  readonly #parts: ControllerParts;
+  readonly #surroundings: Surroundings;
+  readonly #says: ReturnType<typeof controllerLog>;
+  readonly #api: KubeApiClient;
+  readonly #transport: ApiTransport;
+  readonly #hub: Hub;
+  readonly #metrics: ControllerMetrics;
+  readonly #statuses: PolicyStatuses;
+  readonly #source: ClusterSource;
+  readonly #compiling: Compiling;
+  readonly #settings: ClusterSettings;
+  readonly #replicas: Replicas;
+  readonly #registration: Registration;
+  readonly #credentials: Credentials;
+  readonly #election: Election;
+  readonly #agents: AgentService;
+  readonly #webhook: WebhookService;
+  readonly #reflectors: readonly Reflector[];
+  /** Who waits for another state of the cluster. */
+  readonly #worlds: Changes = changes();
+  readonly #watching: Steps;
+  readonly #serving: Steps;
+  readonly #over = new AbortController();
+  readonly #fatal = Promise.withResolvers<never>();
+  #life = BEGINNING;
+  /** The turns that are under way. */
+  #turns: Promise<void> = Promise.resolve();
+  #health: MetricsServer | null = null;
+
+  constructor(parts: ControllerParts, surroundings: Surroundings) {
+    this.#parts = parts;
+    this.#surroundings = surroundings;
+    // Only the races in `run` look at it.
+    this.#fatal.promise.catch(() => {});
+    this.#says = controllerLog(parts.log);
+    this.#api = kubeApi(parts.kubeConfig);
+    this.#transport = apiTransport(parts.kubeConfig);
+    this.#hub = createHub({ gate: parts.gate ?? false });
+    this.#metrics = this.#makeMetrics();
+    this.#statuses = this.#makeStatuses();
+    this.#source = this.#makeSource();
+    this.#compiling = this.#makeCompiling();
+    this.#settings = this.#makeSettings();
+    this.#replicas = this.#makeReplicas();
+    this.#registration = this.#makeRegistration();
+    this.#credentials = this.#makeCredentials();
+    this.#election = this.#makeElection();
+    this.#agents = this.#makeAgents();
+    this.#webhook = this.#makeWebhook();
+    this.#reflectors = this.#makeReflectors();
+    if (parts.gate !== null) this.#statuses.keeper.gate(parts.gate);
+    this.#watching = this.#watchingSteps();
+    this.#serving = this.#servingSteps();
+  }
+
+  /** Until it is told to stop and others can go on, or a part fails; then this throws its error. */
+  async run(): Promise<ExitStatus> {
+    const { log } = this.#parts;
+    const fatal = this.#fatal.promise;
+    try {
+      await this.#watching.start();
+      this.#serving.start().catch((error: unknown) => this.#happen({ type: 'failed', error }));
+      const signal = await Promise.race([untilStopped(this.#over.signal), fatal]);
+      log.info('stopping; agents enforce what they have', { signal });
+      this.#happen({ type: 'toldToStop' });
+      await Promise.race([this.#handOver(), untilStopped(this.#over.signal), fatal]);
+      return EXIT.done;
+    } finally {
+      await this.#serving.stop();
+      await this.#watching.stop();
+    }
+  }
+
+  /** What follows the cluster, and is there from the start. */
+  #watchingSteps(): Steps {
+    return new Steps([
+      {
+        name: 'connections to the API server',
+        stop: () => {
+          this.#transport.close();
+          this.#api.close();
+        },
+      },
+      { name: 'statuses', stop: () => this.#statuses.keeper.lead(false) },
+      { name: 'inputs', start: () => this.#startInputs(), stop: () => this.#closeInputs() },
+    ]);
+  }
+
+  /**
+   * What depends on the cluster's answers, and so starts while the controller may be told to stop.
+   */
+  #servingSteps(): Steps {
+    return new Steps([
+      {
+        name: 'certificate',
+        // Closed with the inputs.
+        start: async () => {
+          await this.#credentials.start();
+          this.#happen({ type: 'certificate' });
+        },
+      },
+      { name: 'webhook', start: () => this.#serveWebhook(), stop: () => this.#webhook.close() },
+      // Listens when a look finds it due.
+      { name: 'agents', stop: () => this.#agents.close() },
+      { name: 'APIService', stop: () => this.#registration.close() },
+      {
+        name: 'election',
+        start: async () => {
+          await this.#source.synced;
+          if (!this.#life.isOver) this.#election.start();
+        },
+        // Not before no agent is served any more.
+        stop: () => this.#election.release(),
+      },
+      {
+        name: 'turns',
+        stop: async () => {
+          this.#over.abort();
+          this.#happen({ type: 'over' });
+          await this.#turns;
+        },
+      },
+    ]);
+  }
+
+  async #startInputs(): Promise<void> {
+    const { options, log } = this.#parts;
+    if (options.metricsListen !== undefined) {
+      this.#health = await serveMetrics({
+        listen: options.metricsListen,
+        registry: this.#metrics.registry,
+        healthy: () => null,
+        ready: () => this.#missing() ?? (this.#life.isServing ? null : 'about to serve'),
+      });
+      log.info('metrics', { port: this.#health.port });
+    }
+    for (const one of this.#reflectors) one.start();
+    await this.#source.start((snapshot) => this.#compiling.deliver(snapshot));
+  }
+
+  async #closeInputs(): Promise<void> {
+    await Promise.all([
+      ...this.#reflectors.map((one) => one.close()),
+      this.#source.close(),
+      this.#compiling.close(),
+      this.#credentials.close(),
+      this.#health?.close(),
+    ]);
+  }
+
+  #happen(event: LifeEvent): void {
+    const { life, effects } = afterEvent(this.#life, event);
+    this.#life = life;
+    for (const effect of effects) this.#do(effect);
+  }
+
+  #do(effect: Effect): void {
+    if (effect === 'look') this.#look();
+    else if (effect === 'wake') this.#worlds.happened();
+    else if (effect === 'register') this.#registration.look();
+    else if (effect === 'useTls') this.#useTls();
+    else this.#fatal.reject(effect.giveUp);
+  }
+
+  /** Serves and leads, or no longer, as it should be then; one look after the other. */
+  #look(): void {
+    this.#turns = this.#turns
+      .then(() => this.#takeTurns())
+      .catch((cause: unknown) => {
+        const error = new CommandError(EXIT.refused, `--listen: ${messageOf(cause)}`, { cause });
+        this.#happen({ type: 'failed', error });
+      });
+  }
+
+  async #takeTurns(): Promise<void> {
+    const { life, effects } = afterLook(this.#life, this.#readiness(), this.#election.isLeader());
+    this.#life = life;
+    for (const turn of effects) await this.#turn(turn);
+  }
+
+  async #turn(turn: Turn): Promise<void> {
+    switch (turn) {
+      case 'resign':
+        this.#agents.endStreams('this replica no longer leads');
+        return this.#statuses.keeper.lead(false);
+      case 'serve':
+        return this.#serveAgents();
+      case 'lead':
+        await this.#statuses.keeper.lead(true);
+        this.#happen({ type: 'leading' });
+    }
+  }
+
+  #readiness() {
+    return { isListed: this.#hub.ready, isGateKnown: this.#settings.isGateKnown };
+  }
+
+  /** Null, or why nothing can be served. */
+  #missing(): string | null {
+    return missing(this.#life, this.#readiness());
+  }
+
+  #useTls(): void {
+    const { certificate } = this.#credentials;
+    if (certificate === null) return;
+    this.#agents.useTls(certificate);
+    this.#webhook.useTls(certificate);
+  }
+
+  async #serveAgents(): Promise<void> {
+    const { certificate } = this.#credentials;
+    if (certificate === null) return;
+    const { address, port } = await this.#agents.listen(this.#parts.listen, certificate);
+    // Another certificate may have come meanwhile: this event has it used.
+    this.#happen({ type: 'serving' });
+    this.#parts.log.info('serving', { address, port, revision: this.#hub.revision });
+  }
+
+  async #serveWebhook(): Promise<void> {
+    const { certificate } = this.#credentials;
+    const { webhook, log } = this.#parts;
+    if (webhook === null || certificate === null) return;
+    const port = await this.#webhook.listen(webhook, certificate);
+    log.info('serving webhooks', { port });
+  }
+
+  /** Until others can go on without this controller. */
+  async #handOver(): Promise<void> {
+    const why = await handOver({
+      clock: this.#surroundings.clock,
+      facts: () => ({
+        self: this.#replicas.self,
+        pods: this.#replicas.pods,
+        isNamespaceTerminating: this.#replicas.isNamespaceTerminating,
+        isLeading: this.#life.isLeading,
+        isPublished: (pod) => this.#isPublished(pod),
+        unsentBytes: this.#agents.stats()?.unsentBytes ?? 0,
+      }),
+      changed: this.#worlds.wait,
+      isOver: () => this.#life.isOver,
+    });
+    if (why !== null) this.#parts.log.info('ending', { why });
+  }
+
+  #isPublished({ name, addresses }: ControllerPod): boolean {
+    const pods = this.#compiling.snapshot?.objects.pods ?? [];
+    return pods.some(
+      (pod) =>
+        pod.namespace === SERVICE.namespace &&
+        pod.name === name &&
+        isDeepStrictEqual(pod.addresses, addresses),
+    );
+  }
+
+  #setGate(enabled: boolean): void {
+    this.#parts.log.info('feature gate', { NodeNetworkPolicy: enabled });
+    this.#hub.setGate(enabled);
+    this.#statuses.keeper.gate(enabled);
+    this.#happen({ type: 'changed' });
+  }
+
+  #relist(): readonly [number, number] {
+    const { relistPeriod } = this.#parts.options;
+    return [relistPeriod * 1000, relistPeriod * 2000];
+  }
+
+  #makeMetrics(): ControllerMetrics {
+    return controllerMetrics({
+      isLeading: () => this.#election.isLeader(),
+      watches: () => [...this.#source.metrics(), ...this.#reflectors.map((one) => one.metrics())],
+      server: () => this.#agents.stats(),
+      statusesWaiting: () => this.#statuses.waiting(),
+    });
+  }
+
+  #makeStatuses(): PolicyStatuses {
+    return new PolicyStatuses({
+      ...this.#surroundings,
+      request: this.#api.request,
+      metrics: this.#metrics,
+      log: this.#parts.log,
+    });
+  }
+
+  #makeSource(): ClusterSource {
+    const { kubeConfig, config } = this.#parts;
+    return clusterSource({
+      kubeConfig,
+      failsafe: config.failsafe.ingress,
+      interfaceGroups: Object.keys(config.interfaceGroups),
+      times: { relist: this.#relist() },
+      random: this.#surroundings.random,
+      onNotice: this.#says.watch,
+    });
+  }
+
+  #makeCompiling(): Compiling {
+    return new Compiling({
+      hub: this.#hub,
+      statuses: this.#statuses.keeper,
+      metrics: this.#metrics,
+      log: this.#parts.log,
+      clock: this.#surroundings.clock,
+      sayProblems: this.#says.problems,
+      published: () => this.#happen({ type: 'published' }),
+    });
+  }
+
+  #makeSettings(): ClusterSettings {
+    const { gate, config, log } = this.#parts;
+    return new ClusterSettings({
+      givenGate: gate,
+      configuredGate: config.featureGates.NodeNetworkPolicy ?? null,
+      namespace: SERVICE.namespace,
+      log,
+      gateChanged: (enabled) => this.#setGate(enabled),
+      frontProxyChanged: () => this.#happen({ type: 'frontProxy' }),
+    });
+  }
+
+  #makeReplicas(): Replicas {
+    const { clock, identity } = this.#surroundings;
+    return new Replicas({
+      ...SERVICE,
+      identity,
+      self: this.#parts.options.podName ?? null,
+      now: clock.now,
+      changed: () => this.#happen({ type: 'replicas' }),
+      leaseChanged: (lease) => {
+        this.#settings.takeLease(lease?.annotations ?? null);
+        if (lease?.holder === '') this.#election.look();
+      },
+    });
+  }
+
+  #makeRegistration(): Registration {
+    const { log } = this.#parts;
+    return new Registration({
+      request: this.#api.request,
+      after: this.#surroundings.clock.after,
+      facts: () => ({
+        isServing: this.#life.isServing,
+        isLast: this.#life.isOver && this.#replicas.isLast,
+        isStopping: this.#life.isEnding,
+        isNamespaceTerminating: this.#replicas.isNamespaceTerminating,
+        caBundle: this.#credentials.caBundle,
+      }),
+      done: (action) => void log.info('aggregated API', { stage: 'publish', action }),
+      failed(error) {
+        log.error('the APIService could not be written', { stage: 'publish', error: messageOf(error) });
+      },
+    });
+  }
+
+  #makeCredentials(): Credentials {
+    return new Credentials({
+      parts: this.#parts,
+      clock: this.#surroundings.clock,
+      request: this.#api.request,
+      service: SERVICE,
+      changed: () => this.#happen({ type: 'certificate' }),
+      trusted: () => this.#happen({ type: 'trusted' }),
+    });
+  }
+
+  #makeElection(): Election {
+    return controllerElection({
+      ...this.#surroundings,
+      ...SERVICE,
+      request: this.#api.request,
+      annotations: () => this.#settings.annotations(),
+      log: this.#parts.log,
+      changed: () => this.#happen({ type: 'changed' }),
+    });
+  }
+
+  #makeAgents(): AgentService {
+    return new AgentService({
+      hub: this.#hub,
+      request: this.#api.request,
+      clock: this.#surroundings.clock,
+      tokenAudiences: this.#parts.options.tokenAudiences,
+      frontProxy: () => this.#settings.frontProxy,
+      refusesAgents: () => {
+        if (this.#life.isLeading) return null;
+        const nodes = this.#compiling.snapshot?.objects.nodes.length ?? 0;
+        return standbyAnswer(this.#replicas.isAnotherLeading, nodes);
+      },
+      onReport: (report) => {
+        this.#metrics.reported();
+        this.#statuses.keeper.report(report);
+        this.#compiling.takeReport(report);
+      },
+      onEvent: this.#says.server,
+    });
+  }
+
+  #makeWebhook(): WebhookService {
+    const { config, log } = this.#parts;
+    return new WebhookService({
+      world: () => ({
+        objects: this.#compiling.snapshot?.objects ?? null,
+        failsafe: config.failsafe,
+        interfaceGroups: Object.keys(config.interfaceGroups),
+      }),
+      changed: this.#worlds.wait,
+      latest: latestWorld({ request: this.#api.request, isCurrent: this.#source.isCurrent }),
+      onFailure: (error) => void log.error('a review failed', { stage: 'webhook', error: error.message }),
+    });
+  }
+
+  /** In the order in which the metrics name them. */
+  #makeReflectors(): Reflector[] {
+    const follow = {
+      get: this.#transport.get,
+      times: { ...WATCH_TIMES, relist: this.#relist() },
+      random: this.#surroundings.random,
+      notice: this.#says.watch,
+    };
+    return [
+      policyVersions(follow, (before, now) => this.#statuses.keeper.version(before, now)),
+      this.#settings.followFrontProxy(follow),
+      ...this.#replicas.follow(follow),
+      this.#registration.follow(follow),
+      ...this.#credentials.follow(follow),
+      this.#settings.followGate(follow),
+    ];
+  }
+}

@@ -1,0 +1,87 @@
+import type { Log } from '../../lib/process/log.ts';
+import { followCaBundles } from '../kubeapi/certificates/ca-bundle.ts';
+import type { CertificateAndKey } from '../kubeapi/certificates/issue.ts';
+import type { CertificateSource } from '../kubeapi/certificates/keeper.ts';
+import type { KubeApi } from '../kubeapi/kube-api.ts';
+import type { Following } from '../watch/cluster/follow-object.ts';
+import type { Reflector } from '../watch/cluster/reflector.ts';
+import { certificateSource } from './controller-certificates.ts';
+import type { ControllerParts, Surroundings } from './controller-parts.ts';
+
+export interface CredentialsParts {
+  readonly parts: Pick<ControllerParts, 'options' | 'listen' | 'webhook' | 'log'>;
+  readonly clock: Surroundings['clock'];
+  readonly request: KubeApi;
+  /** By whose names agents and the API server reach the controller. */
+  readonly service: { readonly namespace: string; readonly name: string };
+  /** The certificate is another than the first. */
+  readonly changed: () => void;
+  /** The CA bundle may be another. */
+  readonly trusted: () => void;
+}
+
+/** The certificate that the controller serves with, and the CA by which others check it. */
+export class Credentials {
+  readonly #source: CertificateSource;
+  readonly #log: Log;
+  readonly #ownsAuthority: boolean;
+  readonly #changed: () => void;
+  #certificate: CertificateAndKey | null = null;
+  #caBundle: string | null | undefined;
+
+  constructor({ parts, clock, request, service, changed, trusted }: CredentialsParts) {
+    const { tlsCertFile, tlsCaFile } = parts.options;
+    this.#log = parts.log;
+    this.#changed = changed;
+    this.#ownsAuthority = tlsCertFile === undefined;
+    this.#caBundle = tlsCertFile !== undefined && tlsCaFile === undefined ? null : undefined;
+    this.#source = certificateSource(parts, {
+      service,
+      request,
+      clock,
+      trusted: (pem) => {
+        this.#caBundle = Buffer.from(pem).toString('base64');
+        trusted();
+      },
+      changed: (next) => this.#take(next),
+      failed: ({ message: error }) => {
+        this.#log.error('certificates cannot be kept up; trying again', { stage: 'publish', error });
+      },
+    });
+  }
+
+  /** Null before the first. */
+  get certificate(): CertificateAndKey | null {
+    return this.#certificate;
+  }
+
+  /**
+   * Base64 of CA certificates (PEM); null: the API server is told some other way. Undefined: not
+   * known yet.
+   */
+  get caBundle(): string | null | undefined {
+    return this.#caBundle;
+  }
+
+  /** Settles when there is a certificate. */
+  async start(): Promise<void> {
+    this.#certificate = await this.#source.start();
+  }
+
+  /**
+   * The objects that hold the CA bundle for the API server; none where the CA is somebody else's.
+   */
+  follow(following: Following): Reflector[] {
+    return this.#ownsAuthority ? followCaBundles(following, () => this.#source.look()) : [];
+  }
+
+  close(): Promise<void> {
+    return this.#source.close();
+  }
+
+  #take(next: CertificateAndKey): void {
+    this.#certificate = next;
+    this.#changed();
+    this.#log.info('serving with a new certificate', { stage: 'publish' });
+  }
+}

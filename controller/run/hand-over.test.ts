@@ -1,0 +1,45 @@
+import assert from 'node:assert/strict';
+import { LEAST_SERVING, LONGEST_SERVING } from '../replicas/handover.ts';
+import { handOver } from './hand-over.ts';
+
+const FACTS = {
+  self: 'a' as string | null,
+  pods: [],
+  isNamespaceTerminating: false,
+  isLeading: true,
+  isPublished: () => false,
+  unsentBytes: 0,
+};
+
+describe('handing over', () => {
+  /** How long it lasts on a clock that waits move on, and why it ended. */
+  async function lasting(facts: Partial<typeof FACTS>, overAt = Number.POSITIVE_INFINITY) {
+    let now = 1_000;
+    const started = now;
+    const why = await handOver({
+      clock: { now: () => now },
+      facts: () => ({ ...FACTS, ...facts }),
+      async changed(milliseconds) {
+        now += milliseconds;
+      },
+      isOver: () => now >= started + overAt,
+    });
+    return { waited: now - started, why };
+  }
+
+  it('lasts for as long as a leader has no successor, but not forever', async () => {
+    const { waited, why } = await lasting({});
+    assert.equal(waited, LONGEST_SERVING);
+    assert.match(why ?? '', /no successor/);
+  });
+
+  it('lasts long enough for callers to hear of it where it does not lead', async () => {
+    assert.equal((await lasting({ isLeading: false })).waited, LEAST_SERVING);
+  });
+
+  it('ends at once in no pod, and where it is over', async () => {
+    assert.equal((await lasting({ self: null })).waited, 0);
+    assert.deepEqual(await lasting({}, 0), { waited: 0, why: null });
+    assert.deepEqual(await lasting({}, 500), { waited: 500, why: null });
+  });
+});

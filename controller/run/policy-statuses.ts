@@ -1,0 +1,48 @@
+import type { Log } from '../../lib/process/log.ts';
+import type { KubeApi } from '../kubeapi/kube-api.ts';
+import { failureEvents } from '../status/failure-events.ts';
+import { type StatusKeeper, statusKeeper } from '../status/keeper.ts';
+import { type StatusWriter, statusWriter } from '../status/writer.ts';
+import { messageOf } from './controller-log.ts';
+import type { ControllerMetrics } from './controller-metrics.ts';
+import type { Surroundings } from './controller-parts.ts';
+
+export interface PolicyStatusesParts extends Pick<Surroundings, 'clock' | 'identity'> {
+  readonly request: KubeApi;
+  readonly metrics: Pick<ControllerMetrics, 'statusWritten' | 'statusFailed'>;
+  readonly log: Log;
+}
+
+/** What writes the statuses of policies, and the events on them, while this replica leads. */
+export class PolicyStatuses {
+  readonly keeper: StatusKeeper;
+  readonly #writer: StatusWriter;
+
+  constructor({ request, clock, identity, metrics, log }: PolicyStatusesParts) {
+    this.#writer = statusWriter(request, clock, {
+      written: () => metrics.statusWritten(),
+      failed(policy, error, retryIn) {
+        metrics.statusFailed();
+        log.warn('a status could not be written; trying again', {
+          stage: 'status',
+          policy,
+          error: messageOf(error),
+          retryIn,
+        });
+      },
+    });
+    const events = failureEvents({
+      request,
+      clock,
+      identity,
+      failed: (error) =>
+        void log.warn('an event could not be written', { stage: 'status', error: messageOf(error) }),
+    });
+    this.keeper = statusKeeper({ writer: this.#writer, events, clock });
+  }
+
+  /** How many wait to be written. */
+  waiting(): number {
+    return this.#writer.waiting();
+  }
+}

@@ -1,0 +1,43 @@
+import type { Server } from 'node:https';
+import { CommandError, EXIT } from '../../lib/process/exit.ts';
+import type { ListenAddress } from '../../lib/process/listen-address.ts';
+import type { CertificateAndKey } from '../kubeapi/certificates/issue.ts';
+import { type WebhookOptions, webhookServer } from '../webhook/server.ts';
+
+/** The server that answers admission reviews, in every replica. */
+export class WebhookService {
+  readonly #options: WebhookOptions;
+  #server: Server | null = null;
+  #isClosed = false;
+
+  constructor(options: WebhookOptions) {
+    this.#options = options;
+  }
+
+  /** Gives the port that it listens on. Throws a CommandError where the address can't be had. */
+  async listen({ host, port }: ListenAddress, pair: CertificateAndKey): Promise<number | undefined> {
+    const server = webhookServer({ cert: pair.certificate, key: pair.key }, this.#options);
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', (cause) => {
+        reject(new CommandError(EXIT.refused, `--webhook-listen: ${cause.message}`, { cause }));
+      });
+      server.listen({ port, ...(host === undefined ? {} : { host }) }, () => resolve());
+    });
+    this.#server = server;
+    // The controller was told to stop meanwhile.
+    if (this.#isClosed) this.close();
+    const address = server.address();
+    return typeof address === 'object' ? address?.port : port;
+  }
+
+  /** For connections from now on. */
+  useTls({ certificate: cert, key }: CertificateAndKey): void {
+    this.#server?.setSecureContext({ cert, key });
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#server?.close();
+    this.#server?.closeAllConnections();
+  }
+}
