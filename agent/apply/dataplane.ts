@@ -24,8 +24,8 @@ export interface Applied {
   /** Why unused objects could not be garbage-collected; null if they were. */
   readonly unswept: Error | null;
   /**
-   * What is desired but impossible on this kernel, human-readable, for as long as that is so; null
-   * or undefined: nothing.
+   * The part of the desired state that this kernel can't hold, human-readable, for as long as that
+   * is so; null or undefined: none.
    */
   readonly warning?: string | null;
   /**

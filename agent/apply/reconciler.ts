@@ -258,9 +258,9 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
   }
 
   /**
-   * Reads the table, so that whoever accumulates counters (agent/record/counters.ts) sees those
-   * that the replacement discards. A lost count is no reason to keep enforcing the old rules, so
-   * errors are ignored.
+   * Reads the table, so that the accounting of counters (agent/record/counters.ts) sees those that
+   * the replacement discards. A lost count is no reason to keep enforcing the old rules, so errors
+   * are ignored.
    */
   async #showCounters(): Promise<void> {
     await this.#kernel.snapshot().catch(() => null);

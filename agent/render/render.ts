@@ -75,7 +75,7 @@ function join(
   config: Config,
   last: Last,
 ): Pick<Last, 'chains' | 'maps'> {
-  // Of the few chains that are made again each time, reuses the previous object if its text is the
+  // For the few chains that are made again each time: reuses the previous object if its text is the
   // same.
   const before = (chain: Chain): Chain => {
     const there = chain.fixed ? undefined : last.chains.get(chain.name);

@@ -32,7 +32,7 @@ export interface RestoredRule extends ChainRef {
   readonly rule: IptablesRule;
 }
 
-/** What was written before, for recognizing it. */
+/** The tables written before, for recognizing them. */
 export interface Written {
   /** Null: nothing was written yet. */
   readonly tables: readonly IptablesTable[] | null;

@@ -1,7 +1,7 @@
 import { AddressSpace } from './classes.ts';
 import type { Peers } from './item.ts';
 
-/** Caches the address spaces of repeated planning: those of this time and of the time before. */
+/** Caches the address spaces of repeated planning: those of this round and of the one before. */
 export class Spaces {
   #now: AddressSpace[] = [];
   #before: AddressSpace[] = [];
@@ -14,7 +14,7 @@ export class Spaces {
     return space;
   }
 
-  /** Begins a new time: spaces not used since the previous call are dropped. */
+  /** Begins a new round: spaces not used since the previous call are dropped. */
   next(): void {
     this.#before = this.#now;
     this.#now = [];

@@ -13,7 +13,7 @@ import { type PortPieces, portPieces } from './port-pieces.ts';
 /**
  * The index for iptables, which has no verdict maps: by protocol, then through a tree of chains
  * that compare the destination port, to a list of the rules that can match there. Rules for one
- * port that differ only in their peers stay a list, because iptables can't look up an address for a
+ * port that differ in their peers stay a list, because iptables can't look up an address for a
  * verdict. Traffic that is matched by its original port has no tree. Reuses earlier results as
  * Indexer does.
  */

@@ -8,7 +8,7 @@ import type { SetMembers } from '../ruleset.ts';
  * unchanged since the previous result is the same object.
  */
 export interface IptablesRuleset {
-  /** Of both families, sorted by name. */
+  /** The sets of both families, sorted by name. */
   readonly sets: ReadonlyMap<string, IpSet>;
   readonly families: Readonly<Record<Family, readonly IptablesTable[]>>;
 }
