@@ -1,57 +1,60 @@
 import type { RuleSource } from '../../apis/compiled.ts';
 
 /**
- * What keeps one kind of firewall as a value of stage 5 says: all that stage 6 is to the rest of
- * the program. One call at a time.
+ * Makes one kind of firewall match a value of stage 5. The rest of the program uses stage 6 through
+ * this interface only. One call at a time.
  */
 export interface Reconciler<Desired> {
   /**
-   * Throws Refusal where the kernel or its tool refuses it; then what was in force still is. What
-   * can't be swept is no failure.
+   * Throws Refusal if the kernel or its tool refuses the change; the rules enforced before then
+   * stay in force. A failed garbage collection is not an error (see `Applied.unswept`).
    */
   apply(desired: Desired): Promise<Applied>;
   /**
-   * What differs from what was last applied, in words, ready for `apply` to repair it; empty:
-   * nothing does.
+   * The differences from the state applied last, as human-readable lines, empty if there are none.
+   * The next `apply` repairs them.
    */
   verify(): Promise<string[]>;
-  /** Whether packets meet rules of ours. */
+  /** Whether packets traverse rules of ours. */
   holdsRules(): Promise<boolean>;
 }
 
 export interface Applied {
   readonly change: Change;
-  /** Why what nothing leads to any more could not be removed. */
+  /** Why unused objects could not be garbage-collected; null if they were. */
   readonly unswept: Error | null;
   /**
-   * What is wanted and can't be held on this kernel, in words, for as long as that is so; null or
-   * nothing: all is.
+   * The part of the desired state that this kernel can't hold, human-readable, for as long as that
+   * is so; null or undefined: none.
    */
   readonly warning?: string | null;
   /**
-   * Milliseconds from the call until the kernel enforced it; what is read and swept after it is not
-   * in it.
+   * Milliseconds from the call until the kernel enforced the state, without reading and garbage
+   * collection afterwards.
    */
   readonly enforcedAfter: number;
-  /** Of that, what the kernel (or the tool that asks it) took. */
+  /** The share of the kernel (or of the tool that configures it) in that time, in microseconds. */
   readonly kernelMicroseconds: number;
 }
 
-/** What an apply did. */
+/** The effect of an apply. */
 export interface Change {
   readonly isEmpty: boolean;
   /** Rules or chains changed, not only members of sets. */
   readonly changesStructure: boolean;
-  /** For people, in the words of the dataplane's own tool. Costs something: made when asked for. */
+  /**
+   * Human-readable, in the language of the dataplane's own tool. Computed on each call, at some
+   * cost.
+   */
   text(): string;
 }
 
-/** A part of a change was refused; what was in force still is. */
+/** A part of a change was refused; the rules enforced before stay in force. */
 export class Refusal extends Error {
   override readonly name: string = 'Refusal';
-  /** The policy rule that was refused; null where that can't be told. */
+  /** The policy rule that was refused; null if unknown. */
   readonly source: RuleSource | null;
-  /** The kernel knows no NFLOG, which the refused rule needs. */
+  /** The kernel lacks NFLOG, which the refused rule needs. */
   readonly lacksLog: boolean;
 
   constructor(

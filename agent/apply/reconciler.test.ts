@@ -112,7 +112,7 @@ describe('the reconciler', () => {
     kernel.tamper(() => undefined);
     assert.deepEqual(await reconciler.verify(), []);
     assert.equal(kernel.reads.snapshot, reads.snapshot + 1);
-    // A change that came before one of ours is not overlooked either.
+    // A foreign change before one of our commits is found too.
     tamper(kernel, { what: 'addsChain', pick: 7 });
     await reconciler.apply(rulesetOf([SSH, WEB]));
     assert.notDeepEqual(await reconciler.verify(), []);
@@ -180,7 +180,7 @@ describe('the reconciler', () => {
         isReached = true;
         throw toNftError('ENOBUFS', 'No buffer space available');
       });
-      // A sweep or a probe that is refused is no failure.
+      // A garbage collection or a shadow copy that is refused is not an error.
       await reconciler.apply(RULESET).catch((error) => assert.ok(error instanceof ApplyError));
       await reconciler.apply(RULESET);
       await assertHolds(kernel, RULESET);
@@ -240,7 +240,7 @@ describe('keys that go while the rules around their map change', () => {
   it('are never met by the new rules', async () => {
     const kernel = fakeKernel();
     const reconciler = new NodeRuleReconciler(kernel);
-    // Port 80 was open for a rule before the map, which would close it.
+    // A rule before the map accepts port 80, which the map would drop.
     await reconciler.apply(index([22, 80], open80));
     const seen: string[] = [];
     kernel.onCommit(() => {
@@ -393,7 +393,7 @@ describe('any ruleset to any other', function () {
     const histories = fc.record({
       from: drawn,
       to: drawn,
-      // The transaction that fails, and what somebody does afterwards.
+      // The transaction that fails, and the changes that a third party makes afterwards.
       failed: fc.option(fc.integer({ min: 1, max: 6 })),
       restarted: fc.boolean(),
       junk: fc.array(tampering, { maxLength: 4 }),
@@ -461,7 +461,8 @@ describe('any ruleset to any other', function () {
 
 describe('batches', () => {
   /**
-   * A restart with so many ports: every chain is moved aside, so every port gets another target.
+   * The state after a restart, with this many ports: every chain is renamed, so every port gets
+   * another target.
    */
   function afterRestart(ports: number): { held: Held; desired: Ruleset } {
     const policies = Array.from({ length: ports / 16 }, (_, i) =>

@@ -22,7 +22,7 @@ import {
   transaction,
 } from './plan/transaction.ts';
 
-/** The kernel refused a part of a transaction; what was in force still is. */
+/** The kernel refused a part of a transaction; the rules enforced before stay in force. */
 export class ApplyError extends Refusal {
   override readonly name = 'ApplyError';
   readonly stage: keyof Transaction;
@@ -39,8 +39,9 @@ export class ApplyError extends Refusal {
 }
 
 /**
- * ENOENT would be said of a chain that isn't there, too: then the table was changed, and the second
- * look at it makes the chain.
+ * Whether the kernel lacks NFLOG: it refuses a log rule with ENOENT. It reports a missing chain
+ * with ENOENT too; then a third party has changed the table, and the second attempt of `apply`
+ * creates the chain.
  */
 function lacksLog(refused: Command | null, cause: unknown): boolean {
   return (
@@ -57,17 +58,21 @@ function sourceOf(command: Command): RuleSource | null {
 }
 
 interface NftApplied extends Applied {
-  /** What `change` says. */
+  /** The transaction behind `change`. */
   readonly transaction: Transaction;
-  /** What had to come before it (see `detour`); null: nothing. */
+  /**
+   * The transaction of the interim ruleset that was applied first (see `detour`); null if none was
+   * needed.
+   */
   readonly detour: Transaction | null;
 }
 
 export interface ReconcilerOptions {
   /**
-   * Digests that an earlier run took (see `digests`): a fixed chain that still has its digest is
-   * what its name says, and is left alone with its counters. Of another run's rules or of a
-   * stranger's doing, they just don't fit.
+   * Chain digests that an earlier run took (see `digests`), by chain name. A fixed chain that still
+   * has its digest holds the rules that its name stands for, so it is left alone and keeps its
+   * counters. Digests of other rules, or of chains that a third party changed, don't match and have
+   * no effect.
    */
   readonly remembered?: Readonly<Record<string, string>>;
 }
@@ -75,35 +80,38 @@ export interface ReconcilerOptions {
 const MAX_UNSEEN = 255;
 
 /**
- * Stage 6: makes the kernel hold exactly a ruleset, and tells when it no longer does. One call at a
- * time: the caller awaits each.
+ * Stage 6: makes the kernel hold exactly one ruleset, and reports when it no longer does. One call
+ * at a time: the caller awaits each.
  *
- * What a chain holds is told by the digests of its rules, taken from the kernel right after they
- * were applied: a chain with other digests has been changed by somebody else and is written again.
+ * The rules of a chain are identified by their digests, read from the kernel right after they were
+ * applied. A chain with another digest was changed by a third party and is written again.
  */
 export class NodeRuleReconciler implements Reconciler<Ruleset> {
   readonly #kernel: Kernel;
-  /** What the kernel holds, exactly; null where that isn't known. */
+  /** The exact state of the kernel; null if unknown. */
   #exact: Ruleset | null = null;
-  /** Else what was last found there; null: to be read before the next change. */
+  /**
+   * The last reading, for when `#exact` is null; null: the kernel must be read before the next
+   * change.
+   */
   #found: Reading | null = null;
   /**
-   * The generation (see nft_generation) up to which that was proven; null where somebody may have
-   * changed it since.
+   * The generation (see nft_generation) up to which that state is proven; null if a third party may
+   * have changed it since.
    */
   #proven: number | null = null;
-  /** Of the chains of `#applied`, by name. */
+  /** Digests of the chains of `#applied`, by name. */
   readonly #digests = new Map<string, string>();
-  /** Of the chains that were seen in the kernel, by name. */
+  /** Handles of the chains read from the kernel, by name. */
   readonly #handles = new Map<string, number>();
   #remembered: Readonly<Record<string, string>>;
   #applied: Ruleset | null = null;
   /**
-   * Digests were taken after these generations and up to these, with commits of others in between:
-   * one to our table makes all worthless.
+   * Ranges (before, after] of generations in which digests were taken while third parties committed
+   * too. If one of those commits changed our table, all digests are invalid.
    */
   readonly #doubtful: Generation[] = [];
-  /** Commits of ours that no event has told of yet: each is one generation in (before, after]. */
+  /** Commits of ours whose event has not arrived yet: each is one generation in (before, after]. */
   readonly #unseen: Readonly<Generation>[] = [];
 
   constructor(kernel: Kernel, { remembered = {} }: ReconcilerOptions = {}) {
@@ -111,13 +119,14 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
     this.#remembered = remembered;
   }
 
-  /** What was applied last; null before the first time. */
+  /** The ruleset applied last; null before the first apply. */
   inForce(): Ruleset | null {
     return this.#applied;
   }
 
   /**
-   * The fixed chains in force and their digests, for the next run (ReconcilerOptions.remembered).
+   * The digests of the fixed chains in force, by name, for the next run
+   * (ReconcilerOptions.remembered).
    */
   digests(): Record<string, string> {
     const chains = this.#applied?.chains ?? new Map<string, Chain>();
@@ -137,9 +146,10 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
   }
 
   /**
-   * Throws ApplyError where the kernel refuses it, NftError where the kernel can't be read; then it
-   * enforces what it enforced before (members of sets in use may be changed already). What can't be
-   * swept is no failure: all that is wanted is in force.
+   * Throws ApplyError if the kernel refuses the change, NftError if the kernel can't be read. Then
+   * the rules enforced before stay in force (members of sets in use may have changed already). A
+   * failed garbage collection is not an error but is returned as `unswept`: the desired ruleset is
+   * in force.
    */
   async apply(desired: Ruleset): Promise<NftApplied> {
     const wasRead = this.#exact === null && this.#found === null;
@@ -147,8 +157,8 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
     try {
       return await this.#applyOnce(desired, started);
     } catch (error) {
-      // Somebody else may have changed the table since: no policy is to blame before it has been
-      // looked at.
+      // A third party may have changed the table since it was read: it is read again before a
+      // policy is blamed.
       if (wasRead || !(error instanceof ApplyError)) throw error;
       return await this.#applyOnce(desired, started);
     }
@@ -163,13 +173,13 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
     const proven = first === null ? wasProven : this.#proven;
     const held = await this.#held();
     const change = transaction(held, desired);
-    // Those among them that no command is for lead to one that got another name: what they show is
-    // its name.
+    // A changed chain that has no command of its own leads to a chain that was renamed: its digest
+    // changes with the target's name.
     const rewritten = difference(held.chains, desired.chains).changed.flatMap((one) =>
       holdsChain(one.held, one.desired) ? [] : [one.desired.name],
     );
     const found = this.#exact === null ? this.#found : null;
-    // Until it has gone through, nothing is known for sure.
+    // The kernel's state is unknown until the transaction has gone through.
     this.#exact = null;
     this.#found = null;
     this.#proven = null;
@@ -186,7 +196,8 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
     };
     this.#applied = desired;
     if (found !== null) this.#keepDigests(found, desired);
-    // Before the sweep: the same reading shows the counters of the chains that go.
+    // Before the garbage collection: the same reading shows the last counters of the chains to be
+    // deleted.
     if (changesStructure(change)) await this.#takeDigests(change, rewritten, desired, commits);
     const unswept = await this.#sweep(change, commits);
     if (unswept === null) {
@@ -198,7 +209,10 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
     return { ...enforced, unswept };
   }
 
-  /** Once it is there, all that is desired is in force: what follows changes names. */
+  /**
+   * Applies the interim ruleset if one is needed, else returns null. Once it is applied, everything
+   * desired is in force; the transaction that follows only changes names.
+   */
   async #takeDetour(desired: Ruleset, started: number): Promise<NftApplied | null> {
     const held = this.#exact === null ? this.#found?.held : heldAfter(this.#exact, this.#handles);
     const by = held === undefined ? null : detour(held, desired);
@@ -206,16 +220,16 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
   }
 
   /**
-   * Chains that an earlier run left and no digest was kept of (it was killed), or all of them after
-   * events were lost: they are compared with copies of what they should be, so that only what
-   * somebody changed is written again, and the others keep their counters.
+   * Compares chains whose rules are unknown with shadow copies of the desired ones: chains of an
+   * earlier run that saved no digest (it was killed), or all chains after an overrun. Only chains
+   * that a third party changed are then written again; the others keep their counters.
    */
   async #recognise(desired: Ruleset, commits: Commits): Promise<void> {
     const found = this.#found;
     const list = found === null ? [] : probes(found, desired);
     if (found === null || list.length === 0) return;
-    // One transaction: all of them are there, or none. Something is refused, or the table was
-    // changed: what follows finds out.
+    // One transaction: all copies exist, or none. If it fails, a rule was refused or a third party
+    // changed the table; the apply that follows finds out.
     if ((await this.#commit('prepare', makeProbes(list), commits)) !== null) return;
     this.#found = null;
     const reading = await this.#chains(list.map(({ name }) => name)).catch(() => null);
@@ -223,7 +237,10 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
     this.#found = reading === null ? found : recognise(found, list, reading.chains);
   }
 
-  /** What was vouched for when it was read, and is left as it is. */
+  /**
+   * Replaces handles and digests by those of the reading; digests only of chains whose rules are
+   * known.
+   */
   #keepDigests({ held, digests }: Reading, { chains }: Ruleset): void {
     this.#digests.clear();
     this.#handles.clear();
@@ -235,14 +252,15 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
     }
   }
 
-  /** Null: no table. */
+  /** The named chains, or all if these are many; null if there is no table. */
   #chains(names: readonly string[]): Promise<Pick<ChainReading, 'generation' | 'chains'> | null> {
     return names.length > MAX_CHAINS_READ ? this.#kernel.snapshot() : this.#kernel.chains(names);
   }
 
   /**
-   * Whoever counts along (agent/record/counters.ts) sees what is replaced for the last time. A
-   * count that is lost is no reason to enforce the old rules.
+   * Reads the table, so that the accounting of counters (agent/record/counters.ts) sees those that
+   * the replacement discards. A lost count is no reason to keep enforcing the old rules, so errors
+   * are ignored.
    */
   async #showCounters(): Promise<void> {
     await this.#kernel.snapshot().catch(() => null);
@@ -259,7 +277,7 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
   }
 
   /**
-   * Whether packets meet rules of ours: a table that a first apply made and could not finish has
+   * Whether packets traverse rules of ours. A table left by a first apply that failed halfway has
    * none.
    */
   async holdsRules(): Promise<boolean> {
@@ -267,7 +285,10 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
     return table?.chains.some(({ base, rules }) => base !== null && rules.length > 0) ?? false;
   }
 
-  /** Forgets what was vouched for: events were lost, so anything may have been changed. */
+  /**
+   * Discards all knowledge of the kernel's state: events were lost, so a third party may have
+   * changed anything.
+   */
   distrust(): void {
     this.#digests.clear();
     this.#remembered = {};
@@ -277,16 +298,16 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
   }
 
   /**
-   * Compares the kernel with what was last applied. Returns what differs, in words, and is ready
-   * for `apply` to repair it; empty: nothing does. Where nobody committed anything since that was
-   * last known, nothing is read.
+   * Compares the kernel with the ruleset applied last. Returns the differences as human-readable
+   * lines, empty if there are none; the next `apply` repairs them. Reads nothing if nobody
+   * committed since the state was last proven. Throws NftError if the kernel can't be read.
    */
   async verify(): Promise<string[]> {
     if (this.#applied === null) return [];
     if (this.#exact === this.#applied && this.#proven !== null) {
       if ((await this.#kernel.generation()) === this.#proven) return [];
     }
-    // Should the reading fail, the next apply starts with one.
+    // If the reading fails, the next apply starts with one.
     this.#exact = null;
     this.#proven = null;
     this.#found = await this.#read();
@@ -299,11 +320,11 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
   }
 
   /**
-   * Whether an event of this generation, which touched our table, is of a commit of ours. Where
-   * somebody else committed between the numbers read before and after ours, the first event in that
-   * range is taken for it: if it was the other's, ours is looked at as foreign, and the comparison
-   * that follows finds what there is to find. A foreign change between a commit of ours and the
-   * digests taken after it makes them worthless.
+   * Whether an event of this generation, for our table, belongs to a commit of ours. If a third
+   * party committed between the generations read before and after ours, the first event in that
+   * range counts as ours. If it was the third party's, our own event is treated as foreign, and the
+   * comparison that follows finds any difference. A foreign change between a commit of ours and the
+   * digests taken after it invalidates all digests.
    */
   isOwn(generation: number): boolean {
     const at = this.#unseen.findIndex((commit) => isIn(generation, commit));
@@ -313,13 +334,12 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
   }
 
   async #run(stage: keyof Transaction, commands: readonly Command[], commits: Commits): Promise<void> {
-    // What changes verdicts is one transaction, however large.
     const parts = BATCHES[stage](commands);
     const sent: Promise<ApplyError | null>[] = [];
     for (const part of parts) {
       sent.push(this.#commit(stage, part, commits));
-      // The kernel begins with it, in a thread of its own; one more is put into messages meanwhile,
-      // not all of them.
+      // A separate thread sends this part to the kernel. Meanwhile only the next part is encoded
+      // into messages, not all of them.
       if (parts.length > 1) await (sent.at(-2) ?? setImmediate());
     }
     const refused = (await Promise.all(sent)).find((error) => error !== null);
@@ -327,7 +347,8 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
   }
 
   /**
-   * Parts are committed in the order they were sent; those behind one that was refused are wasted.
+   * Parts are committed in the order in which they were sent; parts after a refused one are wasted
+   * work.
    */
   async #commit(
     stage: keyof Transaction,
@@ -346,12 +367,15 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
   }
 
   #remember({ generation }: Committed): void {
-    // Without a monitor (`agent --once`) nothing is ever seen.
+    // The list is limited: without a monitor (`agent --once`) no event ever removes an entry.
     this.#unseen.push(generation);
     if (this.#unseen.length > MAX_UNSEEN) this.#unseen.shift();
   }
 
-  /** Of the chains that were touched; those that go are read along, for whoever counts. */
+  /**
+   * Reads the digests of the changed chains. Chains to be deleted are read with them, to show their
+   * last counters.
+   */
   async #takeDigests(
     change: Transaction,
     rewritten: readonly string[],
@@ -390,11 +414,11 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
   }
 }
 
-/** What changes verdicts is one transaction, however large. */
+/** Changes of verdicts are one transaction, however large. */
 const whole = (commands: readonly Command[]): (readonly Command[])[] =>
   commands.length > 0 ? [commands] : [];
 
-/** Each stage as kernel transactions. */
+/** How each stage is divided into kernel transactions. */
 const BATCHES: Readonly<Record<keyof Transaction, (commands: readonly Command[]) => (readonly Command[])[]>> =
   {
     rename: whole,
@@ -416,7 +440,9 @@ function chainOf(command: Command): string[] {
   return command.kind === 'flushChain' ? [command.name] : [];
 }
 
-/** A fixed chain of an earlier run is known by its name; what it was made of need not be. */
+/**
+ * A fixed chain of an earlier run is identified by its name; its rules and source aren't needed.
+ */
 function rememberedChain(name: string): Chain {
   return { name, base: null, fixed: true, rules: [], source: null, ruleId: null };
 }

@@ -5,7 +5,7 @@ import type { Remains } from './left-overs.ts';
 
 const HIDDEN = new IptablesError('NOT_PERMITTED', 'needs CAP_NET_RAW');
 
-/** A place that holds rules of ours, holds none, or answers with an error. */
+/** A place that has rules of ours, has none, or answers with an error. */
 function place(name: string, answer: boolean | Error): Remains {
   const said = (): boolean => {
     if (answer instanceof Error) throw answer;

@@ -6,7 +6,10 @@ import type { Owners } from '../record/accounting.ts';
 import type { CountSource, Readings } from '../record/counters.ts';
 import type { Remains } from './left-overs.ts';
 
-/** One way to enforce rules: stages 5 and 6, what the rules count, and who else touches them. */
+/**
+ * One way to enforce rules: stages 5 and 6, counters, and the detection of changes by third
+ * parties.
+ */
 export interface Dataplane {
   readonly name: DataplaneName;
   run(parts: RunParts): Running;
@@ -15,9 +18,9 @@ export interface Dataplane {
 export interface RunParts {
   readonly config: Config;
   readonly log: Log;
-  /** What `Running.digests` said in an earlier run. */
+  /** The result of `Running.digests` in an earlier run. */
   readonly digests: Readonly<Record<string, string>>;
-  /** Told what is read of the counters. */
+  /** Receives each reading of the counters. */
   readonly readings: Readings;
   readonly enforcer: Omit<EnforcerParts<unknown>, 'reconciler' | 'renderer'>;
 }
@@ -25,20 +28,23 @@ export interface RunParts {
 export interface Running {
   readonly enforcer: Pick<Enforcer<unknown>, 'submit' | 'verify' | 'idle' | 'close'>;
   readonly counts: CountSource;
-  /** Of what is in force; null: nothing is yet. */
+  /** The owners of the counters in force; null if nothing is in force yet. */
   owners(): Owners | null;
-  /** By which the next run knows what this one left, where there are such. */
+  /** Identifies the rules of this run to the next one; empty if the dataplane has no digests. */
   digests(): Record<string, string>;
-  /** Changes by others lead to a comparison. Returns what ends it. */
+  /** Compares after changes by third parties. Returns a function that stops it. */
   watch(): () => Promise<void>;
 }
 
 export interface Dataplanes {
-  /** That of this node. */
+  /** The dataplane of this node. */
   readonly chosen: Dataplane;
-  /** What those of earlier runs may have left, that the chosen one doesn't look after. */
+  /**
+   * Places where other dataplanes may have left rules in earlier runs and which the chosen one
+   * doesn't manage.
+   */
   readonly others: readonly Remains[];
-  /** What any may have left. */
+  /** All places where a dataplane may have left rules. */
   readonly all: readonly Remains[];
 }
 
@@ -46,23 +52,23 @@ interface Warnings {
   warn(message: string, fields: object): void;
 }
 
-/** What went wrong in one place. */
+/** An error in one place. */
 interface Trouble {
   readonly from: Remains;
   readonly error: Error;
 }
 
 export interface Removal {
-  /** In words. */
+  /** Human-readable lines about what was removed. */
   readonly removed: readonly string[];
-  /** Where this process may not look. */
+  /** Places that this process is not permitted to read. */
   readonly hidden: readonly Trouble[];
   readonly failed: readonly Trouble[];
 }
 
 /**
- * Somebody's rules are there, which this process may not read; perhaps none of ours. Asking again
- * gives no other answer.
+ * Rules exist that this process is not permitted to read; perhaps none are ours. A retry gives the
+ * same answer.
  */
 function isHidden(error: unknown): boolean {
   return error instanceof IptablesError && error.code === 'NOT_PERMITTED';
@@ -79,8 +85,9 @@ export function warnHidden(log: Warnings, node: string, hidden: readonly Trouble
 }
 
 /**
- * Whether packets meet rules of ours, of whatever dataplane, as far as this process may look. The
- * chosen one must.
+ * Whether packets traverse rules of ours, of any dataplane. Places that this process is not
+ * permitted to read are skipped with a warning, except those that the chosen dataplane manages: for
+ * these the error is thrown.
  */
 export async function holdRules(
   { all, others }: Pick<Dataplanes, 'all' | 'others'>,
@@ -98,7 +105,7 @@ export async function holdRules(
   return false;
 }
 
-/** Whatever one place says, the next are tried. */
+/** Tries every place, whatever errors the others have. */
 export async function removeEach(all: readonly Remains[]): Promise<Removal> {
   const removed: string[] = [];
   const hidden: Trouble[] = [];
@@ -113,7 +120,7 @@ export async function removeEach(all: readonly Remains[]): Promise<Removal> {
   return { removed, hidden, failed };
 }
 
-/** As `removeEach`; what failed is thrown once all were tried. */
+/** Like `removeEach`, but throws the errors once all places were tried. */
 export async function removeAll(all: readonly Remains[]): Promise<Omit<Removal, 'failed'>> {
   const { failed, ...rest } = await removeEach(all);
   const [first] = failed;

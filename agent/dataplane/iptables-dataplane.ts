@@ -12,8 +12,8 @@ import type { Dataplane } from './dataplane.ts';
 import { pollKernel } from './poll-kernel.ts';
 
 /**
- * Chains of ours in the tables of iptables and ip6tables, and sets of ours, by the commands of one
- * variant.
+ * The dataplane with our chains in the tables of iptables and ip6tables, and our sets, through the
+ * commands of one variant.
  */
 export function iptablesDataplane(tools: IptablesTools): Dataplane {
   return {
@@ -42,9 +42,9 @@ export function iptablesDataplane(tools: IptablesTools): Dataplane {
 }
 
 /**
- * The same reconciler, and how long a comparison takes: the shorter of the last two, as one may
- * have met a busy moment. After one that found something: 0, since who changes much changes it step
- * by step.
+ * Measures how long a comparison takes, in milliseconds: the shorter of the last two, since the
+ * machine may have been busy during one. It is 0 after a comparison that found differences, since a
+ * large change is often made in steps.
  */
 function observe<Desired>(reconciler: Reconciler<Desired>) {
   let last = 0;
@@ -65,9 +65,10 @@ function observe<Desired>(reconciler: Reconciler<Desired>) {
 }
 
 /**
- * The same commands; whatever the rules are read for, what they counted is told, so that nothing is
- * lost when they are changed. Readings of a family are made one after the other: commands that run
- * at once end in any order. Before anything is in force, rules are known by what was saved of them.
+ * The same commands, but each reading of the rules also passes on their counters, so that none are
+ * lost when rules change. Readings of one family are made one after the other, because concurrent
+ * commands may end in any order. Before a ruleset is in force, all saved rules are counted, each
+ * under a name made from its text.
  */
 export function countedTools(
   tools: IptablesTools,
@@ -95,7 +96,7 @@ export function countedTools(
   };
 }
 
-/** @param counted countedTools */
+/** @param counted the result of countedTools */
 export function iptablesCounts(counted: Pick<IptablesTools, 'save'>): CountSource {
   const readAll = async (): Promise<void> => {
     await Promise.all([counted.save(4), counted.save(6)]);

@@ -12,13 +12,16 @@ import { removeTable } from '../apply/remove.ts';
 import { CHAIN_PREFIX } from '../render/iptables/tables.ts';
 import { TABLE } from '../render/ruleset.ts';
 
-/** One place of the kernel where a dataplane of ours may have left something, in whatever run. */
+/** One place in the kernel where one of our dataplanes may have left rules in any run. */
 export interface Remains {
-  /** For the log. */
+  /** For logs. */
   readonly name: string;
-  /** Whether packets meet rules of ours there. */
+  /** Whether packets traverse rules of ours there. */
   holdsRules(): Promise<boolean>;
-  /** In words what was removed. Nothing is loaded or started for what can't be there. */
+  /**
+   * Removes them and returns human-readable lines about what was removed. Loads no module, and
+   * starts no process, for rules that can't exist.
+   */
   remove(): Promise<string[]>;
 }
 
@@ -35,8 +38,8 @@ export function nftRemains(kernel: Kernel): Remains {
 }
 
 /**
- * The kernel's answers where nf_tables is neither built in nor a module that can be loaded: then it
- * holds nothing.
+ * The kernel's errors if nf_tables is neither built in nor available as a module: then there are no
+ * rules.
  */
 const NO_NF_TABLES: ReadonlySet<string> = new Set(['EINVAL', 'EOPNOTSUPP', 'EPROTONOSUPPORT']);
 
@@ -49,7 +52,7 @@ async function whereNfTablesIs<T>(work: () => Promise<T>, otherwise: T): Promise
   }
 }
 
-/** Jumps and chains; the sets that they name are both variants'. */
+/** The jumps and chains of one variant; the sets that they name belong to both variants. */
 export function iptablesRemains(
   variant: Variant,
   toolsOf: (variant: Variant) => Promise<IptablesTools | null> = holdingTools,
@@ -69,21 +72,21 @@ export function iptablesRemains(
 }
 
 /**
- * The commands of a variant that may hold chains of ours; null: it doesn't, or they aren't
- * installed.
+ * The commands of a variant that may hold chains of ours; null if it holds none, or if the commands
+ * aren't installed.
  */
 export async function holdingTools(variant: Variant): Promise<IptablesTools | null> {
   return (await MAY_HOLD[variant]()) ? variantTools(variant) : null;
 }
 
-/** Asked of the kernel, so that no process is started where there is nothing. */
+/** Read from the kernel, so that no process is started if there is nothing. */
 const MAY_HOLD: Readonly<Record<Variant, () => Promise<boolean>>> = {
   async legacy() {
     for (const file of ['/proc/net/ip_tables_names', '/proc/net/ip6_tables_names']) {
       const tables = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
-        // Without the modules.
+        // The modules are not loaded.
         if (error.code === 'ENOENT') return '';
-        // It is root's.
+        // Only root may read the file.
         throw new IptablesError('NOT_PERMITTED', error.message, { cause: error });
       });
       if (/^(filter|nat)$/m.test(tables)) return true;
@@ -102,18 +105,18 @@ const MAY_HOLD: Readonly<Record<Variant, () => Promise<boolean>>> = {
     }, false),
 };
 
-/** To be removed when the rules of both variants are gone. */
+/** Our ipset sets. Remove them after the rules of both variants. */
 export function setRemains(): Remains {
   return {
     name: 'ipset',
     holdsRules: async () => false,
     async remove() {
-      // The command would load the module.
+      // The ipset command would load the module.
       if (!existsSync('/sys/module/ip_set')) return [];
       try {
         return await removeSets({ ipset: new Ipset() });
       } catch (error) {
-        // The module is somebody else's, who has a command of their own.
+        // The module is in use by a third party that has an ipset command of its own.
         if (error instanceof IpsetError && error.code === 'NO_COMMAND') return [];
         throw error;
       }

@@ -3,10 +3,10 @@ import type { Enforced } from '../apply/enforcer.ts';
 import { type Dataplane, type Dataplanes, removeEach, warnHidden } from './dataplane.ts';
 
 /**
- * What other dataplanes hold goes once the chosen one has all in force, never before: there is no
- * moment in which neither stands. Until then a packet meets both, which is said where it lasts
- * because a policy fails: the old ones may be all that enforces it. Returns whether nothing is to
- * be tried again.
+ * Removes the rules of other dataplanes once the chosen one has everything in force, never before:
+ * at every moment at least one of them is enforced. Until then a packet must pass both; if that
+ * lasts because a policy fails, it is logged. Such rules stay, because they may be all that
+ * enforces the policy. The function returned resolves to whether no retry is needed.
  */
 export function succession(
   { chosen, others }: Pick<Dataplanes, 'others'> & { readonly chosen: Pick<Dataplane, 'name'> },

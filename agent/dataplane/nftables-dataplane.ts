@@ -7,7 +7,7 @@ import { renderer } from '../render/render.ts';
 import type { Dataplane } from './dataplane.ts';
 import { watchKernel } from './watch-kernel.ts';
 
-/** One table, by netlink. */
+/** The dataplane with one nftables table, through netlink. */
 export function nftablesDataplane(kernel: Kernel): Dataplane {
   return {
     name: 'nftables',

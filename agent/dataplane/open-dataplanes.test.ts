@@ -8,7 +8,7 @@ import { chooseDataplane, iptablesCommands } from './open-dataplanes.ts';
 const WORKS: Trial = { works: true };
 const REFUSED: Trial = { works: false, why: 'Operation not supported' };
 
-/** Ways to try it, one after the other; null can't be had. */
+/** The choice, with these results of the ways to try nf_tables; null: the way is not available. */
 function choose(dataplane: 'nftables' | 'iptables' | 'auto', ...trials: readonly (Trial | null)[]) {
   const asked: (Trial | null)[] = [];
   const ways = trials.map((trial) => async () => {
@@ -61,7 +61,7 @@ describe('the commands of iptables', () => {
     await rm(folder, { recursive: true });
   });
 
-  /** Puts a command where commands are looked for. */
+  /** Installs a command in a directory that PATH contains. */
   async function install(name: string, version: keyof typeof VERSIONS): Promise<void> {
     await writeFile(join(folder, name), `#!/bin/sh\necho '${VERSIONS[version]}'\n`, { mode: 0o755 });
   }

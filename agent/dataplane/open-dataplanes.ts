@@ -16,7 +16,8 @@ interface Chosen {
 }
 
 /**
- * `auto` is nftables where it works: tried, because a binary or a module that is there says little.
+ * `auto` chooses nftables if it works. That is tried, because an installed binary or module proves
+ * little.
  */
 export async function chooseDataplane(
   { dataplane }: Pick<Config, 'dataplane'>,
@@ -36,7 +37,8 @@ interface Parts {
 }
 
 /**
- * The dataplane that the configuration names, and what others may have left. Nothing is changed.
+ * The dataplane that the configuration names, and the places where others may have left rules.
+ * Changes nothing.
  */
 export async function openDataplanes({ node, config, kernel, log }: Parts): Promise<Dataplanes> {
   const { name, why } = await chooseDataplane(config);
@@ -51,24 +53,29 @@ export async function openDataplanes({ node, config, kernel, log }: Parts): Prom
   }
   const { tools, variant } = await iptablesCommands(config);
   log.info('dataplane', { node, dataplane: name, variant, why });
-  // Its own chains, and all sets, are the reconciler's.
+  // The reconciler manages the chains of its own variant, and all sets.
   const others = [table, variant === 'nft' ? legacy : nft];
   return { chosen: iptablesDataplane(tools), others, all: [table, nft, legacy, sets] };
 }
 
-/** All that dataplanes of ours may have left, in the order in which it can be removed. */
+/**
+ * All places where our dataplanes may have left rules, in an order in which these can be removed.
+ */
 export function allRemains(kernel: Kernel) {
   return [nftRemains(kernel), iptablesRemains('nft'), iptablesRemains('legacy'), setRemains()] as const;
 }
 
-/** The commands that the configuration names, and whose they are. */
+/**
+ * The commands that the configuration names, and their variant. Throws CommandError if they aren't
+ * installed.
+ */
 export async function iptablesCommands({ iptables }: Pick<Config, 'iptables'>): Promise<{
   readonly tools: IptablesTools;
   readonly variant: Variant;
 }> {
   const variant = await installedVariant(iptables.variant);
-  // By the variant's own names: what `iptables` leads to may be another while the agent runs,
-  // beside the rules in this one.
+  // By the variant's own names: `iptables` may be switched to the other variant while the agent
+  // runs, and the rules would then be in both.
   const tools = variant === null ? null : await variantTools(variant);
   if (variant !== null && tools !== null) return { tools, variant };
   const command = iptables.variant === 'auto' ? 'iptables' : `iptables-${iptables.variant}`;

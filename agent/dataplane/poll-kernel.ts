@@ -1,22 +1,23 @@
 import type { Running } from './dataplane.ts';
 
-/** Milliseconds between two comparisons, at least. */
+/** The least time between two comparisons, in milliseconds. */
 const LEAST_WAIT = 3_000;
 /**
- * Or so many times what the last one took: an idle agent costs a hundredth of a processor at most.
+ * Or this multiple of the duration of the last comparison, so that an idle agent uses at most a
+ * hundredth of a processor.
  */
 const SHARE = 100;
-/** But no more (milliseconds), however slow the machine was for once. */
+/** The most time between two comparisons, in milliseconds, however slow the machine was once. */
 const MOST_WAIT = 60_000;
 
-/** How long until the next comparison, after one that took so long. */
+/** Milliseconds until the next comparison, after one that took `took` milliseconds. */
 export function waitAfter(took: number): number {
   return Math.min(MOST_WAIT, Math.max(LEAST_WAIT, SHARE * took));
 }
 
 /**
- * Nobody tells of changes in iptables and ipset: they are compared again and again. Returns what
- * ends it.
+ * Compares repeatedly, because there are no events for changes of iptables and ipset. Returns a
+ * function that stops it.
  */
 export function pollKernel(
   enforcer: Pick<Running['enforcer'], 'verify' | 'idle'>,

@@ -4,7 +4,10 @@ import type { Enforcer } from '../apply/enforcer.ts';
 import type { NodeRuleReconciler } from '../apply/reconciler.ts';
 import { type Ruleset, TABLE } from '../render/ruleset.ts';
 
-/** A full comparison with the kernel, besides what the monitor tells at once (milliseconds). */
+/**
+ * Interval of full comparisons with the kernel, besides those after events of the monitor, in
+ * milliseconds.
+ */
 const VERIFY_INTERVAL = 60_000;
 
 interface Watched {
@@ -14,12 +17,13 @@ interface Watched {
 }
 
 /**
- * Foreign changes of our table lead to a comparison at once, and one comes at a slow interval
- * besides. Returns what ends it.
+ * Compares right after a foreign change of our table, and at a long interval. Returns a function
+ * that stops it.
  */
 export function watchKernel({ reconciler, enforcer, log }: Watched): () => Promise<void> {
   const monitor = new Monitor({ family: TABLE.family, table: TABLE.name }, (event) => {
-    // Our own commit's event can come before its call returns: judge it once nothing runs.
+    // The event of our own commit may arrive before its call returns, so it is evaluated once no
+    // call is running.
     void enforcer.idle().then(() => {
       if (event.kind === 'change' && reconciler.isOwn(event.generation)) return;
       if (event.kind === 'change') {
@@ -28,7 +32,7 @@ export function watchKernel({ reconciler, enforcer, log }: Watched): () => Promi
           generation: event.generation,
         });
       } else {
-        // Events are lost: what was vouched for may have been changed since.
+        // Events were lost: a third party may have changed anything that was known.
         reconciler.distrust();
         if (event.kind === 'error')
           log.error('the monitor failed; only the slow comparison is left', { error: event.error.message });

@@ -1,12 +1,12 @@
-/** How many elements two lists have in common, at the beginning and, behind those, at the end. */
+/** The number of elements that two lists have in common at the start, and then at the end. */
 interface Ends {
   readonly first: number;
   readonly last: number;
 }
 
 /**
- * Of the same objects. Here and below they are compared by Object.is: V8 reads each object for
- * `===`, to see that it is one, and so drives others out of the caches (ADR 12).
+ * Compares by identity, here and below with Object.is: for `===`, V8 reads each object to see that
+ * it is one, which evicts other objects from the CPU caches (ADR 12).
  */
 export function alike(before: readonly unknown[], now: readonly unknown[]): Ends {
   if (now.length < LONG) return endsOf(before, now);
@@ -18,8 +18,8 @@ export function alike(before: readonly unknown[], now: readonly unknown[]): Ends
 }
 
 /**
- * Long lists are compared with the same one by several, one after the other. Nobody changes a list
- * that was compared.
+ * Several callers in turn compare the same long lists. A list that was compared must not be
+ * changed.
  */
 const asked = new WeakMap<
   readonly unknown[],
@@ -38,14 +38,14 @@ function endsOf(before: readonly unknown[], now: readonly unknown[]): Ends {
   return { first, last };
 }
 
-/** Whether two lists hold the same objects. */
+/** Whether two lists hold the same objects in the same order. */
 export function isSameList(before: readonly unknown[], now: readonly unknown[]): boolean {
   return before.length === now.length && alike(before, now).first === now.length;
 }
 
 /**
- * What each of two lists has and the other has not: neither at both ends nor, where they are of the
- * same length, in the same place.
+ * The elements that only one of the two lists has: neither in the common start or end nor, if both
+ * have the same length, at the same index.
  */
 export function others<T>(
   before: readonly T[],
@@ -59,19 +59,19 @@ export function others<T>(
   return { gone: of(before), added: of(now) };
 }
 
-/** What was made of each element of a list. */
+/** A list, and the result of a function for each element. */
 export interface Mapped<T, U> {
   readonly from: readonly T[];
   readonly to: readonly U[];
-  /** What was made this time, and what of the last time was not taken over. */
+  /** The results made this time, and the previous results that were not reused. */
   readonly made: readonly U[];
   readonly gone: readonly U[];
 }
 
 /**
- * What `of` makes of each element, taken over from the last time for those that are the same and
- * stand at the beginning, at the end, or, in a list of the same length, in the same place.
- * @param stale whether something is not to be taken over
+ * Maps each element with `of`. Reuses previous results for identical elements at the start, at the
+ * end or, if both lists have the same length, at the same index.
+ * @param stale whether a previous result must not be reused
  */
 export function mapAlike<T, U>(
   last: Mapped<T, U> | null,
@@ -88,7 +88,7 @@ export function mapAlike<T, U>(
   const moved = last.from.length - now.length;
   const made: U[] = [];
   const gone: U[] = [];
-  // Whole stretches are copied: of 10,000 elements nearly all are taken over.
+  // Copies whole stretches: of 10,000 elements nearly all are reused.
   const takeOver = (from: number, to: number, shift: number): readonly U[] => {
     const before = last.to.slice(from + shift, to + shift);
     if (stale !== null) {
@@ -102,7 +102,7 @@ export function mapAlike<T, U>(
     return before;
   };
   const first = takeOver(0, common.first, 0);
-  // Edits far apart leave what lies between them in its place.
+  // Between edits that are far apart, elements keep their index.
   const isBeside = (i: number): boolean => moved === 0 && Object.is(last.from[i], now[i]);
   const middle: U[] = [];
   for (let i = common.first; i < end + Math.max(0, moved); i++) {

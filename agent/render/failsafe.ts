@@ -11,8 +11,8 @@ import { addressAlternatives, familiesOf } from './rule-chain.ts';
 import type { Match, NamedSet, NftRule, PortProtocol } from './ruleset.ts';
 
 /**
- * The failsafe list: for its traffic, a Drop or Reject rule that names neither ports nor protocols
- * is skipped. Its traffic goes to a second index, made without those rules.
+ * Whether traffic of the failsafe list skips the rule: a Drop or Reject rule that names neither
+ * ports nor protocols. That traffic goes to a second index, made without those rules.
  */
 export function isSkippable({ action, services, serviceSets, traffic }: CompiledRule): boolean {
   const closes = action === 'Drop' || action === 'Reject';
@@ -20,12 +20,12 @@ export function isSkippable({ action, services, serviceSets, traffic }: Compiled
 }
 
 /**
- * Ports in one anonymous hash set up to this many; a wider range is compared, in a rule of its own:
- * no interval set in a chain that changes in place.
+ * Up to this many ports go into one anonymous hash set; a wider range is compared in a rule of its
+ * own. So chains that change in place need no interval set.
  */
 const MAX_LISTED = 64;
 
-/** The list with what is known of the API server's ports. */
+/** The list, with an entry for each known port of the API server. */
 export function failsafeList(
   entries: readonly FailsafeEntry[],
   { apiServerPorts }: Pick<NodeState, 'apiServerPorts'>,
@@ -38,7 +38,7 @@ export function failsafeList(
 
 /**
  * The rules that send failsafe traffic to `chain`: one for each protocol, list of peers and family,
- * and another for what NAT changed.
+ * and again for traffic that NAT has changed.
  */
 export function failsafeRules(
   entries: readonly FailsafeEntry[],
@@ -72,8 +72,8 @@ export function failsafeRules(
 }
 
 /**
- * A destination counts as it is, and as it was before destination NAT; the source of what comes in
- * is its own.
+ * A destination counts both as it is and as it was before destination NAT; the source of incoming
+ * traffic is unchanged.
  */
 const TARGETS = {
   ingress: [
@@ -102,10 +102,10 @@ function portLists(ports: readonly PortRange[]): PortRange[][] {
   return single.length > 0 ? [single, ...wide] : wide;
 }
 
-/** For an AddressSet that the state doesn't have. */
+/** Stands for an AddressSet that the state doesn't have. */
 const NOBODY: AddressSet = { id: '', description: '', dynamic: false, names: [], members: NO_MEMBERS };
 
-/** The addresses of an entry; null is any. */
+/** The addresses of an entry; null: any address. */
 export function peerSet(peers: FailsafeEntry['peers'], state: NodeState): AddressSet | null {
   if (peers === 'any') return null;
   if (peers === 'nodes') return state.addressSets.get(state.allNodes) ?? NOBODY;
@@ -126,7 +126,8 @@ export function peerSet(peers: FailsafeEntry['peers'], state: NodeState): Addres
 }
 
 /**
- * The protocols of the list, with every port: where NAT led from a port of the list it may be any.
+ * The protocols of the list, with all ports: destination NAT may have led from a port of the list
+ * to any port.
  */
 export function failsafeScope(entries: readonly FailsafeEntry[]): Scope {
   return new Map(entries.map(({ protocol }) => [protocol, [ALL_PORTS]]));

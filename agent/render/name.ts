@@ -1,9 +1,9 @@
 import type { Family } from '../../lib/net/address.ts';
 
 /**
- * Names of chains and sets: `purpose-hash-words`. nft's identifiers are a letter, then letters,
- * digits and `/ \ _ . -`, at most 255 characters (NFT_NAME_MAXLEN 256 with its NUL); the hash keeps
- * two names apart whose words were cut. Comments hold at most 128 bytes
+ * Names of chains and sets: `purpose-hash-words`. An nft identifier is a letter, then letters,
+ * digits and `/ \ _ . -`, at most 255 characters (NFT_NAME_MAXLEN 256 with its NUL). The hash keeps
+ * names distinct whose words were cut. A comment holds at most 128 bytes
  * (NFTNL_UDATA_COMMENT_MAXLEN): a longer one makes nft refuse the whole transaction.
  */
 const MAX_NAME = 128;
@@ -21,7 +21,7 @@ export function serviceSetName(id: string, family: Family): string {
   return `services-${id}-v${family}`;
 }
 
-/** Cut to what a comment holds, at a character's boundary. */
+/** Cuts the text to the length of a comment, at a character boundary. */
 export function comment(words: string): string {
   if (Buffer.byteLength(words) <= MAX_COMMENT) return words;
   const cut = Buffer.from(words)

@@ -15,7 +15,7 @@ describe('NamedList', () => {
     check(this, 100, fc.array(lists, { minLength: 1, maxLength: 6 }), (drawn) => {
       let last = new NamedList<Thing>([]);
       for (const [by, numbers] of drawn.entries()) {
-        // Half of the things are those of the last list.
+        // Items with even numbers are those of the previous list.
         const items = numbers.map(
           (n): Thing => (n % 2 === 0 ? last.get(`n${n}`) : undefined) ?? { name: `n${n}`, by },
         );

@@ -4,12 +4,12 @@ interface Named {
   readonly name: string;
 }
 
-/** More changes than these on top of an index make a new one. */
+/** With more changes than this, a new index is made. */
 const MOST_CHANGES = 256;
 
 /**
- * By name, of a list; made when it is first asked for, and shared by the lists that differ little
- * from this one.
+ * Maps names to the items of a list. Made at the first lookup, and shared by the lists that differ
+ * little from that one.
  */
 interface Index<T> {
   readonly items: readonly T[];
@@ -17,14 +17,13 @@ interface Index<T> {
 }
 
 /**
- * Things with names of their own, in their order, as a Map from name to thing. Made from another
- * list of which most is the same it costs a walk along both: among 10,000 a Map made anew takes a
- * millisecond.
+ * Named items in order, as a Map from name to item. Making one from another list that is mostly the
+ * same costs a walk along both lists: with 10,000 items a new Map takes a millisecond.
  */
 export class NamedList<T extends Named> implements ReadonlyMap<string, T> {
   readonly items: readonly T[];
   readonly #index: Index<T>;
-  /** What is other than in the index; null: not there any more. */
+  /** The differences from the index; null: removed. */
   readonly #changes: ReadonlyMap<string, T | null>;
 
   constructor(items: readonly T[], last: NamedList<T> | null = null) {
@@ -34,7 +33,7 @@ export class NamedList<T extends Named> implements ReadonlyMap<string, T> {
     this.#changes = changes ?? new Map();
   }
 
-  /** On top of the index; null where they are too many. */
+  /** The changes relative to the index; null if there are too many. */
   #changesTo(items: readonly T[]): ReadonlyMap<string, T | null> | null {
     const { gone, added } = others(this.items, items);
     if (this.#changes.size + gone.length + added.length > MOST_CHANGES) return null;

@@ -18,13 +18,13 @@ import {
 } from './ruleset.ts';
 
 /**
- * The nft language (nft(8)), and the only place where text for nft is made: names are checked,
- * comments quoted here.
+ * The nft language (nft(8)). All text for nft is made here: this file checks names and quotes
+ * comments.
  */
 
 /**
- * The table as `nft list table` would print it, save counters: loads with `nft -f`, in one
- * transaction.
+ * The table as `nft list table` would print it, except for counters. It can be loaded with `nft
+ * -f`, in one transaction.
  */
 export function rulesetText(ruleset: Ruleset): string {
   const blocks = [
@@ -39,7 +39,7 @@ function block(kind: string, name: string, lines: readonly string[]): string {
   return `\t${kind} ${identifier(name)} {\n${lines.map((line) => `\t\t${line}\n`).join('')}\t}\n`;
 }
 
-/** Declaration of a set; its members only where asked for, because apply adds them by netlink. */
+/** The declaration of a set. Members are optional, because apply adds them through netlink. */
 export function setLines(set: NamedSet, withMembers: boolean): string[] {
   const address = set.family === 4 ? 'ipv4_addr' : 'ipv6_addr';
   const lines = [`type ${set.key === 'address' ? address : `${address} . inet_proto . inet_service`}`];
@@ -99,7 +99,7 @@ export function chainLines(chain: Chain): string[] {
   return [...baseLines(chain), ...chain.rules.map(ruleText)];
 }
 
-/** The declaration of a base chain; nothing for another. */
+/** The declaration of a base chain; empty for other chains. */
 export function baseLines({ base }: Chain): string[] {
   if (base === null) return [];
   return [`type ${base.type} hook ${base.hook} priority ${base.priority}; policy ${base.policy};`];
@@ -177,7 +177,7 @@ function rangeText([first, last]: PortRange): string {
   return first === last ? `${first}` : `${first}-${last}`;
 }
 
-/** One value stands alone, several are an anonymous set. */
+/** A single value is written as it is, several as an anonymous set. */
 function anonymous(values: readonly string[]): string {
   return values.length === 1 ? (values[0] ?? '') : set(values);
 }
@@ -216,22 +216,23 @@ function chainVerdict({ kind, chain }: ChainVerdict): string {
   return `${kind} ${identifier(chain)}`;
 }
 
-/** Throws on what nft would read as something else. */
+/** Throws an Error for a name that nft would not read as an identifier. */
 export function identifier(name: string): string {
   if (!isIdentifier(name)) throw new Error(`${JSON.stringify(name)} is no nft identifier`);
   return name;
 }
 
 /**
- * A letter, then letters, digits and `/ _ . -`, at most 255 (NFT_NAME_MAXLEN less its NUL):
- * scanner.l of nft.
+ * A letter, then letters, digits and `/ _ . -`, at most 255 characters (NFT_NAME_MAXLEN without its
+ * NUL): scanner.l of nft.
  */
 export function isIdentifier(name: string): boolean {
   return /^[A-Za-z][A-Za-z0-9/_.-]{0,254}$/.test(name);
 }
 
 /**
- * nft's strings have no escapes: a quote, a backslash and control characters can't stand in one.
+ * Quotes a text. nft's strings have no escapes, so quotes, backslashes and control characters are
+ * replaced by `_`.
  */
 export function quote(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is replaced

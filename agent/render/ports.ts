@@ -1,10 +1,10 @@
 import type { PortRange } from '../../apis/compiled.ts';
 
-/** Interval arithmetic on inclusive port ranges. */
+/** Arithmetic on inclusive port ranges. */
 
 export const ALL_PORTS: PortRange = [0, 65535];
 
-/** Sorted, disjoint, not adjacent. */
+/** The union of the ranges: sorted, disjoint, not adjacent. */
 export function unionPorts(ranges: readonly PortRange[]): readonly PortRange[] {
   if (ranges.length < 2) return ranges;
   const merged: PortRange[] = [];
@@ -16,7 +16,7 @@ export function unionPorts(ranges: readonly PortRange[]): readonly PortRange[] {
   return merged;
 }
 
-/** Of two unions; again one. */
+/** The intersection of two unions (see unionPorts), which is one again. */
 export function intersectPorts(a: readonly PortRange[], b: readonly PortRange[]): readonly PortRange[] {
   const common: PortRange[] = [];
   for (const [first, last] of a) {

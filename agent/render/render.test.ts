@@ -13,7 +13,7 @@ function state(...rules: CompiledRule[]): NodeState {
   return stateOf(rules, { addressSets: new Map([[nodes.id, nodes]]) });
 }
 
-/** Lines of one chain, hashes cut. */
+/** The lines of one chain, without hashes. */
 function lines(given: NodeState, chain: string, config: Config = DEFAULT_CONFIG): string[] | undefined {
   const found = render(given, config).chains.get(chain);
   return found && chainLines(found).map((line) => line.replaceAll(/-[0-9a-f]{10}(?=[-\s]|$)/g, ''));
@@ -78,7 +78,7 @@ describe('render', () => {
   it('keeps what names its ports in the failsafe index', () => {
     const kubelet = rule('kubelet', { services: [{ protocol: 'tcp', ports: [10250, 10250] }] });
     assert.deepEqual(lines(state(rule('all'), kubelet), 'ingress-failsafe-tcp'), ['jump ingress-p-kubelet']);
-    // From a port of the list NAT may lead to any.
+    // Destination NAT may lead from a port of the list to any port.
     assert.deepEqual(lines(state(rule('all'), web), 'ingress-failsafe-tcp'), ['jump ingress-p-web']);
   });
 

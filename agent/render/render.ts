@@ -16,19 +16,20 @@ import { byTraffic, type Rules, type Share, select, TRAIT } from './traits.ts';
 import { UsedSets } from './used-sets.ts';
 
 /**
- * Stage 5: the table for what a node must enforce. A pure function; equal states give equal bytes.
- * Cost: rules × log rules, plus the index (see dispatch.ts). An error names the rule it could not
- * render.
+ * Stage 5: renders the table for the state that a node must enforce. Pure; equal states give equal
+ * bytes. Cost: rules × log rules, plus the index (see dispatch.ts). Throws RenderError, with its
+ * source, for a rule that can't be rendered.
  */
 export function render(state: NodeState, config: Config): Ruleset {
   return renderer(config)(state);
 }
 
 /**
- * `render` for one state after another: gives the same, and takes over the chains of rules whose
- * CompiledRule and AddressSet are the same objects.
- * @param canLog without it nothing in the table needs the kernel's NFLOG: rules write no records, DNS answers aren't copied; verdicts are the same
- * @param indexer makes the index where `dispatch` is indexed
+ * Like `render`, for a sequence of states: gives the same result, and reuses the chains of rules
+ * whose CompiledRule and AddressSet are the same objects.
+ * @param canLog if false, nothing in the table needs the kernel's NFLOG: rules write no records and
+ * DNS answers are not copied; verdicts are the same
+ * @param indexer makes the index if `dispatch` is indexed
  */
 export function renderer(
   config: Config,
@@ -54,7 +55,7 @@ export function renderer(
   };
 }
 
-/** What was made the last time. */
+/** The previous result. */
 interface Last extends Ruleset {
   readonly chains: NamedList<Chain>;
   readonly maps: NamedList<VerdictMap>;
@@ -63,18 +64,19 @@ interface Last extends Ruleset {
 interface Means {
   readonly state: NodeState;
   readonly config: Config;
-  /** DNS answers are looked at. */
+  /** Whether DNS packets are copied to the agent. */
   readonly copyAnswers: boolean;
   readonly indexer: { readonly dispatch: Dispatch };
 }
 
-/** Maps that hold what they held the last time are those of the last time. */
+/** Reuses the previous lists of chains and maps if their content is the same. */
 function join(
   rendered: readonly RenderedTraffic[],
   config: Config,
   last: Last,
 ): Pick<Last, 'chains' | 'maps'> {
-  // Of the few that are made anew each time, the objects of the last time where they say the same.
+  // For the few chains that are made again each time: reuses the previous object if its text is the
+  // same.
   const before = (chain: Chain): Chain => {
     const there = chain.fixed ? undefined : last.chains.get(chain.name);
     return there !== undefined && chainLines(there).join('\n') === chainLines(chain).join('\n')
@@ -94,11 +96,14 @@ function join(
 }
 
 interface RenderedTraffic {
-  /** The base chain, and what it calls before the index. */
+  /** The base chain, and the chains that it calls before the index. */
   readonly base: readonly Chain[];
   readonly index: readonly Chain[];
   readonly rules: readonly Chain[];
-  /** Those of the base chain and of the index; rules' are counted (used-sets.ts). */
+  /**
+   * The sets of the base chain and of the index; those of rules are counted separately
+   * (used-sets.ts).
+   */
   readonly sets: readonly NamedSet[];
   readonly maps: readonly VerdictMap[];
 }
@@ -123,7 +128,8 @@ function renderTraffic(traffic: Traffic, share: Share, means: Means): RenderedTr
 }
 
 /**
- * Both families, whatever the Node has addresses of: a family's first pod is no change of rules.
+ * Both families, also one that the Node has no addresses of, so that the first pod of a family
+ * doesn't change rules.
  */
 function localPodsOf({ localPods }: NodeState): AddressAlternative[] {
   return localPods === undefined ? [] : addressAlternatives(localPods, 'daddr', FAMILIES);
@@ -134,9 +140,9 @@ interface IndexPart extends Rules {
 }
 
 /**
- * One index for all rules; where some Pass, those of the baseline tier have an index of their own,
- * which comes next and which they go on with. Traffic without rules of its own needs none, save
- * that an index of the Node's is always there, empty.
+ * One index for all rules. If some rules Pass, those of the baseline tier have an index of their
+ * own, in which evaluation continues after a Pass. Traffic without rules needs no index, except
+ * that ingress and egress always have one, even if empty.
  */
 function indexParts(traffic: Traffic, share: Rules): IndexPart[] {
   const { index: name } = BASE_CHAINS[traffic];
@@ -153,7 +159,8 @@ function baselineName(traffic: Traffic): string {
 }
 
 /**
- * It accepts at its end: what passed must not come back to the rules behind the one that passed it.
+ * The chain ends with accept: a packet that passed must not return to the rules behind the one that
+ * passed it.
  */
 function passChain(traffic: Traffic, { any }: Rules): Chain[] {
   if (!(any & TRAIT.passes)) return [];
@@ -170,10 +177,11 @@ function passChain(traffic: Traffic, { any }: Rules): Chain[] {
 }
 
 /**
- * Chains that may call each other below the first of an index. Where two follow each other a packet
- * that passes goes through both: the base chain, each index's entry and protocol, perhaps its
- * failsafe index, a rule and perhaps its record, what passes and what refuses are 9 to 14 of the 16
- * that the kernel allows. A record refuses by itself (rule-chain.ts).
+ * How many chains may call each other below the first chain of an index. If there are two indexes,
+ * a packet that passes goes through both: the base chain, entry chain and protocol chain of each
+ * index, possibly their failsafe indexes, a rule and possibly its record chain, the pass chain and
+ * the reject chain take 9 to 14 of the 16 levels that the kernel allows. A record chain rejects by
+ * itself (rule-chain.ts).
  */
 function levelsOf(parts: readonly IndexPart[], traffic: Traffic, config: Config): number {
   if (parts.length < 2) return LEVELS;
@@ -183,7 +191,10 @@ function levelsOf(parts: readonly IndexPart[], traffic: Traffic, config: Config)
   return Math.floor((MAX_DEPTH - around) / 2);
 }
 
-/** NFT_JUMP_STACK_SIZE of linux/netfilter/nf_tables.h: chains call each other so deep. */
+/**
+ * NFT_JUMP_STACK_SIZE in linux/netfilter/nf_tables.h: the most levels of chains that call each
+ * other.
+ */
 const MAX_DEPTH = 16;
 
 function hasFailsafe({ any }: Rules, traffic: Traffic, { failsafe }: Config): boolean {
@@ -192,8 +203,8 @@ function hasFailsafe({ any }: Rules, traffic: Traffic, { failsafe }: Config): bo
 }
 
 /**
- * The index of some rules; in front of it a second one, without what the failsafe list skips, for
- * that list's traffic.
+ * The index of these rules. In front of it is a second one for the traffic of the failsafe list,
+ * without the rules that this traffic skips.
  */
 function renderIndex(
   part: IndexPart,
@@ -218,7 +229,7 @@ function renderIndex(
   };
 }
 
-/** The entry chain's own rules come after `rules`. */
+/** Puts `rules` before the entry chain's own rules. */
 function withRulesFirst({ chains }: Dispatched, rules: Chain['rules']): Chain[] {
   return chains.map((chain, i) => (i === 0 ? { ...chain, rules: [...rules, ...chain.rules] } : chain));
 }
@@ -227,12 +238,12 @@ interface Named {
   readonly name: string;
 }
 
-/** The list of the last time where this one holds the same, in the same order. */
+/** The previous list if this one holds the same objects in the same order. */
 function listAfter<T extends Named>(last: NamedList<T>, items: readonly T[]): NamedList<T> {
   return isSameList(last.items, items) ? last : new NamedList(items, last);
 }
 
-/** Sorted by name, which costs little where the names are those of the last time. */
+/** Sorted by name, which is cheap if the names are the previous ones. */
 function sortedLike<T extends Named>(items: ReadonlySet<T>, last: ReadonlyMap<string, T>): T[] {
   const named = new Map<string, T>();
   for (const item of items) named.set(item.name, item);

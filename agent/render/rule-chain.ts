@@ -24,8 +24,8 @@ import { originalServiceMatches, serviceMatches } from './service-match.ts';
 import { BASE_CHAINS, type Traffic, trafficOf } from './topology.ts';
 
 /**
- * How an nft rule says "in this AddressSet", in one family: a set, the only prefix, everything, or
- * never.
+ * How an nft rule matches an AddressSet in one family: a set, a single prefix, all addresses, or
+ * none.
  */
 type AddressMatch =
   | { readonly kind: 'set'; readonly set: NamedSet }
@@ -33,7 +33,7 @@ type AddressMatch =
   | { readonly kind: 'all' }
   | { readonly kind: 'none' };
 
-/** By AddressSet, in each family: rules that name the same set name the same object. */
+/** By AddressSet, IPv4 and IPv6, so that rules with the same AddressSet share the same object. */
 const addressMatches = new WeakMap<AddressSet, readonly [AddressMatch, AddressMatch]>();
 
 function addressMatch(set: AddressSet, family: Family): AddressMatch {
@@ -46,8 +46,8 @@ function addressMatch(set: AddressSet, family: Family): AddressMatch {
 }
 
 /**
- * A set whose members can change is always a named set, also while empty, so that a change of
- * members is never a change of rules. What is fixed and one prefix stands in the rule itself: the
+ * A set whose members can change is always a named set, even while empty, so that a change of
+ * members never changes rules. A fixed set of one prefix is written into the rule itself: the
  * kernel walks a table's sets one by one.
  */
 function toAddressMatch(set: AddressSet, family: Family): AddressMatch {
@@ -74,9 +74,9 @@ function toAddressMatch(set: AddressSet, family: Family): AddressMatch {
 }
 
 /**
- * The families that a state's Nodes have addresses of; both where that isn't known. Of another
- * family there is no set for members that may come some day: a cluster of one family has one nft
- * rule a policy rule.
+ * The families that the Nodes of a state have addresses of; both if that is unknown. For another
+ * family there is no set for members that may be added later: a cluster with one family has one nft
+ * rule for each policy rule.
  */
 export function familiesOf({
   addressSets,
@@ -91,8 +91,8 @@ export function familiesOf({
 const ONLY: Readonly<Record<Family, readonly Family[]>> = { 4: [4], 6: [6] };
 
 /**
- * The matches that say "`field` is in the set", one alternative for each family that can match; a
- * set of every address of both families is one alternative without a match.
+ * The matches for "`field` is in the set", one alternative for each family that can match. A set of
+ * all addresses of both families is one alternative without a match.
  */
 export function addressAlternatives(
   set: AddressSet | null,
@@ -102,7 +102,7 @@ export function addressAlternatives(
   if (set === null) return [ANY_ADDRESS];
   const found = FAMILIES.flatMap((family) => {
     const match = addressMatch(set, family);
-    // What a name comes to may be of any family.
+    // The addresses of an FQDN may be of either family.
     const unused = !families.includes(family) && set.names.length === 0;
     const empty = match.kind === 'set' && isEmpty(match.set.members);
     return unused && empty ? [] : [[family, match] as const];
@@ -116,10 +116,10 @@ function isEmpty({ singles, prefixes }: NamedSet['members']): boolean {
 }
 
 export interface AddressAlternative {
-  /** Null is both. */
+  /** Null: both families. */
   readonly family: Family | null;
   readonly matches: readonly Match[];
-  /** The named set that the matches name. */
+  /** The named set that the matches refer to; null if none. */
   readonly set: NamedSet | null;
 }
 
@@ -140,7 +140,7 @@ function alternative(family: Family, match: AddressMatch, field: AddressField): 
   }
 }
 
-/** TCP gets a reset, everything else ICMP(v6) administratively prohibited. */
+/** TCP gets a reset, other protocols ICMP(v6) administratively prohibited. */
 const REJECT: readonly NftRule[] = [
   {
     matches: [{ match: 'l4proto', protocols: ['tcp'] }],
@@ -156,7 +156,7 @@ const REJECT: readonly NftRule[] = [
   },
 ];
 
-/** The chain that Reject rules go to. */
+/** The target of Reject rules. */
 export const REJECT_CHAIN: Chain = {
   name: 'refuse',
   base: null,
@@ -166,14 +166,14 @@ export const REJECT_CHAIN: Chain = {
   rules: REJECT,
 };
 
-/** The chain that Pass rules go to: the baseline tier, then nothing more. */
+/** The target of Pass rules: the baseline tier, then accept. */
 export function passChainName(traffic: Traffic): string {
   return `${BASE_CHAINS[traffic].index}-pass`;
 }
 
 /**
- * What a rule does to a packet it matches: one statement, and for Reject without a chain of its own
- * two rules.
+ * The verdict of a rule as one statement. A Reject needs a chain of its own, or it would take two
+ * rules.
  */
 function verdict(rule: CompiledRule): Statement {
   if (rule.mode === 'Audit') return { kind: 'return' };
@@ -189,27 +189,27 @@ function verdict(rule: CompiledRule): Statement {
   }
 }
 
-/** What a rule is rendered from, besides itself. */
+/** The inputs for rendering a rule, besides the rule itself. */
 export interface RuleParts {
   readonly set: AddressSet | null;
   readonly services: ServiceSet | null;
-  /** Those of the state (`familiesOf`). */
+  /** The families of the state (`familiesOf`). */
   readonly families: readonly Family[];
   readonly config: Pick<Config, 'interfaceGroups' | 'log'>;
 }
 
 export interface RenderedRule {
-  /** No rules in it: nothing can match. */
+  /** Without rules if nothing can match. */
   readonly chain: Chain;
-  /** The chain that writes the records; null where nothing is recorded. */
+  /** The chain that writes the records; null if nothing is recorded. */
   readonly record: Chain | null;
-  /** The sets that the chain names. */
+  /** The named sets that the chain refers to. */
   readonly sets: readonly NamedSet[];
 }
 
 /**
- * A policy rule's own chain, the chain of its records, and the sets it names. Throws on an
- * interface group that the configuration doesn't have.
+ * The chain of a policy rule, the chain of its records, and the sets it refers to. Throws an Error
+ * for an interface group that the configuration doesn't define.
  */
 export function ruleChain(rule: CompiledRule, parts: RuleParts): RenderedRule {
   const { source } = rule;
@@ -224,7 +224,7 @@ export function ruleChain(rule: CompiledRule, parts: RuleParts): RenderedRule {
     for (const { family, matches } of peers) {
       if (family !== null && needed !== null && family !== needed) continue;
       rules.push({
-        // Ports first: comparing them costs less than a set look-up.
+        // Ports first: comparing them costs less than a set lookup.
         matches: [...services, ...matches],
         counter: true,
         statement,
@@ -232,7 +232,7 @@ export function ruleChain(rule: CompiledRule, parts: RuleParts): RenderedRule {
       });
     }
   }
-  // ICMP of one family leaves the other family's addresses unused.
+  // With ICMP of one family, the addresses of the other family are not used.
   const named = new Set(rules.flatMap(({ matches }) => matches.flatMap(setOf)));
   const name = chainName(
     trafficOf(rule),
@@ -247,9 +247,9 @@ export function ruleChain(rule: CompiledRule, parts: RuleParts): RenderedRule {
 }
 
 /**
- * Who the rule is for, one alternative for each nft rule that this takes: one a family, and one
- * more where interface groups stand beside addresses, because nft can't say "by this interface or
- * in this set" in one rule.
+ * The matches for a rule's peers, one alternative for each nft rule needed: one for each family,
+ * and one more if there are interface groups as well as addresses, because one nft rule can't match
+ * "this interface or this set".
  */
 function peerAlternatives(
   rule: CompiledRule,
@@ -283,7 +283,7 @@ function groupNumber(group: string | number, { interfaceGroups }: Pick<Config, '
 
 const knownServices = new WeakMap<ServiceSet, AddressAlternative[]>();
 
-/** Services come and go, so there is a set for each family, also while it is empty. */
+/** The members of a ServiceSet change, so each family has a set, even while it is empty. */
 function serviceAlternatives(services: ServiceSet): AddressAlternative[] {
   let found = knownServices.get(services);
   if (found === undefined) {
@@ -323,18 +323,18 @@ function packServices(family: Family, members: readonly ServiceMember[]): Uint8A
   return Buffer.concat(keys.filter((key, i) => i === 0 || !key.equals(keys[i - 1] as Buffer)));
 }
 
-/** Of a packet; enough for any header and its ports. */
+/** Bytes of a packet that are recorded; enough for any header and its ports. */
 const RECORDED_BYTES = 128;
 /**
- * Messages of the kernel to the agent that may wait for each other: one wake-up for many records
+ * How many messages the kernel may queue before it wakes the agent: one wake-up for many records
  * (nfnetlink_log.c).
  */
 const QUEUE_THRESHOLD = 64;
 
 /**
- * Writes a record of the packet, then does what the rule says. Without a record: later packets of a
- * connection that is let through and has no answer yet (a one-way flow of UDP), which are `new` to
- * conntrack; and what is above the limit.
+ * The chain that records the packet, then applies the rule's verdict. Not recorded are packets
+ * above the limit, and later packets of a connection that is accepted and has no answer yet (a
+ * one-way UDP flow), which are `new` to conntrack.
  */
 function recordChain(rule: CompiledRule, { rate, burst, group }: Config['log']): Chain {
   const statement = verdict(rule);
@@ -358,9 +358,10 @@ function recordChain(rule: CompiledRule, { rate, burst, group }: Config['log']):
     },
     comment: null,
   };
-  // Counted: what matched the rule less what is counted here was not recorded.
+  // Counted, so that the packets that match the rule and are not counted in this chain are those
+  // that were not recorded.
   const later: NftRule = { ...plain([{ match: 'ctConfirmed' }]), counter: true };
-  // Rejecting right here: chains may be called 16 deep, no deeper.
+  // Rejects in this chain: chains may call each other at most 16 levels deep.
   const ends = rule.action === 'Reject' && !audit ? REJECT : [plain([])];
   const rules = [...(letsThrough ? [later] : []), log, ...ends];
   const { policy, rule: name } = rule.source;

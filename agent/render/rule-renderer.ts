@@ -9,7 +9,7 @@ import { familiesOf, type RenderedRule, ruleChain } from './rule-chain.ts';
 import { type AllRules, traitsOf } from './traits.ts';
 import type { UsedSets } from './used-sets.ts';
 
-/** A rule that can't be said in nft. */
+/** A rule that can't be expressed in nft. */
 export class RenderError extends Error {
   override readonly name = 'RenderError';
   readonly source: RuleSource;
@@ -22,7 +22,7 @@ export class RenderError extends Error {
   }
 }
 
-/** A rule's chains and sets, and what the index knows it by. */
+/** The chains and sets of a rule, and its entry for the index. */
 interface IndexedRule {
   readonly set: AddressSet | null;
   readonly services: ServiceSet | null;
@@ -32,7 +32,7 @@ interface IndexedRule {
   readonly traits: number;
 }
 
-/** What a rule is rendered with besides itself. */
+/** The inputs for rendering a rule, besides the rule itself. */
 interface RuleContext {
   readonly families: readonly Family[];
   readonly sets: NodeState['addressSets'];
@@ -40,8 +40,9 @@ interface RuleContext {
 }
 
 /**
- * Every rule of a state, in order. A rule is rendered again where it, its AddressSet or its
- * ServiceSet is another object than the last time; what comes out alike is the same object again.
+ * Renders all rules of a state, in order. A rule is rendered again if it, its AddressSet or its
+ * ServiceSet is another object than before; if the result is equal, the previous object is reused.
+ * Throws RenderError.
  */
 export function ruleRenderer(
   config: Config,
@@ -93,7 +94,7 @@ export function ruleRenderer(
   };
 }
 
-/** What `of` makes of each element of one list after another. */
+/** Maps one list after another with `of`, reusing results. */
 function listAlike<T, U>(of: (element: T) => U): (now: readonly T[]) => readonly U[] {
   let last: Mapped<T, U> | null = null;
   return (now) => {
@@ -102,7 +103,10 @@ function listAlike<T, U>(of: (element: T) => U): (now: readonly T[]) => readonly
   };
 }
 
-/** The set that a rule names; null where it names none. */
+/**
+ * The set that a rule names; null if it names none. Throws an Error if the state doesn't have the
+ * set.
+ */
 function named<T>([id]: readonly string[], sets: ReadonlyMap<string, T>): T | null {
   if (id === undefined) return null;
   const set = sets.get(id);

@@ -3,11 +3,11 @@ import type { Cidr, Family } from '../../lib/net/address.ts';
 import type { FamilyMembers } from '../../lib/net/member-set.ts';
 
 /**
- * Stage 5's value: the table `inet nodewall` as objects, in nft's words. nft-text.ts prints it,
- * apply diffs it, the tracer walks it.
+ * The value of stage 5: the table `inet nodewall` as objects, in nft's terms. nft-text.ts prints
+ * it, apply diffs it, the tracer walks it.
  */
 export interface Ruleset {
-  /** In the order they are printed: base chains, index chains, rule chains. Keyed by name. */
+  /** By name, in the order in which they are printed: base chains, index chains, rule chains. */
   readonly chains: ReadonlyMap<string, Chain>;
   readonly sets: ReadonlyMap<string, NamedSet>;
   readonly maps: ReadonlyMap<string, VerdictMap>;
@@ -17,19 +17,20 @@ export interface Chain {
   readonly name: string;
   readonly base: BaseChain | null;
   /**
-   * A fixed chain is named for its content and never changed in place: a changed rule is another
-   * chain. It may hold anonymous interval sets, which must be there one transaction before they are
-   * used (see apply/transaction.ts). The rules of another are replaced in place; a packet goes
-   * through one generation's rules all its way, but looks sets and maps up as they are at that
+   * A fixed chain is named for its content and never changed in place: a changed rule gets another
+   * chain. It may have anonymous interval sets, which must exist one transaction before they are
+   * used (see agent/apply/plan/transaction.ts). The rules of other chains are replaced in place. A
+   * packet traverses the rules of one generation, but looks up sets and maps as they are at that
    * moment.
    */
   readonly fixed: boolean;
   readonly rules: readonly NftRule[];
-  /** The policy rule that this chain is for; null for base and index chains. */
+  /** The policy rule that this chain implements; null for base and index chains. */
   readonly source: RuleSource | null;
   /**
-   * Id of the policy rule whose counters are here (CompiledRule.id). With `source`: what matched
-   * the rule. Without: the chain that writes its records, whose counter says what was recorded.
+   * Id of the policy rule that the counters of this chain belong to (CompiledRule.id). With a
+   * `source`, they count packets that matched the rule. Without, this is the rule's record chain,
+   * and they count the packets that its records account for.
    */
   readonly ruleId: string | null;
 }
@@ -38,7 +39,7 @@ export interface BaseChain {
   readonly type: 'filter' | 'nat';
   readonly hook: 'prerouting' | 'input' | 'output' | 'postrouting';
   readonly policy: 'accept';
-  /** Absolute, see nft(8); smaller is earlier. */
+  /** Absolute, see nft(8); smaller runs earlier. */
   readonly priority: number;
 }
 
@@ -50,7 +51,7 @@ export interface NftRule {
 }
 
 /**
- * Words of nft's own grammar: `ipv6-icmp` would be looked up in /etc/protocols, which a small
+ * Keywords of nft's own grammar: `ipv6-icmp` would be looked up in /etc/protocols, which a small
  * system lacks.
  */
 export type L4Protocol = 'tcp' | 'udp' | 'sctp' | 'icmp' | 'icmpv6' | 'igmp';
@@ -58,7 +59,7 @@ export type PortProtocol = 'tcp' | 'udp' | 'sctp';
 
 /**
  * originalDaddr: the destination that the client used, before any NAT (ct original daddr); iptables
- * finds it in no set.
+ * can't look it up in a set.
  */
 export type AddressField = 'saddr' | 'daddr' | 'originalDaddr';
 
@@ -67,23 +68,26 @@ export type Match =
   | { readonly match: 'ctEstablished' }
   /** iif "lo" or oif "lo" */
   | { readonly match: 'loopback'; readonly field: 'iif' | 'oif' }
-  /** In one of the link groups, or in none of them. */
+  /** The interface's group is one of these, or none of these if negated. */
   | {
       readonly match: 'interfaceGroup';
       readonly field: 'iifgroup' | 'oifgroup';
       readonly groups: readonly number[];
       readonly negated: boolean;
     }
-  /** ct status dnat: destination NAT has changed where the connection goes. */
+  /** ct status dnat: destination NAT has changed the destination of the connection. */
   | { readonly match: 'ctDnat' }
   /** ct status confirmed: not the first packet of its connection. */
   | { readonly match: 'ctConfirmed' }
   /**
-   * An answer to a DNS question that this node asked: UDP from port 53, in a connection of the
-   * node's own.
+   * An answer to a DNS question of this node: UDP from port 53, in a connection that the node
+   * opened.
    */
   | { readonly match: 'dnsAnswer' }
-  /** At most so many a second after a burst; else the rule goes no further. */
+  /**
+   * At most `perSecond` packets a second after a burst of `burst` packets; packets above that don't
+   * match.
+   */
   | { readonly match: 'limit'; readonly perSecond: number; readonly burst: number }
   | { readonly match: 'nfproto'; readonly family: Family }
   | { readonly match: 'l4proto'; readonly protocols: readonly L4Protocol[] }
@@ -101,17 +105,17 @@ export type Match =
       readonly ranges: readonly PortRange[];
     }
   /**
-   * The destination port that the client used, before any NAT (ct original proto-dst). Ranges
-   * sorted, disjoint.
+   * The destination port that the client used, before any NAT (ct original proto-dst). Ranges are
+   * sorted and disjoint.
    */
   | { readonly match: 'originalPort'; readonly protocol: PortProtocol; readonly ranges: readonly PortRange[] }
-  /** Destination address, protocol and destination port, in a set of services. */
+  /** Destination address, protocol and destination port are in a set of services. */
   | { readonly match: 'serviceTuple'; readonly family: Family; readonly set: string }
-  /** Destination outside of these prefixes, sorted and disjoint. */
+  /** The destination is outside these prefixes, which are sorted and disjoint. */
   | { readonly match: 'notIn'; readonly family: Family; readonly cidrs: readonly Cidr[] }
   /** A concatenation of protocol, source port and destination port; the tuples are disjoint. */
   | { readonly match: 'portTuple'; readonly withSourcePort: boolean; readonly tuples: readonly PortTuple[] }
-  /** icmp implies IPv4, icmpv6 IPv6. `codes` null is every code. */
+  /** icmp implies IPv4, icmpv6 IPv6. A `code` of null matches every code. */
   | {
       readonly match: 'icmp';
       readonly protocol: 'icmp' | 'icmpv6';
@@ -133,8 +137,8 @@ export type Statement =
   | { readonly kind: 'return' }
   | { readonly kind: 'jump' | 'goto'; readonly chain: string }
   /**
-   * A copy of the packet to an NFLOG group; evaluation goes on with the next rule. `copyRange` in
-   * bytes from the network header.
+   * Sends a copy of the packet to an NFLOG group; evaluation continues with the next rule.
+   * `copyRange`: bytes, from the network header.
    */
   | {
       readonly kind: 'log';
@@ -145,7 +149,10 @@ export type Statement =
     }
   /** The source becomes an address of the outgoing interface, with a random port. */
   | { readonly kind: 'masquerade' }
-  /** Verdict map by port; the destination port is the client's own (`original`) or the packet's. */
+  /**
+   * Verdict map by port. The destination port is the one that the client used (`original`) or the
+   * packet's.
+   */
   | {
       readonly kind: 'portMap';
       readonly protocol: PortProtocol;
@@ -153,7 +160,7 @@ export type Statement =
       readonly original: boolean;
       readonly map: string;
     }
-  /** Verdict map by address; packets of the other family pass by. */
+  /** Verdict map by address; packets of the other family don't match. */
   | {
       readonly kind: 'addressMap';
       readonly family: Family;
@@ -166,7 +173,7 @@ export interface ChainVerdict {
   readonly chain: string;
 }
 
-/** The chains that a statement can lead to; a named map's are in the map. */
+/** The jump targets of a statement. Those of a named map are in the map. */
 export function targets(statement: Statement): readonly string[] {
   switch (statement.kind) {
     case 'jump':
@@ -185,15 +192,15 @@ export function targets(statement: Statement): readonly string[] {
 }
 
 /**
- * One family of an AddressSet or of a ServiceSet. An interval set where it has prefixes, else a
- * hash set.
+ * One family of an AddressSet or of a ServiceSet: an interval set if it has prefixes, else a hash
+ * set.
  */
 export interface NamedSet {
   readonly name: string;
   readonly family: Family;
   /**
-   * address: `type ipv4_addr`; service: a concatenation of destination address, protocol and
-   * destination port.
+   * address: `type ipv4_addr` or `ipv6_addr`; service: a concatenation of destination address,
+   * protocol and destination port.
    */
   readonly key: SetKey;
   readonly interval: boolean;
@@ -204,8 +211,8 @@ export interface NamedSet {
 export type SetKey = 'address' | 'service';
 
 /**
- * `singles` are packed as the kernel takes them, KEY_LENGTH bytes each, sorted, unique. Of a
- * service: the address, the protocol's number and the port in network byte order, each padded to a
+ * `singles` are packed as the kernel takes them, KEY_LENGTH bytes each, sorted, unique. A service
+ * is the address, the protocol's number and the port in network byte order, each padded to a
  * multiple of 4 bytes.
  */
 export type SetMembers = Pick<FamilyMembers, 'singles' | 'prefixes'>;
@@ -216,37 +223,37 @@ export const KEY_LENGTH: Readonly<Record<SetKey, Readonly<Record<Family, number>
 };
 
 /**
- * A named map from ports or addresses to verdicts. Filled by netlink before it is used.
+ * A named map from ports or addresses to verdicts. It is filled through netlink before it is used.
  *
- * A fixed map is named for its content, like a fixed chain, and never changed in place: so is each
- * interval map, because a range that is replaced in place is not found for a moment. The elements
- * of another change while it is in use, each from one verdict to the next at once.
+ * A fixed map is named for its content, like a fixed chain, and never changed in place. All
+ * interval maps are fixed, because lookups would miss for a moment a range that is replaced in
+ * place. The elements of other maps change while in use, each from one verdict to the next at once.
  */
 export interface VerdictMap {
   readonly name: string;
-  /** Null: by port. */
+  /** Null: keys are ports. */
   readonly family: Family | null;
   readonly interval: boolean;
   readonly fixed: boolean;
   /**
    * Packed as the kernel takes them, mapKeyLength bytes each, in network byte order; sorted,
-   * unique. Of an interval map: pairs of first and last key, sorted and disjoint.
+   * unique. For an interval map: pairs of first and last key, sorted and disjoint.
    */
   readonly keys: Uint8Array;
   /** For each key or pair an index into `verdicts`. */
   readonly targets: Uint32Array;
-  /** One may be there twice. */
+  /** May contain duplicates. */
   readonly verdicts: readonly ChainVerdict[];
 }
 
-/** Bytes of one key. */
+/** The length of one key in bytes. */
 export function mapKeyLength({ family }: Pick<VerdictMap, 'family'>): number {
   return family === null ? 2 : KEY_LENGTH.address[family];
 }
 
 /**
- * Calls back for each element, in order: its key or first key, its last key (the same in a hash
- * map), its verdict.
+ * Calls `entry` for each element, in order, with its key or first key, its last key (the same in a
+ * hash map), and its verdict. Throws RangeError if an element has no verdict.
  */
 export function eachEntry(
   map: VerdictMap,

@@ -11,7 +11,7 @@ function texts(services: readonly Service[]): string[] {
   );
 }
 
-/** Services and what nft is told. */
+/** Port matches, and nft's text for them. */
 const TABLE: readonly [string, readonly Service[], readonly string[]][] = [
   ['nothing named', [], ['']],
   ['a port', [{ protocol: 'tcp', ports: [80, 80] }], ['tcp dport 80']],

@@ -8,8 +8,9 @@ type IcmpService = Extract<Service, { protocol: 'icmp' | 'icmpv6' }>;
 type IgmpService = Extract<Service, { protocol: 'igmp' }>;
 
 /**
- * The matches for a rule's services, as alternatives: each becomes one nftables rule. Mostly one;
- * another where ICMP (or IGMP) sits beside ports, because nft can't say both in one match.
+ * The matches for a rule's port matches, as alternatives: each becomes one nftables rule. Usually
+ * there is one, and another if ICMP (or IGMP) is named as well as ports, because nft can't express
+ * both in one match.
  */
 export function serviceMatches(services: readonly Service[]): Match[][] {
   if (services.length === 0) return [[]];
@@ -50,9 +51,9 @@ export function serviceMatches(services: readonly Service[]): Match[][] {
 }
 
 /**
- * As `serviceMatches`, by the destination port that the client used. nft 1.0.6 takes `ct original
- * proto-dst` in no concatenation, so there is one alternative for each protocol and each range of
- * source ports.
+ * Like `serviceMatches`, by the destination port that the client used. nft 1.0.6 accepts `ct
+ * original proto-dst` in no concatenation, so there is one alternative for each protocol and each
+ * range of source ports.
  */
 export function originalServiceMatches(services: readonly Service[]): Match[][] {
   const isPorts = (service: Service): service is PortService =>
@@ -76,7 +77,7 @@ export function originalServiceMatches(services: readonly Service[]): Match[][] 
 }
 
 /**
- * Drops a type with a code where the type with every code is there too: elements of a set may not
+ * Drops a type with a code if the type with every code is listed too: elements of a set must not
  * overlap.
  */
 function withoutCovered(
@@ -88,7 +89,7 @@ function withoutCovered(
     .sort((a, b) => a.type - b.type || (a.code ?? -1) - (b.code ?? -1));
 }
 
-/** One alternative for each group address named: the group is the packet's destination. */
+/** One alternative for each group address: the group is the destination of the packet. */
 function igmpMatches(services: readonly IgmpService[]): Match[][] {
   return [...Map.groupBy(services, (service) => service.group)].map(([group, ofGroup]) => {
     const types = ofGroup.flatMap(({ type }) => type ?? []);
@@ -140,9 +141,9 @@ function port(protocol: PortProtocol, field: 'sport' | 'dport', ranges: readonly
 }
 
 /**
- * Source × destination rectangles cut along the source axis so that no two overlap: the kernel's
- * pipapo set refuses overlapping concatenations (nft_set_pipapo.c, -ENOTEMPTY). At most 2 × n² of
- * them for n services.
+ * Rectangles of source × destination ports, cut along the source axis so that no two overlap: the
+ * kernel's pipapo set refuses overlapping concatenations (nft_set_pipapo.c, -ENOTEMPTY). At most 2
+ * × n² of them for n port matches.
  */
 function disjointTuples(protocol: PortProtocol, services: readonly PortService[]): PortTuple[] {
   const points = boundaries(services.map((service) => service.sourcePorts ?? ALL_PORTS));

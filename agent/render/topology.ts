@@ -9,24 +9,25 @@ import { ruleText } from './nft-text.ts';
 import type { BaseChain, Chain, Match, NftRule } from './ruleset.ts';
 
 /**
- * The skeleton of the table: base chains that accept what no policy judges, then jump to the index
- * of their traffic. Base chains are not deleted, not even within a transaction that adds them
- * again: the kernel then drops every packet queued to NFQUEUE in that namespace, other tables' too
- * (apply/retired.ts). So the Node's are there also while no rule needs them; what changes is what
- * they jump to. That of NodePort traffic, which every packet of the node goes through, comes with
- * the first rule for it; that of masquerade comes and goes with its configuration.
+ * The frame of the table: base chains that accept traffic not subject to policies, then jump to the
+ * index of their traffic. A base chain is never deleted, not even in a transaction that adds it
+ * again: the kernel would then drop every packet queued to NFQUEUE in that network namespace, also
+ * those queued by other tables (agent/apply/plan/retired.ts). So the base chains of the Node's
+ * traffic exist even if no rule needs them; only their jumps change. The one for NodePort traffic,
+ * which every packet of the node traverses, is added with the first rule for it; the one for
+ * masquerade follows its configuration.
  */
 interface BaseRow {
   readonly chain: string;
   readonly base: BaseChain;
   readonly direction: Direction;
-  /** The chain of the index this hook's packets go through. */
+  /** The first chain of the index for the packets of this hook. */
   readonly index: string;
 }
 
 /**
- * The traffic that one index judges: connections to the Node, from the Node, and those that NAT
- * hands to a pod.
+ * The traffic that one index is for: connections to the Node, connections from the Node, and
+ * connections that NAT hands to a pod.
  */
 export type Traffic = 'ingress' | 'egress' | 'nodeport';
 export const TRAFFICS: readonly Traffic[] = ['ingress', 'egress', 'nodeport'];
@@ -36,9 +37,8 @@ export function trafficOf({ traffic, source }: Pick<CompiledRule, 'traffic' | 's
 }
 
 export const BASE_CHAINS: Readonly<Record<Traffic, BaseRow>> = {
-  // Priority 0 (filter): after destination NAT (-100), so that the address is the one that is
-  // really reached; before firewalld (+10), whose drops still hold: an accept ends this base chain
-  // only.
+  // Priority 0 (filter): after destination NAT (-100), so that the address is the real destination;
+  // before firewalld (+10), whose drops still apply: an accept ends this base chain only.
   ingress: {
     chain: 'input',
     base: { type: 'filter', hook: 'input', priority: 0, policy: 'accept' },
@@ -51,9 +51,9 @@ export const BASE_CHAINS: Readonly<Record<Traffic, BaseRow>> = {
     direction: 'egress',
     index: 'egress',
   },
-  // Right after destination NAT, which tells what it has changed (ct status dnat), and before
-  // routing: one hook for pods here, on other nodes and on the host's own network, and the source
-  // is the client's still (ADR 6).
+  // Directly after destination NAT, which marks the connections it has changed (ct status dnat),
+  // and before routing: one hook covers pods here, on other nodes and on the host's own network,
+  // and the source is still the client's (ADR 6).
   nodeport: {
     chain: 'prerouting',
     base: { type: 'filter', hook: 'prerouting', priority: -90, policy: 'accept' },
@@ -77,7 +77,7 @@ const loopback = (direction: Direction): Match => ({
   match: 'loopback',
   field: direction === 'ingress' ? 'iif' : 'oif',
 });
-/** The client's port is 68, the server's 67; DHCPv6: 546 and 547 (RFC 2131, RFC 8415). */
+/** Client port 68, server port 67; for DHCPv6 546 and 547 (RFC 2131, RFC 8415). */
 const dhcp = (direction: Direction): Match[][] => {
   const [client, server] =
     direction === 'ingress' ? (['dport', 'sport'] as const) : (['sport', 'dport'] as const);
@@ -90,25 +90,26 @@ const dhcp = (direction: Direction): Match[][] => {
 interface Known {
   readonly config: Config;
   /**
-   * The destinations that are routed to local pods, in each family; none where they aren't known.
+   * For each family, matches for the destinations that are routed to local pods; empty if these are
+   * unknown.
    */
   readonly localPods: readonly (readonly Match[])[];
 }
 
-/** What each exemption accepts, by direction. */
+/** The matches of each exemption, by direction. */
 const EXEMPTION_MATCHES: Readonly<
   Record<Exemption, (direction: Direction, known: Known) => readonly (readonly Match[])[]>
 > = {
   loopback: (direction) => [[loopback(direction)]],
-  // RFC 4861: router and neighbour solicitations and advertisements. Without them IPv6 is dead in
+  // RFC 4861: router and neighbour solicitations and advertisements. Without them IPv6 fails in
   // both directions.
   neighborDiscovery: () => [[icmpv6([133, 134, 135, 136])]],
-  // RFC 2710 and RFC 3810: without reports a snooping switch stops delivering neighbour
+  // RFC 2710 and RFC 3810: without reports, a snooping switch stops delivering neighbour
   // solicitations.
   multicastListener: () => [[icmpv6([130, 131, 132, 143])]],
   dhcpClient: dhcp,
-  // In the output hook the interface is that from before destination NAT, wherever it goes (ADR
-  // 14).
+  // In the output hook the interface is the one from before destination NAT, whatever the new
+  // destination (ADR 14).
   localPods: (direction, { config: { interfaceGroups }, localPods }) =>
     direction === 'ingress'
       ? []
@@ -120,13 +121,16 @@ const EXEMPTION_MATCHES: Readonly<
 
 interface BaseParts extends Pick<Known, 'localPods'> {
   readonly indexes: readonly string[];
-  /** Whether the names in policies are learnt from the DNS answers that the node receives. */
+  /**
+   * Whether DNS packets are copied to the agent, which learns the addresses of names in policies
+   * from the answers.
+   */
   readonly copyAnswers: boolean;
 }
 
 /**
- * A base chain, and what it calls before the index: what no policy judges is accepted, then the
- * chains of the index come in order.
+ * The base chain of a traffic and the chains it calls before the index. Traffic not subject to
+ * policies is accepted first, then the chains of the indexes are called in order.
  */
 export function baseChains(
   traffic: Traffic,
@@ -141,12 +145,12 @@ export function baseChains(
     const copies = copyAnswers ? [copyRule(direction, config)] : [];
     return [chain(name, base, [...copies, accepted, ...exemptions(direction, known), ...jumps])];
   }
-  // Every packet of the node comes by here, and an idle chain costs one in a hundred connections:
-  // none is made while there is nothing to judge.
+  // Every packet of the node traverses this hook, and an idle chain costs one in a hundred
+  // connections: there is none while no rule needs it.
   if (jumps.length === 0) return [];
   const entry = plain([{ match: 'ctDnat' }], { kind: 'jump', chain: NODEPORT_ENTRY });
   const alone = notFromOutside(config);
-  // What the exemption of loopback says is among these.
+  // `notFromOutside` includes the loopback exemption.
   const others = exemptions(direction, known, (name) => name !== 'loopback').map(beforeNat);
   return [chain(name, base, [accepted, entry]), chain(NODEPORT_ENTRY, null, [...alone, ...others, ...jumps])];
 }
@@ -168,7 +172,7 @@ function exemptions(
   );
 }
 
-/** Connections that are none from outside, whatever the exemptions. */
+/** Accepts connections that don't come from outside, whatever the exemptions. */
 function notFromOutside({ interfaceGroups }: Config): NftRule[] {
   const { pods } = interfaceGroups;
   return [
@@ -180,7 +184,7 @@ function notFromOutside({ interfaceGroups }: Config): NftRule[] {
   ];
 }
 
-/** The same by the destination port that the client used. */
+/** The same rule, by the destination port that the client used. */
 function beforeNat(rule: NftRule): NftRule {
   const matches = rule.matches.map((match): Match => {
     if (match.match !== 'port' || match.field !== 'dport') return match;
@@ -189,15 +193,18 @@ function beforeNat(rule: NftRule): NftRule {
   return { ...rule, matches };
 }
 
-/** More than a node's applications ask for, less than a flood: what comes above it is not read. */
+/**
+ * More DNS packets than a node's applications cause, fewer than a flood; packets above the limit
+ * are not read.
+ */
 const COPIES = { match: 'limit', perSecond: 5000, burst: 10_000 } as const;
-/** Larger than any DNS message over UDP. */
+/** In bytes; larger than any DNS message over UDP. */
 const WHOLE_PACKET = 65_535;
 
 /**
- * Before everything else: an answer is a packet of an established connection, and so may a question
- * be. The questions tell which answers are to be believed: conntrack alone knows no more than the
- * ports.
+ * Comes before all other rules, because an answer is a packet of an established connection, and a
+ * question may be one too. The agent needs the questions to decide which answers to believe:
+ * conntrack only knows the ports.
  */
 function copyRule(direction: Direction, { names }: Config): NftRule {
   const statement = {
@@ -218,8 +225,8 @@ function copyRule(direction: Direction, { names }: Config): NftRule {
 export const POSTROUTING = 'postrouting';
 
 /**
- * Traffic from pods that leaves the cluster's own interfaces has the node's address outside. None
- * where that is off.
+ * Chains that give traffic from pods the node's address when it leaves the cluster's own
+ * interfaces. Empty if masquerade is off.
  */
 export function masqueradeChains({ masquerade, interfaceGroups }: Config): Chain[] {
   if (!masquerade.enabled) return [];
@@ -241,7 +248,8 @@ export function masqueradeChains({ masquerade, interfaceGroups }: Config): Chain
       comment: comment('pods leave the node'),
     };
   });
-  // Their prefixes are an anonymous interval set, which must be there before it is used.
+  // A fixed chain, since the prefixes are an anonymous interval set, which must exist before it is
+  // used.
   const fixed: Chain = {
     name: `masquerade-${shortHash(10, rules.map(ruleText))}`,
     base: null,
@@ -252,7 +260,7 @@ export function masqueradeChains({ masquerade, interfaceGroups }: Config): Chain
   };
   const base: Chain = {
     name: POSTROUTING,
-    // srcnat (100), where kube-proxy's and the CNI's are.
+    // srcnat (100), the priority that kube-proxy and the CNI use.
     base: { type: 'nat', hook: 'postrouting', priority: 100, policy: 'accept' },
     fixed: false,
     rules: [plain([], { kind: 'jump', chain: fixed.name })],

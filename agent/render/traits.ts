@@ -6,23 +6,23 @@ import type { RenderedRule } from './rule-chain.ts';
 import type { Chain } from './ruleset.ts';
 import { type Traffic, trafficOf } from './topology.ts';
 
-/** Rules in evaluation order, and of each its traits. */
+/** Rules in evaluation order, each with its traits. */
 export interface Rules {
   readonly entries: readonly Entry[];
   readonly traits: readonly number[];
-  /** Those that one of them has. */
+  /** The union of all traits. */
   readonly any: number;
 }
 
 /** The rules of one traffic. */
 export interface Share extends Rules {
-  /** Theirs, each followed by the one of its records. */
+  /** The rules' chains, each followed by its record chain, if any. */
   readonly chains: readonly Chain[];
 }
 
 /**
- * What of a rule decides about more than itself, as bits: of 10,000 rules numbers are looked at,
- * not the objects.
+ * Properties of a rule that affect more than the rule itself, as bits: for 10,000 rules, numbers
+ * are read instead of objects.
  */
 export const TRAIT = {
   empty: 1,
@@ -38,7 +38,7 @@ export const TRAIT = {
 export function traitsOf({ rule }: Entry, { chain, record }: RenderedRule, set: AddressSet | null): number {
   const traffic = trafficOf(rule);
   return (
-    // No rule in it: its peers are a list that resolves to nothing, for good.
+    // The chain has no rules: the peers are a fixed list that resolves to nothing.
     (chain.rules.length === 0 ? TRAIT.empty : 0) |
     (rule.tierPriority === BASELINE_PRIORITY ? TRAIT.baseline : 0) |
     (rule.action === 'Pass' && rule.mode === 'Enforce' ? TRAIT.passes : 0) |
@@ -54,7 +54,7 @@ function trafficOfTraits(traits: number): Traffic {
   return traits & TRAIT.egress ? 'egress' : 'ingress';
 }
 
-/** Every rule of a state, in order; four lists of the same length. */
+/** All rules of a state, in order; four lists of the same length. */
 export interface AllRules {
   readonly entries: readonly Entry[];
   readonly chains: readonly Chain[];
@@ -78,7 +78,7 @@ export function byTraffic({ entries, chains, records, traits }: AllRules): Reado
   return shares;
 }
 
-/** Those with the trait, or those without it. */
+/** The rules with the trait, or those without it. */
 export function select({ entries, traits, any }: Rules, trait: number, wanted: boolean): Rules {
   if ((any & trait) === 0) return wanted ? { entries: [], traits: [], any: 0 } : { entries, traits, any };
   const isWanted = (_: unknown, i: number): boolean => (((traits[i] ?? 0) & trait) !== 0) === wanted;

@@ -2,15 +2,16 @@ import { NamedList } from './named-list.ts';
 import type { NamedSet } from './ruleset.ts';
 
 /**
- * Of more sets than this none has a comment: a comment doubles what the kernel takes for a set (512
- * or 1,024 bytes), and it walks all sets for each new one and for each rule that names one.
- * Measured with 10,000 sets: 1.65 s without, 2.5 s with comments.
+ * If there are more sets than this, they have no comments. A comment doubles the memory that the
+ * kernel takes for a set (512 or 1,024 bytes), and the kernel walks all sets for each new one and
+ * for each rule that names one. Measured with 10,000 sets: 1.65 s without comments, 2.5 s with
+ * them.
  */
 const MANY_SETS = 2000;
 
 /**
- * The sets that rules name, each once, sorted by name. A change costs what it changes, and a copy
- * of the list.
+ * The sets that rules refer to, each once, sorted by name. A change costs time in proportion to its
+ * size, plus a copy of the list.
  */
 export class UsedSets {
   readonly #uses = new Map<string, { set: NamedSet; count: number }>();
@@ -18,11 +19,14 @@ export class UsedSets {
   readonly #replaced = new Set<string>();
   #hasOtherNames = false;
   #last = new NamedList<NamedSet>([]);
-  /** Where each stands in `#last`. */
+  /** The index of each set in `#last`. */
   #places = new Map<string, number>();
   #hasComments = true;
 
-  /** Sets that are named once more, and once less. */
+  /**
+   * Adds one use to each set of `more`, and removes one from each of `less`. Throws an Error for a
+   * set that is not in use.
+   */
   change(more: Iterable<NamedSet>, less: Iterable<NamedSet>): void {
     for (const set of more) {
       const use = this.#uses.get(set.name);
@@ -46,7 +50,7 @@ export class UsedSets {
     }
   }
 
-  /** The same list until something changes. */
+  /** Returns the same list until something changes. */
   sets(): NamedList<NamedSet> {
     const hasComments = this.#uses.size <= MANY_SETS;
     const told = (set: NamedSet): NamedSet => (hasComments ? set : { ...set, comment: null });
@@ -71,7 +75,7 @@ export class UsedSets {
     return this.#last;
   }
 
-  /** The object of the last time, where it is the same but for being made anew. */
+  /** The previous object if it differs only in identity. */
   #same(set: NamedSet): NamedSet {
     const before = this.#last.get(set.name);
     return before?.members === set.members && before.comment === set.comment ? before : set;

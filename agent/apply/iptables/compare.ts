@@ -6,7 +6,7 @@ import { holdsChain, isJump, stuckChains, tableOf, type Written } from './rule-c
 import { type SavedTable, type SavedTables, TABLES } from './saved.ts';
 import { commandOf } from './tools.ts';
 
-/** All that the kernel holds of ours. */
+/** The current state of our chains and sets in the kernel. */
 export interface Reading {
   readonly families: Readonly<Record<Family, SavedTables>>;
   readonly sets: ReadonlyMap<string, HeldSet>;
@@ -14,11 +14,14 @@ export interface Reading {
 
 export interface Expected {
   readonly shown: Readonly<Record<Family, Written['shown']>>;
-  /** Sets that nobody wants and others' rules keep. */
+  /** Unused sets that could not be destroyed, because rules of third parties name them. */
   readonly stuck: Reading['sets'];
 }
 
-/** What the kernel holds otherwise than it should, in words; nothing: nothing does. */
+/**
+ * The differences of the current state from the desired one, as human-readable lines; empty if
+ * there are none.
+ */
 export function compare(wanted: IptablesRuleset, now: Reading, { shown, stuck }: Expected): string[] {
   const differences: string[] = [];
   for (const family of FAMILIES) {

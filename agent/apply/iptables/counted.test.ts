@@ -19,7 +19,7 @@ function ruleset(v4: readonly IptablesRule[], v6: readonly IptablesRule[] = []):
   return { sets: new Map(), families: { 4: tables(v4), 6: tables(v6) } };
 }
 
-/** As iptables-save prints it: packets of 60 bytes. */
+/** Like the output of iptables-save; packets have 60 bytes. */
 function saved(...rules: readonly (readonly [text: string, packets: number])[]): string {
   const lines = rules.map(([text, packets]) => `[${packets}:${60 * packets}] -A NODEWALL-A ${text}`);
   return ['*filter', ':INPUT ACCEPT [0:0]', ':NODEWALL-A - [0:0]', ...lines, 'COMMIT', ''].join('\n');
@@ -27,7 +27,7 @@ function saved(...rules: readonly (readonly [text: string, packets: number])[]):
 
 const NOTHING = '*filter\n:INPUT ACCEPT [0:0]\nCOMMIT\n';
 
-/** Of both families. */
+/** The counters of both families. */
 function countedTable(given: Readonly<Record<4 | 6, string>>, desired: IptablesRuleset): CountedTable {
   return { chains: FAMILIES.flatMap((family) => countedFamily(family, given[family], desired)) };
 }
@@ -90,7 +90,8 @@ describe('what iptables counted', () => {
     const logged = ruleset([rule('-s x', 'matched'), rule('-j NFLOG', 'record')]);
     assert.equal(read(logged, saved(['-s x', 14], ['-j NFLOG', 1])), 20);
     const { logged: matched, recorded } = accounts.totals().get('a') ?? {};
-    // Two came with the record in force, or just before: a reading is no single moment.
+    // Two packets came while the record chain was in force, or just before: the rules of one
+    // reading are not read at one moment.
     assert.deepEqual([matched, recorded], [2, 1]);
     assert.equal(read(logged, saved(['-s x', 1], ['-j NFLOG', 1]), true), 21);
   });

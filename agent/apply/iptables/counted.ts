@@ -10,10 +10,10 @@ import {
 import { parseSaved, type SavedRule } from './saved.ts';
 
 /**
- * What iptables counted, as accounting reads it: a "chain" for each rule of ours, whatever it is
- * for; accounting knows by their names those that it has seen before.
- * @param saved what iptables-save and ip6tables-save print
- * @returns null where nothing of ours is there
+ * The counters of iptables in the form that accounting reads: one "chain" for each rule of ours,
+ * for whatever purpose. Accounting recognizes by name those that it has seen before.
+ * @param saved the output of iptables-save and ip6tables-save
+ * @returns null if nothing of ours exists
  */
 export function countedRules(saved: Readonly<Record<Family, string>>): CountedTable | null {
   const isThere = FAMILIES.some((family) => saved[family].includes(`:${CHAIN_PREFIX}`));
@@ -23,9 +23,9 @@ export function countedRules(saved: Readonly<Record<Family, string>>): CountedTa
 }
 
 /**
- * Of one family, a "chain" for each rule that counts for a policy rule; without a ruleset for each
- * rule of ours. It is named for its text, so that one that is left as it is goes on, through
- * restarts too, and one that is written otherwise begins anew.
+ * The counters of one family: one "chain" for each rule that counts for a policy rule, or without a
+ * ruleset for each rule of ours. Each is named for the rule's text, so that the count of an
+ * unchanged rule continues, also across restarts, and that of a changed rule begins again at 0.
  */
 export function countedFamily(family: Family, saved: string, ruleset: IptablesRuleset | null): Chains {
   const tables = parseSaved(saved);
@@ -55,7 +55,7 @@ function counted(name: string, { packets, bytes }: SavedRule): Chains[number] {
   return { name, handle, rules: [{ packets: BigInt(packets), bytes: BigInt(bytes) }] };
 }
 
-/** Of all rules of a chain. The same text twice is two rules. */
+/** Names for all rules of a chain. Two rules with the same text get different names. */
 function ruleNames(place: string, rules: readonly { readonly text: string }[]): string[] {
   const times = new Map<string, number>();
   return rules.map(({ text }) => {
@@ -65,7 +65,7 @@ function ruleNames(place: string, rules: readonly { readonly text: string }[]): 
   });
 }
 
-/** Whose packets those "chains" count. */
+/** The policy rules that those "chains" count for. */
 export function iptablesOwners({ families }: IptablesRuleset): Owners {
   const found = FAMILIES.flatMap((family) =>
     families[family].flatMap((table) =>
@@ -85,10 +85,7 @@ interface Counting {
   readonly counts: Counts;
 }
 
-/**
- * The rules of a chain that count, by their index. Chains that are the same object are not looked
- * at again.
- */
+/** The rules of a chain that count, by index. Cached by chain object. */
 function counting(place: string, chain: IptablesChain): ReadonlyMap<number, Counting> {
   const known = KNOWN.get(chain)?.get(place);
   if (known !== undefined) return known;
@@ -105,8 +102,8 @@ function counting(place: string, chain: IptablesChain): ReadonlyMap<number, Coun
 const KNOWN = new WeakMap<IptablesChain, Map<string, ReadonlyMap<number, Counting>>>();
 
 /**
- * By its place: another version of iptables may show the text otherwise. A chain that somebody
- * changed is repaired soon; until then by its text.
+ * Finds a rule by its index, because another version of iptables may print its text differently. If
+ * a third party changed the chain, finds it by its text; the chain is repaired soon.
  */
 function heldRule(
   there: readonly SavedRule[],
@@ -117,7 +114,7 @@ function heldRule(
   return there.find(({ text }) => text === rules[index]?.text);
 }
 
-/** iptables has none: 48 bits of a hash, which a number holds exactly. */
+/** iptables has no handles: uses 48 bits of a hash, which a number represents exactly. */
 function handleOf(name: string): number {
   return Number.parseInt(shortHash(12, name), 16);
 }

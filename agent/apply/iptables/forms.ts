@@ -3,11 +3,11 @@ import { type RewrittenChain, shownKey } from './rule-change.ts';
 import type { SavedTables } from './saved.ts';
 
 /**
- * Another version of iptables may show a rule otherwise than it was written. Where it is shown in
- * one and the same way before a repair and after it, that is its form from now on: it would be
- * repaired for ever else. What somebody keeps changing is none, at least where it does something
- * else.
- * @returns by shownKey
+ * Finds rules that another version of iptables prints differently from how they were written. If a
+ * rule is printed in the same way before and after a repair, that is its form from now on;
+ * otherwise it would be repaired forever. A rule that a third party keeps changing has no such
+ * form, at least if the change alters its effect.
+ * @returns the forms by shownKey
  */
 export function shownForms(rewritten: readonly RewrittenChain[], now: SavedTables): Map<string, string> {
   const forms = new Map<string, string>();
@@ -23,13 +23,13 @@ export function shownForms(rewritten: readonly RewrittenChain[], now: SavedTable
   return forms;
 }
 
-/** Where a rule leads and what sets it names: no version shows that otherwise. */
+/** The rule's target and the sets it names: every version prints these in the same way. */
 function effectOf(text: string): string {
   const bare = ` ${text.replaceAll(/"(?:[^"\\]|\\.)*"/g, '""')}`;
   return (bare.match(/ (?:! )?(?:-[jg]|--match-set) \S+/g) ?? []).join('');
 }
 
-/** Drops the forms of rules that nobody wants any more. */
+/** Deletes the forms of rules that are no longer desired. */
 export function forgetForms(forms: Map<string, string>, wanted: readonly IptablesTable[]): void {
   if (forms.size === 0) return;
   const chains = wanted.flatMap((table) => [...table.chains.values()]);

@@ -14,18 +14,20 @@ import { compareAt, concat } from '../../../lib/net/packed-keys.ts';
 import { type IpSet, SET_PREFIX } from '../../render/iptables/tables.ts';
 import { KEY_LENGTH, type SetMembers } from '../../render/ruleset.ts';
 
-/** A set that the kernel holds. */
+/** A set in the kernel. */
 export interface HeldSet {
   readonly family: Family;
-  /** Of SetType; one that isn't IpSet['type'] can only be replaced. */
+  /** One of SetType; a set whose type isn't an IpSet['type'] can only be replaced. */
   readonly type: string;
   readonly maxelem: number;
-  /** As `holdable` says. Null: it has something that is never in a set of ours. */
+  /**
+   * Members as `holdable` returns them. Null: the set has something that is never in a set of ours.
+   */
   readonly members: SetMembers | null;
 }
 
 const IPSET_FAMILY = { 4: 'inet', 6: 'inet6' } as const;
-/** What it gets where it isn't given. */
+/** The kernel's default for a set without the option. */
 const MIN_MAXELEM = 65_536;
 
 export function memberWidth({ type, family }: Pick<IpSet, 'type' | 'family'>): number {
@@ -37,9 +39,9 @@ export function memberCount(set: Pick<IpSet, 'type' | 'family'>, { singles, pref
 }
 
 /**
- * The members as ipset takes them: /0 fits no hash:net and becomes its halves; the address 0.0.0.0
- * (or ::) fits no hash:ip and no hash:ip,port, and is left out (`lacking`). The same object where
- * that is none of them.
+ * The members that ipset can hold. A hash:net can't hold /0, so its two halves replace it. A
+ * hash:ip or hash:ip,port can't hold the address 0.0.0.0 (or ::), so such members are left out;
+ * `lacking` is their number. Returns the same object if neither applies.
  */
 export function holdable(set: IpSet): { readonly members: SetMembers; readonly lacking: number } {
   const { members, type, family } = set;
@@ -49,7 +51,7 @@ export function holdable(set: IpSet): { readonly members: SetMembers; readonly l
   const width = memberWidth(set);
   const { singles } = members;
   let zeros = 0;
-  // Sorted: they are the first.
+  // The members are sorted, so zeros come first.
   while (zeros < singles.length && isZero(singles, zeros, WIDTH[family])) zeros += width;
   if (zeros === 0) return { members, lacking: 0 };
   return { members: { ...copied(members), singles: singles.subarray(zeros) }, lacking: zeros / width };
@@ -76,15 +78,18 @@ export function toHeldSet(set: IpSet, { maxelem }: Pick<HeldSet, 'maxelem'>): He
   return { family: set.family, type: set.type, maxelem, members: holdable(set).members };
 }
 
-/** What makes a set for these members, and for as many again. The kernel never raises `maxelem`. */
+/**
+ * The definition of a set with room for at least twice these members, because the kernel never
+ * raises `maxelem`.
+ */
 export function definition(name: string, set: IpSet): SetDefinition & { readonly maxelem: number } {
   const count = memberCount(set, set.members);
   return {
     name,
     type: set.type,
     family: IPSET_FAMILY[set.family],
-    // One or two for each bucket, which has room for 12: so it needn't be made larger while it is
-    // filled.
+    // One or two members for each bucket, which has room for 12, so that the table need not grow
+    // while it is filled.
     hashsize: Math.max(64, powerOfTwo(count) / 2),
     maxelem: Math.max(MIN_MAXELEM, powerOfTwo(2 * count)),
   };
@@ -94,7 +99,7 @@ function powerOfTwo(atLeast: number): number {
   return 2 ** Math.ceil(Math.log2(Math.max(1, atLeast)));
 }
 
-/** Members as entries of `ipset add` and `del`. */
+/** The members as entries of `ipset add` and `ipset del`. */
 export function* entries(
   { type, family }: Pick<IpSet, 'type' | 'family'>,
   { singles, prefixes }: SetMembers,
@@ -111,8 +116,8 @@ export function* entries(
 
 function addressText(family: Family, packed: Uint8Array, at: number): string {
   if (family === 4) return `${packed[at]}.${packed[at + 1]}.${packed[at + 2]}.${packed[at + 3]}`;
-  // No `::`: ipset takes both, and this is ten times as quick as the short form for 100,000 of
-  // them.
+  // Without `::`: ipset accepts both forms, and for 100,000 addresses this one is ten times as fast
+  // to make as the short one.
   let text = '';
   for (let i = at; i < at + 16; i += 2) {
     text += `${i === at ? '' : ':'}${(((packed[i] ?? 0) << 8) | (packed[i + 1] ?? 0)).toString(16)}`;
@@ -135,15 +140,15 @@ function portText(packed: Uint8Array, at: number): `${string}:${string}` {
   return `${PROTOCOL_NAMES.get(number) ?? number}:${port}`;
 }
 
-/** Ours, by name. */
+/** Our sets in the kernel, by name. Throws IpsetError. */
 export async function readSets(ipset: Ipset): Promise<Map<string, HeldSet>> {
   const ours = (await savedSets(ipset)).filter(({ name }) => name.startsWith(SET_PREFIX));
   return new Map(ours.map((set) => [set.name, readSet(set)]));
 }
 
 /**
- * Sets of others may be of a type, or have options, that nobody here knows: then ours are asked for
- * one by one.
+ * Sets of third parties may have types or options that ipset-ts doesn't know: then only ours are
+ * read, one by one.
  */
 async function savedSets(ipset: Ipset): Promise<SavedSet[]> {
   try {
@@ -204,7 +209,7 @@ function packSorted(keys: Uint8Array[], width: number): Uint8Array {
   return concat(keys.sort((a, b) => compareAt(a, 0, b, 0, width)));
 }
 
-/** As KEY_LENGTH.service has it; null for a protocol that ours never name. */
+/** A key in the layout of KEY_LENGTH.service; null for a protocol that no set of ours names. */
 function readService(family: Family, ip: string, text: string): Uint8Array | null {
   const [name = '', port] = text.split(':');
   const protocol = PROTOCOLS.get(name);

@@ -2,16 +2,16 @@ import type { BuiltinChain, IptablesTable, TableName } from '../../render/iptabl
 import { type SavedTable, type SavedTables, TABLES } from './saved.ts';
 
 /**
- * What was read of a family as something to be held again: our chains as they were shown, and the
- * jumps to them.
+ * Converts the saved state of a family to desired tables: our chains as iptables-save printed them,
+ * and the jumps to them.
  */
 export function asTables(saved: SavedTables): IptablesTable[] {
   return TABLES.map((name) => asTable(name, saved[name]));
 }
 
 function asTable(name: TableName, { chains, leads }: SavedTable): IptablesTable {
-  // A rule of somebody else's making that leads to us is no jump of ours: it goes for good, as
-  // ever.
+  // A third party's rule that leads to a chain of ours is not one of our jumps: it is removed for
+  // good, as always.
   const jumps = leads.filter(({ isBuiltin, to, text }) => isBuiltin && text === `-j ${to}`);
   return {
     name,

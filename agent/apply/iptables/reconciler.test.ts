@@ -51,7 +51,7 @@ describe('the reconciler of iptables', () => {
     const opened = web.map((rule) => rule.replace('DROP', 'ACCEPT'));
     const renamed = web.map((rule) => rule.replace('services-4', 'web-4'));
     const moved = web.map((rule) => rule.replace('80', '81'));
-    // All the time, or right after the repair of something else.
+    // A third party writes the same change each time, or another one right after the repair.
     for (const [first, second] of [
       [opened, opened],
       [renamed, renamed],
@@ -85,8 +85,8 @@ describe('the reconciler of iptables', () => {
     const { tools, exec } = fakeIptables();
     const reconciler = new IptablesReconciler(tools);
     await reconciler.apply(RULESET);
-    // Somebody took a set that is needed: what is known of it is wrong, and found out by the
-    // failure.
+    // A third party flushed the chains and destroyed a set that is needed: the known state is
+    // wrong, and the failure reveals it.
     await tools.restore(4, '*filter\n:NODEWALL-INPUT - [0:0]\n:NODEWALL-WEB - [0:0]\nCOMMIT\n');
     await exec(['destroy', 'nodewall-web-4']);
     await reconciler.apply(withSets([...RULESET.sets.values()], ['-j DROP']));
@@ -177,7 +177,7 @@ describe('the reconciler of iptables', () => {
       services,
     ];
     for (const [now, web, left] of [
-      // IPv4 has its new rules, or no other ones, or the old ones are put back.
+      // IPv4 has its new rules, or no rules of it changed, or the old ones were put back.
       ['LOCKED', '-j DROP', 1],
       ['REFUSED', '-p tcp -m tcp --dport 80 -j ACCEPT', 1],
       ['REFUSED', '-j DROP', 2],
@@ -235,7 +235,7 @@ describe('the reconciler of iptables', () => {
 const CHAINS = ['NODEWALL-A', 'NODEWALL-B', 'NODEWALL-C', 'NODEWALL-D'] as const;
 const SETS = ['nodewall-0', 'nodewall-1', 'nodewall-2'] as const;
 
-/** Chains lead to later ones alone, and to those that are there. */
+/** Chains jump only to later chains, and only to those that exist. */
 const rulesets: fc.Arbitrary<IptablesRuleset> = fc
   .record({
     chains: fc.subarray([...CHAINS]),
@@ -277,7 +277,7 @@ const step = fc.record({
   processes: fc.nat(8),
 });
 
-/** Each process may be the last: then it is not even started. */
+/** From some process on, no process is started any more. */
 function failing(tools: IptablesTools, exec: Exec, isOver: () => boolean): IptablesTools {
   const check = () => {
     if (isOver()) throw new IptablesError('TIMEOUT', 'interrupted');
@@ -301,8 +301,8 @@ function failing(tools: IptablesTools, exec: Exec, isOver: () => boolean): Iptab
 }
 
 /**
- * Rules in the order of each chain, and members sorted; without counters, and chains that others'
- * rules keep are not made here.
+ * Rules in the order of each chain, and members sorted; without counters, and without the empty
+ * chains that rules of third parties keep.
  */
 async function contentOf({ save, ipset }: IptablesTools) {
   const rules = (await save(4)).split('\n').filter((line) => /^\[|^:NODE/.test(line));

@@ -14,28 +14,33 @@ import { sweepSets } from './sweep-sets.ts';
 import { IptablesError, type IptablesTools } from './tools.ts';
 
 /**
- * Stage 6 where the dataplane is iptables: at most one process of `ipset` and one of each family's
- * restore for a change, and a second of `ipset` where sets go. One call at a time.
+ * Stage 6 for the dataplane iptables. A change takes at most one process of `ipset`, one restore
+ * for each family, and a second process of `ipset` if sets are destroyed or rules change and
+ * members are deleted. One call at a time.
  *
  * Rules are read before they are changed, for their counters; sets only at first, by `verify` and
- * after a failure. A restore is atomic for a table alone, so where a later one is refused, what was
- * read is put back in earlier ones.
+ * after a failure. A restore is atomic for each table only, so if a later table is refused, the
+ * earlier ones get their saved state back.
  */
 export class IptablesReconciler implements Reconciler<IptablesRuleset> {
   readonly #tools: IptablesTools;
   #applied: IptablesRuleset | null = null;
-  /** The sets that the kernel holds, where all of `#applied` is in force; else null. */
+  /** The sets in the kernel, if all of `#applied` is in force; else null. */
   #known: Reading['sets'] | null = null;
-  /** Else what was found there last; null: to be read before the next change. */
+  /**
+   * The last reading, for when `#known` is null; null: the kernel must be read before the next
+   * change.
+   */
   #found: Reading | null = null;
   readonly #shown: Readonly<Record<Family, Map<string, string>>> = { 4: new Map(), 6: new Map() };
   /**
-   * Families that the kernel hasn't got, and how that was said: nothing is held there until it has.
+   * Families that the kernel lacks, and its message: no rules are applied for them until the kernel
+   * supports them.
    */
   readonly #lacking = new Map<Family, string>();
   /**
-   * Sets that nobody wants and that could not be destroyed, as rules of others name them. Whoever
-   * wants one again must not get its old members.
+   * Unused sets that could not be destroyed, because rules of third parties name them. If one is
+   * desired again it must not keep its old members.
    */
   #stuck: Reading['sets'] = new Map();
 
@@ -43,7 +48,7 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     this.#tools = tools;
   }
 
-  /** What was applied last; null before the first time. */
+  /** The ruleset applied last; null before the first apply. */
   inForce(): IptablesRuleset | null {
     return this.#applied;
   }
@@ -53,15 +58,15 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     return toChange(await this.#plan(desired));
   }
 
-  /** Throws Refusal where a rule is refused, IptablesError or IpsetError for all else. */
+  /** Throws Refusal if a rule is refused, IptablesError or IpsetError for all other failures. */
   async apply(desired: IptablesRuleset): Promise<Applied> {
     const isFresh = this.#known === null && this.#found === null;
     const started = performance.now();
     try {
       return await this.#apply(desired, started);
     } catch (error) {
-      // Somebody else may have changed something since it was read: nobody is to blame before it
-      // has been looked at.
+      // A third party may have changed something since the state was read: it is read again before
+      // a policy is blamed.
       const isRefused = error instanceof Refusal || error instanceof IpsetError;
       if (isFresh || !isRefused) throw error;
       return await this.#apply(desired, started);
@@ -71,11 +76,11 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
   async #apply(desired: IptablesRuleset, started: number): Promise<Applied> {
     const planned = await this.#plan(desired);
     const { sets, rules } = planned;
-    // Until all has gone through, nothing is known for sure.
+    // The kernel's state is unknown until everything has gone through.
     this.#known = null;
     this.#found = null;
     const asked = performance.now();
-    // Members alone change by one process.
+    // If only members change, one process does it all.
     const changesRules = FAMILIES.some((family) => rules[family].text !== '');
     const [first, less] = changesRules ? [sets.first, sets.less] : [[...sets.first, ...sets.less], []];
     await this.#tools.ipset.restore(first, { exist: true, plain: false });
@@ -103,7 +108,8 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     const rules = { 4: rules4, 6: rules6 };
     const before = this.#found?.sets ?? new Map([...(this.#known ?? []), ...this.#stuck]);
     const sets = setChange(before, desired.sets);
-    // To try again costs a process: only after a reading, and where nothing else is to be done.
+    // Destroying a stuck set again costs a process: only after a reading, and if nothing else is to
+    // be done.
     const isIdle =
       sets.first.length + sets.less.length === 0 && FAMILIES.every((family) => rules[family].text === '');
     const last =
@@ -129,14 +135,17 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
       this.#tools.save(6),
       readSets(this.#tools.ipset),
     ]);
-    // It came to be there: somebody loaded the module.
+    // The table exists now: its module has been loaded.
     for (const [family, saved] of [[4, rules4] as const, [6, rules6] as const])
       if (/^\*filter$/m.test(saved)) this.#lacking.delete(family);
     this.#stuck = new Map([...this.#stuck].filter(([name]) => sets.has(name)));
     return { families: { 4: parseSaved(rules4), 6: parseSaved(rules6) }, sets };
   }
 
-  /** Side by side: the families differ for as short as can be. Both have ended when this does. */
+  /**
+   * Restores both families concurrently, so that they differ for as short a time as possible.
+   * Returns when both have ended.
+   */
   async #restoreAll(rules: Planned['rules']): Promise<Map<Family, unknown>> {
     const errors = new Map<Family, unknown>();
     await Promise.all(
@@ -148,8 +157,8 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
   }
 
   /**
-   * A kernel without IPv6 (or without its tables) must not keep the other family from being held.
-   * Without both there is nothing to be content with.
+   * A kernel without IPv6 (or without its tables) must not prevent the rules of the other family.
+   * If the kernel lacks both, that is an error.
    */
   #letGo(errors: Map<Family, unknown>, rules: Planned['rules']): void {
     if (errors.size + this.#lacking.size !== 1) return;
@@ -166,9 +175,9 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
   }
 
   /**
-   * What to throw: of several errors the refusal. The other family, or the other table, may have
-   * been changed before it: what was there is put back. Where that fails it is no Refusal any more,
-   * as nobody knows what is in force.
+   * Undoes a failed change and returns the error to throw; of several, the refusal. The other
+   * family, or another table, may have been changed before the refusal: its saved state is put
+   * back. If that fails, the error is not a Refusal, because the rules in force are unknown.
    */
   async #undone(planned: Planned, errors: ReadonlyMap<Family, unknown>): Promise<unknown> {
     const [first] = errors.values();
@@ -188,8 +197,8 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
   }
 
   /**
-   * What fails may fail for long: members that go wait only for a change of the rules that name
-   * them, which are all in the table filter.
+   * Deletes members although the change failed, since the failure may last long. Only members of a
+   * family whose table filter has yet to change wait: all rules that name sets are in that table.
    */
   async #revoke({ sets, rules }: Planned, isChanged: (family: Family) => boolean): Promise<void> {
     const families = FAMILIES.filter(
@@ -198,12 +207,12 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     const less = sets.less.filter(({ set }) =>
       families.some((one) => sets.held.get(set.name)?.family === one),
     );
-    // The error that is thrown is the one that matters: what could not be deleted is found when the
+    // The error that is thrown matters more: members that could not be deleted are found when the
     // next apply reads.
     await this.#tools.ipset.restore(less, { exist: true }).catch(() => undefined);
   }
 
-  /** The sets that those rules name are still there: what goes goes last. */
+  /** The sets that the saved rules name still exist, because sets are destroyed last. */
   async #putBack(family: Family, { text, saved }: PlannedRules): Promise<void> {
     if (text === '') return;
     const now = parseSaved(await this.#tools.save(family));
@@ -230,7 +239,7 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     forgetForms(shown, desired.families[family]);
   }
 
-  /** Members that go, then sets: what others' rules name stays. */
+  /** Deletes members, then destroys sets; sets that rules of third parties name stay. */
   async #sweep({ sets, before, rules }: Planned, less: readonly DelOperation[]): Promise<Error | null> {
     const tried = new Set(sets.last.map(({ name }) => name));
     const stuck = new Map([...this.#stuck].filter(([name]) => !sets.held.has(name) && !tried.has(name)));
@@ -248,7 +257,7 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
 
   async verify(): Promise<string[]> {
     if (this.#applied === null) return [];
-    // Should the reading fail, the next apply starts with one.
+    // If the reading fails, the next apply starts with one.
     this.#known = null;
     this.#found = null;
     const found = await this.#read();
@@ -258,15 +267,13 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     return differences;
   }
 
-  /** As far as the kernel can hold it. */
+  /** The part of the ruleset that the kernel can hold. */
   #held(wanted: IptablesRuleset): IptablesRuleset {
     const families = (family: Family) => (this.#lacking.has(family) ? [] : wanted.families[family]);
     return { ...wanted, families: { 4: families(4), 6: families(6) } };
   }
 
-  /**
-   * The same members as objects that stage 5 gave: what is the same object is not compared again.
-   */
+  /** The same members as the objects of stage 5, so that identical objects need no comparison. */
   #asApplied(found: Reading['sets']): Reading['sets'] {
     const sets = [...(this.#applied?.sets ?? [])].flatMap(([name, set]) => {
       const there = found.get(name);
@@ -288,13 +295,13 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
 
 interface Planned {
   readonly sets: SetChange;
-  /** What is held before that. */
+  /** The sets before the change. */
   readonly before: Reading['sets'];
   readonly rules: Readonly<Record<Family, PlannedRules>>;
 }
 
 interface PlannedRules extends RuleChange {
-  /** What is there before. */
+  /** The rules before the change. */
   readonly saved: SavedTables;
 }
 
@@ -304,11 +311,11 @@ const NO_CHANGE: PlannedRules = {
   commits: new Map(),
   rewritten: [],
   left: [],
-  // Not looked at: it stays.
+  // The family was not read and stays as it is.
   saved: parseSaved(''),
 };
 
-/** Of NO_KERNEL_SUPPORT: nat may be lacking by itself. */
+/** Whether NO_KERNEL_SUPPORT is about the table filter: nat alone may be missing. */
 function lacksFilter(error: unknown): error is IptablesError {
   return (
     error instanceof IptablesError && error.code === 'NO_KERNEL_SUPPORT' && /[`']filter'/.test(error.stderr)
@@ -339,7 +346,7 @@ function toChange({ sets, rules }: Planned): Change {
   };
 }
 
-/** A set that is filled under another name and swapped changes its members alone. */
+/** A set that is filled under another name and swapped changes only its members. */
 function isStructural(operation: Operation): boolean {
   if (operation.op === 'create') return !operation.set.name.startsWith(TEMPORARY_PREFIX);
   return operation.op === 'destroy' && !operation.name.startsWith(TEMPORARY_PREFIX);

@@ -42,7 +42,7 @@ describe('a refused restore', () => {
 
   it('has no source where no rule is to blame', async () => {
     assert.equal((await refused(2, 'Error occurred at line: LINE\n')).source, null);
-    // The commit of the table, and by themselves all rules are taken.
+    // The commit of the table is refused, but the rules are accepted one by one.
     const commit = CHANGE.text.split('\n').indexOf('COMMIT') + 1;
     assert.equal((await refused(commit, 'line LINE failed')).source, null);
     assert.equal(parseSaved(await tools.save(4)).filter.chains.size, 0);

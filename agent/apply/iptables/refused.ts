@@ -4,10 +4,13 @@ import { Refusal } from '../dataplane.ts';
 import type { RestoredRule, RuleChange } from './rule-change.ts';
 import { IptablesError, type IptablesTools } from './tools.ts';
 
-/** Nothing leads to it; what a crash leaves of it is swept as any chain of ours. */
+/**
+ * Nothing leads to this chain. If a crash leaves it behind, it is garbage-collected like any unused
+ * chain of ours.
+ */
 const PROBE = `${CHAIN_PREFIX}PROBE`;
 
-/** A restore that was refused, as the refusal of the rule that was. */
+/** Converts the refusal of a restore to the refusal of the rule that caused it. */
 export async function blame(
   tools: IptablesTools,
   family: Family,
@@ -21,16 +24,17 @@ export async function blame(
   const { table, chain, rule: refused } = rule;
   return new Refusal(`table ${table}, chain ${chain.name}, rule '${refused.text}': ${error.message}`, {
     source: refused.source,
-    // The extension is not there, or the kernel's module: one says its name, the other that there
-    // is no such file.
+    // NFLOG is missing either in iptables, whose message names the extension, or in the kernel,
+    // whose message is "No such file".
     lacksLog: /-j NFLOG\b/.test(refused.text) && /NFLOG|No such file/.test(error.stderr),
     cause: error,
   });
 }
 
 /**
- * Of a legacy table the kernel refuses the commit, not a rule: it is found by halves, in a chain
- * that nothing leads to. What is refused only where the chain is reached from is not found.
+ * For a legacy table the kernel refuses the commit, not a rule. The rule is found by bisection, in
+ * a chain that nothing leads to. A rule that is refused only because of the chains that lead to it
+ * is not found.
  */
 async function findRule(
   tools: IptablesTools,
@@ -55,7 +59,7 @@ async function isRefused(
 ): Promise<boolean> {
   const [first] = suspects;
   if (first === undefined) return false;
-  // The chains that they lead to may not be there.
+  // Without their targets: the chains they lead to may not exist.
   const texts = suspects.map(({ rule }) => rule.text.replace(new RegExp(` ?-[jg] ${CHAIN_PREFIX}\\S*$`), ''));
   const restore = (lines: readonly string[]) =>
     tools.restore(

@@ -6,8 +6,9 @@ import { sweepSets } from './sweep-sets.ts';
 import { commandOf, type IptablesTools } from './tools.ts';
 
 /**
- * Of one variant, whatever run left them: jumps and chains of both families. In words what was
- * removed, and what others' rules keep.
+ * Removes the jumps and chains of one variant in both families, whichever run left them. Returns
+ * human-readable lines about what was removed, and what remains because rules of third parties lead
+ * to it. Throws IptablesError.
  */
 export async function removeRules(tools: IptablesTools): Promise<string[]> {
   const words: string[] = [];
@@ -27,7 +28,10 @@ export async function removeRules(tools: IptablesTools): Promise<string[]> {
   return words;
 }
 
-/** Both variants' rules name the same sets: they go once those of both are gone. */
+/**
+ * Removes our sets. Rules of both variants name the same sets, so call this after the rules of both
+ * are removed. Returns human-readable lines. Throws IpsetError.
+ */
 export async function removeSets({ ipset }: Pick<IptablesTools, 'ipset'>): Promise<string[]> {
   const names = [...(await readSets(ipset)).keys()];
   const { inUse, failed } = await sweepSets(

@@ -2,19 +2,19 @@ import type { IptablesChain, IptablesRule, IptablesTable, TableName } from '../.
 import { type Lead, type SavedRule, type SavedTable, type SavedTables, TABLES } from './saved.ts';
 
 /**
- * What makes one family hold these tables of ours: the text of one restore. Each table changes at
- * once for every packet, filter before nat.
+ * The text of one restore that gives one family its desired tables. Each table changes atomically
+ * for every packet, filter before nat.
  */
 export interface RuleChange {
-  /** Empty: nothing changes. */
+  /** Empty if nothing changes. */
   readonly text: string;
-  /** By line of the text, from 1. */
+  /** The rules by line of the text, from 1. */
   readonly rules: ReadonlyMap<number, RestoredRule>;
-  /** Of the line where each table that changes is committed. */
+  /** By line of the text: the tables whose COMMIT is on that line. */
   readonly commits: ReadonlyMap<number, TableName>;
-  /** Chains that hold something else, although this was written before. */
+  /** Chains that differ from the desired ones although the same text was written before. */
   readonly rewritten: readonly RewrittenChain[];
-  /** Why chains that nobody wants stay, in words. */
+  /** Why unused chains stay, as human-readable lines. */
   readonly left: readonly string[];
 }
 
@@ -24,7 +24,7 @@ export interface ChainRef {
 }
 
 export interface RewrittenChain extends ChainRef {
-  /** What it holds. */
+  /** The rules that the chain had. */
   readonly was: readonly SavedRule[];
 }
 
@@ -32,11 +32,14 @@ export interface RestoredRule extends ChainRef {
   readonly rule: IptablesRule;
 }
 
-/** What was written before, so that it is known again. */
+/** The tables written before, for recognizing them. */
 export interface Written {
-  /** Null: nothing yet. */
+  /** Null: nothing was written yet. */
   readonly tables: readonly IptablesTable[] | null;
-  /** How iptables-save shows rules that it doesn't show as they were written, by shownKey. */
+  /**
+   * The form of rules that iptables-save prints differently from how they were written, by
+   * shownKey.
+   */
   readonly shown: ReadonlyMap<string, string>;
 }
 
@@ -60,7 +63,7 @@ export function ruleChange(
   return { ...draft, text: draft.lines.map((line) => `${line}\n`).join('') };
 }
 
-/** Where nothing of ours is wanted in it: an empty one. */
+/** The table of this name; an empty one if it isn't desired. */
 export function tableOf(tables: readonly IptablesTable[], name: TableName): IptablesTable {
   return tables.find((one) => one.name === name) ?? { name, jumps: [], chains: new Map() };
 }
@@ -94,7 +97,7 @@ function writeTable(draft: Draft, saved: SavedTable, table: IptablesTable, writt
   if (changed.length + flushed.length + jumps.length === 0) return;
   const { lines } = draft;
   lines.push(`*${table.name}`);
-  // Makes a chain, and empties one that is there: so no rule leads to what goes.
+  // Creates a chain, or flushes an existing one, so that no rule leads to a chain to be deleted.
   for (const name of [...changed.map((chain) => chain.name), ...flushed]) lines.push(`:${name} - [0:0]`);
   const counts = carriedCounts(saved, [...changed.map(({ name }) => name), ...flushed], changed, written);
   for (const chain of changed) {
@@ -114,14 +117,17 @@ function writeTable(draft: Draft, saved: SavedTable, table: IptablesTable, writt
 }
 
 /**
- * Chains that rules of others' chains lead to, and from where: those rules are not ours to delete,
- * and the kernel keeps what they lead to.
+ * Chains that a rule in a third party's chain leads to, with the name of that chain. That rule is
+ * not ours to delete, and the kernel keeps the chains it leads to.
  */
 export function stuckChains({ leads }: SavedTable): Map<string, string> {
   return new Map(leads.flatMap(({ isBuiltin, from, to }) => (isBuiltin ? [] : [[to, from]])));
 }
 
-/** Whether the chain is there as it is wanted, or as that is known to be shown. */
+/**
+ * Whether the chain holds the desired rules, as written or in the form in which iptables-save
+ * prints them.
+ */
 export function holdsChain(
   saved: readonly SavedRule[] | undefined,
   chain: IptablesChain,
@@ -135,7 +141,7 @@ export function holdsChain(
   });
 }
 
-/** Written.shown: names of chains have no spaces. */
+/** The key of Written.shown. It is unique because names of chains have no spaces. */
 export function shownKey({ name }: IptablesChain, text: string): string {
   return `${name} ${text}`;
 }
@@ -146,8 +152,8 @@ export function sameText(a: IptablesChain | undefined, b: IptablesChain): boolea
 }
 
 /**
- * Nothing where each jump is there once and first. All happens at the COMMIT: there is no moment
- * without.
+ * Empty if each jump is there once and first. All lines take effect at the COMMIT: no packet misses
+ * the jump.
  */
 function jumpLines(leads: readonly Lead[], { jumps }: IptablesTable): string[] {
   const wanted = new Map(jumps.map((jump) => [jump.from as string, jump]));
@@ -159,7 +165,7 @@ function jumpLines(leads: readonly Lead[], { jumps }: IptablesTable): string[] {
     const jump = wanted.get(from);
     const there = found.get(from) ?? [];
     if (there.length === 1 && jump !== undefined && isJump(there[0], jump.to)) return [];
-    // By its text: a number could be another's rule by now.
+    // By its text: its number may belong to another rule by now.
     const deleted = there.map(({ text }) => `-D ${from} ${text}`);
     return jump === undefined ? deleted : [...deleted, `-I ${from} 1 -j ${jump.to}`];
   });
@@ -177,8 +183,8 @@ interface Count {
 const NO_COUNT: Count = { packets: 0, bytes: 0 };
 
 /**
- * What each rule that is written begins to count at: what the same text in the same chain had. It
- * is the same "chain" to accounting (counted.ts).
+ * The counters that each written rule starts with: those of the rule with the same text in the same
+ * chain. To accounting (counted.ts) they are the same "chain".
  */
 function carriedCounts(
   saved: SavedTable,
@@ -193,7 +199,7 @@ function carriedCounts(
     const isAligned = old?.length === saved.chains.get(name)?.length;
     const open = Map.groupBy(rulesOf.get(name) ?? [], ({ text }) => text);
     for (const [i, { text, packets, bytes }] of (saved.chains.get(name) ?? []).entries()) {
-      // Another version of iptables may show it otherwise than it was written.
+      // Another version of iptables may print the rule differently from how it was written.
       const heir = open.get(isAligned ? (old?.[i]?.text ?? text) : text)?.shift();
       if (heir !== undefined && packets + bytes > 0) given.set(heir, { packets, bytes });
     }

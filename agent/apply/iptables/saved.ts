@@ -4,42 +4,42 @@ import { CHAIN_PREFIX, type TableName } from '../../render/iptables/tables.ts';
 export const TABLES = ['filter', 'nat'] as const satisfies readonly TableName[];
 
 /**
- * What iptables-save says of ours, in the tables where we have something. Rules of others are read
- * only as far as they lead to chains of ours.
+ * The part of iptables-save's output that concerns our chains, for the tables that we use. Rules of
+ * third parties are read only if they lead to chains of ours.
  */
 export type SavedTables = Readonly<Record<TableName, SavedTable>>;
 
 export interface SavedTable {
-  /** Ours, by name. */
+  /** Our chains, by name. */
   readonly chains: ReadonlyMap<string, readonly SavedRule[]>;
-  /** In the order of the chains that they are in. */
+  /** In the order of the chains that contain them. */
   readonly leads: readonly Lead[];
 }
 
 export interface SavedRule {
-  /** As IptablesRule.text. */
+  /** In the form of IptablesRule.text. */
   readonly text: string;
   /** Exact up to 2 ** 53. */
   readonly packets: number;
   readonly bytes: number;
 }
 
-/** A rule that leads to a chain of ours from one that isn't. */
+/** A rule in a chain that isn't ours and that leads to a chain of ours. */
 export interface Lead {
   readonly from: string;
-  /** Built-in chains are the kernel's; other ones belong to somebody else. */
+  /** Built-in chains are the kernel's; all others belong to third parties. */
   readonly isBuiltin: boolean;
   readonly to: string;
   readonly text: string;
-  /** The first rule of its chain. */
+  /** Whether it is the first rule of its chain. */
   readonly isFirst: boolean;
 }
 
-/** Counters are 0 where they were not asked for. */
+/** Parses the output of iptables-save. Counters are 0 if they were not requested. */
 export function parseSaved(text: string): SavedTables {
   const tables = { filter: newTable(), nat: newTable() };
   let table: OpenTable | null = null;
-  // Whether a rule is its chain's first.
+  // The chain of the line before, to detect the first rule of a chain.
   let last = '';
   for (const line of text.split('\n')) {
     switch (line[0]) {
@@ -65,9 +65,9 @@ export function parseSaved(text: string): SavedTables {
   return tables;
 }
 
-/** A rule without matches and target has nothing behind its chain. */
+/** A rule without matches and target has nothing after the name of its chain. */
 const RULE = /^(?:\[(\d+):(\d+)\] )?-A (\S+) ?(.*)$/;
-/** Not in quotes: comments and log prefixes may say anything. */
+/** Quoted texts are removed first: comments and log prefixes may contain anything. */
 const TARGET = new RegExp(` -[jg] (${CHAIN_PREFIX}\\S*)`);
 const QUOTED = /"(?:[^"\\]|\\.)*"/g;
 
@@ -81,7 +81,7 @@ function newTable(): OpenTable {
   return { chains: new Map(), leads: [], builtins: new Set() };
 }
 
-/** `:NAME POLICY [packets:bytes]`; chains that are not built in have no policy, but `-`. */
+/** `:NAME POLICY [packets:bytes]`; chains that are not built in have `-` as policy. */
 function declare(table: OpenTable, line: string): void {
   const [name = '', policy] = line.slice(1).split(' ');
   if (name.startsWith(CHAIN_PREFIX)) table.chains.set(name, []);
@@ -94,7 +94,7 @@ function addRule(table: OpenTable, from: string, rule: SavedRule, isFirst: boole
     own.push(rule);
     return;
   }
-  // Most rules of others are thousands that name nothing of ours.
+  // A quick test: third parties may have thousands of rules, and few name anything of ours.
   if (!rule.text.includes(CHAIN_PREFIX)) return;
   const to = TARGET.exec(` ${rule.text.replaceAll(QUOTED, '""')}`)?.[1];
   if (to === undefined) return;

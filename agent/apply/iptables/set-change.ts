@@ -14,26 +14,26 @@ import {
   toHeldSet,
 } from './held-set.ts';
 
-/** What makes the kernel hold these sets and no others, all of it with `exist`. */
+/** The operations that make the kernel hold exactly these sets, all with `exist`. */
 export interface SetChange {
-  /** Before any rule names them: new sets, and what members come. */
+  /** Before any rule names them: new sets and added members. */
   readonly first: readonly Operation[];
   /**
-   * What members go: after the rules have changed, as they may be what the old rules let through.
-   * An address that moves to another set is in both for a moment, never in none; only a set that is
-   * replaced changes at once.
+   * Removed members, after the rules have changed, since the old rules may rely on them to accept
+   * traffic. An address that moves to another set is for a moment in both, never in neither; only a
+   * replaced set changes at once.
    */
   readonly less: readonly DelOperation[];
-  /** When no rule names them any more. */
+  /** Destroys sets once no rule names them any more. */
   readonly last: readonly NameOperation[];
-  /** What is held after that. */
+  /** The sets in the kernel after that. */
   readonly held: ReadonlyMap<string, HeldSet>;
-  /** What ipset can't hold, in words. */
+  /** Members that ipset can't hold, as human-readable lines. */
   readonly lacking: readonly string[];
 }
 
 export const TEMPORARY_PREFIX = 'nodewall-tmp-';
-/** A change of fewer members is made member by member, whatever their share. */
+/** Up to this many changes are made member by member, whatever their share of the set. */
 const FEW = 256;
 
 export function setChange(
@@ -68,7 +68,7 @@ export function setChange(
         }
         break;
       case 'new':
-        // What has its name, but not its type, can't be swapped with it.
+        // A set with the same name but another type can't be swapped.
         if (there !== undefined) made.push({ op: 'destroy', name });
         pushFilled(made, name, set, members);
         break;
@@ -111,7 +111,7 @@ function stepOf(there: HeldSet | undefined, set: IpSet, members: SetMembers): St
   const removed = { singles: singles.removed, prefixes: prefixes.removed };
   const changed = memberCount(set, added) + memberCount(set, removed);
   const isMost = changed > FEW && 2 * changed > memberCount(set, there.members);
-  // What goes is still there while the rest is added.
+  // Removed members are still in the set while others are added.
   const isFull = memberCount(set, there.members) + memberCount(set, added) > maxelem;
   return isMost || isFull ? { kind: 'replaced' } : { kind: 'same', maxelem, added, removed };
 }

@@ -1,15 +1,15 @@
 import { type DelOperation, type Ipset, IpsetError, type NameOperation } from 'ipset-ts';
 
 export interface Swept {
-  /** Sets that rules of others name, and how that was said. */
+  /** Sets that rules of third parties name, with ipset's error. */
   readonly inUse: ReadonlyMap<string, IpsetError>;
-  /** What else ended it, before these sets were destroyed. */
+  /** Another failure that ended the operation, and the sets that were not destroyed. */
   readonly failed: { readonly error: IpsetError; readonly left: readonly string[] } | null;
 }
 
 /**
- * Deletes members and destroys sets, in order; what others' rules name stays. Throws where members
- * can't be deleted.
+ * Deletes members and destroys sets, in order; sets that rules of third parties name stay. Throws
+ * IpsetError if members can't be deleted.
  */
 export async function sweepSets(
   ipset: Ipset,

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { iptablesTools, toIptablesError } from './tools.ts';
 
-/** As iptables 1.8.9 says it, in both variants. */
+/** Messages of iptables 1.8.9, both variants. */
 const CASES: readonly (readonly [
   stderr: string,
   exitCode: number,
@@ -76,9 +76,7 @@ describe('what iptables says on standard error', () => {
 });
 
 describe('a reading', () => {
-  /**
-   * In the place of iptables-save: without what it names it fails so often, in the words of 1.8.9.
-   */
+  /** Replaces iptables-save by a program that fails this many times, with this message. */
   function failing(times: number, said: string) {
     const program = `
       const { appendFileSync, readFileSync } = require('node:fs');

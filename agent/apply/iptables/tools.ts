@@ -1,33 +1,36 @@
 import { createExec, type Exec, ExecError, type ExecErrorCode, Ipset } from 'ipset-ts';
 import type { Family } from '../../../lib/net/address.ts';
 
-/** The commands that this dataplane is made of. Each call is one process, without a shell. */
+/**
+ * The commands that this dataplane consists of. Each call is one process, without a shell, and
+ * throws IptablesError or, for `ipset`, IpsetError.
+ */
 export interface IptablesTools {
-  /** `auto`: whatever variant the system's `iptables` is. */
+  /** `auto`: the variant of the system's `iptables`. */
   readonly variant: IptablesVariant;
   /** All tables with their counters, as iptables-save or ip6tables-save prints them. */
   save(family: Family): Promise<string>;
   /**
-   * Other tables, and what the text doesn't name, stay as they are. Each COMMIT in the text is done
+   * Tables and chains that the text doesn't name stay as they are. Each COMMIT in the text is done
    * as a whole or not at all.
    */
   restore(family: Family, text: string): Promise<void>;
   readonly ipset: Ipset;
-  /** So many were started until now. */
+  /** The number of processes started until now. */
   processes(): number;
 }
 
 export type IptablesVariant = 'auto' | 'nft' | 'legacy';
 
 export interface IptablesToolsOptions {
-  /** What stands before each command: how to get into another network namespace. */
+  /** Arguments before each command, for entering another network namespace. */
   readonly before?: readonly string[];
   /** Seconds to wait for the lock of xtables; 5 by default. */
   readonly wait?: number;
 }
 
 /**
- * REFUSED: a line or the commit of a table. LOCKED: another program kept the lock.
+ * REFUSED: a line, or the commit of a table. LOCKED: another program holds the lock.
  * NO_KERNEL_SUPPORT: the kernel lacks the table.
  */
 export type IptablesErrorCode =
@@ -35,7 +38,7 @@ export type IptablesErrorCode =
   | 'NOT_PERMITTED'
   | 'LOCKED'
   | 'NO_KERNEL_SUPPORT'
-  /** The table holds rules that nft alone knows. */
+  /** The table holds rules that only nft can express. */
   | 'INCOMPATIBLE'
   | 'REFUSED'
   | 'UNKNOWN';
@@ -43,10 +46,10 @@ export type IptablesErrorCode =
 export class IptablesError extends Error {
   override readonly name = 'IptablesError';
   readonly code: IptablesErrorCode;
-  /** Null where the command did not end by itself. */
+  /** Null if the command did not exit by itself. */
   readonly exitCode: number | null;
   readonly stderr: string;
-  /** The line of the restore that was refused, from 1: a rule's own, or that of the COMMIT. */
+  /** The line of the restore that was refused, from 1: that of a rule, or that of the COMMIT. */
   readonly line: number | null;
 
   constructor(code: IptablesErrorCode, message: string, detail: IptablesErrorDetail = {}) {
@@ -65,11 +68,12 @@ interface IptablesErrorDetail {
   readonly cause?: unknown;
 }
 
-/** The texts of iptables 1.8.9, both variants; the first that fits counts. */
+/** Messages of iptables 1.8.9, both variants; the first match counts. */
 const TEXTS: readonly (readonly [text: RegExp, code: IptablesErrorCode, advice: string])[] = [
-  // Before the next one: what can't be locked for want of permission says both.
+  // Before LOCKED: a lock that can't be taken for lack of permission gives both messages.
   [
-    // The last: iptables-nft, which looks a set's name up by a raw socket.
+    // The last message is that of iptables-nft, which looks up the name of a set through a raw
+    // socket.
     /Permission denied|Operation not permitted|must be root|Can't open socket to ipset/i,
     'NOT_PERMITTED',
     'it needs CAP_NET_ADMIN, CAP_NET_RAW and /run/xtables.lock to write to',
@@ -95,7 +99,7 @@ export function iptablesTools(
   const middle = variant === 'auto' ? '' : `-${variant}`;
   const counted = (command: string, ahead?: readonly string[]): Exec => {
     const [file, ...rest] = [...before, command];
-    // The wait for the lock is not the command's own time.
+    // The wait for the lock is not part of the command's own time.
     const exec = createExec({
       command: [file ?? command, ...rest],
       timeout: 30_000 + 1000 * wait,
@@ -116,18 +120,18 @@ export function iptablesTools(
     variant,
     save: async (family) => readable(saves[family].name, await saved(saves[family])),
     async restore(family, text) {
-      // The nft variant knows no lock, and takes the option all the same.
+      // The nft variant has no lock, but accepts the option.
       await run(restores[family], ['--noflush', '--counters', '--wait', String(wait)], text);
     },
-    // A member that comes waits for no process to be started.
+    // Started ahead, so that added members need not wait for a process to start.
     ipset: new Ipset(counted('ipset', ['-exist', 'restore'])),
     processes: () => processes,
   };
 }
 
 /**
- * Of a table that nft has put rules of its own into iptables-nft-save prints this instead of the
- * rules, and ends with 0: it would be taken for empty.
+ * iptables-nft-save prints this instead of the rules of a table into which nft has put rules of its
+ * own, and exits with 0: the table would be taken for empty.
  */
 const INCOMPATIBLE = /^# Table `(filter|nat)' is incompatible/m;
 
@@ -142,8 +146,8 @@ function readable(command: string, saved: string): string {
 }
 
 /**
- * Rules are read, then the names of their sets by number: a set that goes meanwhile, with its rule,
- * ends the command with this.
+ * The command reads the rules, then looks up the names of their sets by index. It exits with this
+ * message if a set is destroyed in between, with its rule.
  */
 const VANISHED = /Set with index \d+ in kernel doesn't exist/;
 const ATTEMPTS = 5;
@@ -172,10 +176,10 @@ async function run(
 }
 
 /**
- * What standard error says, as an error. The line that is refused is told by the parser (`Error
- * occurred at line: 4`), by the kernel through the nft variant (`line 4: RULE_APPEND failed
- * (Invalid argument): rule in chain X`), and by commands on chains (`line 3 failed`), but what the
- * kernel refuses of a legacy table is known no better than its COMMIT.
+ * Converts the output on standard error to an error. The refused line is reported by the parser
+ * (`Error occurred at line: 4`), by the kernel through the nft variant (`line 4: RULE_APPEND failed
+ * (Invalid argument): rule in chain X`), and by commands on chains (`line 3 failed`). If the kernel
+ * refuses a legacy table, only the line of its COMMIT is known.
  */
 export function toIptablesError(command: string, exitCode: number | null, stderr: string): IptablesError {
   const [, parsed, failed] = /Error occurred at line: (\d+)|\bline (\d+)(?: failed|: )/.exec(stderr) ?? [];
@@ -193,7 +197,7 @@ export function toIptablesError(command: string, exitCode: number | null, stderr
   });
 }
 
-/** In one line, without what is the same every time. */
+/** The message in one line, without the parts that are the same every time. */
 function saidOf(stderr: string): string {
   const lines = stderr
     .split('\n')

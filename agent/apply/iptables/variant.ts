@@ -4,8 +4,8 @@ import { type IptablesTools, iptablesTools } from './tools.ts';
 export type Variant = 'nft' | 'legacy';
 
 /**
- * Of the system's own `iptables`, or of `iptables-nft` and `iptables-legacy`; null: there is no
- * such command.
+ * The variant of the system's own `iptables`, or that of `iptables-nft` or `iptables-legacy`; null
+ * if there is no such command. Throws ExecError.
  */
 export async function installedVariant(of: 'auto' | Variant): Promise<Variant | null> {
   try {
@@ -18,14 +18,16 @@ export async function installedVariant(of: 'auto' | Variant): Promise<Variant | 
   }
 }
 
-/** iptables before 1.8 says only its version: it is what is called legacy since. */
+/**
+ * iptables before 1.8 prints only its version; it is the variant that has been called legacy since.
+ */
 export function variantOf(version: string): Variant {
   return version.includes('(nf_tables)') ? 'nft' : 'legacy';
 }
 
 /**
- * The commands of a variant: those named for it, else the system's own where they are of it. Null:
- * it isn't installed.
+ * The commands of a variant: those named for it, else the system's own if they are of that variant.
+ * Null if it isn't installed. Throws ExecError.
  */
 export async function variantTools(variant: Variant): Promise<IptablesTools | null> {
   for (const name of [variant, 'auto'] as const)

@@ -2,17 +2,19 @@ import type { Command, ElementsCommand } from '../plan/command.ts';
 import { elementCount } from '../plan/command-text.ts';
 
 /**
- * At most so many elements of one set in one transaction: a hash set grows by a deferred work of
- * the kernel (lib/rhashtable.c), and filled by one transaction it stays small for long and its
- * chains long. Measured: 100,000 addresses 0.2 to 1.4 s in one, 0.12 s in these.
+ * The most elements of one set in one transaction. A hash set is grown by deferred work in the
+ * kernel (lib/rhashtable.c); filled by a single transaction, it stays small for long and its hash
+ * chains are long. Measured for 100,000 addresses: 0.2 to 1.4 s in one transaction, 0.12 s in
+ * transactions of this size.
  */
 export const BATCH_ELEMENTS = 8192;
 
 /**
- * A stage as kernel transactions: one, save that large changes of sets are cut. What is added
- * beyond the first part follows, what is deleted goes before, so that whatever else is done finds
- * all that leads to it gone. What replaces something (a set that is flushed, or has elements
- * deleted and added) is never cut.
+ * A stage as kernel transactions: a single one, unless it has large changes of sets. Of a large
+ * addition, the first batch is in the main transaction and the others follow; of a large deletion,
+ * the others go before, so that the other commands find everything deleted that leads to their
+ * objects. Replacements (a set that is flushed, or has elements both deleted and added) are never
+ * divided.
  */
 export function toBatches(commands: readonly Command[]): (readonly Command[])[] {
   if (commands.length === 0) return [];
@@ -38,9 +40,9 @@ export function toBatches(commands: readonly Command[]): (readonly Command[])[] 
 }
 
 /**
- * As transactions of at most so many elements, in the order of the commands: what comes later is
- * done no earlier. A key of a map goes before the members that it promises are there, and so must
- * all parts of it.
+ * The commands as transactions of at most BATCH_ELEMENTS elements, strictly in order. A map key
+ * promises that certain members are there, so all batches of keys must be deleted before any of
+ * these members.
  */
 export function inOrder(commands: readonly Command[]): (readonly Command[])[] {
   const replaced = replacedSets(commands);
@@ -49,7 +51,7 @@ export function inOrder(commands: readonly Command[]): (readonly Command[])[] {
   let last: string | null = null;
   for (const command of commands) {
     const set = 'keys' in command ? command.set : null;
-    // What replaces something stays in its transaction.
+    // The commands of a replacement stay in one transaction.
     const stays = set !== null && set === last && replaced.has(set);
     for (const part of isLarge(command) && !replaced.has(command.set) ? cut(command) : [command]) {
       const count = 'keys' in part ? elementCount(part) : 1;
@@ -66,17 +68,18 @@ export function inOrder(commands: readonly Command[]): (readonly Command[])[] {
 }
 
 /**
- * So many chains or rules take about as long to put into messages as the kernel takes to add them.
+ * Encoding this many chains or rules into messages takes about as long as the kernel takes to add
+ * them.
  */
 const PART = 2048;
 
 /**
- * What nothing leads to yet, cut after every so many chains and rules: while the kernel adds one
- * part the next is put into messages; and before a set that comes after so many elements: the
- * tables of all sets that one transaction fills grow by deferred work, and stay small for long
- * (measured: 100 sets of 5,000 addresses 5.3 s in one transaction, 0.55 s in parts). A set and its
- * elements stay together, because elements find the sets of their own transaction at once (see
- * encode.ts).
+ * Divides commands for objects that nothing leads to yet. A new part begins after every PART chains
+ * and rules, so that one part is encoded while the kernel adds the one before. A new part also
+ * begins before a set once BATCH_ELEMENTS elements have been added: the tables of all sets that one
+ * transaction fills grow by deferred work, and stay small for long (measured: 100 sets of 5,000
+ * addresses 5.3 s in one transaction, 0.55 s in parts). A set and its elements stay together,
+ * because elements find a set of their own transaction by its id (see encode.ts).
  */
 export function toParts(commands: readonly Command[]): (readonly Command[])[] {
   const parts: Command[][] = [[]];

@@ -1,7 +1,7 @@
 import type { Generation } from 'nftables-napi';
 import type { Committed } from './kernel.ts';
 
-/** The kernel transactions of one apply, seen together. */
+/** Accumulates the kernel transactions of one apply. */
 export class Commits {
   #span: Readonly<Generation> | null = null;
   #isUnbroken = true;
@@ -15,17 +15,19 @@ export class Commits {
     this.#kernelMicroseconds += microseconds.kernel;
   }
 
-  /** The generations before the first and after the last; null: nothing was committed. */
+  /**
+   * The generations before the first and after the last transaction; null if nothing was committed.
+   */
   get span(): Readonly<Generation> | null {
     return this.#span;
   }
 
-  /** Whether nobody else committed in between. */
+  /** Whether no third party committed in between. */
   get isUnbroken(): boolean {
     return this.#isUnbroken;
   }
 
-  /** What they took in the kernel, in all. */
+  /** The time that all transactions took in the kernel, in microseconds. */
   get kernelMicroseconds(): number {
     return this.#kernelMicroseconds;
   }

@@ -4,8 +4,8 @@ import type { L4Protocol } from '../../render/ruleset.ts';
 import { ANONYMOUS, type AnonymousElements, type AnonymousSet, packMachine32 } from './encode-set.ts';
 
 /**
- * Ids of sets in this batch: `next` gives out one, `of` knows those of the named sets that the
- * batch makes.
+ * Ids of the sets in this batch: `next` returns a new id, `of` the id of a named set that the batch
+ * creates (undefined for others).
  */
 export interface SetIds {
   next(): number;
@@ -13,21 +13,21 @@ export interface SetIds {
 }
 
 /**
- * A rule while it is written: what it does so far, and what is known of a packet that got there.
+ * A rule under construction: its expressions so far, and the properties of packets that match them.
  */
 export interface Draft {
   readonly ids: SetIds;
   readonly sets: AnonymousSet[];
   readonly expressions: Expression[];
   /**
-   * What the expressions so far make sure of: the family, and the protocol or that it is one of
+   * Guaranteed by the expressions so far: the family, and the protocol or that it is one of
    * several.
    */
   family: Family | null;
   protocol: L4Protocol | 'several' | null;
   /**
-   * Fields of the transport header that are compared with one value: at which expression, and
-   * whether that is two already.
+   * Fields of the transport header that are compared with one value: the index of the expression,
+   * and whether it already compares two merged fields.
    */
   readonly fields: { at: number; offset: number; value: Uint8Array; merged: boolean }[];
 }
@@ -36,7 +36,7 @@ export function newDraft(ids: SetIds): Draft {
   return { ids, sets: [], expressions: [], family: null, protocol: null, fields: [] };
 }
 
-/** Where everything is loaded to; the verdict is in another. */
+/** All data is loaded into this register; the verdict has another. */
 export const REGISTER = 1;
 /** NFPROTO_IPV4, NFPROTO_IPV6 of linux/netfilter.h. */
 const NFPROTO = { 4: 2, 6: 10 } as const;
@@ -48,11 +48,12 @@ export const PROTOCOL: Readonly<Record<L4Protocol, number>> = {
   icmpv6: 58,
   sctp: 132,
 };
-/** Offsets in the IP header, by family. */
+/** Offsets in the IP header in bytes, by family. */
 export const ADDRESS_OFFSET = { 4: { saddr: 12, daddr: 16 }, 6: { saddr: 8, daddr: 24 } } as const;
 export const PORT_OFFSET = { sport: 0, dport: 2 } as const;
-// What makes sure that a header is there, and what says so in the rule itself: libnftables leaves
-// out the first where it is known, never the second.
+// `require…` functions add the check for a header that a match needs, `add…` functions the check
+// that a rule states itself. libnftables leaves out the first if its result is known already, never
+// the second.
 
 export function requireFamily(draft: Draft, family: Family): void {
   if (draft.family === null) addFamily(draft, family);
@@ -75,15 +76,15 @@ export function addProtocol(draft: Draft, protocol: L4Protocol): void {
 }
 
 /**
- * ICMP and IGMP are of one family, but where the protocol is known libnftables takes the family for
- * known too.
+ * ICMP and IGMP belong to one family each, but if the protocol is known, libnftables takes the
+ * family for known too.
  */
 export function requireIcmp(draft: Draft, protocol: 'icmp' | 'icmpv6' | 'igmp'): void {
   if (draft.protocol === null) requireFamily(draft, protocol === 'icmpv6' ? 6 : 4);
   requireProtocol(draft, protocol);
 }
 
-/** libnftables refuses such a rule too, which can't match. */
+/** The rule can't match any packet; libnftables refuses it too. */
 function conflict(one: string, other: string): Error {
   return new Error(`a rule for ${one} can't match ${other}`);
 }
@@ -99,7 +100,7 @@ export function addCompare(draft: Draft, value: Uint8Array, negated: boolean): v
   );
 }
 
-/** One of the bits is set. */
+/** Matches if at least one of the bits is set. */
 export function addFlags(draft: Draft, key: 'state' | 'status', bits: number): void {
   draft.expressions.push(
     { kind: 'ct', key, register: REGISTER },
@@ -109,9 +110,10 @@ export function addFlags(draft: Draft, key: 'state' | 'status', bits: number): v
 }
 
 /**
- * A field of the transport header. Next to one that is compared already, both are compared at once,
- * where the first of them stands in the header's order. (Where a rule compares one field twice
- * libnftables may join others, to the same effect; no rule of ours does.)
+ * Compares a field of the transport header. If an adjacent field is compared already, one
+ * expression compares both, at the place of the one that comes first in the header. (If a rule
+ * compares one field twice, libnftables may merge other pairs, with the same effect; no rule of
+ * ours does.)
  */
 export function addField(draft: Draft, offset: number, value: Uint8Array): void {
   const { fields, expressions } = draft;

@@ -39,7 +39,7 @@ import {
 
 type Of<Kind extends Match['match']> = Extract<Match, { match: Kind }>;
 
-/** Adds what a match is to the rule. */
+/** Adds the expressions of a match to the rule. */
 export function addMatch(draft: Draft, match: Match): void {
   const add = MATCHES[match.match] as (to: Draft, it: Match) => void;
   add(draft, match);
@@ -72,9 +72,9 @@ const CT_CONFIRMED = 8;
 const CT_DNAT = 32;
 /** IP_CT_DIR_REPLY of linux/netfilter/nf_conntrack_tuple_common.h. */
 const CT_REPLY = 1;
-/** LOOPBACK_IFINDEX of the kernel's include/net/flow.h, in each network namespace. */
+/** LOOPBACK_IFINDEX in the kernel's include/net/flow.h, the same in every network namespace. */
 const LOOPBACK = 1;
-/** typeOf.payload: protocol and field. */
+/** Arguments of typeOf.payload: protocol and field. */
 const DESCRIPTION = { icmp: 4, igmp: 5, udp: 6, tcp: 8, sctp: 10, th: 11, icmpv6: 14 } as const;
 const PORT_FIELD = { sport: 1, dport: 2 } as const;
 const ADDRESS_TYPE_OF = {
@@ -97,8 +97,9 @@ function addLimit({ expressions }: Draft, { perSecond, burst }: Of<'limit'>): vo
 }
 
 /**
- * Address, protocol and port side by side: after 4 bytes in the pieces 9 and 10, after 16 in
- * register 2, which is piece 12, and 13.
+ * Loads address, protocol and port side by side. After a 4-byte address they are in the 32-bit
+ * registers 9 and 10, after a 16-byte one in register 2, which is the 32-bit register 12, and in
+ * 13.
  */
 const SERVICE: Readonly<Record<Family, readonly Expression[]>> = {
   4: [address(4, 'daddr'), { kind: 'meta', key: 'l4proto', register: 9 }, port('dport', 10)],
@@ -148,7 +149,7 @@ function addProtocols(draft: Draft, protocols: readonly L4Protocol[]): void {
 
 function addAddress(draft: Draft, { family, field, in: where }: Of<'address'>): void {
   if (field === 'originalDaddr') {
-    // Of a connection of the other family the kernel has no such address, and the rule does not
+    // The kernel has no such address for a connection of the other family; then the rule does not
     // match.
     draft.expressions.push(ORIGINAL_ADDRESS[family]);
     if ('cidr' in where) addMasked(draft, where.cidr, false);
@@ -164,15 +165,15 @@ function addAddress(draft: Draft, { family, field, in: where }: Of<'address'>): 
   }
 }
 
-/** Of a prefix of whole bytes no others are loaded. */
+/** For a prefix of whole bytes only these bytes are loaded. */
 function addPrefix(draft: Draft, offset: number, cidr: Cidr, negated: boolean): void {
   draft.expressions.push(payload('network', offset, wholeBytes(cidr) ?? WIDTH[cidr.family]));
   addMasked(draft, cidr, negated);
 }
 
 /**
- * The address in the register: a prefix of whole bytes is compared as just these; any other is
- * masked.
+ * Compares the address in the register: for a prefix of whole bytes only these bytes, for any other
+ * the masked address.
  */
 function addMasked(draft: Draft, cidr: Cidr, negated: boolean): void {
   const bytes = wholeBytes(cidr);
@@ -187,7 +188,7 @@ function addMasked(draft: Draft, cidr: Cidr, negated: boolean): void {
   addCompare(draft, packAddress(cidr).subarray(0, bytes ?? WIDTH[cidr.family]), negated);
 }
 
-/** How many bytes a prefix is; null where it ends within one, and for the empty one. */
+/** The length of a prefix in bytes; null if it isn't a multiple of 8 bits, or is 0. */
 function wholeBytes({ length }: Cidr): number | null {
   return length % 8 === 0 && length > 0 ? length / 8 : null;
 }
@@ -230,7 +231,7 @@ function addOriginalPorts(draft: Draft, { protocol, ranges }: Of<'originalPort'>
   addPortRanges(draft, ranges, TYPE_OF_ORIGINAL_PORT);
 }
 
-/** Of the port in the register. */
+/** Compares the port in the register. */
 function addPortRanges(draft: Draft, ranges: Of<'port'>['ranges'], origin: Uint8Array): void {
   const [only] = ranges;
   if (only !== undefined && ranges.length === 1) {
@@ -249,8 +250,8 @@ function addPortRanges(draft: Draft, ranges: Of<'port'>['ranges'], origin: Uint8
 }
 
 /**
- * Fields after the first begin at the next 4 bytes; register 9 is the second piece of register 1,
- * 10 the third.
+ * Each field after the first begins at the next multiple of 4 bytes: register 9 is the second
+ * 32-bit piece of register 1, 10 the third.
  */
 function addPortTuples(draft: Draft, { withSourcePort, tuples }: Of<'portTuple'>): void {
   const fields = withSourcePort ? (['sport', 'dport'] as const) : (['dport'] as const);
@@ -272,8 +273,8 @@ function addPortTuples(draft: Draft, { withSourcePort, tuples }: Of<'portTuple'>
     ...fields.map((field) => typeOf.payload(DESCRIPTION.th, PORT_FIELD[field])),
   );
   draft.expressions.push(meta('l4proto'));
-  // Ranges are compared in network byte order; of one byte that changes nothing, but libnftables
-  // does it and then can't say what the key was.
+  // Ranges are compared in network byte order. For a single byte the conversion has no effect, but
+  // libnftables does it, and then can't record the origin of the key.
   if (interval) {
     draft.expressions.push({
       kind: 'byteorder',
@@ -342,7 +343,7 @@ function addIgmp(draft: Draft, { types }: Of<'igmp'>): void {
   addMessageTypes(draft, types, DATA_TYPE.igmpType, DESCRIPTION.igmp);
 }
 
-/** The first byte of the header. */
+/** Compares the first byte of the header. */
 function addMessageTypes(
   draft: Draft,
   types: readonly number[],

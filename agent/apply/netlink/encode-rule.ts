@@ -20,13 +20,13 @@ import { addMatch } from './encode-match.ts';
 import type { AnonymousSet } from './encode-set.ts';
 
 /**
- * A rule as the kernel has it: the expressions that libnftables 1.0.6 makes of ruleText(), byte for
- * byte. What it does besides the obvious: a match on a header is preceded by what makes sure that
- * the packet has one, unless that is known already; and two matches on neighbouring fields of the
- * transport header become one (payload_do_merge() of its src/rule.c).
+ * A rule as netlink expressions: those that libnftables 1.0.6 makes of ruleText(), byte for byte.
+ * Two of its steps are not obvious: it precedes a match on a header by a check that the packet has
+ * that header, unless that is known already; and it merges matches on two adjacent fields of the
+ * transport header into one (payload_do_merge() in its src/rule.c).
  */
 export interface EncodedRule {
-  /** In order, each directly before the rule. */
+  /** In order; each is added directly before the rule. */
   readonly sets: readonly AnonymousSet[];
   readonly expressions: readonly Expression[];
 }
@@ -93,8 +93,8 @@ function addStatement(draft: Draft, statement: Statement): void {
 }
 
 /**
- * A reset is for TCP only: where nothing before says so, libnftables puts that before everything
- * else.
+ * A TCP reset needs a TCP packet: if no match implies TCP, libnftables puts that check before all
+ * other expressions.
  */
 function addReject(draft: Draft, kind: Extract<Statement, { kind: 'reject' }>['with']): void {
   if (kind === 'icmpx admin-prohibited') {
@@ -107,7 +107,7 @@ function addReject(draft: Draft, kind: Extract<Statement, { kind: 'reject' }>['w
   draft.expressions.push({ kind: 'reject', type: 'tcp reset', code: 0 });
 }
 
-/** What nft's language can say of a text: see quote(). */
+/** The part of a text that nft's language can express: see quote(). */
 export function printable(text: string): string {
   return quote(text).slice(1, -1);
 }

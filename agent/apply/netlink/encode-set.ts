@@ -9,7 +9,7 @@ import { KEY_LENGTH, mapKeyLength, type NamedSet, TABLE, type VerdictMap } from 
 
 export const TABLE_OF = { family: TABLE.family, table: TABLE.name } as const;
 
-/** `enum datatypes` of nft's datatype.h; a concatenation has 6 bits for each field. */
+/** `enum datatypes` in nft's datatype.h; a concatenation has 6 bits for each field. */
 export const DATA_TYPE = {
   address: { 4: 7, 6: 8 },
   protocol: 12,
@@ -25,7 +25,8 @@ export function concatenated(...types: readonly number[]): number {
 }
 
 /**
- * The constant set of one rule: made right before it, in the same batch, and known to it by `id`.
+ * The constant set of one rule: created directly before the rule in the same batch; the rule refers
+ * to it by `id`.
  */
 export interface AnonymousSet {
   readonly id: number;
@@ -35,10 +36,10 @@ export interface AnonymousSet {
 
 export type AnonymousElements =
   | { readonly shape: 'keys'; readonly keys: Uint8Array }
-  /** Pairs of first and last key, sorted; those that touch are one. */
+  /** Pairs of first and last key, sorted; adjacent ranges are merged. */
   | { readonly shape: 'ranges' | 'concatenatedRanges'; readonly ranges: Uint8Array };
 
-/** libnftables' own name; the kernel puts a number in. */
+/** The name that libnftables uses; the kernel replaces %d by a number. */
 export const ANONYMOUS = '__set%d';
 
 export function anonymousSet({ id, key, elements }: AnonymousSet): Operation[] {
@@ -69,8 +70,8 @@ export function anonymousSet({ id, key, elements }: AnonymousSet): Operation[] {
 }
 
 /**
- * libnftables counts two ends for each range, and one before the first of them unless that begins
- * at 0 (set_to_intervals() of its segtree.c).
+ * The size that libnftables gives the set: two for each range, and one more unless the first range
+ * begins at 0 (set_to_intervals() in its segtree.c).
  */
 function sizeOf(keyLength: number, elements: AnonymousElements): number {
   if (elements.shape === 'keys') return elements.keys.length / keyLength;
@@ -105,8 +106,8 @@ export function verdictMap(map: VerdictMap, id: number): Operation {
 }
 
 /**
- * One key or, where one of them is a range, first and last of each, with those that touch made one,
- * as libnftables does.
+ * Single keys; or, if at least one is a range, first and last key of each, with adjacent ranges
+ * merged, as libnftables does.
  */
 export function portElements(ranges: readonly PortRange[]): AnonymousElements {
   if (ranges.every(([first, last]) => first === last)) {
@@ -121,7 +122,7 @@ export function portElements(ranges: readonly PortRange[]): AnonymousElements {
   return { shape: 'ranges', ranges: Buffer.concat(merged.flat().map(packPort)) };
 }
 
-/** The same for prefixes, sorted and disjoint. */
+/** The same for prefixes, which must be sorted and disjoint. */
 export function prefixElements(cidrs: readonly Cidr[]): AnonymousElements {
   if (cidrs.every(({ family, length }) => length === BITS[family])) {
     return { shape: 'keys', keys: Buffer.concat(cidrs.map(packAddress)) };
@@ -153,13 +154,13 @@ export function packMachine32(value: number): Uint8Array {
 }
 
 /**
- * What a set's keys are, as libnftables writes it into the set for its own lists:
+ * The origin of a set's keys, which libnftables stores in the set for its own listings:
  * NFTNL_UDATA_SET_KEY_TYPEOF, nested TLVs with the number of the kind of expression (enum
- * expr_types of its expression.h) and what that kind needs (the *_build_udata() in its payload.c,
- * meta.c, ct.c, expression.c).
+ * expr_types in its expression.h) and the data of that kind (the *_build_udata() functions in its
+ * payload.c, meta.c, ct.c, expression.c).
  */
 export const typeOf = {
-  /** Numbers of enum proto_desc_id and of the protocol's own list of fields (proto.h). */
+  /** Values of enum proto_desc_id, and indexes into the protocol's own list of fields (proto.h). */
   payload: (description: number, field: number) =>
     expression(7, [...number(0, description), ...number(1, field)]),
   meta: (key: number) => expression(9, number(0, key)),

@@ -80,7 +80,7 @@ const MAPS = [
   verdictMap('hosts', 6, [[1n, goto]]),
 ];
 
-/** Of each kind, what makes libnftables write something else. */
+/** For each kind, the variants for which libnftables writes different expressions. */
 const MATCHES: readonly Match[] = [
   { match: 'ctEstablished' },
   { match: 'loopback', field: 'iif' },
@@ -246,7 +246,7 @@ const POSTROUTING: Chain = {
   base: { type: 'nat', hook: 'postrouting', policy: 'accept', priority: 100 },
 };
 
-/** The rules in a chain that no hook leads to: there the kernel takes any statement. */
+/** The rules in a chain that no hook leads to: there the kernel accepts any statement. */
 function whole(rules: readonly NftRule[]): Ruleset {
   return ruleset([indexChain('c', ...rules), inputChain(), POSTROUTING, indexChain('there')], {
     sets: SETS,
@@ -254,7 +254,7 @@ function whole(rules: readonly NftRule[]): Ruleset {
   });
 }
 
-/** A ruleset in one batch: elements of maps after the chains that they lead to. */
+/** A ruleset in one batch: elements of maps come after the chains they lead to. */
 function toCommands({ sets, maps, chains }: Ruleset): Command[] {
   return [
     { kind: 'addTable' },
@@ -289,7 +289,7 @@ function setElements({ key, family, interval, members }: NamedSet) {
   return { keyLength, interval, keys };
 }
 
-/** What packets a rule can be for. */
+/** The packets that a rule can be for. */
 interface Context {
   readonly family: 4 | 6;
   readonly protocol: L4Protocol | 'several';
@@ -337,7 +337,10 @@ function matchNeeds(match: Match): Partial<Context> {
   }
 }
 
-/** No field twice: libnftables then joins others than we do, to the same effect. */
+/**
+ * No field is compared twice: libnftables then merges other fields than we do, with the same
+ * effect.
+ */
 function comparedField(match: Match): string {
   if (match.match === 'dnsAnswer') return 'port sport';
   return 'field' in match ? `${match.match} ${match.field}` : match.match;
@@ -357,7 +360,7 @@ function statementNeeds(statement: Statement): Partial<Context> {
 }
 
 /**
- * What the kernel keeps of each set, as it is: NFT_MSG_GETSET asked for all sets of the namespace,
+ * The kernel's data about each set, unparsed: NFT_MSG_GETSET asked for all sets of the namespace,
  * the attributes flags, types, lengths, description and userdata of each answer in hexadecimal
  * (linux/netfilter/nf_tables.h). Neither a snapshot nor `nft list` shows all of that.
  */
@@ -402,7 +405,7 @@ inNamespace(import.meta.filename, () => {
     after(() => Promise.all([netlink.close(), nftables.close()]));
     beforeEach(() => nftables.run('flush ruleset'));
 
-    /** Everything but handles and the numbers of anonymous sets. */
+    /** The state in the kernel without handles and without the numbers of anonymous sets. */
     async function held() {
       const snapshot = await netlink.snapshot(TABLE.family, TABLE.name);
       assert.ok(snapshot);
@@ -441,7 +444,7 @@ inNamespace(import.meta.filename, () => {
     async function assertSame(table: Ruleset): Promise<void> {
       const byText = await loaded(() => nftables.run(rulesetText(table)));
       const byNetlink = await loaded(() => netlink.batch(encode(toCommands(table)).operations));
-      // First what says most: each rule that differs, then everything.
+      // Compares the most telling part first: each rule that differs, then everything.
       const digests = ({ chains }: typeof byText) =>
         new Map(chains.map(({ name, rules }) => [name, rules.map(({ digest }) => digest)]));
       const [expected, found] = [digests(byText), digests(byNetlink)];
@@ -453,7 +456,7 @@ inNamespace(import.meta.filename, () => {
       assert.deepEqual(byNetlink, byText);
     }
 
-    /** The same to the last byte, of sets too: for a few rulesets, because it takes its time. */
+    /** Also compares the sets byte for byte: for a few rulesets only, because it is slow. */
     async function assertSameBytes(table: Ruleset): Promise<void> {
       await assertSame(table);
       const byNetlink = rawSets();
@@ -481,8 +484,8 @@ inNamespace(import.meta.filename, () => {
         const matches = MATCHES.filter((match) => fits(matchNeeds(match), context));
         const statements = STATEMENTS.filter((statement) => fits(statementNeeds(statement), context));
         return fc.record({
-          // libnftables makes one of two ports that stand apart, but not of all that a limit stands
-          // between: render has a limit last.
+          // libnftables merges two port matches with others between them, but not all of those with
+          // a limit between them: render puts a limit last.
           matches: fc
             .uniqueArray(fc.constantFrom(...matches), { maxLength: 5, selector: comparedField })
             .map((drawn) =>

@@ -5,17 +5,20 @@ import type { SetIds } from './encode-draft.ts';
 import { encodeRule, printable } from './encode-rule.ts';
 import { anonymousSet, namedSet, TABLE_OF, verdictMap } from './encode-set.ts';
 
-/** Commands as netlink takes them: one batch, one kernel transaction. */
+/** Commands as netlink operations: one batch, one kernel transaction. */
 export interface Encoded {
   readonly operations: readonly Operation[];
-  /** The index of the command that an operation (NftError.operation) is of. RangeError for none. */
+  /**
+   * The index of the command that an operation (NftError.operation) belongs to. Throws RangeError
+   * if there is no such operation.
+   */
   commandOf(operation: number): number;
 }
 
 /**
- * The kernel makes of it just what libnftables 1.0.6 makes of the text in nft-text.ts: the same
- * expressions, the same anonymous sets. Pure. Throws an Error for a rule that can't match anything
- * (two protocols at once), which libnftables refuses too.
+ * Encodes commands so that the kernel holds the same as with libnftables 1.0.6 and the text in
+ * nft-text.ts: the same expressions, the same anonymous sets. Pure. Throws an Error for a rule that
+ * can't match anything (two protocols at once), which libnftables refuses too.
  */
 export function encode(commands: readonly Command[]): Encoded {
   const operations: Operation[] = [];
@@ -36,7 +39,7 @@ export function encode(commands: readonly Command[]): Encoded {
 }
 
 interface NamedSetIds extends SetIds {
-  /** A new id for a set of this name. */
+  /** Assigns a new id to the set of this name. */
   name(name: string): number;
 }
 
@@ -102,7 +105,7 @@ function encodeCommand(command: Command, ids: NamedSetIds, to: Operation[]): voi
   }
 }
 
-/** Only services have keys of these lengths, and they are concatenations. */
+/** Only service sets have keys of these lengths (in bytes), and these are concatenations. */
 const CONCATENATED: readonly number[] = Object.values(KEY_LENGTH.service);
 
 function encodeElements(command: ElementsCommand, setId: number | undefined): Operation {

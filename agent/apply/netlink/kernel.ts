@@ -1,31 +1,32 @@
 import type { ChainSnapshot, Elements, Generation, TableSnapshot } from 'nftables-napi';
 import type { Command } from '../plan/command.ts';
 
-/** What apply asks of nf_tables, for the one table of ours; tests put a fake in its place. */
+/** The operations of nf_tables that apply needs, on our one table. Tests use a fake instead. */
 export interface Kernel {
   /**
-   * One kernel transaction: all of it or nothing. No commands: nothing is sent. NftError where the
-   * kernel refuses it; `operation` is the index of the command, null where the kernel doesn't say.
+   * Runs one kernel transaction: all of it or nothing. Sends nothing if there are no commands.
+   * Throws NftError if the kernel refuses it; `operation` is the index of the command, null if the
+   * kernel doesn't report one.
    */
   transact(commands: readonly Command[]): Promise<Committed>;
-  /** The whole table, null where there is none. */
+  /** The whole table; null if it doesn't exist. */
   snapshot(): Promise<TableSnapshot | null>;
-  /** Only these chains; what isn't there is left out. */
+  /** The named chains; those that don't exist are left out. */
   chains(names: readonly string[]): Promise<ChainReading>;
-  /** Of one set or map, null where there is none. */
+  /** The elements of one set or map; null if it doesn't exist. */
   elements(set: string): Promise<Elements | null>;
-  /** The nf_tables generation now, see Generation. */
+  /** The current nf_tables generation, see Generation. */
   generation(): Promise<number>;
 }
 
 export interface Committed {
   readonly generation: Readonly<Generation>;
   /**
-   * Of chains that were flushed with `counted`: under the name that they had, what their rules had
-   * counted when others took their place.
+   * For chains that were flushed with `counted`: the last counters of the replaced rules, under the
+   * chain's name before the transaction.
    */
   readonly lastCounts: readonly CountedChain[];
-  /** Wall-clock: making the messages, and sending them with the kernel's work. */
+  /** Wall-clock times: encoding the messages; sending them, with the kernel's work. */
   readonly microseconds: { readonly build: number; readonly kernel: number };
 }
 
@@ -42,7 +43,7 @@ export interface ChainReading {
 }
 
 /**
- * So many chains are read one by one; reading the whole table costs no more than reading more of
- * them.
+ * Up to this many chains are read one by one; reading the whole table costs no more than reading
+ * more of them.
  */
 export const MAX_CHAINS_READ = 500;

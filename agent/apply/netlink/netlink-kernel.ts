@@ -4,7 +4,7 @@ import type { Command } from '../plan/command.ts';
 import { encode } from './encode.ts';
 import type { CountedChain, Kernel } from './kernel.ts';
 
-/** The kernel itself, by netlink. */
+/** The kernel itself, through netlink. */
 export function netlinkKernel(
   netlink: Pick<Netlink, 'batch' | 'snapshot' | 'chains' | 'elements' | 'generation'>,
 ): Kernel {
@@ -43,7 +43,7 @@ function ofChains(
   );
 }
 
-/** The error with the index of the command in place of the operation's. */
+/** The error with the index of the command instead of that of the netlink operation. */
 function ofCommand(error: NftError, commandOf: (operation: number) => number): NftError {
   const [first, ...more] = error.all;
   if (first === undefined) return error;

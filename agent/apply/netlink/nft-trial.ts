@@ -2,15 +2,20 @@ import { fileURLToPath } from 'node:url';
 import { createExec } from 'ipset-ts';
 import { Nftables, NftError } from 'nftables-napi';
 
-/** Whether nf_tables does what tables of ours need; where not, in the kernel's words. */
+/**
+ * Whether nf_tables can do everything that our tables need; if not, `why` is the kernel's message.
+ */
 export type Trial = { readonly works: true } | { readonly works: false; readonly why: string };
 
-/** One way to try it. Null: this one can't be had here, another may. */
+/** One way to try nf_tables. Null: this way is not available here, another may be. */
 export type TrialWay = () => Promise<Trial | null>;
 
 const TABLE = 'inet nodewall-trial';
 
-/** One of each kind of what tables of ours are made of. Without the hook no packet meets it. */
+/**
+ * Contains one of each kind of object that our tables consist of. Without the hook no packet
+ * traverses it.
+ */
 function tableText(hook: string): string {
   return `
 add table ${TABLE}
@@ -30,13 +35,16 @@ add rule ${TABLE} input tcp dport vmap @ports
 `;
 }
 
-/** In the network namespace that this process is in; nothing of it is left. */
+/**
+ * Tries nf_tables in the network namespace of this process and leaves nothing behind. Throws
+ * NftError with code EPERM without permission.
+ */
 export async function tryHere({ hooked }: { readonly hooked: boolean }): Promise<Trial> {
   const removal = `delete table ${TABLE}`;
   let nftables: Nftables | null = null;
   try {
     nftables = new Nftables();
-    // Without a hook and in one transaction, nobody ever sees it.
+    // Without a hook and in one transaction, the table is never visible.
     if (!hooked) await nftables.run(`${tableText('')}${removal}`);
     else {
       await nftables.run(tableText('{ type filter hook input priority filter; policy accept; }'));
@@ -44,7 +52,7 @@ export async function tryHere({ hooked }: { readonly hooked: boolean }): Promise
     }
     return { works: true };
   } catch (error) {
-    // Without permission nothing is known, and iptables wouldn't do either.
+    // Without permission the result is unknown, and iptables would not work either.
     if (!(error instanceof NftError) || error.code === 'EPERM') throw error;
     return { works: false, why: error.message };
   } finally {
@@ -52,25 +60,25 @@ export async function tryHere({ hooked }: { readonly hooked: boolean }): Promise
   }
 }
 
-/** In a network namespace of its own, made by this command. */
+/** Tries nf_tables in a new network namespace, which this command creates. */
 export function inNamespace(command: readonly [string, ...string[]]): TrialWay {
   const script = fileURLToPath(new URL('./nft-trial-child.ts', import.meta.url));
   const exec = createExec({ command: [...command, process.execPath, script], timeout: 30_000 });
   return async () => {
-    // unshare is missing, isn't allowed, or took too long.
+    // unshare is missing, not permitted, or took too long.
     const result = await exec([]).catch(() => null);
     return result === null || result.code !== 0 ? null : (JSON.parse(result.stdout) as Trial);
   };
 }
 
-/** A namespace takes CAP_SYS_ADMIN, or a user namespace, which some systems forbid. */
+/** A network namespace needs CAP_SYS_ADMIN, or a user namespace, which some systems forbid. */
 export const TRIAL_WAYS: readonly TrialWay[] = [
   inNamespace(['unshare', '--net']),
   inNamespace(['unshare', '--map-root-user', '--net']),
   () => tryHere({ hooked: false }),
 ];
 
-/** What the first way says that can be had. */
+/** The result of the first way that is available. */
 export async function tryNftables(ways: readonly TrialWay[] = TRIAL_WAYS): Promise<Trial> {
   for (const way of ways) {
     const trial = await way();

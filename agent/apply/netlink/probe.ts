@@ -4,15 +4,18 @@ import type { Held } from '../plan/held.ts';
 import { digestOf, type Reading } from './reading.ts';
 
 /**
- * A copy of a desired chain that nothing leads to. If its digest is that of the unknown chain of
- * the same name, that chain is known.
+ * A shadow copy of a desired chain, which nothing leads to. If it has the same digest as the
+ * unknown chain of that name, that chain has the desired rules.
  */
 export interface Probe {
   readonly name: string;
   readonly chain: Chain;
 }
 
-/** For all chains whose rules are unknown and may be the desired ones: what they name is there. */
+/**
+ * Shadow copies for all chains whose rules are unknown but may be the desired ones: all objects
+ * that the desired rules name exist.
+ */
 export function probes({ held }: Reading, { chains }: Ruleset): Probe[] {
   const found: Probe[] = [];
   let number = 0;
@@ -51,7 +54,7 @@ export function removeProbes(list: readonly Probe[]): Command[] {
   ];
 }
 
-/** The reading with what the probes tell. */
+/** The reading, with the chains that the digests of the shadow copies identify. */
 export function recognise(
   reading: Reading,
   list: readonly Probe[],

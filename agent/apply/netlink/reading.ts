@@ -7,17 +7,20 @@ import { type Held, type HeldChain, type HeldMap, type HeldSet, NOTHING_HELD } f
 import type { Kernel } from './kernel.ts';
 
 /**
- * What the kernel holds, with the generation of which that is so: of a later one, if nobody
- * committed since.
+ * The current state of the kernel and its generation. It holds for a later generation too, if
+ * nobody committed since.
  */
 export interface Reading {
   readonly held: Held;
-  /** Of all chains, by name (see digestOf). */
+  /** Digests of all chains, by name (see digestOf). */
   readonly digests: ReadonlyMap<string, string>;
   readonly generation: number;
 }
 
-/** @param vouched the chain of this name, if its rules' digest says that the kernel holds it */
+/**
+ * @param vouched returns the chain of this name if the digest of its rules shows that the kernel
+ * holds it, else null
+ */
 export async function readHeld(
   kernel: Kernel,
   vouched: (name: string, digest: string) => Chain | null,
@@ -25,7 +28,7 @@ export async function readHeld(
   const generation = await kernel.generation();
   const table = await kernel.snapshot();
   if (table === null) return { held: NOTHING_HELD, digests: new Map(), generation };
-  // A chain that is bound to a rule (`jump { … }`) comes and goes with that rule.
+  // A chain bound to a rule (`jump { … }`) is added and removed with that rule.
   const own = table.chains.filter(({ name }) => !name.startsWith('__chain'));
   const digests = new Map(own.map(({ name, rules }) => [name, digestOf(rules)]));
   const chains = own.map(({ name, base }): [string, HeldChain] => [
@@ -58,7 +61,7 @@ const UNKNOWN = { rules: null } as const;
 
 type Rules = TableSnapshot['chains'][number]['rules'];
 
-/** Of all that a chain does. */
+/** Covers all rules of a chain. */
 export function digestOf(rules: Rules): string {
   return rules.map(({ digest }) => digest).join(' ');
 }
@@ -72,7 +75,7 @@ function toHeldSet(found: Elements | null, interval: boolean): HeldSet {
   return { ...kind, interval, members };
 }
 
-/** Null where a range is no prefix: no set of ours has one. */
+/** Null if a range is not a prefix: no set of ours has one. */
 function toSinglesAndPrefixes(family: Family, ranges: Uint8Array): HeldSet['members'] {
   const singles: Uint8Array[] = [];
   const prefixes: Cidr[] = [];
@@ -88,7 +91,7 @@ function toSinglesAndPrefixes(family: Family, ranges: Uint8Array): HeldSet['memb
   return { singles: Buffer.concat(singles), prefixes };
 }
 
-/** Keys of each kind have their own length. */
+/** Each kind of key has a length of its own. */
 function kindOf(keyLength: number | undefined): Pick<NamedSet, 'key' | 'family'> | null {
   for (const key of ['address', 'service'] as const) {
     for (const family of [4, 6] as const) if (KEY_LENGTH[key][family] === keyLength) return { key, family };
@@ -96,7 +99,7 @@ function kindOf(keyLength: number | undefined): Pick<NamedSet, 'key' | 'family'>
   return null;
 }
 
-/** By ports or addresses, and nothing else. */
+/** Our maps have ports or addresses as keys, by length in bytes. */
 const MAP_FAMILIES: Readonly<Record<number, Family | null>> = {
   2: null,
   [KEY_LENGTH.address[4]]: 4,
@@ -112,7 +115,7 @@ function toHeldMap(found: Elements | null, interval: boolean): HeldMap {
   const targets = new Uint32Array(found.verdicts.length);
   for (const [i, verdict] of found.verdicts.entries()) {
     if (!('chain' in verdict)) return { ...unknown, family };
-    // Equal verdicts are one object.
+    // Equal verdicts are the same object.
     const number = numbers.get(verdict) ?? verdicts.push(verdict) - 1;
     numbers.set(verdict, number);
     targets[i] = number;

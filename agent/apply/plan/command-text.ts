@@ -35,12 +35,12 @@ export function commandText(command: Command): string {
   }
 }
 
-/** Keys or ranges. */
+/** The number of keys or ranges. */
 export function elementCount({ keys, keyLength, interval }: ElementsCommand): number {
   return keys.length / (interval ? 2 * keyLength : keyLength);
 }
 
-/** A stranger can give names by netlink that nft's language can't say. */
+/** Third parties can choose names through netlink that nft's language can't express. */
 function nameText(name: string): string {
   return isIdentifier(name) ? name : JSON.stringify(name);
 }

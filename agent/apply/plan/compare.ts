@@ -3,7 +3,10 @@ import { type Ruleset, TABLE } from '../../render/ruleset.ts';
 import { type Held, sameHook, samePolicy } from './held.ts';
 import { sameElements } from './map-change.ts';
 
-/** What the kernel holds otherwise than it should, in words; nothing: nothing does. */
+/**
+ * The differences of the current state from the desired one, as human-readable lines; empty if
+ * there are none.
+ */
 export function compare(wanted: Ruleset, now: Held): string[] {
   if (!now.table) return [`table ${TABLE.family} ${TABLE.name} is gone`];
   const differences: string[] = now.dormant ? [`table ${TABLE.family} ${TABLE.name} was switched off`] : [];

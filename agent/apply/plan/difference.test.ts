@@ -8,7 +8,7 @@ interface Thing {
 }
 
 const KNOWN = new Map(Array.from({ length: 40 }, (_, i) => [i, { name: `n${i % 20}` }] as const));
-/** Two objects have each name. */
+/** Each name belongs to two objects. */
 const things = fc
   .uniqueArray(fc.nat(39), { selector: (i) => i % 20, maxLength: 20 })
   .map((list) => new Map(list.map((i) => [`n${i % 20}`, KNOWN.get(i) as Thing])));

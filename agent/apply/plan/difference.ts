@@ -1,13 +1,13 @@
 import { others } from '../../render/alike.ts';
 import { NamedList } from '../../render/named-list.ts';
 
-/** What two maps of named things differ in. */
+/** The differences between two maps of named objects. */
 export interface Difference<Held, Desired> {
-  /** In the order in which they are wanted. */
+  /** In the order of the desired map. */
   readonly added: readonly Desired[];
-  /** There under the same name, but not the same object. */
+  /** Same name, but not the same object. */
   readonly changed: readonly Change<Held, Desired>[];
-  /** Names. */
+  /** Names of the removed objects. */
   readonly gone: readonly string[];
 }
 
@@ -17,9 +17,9 @@ export interface Change<Held, Desired> {
 }
 
 /**
- * Told by identity: what is the same object costs no look at it. Both maps are walked side by side,
- * so where they have the same order, as two rulesets of which one was made of the other do, only
- * what differs is looked up by name.
+ * Compares by identity: identical objects are never looked into. Both maps are walked side by side;
+ * if their orders agree, as they do for two rulesets of which one was derived from the other, only
+ * the differences are looked up by name.
  */
 export function difference<Held, Desired extends Held & { readonly name: string }>(
   held: ReadonlyMap<string, Held>,
@@ -30,7 +30,7 @@ export function difference<Held, Desired extends Held & { readonly name: string 
   const gone: string[] = [];
   if ((held as ReadonlyMap<string, unknown>) === desired) return { added, changed, gone };
   if (held instanceof NamedList && desired instanceof NamedList) return listDifference(held, desired);
-  // Names are asked for where the objects differ only, hence two iterators: one of them is mostly
+  // Names are read only where the objects differ, hence two iterators: that of the names is usually
   // behind.
   const objects = held.values();
   const names = held.keys();
@@ -75,8 +75,8 @@ export function difference<Held, Desired extends Held & { readonly name: string 
 }
 
 /**
- * The same of two lists: what is the same object in the same place, from the beginning or from the
- * end, is passed over without a look at it.
+ * The difference of two lists. Objects that are identical at the same position, counted from the
+ * start or from the end, are skipped without a lookup.
  */
 function listDifference<Thing extends { readonly name: string }>(
   held: NamedList<Thing>,

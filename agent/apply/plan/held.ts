@@ -11,23 +11,24 @@ import type {
 } from '../../render/ruleset.ts';
 
 /**
- * What the kernel holds of our table, as far as it is known. After an apply of ours it is what was
- * applied: the very objects, so that what didn't change is told by identity. After a start or a
- * foreign change it is read from the kernel, and what can't be vouched for is unknown.
+ * The current state of our table in the kernel, as far as it is known. After an apply it consists
+ * of the very objects that were applied, so that unchanged objects are recognized by identity.
+ * After a start or a foreign change it is read from the kernel, and chains whose digests don't
+ * match are unknown.
  */
 export interface Held {
-  /** Whether the table is there at all. */
+  /** Whether the table exists. */
   readonly table: boolean;
   /** The table is switched off (nft's flag `dormant`). */
   readonly dormant: boolean;
   readonly chains: ReadonlyMap<string, HeldChain>;
   readonly sets: ReadonlyMap<string, HeldSet>;
   readonly maps: ReadonlyMap<string, HeldMap>;
-  /** Of the chains, by name, as far as they are known. */
+  /** Handles of chains, by name, as far as they are known. */
   readonly handles: ReadonlyMap<string, number>;
 }
 
-/** The chain as we applied it, or one whose rules in the kernel are not known to be that. */
+/** The chain as we applied it, or a chain whose rules in the kernel are unknown. */
 export type HeldChain = Chain | UnknownChain;
 
 export interface UnknownChain {
@@ -36,22 +37,22 @@ export interface UnknownChain {
 }
 
 export interface HeldSet {
-  /** Null: keys of another kind than sets of ours have. */
+  /** Null: the keys are of a kind that no set of ours has. */
   readonly family: Family | null;
   readonly key: SetKey;
   readonly interval: boolean;
-  /** Null: elements that no set of ours has, so all are taken out and put in again. */
+  /** Null: the set has elements that no set of ours has, so it is flushed and filled again. */
   readonly members: SetMembers | null;
 }
 
-/** A VerdictMap as we filled it, or what was read of one. */
+/** A VerdictMap as we filled it, or one that was read from the kernel. */
 export interface HeldMap {
-  /** As in VerdictMap; 'other': no verdict map, or by keys of another kind. */
+  /** As in VerdictMap; 'other': not a verdict map, or keys of another kind. */
   readonly family: Family | null | 'other';
   readonly interval: boolean;
-  /** Only of what we filled. */
+  /** Known only for maps that we filled. */
   readonly fixed?: boolean;
-  /** Null: elements that no map of ours has, so all are taken out and put in again. */
+  /** Null: the map has elements that no map of ours has, so it is flushed and filled again. */
   readonly keys: Uint8Array | null;
   readonly targets: Uint32Array;
   readonly verdicts: readonly ChainVerdict[];
@@ -66,7 +67,7 @@ export const NOTHING_HELD: Held = {
   handles: new Map(),
 };
 
-/** What is held once a ruleset has been applied. */
+/** The current state after a ruleset has been applied. */
 export function heldAfter(
   { chains, sets, maps }: Ruleset,
   handles: Held['handles'] = NOTHING_HELD.handles,
@@ -75,8 +76,8 @@ export function heldAfter(
 }
 
 /**
- * Whether the rules are the chain's. A fixed chain is named for its content, so a known one of that
- * name is the same.
+ * Whether the chain in the kernel has the rules of `chain`. A fixed chain is named for its content,
+ * so two fixed chains of one name have the same rules.
  */
 export function holdsChain(held: HeldChain, chain: Chain): boolean {
   if (held.rules === null) return false;
@@ -88,19 +89,22 @@ export function holdsChain(held: HeldChain, chain: Chain): boolean {
 }
 
 /**
- * Whether nothing has to be looked at: the same object, or a map of ours that is named for its
- * content.
+ * Whether the maps are known to be equal without a comparison: the same object, or both named for
+ * their content.
  */
 export function isKnownMap(held: HeldMap, map: VerdictMap): boolean {
   return held === map || (map.fixed && held.fixed === true);
 }
 
-/** What of a base chain can't be changed in place. */
+/** Compares the properties of a base chain that can't be changed in place. */
 export function sameHook(a: BaseChain | null, b: BaseChain | null): boolean {
   return a?.type === b?.type && a?.hook === b?.hook && a?.priority === b?.priority;
 }
 
-/** What of it can: `add chain` sets the policy of one that is there. */
+/**
+ * Compares the property that can be changed in place: `add chain` sets the policy of an existing
+ * chain.
+ */
 export function samePolicy(a: BaseChain | null, b: BaseChain | null): boolean {
   return a?.policy === b?.policy;
 }

@@ -7,7 +7,8 @@ import { mapChange, sameElements } from './map-change.ts';
 type Entries = ReadonlyMap<number, string>;
 
 /**
- * A map of ports; the verdicts in the order in which the keys first name them, or in the given one.
+ * A map of ports. The verdicts are in the order in which the keys first name them, or in the given
+ * order.
  */
 function toMap(entries: Entries, order: readonly string[] = [...new Set(entries.values())]): VerdictMap {
   const sorted = [...entries].sort(([a], [b]) => a - b);
@@ -22,7 +23,9 @@ function toMap(entries: Entries, order: readonly string[] = [...new Set(entries.
   };
 }
 
-/** As the kernel does it: what is there can't be added, what isn't can't be deleted. */
+/**
+ * Like the kernel: an element that exists can't be added, one that doesn't exist can't be deleted.
+ */
 function run(held: Map<number, string>, commands: readonly ElementsCommand[]): void {
   for (const { kind, keys, targets, verdicts } of commands) {
     if (kind === 'flushElements') held.clear();

@@ -3,9 +3,10 @@ import type { ElementsCommand } from './command.ts';
 import { type HeldMap, isKnownMap } from './held.ts';
 
 /**
- * What makes a verdict map that is in use hold its elements. `swap`: keys that are new, and keys
- * that lead elsewhere, each deleted and added in one transaction, so that it leads from one verdict
- * to the next at once. `less`: keys that are not wanted any more, a transaction later.
+ * The commands that give a verdict map in use its desired elements. `swap`: keys that are new, and
+ * keys that get another verdict, each deleted and added in one transaction, so that lookups go from
+ * one verdict to the other at once. `less`: keys that are no longer desired, deleted in a later
+ * transaction.
  */
 export interface MapChange {
   readonly swap: readonly ElementsCommand[];
@@ -14,7 +15,7 @@ export interface MapChange {
 
 const NO_CHANGE: MapChange = { swap: [], less: [] };
 
-/** All elements of a map that is new. */
+/** The commands that fill a new map. */
 export function mapElements(map: VerdictMap): ElementsCommand[] {
   const { name, interval, keys, targets, verdicts } = map;
   if (keys.length === 0) return [];
@@ -22,7 +23,7 @@ export function mapElements(map: VerdictMap): ElementsCommand[] {
   return [{ kind: 'addElements', set: name, keyLength, interval, keys, targets, verdicts }];
 }
 
-/** Both are hash maps by the same kind of key. */
+/** Both must be hash maps with the same kind of key. */
 export function mapChange(held: HeldMap, map: VerdictMap): MapChange {
   if (isKnownMap(held, map)) return NO_CHANGE;
   const keyLength = mapKeyLength(map);
@@ -61,8 +62,8 @@ interface Elements {
 }
 
 /**
- * Places in `after` of what is added or leads elsewhere, and in `before` of what is removed; both
- * are sorted by key.
+ * Indexes in `after` of the elements that are added or get another verdict, and in `before` of
+ * those that are removed. Both inputs are sorted by key.
  */
 function diffElements(before: Elements, after: Elements, width: number) {
   const added: number[] = [];
@@ -100,9 +101,9 @@ function compareKeys(a: Uint8Array, atA: number, b: Uint8Array, atB: number, wid
 }
 
 /**
- * How many elements at the start and at the end are the same in both, compared as memory: one
- * address more among 100,000 costs microseconds. That needs the same verdicts under the same
- * numbers, save at the end of the lists; else none are.
+ * How many elements at the start and at the end are equal in both, compared as memory: one more
+ * address among 100,000 costs microseconds. This needs equal verdicts at equal indexes, except
+ * beyond the end of the shorter list; otherwise both numbers are 0.
  */
 function commonEnds(before: Elements, after: Elements, width: number): { first: number; last: number } {
   const verdicts = Math.min(before.verdicts.length, after.verdicts.length);
@@ -133,7 +134,7 @@ function isSameMemory(
 }
 
 /**
- * The largest number up to `most` of which `holds` for all that is below, found in steps that
+ * The largest number up to `most` such that `holds` for everything below it, found with steps that
  * double.
  */
 function longest(most: number, holds: (from: number, to: number) => boolean): number {
@@ -164,7 +165,7 @@ function pickKeys(keys: Uint8Array, places: readonly number[], width: number): U
   return picked;
 }
 
-/** Some elements, with their verdicts only. */
+/** The elements at these indexes, with only the verdicts that they use. */
 function pick({ keys, targets, verdicts }: Elements, places: readonly number[], width: number): Elements {
   const numbers = new Map<number, number>();
   const used: ChainVerdict[] = [];

@@ -6,7 +6,7 @@ import type { NamedSet, SetMembers } from '../../render/ruleset.ts';
 import type { ElementsCommand } from './command.ts';
 import { memberChange } from './member-change.ts';
 
-/** Of addresses and prefixes, as text. */
+/** From addresses and prefixes as text. */
 function members(...texts: readonly string[]): SetMembers {
   const blocks = texts.flatMap((text) => {
     const cidr = parseCidr(text)?.cidr;

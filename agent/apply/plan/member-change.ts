@@ -5,9 +5,10 @@ import type { ElementsCommand } from './command.ts';
 import type { HeldSet } from './held.ts';
 
 /**
- * What makes a set hold its members. First `more`, then `less`, each in one transaction (what only
- * adds or only deletes may be cut): so an address that is a member before and after is one at every
- * moment, and one that moves to another set is in both for a moment, never in none.
+ * The commands that give a set its desired members. First `more`, then `less`, each in one
+ * transaction (commands that only add or only delete may be divided). So an address that is a
+ * member before and after is one at every moment, and one that moves to another set is for a moment
+ * in both, never in neither.
  */
 export interface MemberChange {
   readonly more: readonly ElementsCommand[];
@@ -26,8 +27,8 @@ export function memberChange(held: HeldSet | undefined, set: NamedSet): MemberCh
   const prefixes = diffPrefixes(before.prefixes, members.prefixes);
   const added = { singles: singles.added, prefixes: prefixes.added };
   const removed = { singles: singles.removed, prefixes: prefixes.removed };
-  // The kernel refuses ranges that overlap: there what replaces something can't be added before
-  // that is deleted.
+  // The kernel refuses ranges that overlap, so a range that replaces another can't be added before
+  // the other is deleted.
   if (interval && count(set, added) > 0 && count(set, removed) > 0) return replaceRanges(set, removed, added);
   return { more: change('addElements', set, added), less: change('deleteElements', set, removed) };
 }
@@ -55,7 +56,7 @@ function count({ key, family }: NamedSet, { singles, prefixes }: SetMembers): nu
   return singles.length / KEY_LENGTH[key][family] + prefixes.length;
 }
 
-/** Both sorted. */
+/** Both lists must be sorted. */
 export function diffPrefixes(
   before: readonly Cidr[],
   after: readonly Cidr[],
@@ -88,9 +89,9 @@ interface Range {
 }
 
 /**
- * Two prefixes are apart, or one holds the other. So each range that is outermost, with those
- * within it, either grows (it is added, they are deleted) or shrinks (it is deleted, they are
- * added), in one transaction: what grows is `more`, what shrinks `less`.
+ * Two prefixes are either disjoint or nested. So each outermost range, with the ranges within it,
+ * either grows (it is added, they are deleted) or shrinks (it is deleted, they are added), in one
+ * transaction. `more` has those that grow, `less` those that shrink.
  */
 function replaceRanges(set: NamedSet, removed: SetMembers, added: SetMembers): MemberChange {
   const ranges = [...toRanges(set, removed, false), ...toRanges(set, added, true)].sort((a, b) =>
@@ -148,7 +149,7 @@ function packRanges(family: Family, ranges: readonly Pick<Range, 'first' | 'last
   return new Uint8Array(packed.buffer);
 }
 
-/** A single address in an interval set is a range with one address. */
+/** A single address in an interval set is a range of one address. */
 function doubled(singles: Uint8Array, width: number): Uint8Array {
   const ranges = new Uint8Array(singles.length * 2);
   for (let at = 0; at < singles.length; at += width) {

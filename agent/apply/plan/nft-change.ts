@@ -2,7 +2,7 @@ import type { Change } from '../dataplane.ts';
 import { changesStructure, isEmpty, type Transaction } from './transaction.ts';
 import { transactionText } from './transaction-text.ts';
 
-/** A transaction as the rest of the program sees it. */
+/** Converts a transaction to the form that the rest of the program sees. */
 export function nftChange(transaction: Transaction): Change {
   return {
     isEmpty: isEmpty(transaction),

@@ -3,10 +3,10 @@ import { BASE_CHAINS } from '../../render/topology.ts';
 import { type Held, sameHook } from './held.ts';
 
 /**
- * The ruleset, and the base chains of ours that are there and that it doesn't need any more,
- * without rules: a base chain is never deleted, because the kernel then drops every packet queued
- * to NFQUEUE in that namespace, other tables' too. That of NodePort traffic is made when the first
- * rule needs it.
+ * Adds to the ruleset, without rules, our base chains that exist and that it no longer needs (that
+ * of NodePort traffic is made when the first rule needs it). A base chain is never deleted: the
+ * kernel would then drop every packet queued to NFQUEUE in that network namespace, also those
+ * queued by other tables.
  */
 export function withRetired(desired: Ruleset, { chains }: Pick<Held, 'chains'>): Ruleset {
   const retired = Object.values(BASE_CHAINS).flatMap(({ chain: name, base }): Chain[] => {

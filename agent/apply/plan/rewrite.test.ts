@@ -9,7 +9,7 @@ import { commandText } from './command-text.ts';
 import { heldAfter } from './held.ts';
 import { type Transaction, transaction } from './transaction.ts';
 
-/** Enough of them that the index has a map of ports. */
+/** Enough policies for the index to have a map of ports. */
 const CROWD = Array.from({ length: 20 }, (_, i) => closing(`crowd-${i}`, 3000 + 2 * i));
 const PODS = ['a', 'b'].map((name, i) => pod(name, `10.1.0.${i + 1}`));
 
@@ -18,7 +18,7 @@ const web = (others: object = {}) => rule('web', { from: [fromPods('a')], ports:
 const WEB = web();
 const DROP = web({ action: 'Drop' });
 
-/** From one list of policies to another, with all handles known. */
+/** The transaction from one list of policies to another; by default with all handles known. */
 function change(from: readonly object[], to: readonly object[], known = true): Transaction {
   const held = rulesetOf([...CROWD, ...PODS, ...from]);
   const handles = new Map([...held.chains.keys()].map((name, i) => [name, 100 + i]));
@@ -101,7 +101,7 @@ describe('a chain that becomes another where it stands', () => {
     ] as const) {
       const desired = rulesetOf([...PODS, policy]);
       assert.equal(isRewriting((await reconciler.apply(desired)).transaction), rewritten);
-      // Somebody committed something: now it is read.
+      // After a foreign commit, the state is read.
       kernel.tamper(() => undefined);
       assert.deepEqual(await reconciler.verify(), []);
       assert.ok([...desired.chains.values()].some(({ rules }) => rules.some(leadsToRule)));

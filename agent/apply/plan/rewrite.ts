@@ -17,13 +17,14 @@ interface HeldChains {
 }
 
 /**
- * Where chains become others and all that leads to them stays, what does it in one transaction:
- * they get new rules in the place of the old ones, and new names. A packet takes the rules of one
- * generation for all its way, so it meets the old ones or the new ones, and no key is touched.
+ * The commands of one transaction that rewrites chains in place, if chains are replaced by others
+ * and everything that leads to them stays: the old chains get the new rules and the new names. A
+ * packet traverses the rules of one generation, so it meets either the old rules or the new ones,
+ * and no key of a map is touched.
  *
- * Null where that isn't so: each chain that goes must stand for just one that comes, wherever
- * something leads to it; its handle must be known; and rules that are written have no ranges of
- * their own, because these are found only a moment after the transaction.
+ * Null if that is impossible: each removed chain must correspond to exactly one added chain, in
+ * every rule and map that leads to it; its handle must be known; and rules to be written must have
+ * no range sets of their own, because lookups find those only a moment after the transaction.
  */
 export function rewrite(held: HeldChains, { chains, maps }: Differences): Command[] | null {
   const { added, changed, gone } = chains;
@@ -62,7 +63,7 @@ export function rewrite(held: HeldChains, { chains, maps }: Differences): Comman
   return commands;
 }
 
-/** Which chain becomes which, by name. */
+/** Pairs of a removed chain and the added chain that replaces it, by name. */
 class Pairs {
   readonly #gone: ReadonlySet<string>;
   readonly #added: ReadonlyMap<string, Chain>;
@@ -80,8 +81,8 @@ class Pairs {
   }
 
   /**
-   * Whether what leads to the one may lead to the other: they are the same, or a pair, which they
-   * are from now on.
+   * Whether a verdict to `old` may become a verdict to `now`: both are the same name, or a pair.
+   * Makes them a pair if both are still free.
    */
   match(old: string, now: string): boolean {
     if (old === now) return true;
@@ -95,8 +96,8 @@ class Pairs {
   }
 
   /**
-   * Goes on from the pairs to what they lead to; false where a chain that goes or comes is none of
-   * a pair.
+   * Follows the jumps of the pairs to further pairs; false if a target doesn't match or a removed
+   * chain ends up without a pair.
    */
   follow(held: ReadonlyMap<string, HeldChain>): boolean {
     for (const [name, chain] of this.#now) {
@@ -109,7 +110,7 @@ class Pairs {
     return this.#now.size === this.#gone.size;
   }
 
-  /** The kernel renames with the commit: until then a chain has its old name. */
+  /** The kernel renames at the commit: until then a chain has its old name. */
   withOldTarget(rule: NftRule): NftRule {
     const target = targetOf(rule.statement);
     const old = target === null ? undefined : this.#before.get(target);
@@ -122,7 +123,7 @@ function targetOf(statement: NftRule['statement']): string | null {
   return statement.kind === 'jump' || statement.kind === 'goto' ? statement.chain : null;
 }
 
-/** By the same keys to the same chains or to what they become. */
+/** Whether equal keys lead to the same chains, or to the chains that replace them. */
 function mapLeadsAlike(held: HeldMap, map: VerdictMap, pairs: Pairs): boolean {
   if (isKnownMap(held, map)) return true;
   const { keys, targets, verdicts } = held;
@@ -137,7 +138,7 @@ function mapLeadsAlike(held: HeldMap, map: VerdictMap, pairs: Pairs): boolean {
   });
 }
 
-/** Whether the rules are the same, chains that become others taken for these. */
+/** Whether the rules are equal, if replaced chains count as equal. */
 function sameRules(before: readonly NftRule[], now: readonly NftRule[], pairs: Pairs): boolean {
   return (
     before.length === now.length &&
@@ -157,7 +158,7 @@ function sameRules(before: readonly NftRule[], now: readonly NftRule[], pairs: P
 
 const NO_IDS = { next: () => 1, of: () => undefined };
 
-/** In a set of the rule's own. */
+/** Whether the rule has ranges in an anonymous set of its own. */
 function hasRanges(rule: NftRule): boolean {
   return encodeRule(rule, NO_IDS).sets.some(({ elements }) => elements.shape !== 'keys');
 }

@@ -1,14 +1,14 @@
 import type { CompiledRule, NodeState } from '../../../apis/compiled.ts';
 import { inEvaluationOrder } from '../../../apis/order.ts';
 
-/** Names one policy among those of a node. */
+/** Identifies one policy among those of a node. */
 export function policyKey({ source }: CompiledRule): string {
   return `${source.apiGroup}/${source.policy}`;
 }
 
 /**
- * The state with one policy's rules taken from another state: its last good version, or no rules
- * where that has none.
+ * The state with the rules of one policy taken from another state: the policy's last version that
+ * was applied, or no rules if there is none.
  */
 export function substitute(state: NodeState, key: string, from: NodeState | null): NodeState {
   const replacement = from?.rules.filter((rule) => policyKey(rule) === key) ?? [];
@@ -23,7 +23,7 @@ export function substitute(state: NodeState, key: string, from: NodeState | null
   };
 }
 
-/** The named sets, sorted by id; one that both hold is as `sets` has it. */
+/** The named sets, sorted by id; if both maps have a set, that of `sets` is taken. */
 function pick<T>(
   ids: readonly string[],
   sets: ReadonlyMap<string, T>,

@@ -22,7 +22,7 @@ const NETS = ingress('nets', {
 });
 const BOTH = ingress('both', { name: 'all', action: 'Reject', ports: [tcp(22), tcp(1500)] });
 
-/** Enough of them that the index has a map of ports. */
+/** Enough policies for the index to have a map of ports. */
 const CROWD = Array.from({ length: 20 }, (_, i) => closing(`crowd-${i}`, 3000 + 2 * i));
 
 const texts = (change: Transaction): string[] => Object.values(change).flat().map(commandText);
@@ -33,7 +33,7 @@ function change(from: readonly object[], to: readonly object[]): Transaction {
   return transaction(heldAfter(rulesetOf(from)), rulesetOf(to));
 }
 
-/** As after a restart: the kernel's rules are there, and nobody knows whose they are. */
+/** The state after a restart: the kernel has the rules, but they are unknown. */
 function unknown(ruleset: Ruleset): Held {
   const chains = [...ruleset.chains].map(([name, { base }]): [string, HeldChain] => [
     name,
@@ -59,7 +59,7 @@ describe('a transaction', () => {
     for (const name of [...desired.chains.keys(), ...desired.sets.keys(), ...desired.maps.keys()]) {
       assert.match(all, new RegExp(`^add (chain|set|map) inet nodewall ${name}( |$)`, 'm'));
     }
-    // What hooks lead to comes last, and nothing else does.
+    // The swap adds the rules of base chains, and nothing else.
     const bases = [...desired.chains.values()]
       .filter(({ base, rules }) => base !== null && rules.length > 0)
       .map(({ name }) => name);
@@ -68,7 +68,7 @@ describe('a transaction', () => {
       new Set(bases),
     );
     assert.ok(!prepare.some((one) => one.kind === 'addRule' && bases.includes(one.chain)));
-    // What has no members needs no change of members.
+    // A set without members needs no change of members.
     const filled = prepare.filter(isElements).map(({ set }) => set);
     const wanted = [...desired.sets.values()].filter(
       ({ members }) => members.singles.length + members.prefixes.length > 0,
@@ -94,7 +94,7 @@ describe('a transaction', () => {
     for (const rule of rules) assert.match(rule, /^(web|index ingress(-tcp.*)?)$/);
     assert.deepEqual(done.rename, []);
     assert.deepEqual(done.members, []);
-    // The old chain goes, after the swap.
+    // The old chain is deleted after the swap.
     const deleted = ({ kind }: Command) => kind === 'deleteChain' || kind === 'deleteSet';
     assert.ok(done.sweep.some((one) => one.kind === 'deleteChain' && one.name.endsWith('-web-close')));
     assert.deepEqual(
@@ -218,7 +218,7 @@ describe('a transaction from what is not known', () => {
     assert.deepEqual(made.sort(), fixed.sort());
     const deleted = done.sweep.flatMap((one) => (one.kind === 'deleteChain' ? one.name : []));
     assert.deepEqual(deleted.sort(), aside.sort());
-    // A map led to what is moved aside, so every key of it is led elsewhere at once.
+    // A map led to chains that were renamed, so all its keys get another target in one transaction.
     const [taken, given] = ['deleteElements', 'addElements'].map((kind) =>
       done.swap
         .filter((one) => one.kind === kind)
@@ -416,7 +416,7 @@ describe('a transaction has an order that the kernel takes', () => {
         await reconciler.apply(rulesetOf(before));
         await reconciler.apply(desired);
         assert.deepEqual(await listing(kernel), await listing(await loaded(desired)));
-        // And again by somebody who knows nothing.
+        // Again with a reconciler that knows nothing of the state.
         await new NodeRuleReconciler(kernel).apply(desired);
         assert.deepEqual(await listing(kernel), await listing(await loaded(desired)));
       });

@@ -26,24 +26,25 @@ import { memberChange } from './member-change.ts';
 import { rewrite } from './rewrite.ts';
 
 /**
- * What brings the kernel from what it holds to a ruleset. Each part is one kernel transaction (see
- * agent/apply/netlink/batches.ts for large sets); they run in this order. docs/adr/0009 says why: a
- * packet goes through one generation's rules all its way, but looks sets and maps up as they are at
- * that moment.
+ * The commands from the current state of the kernel to a ruleset. Each part is one kernel
+ * transaction (see agent/apply/netlink/batches.ts for large sets); they run in this order.
+ * docs/adr/0009 explains the order: a packet traverses the rules of one generation, but looks up
+ * sets and maps as they are at that moment.
  *
- * 1. rename: chains whose rules we can't vouch for are moved aside; they stay in force.
- * 2. prepare: all that is new, and that nothing leads to yet: sets and maps with their elements,
- *    chains with their rules, base chains without.
- * 3. members: what is added to sets that are in use.
- * 4. swap: rules of base chains and of chains that are in use; keys of maps in use that are new or
- *    lead elsewhere.
- * 5. withdraw: members of sets and keys of maps that are not wanted any more. From here on the
+ * 1. rename: chains whose rules are unknown are renamed; they stay in force.
+ * 2. prepare: new objects that nothing leads to yet: sets and maps with their elements, chains with
+ *    their rules, base chains without rules.
+ * 3. members: elements added to sets in use.
+ * 4. swap: rules of base chains and of chains in use; keys of maps in use that are new or get
+ *    another verdict.
+ * 5. withdraw: members of sets and keys of maps that are no longer desired. After this part the
  *    ruleset is in force.
- * 6. sweep: the end of what nothing leads to any more.
+ * 6. sweep: garbage-collects objects that nothing leads to any more.
  *
- * A part that has nothing to do is empty. Where an edit changes what chains hold and not what leads
- * to them, they are written again in the swap, whole (rewrite.ts). Where what is held can't be
- * changed in place (a set of our name and another type) the table is replaced in one transaction.
+ * A part with nothing to do is empty. If only the rules of chains change, and not the verdicts and
+ * maps that lead to them, the swap rewrites these chains as a whole (rewrite.ts). If the current
+ * state can't be changed in place (a set of our name with another type), the whole table is
+ * replaced in one transaction.
  */
 export interface Transaction {
   readonly rename: readonly Command[];
@@ -73,7 +74,7 @@ export function isEmpty(change: Transaction): boolean {
   return Object.values(change).every((part) => part.length === 0);
 }
 
-/** Whether more than elements of sets and maps changes. */
+/** Whether the transaction changes more than elements of sets and maps. */
 export function changesStructure(change: Transaction): boolean {
   return Object.values(change).some((part: readonly Command[]) => part.some((one) => !isElements(one)));
 }
@@ -97,8 +98,9 @@ function differences({ chains, sets, maps }: Held, desired: Ruleset): Difference
 }
 
 /**
- * A set can't change its type, and a base chain neither its hook nor its priority; and a range of
- * an interval map that gets another verdict in place is not found for a moment, which is no better.
+ * Whether the state can't be changed in place. The kernel can't change the type of a set, nor the
+ * hook or priority of a base chain. It can give a range of an interval map another verdict, but
+ * lookups would miss the range for a moment.
  */
 function needsReplacement(held: Held, { chains, sets, maps }: Differences): boolean {
   return (
@@ -120,12 +122,12 @@ function isChangeable(held: HeldMap, map: VerdictMap): boolean {
 }
 
 /**
- * A ruleset to apply first, which does what `desired` does; null: none is needed.
+ * The interim ruleset to apply first, with the same effect as `desired`; null if none is needed.
  *
- * Where chains that look maps up are written again and keys of these maps go, neither order is
- * right for a packet in between: the old key with the new rules around it, or the old rules without
- * the key, may decide what neither ruleset does. So the new chains get maps of their own, under
- * another name, and the way from there to `desired` changes names alone.
+ * If chains that look up a map are rewritten and the map also loses keys, neither order is right
+ * for packets in between: the old key with the new rules around it, or the old rules without the
+ * key, may give a verdict that neither ruleset gives. So the new chains get maps of their own under
+ * another name, and the step from there to `desired` changes only names.
  */
 export function detour(held: Held, desired: Ruleset): Ruleset | null {
   if (!held.table || held.maps === desired.maps) return null;
@@ -168,10 +170,10 @@ function withMapsMoved({ chains, sets, maps }: Ruleset, moved: ReadonlyMap<strin
   };
 }
 
-/** The whole table in one transaction. */
+/** Replaces the whole table in one transaction. */
 export function replacement(desired: Ruleset): Transaction {
   const { prepare, swap } = inPlace(NOTHING_HELD, differences(NOTHING_HELD, desired), []);
-  // It can be deleted only where it is.
+  // Deleting a table fails unless it exists, so it is added first.
   return { ...NO_CHANGE, swap: [{ kind: 'addTable' }, { kind: 'deleteTable' }, ...prepare, ...swap] };
 }
 
@@ -180,10 +182,11 @@ export function isReplacement({ swap }: Transaction): boolean {
 }
 
 /**
- * Fixed chains whose rules aren't known to be the desired ones, and those that jump to one of them:
- * a jump is to the chain itself, whatever its name becomes. Not those that ranges lead to, which
- * can't be led elsewhere in place: these are written again in the swap, which is wrong for a moment
- * at most for a chain that somebody changed, not for the whole table.
+ * New names for the fixed chains whose rules are not known to be the desired ones, and for the
+ * chains that jump to one of these: a jump refers to the chain itself, whatever its name becomes.
+ * Chains that ranges of interval maps lead to are left out, because the verdict of a range can't be
+ * changed in place. The swap rewrites them; that is wrong for a moment at most for a chain that a
+ * third party changed, not for the whole table.
  */
 function renamed(held: Held, desired: Ruleset, { chains }: Differences): Map<string, string> {
   const renames = new Map<string, string>();
@@ -228,8 +231,8 @@ function jumpsTo({ rules }: Pick<Chain, 'rules'>, chains: ReadonlyMap<string, st
 }
 
 /**
- * What is held once the chains have been renamed: an index chain that jumps to one of them has to
- * be written again.
+ * The current chains after the renames. An index chain that jumps to a renamed chain must be
+ * written again.
  */
 function renameChains(
   chains: Held['chains'],
@@ -274,8 +277,8 @@ function inPlace(held: Held, found: Differences, rename: readonly Command[]): Tr
 }
 
 /**
- * Where hash sets and maps get elements and nothing else changes, one transaction does it: all of
- * them are found from one moment on.
+ * If only hash sets and maps get elements, one transaction adds them all, so that lookups find all
+ * of them from the same moment on.
  */
 function atOnce({
   members,
@@ -288,7 +291,10 @@ function atOnce({
   return { members: [], swap: [...members, ...swap] };
 }
 
-/** Where nothing but the content of chains changes: new sets first, then all at once. */
+/**
+ * Adds new sets, then rewrites chains in one transaction; null if anything but the rules of chains
+ * changes.
+ */
 function rewriting(held: Held, found: Differences): Transaction | null {
   if (!held.table || held.dormant || found.sets.changed.some(changesMembers)) return null;
   const swap = rewrite(held, found);
@@ -311,12 +317,12 @@ function prepare({ table }: Held, { chains, sets, maps }: Differences): Command[
   const addMaps = maps.added.map((map): Command => ({ kind: 'addMap', map }));
   if (many) commands.push(...addMaps);
   for (const set of many ? largestFirst(sets.added) : sets.added) {
-    // The elements beside their set: the kernel finds it at once by the number that it has in this
+    // Elements follow their set directly: the kernel then finds the set quickly, by its id in this
     // transaction.
     commands.push({ kind: 'addSet', set }, ...memberChange(undefined, set).more);
   }
   if (!many) commands.push(...addMaps);
-  // In the order of the ruleset: `nft list` shows them so.
+  // In the order of the ruleset, in which `nft list` shows them.
   for (const chain of chains.added) commands.push({ kind: 'addChain', chain });
   for (const chain of chains.added) if (chain.base === null) addRules(commands, chain);
   for (const map of maps.added) commands.push(...mapElements(map));
@@ -324,9 +330,9 @@ function prepare({ table }: Held, { chains, sets, maps }: Differences): Command[
 }
 
 /**
- * The kernel looks for a set by name from the one that was made first. Among so many, what changes
- * often is made first: maps, and sets with many members. (Fewer are made in the order of the
- * ruleset, as `nft list` then shows them.)
+ * The kernel searches sets by name in the order of their creation. Among more sets than this, those
+ * that change often are created first: maps, and sets with many members. (Fewer sets are created in
+ * the order of the ruleset, in which `nft list` then shows them.)
  */
 const MANY_SETS = 1000;
 
@@ -339,10 +345,10 @@ function addRules(commands: Command[], { name, rules, source }: Chain): void {
   for (const rule of rules) commands.push({ kind: 'addRule', chain: name, rule, source });
 }
 
-/** What packets go through changes here. */
+/** Changes the rules that packets traverse. */
 function swapRules({ dormant }: Held, { added, changed }: Difference<HeldChain, Chain>): Command[] {
   const commands: Command[] = [];
-  // Without its flag the table is switched on again.
+  // `add table` without the flag `dormant` switches the table on again.
   if (dormant) commands.push({ kind: 'addTable' });
   const rewritten: Chain[] = [];
   for (const { held, desired } of changed) {
@@ -355,7 +361,7 @@ function swapRules({ dormant }: Held, { added, changed }: Difference<HeldChain, 
   return commands;
 }
 
-/** Flush first, so that nothing that is deleted is in use by another that is. */
+/** Flushes come first, so that no object to be deleted is in use by another. */
 function sweep({ chains, sets, maps }: Differences): Command[] {
   return [
     ...chains.gone.map((name): Command => ({ kind: 'flushChain', name })),

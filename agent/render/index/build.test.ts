@@ -12,7 +12,7 @@ function built(given: readonly Item[], fields: Fields = TCP): Dispatched {
   return build('in', plan(given, { ports: fields.protocol !== null }), fields);
 }
 
-/** Chains and maps as nft text; hashes at the end of names left out. */
+/** Chains and maps as nft text, without the hashes at the end of names. */
 function words({ chains, maps }: Dispatched): Record<string, string[]> {
   const short = (text: string): string => text.replaceAll(/-[0-9a-f]{10}\b/g, '-#');
   return Object.fromEntries([
@@ -28,7 +28,7 @@ function elements(lines: readonly string[]): string[] {
 
 const address = (i: number): string => `10.0.0.${i}`;
 const FIVE = [1, 2, 3, 4, 5] as const;
-/** A port for each. */
+/** One port for each. */
 const ports = items(5, (i) => ({ ports: [i + 1] }));
 const sources = items(5, (i) => ({ from: [address(i)] }));
 
@@ -124,7 +124,7 @@ describe('index of a plan', () => {
 });
 
 describe('index of a plan in pieces', () => {
-  /** Two pieces by port and by address; `build` looks at no sizes. */
+  /** Parts that are planned separately; `build` doesn't use the sizes. */
   const sequence = (...parts: readonly (readonly Item[])[]): Plan => {
     const plans = parts.map((part) => plan(part, { ports: true }));
     return { kind: 'sequence', items: parts.flat(), parts: plans, size: 0, tries: 0 };
@@ -141,8 +141,8 @@ describe('index of a plan in pieces', () => {
         ),
       ),
     );
-    // What goes to its chain and doesn't come back is in a chain of its own; a port map without
-    // others is not.
+    // A part that goes to its chain and doesn't return has a chain of its own; a port map without
+    // others hasn't.
     assert.deepEqual(found.in, ['jump in-#-#', 'tcp dport vmap @in-#-ports', 'ip saddr vmap @in-#-v4']);
     assert.deepEqual(found['in-#-#'], ['ip saddr vmap @in-#-v4']);
   });
@@ -242,7 +242,7 @@ describe('names in an index', () => {
   });
 
   it('of the map behind an address tells who has it, and stays while other peers come and go', () => {
-    // Eight ports for each peer, the same ones.
+    // The same eight ports for each of the peers.
     const given = (count: number): Item[] =>
       Array.from({ length: count }, (_, n) => peersOf(`peers ${n}`, address(n))).flatMap((from) =>
         Array.from({ length: 8 }, (_, i) =>
@@ -285,7 +285,7 @@ describe('names in an index', () => {
 });
 
 describe('the levels of an index', () => {
-  /** How many chains call each other below the first; rules' own not counted. */
+  /** How many chains call each other below the first one, without those of rules. */
   function depth({ chains, maps }: Dispatched): number {
     const byName = new Map(chains.map((chain) => [chain.name, chain]));
     const mapsByName = new Map(maps.map((map) => [map.name, map]));

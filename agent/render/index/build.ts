@@ -5,27 +5,27 @@ import type { Chain, ChainVerdict, NftRule, PortProtocol, Statement, VerdictMap 
 import type { Item } from './item.ts';
 import type { AddressesPlan, Plan, PortsPlan, SequencePlan } from './plan.ts';
 
-/** What an index is made of; the first chain is where it begins. */
+/** The chains and maps of an index, which begins with the first chain. */
 export interface Dispatched {
   readonly chains: readonly Chain[];
   readonly maps: readonly VerdictMap[];
 }
 
-/** Which fields of a packet the maps look up. */
+/** The fields of a packet that the maps look up. */
 export interface Fields {
   /** Null: the packets have no ports. */
   readonly protocol: PortProtocol | null;
-  /** Ports are those that the client used, before destination NAT. */
+  /** Whether ports are those that the client used, before destination NAT. */
   readonly original: boolean;
   readonly address: 'saddr' | 'daddr';
 }
 
 /**
- * A plan as chains and maps. Chains are fixed, save the first; so are interval maps. The other maps
- * change in place, each named for where it stands: at one place a look-up leads to all the rules
- * that can match from there on, so that a packet meets the whole old list or the whole new one,
- * never a bit of both. Where several parts follow each other a rule may move from one to another,
- * so their names tell which rules they are for, and a move makes new ones.
+ * Builds the chains and maps of a plan. Chains are fixed, except the first; so are interval maps.
+ * Other maps change in place and are named for their place. At each place a lookup leads to all the
+ * rules that can match from there on, so that a packet meets either the whole old list or the whole
+ * new one, never a mixture. If several parts follow each other, a rule may move from one to
+ * another; so their names include a hash of their rules, and a move makes new ones.
  */
 export function build(name: string, plan: Plan, fields: Fields, known = new FixedChains()): Dispatched {
   const builder = new Builder(name, fields, known);
@@ -35,14 +35,13 @@ export function build(name: string, plan: Plan, fields: Fields, known = new Fixe
 }
 
 /**
- * Fixed chains by what is in them, for whoever builds again and again: those of this time and of
- * the last.
+ * Caches fixed chains by content for repeated builds: those of this build and of the one before.
  */
 export class FixedChains {
   #now = new Map<string, Chain>();
   #before = new Map<string, Chain>();
   readonly #ofPlans = new WeakMap<Plan, Target>();
-  /** Of the look-ups that an index begins with. */
+  /** The lookup that an index begins with. */
   first: LookUp | null = null;
 
   get(key: string, make: () => Chain): Chain {
@@ -51,15 +50,15 @@ export class FixedChains {
     return chain;
   }
 
-  /** What is not asked for until the next time is forgotten then. */
+  /** Begins a new build: chains not used since the previous call are dropped. */
   next(): void {
     this.#before = this.#now;
     this.#now = new Map();
   }
 
   /**
-   * What was made of a plan, for as long as there is the plan: one that is the same object is in
-   * the same place.
+   * The result for a plan, cached as long as the plan exists: the same plan object is always in the
+   * same place.
    */
   ofPlan(plan: Plan, make: () => Target): Target {
     let found = this.#ofPlans.get(plan);
@@ -71,19 +70,19 @@ export class FixedChains {
   }
 }
 
-/** What a look-up leads to. */
+/** The results of a lookup. */
 interface LookUp {
-  /** What it is about: of equal ones, the same objects. */
+  /** The inputs of the lookup; equal lookups have the same objects here. */
   readonly about: readonly unknown[];
   readonly verdicts: Mapped<Plan, ChainVerdict>;
-  /** Of the verdicts that are no single rule's. */
+  /** The targets of the verdicts that don't lead to a single rule. */
   readonly targets: readonly Target[];
   readonly maps: readonly Filled[];
 }
 
 interface Filled {
   readonly map: VerdictMap;
-  /** Of each of its verdicts, the number of the plan. */
+  /** For each verdict of the map, the index of its plan. */
   readonly plans: readonly number[];
 }
 
@@ -95,7 +94,7 @@ interface Target extends Dispatched {
   readonly name: string;
 }
 
-/** Of a plan that several ports lead to. */
+/** Marks a plan that several ports lead to. */
 const SEVERAL = -2;
 
 class Builder {
@@ -112,8 +111,8 @@ class Builder {
   }
 
   /**
-   * What a chain that tries the plan holds; `place` names the maps. What comes behind these rules
-   * would not be reached.
+   * The rules of a chain that tries the plan; `place` names the maps. Rules after these might not
+   * be reached.
    */
   rules(plan: Plan, place: string): NftRule[] {
     switch (plan.kind) {
@@ -136,7 +135,8 @@ class Builder {
       if (part.kind === 'list') return this.rules(part, place);
       const own = `${place}-${shortHash(10, all, several ? ids(part.items) : [])}`;
       const isLast = i === parts.length - 1;
-      // A look-up that goes to its chain and does not come back needs a chain to come back from.
+      // A lookup by goto never continues with the next rule here, so it gets a chain of its own to
+      // return from.
       const returns = part.kind === 'ports' && part.others === null;
       return isLast || returns
         ? this.rules(part, own)
@@ -192,7 +192,7 @@ class Builder {
       maps: (fill) =>
         classes.tables.flatMap(({ family, singles, classOfSingle, ranges, classOfRange }) => {
           const name = `${place}-v${family}`;
-          // An address by itself may lie in a range: it comes first.
+          // A single address may lie in a range, so singles come first.
           return [
             ...(classOfSingle.length === 0 ? [] : [fill(name, family, singles, classOfSingle)]),
             ...(classOfRange.length === 0
@@ -210,8 +210,8 @@ class Builder {
   }
 
   /**
-   * The maps of a look-up, with all that they lead to. Of the first one of an index, whose plans
-   * may be 10,000, what is the same as the last time is taken over without a look at it.
+   * The maps of a lookup, with everything they lead to. The first lookup of an index may have
+   * 10,000 plans; there everything unchanged is reused without being looked at.
    */
   #lookUp(place: string, about: readonly unknown[], { plans, verdict, maps }: LookUpParts): VerdictMap[] {
     const isFirst = place === this.#root;
@@ -223,7 +223,7 @@ class Builder {
       if (made.target !== null) targetOf.set(made.verdict, made.target);
       return made.verdict;
     });
-    // Where one of the others changes, all are asked for again: they are known by their plans.
+    // If one of the targets changes, all are requested again; they are cached by plan.
     const isAlike =
       last !== null && targetOf.size === 0 && (last.targets.length === 0 || verdicts.gone.length === 0);
     const targets = isAlike
@@ -289,7 +289,7 @@ function plain(statement: Statement): NftRule {
   return { matches: [], counter: false, statement, comment: null };
 }
 
-/** Of the statements of an index. */
+/** Identifies a statement of an index. */
 function statementKey(statement: Statement): string {
   switch (statement.kind) {
     case 'portMap':
@@ -311,14 +311,18 @@ interface LookUpParts {
   readonly maps: (fill: Fill) => Filled[];
 }
 
-/** Where a plan is tried: at a rule's own chain, or at one that was made for it. */
+/**
+ * The verdict that leads to a plan: to a rule's own chain (target null), or to a chain made for the
+ * plan.
+ */
 interface Led {
   readonly verdict: ChainVerdict;
   readonly target: Target | null;
 }
 
 /**
- * Only the verdicts that come up, in the order they do. `numbers` tells of each key its verdict.
+ * A map with only the verdicts that occur, in order of occurrence. `numbers`: for each key, the
+ * index of its verdict.
  */
 function fill(
   name: string,
@@ -351,7 +355,7 @@ function refilled({ map, plans }: Filled, all: readonly ChainVerdict[]): Filled 
   return map.fixed ? fixed({ map: { ...map, verdicts }, plans }) : { map: { ...map, verdicts }, plans };
 }
 
-/** A map of ranges, which never changes: named for its content. */
+/** A map of ranges, which never changes in place: named for its content. */
 function fixed({ map, plans }: Filled): Filled {
   const { keys, targets, verdicts } = map;
   const hash = shortHash(10, Buffer.from(keys).toString('base64'), [...targets], verdicts);
@@ -359,7 +363,7 @@ function fixed({ map, plans }: Filled): Filled {
   return { map: { ...map, name: `${name}-${hash}`, interval: true, fixed: true }, plans };
 }
 
-/** Big-endian, as packets have them. */
+/** Big-endian, as in packets. */
 function portKeys(ports: readonly number[]): Uint8Array {
   const keys = new Uint8Array(2 * ports.length);
   for (let i = 0; i < ports.length; i++) {

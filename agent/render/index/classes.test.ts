@@ -11,7 +11,7 @@ function classesOf(...peers: readonly Peers[]): Classes {
   return new AddressSpace(peers).restrict(peers);
 }
 
-/** Each address and range, and the keys of the peers that have it. */
+/** Each address and range, with the keys of the peers that contain it. */
 function words({ peers, peersOf: of, tables }: Classes): Record<string, string> {
   const keys = (number: number | undefined): string =>
     (of[number ?? -1] ?? []).map((peer) => peers[peer]?.key).join(' ');
@@ -69,7 +69,7 @@ describe('address classes', () => {
   });
 
   it("where one peer's prefix ends and another of its own begins, it goes on", () => {
-    // 10.0.0.0/24 and 10.0.1.0/25 touch, and aren't one prefix.
+    // 10.0.0.0/24 and 10.0.1.0/25 are adjacent, but are not one prefix.
     const found = classesOf(peersOf('a', '10.0.0.0/24', '10.0.1.0/25'), peersOf('b', '10.0.0.0/16'));
     assert.deepEqual(words(found), {
       '10.0.0.0-10.0.1.127': 'a b',
@@ -138,7 +138,7 @@ describe('address classes', () => {
   });
 });
 
-/** Whose members lie in each other, touch, and are at the ends of the space. */
+/** Peers whose members are nested, adjacent, and at the ends of the address space. */
 const anyPeers: fc.Arbitrary<Peers[]> = fc
   .array(
     fc.uniqueArray(
@@ -218,7 +218,7 @@ describe('an address space', () => {
   });
 });
 
-/** All that Classes promises, whatever kind of array holds it. */
+/** The content of Classes, whatever kind of array holds it. */
 function bytes({ peers, peersOf: of, tables }: Classes): object {
   return {
     peers,
@@ -233,7 +233,7 @@ function bytes({ peers, peersOf: of, tables }: Classes): object {
   };
 }
 
-/** Looked up as the kernel does: an address by itself before the ranges. */
+/** Looks up an address like the kernel: singles before ranges. */
 function peersAt(classes: Classes, text: string): string[] {
   const address = parseAddress(text);
   const table = classes.tables.find(({ family }) => family === address?.family);

@@ -3,35 +3,36 @@ import { packAddress } from '../../../lib/net/member-set.ts';
 import type { Peers } from './item.ts';
 
 /**
- * Cuts the addresses by who is in which of some peers: two addresses are of one class when the same
- * peers have them. An address that none has is of no class.
+ * Divides the addresses by the peers that contain them: two addresses are of one class if the same
+ * peers contain them. An address that no peer contains has no class.
  */
 export interface Classes {
-  /** Sorted by key; `peersOf` counts these. */
+  /** Sorted by key; `peersOf` has indexes into this list. */
   readonly peers: readonly Peers[];
-  /** By class: which peers have its addresses, sorted. */
+  /** For each class, the peers that contain its addresses, sorted. */
   readonly peersOf: readonly (readonly number[])[];
-  /** Classes are numbered as they first come up here. */
+  /** Classes are numbered in the order of their first occurrence here. */
   readonly tables: readonly ClassTable[];
 }
 
 /** The classes of one family's addresses. */
 export interface ClassTable {
   readonly family: Family;
-  /** Every address that is a member by itself; packed, sorted, unique. */
+  /** All addresses that are single members; packed, sorted, unique. */
   readonly singles: Uint8Array;
-  /** By single. */
+  /** By index of the single. */
   readonly classOfSingle: Uint32Array;
   /**
-   * The prefixes' ranges, cut where membership changes: packed pairs of first and last address,
-   * sorted, disjoint. A single may lie in one: its own class counts.
+   * The ranges of the prefixes, cut where membership changes: packed pairs of first and last
+   * address, sorted, disjoint. A single may lie in a range: then its own class counts.
    */
   readonly ranges: Uint8Array;
   readonly classOfRange: Uint32Array;
 }
 
 /**
- * A table, and who has each single by itself, not by a prefix around it: as index into `owners`.
+ * A table that also has, for each single, the peers that have it as a single and not only through a
+ * prefix, as index into `owners`.
  */
 interface WholeTable extends ClassTable {
   readonly ownersOfSingle: Uint32Array;
@@ -43,15 +44,15 @@ interface WholeClasses extends Classes {
 }
 
 /**
- * The classes of many peers, from which those of some of them are had at the cost of their own
- * addresses.
+ * The classes of many peers. From it the classes of some of these peers can be derived at a cost in
+ * proportion to their own addresses.
  */
 export class AddressSpace {
   readonly #all: WholeClasses;
   readonly #numberOf: ReadonlyMap<string, number>;
-  /** By peer: the classes that its addresses are of. */
+  /** For each peer, the classes of its addresses. */
   readonly #classesOf: readonly (readonly number[])[];
-  /** By table and class: the addresses and ranges of it, as indexes, sorted. */
+  /** By table and class: the sorted indexes of its singles and ranges. */
   readonly #singlesOf: readonly (readonly (readonly number[])[])[];
   readonly #rangesOf: readonly (readonly (readonly number[])[])[];
 
@@ -74,7 +75,7 @@ export class AddressSpace {
     this.#rangesOf = all.tables.map(({ classOfRange }) => byClass(classOfRange));
   }
 
-  /** Whether it is of these peers, with these members, among others. */
+  /** Whether the space contains these peers with these members. */
   covers(peers: readonly Peers[]): boolean {
     return peers.every(({ key, members }) => {
       const known = this.#all.peers[this.#numberOf.get(key) ?? -1];
@@ -82,7 +83,7 @@ export class AddressSpace {
     });
   }
 
-  /** The classes of some of its peers. */
+  /** The classes of some of the peers. */
   restrict(peers: readonly Peers[]): Classes {
     if (peers.length === this.#all.peers.length) return this.#all;
     const own = peers.map(({ key }) => this.#numberOf.get(key) ?? 0).sort((a, b) => a - b);
@@ -115,7 +116,7 @@ export class AddressSpace {
   }
 }
 
-/** Ranges of one class that touch, made one: others' prefixes may have cut them. */
+/** Merges adjacent ranges of one class, which prefixes of other peers may have cut. */
 function joined(
   ranges: Uint8Array,
   classOfRange: Uint32Array,
@@ -152,8 +153,8 @@ function isNext(a: Uint8Array, b: Uint8Array): boolean {
 }
 
 /**
- * The classes numbered as they first come up: equal peers give equal classes, whatever they were
- * cut out of.
+ * Renumbers the classes in the order of their first occurrence: equal peers give equal classes,
+ * whichever space they come from.
  */
 function inOrder<T extends ClassTable>(
   peersOf: readonly (readonly number[])[],
@@ -173,7 +174,7 @@ function inOrder<T extends ClassTable>(
   return { peersOf: found, tables: ordered };
 }
 
-/** The second of each pair, by the first. */
+/** For each index, the second elements of the pairs that begin with it. */
 function places(length: number, pairs: readonly (readonly [number, number])[]): number[][] {
   const found: number[][] = Array.from({ length }, () => []);
   for (const [at, value] of pairs) found[at]?.push(value);
@@ -215,7 +216,7 @@ function table(family: Family, peers: readonly Peers[], classes: ClassNumbers): 
       pathOf.set(address, paths.next(pathOf.get(address) ?? 0, i));
     }
   }
-  // One code unit a byte, so this is the order of the addresses.
+  // Each byte is one code unit, so this is the order of the addresses.
   const addresses = [...pathOf.keys()].sort();
   const classOfSingle = new Uint32Array(addresses.length);
   const ownersOfSingle = new Uint32Array(addresses.length);
@@ -277,8 +278,8 @@ function cut(family: Family, prefixes: readonly (readonly Cidr[])[], classes: Cl
       else found.push({ first: from, last: at - 1n, class: number });
     }
     from = at;
-    // Where two prefixes of one peer touch, the end of the one was noted before the start of the
-    // other, and sorting keeps that.
+    // If two prefixes of one peer are adjacent, the end of the first was pushed before the start of
+    // the second, and sorting is stable.
     if (starts) active.add(peer);
     else active.delete(peer);
   }
@@ -290,7 +291,7 @@ function cut(family: Family, prefixes: readonly (readonly Cidr[])[], classes: Cl
   }));
 }
 
-/** Sequences of growing numbers, each with a number of its own: 0 is the empty one. */
+/** Increasing sequences of numbers, each with an id; the empty one has id 0. */
 class Paths {
   readonly #parent = [0];
   readonly #last = [-1];
@@ -321,7 +322,7 @@ class ClassNumbers {
   #joined = new Map<string, number>();
   #paths: Paths | null = null;
 
-  /** Of sorted indexes of peers. */
+  /** The class of these peers, given as sorted indexes. */
   number(peers: number[]): number {
     const key = peers.join();
     let number = this.#numbers.get(key);
@@ -334,8 +335,8 @@ class ClassNumbers {
   }
 
   /**
-   * Of an address that the peers of `path` have by itself, and those of the class `around` by a
-   * prefix.
+   * The class of an address that the peers of `path` have as a single, and the peers of the class
+   * `around` through a prefix.
    */
   withPath(paths: Paths, path: number, around: number | null): number {
     if (this.#paths !== paths) this.#joined = new Map();

@@ -28,7 +28,7 @@ function of(
 }
 
 const tcp = (first: number, last = first): Service => ({ protocol: 'tcp', ports: [first, last] });
-/** More than are tried one by one. */
+/** More entries than are tried one by one. */
 const many = (...more: readonly Entry[]): Entry[] => [
   ...[1, 2, 3, 4, 5].map((port) => entry(`p${port}`, tcp(port))),
   ...more,
@@ -67,7 +67,7 @@ describe('dispatch', () => {
     const found = lines(indexed([entry('any'), entry('a', { protocol: 'udp', ports: [53, 53] })]));
     assert.deepEqual(found, {
       in: ['meta l4proto udp goto in-udp', 'jump any'],
-      // `any` ends what comes to it.
+      // `any` matches every packet and ends evaluation.
       'in-udp': ['jump any'],
     });
   });
@@ -240,14 +240,14 @@ const POOL: readonly Peers[] = [
   peersOf('b', '10.0.0.2', '10.0.0.3'),
   peersOf('c', '10.0.0.0/24'),
   peersOf('d', '10.0.0.0/8', 'fd00::1'),
-  // The same peers, when they had other members.
+  // The same peers at a time when they had other members.
   peersOf('a', '10.0.0.1'),
   peersOf('d', '10.0.0.0/8', 'fd00::1', 'fd00::2'),
 ];
 
 /**
- * The same entries come up again and again as the same objects, as an agent has them; those with
- * equal peers in one state have equal members.
+ * Equal entries are the same objects, as in an agent; those with equal peers in one state have
+ * equal members.
  */
 const ENTRIES: readonly Entry[] = Array.from({ length: 60 }, (_, i): Entry => {
   const services: Service[] =

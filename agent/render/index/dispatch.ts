@@ -25,13 +25,12 @@ export interface DispatchOptions extends Pick<Fields, 'original' | 'address'> {
 
 /**
  * The index in front of the rule chains. It only skips rules that can't match; it never decides.
- * What comes in is the rules in evaluation order with the chain each has; what goes out is an entry
- * chain that tries, for every packet, every rule that could match it, in order, up to the first
- * that is sure to.
+ * Input: the rules in evaluation order, each with its chain. Output: an entry chain that tries, for
+ * every packet, every rule that could match it, in order, up to the first that is sure to match.
  */
 export type Dispatch = (name: string, entries: readonly Entry[], options: DispatchOptions) => Dispatched;
 
-/** Every rule is tried. */
+/** Tries every rule. */
 export const linearDispatch: Dispatch = (name, entries) => ({
   chains: [
     indexChain(
@@ -43,16 +42,16 @@ export const linearDispatch: Dispatch = (name, entries) => ({
 });
 
 /**
- * By protocol, then as plan.ts finds best for the rules of each. Takes over from one time to the
- * next what it knows of entries that are the same objects: where none of a protocol's has changed,
- * all that was made for it.
+ * Indexes by protocol, then as plan.ts finds best for the rules of each protocol. Reuses from one
+ * call to the next everything known of entries that are the same objects: if no entry of a protocol
+ * has changed, everything made for it.
  */
 export class Indexer {
-  /** By the name of the chain that the protocol's packets go to. */
+  /** By the name of the chain that receives the protocol's packets. */
   readonly #parts = new Map<string, Part>();
   readonly #onBuilt: (part: BuiltPart) => void;
 
-  /** `onBuilt` is told of each part that is made, for whoever explains the index. */
+  /** Calls `onBuilt` for each part it builds, for explanations of the index. */
   constructor(onBuilt: (part: BuiltPart) => void = () => undefined) {
     this.#onBuilt = onBuilt;
   }
@@ -69,7 +68,7 @@ export class Indexer {
     if (before?.of.from === entries) return before;
     const of = mapAlike(before?.of ?? null, entries, toItem);
     const { chains = new FixedChains(), spaces = new Spaces(), built = null } = before ?? {};
-    // Of most protocols nothing has changed.
+    // For most protocols nothing has changed.
     const isSame = before !== undefined && !of.made.some(isItem) && !of.gone.some(isItem);
     const items = isSame ? before.items : of.to.filter(isItem);
     const others = isSame ? [] : otherItems(before?.items ?? [], items, built?.needsMembers ?? true);
@@ -109,28 +108,31 @@ export class Indexer {
   }
 }
 
-/** What makes an index of the rules of each protocol. */
+/** Builds the index for the rules of each protocol. */
 export interface ByProtocol<P extends { readonly items: readonly Item[] }> {
   readonly part: (chain: string, toItem: (entry: Entry) => Item | null) => P;
   readonly build: (of: Pick<BuiltPart, 'name' | 'protocol'>, part: P) => Dispatched;
 }
 
-/** The entry chain sends the packets of each protocol that rules name to a chain of its own. */
+/**
+ * Makes an index whose entry chain sends the packets of each protocol that rules name to a chain of
+ * its own.
+ */
 export function byProtocol<P extends { readonly items: readonly Item[] }>(
   name: string,
   scope: Scope,
   { part, build }: ByProtocol<P>,
 ): Dispatched {
-  // What names neither ports nor protocols is tried for every packet; a protocol that has nothing
-  // else needs no chain.
+  // Rules that name neither ports nor protocols are tried for every packet; a protocol without
+  // other rules needs no chain.
   const rest = part(name, (entry) => protocolItem(entry, null));
   const found: Dispatched[] = [];
   const rules: NftRule[] = [];
   const add = (protocol: L4Protocol, of: P): void => {
     const chain = `${name}-${protocol}`;
     found.push(build({ name: chain, protocol }, of));
-    // A packet of the protocol goes there for good; plain rules, because a verdict map here would
-    // leak (ADR 2).
+    // A packet of the protocol does not return from there. These are plain rules, because a verdict
+    // map here would leak packets (ADR 2).
     rules.push({
       ...plain({ kind: 'goto', chain }),
       matches: [{ match: 'l4proto', protocols: [protocol] }],
@@ -153,32 +155,32 @@ export function byProtocol<P extends { readonly items: readonly Item[] }>(
   return joined(name, [...rules, ...(entry?.rules ?? [])], [...found, { chains: others, maps }]);
 }
 
-/** Null where the protocol has no ports. */
+/** The protocol if it has ports, else null. */
 export function withPorts(protocol: L4Protocol | null): PortProtocol | null {
   return PORT_PROTOCOLS.find((known) => known === protocol) ?? null;
 }
 
-/** One protocol's part of one index. */
+/** The part of an index for one protocol. */
 export interface BuiltPart {
   readonly index: string;
-  /** Of the chain that its packets go to. */
+  /** Name of the chain that receives the protocol's packets. */
   readonly name: string;
-  /** Null: the protocols that have no part of their own. */
+  /** Null: all protocols without a part of their own. */
   readonly protocol: L4Protocol | null;
   readonly items: readonly Item[];
   readonly plan: Plan;
   readonly dispatched: Dispatched;
 }
 
-/** The rules that the packets of one protocol may meet, and what was made for them. */
+/** The rules that can match packets of one protocol, and the result built for them. */
 interface Part {
-  /** What each entry is to the protocol. */
+  /** The item of each entry for the protocol. */
   readonly of: Mapped<Entry, Item | null>;
   readonly chains: FixedChains;
   readonly spaces: Spaces;
   readonly items: readonly Item[];
   built: (Dispatched & Planned) | null;
-  /** The plan of other items, with these in their place. */
+  /** The plan of earlier items with these in their place. */
   alike: Planned | null;
 }
 
@@ -189,8 +191,8 @@ interface Planned {
 }
 
 /**
- * The items that are others now, each with the one in its place; null where another plan may be
- * better for them.
+ * The changed items, each with the one it replaces; null if another plan may be better for the new
+ * ones.
  */
 function otherItems(
   before: readonly Item[],
@@ -212,13 +214,13 @@ export function isItem(item: Item | null): item is Item {
   return item !== null;
 }
 
-/** A plan may hold an item as it is for anybody (see planner.ts). */
+/** A plan may hold the copy of an item for any address (see planner.ts). */
 function withCopies(pair: readonly [Item, Item]): Others {
   const [was, is] = pair;
   return [pair, [forAnybody(was), forAnybody(is)]];
 }
 
-/** All that a plan depends on. */
+/** Compares everything that a plan depends on. */
 function isAlike(a: Item, b: Item, needsMembers: boolean): boolean {
   return (
     a.id === b.id &&

@@ -3,37 +3,41 @@ import type { MemberSet } from '../../../lib/net/member-set.ts';
 import { ALL_PORTS, intersectPorts, portCount, unionPorts } from '../ports.ts';
 import type { L4Protocol, PortProtocol } from '../ruleset.ts';
 
-/** One policy rule that the index is for. */
+/** A policy rule, as input of the index. */
 export interface Entry {
   readonly rule: CompiledRule;
   readonly chain: string;
-  /** Whom it is for; null where that isn't told by the address alone: anybody. */
+  /**
+   * The addresses the rule applies to; null if the address alone doesn't determine that: any
+   * address.
+   */
   readonly peers: Peers | null;
 }
 
-/** Addresses that rules are for; equal keys are the same. */
+/** The addresses that rules apply to; equal keys mean equal addresses. */
 export interface Peers {
   readonly key: string;
   readonly members: MemberSet;
 }
 
-/** What a rule asks of the packets of one protocol. */
+/** A match entry: a rule as it applies to the packets of one protocol. */
 export interface Item {
   readonly chain: string;
   readonly id: string;
   readonly peers: Peers | null;
-  /** Destination ports, within the scope; null is every port. */
+  /** Destination ports, within the scope; null: every port. */
   readonly ranges: readonly PortRange[] | null;
-  /** Source ports; null is every port. */
+  /** Source ports; null: every port. */
   readonly sources: readonly PortRange[] | null;
-  /** A packet from the peers, from and to the ports, goes no further than this rule. */
+  /** Whether evaluation ends with this rule for packets from the peers, from and to the ports. */
   readonly final: boolean;
 }
 
 const unlimited = new WeakMap<Item, Item>();
 
 /**
- * The item as if its peers were anybody, which it then leaves to the rule; always the same object.
+ * The item with any address as peer, so that only the rule itself tests the address; always the
+ * same object.
  */
 export function forAnybody(item: Item): Item {
   let found = unlimited.get(item);
@@ -44,15 +48,12 @@ export function forAnybody(item: Item): Item {
   return found;
 }
 
-/**
- * Traffic that an index is for: only these ports of these protocols can come in. Null is any
- * traffic.
- */
+/** The traffic that an index receives: only these ports of these protocols. Null: any traffic. */
 export type Scope = ReadonlyMap<PortProtocol, readonly PortRange[]> | null;
 
 export const PORT_PROTOCOLS = ['tcp', 'udp', 'sctp'] as const;
 
-/** The rule as packets of a protocol meet it, at these ports; null where it can't match them. */
+/** The item for packets of a protocol to these ports; null if the rule can't match them. */
 export function portItem(
   { rule, chain, peers }: Entry,
   protocol: PortProtocol,
@@ -76,7 +77,8 @@ export function portItem(
     ...item,
     ranges: portCount(ranges) === portCount(ports) ? null : ranges,
     sources: limited(unionPorts(from)),
-    // Of several pairs of ports not every port of the one goes with every port of the other.
+    // With several pairs of source and destination ports, not every source port goes with every
+    // destination port.
     final:
       endsAtPeers(rule) && rule.serviceSets.length === 0 && from.every((range) => isEqual(range, from[0])),
   };
@@ -90,18 +92,20 @@ function isEqual(a: PortRange, b: PortRange | undefined): boolean {
   return a[0] === b?.[0] && a[1] === b[1];
 }
 
-/** As portItem, for a protocol without ports; null is every protocol that no rule names. */
+/**
+ * Like portItem, for a protocol without ports. Null stands for all protocols that no rule names.
+ */
 export function protocolItem({ rule, chain, peers }: Entry, protocol: L4Protocol | null): Item | null {
   const services = servicesOf(rule);
   const item = { chain, id: rule.id, peers, ranges: null, sources: null };
   if (services.length === 0) return { ...item, final: endsAtPeers(rule) };
   const named = services.filter((service) => service.protocol === protocol);
   if (named.length === 0) return null;
-  // ICMP types and IGMP groups are left to the rule.
+  // ICMP types and IGMP groups are tested by the rule itself.
   return { ...item, final: endsAtPeers(rule) && rule.serviceSets.length === 0 && named.some(isWhole) };
 }
 
-/** Every packet of the protocol. */
+/** Whether it matches every packet of the protocol. */
 function isWhole(service: Service): boolean {
   switch (service.protocol) {
     case 'icmp':
@@ -114,17 +118,14 @@ function isWhole(service: Service): boolean {
   }
 }
 
-/**
- * A ServiceSet has members of these protocols and no others; which ports they have changes without
- * the rule.
- */
+/** A ServiceSet has members of these protocols only; their ports change without the rule. */
 function servicesOf({ services, serviceSets }: CompiledRule): readonly Service[] {
   return serviceSets.length > 0 ? EVERY_PORT : services;
 }
 
 const EVERY_PORT: readonly Service[] = PORT_PROTOCOLS.map((protocol) => ({ protocol }));
 
-/** An Audit rule lets every packet go on; of interface groups the index knows nothing. */
+/** An Audit rule ends no evaluation, and the index doesn't look at interface groups. */
 function endsAtPeers({ mode, interfaceGroups }: CompiledRule): boolean {
   return mode === 'Enforce' && interfaceGroups.length === 0;
 }

@@ -2,7 +2,7 @@ import type { CompiledRule, NodeState, ServiceSet } from '../../../apis/compiled
 import { toMemberSet } from '../../../lib/net/member-set.ts';
 import type { Peers } from './item.ts';
 
-/** Whom a rule is for, by address; null where an interface group may let any address be one. */
+/** The addresses a rule applies to; null if an interface group may match any address. */
 export function peersOf(
   { addressSets: [set], serviceSets: [services], interfaceGroups }: CompiledRule,
   state: Pick<NodeState, 'addressSets' | 'serviceSets'>,
@@ -16,7 +16,7 @@ export function peersOf(
 
 const known = new WeakMap<ServiceSet, Peers>();
 
-/** The addresses that the Services stand for, whatever the port. */
+/** The addresses of the Services, whatever the port. */
 function servicePeers(set: ServiceSet): Peers {
   let peers = known.get(set);
   if (peers === undefined) {

@@ -11,8 +11,8 @@ import { ownSize, plan, planned } from './planner.ts';
 const withPorts = (given: readonly Item[]): Plan => plan(given, { ports: true });
 
 /**
- * A plan in few words: lists are the rules' names; "80: …" where a port leads, "10.0.0.1: …" where
- * an address does, "others: …".
+ * A short form of a plan: a list is the rules' names; "80: …" is the plan for a port, "10.0.0.1: …"
+ * the plan for an address, "others: …" the plan for the rest.
  */
 function words(one: Plan): unknown {
   switch (one.kind) {
@@ -57,7 +57,7 @@ function withOthers(
   return { ...Object.fromEntries(entries), ...(others === null ? {} : { others: words(others) }) };
 }
 
-/** `count` different addresses, one for each rule. */
+/** A different address for each rule. */
 const address = (i: number): string => `10.0.${i >> 8}.${i & 255}`;
 
 describe('plan', () => {
@@ -103,8 +103,8 @@ describe('plan', () => {
   });
 
   it('goes by port, then by address, where many peers share each port', () => {
-    // Each port has the same six blocks in it, for other peers: by address first, each block and
-    // host would lead to the same twelve ports.
+    // Each port has rules for the same six blocks, but for different hosts in them: by address
+    // first, each block and host would lead to the same twelve ports.
     const blocks = [0, 32, 64, 96, 128, 160];
     const given = items(72, (i) => ({
       ports: [1 + Math.floor(i / 6)],
@@ -336,7 +336,7 @@ describe('plan: few large sets', () => {
   });
 });
 
-/** Out of few peers and ports, so that many share. */
+/** Drawn from few peers and ports, so that many items share them. */
 function anyItem(): fc.Arbitrary<Item> {
   const peers = [
     peersOf('a', '10.0.0.1', '10.0.0.2'),
@@ -367,7 +367,9 @@ function anyItem(): fc.Arbitrary<Item> {
   });
 }
 
-/** Counted anew: elements of the maps, and the entries of lists that aren't one rule alone. */
+/**
+ * The size computed again: elements of the maps, and the entries of lists with more than one rule.
+ */
 function sizeOf(one: Plan): number {
   const inner = (plans: readonly (Plan | null)[]): number =>
     plans.reduce((total, each) => total + (each === null ? 0 : sizeOf(each)), 0);

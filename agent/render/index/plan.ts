@@ -4,16 +4,16 @@ import type { Item } from './item.ts';
 
 /**
  * How to find the rules that can match a packet of one protocol: by its destination port, by the
- * peer's address, by both in either order, by the source port where these leave many, or, where
- * that would cost too much memory, the rules in several pieces one after the other.
+ * peer's address, by both in either order, by the source port if many rules remain after these, or,
+ * if that takes too much memory, in several parts one after the other.
  *
- * Bounds: at most REPLICATION × ownSize elements and list entries; and so long as that allows it a
- * packet tries at most SHORT rules that don't match it. Each cut adds two look-ups.
+ * Bounds: at most REPLICATION × ownSize elements and list entries; if this limit allows it, a
+ * packet tries at most SHORT rules that don't match it. Each cut adds two lookups.
  */
 export type Plan = ListPlan | PortsPlan | AddressesPlan | SequencePlan;
 
 interface Costs {
-  /** Elements of maps and entries of lists. */
+  /** Number of map elements and list entries. */
   readonly size: number;
   /** The most rules that one packet tries, up to the first that is sure to match it. */
   readonly tries: number;
@@ -29,13 +29,13 @@ export interface PortsPlan extends Costs {
   readonly kind: 'ports';
   readonly field: 'sport' | 'dport';
   readonly items: readonly Item[];
-  /** Sorted; pieces with the same rules have the same plan, as index into `plans`. */
+  /** Sorted. Pieces with the same rules have the same plan, an index into `plans`. */
   readonly ports: readonly number[];
   readonly planOfPort: readonly number[];
   readonly ranges: readonly PortRange[];
   readonly planOfRange: readonly number[];
   readonly plans: readonly Plan[];
-  /** For the ports of no piece; null where no rule is for them. */
+  /** For the ports of no piece; null if no rule is for them. */
   readonly others: Plan | null;
 }
 
@@ -45,39 +45,42 @@ export interface AddressesPlan extends Costs {
   readonly classes: Classes;
   /** By class. */
   readonly plans: readonly Plan[];
-  /** For an address of no class; null where no rule is for it. */
+  /** For addresses without a class; null if no rule is for them. */
   readonly others: Plan | null;
 }
 
-/** One after the other. */
+/** Tries the parts one after the other. */
 export interface SequencePlan extends Costs {
   readonly kind: 'sequence';
   readonly items: readonly Item[];
   readonly parts: readonly Plan[];
 }
 
-/** So many rules are tried rather than looked up: a look-up costs about what two rules cost. */
+/**
+ * Up to this many rules are tried instead of looked up: a lookup costs about as much as two rules.
+ */
 export const SHORT = 4;
 export const REPLICATION = 8;
 /**
- * Chains below the one that an index begins with, where nothing else needs many: ports, addresses,
- * source ports, each in parts.
+ * The number of chains below the first chain of an index, if nothing else needs many: ports,
+ * addresses, source ports, each in parts.
  */
 export const LEVELS = 8;
 
-/** Items and those that take their places. */
+/** Items and their replacements. */
 export type Others = readonly (readonly [was: Item, is: Item])[];
 
 /**
- * The plan with other items in the place of some: with the same ids, and alike in all that it
- * depends on. What holds none of them is the same object, and is not looked at.
+ * The plan with some items replaced. A replacement has the same id and equals the item in
+ * everything that the plan depends on. Parts without such items stay the same objects and are not
+ * looked at.
  */
 export function withItems(plan: Plan, others: Others): Plan {
   const held = heldOthers(plan.items, others);
   if (held.length === 0) return plan;
   const items = plan.items.slice();
   for (const [was, is] of held) items[items.indexOf(was)] = is;
-  // Below, an item may be as it is for anybody.
+  // Nested plans may hold the copy of an item for any address (forAnybody).
   const within = (inner: Plan): Plan => withItems(inner, others);
   const plansWithin = (plans: readonly Plan[]): readonly Plan[] => {
     const holders = holdersOf(plans);
@@ -100,7 +103,7 @@ export function withItems(plan: Plan, others: Others): Plan {
   }
 }
 
-/** Which of a list of plans hold an item, by its id. */
+/** For the id of each item: the indexes of the plans that hold it. */
 type Holders = ReadonlyMap<string, readonly number[]>;
 
 const holdersOfPlans = new WeakMap<readonly Plan[], Holders>();
@@ -122,7 +125,7 @@ function holdersOf(plans: readonly Plan[]): Holders {
   return holders;
 }
 
-/** Looked for as pointers: most plans hold none of the few. */
+/** Searches by identity, because most plans hold none of these few items. */
 function heldOthers(items: readonly Item[], others: Others): Others {
   let held: (readonly [Item, Item])[] | null = null;
   for (const other of others) {

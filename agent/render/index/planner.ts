@@ -13,8 +13,8 @@ import { type PortPieces, portPieces } from './port-pieces.ts';
 import { Spaces } from './spaces.ts';
 
 /**
- * What has been looked up already, on the way here, and how many chains may still call each other
- * below this one, the rule's own not counted.
+ * The fields that were looked up on the way here, and how many chains may still call each other
+ * below this one, without that of the rule.
  */
 interface Known extends LookedUp {
   readonly levels: number;
@@ -27,22 +27,22 @@ interface LookedUp {
 }
 
 export interface PlanOptions {
-  /** The protocol has ports. */
+  /** Whether the protocol has ports. */
   readonly ports: boolean;
   /**
-   * The kernel lets chains call each other 16 deep (NFT_JUMP_STACK_SIZE), all that is around the
-   * index included.
+   * How many chains may call each other below the first one. The kernel allows 16 levels
+   * (NFT_JUMP_STACK_SIZE), including everything around the index.
    */
   readonly levels?: number;
   readonly spaces?: Spaces;
 }
 
-/** Of rules in evaluation order. Pure. */
+/** The plan for rules in evaluation order. Pure. */
 export function plan(items: readonly Item[], options: PlanOptions): Plan {
   return planned(items, options).plan;
 }
 
-/** A plan, and whether it would be the same whoever the members of the peers were. */
+/** A plan, and whether it depends on the members of the peers. */
 export function planned(
   items: readonly Item[],
   { ports, levels = LEVELS, spaces = new Spaces() }: PlanOptions,
@@ -61,8 +61,8 @@ class Planner {
   }
 
   /**
-   * Pieces that each keep to their share of memory, as few as halving finds; the rules for
-   * everything at the end are tried for everything.
+   * Divides the rules into pieces that each keep to their share of memory, as few as repeated
+   * halving finds. Rules for everything at the end are tried for every packet.
    */
   sequence(given: readonly Item[], known: Known): Plan {
     const items = reachable(given, known);
@@ -90,7 +90,7 @@ class Planner {
     return { kind: 'sequence', items, parts, size: sum(parts, 'size'), tries: sum(parts, 'tries') };
   }
 
-  /** What `best` would find where one look-up of the port is all it takes; null where it isn't. */
+  /** The plan that `best` would find if one lookup of the port is enough; else null. */
   quick(items: readonly Item[], known: Known): Plan | null {
     const tried = list(items, known);
     if (tried.tries <= SHORT) return tried;
@@ -99,7 +99,7 @@ class Planner {
     return cut?.isShort ? this.byPorts(items, cut, known, items.length) : null;
   }
 
-  /** Null where all ways take more than `limit`. */
+  /** Null if all ways take more than `limit`. */
   best(given: readonly Item[], known: Known, limit: number): Plan | null {
     const [only] = given;
     if (only !== undefined && given.length === 1) return alone(only);
@@ -110,7 +110,7 @@ class Planner {
     const splitsAddresses = !known.addresses && items.some(({ peers }) => peers !== null);
     if (!splitsPorts && !splitsAddresses) return this.bySources(items, known, limit) ?? tried;
     const cut = splitsPorts ? this.portLists(items, known, limit, 'dport') : null;
-    // From what is cheap to work out to what isn't: one look-up, the other, both.
+    // In order of the cost of planning: one lookup, the other, both.
     const byPorts = cut?.isShort ? this.byPorts(items, cut, known, limit) : null;
     if (byPorts !== null && byPorts.size <= items.length) return byPorts;
     this.needsMembers = true;
@@ -122,7 +122,7 @@ class Planner {
     return ways.reduce((a: Plan | null, b) => (a === null || isBetter(b, a) ? b : a), null);
   }
 
-  /** Where nothing else tells them apart. */
+  /** For rules that neither destination ports nor addresses tell apart. */
   bySources(items: readonly Item[], known: Known, limit: number): Plan | null {
     if (known.sources || !items.some(({ sources }) => sources !== null)) return null;
     this.needsMembers = true;
@@ -130,7 +130,7 @@ class Planner {
     return cut === null ? null : this.byPorts(items, cut, known, limit);
   }
 
-  /** Null where they take more than `limit`. */
+  /** Null if they take more than `limit`. */
   portLists(
     items: readonly Item[],
     known: Known,
@@ -156,7 +156,7 @@ class Planner {
     const { ports, planOfPort, ranges, planOfRange } = pieces;
     const found = withPorts(known, field);
     let size = ports.length + ranges.length;
-    // One look at all the addresses that the lists may be split by.
+    // One address space for all addresses by which the lists may be divided.
     if (!known.addresses && cut.long.length > 1) this.#spaces.of(distinctPeers(small(cut.long.flat())));
     const take = (one: readonly Item[]): Plan | null => {
       const inner = this.best(one, found, limit - size);
@@ -224,7 +224,8 @@ class Planner {
       if (inner === null) return null;
       plans.push(inner);
     }
-    // An address of no class has none of the peers: what is for anybody is all there is.
+    // An address without a class belongs to none of the peers: only the rules for any address
+    // apply.
     const others = anybody.length > 0 ? take(anybody) : null;
     if (anybody.length > 0 && others === null) return null;
     const tries = Math.max(most(plans), others?.tries ?? 0);
@@ -242,20 +243,20 @@ interface PortLists {
   readonly pieces: PortPieces;
   readonly lists: readonly (readonly Item[])[];
   readonly others: readonly Item[] | null;
-  /** Those of them that try many rules. */
+  /** The lists that try many rules. */
   readonly long: readonly (readonly Item[])[];
   readonly isShort: boolean;
 }
 
 /** Peers with more members than this are large. */
 const LARGE = 4096;
-/** So many large peers may be tried by their own sets. */
+/** Up to this many large peers are tried through their own sets. */
 const FEW = 2;
 
 /**
- * The same, where few peers are large with those for anybody: an element of a map for each of their
- * members would make every change of the table dear (the kernel walks all elements of verdict maps
- * when a rule or a verdict is added).
+ * The same items, with those of large peers replaced by copies for any address if only a few peers
+ * are large. A map element for each of their members would make every change of the table
+ * expensive: the kernel walks all elements of verdict maps when a rule or a verdict is added.
  */
 function small(items: readonly Item[]): readonly Item[] {
   const large = new Set<string>();
@@ -272,7 +273,7 @@ function isShort({ tries }: Plan): boolean {
   return tries <= SHORT;
 }
 
-/** Fewer tries where they are many, else less memory. */
+/** Prefers fewer tries if more than SHORT, else less memory. */
 function isBetter(a: Plan, b: Plan): boolean {
   const tries = (one: Plan): number => Math.max(SHORT, one.tries);
   return tries(a) !== tries(b) ? tries(a) < tries(b) : a.size < b.size;
@@ -292,7 +293,7 @@ function isUniversal({ ranges, sources, peers }: Item): boolean {
   return ranges === null && sources === null && peers === null;
 }
 
-/** Whether a packet that comes here is sure to be one of the item's, and ends there. */
+/** Whether every packet that gets here matches the item, and evaluation ends there. */
 function isSure({ ranges, sources, peers, final }: Item, known: LookedUp): boolean {
   return (
     final &&
@@ -303,9 +304,9 @@ function isSure({ ranges, sources, peers, final }: Item, known: LookedUp): boole
 }
 
 /**
- * Without the rules that no packet reaches: behind one that is sure to match, or behind one with
- * the same peers that is sure for them. (Where an address is leaving a set, it is taken out of the
- * maps first: see apply/transaction.ts.)
+ * Leaves out the rules that no packet reaches: those behind a rule that is sure to match, or behind
+ * one for the same peers that is sure to match these. (An address that leaves a set is removed from
+ * the maps first: see agent/apply/plan/transaction.ts.)
  */
 export function reachable(items: readonly Item[], known: LookedUp): readonly Item[] {
   const decided = new Set<string>();
@@ -319,7 +320,7 @@ export function reachable(items: readonly Item[], known: LookedUp): readonly Ite
   return found;
 }
 
-/** A list of one takes no memory of its own: what leads to it leads to the rule. */
+/** A list of one rule takes no memory of its own, because verdicts lead directly to the rule. */
 function list(items: readonly Item[], known: Known): ListPlan {
   const [only] = items;
   if (only !== undefined && items.length === 1) return alone(only);
@@ -334,7 +335,7 @@ function list(items: readonly Item[], known: Known): ListPlan {
 
 const lonely = new WeakMap<Item, ListPlan>();
 
-/** One rule alone: always the same object. */
+/** The list of one rule; always the same object. */
 function alone(item: Item): ListPlan {
   let found = lonely.get(item);
   if (found === undefined) {
@@ -351,8 +352,9 @@ function distinctPeers(items: readonly Item[]): Peers[] {
 }
 
 /**
- * The kernel's objects for the rules alone: of each rule its chain, an nft rule a family and its
- * port ranges; of each list of peers a set a family and the members.
+ * The number of kernel objects that the rules need without an index: for each rule its chain, one
+ * nft rule for each family and its port ranges; for each list of peers one set for each family, and
+ * the members.
  */
 export function ownSize(items: readonly Item[]): number {
   let size = 3 * items.length;

@@ -5,7 +5,10 @@ import { item } from '../../../test/fake/index-item.ts';
 import { check } from '../../../test/properties/runs.ts';
 import { type PortPieces, portPieces } from './port-pieces.ts';
 
-/** Pieces of rules with these ports, by port or range: the rules' places. Null: every port. */
+/**
+ * The pieces of rules with these ports, by port or range: the indexes of the rules. Null: every
+ * port.
+ */
 function pieces(...ports: readonly (readonly (number | PortRange)[] | null)[]): PortPieces {
   const items = ports.map((list, i) => item(`rule${i}`, list === null ? {} : { ports: list }));
   const found = portPieces(items, Number.POSITIVE_INFINITY);
@@ -85,7 +88,7 @@ describe('port pieces', () => {
   it('property: every port leads to the rules that are for it', function () {
     const port = fc.oneof(fc.integer({ min: 0, max: 40 }), fc.integer({ min: 65_500, max: 65_535 }));
     const range = fc.tuple(port, port).map(([a, b]): PortRange => [Math.min(a, b), Math.max(a, b)]);
-    // Ranges of one rule are a union: sorted, disjoint, not adjacent.
+    // The ranges of one rule are a union: sorted, disjoint, not adjacent.
     const asked = fc.oneof(
       range.map((one) => [one]),
       port.map((one): PortRange[] => [[one, one]]),

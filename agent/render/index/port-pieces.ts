@@ -1,30 +1,30 @@
 import type { PortRange } from '../../../apis/compiled.ts';
 import type { Item } from './item.ts';
 
-/** The ports cut where the rules for them change. */
+/** The ports, cut where the list of rules for them changes. */
 export interface PortPieces {
-  /** Single ports, sorted, and for each its list. */
+  /** Single ports, sorted, and for each the index of its list. */
   readonly ports: readonly number[];
   readonly planOfPort: readonly number[];
-  /** Wider pieces, sorted, and for each its list. */
+  /** Wider pieces, sorted, and for each the index of its list. */
   readonly ranges: readonly PortRange[];
   readonly planOfRange: readonly number[];
-  /** The different lists of rules, as indexes into the items, sorted. */
+  /** The distinct lists of rules, as sorted indexes into the items. */
   readonly lists: readonly (readonly number[])[];
   /** The rules for the ports of no piece: those for every port. */
   readonly others: readonly number[];
 }
 
 /**
- * A piece of at most so many ports is single elements of a hash map: looking those up is faster
- * than ranges.
+ * A piece of at most this many ports becomes single elements of a hash map, where lookups are
+ * faster than for ranges.
  */
 const EXPAND_PORTS = 8;
 const ALL = 65_536;
 
 /**
- * Sweeps the destination or source ports once. Null where the lists come to more than `limit`
- * entries.
+ * Sweeps the destination or source ports once. Null if the lists have more than `limit` entries in
+ * total.
  */
 export function portPieces(
   items: readonly Item[],
@@ -53,7 +53,7 @@ export function portPieces(
   const singles = Float64Array.from(alone.keys()).sort();
   let at = 0;
   const active = new Set<number>();
-  /** Between two points a single port is a piece of its own. */
+  /** Adds the pieces between two points; each single port there is a piece of its own. */
   const take = (from: number, to: number): void => {
     const around = active.size > 0 ? merged(everywhere, [...active]) : NONE;
     const beside = around.length > 0 ? around : everywhere;
@@ -90,7 +90,7 @@ class Pieces {
   readonly #planOfRange: number[] = [];
   readonly #lists: (readonly number[])[] = [];
   readonly #known = new Map<string, number>();
-  /** By item, the list of it alone, counted from 1. */
+  /** For each item, the index of the list with this item alone, counted from 1; 0: none. */
   readonly #alone: Uint32Array;
   #entries = 0;
 
@@ -99,7 +99,7 @@ class Pieces {
     this.#alone = new Uint32Array(items);
   }
 
-  /** A port that one item alone is for. */
+  /** Adds a port that only one item is for. */
   addOne(port: number, item: number): void {
     this.#ports.push(port);
     this.#planOfPort.push(this.#planOfOne(item));
@@ -173,7 +173,7 @@ function push(lists: Map<number, number[]>, key: number, value: number): void {
   else list.push(value);
 }
 
-/** Sorted; `b` may not be. */
+/** Sorted; `b` need not be. */
 function merged(a: readonly number[], b: readonly number[]): readonly number[] {
   if (a.length === 0 && b.length < 2) return b;
   return [...a, ...b].sort((x, y) => x - y);

@@ -1,10 +1,7 @@
 import { AddressSpace } from './classes.ts';
 import type { Peers } from './item.ts';
 
-/**
- * The addresses that planning cut, for whoever plans again and again: those of this time and of the
- * last.
- */
+/** Caches the address spaces of repeated planning: those of this round and of the one before. */
 export class Spaces {
   #now: AddressSpace[] = [];
   #before: AddressSpace[] = [];
@@ -17,7 +14,7 @@ export class Spaces {
     return space;
   }
 
-  /** What is not asked for until the next time is forgotten then. */
+  /** Begins a new round: spaces not used since the previous call are dropped. */
   next(): void {
     this.#before = this.#now;
     this.#now = [];

@@ -20,8 +20,8 @@ function indexed(entries: readonly Entry[], options: Partial<DispatchOptions> = 
 const tcp = (first: number, last = first): Service => ({ protocol: 'tcp', ports: [first, last] });
 
 /**
- * A rule with peers of its own: no other is known to be for the same, so none is left out for
- * another.
+ * A rule with peers of its own. No two rules are known to have the same peers, so none makes
+ * another unreachable.
  */
 function of(
   chain: string,
@@ -36,9 +36,7 @@ function many(length: number, toServices: (index: number) => readonly Service[])
   return Array.from({ length }, (_, i) => of(`r${i}`, toServices(i)));
 }
 
-/**
- * Text of each chain; the hashes of their names are left out where that leaves the names distinct.
- */
+/** The text of each chain; the hashes in names are replaced by numbers. */
 function lines({ chains }: Dispatched): Record<string, string[]> {
   const names = chains.map(({ name }) => name);
   const short = (text: string): string =>
@@ -47,17 +45,18 @@ function lines({ chains }: Dispatched): Record<string, string[]> {
 }
 
 interface Walk {
-  /** The rule chains that are tried where none of them decides. */
+  /** The rule chains that are tried if none of them decides. */
   readonly tried: readonly string[];
-  /** Rules of the index that are looked at. */
+  /** The number of rules of the index that are evaluated. */
   readonly walked: number;
   /**
-   * The most chains that lead to each other, from the entry chain to a rule's, by jump as by goto.
+   * The most chains that lead to each other, from the entry chain to that of a rule, by jump as
+   * well as by goto.
    */
   readonly depth: number;
 }
 
-/** Takes a TCP packet to a port through the index. */
+/** Evaluates the index for TCP packets to a port. */
 function walker({ chains, maps }: Dispatched): (port: number) => Walk {
   assert.deepEqual(maps, []);
   const known = new Map(chains.map((chain) => [chain.name, chain]));
@@ -96,8 +95,8 @@ function portsOf({ services }: CompiledRule): readonly PortRange[] | null {
 }
 
 /**
- * Walks packets to these ports: each meets all rules that can match it, in order. What comes back
- * is the longest walk, and the deepest.
+ * Evaluates packets to these ports: each must meet all rules that can match it, in order. Returns
+ * the longest and the deepest walk.
  */
 function longest(
   found: Dispatched,
@@ -117,14 +116,14 @@ function longest(
         return own === null || own.some(([first, last]) => first <= port && port <= last) ? [chain] : [];
       }),
     );
-    // In lists there may be others beside.
+    // A list may contain other rules too.
     const tried = one.tried.filter((chain) => wanted.has(chain));
     assert.deepEqual(tried, [...wanted], `port ${port}`);
   }
   return { walked, depth };
 }
 
-/** Of all ports, each so many-th. */
+/** Every `step`-th port. */
 function ports(step: number): number[] {
   return Array.from({ length: Math.ceil(65_536 / step) }, (_, i) => i * step);
 }
@@ -247,8 +246,8 @@ describe('port tree, how long a walk is', () => {
     const entries = [...scattered(1000), of('all'), of('b', [tcp(80)])];
     const walks = [1, 2, 3, 4, 5, 8].map((levels) => {
       const { walked, depth } = longest(indexed(entries, { levels }), entries, ports(31));
-      // The entry chain, the protocol's, and the rule's own; one of the levels is that of a
-      // built-in chain.
+      // The entry chain, that of the protocol and that of the rule; a built-in chain takes one of
+      // the levels.
       assert.ok(depth <= 2 + levels - 1 + 1, `${depth} deep of ${levels} levels`);
       return walked;
     });

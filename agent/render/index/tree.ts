@@ -11,14 +11,14 @@ import { reachable } from './planner.ts';
 import { type PortPieces, portPieces } from './port-pieces.ts';
 
 /**
- * The index for iptables, which has no verdict maps: by protocol, then down a tree of chains that
- * compare the destination port, to a list of the rules that can match there. Rules for one port
- * that differ in their peers stay a list, because an address can't be looked up for a verdict.
- * Traffic that is judged by its original port has no tree. Takes over from one time to the next as
+ * The index for iptables, which has no verdict maps: by protocol, then through a tree of chains
+ * that compare the destination port, to a list of the rules that can match there. Rules for one
+ * port that differ in their peers stay a list, because iptables can't look up an address for a
+ * verdict. Traffic that is matched by its original port has no tree. Reuses earlier results as
  * Indexer does.
  */
 export class TreeIndexer {
-  /** By the name of the chain that the protocol's packets go to. */
+  /** By the name of the chain that receives the protocol's packets. */
   readonly #parts = new Map<string, Part>();
 
   readonly dispatch: Dispatch = (name, entries, options) => {
@@ -47,13 +47,13 @@ export class TreeIndexer {
 }
 
 /**
- * What comes in is called by a built-in chain, one more than in a table of nftables; and
- * iptables-nft is held to the kernel's 16 chains that lead to each other, by goto as by jump
- * (-EMLINK).
+ * One level is taken by the built-in chain that calls our base chain, which an nftables table
+ * doesn't have. iptables-nft is subject to the kernel's limit of 16 chains that lead to each other,
+ * by goto as well as by jump (-EMLINK).
  */
 const BUILT_IN = 1;
 
-/** The rules that the packets of one protocol may meet, and what was made for them. */
+/** The rules that can match packets of one protocol, and the result built for them. */
 interface Part {
   readonly of: Mapped<Entry, Item | null>;
   readonly items: readonly Item[];
@@ -81,11 +81,11 @@ function build(
   return { chains: [root, ...(builder?.chains.values() ?? [])], maps: [] };
 }
 
-/** What has been looked up on the way to a list. */
+/** The fields that were compared on the way to a list. */
 const NOTHING = { ports: false, sources: false, addresses: false } as const;
 const PORT = { ...NOTHING, ports: true } as const;
 
-/** Where the rules for all ports of a range are tried. */
+/** A range of ports, and the chain that tries the rules for all of them. */
 interface Leaf {
   readonly range: PortRange;
   readonly chain: string;
@@ -104,9 +104,9 @@ class TreeBuilder {
   }
 
   /**
-   * What is for every port in front of all others is tried first, and behind all others last; of
-   * what is between them the ports are compared. `levels` is how many chains there may be below
-   * this one, the rules' own not counted.
+   * Rules for every port that come before all others are tried first, and those after all others
+   * last; for the rules in between the ports are compared. `levels` is the number of chains allowed
+   * below this one, without those of the rules.
    */
   rules(given: readonly Item[], levels: number): NftRule[] {
     const items = reachable(given, NOTHING);
@@ -118,7 +118,7 @@ class TreeBuilder {
     return [
       ...jumps(head),
       ...parts.flatMap((part, i) => {
-        // A tree is left for good, unless it was called.
+        // A packet returns from a tree only if the tree was called by a jump.
         const isLast = i === parts.length - 1 && tail.length === 0;
         const tree = part.pieces && this.#tree(part.items, part.pieces, isLast ? levels : levels - 1);
         if (tree === null) return jumps(part.items);
@@ -128,7 +128,7 @@ class TreeBuilder {
     ];
   }
 
-  /** Null where that takes too many levels. */
+  /** Null if that takes too many levels. */
   #tree(items: readonly Item[], pieces: PortPieces, levels: number): NftRule[] | null {
     const pick = (members: readonly number[]): readonly Item[] =>
       reachable(
@@ -145,9 +145,9 @@ class TreeBuilder {
   }
 
   /**
-   * Each rule sends a part of the ports away, of which its chain sees no more. So one rule a step
-   * is all that a packet walks past, and how large a part is best follows from how many gotos there
-   * may still be (see `reach`).
+   * Each rule sends a range of ports to another chain, and the rest of this chain sees only the
+   * other ports. So a packet passes one rule for each step, and the best size of the range follows
+   * from the number of gotos still allowed (see `reach`).
    */
   #node(leaves: readonly Leaf[], depth: number, rest: readonly NftRule[]): NftRule[] {
     const rules: NftRule[] = [];
@@ -168,7 +168,7 @@ class TreeBuilder {
     return { match: 'port', protocol: this.#protocol, field: 'dport', ranges: [range] };
   }
 
-  /** The name of a chain that tries rules in order. */
+  /** The name of a chain that tries these rules in order. */
   #list(items: readonly Item[]): string {
     const [only] = items;
     return only !== undefined && items.length === 1 ? only.chain : this.#chain(jumps(items));
@@ -189,22 +189,25 @@ class TreeBuilder {
   }
 }
 
-/** Rules in order, and how their ports are cut; null: they are tried one by one. */
+/** Rules in order, and the pieces of their ports; null: they are tried one by one. */
 interface TreePart {
   readonly items: readonly Item[];
   readonly pieces: PortPieces | null;
 }
 
-/** A tree for fewer rules, one of many, saves nothing. */
+/** A tree for fewer rules than this, among many, saves nothing. */
 const FEW = 16;
 
-/** Trees that each keep to their share of memory: as few as halving finds. */
+/**
+ * Divides the rules into trees that each keep to their share of memory: as few as repeated halving
+ * finds.
+ */
 function inParts(items: readonly Item[]): TreePart[] {
   const parts: TreePart[] = [];
   let size = items.length;
   for (let from = 0; from < items.length; from += size) {
-    // Not all that is left each time: of many overlapping ranges that would be the square of their
-    // number.
+    // Does not try everything left each time: for many overlapping ranges that would take time
+    // quadratic in their number.
     size = Math.min(4 * size, items.length - from);
     const take = (): readonly Item[] => items.slice(from, from + size);
     let pieces = portPieces(take(), REPLICATION * size);
@@ -217,7 +220,7 @@ function inParts(items: readonly Item[]): TreePart[] {
   return parts;
 }
 
-/** Sorted and disjoint; ranges beside each other lead to different chains. */
+/** Sorted and disjoint; adjacent ranges lead to different chains. */
 function leaves(
   { ports, planOfPort, ranges, planOfRange }: PortPieces,
   chains: readonly string[],
@@ -236,16 +239,18 @@ function leaves(
   return found;
 }
 
-/** Of leaves beside each other; what lies between them is of none. */
+/**
+ * The range from the first to the last of neighbouring leaves; ports between them belong to no
+ * leaf.
+ */
 function rangeOf(leaves: readonly Leaf[]): PortRange {
   return [leaves[0]?.range[0] ?? 0, leaves.at(-1)?.range[1] ?? 0];
 }
 
 /**
- * So many leaves there can be where a packet walks past at most `walk` rules and takes at most
- * `depth` gotos to further chains of the tree: each rule halves the leaves in those that are one
- * rule nearer and those that are one rule and one goto nearer, which adds up to binomial
- * coefficients.
+ * The number of leaves possible if a packet passes at most `walk` rules and takes at most `depth`
+ * gotos to further chains of the tree. Each rule divides the leaves into those that are one rule
+ * nearer and those that are one rule and one goto nearer, which adds up to binomial coefficients.
  */
 function reach(walk: number, depth: number): number {
   let total = 0;
@@ -258,17 +263,17 @@ function reach(walk: number, depth: number): number {
 }
 
 /**
- * How many leaves to send away: about as many as make the longest walk as short as can be. Of the
- * places thereabouts the one that comes first in an order of its own, so that a leaf more or less
- * elsewhere cuts at the same ports, and the chains stay what they are.
+ * How many leaves to send away: about as many as make the longest walk as short as possible. Among
+ * the positions near that number it takes the first in a fixed order of ports, so that a leaf more
+ * or less elsewhere leaves the cuts, and so the chains, as they are.
  */
 function splitAt(leaves: readonly Leaf[], depth: number): number {
   let walk = 1;
   while (reach(walk, depth) < leaves.length) walk++;
   const [fewer, most] = [reach(walk - 1, depth), reach(walk, depth)];
   const part = (leaves.length - fewer) / (most - fewer);
-  // Between the shares of the walk and of a shorter one: no jump where one leaf more takes a longer
-  // walk.
+  // Interpolates between the shares for this walk and for one that is shorter by 1: the share
+  // doesn't jump when one more leaf needs a longer walk.
   const share = part * shareAway(walk, depth) + (1 - part) * shareAway(walk - 1, depth);
   const best = Math.max(1, Math.round(share * leaves.length));
   const slack = Math.min(best, leaves.length - best) >> SLACK;
@@ -283,10 +288,12 @@ function shareAway(walk: number, depth: number): number {
   return reach(walk - 1, depth - 1) / reach(walk, depth);
 }
 
-/** The places thereabouts, to each side: a quarter of the smaller part. */
+/**
+ * The positions near a number: a quarter of the smaller part to each side, as a shift to the right.
+ */
 const SLACK = 2;
 
-/** No two ports have the same: a product with an odd number, modulo a power of 2. */
+/** Different for any two ports: a product with an odd number, modulo a power of 2. */
 function rank(leaf: Leaf | undefined): number {
   return ((leaf?.range[0] ?? 0) * 28_411) & 0xff_ff;
 }

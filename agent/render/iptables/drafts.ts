@@ -4,31 +4,30 @@ import { RETURN, type RuleContext, ruleTexts, type Target, targetText } from './
 import type { Counts, IptablesRule } from './tables.ts';
 
 /**
- * What the verdicts of nft are here. In `host` chains an Allow is final, ACCEPT. NodePort traffic
- * is judged in FORWARD too, where others (network policies of pods) must still judge it: there an
- * Allow only leaves the one list of NodePort rules, RETURN.
+ * How nft's verdicts are translated. In `host` chains an Allow is final: ACCEPT. NodePort traffic
+ * is evaluated in FORWARD too, where other programs (pods' network policies) must still evaluate
+ * it: there an Allow only leaves the list of NodePort rules: RETURN.
  */
 export type Traffic = 'host' | 'nodeport';
 
-/** The rules that one nft rule becomes in a family. */
+/** The iptables rules for one nft rule in one family. */
 export interface Draft {
   readonly rules: readonly IptablesRule[];
-  /** The chain of the Ruleset that they lead to; null where they end, or go on. */
+  /** The chain of the Ruleset that they lead to; null if they lead to none. */
   readonly to: string | null;
   /**
-   * What stands in their place where that chain has nothing in it: a packet that goes to it comes
-   * back from where it is, one that jumps goes on.
+   * The rules to use instead if that chain is empty: a goto becomes a return, a jump is left out.
    */
   readonly otherwise: () => readonly IptablesRule[];
 }
 
 export interface DraftContext extends RuleContext {
   readonly traffic: Traffic;
-  /** What iptables calls a chain of the Ruleset. */
+  /** The name in iptables of a chain of the Ruleset. */
   readonly chainName: (name: string) => string;
 }
 
-/** @param source the policy rule that the chain is for */
+/** @param source the policy rule that the chain implements */
 export function chainDrafts(
   { rules, ruleId, source: own }: Chain,
   source: RuleSource | null,
@@ -75,7 +74,7 @@ function target(statement: Statement, { traffic, family, chainName }: DraftConte
   }
 }
 
-/** The rule with another target. */
+/** The rules for this nft rule, with another target. */
 export function withTarget(
   { matches, comment }: Pick<NftRule, 'matches' | 'comment'>,
   to: Target,
@@ -85,13 +84,13 @@ export function withTarget(
   return ruleTexts(matches, { target: to, comment }, context).map((text) => ({ text, counts, source }));
 }
 
-/** A chain's end returns by itself; a rule that counts stays. */
+/** The end of a chain returns by itself, but a rule that counts stays. */
 export function withoutLastReturns(rules: readonly IptablesRule[]): readonly IptablesRule[] {
   const last = rules.findLastIndex(({ text, counts }) => counts !== null || !text.endsWith(RETURN));
   return rules.slice(0, last + 1);
 }
 
-/** One that is for no policy rule. */
+/** A rule that belongs to no policy rule. */
 export function plainRule(text: string): IptablesRule {
   return { text, ...NOBODYS };
 }

@@ -29,20 +29,23 @@ const INPUT = `${CHAIN_PREFIX}INPUT`;
 const OUTPUT = `${CHAIN_PREFIX}OUTPUT`;
 const FORWARD = `${CHAIN_PREFIX}FORWARD`;
 const NODEPORT = `${CHAIN_PREFIX}NODEPORT`;
-/** What `nat` masquerades is marked here; only the first packet of a connection comes by there. */
+/**
+ * The chain that marks packets for masquerading by table nat; only the first packet of a connection
+ * traverses it.
+ */
 const MASQUERADE = `${CHAIN_PREFIX}MASQUERADE`;
 /**
- * What comes over the network for 127.0.0.0/8. The kernel drops it, unless route_localnet is on, as
- * kube-proxy has it; then the kubelet's KUBE-FIREWALL does, which stands behind us and would not
- * see what a policy allows (CVE-2020-8558).
+ * Drops packets from the network to 127.0.0.0/8. The kernel drops them itself unless route_localnet
+ * is on, as kube-proxy sets it. Then the kubelet's KUBE-FIREWALL drops them, but it comes after our
+ * chains and doesn't see packets that a policy accepts (CVE-2020-8558).
  */
 const MARTIANS = plainRule(
   `-d 127.0.0.0/8 ! -i lo -m conntrack ! --ctstate DNAT -m comment --comment ${quote('loopback addresses on the network')} -j DROP`,
 );
 
 /**
- * What is given from one time to the next: what was made of chains that are the same objects, and
- * iptables chains that hold the same.
+ * Earlier results that are reused: drafts of chains that are the same objects, and iptables chains
+ * with the same content.
  */
 export interface Kept {
   readonly drafts: WeakMap<Chain, Drafted>;
@@ -51,14 +54,14 @@ export interface Kept {
 
 interface Drafted {
   readonly drafts: readonly Draft[];
-  /** By the Ruleset's name, what each set that is named here was called. */
+  /** The sets that the drafts name: their names in the Ruleset and in ipset. */
   readonly sets: readonly (readonly [name: string, inIpset: string])[];
-  /** What came of them, where it can be taken over. */
+  /** The chain made from the drafts, if it can be reused. */
   linked: Linked | null;
 }
 
 interface Linked {
-  /** Of each of the drafts, whether there is something in the chain that it leads to. */
+  /** For each draft, whether the chain it leads to has rules. */
   readonly isTaken: readonly boolean[];
   readonly chain: IptablesChain | null;
 }
@@ -69,7 +72,7 @@ export interface Source {
   readonly chainName: (name: string) => string;
 }
 
-/** The tables of one family, and the sets that their rules name, as the Ruleset calls them. */
+/** The tables of one family, and the sets that their rules name, by their names in the Ruleset. */
 export function familyTables(
   source: Source,
   family: Family,
@@ -82,14 +85,14 @@ export function familyTables(
 }
 
 class Translation {
-  /** Names of the Ruleset. */
+  /** Names in the Ruleset. */
   readonly sets = new Set<string>();
   readonly #chains: ReadonlyMap<string, Chain>;
   readonly #context: Omit<DraftContext, 'traffic'>;
   readonly #kept: Kept;
   /** In the order in which rules lead to them. */
   #found = new Map<string, IptablesChain>();
-  /** The same by the Ruleset's name; null: nothing is in it in this family. */
+  /** The same chains by their names in the Ruleset; null: the chain is empty in this family. */
   readonly #resolved = new Map<string, IptablesChain | null>();
 
   constructor(chains: ReadonlyMap<string, Chain>, context: Omit<DraftContext, 'traffic'>, kept: Kept) {
@@ -103,7 +106,8 @@ class Translation {
     const output = this.#root(OUTPUT, () => this.#base(BASE_CHAINS.egress.chain));
     const masqueraded = masquerade(this.#chains, this.#context);
     const forward = this.#placed(FORWARD, () =>
-      // Without rules too, so that the jump to it has its place when they come.
+      // The chain exists even without rules, so that the jump to it keeps its position when rules
+      // are added.
       this.#made(FORWARD, this.#forward(masqueraded?.marking ?? [])),
     );
     for (const chain of masqueraded?.chains ?? []) this.#found.set(chain.name, chain);
@@ -113,7 +117,7 @@ class Translation {
     return [filter, this.#table('nat', { POSTROUTING: postrouting })];
   }
 
-  /** All that was found since the last table. */
+  /** Contains all chains found since the previous table. */
   #table(name: TableName, roots: Partial<Record<BuiltinChain, IptablesChain | null>>): IptablesTable {
     const chains = this.#found;
     this.#found = new Map();
@@ -127,7 +131,7 @@ class Translation {
     return this.#placed(name, () => this.#same(name, withoutLastReturns(rules())));
   }
 
-  /** Its place is before the chains that it leads to. */
+  /** Inserts the chain before the chains that it leads to. */
   #placed(name: string, make: () => IptablesChain | null): IptablesChain | null {
     this.#found.set(name, { name, rules: [] });
     const chain = make();
@@ -140,7 +144,7 @@ class Translation {
     return rules.length === 0 ? null : this.#made(name, rules);
   }
 
-  /** The chain of the last time where it holds the same. */
+  /** Reuses the previous chain if its content is the same. */
   #made(name: string, rules: readonly IptablesRule[]): IptablesChain {
     const before = this.#kept.tables.find(({ chains }) => chains.has(name))?.chains.get(name);
     const isSame =
@@ -155,8 +159,9 @@ class Translation {
   }
 
   /**
-   * NodePort traffic comes by here where its pod is on the host's network. nft judges it before
-   * that: it is not exempt here for what it is after NAT.
+   * NodePort traffic traverses INPUT if its pod is on the host's network. nft evaluates this
+   * traffic before INPUT, so here its rules come before the exemptions: what it is after NAT must
+   * not exempt it.
    */
   #input(): readonly IptablesRule[] {
     const chain = this.#chains.get(BASE_CHAINS.ingress.chain);
@@ -177,7 +182,7 @@ class Translation {
     ];
   }
 
-  /** There are no rules for it in most clusters: every packet of a pod comes by. */
+  /** Empty in most clusters, because every packet of a pod traverses this chain. */
   #forward(marking: readonly IptablesRule[]): readonly IptablesRule[] {
     const marks = this.#root(MASQUERADE, () => marking);
     const rules = [
@@ -195,8 +200,8 @@ class Translation {
   }
 
   /**
-   * The first list of rules stands right here, so that what it lets through does not come to the
-   * second.
+   * The first list of rules is inlined here, so that traffic it accepts (by RETURN) doesn't reach
+   * the second.
    */
   #nodeport(): readonly IptablesRule[] {
     const rules = this.#chains.get(NODEPORT_ENTRY)?.rules ?? [];
@@ -211,20 +216,24 @@ class Translation {
     });
   }
 
-  /** The rules that the chains of a list hold. */
+  /** The rules of the chains in a list, inlined. */
   #inline(list: Chain): readonly IptablesRule[] {
     return list.rules.flatMap(({ matches, statement }) => {
       const chain = statement.kind === 'jump' ? this.#chain(statement.chain) : null;
       if (chain?.source == null || matches.length > 0) throw new Error(`${list.name} is no list of rules`);
       const { drafts } = this.#drafts(chain, chain.source, 'nodeport');
       if (!this.#goesOn(chain)) return this.#rules(drafts, chain.source, 'nodeport');
-      // It is for one of its rules only, and then goes on behind the last: they stay in a chain.
+      // A packet may match only one of these rules and then continues after the last of them: they
+      // stay in a chain.
       const own = this.#resolve(chain.name, chain.source, 'nodeport');
       return own === null ? [] : [{ ...plainRule(`-j ${own.name}`), source: chain.source }];
     });
   }
 
-  /** Whether a packet that an Audit rule's chain matches goes on with the next rule. */
+  /**
+   * Whether the chain is that of an Audit rule: a packet that matches it continues with the next
+   * rule.
+   */
   #goesOn({ rules }: Chain): boolean {
     const [statement] = rules.map((rule) => rule.statement);
     if (statement?.kind !== 'goto') return statement?.kind === 'return';
@@ -257,7 +266,7 @@ class Translation {
     return found;
   }
 
-  /** With the chains that they lead to. */
+  /** The rules of the drafts; also adds the chains that they lead to. */
   #rules(drafts: readonly Draft[], source: RuleSource | null, traffic: Traffic): readonly IptablesRule[] {
     return drafts.flatMap((one) => (this.#isTaken(one, source, traffic) ? one.rules : one.otherwise()));
   }
@@ -281,8 +290,8 @@ class Translation {
   }
 
   /**
-   * The chain of the last time where it was made of the same drafts, which lead to something where
-   * they did.
+   * Reuses the previous chain if it was made from the same drafts and the same of them lead to
+   * chains with rules.
    */
   #linked(name: string, drafted: Drafted, source: RuleSource | null, traffic: Traffic): IptablesChain | null {
     const { drafts, linked } = drafted;

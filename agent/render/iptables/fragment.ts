@@ -4,33 +4,32 @@ import { ALL_PORTS, portCount } from '../ports.ts';
 import type { L4Protocol, Match, PortProtocol, PortTuple } from '../ruleset.ts';
 
 /**
- * What one match is in iptables: the options of the rule itself, and a match extension with its
- * own.
+ * One match in iptables: options of the rule itself, and a match extension with its own options.
  */
 export interface Fragment {
   readonly source?: Cidr;
   readonly destination?: Cidr;
-  /** Any destination but these. */
+  /** Any destination outside this prefix. */
   readonly notDestination?: Cidr;
   readonly in?: string;
   readonly out?: string;
   readonly protocol?: L4Protocol;
-  /** One range each, by the match that is named for the protocol. */
+  /** One range each, for the match that is named for the protocol. */
   readonly sport?: PortRange;
   readonly dport?: PortRange;
-  /** `-m NAME OPTIONS`, once or more. */
+  /** `-m NAME OPTIONS`, once or several times. */
   readonly extension?: string;
 }
 
 type Of<Kind extends Match['match']> = Extract<Match, { match: Kind }>;
 
-/** The name that a set of the Ruleset has in ipset. */
+/** Names in ipset by the names in the Ruleset. */
 export type SetNames = ReadonlyMap<string, string>;
 
 /**
- * A match as alternatives, each of which takes a rule of its own; none where packets of the family
- * never match. No packet matches two of them, save behind interface groups, of which a packet has
- * one.
+ * A match as alternatives, each of which needs a rule of its own; empty if packets of the family
+ * never match. No packet matches two of them, except for interface groups that differ only in the
+ * highest bit (see groupText).
  */
 export function fragments(match: Match, family: Family, setNames: SetNames): readonly Fragment[] {
   switch (match.match) {
@@ -74,7 +73,7 @@ export function fragments(match: Match, family: Family, setNames: SetNames): rea
   }
 }
 
-/** Of a link group's 32 bits. */
+/** A link group has 32 bits. */
 const LOW_BITS = 0x7fff_ffff;
 const HIGHEST_BIT = 0x8000_0000;
 
@@ -84,9 +83,9 @@ function groups({ field, groups, negated }: Of<'interfaceGroup'>): Fragment[] {
 }
 
 /**
- * With a mask, because iptables-save prints a group without one by the name it has in
- * /etc/iproute2/group, and a mask must leave out some bit: a group from 2^31 on counts as the one
- * with its lower bits too, and in a negation as that alone.
+ * Uses a mask, because iptables-save prints a group without one by its name in /etc/iproute2/group.
+ * The mask must leave out a bit. So a group below 2^31 also matches the group with the same lower
+ * bits and the highest bit set, and a negated group matches by its lower bits only.
  */
 function groupText(field: 'iifgroup' | 'oifgroup', group: number, negated: boolean): string {
   const option = `-m devgroup ${negated ? '! ' : ''}${field === 'iifgroup' ? '--src-group' : '--dst-group'}`;
@@ -95,13 +94,14 @@ function groupText(field: 'iifgroup' | 'oifgroup', group: number, negated: boole
   return `${low} ${option} ${hex(HIGHEST_BIT)}/${hex(HIGHEST_BIT)}`;
 }
 
-/** Ticks of xt_limit in a second (XT_LIMIT_SCALE), and its largest burst. */
+/** Ticks of xt_limit in a second (XT_LIMIT_SCALE), which is also its largest burst. */
 const LIMIT_SCALE = 10_000;
-/** The burst that iptables-save does not print, being that of a rule that names none. */
+/** iptables-save doesn't print this burst, the default. */
 const DEFAULT_BURST = 5;
 
 /**
- * iptables keeps the ticks from one packet to the next, whole ones, and prints what rate they are.
+ * iptables stores the time between packets as a whole number of ticks, and prints the corresponding
+ * rate.
  */
 function limit({ perSecond, burst }: Of<'limit'>): string {
   const ticks = Math.max(1, Math.floor(LIMIT_SCALE / perSecond));
@@ -111,7 +111,7 @@ function limit({ perSecond, burst }: Of<'limit'>): string {
 }
 
 function addresses({ field, in: where }: Of<'address'>, setNames: SetNames): Fragment[] {
-  // ipset looks at packets alone, and so knows no destination before NAT.
+  // ipset looks only at packets, so it doesn't know the destination before NAT.
   if (field === 'originalDaddr') {
     return 'set' in where ? [] : [{ extension: `-m conntrack --ctorigdst ${originalText(where.cidr)}` }];
   }
@@ -133,14 +133,14 @@ function setName(name: string, names: SetNames): string {
   return found;
 }
 
-/** As the C library writes it, with its length always. */
+/** In the C library's format, always with the length. */
 export function cidrText(cidr: Cidr): string {
   return `${addressText(cidr)}/${cidr.length}`;
 }
 
 /**
- * inet_ntop(3) writes the last 32 bits of an IPv6 address as an IPv4 address where it is mapped or
- * compatible (first 96 bits 0, but for `::` and `::1`).
+ * inet_ntop(3) writes the last 32 bits of an IPv6 address as an IPv4 address if it is mapped or
+ * compatible (the first 96 bits are 0, except `::` and `::1`).
  */
 function addressText({ family, value }: Pick<Cidr, 'family' | 'value'>): string {
   const high = value >> 32n;
@@ -150,7 +150,7 @@ function addressText({ family, value }: Pick<Cidr, 'family' | 'value'>): string 
   return formatAddress({ family, value });
 }
 
-/** Of xt_multiport; a range takes two (XT_MULTI_PORTS). */
+/** The most ports of xt_multiport; a range takes two (XT_MULTI_PORTS). */
 const PORT_SLOTS = 15;
 
 function ports(protocol: PortProtocol, field: 'sport' | 'dport', ranges: readonly PortRange[]): Fragment[] {
@@ -189,7 +189,7 @@ function originalPorts({ protocol, ranges }: Of<'originalPort'>): Fragment[] {
   }));
 }
 
-/** One rule for each protocol and range of source ports, and as many more as multiport needs. */
+/** One rule for each protocol and range of source ports, or more if multiport needs them. */
 function portTuples(tuples: readonly PortTuple[]): Fragment[] {
   const same = Map.groupBy(tuples, ({ protocol, sourcePorts }) => `${protocol} ${rangeText(sourcePorts)}`);
   return [...same.values()].flatMap((group) => {
@@ -206,7 +206,7 @@ function portTuples(tuples: readonly PortTuple[]): Fragment[] {
   });
 }
 
-/** `! -d` takes one prefix; more are returned from one by one (masquerade.ts). */
+/** `! -d` takes one prefix; for more, rules return one by one (masquerade.ts). */
 function notIn({ family: own, cidrs }: Of<'notIn'>, family: Family): Fragment[] {
   if (own !== family) return [];
   const [only, ...others] = cidrs;
@@ -216,21 +216,21 @@ function notIn({ family: own, cidrs }: Of<'notIn'>, family: Family): Fragment[] 
 }
 
 /**
- * Where the ICMP or IGMP header begins: the length of an IPv4 header is 4 bits of its first byte,
- * in words.
+ * The u32 expression for the start of the ICMP or IGMP header: 4 bits of the first byte are the
+ * length of the IPv4 header, in 32-bit words.
  */
 const IPV4_PAYLOAD = '0x0>>0x16&0x3c@';
 const FIRST_BYTE = `${IPV4_PAYLOAD}0x0>>0x18`;
 const FIRST_TWO_BYTES = `${IPV4_PAYLOAD}0x0>>0x10`;
-/** Values of one comparison (XT_U32_MAXSIZE less 1 of linux/netfilter/xt_u32.h). */
+/** The most values of one comparison (XT_U32_MAXSIZE in linux/netfilter/xt_u32.h, minus 1). */
 const U32_VALUES = 10;
 
 function icmp({ protocol, types }: Of<'icmp'>, family: Family): Fragment[] {
   if (family !== (protocol === 'icmp' ? 4 : 6)) return [];
   const name = protocol === 'icmp' ? 'icmp --icmp-type' : 'icmp6 --icmpv6-type';
   return types.map(({ type, code }) => {
-    // To the kernel's icmp match 255 is every type (icmp_type_code_match of xt_tcpudp.c); its icmp6
-    // match has no such type.
+    // The kernel's icmp match takes type 255 for every type (icmp_type_code_match in xt_tcpudp.c);
+    // its icmp6 match has no such type.
     if (protocol === 'icmp' && type === 255) {
       const extension = code === null ? u32(FIRST_BYTE, [type]) : u32(FIRST_TWO_BYTES, [type * 256 + code]);
       return { protocol, extension };
@@ -239,7 +239,7 @@ function icmp({ protocol, types }: Of<'icmp'>, family: Family): Fragment[] {
   });
 }
 
-/** No match of iptables knows IGMP. */
+/** iptables has no match for IGMP. */
 function igmp({ types }: Of<'igmp'>, family: Family): Fragment[] {
   if (family !== 4) return [];
   const found: Fragment[] = [];

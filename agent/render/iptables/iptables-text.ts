@@ -1,8 +1,8 @@
 import type { IptablesTable } from './tables.ts';
 
 /**
- * What `iptables-restore --noflush` takes for all tables of one family, in a namespace that has
- * nothing of ours; for people, and for tests.
+ * The input of `iptables-restore --noflush` for all tables of one family, in a network namespace
+ * without chains of ours; for people and for tests.
  */
 export function restoreText(tables: readonly IptablesTable[]): string {
   return tables.map(tableText).join('');

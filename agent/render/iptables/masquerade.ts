@@ -6,25 +6,25 @@ import { RETURN, targetText } from './rule-text.ts';
 import { CHAIN_PREFIX, type IptablesChain, type IptablesRule } from './tables.ts';
 
 /**
- * Masquerade is decided in FORWARD, which alone knows the interface group that a packet came from:
- * the kernel refuses `devgroup --src-group` in POSTROUTING (xt_devgroup.c looks at the hook). A
- * mark tells POSTROUTING, which takes it away again, because what is wrapped into another packet
- * (VXLAN) keeps it. The bit is none of kube-proxy's (0x4000, 0x8000), Cilium's (0xf00, 0xffff0000)
- * or Calico's (0xffff0000).
+ * Masquerade is decided in FORWARD, because only there the interface group that a packet came from
+ * is known: the kernel refuses `devgroup --src-group` in POSTROUTING (xt_devgroup.c checks the
+ * hook). A mark tells POSTROUTING, which clears it, because a packet that is encapsulated (VXLAN)
+ * keeps its mark. The bit is not used by kube-proxy (0x4000, 0x8000), Cilium (0xf00, 0xffff0000) or
+ * Calico (0xffff0000).
  */
 const MARK = 0x1000;
 const MARKED = `${hex(MARK)}/${hex(MARK)}`;
 
 export interface Masquerade {
-  /** Of FORWARD. */
+  /** Rules of FORWARD. */
   readonly marking: readonly IptablesRule[];
-  /** What `marking` leads to. */
+  /** Chains that `marking` leads to. */
   readonly chains: readonly IptablesChain[];
-  /** Of POSTROUTING, in table nat. */
+  /** Rules of POSTROUTING, in table nat. */
   readonly rules: readonly IptablesRule[];
 }
 
-/** Null where nothing is masqueraded in the family. */
+/** Null if nothing is masqueraded in the family. */
 export function masquerade(
   chains: ReadonlyMap<string, Chain>,
   context: Omit<DraftContext, 'traffic'>,
@@ -61,8 +61,8 @@ export function masquerade(
 }
 
 /**
- * Of several prefixes that are left out each is a rule of its own that returns, in a chain of
- * theirs.
+ * The rules that set the mark. If several prefixes are excluded, each is a rule that returns, in a
+ * chain of its own with the mark at its end.
  */
 function markRules(
   rule: NftRule,

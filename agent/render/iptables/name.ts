@@ -3,16 +3,16 @@ import type { NamedSet } from '../ruleset.ts';
 import { CHAIN_PREFIX, type IpSet, SET_PREFIX } from './tables.ts';
 
 /**
- * XT_EXTENSION_MAXNAMELEN of linux/netfilter/x_tables.h is 29, and iptables refuses what has no
+ * XT_EXTENSION_MAXNAMELEN in linux/netfilter/x_tables.h is 29, and iptables refuses a name without
  * room for its NUL.
  */
 const MAX_CHAIN = 28;
-/** IPSET_MAXNAMELEN of linux/netfilter/ipset/ip_set.h is 32, with its NUL. */
+/** IPSET_MAXNAMELEN in linux/netfilter/ipset/ip_set.h is 32, including the NUL. */
 const MAX_SET = 31;
 
 /**
- * What of a chain's name stands before its hash is kept, the policy's words are not: they are in
- * the comments of its rules.
+ * The part of a chain's name up to its hash, which is kept. The policy's words after it are
+ * dropped; they are in the comments of its rules.
  */
 const HASHED = /^[a-z0-9-]+?-[0-9a-f]{10}(?=-|$)/;
 
@@ -25,7 +25,7 @@ const SHORTER: Readonly<Record<string, string>> = {
   masquerade: 'masq',
 };
 
-/** The name of a chain of the Ruleset; different ones have different names. */
+/** The iptables name of a chain of the Ruleset; different chains have different names. */
 export function toChainName(name: string): string {
   const [words = name] = HASHED.exec(name) ?? [];
   const whole = `${CHAIN_PREFIX}${words}`;
@@ -37,7 +37,7 @@ export function toChainName(name: string): string {
   return cut(CHAIN_PREFIX, short, MAX_CHAIN, name);
 }
 
-/** Such names, each made once; given up where many of them are of chains that are no more. */
+/** Caches the results of toChainName. */
 export class ChainNames {
   readonly #names = new Map<string, string>();
 
@@ -50,17 +50,20 @@ export class ChainNames {
     return found;
   };
 
-  /** @param chains how many there are */
+  /**
+   * Clears the cache if it is larger than twice the number of chains.
+   * @param chains number of chains in the ruleset
+   */
   shrink(chains: number): void {
     if (this.#names.size > 2 * chains) this.#names.clear();
   }
 }
 
-/** Sets of different types have different names, because ipset swaps equal types only. */
+/** Sets of different types have different names, because ipset swaps only sets of equal type. */
 export function toSetName({ name, family, key }: NamedSet, type: IpSet['type']): string {
   const words = name.replace(/-v[46]$/, '').replaceAll(/[^A-Za-z0-9_.-]/g, '_');
   const kind = key === 'service' ? '' : type === 'hash:net' ? 'n' : 'h';
-  // Else one byte too long.
+  // The plural would make the name one byte too long.
   return cut(
     SET_PREFIX,
     `${words.replace(/^services-/, 'service-')}-${kind}${family}`,

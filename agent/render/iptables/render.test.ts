@@ -16,7 +16,7 @@ function state(...rules: CompiledRule[]): NodeState {
   return stateOf(rules, { addressSets: new Map([nodes, four, six].map((set) => [set.id, set])) });
 }
 
-/** Rules of one chain, hashes cut. */
+/** The rules of one chain, without hashes. */
 function lines(
   { families }: IptablesRuleset,
   name: string,
@@ -27,7 +27,7 @@ function lines(
   return [...chains].find((chain) => short(chain.name) === name)?.rules.map(({ text }) => short(text));
 }
 
-/** Of the first chain whose name is such, of IPv4. */
+/** The rules of the first IPv4 chain whose name matches. */
 function rulesOf({ families }: IptablesRuleset, name: RegExp): readonly IptablesRule[] | undefined {
   const chains = families[4][0]?.chains.values() ?? [];
   return [...chains].find((chain) => name.test(chain.name))?.rules;
@@ -110,7 +110,7 @@ describe('iptables: the rules of a state', () => {
   });
 
   it('come back from a list that is empty in the family, and do not go on', () => {
-    // Failsafe traffic of IPv4 has no rules, but must not come to the one behind.
+    // Failsafe traffic of IPv4 has no rules, but must not reach the list after it.
     const config = { ...CONFIG, failsafe: { ...DEFAULT_CONFIG.failsafe, egress: [] } };
     const ruleset = render(config, rule('named', { ...web, addressSets: ['six'] }), rule('all'));
     const [first] = lines(ruleset, 'NODEWALL-ingress') ?? [];

@@ -6,9 +6,9 @@ import type { IptablesRuleset } from './tables.ts';
 import { translator } from './translate.ts';
 
 /**
- * Stage 5 where the dataplane is iptables, for one state after another: the same chains as for
- * nftables, with an index of chains alone, then said in iptables' words. Equal states give equal
- * values. An error names the rule it could not render.
+ * Stage 5 for the dataplane iptables, for a sequence of states: the same chains as for nftables,
+ * with an index of chains only, translated to iptables. Equal states give equal values. Throws
+ * RenderError, with its source, for a rule that can't be rendered.
  * @param canLog as for nftables
  */
 export function iptablesRenderer(config: Config, canLog = true): (state: NodeState) => IptablesRuleset {

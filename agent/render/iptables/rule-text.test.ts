@@ -28,8 +28,8 @@ const port = (field: 'sport' | 'dport', ...ranges: (readonly [number, number])[]
 });
 
 /**
- * What iptables-save prints of all of these, and of the rest, is asked of the kernel by
- * test/kernel/iptables-text.test.ts.
+ * test/kernel/iptables-text.test.ts compares all of these, and others, with the output of
+ * iptables-save.
  */
 describe('the text of a rule', () => {
   it('has the options of the rule first, then matches in their order', () => {

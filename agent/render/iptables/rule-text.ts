@@ -3,12 +3,11 @@ import type { L4Protocol, Match, Statement } from '../ruleset.ts';
 import { cidrText, type Fragment, fragments, rangeText, type SetNames } from './fragment.ts';
 
 /**
- * The language of iptables-save (iptables 1.8.9, of both variants), and the only place where its
- * rules are put together: strings are quoted here. What the kernel holds is compared with it byte
- * for byte.
+ * The language of iptables-save (iptables 1.8.9, both variants). All iptables rules are put
+ * together here, and strings quoted. The kernel's rules are compared with this text byte for byte.
  */
 
-/** `-j …` or `-g …`; '' is none: the packet is counted and goes on. */
+/** `-j …` or `-g …`; '' means no target: the packet is counted and continues. */
 export type Target = string;
 
 export interface RuleContext {
@@ -17,7 +16,7 @@ export interface RuleContext {
 }
 
 /**
- * The rules that say what an nft rule says, in one family; mostly one. Empty where nothing there
+ * The iptables rules for one nft rule in one family; usually one. Empty if nothing of the family
  * can match.
  */
 export function ruleTexts(
@@ -32,7 +31,7 @@ export function ruleTexts(
     if (others.length === 0) for (const parts of combined) parts.push(only);
     else combined = combined.flatMap((parts) => [only, ...others].map((fragment) => [...parts, fragment]));
   }
-  // iptables-nft keeps a comment beside the rule and prints it last.
+  // iptables-nft stores a comment beside the rule and prints it last.
   const end = comment === null ? target : `-m comment --comment ${quote(comment)} ${target}`.trimEnd();
   const texts: string[] = [];
   for (const parts of combined) {
@@ -43,8 +42,9 @@ export function ruleTexts(
 }
 
 /**
- * The order in which iptables-save prints: addresses, interfaces, protocol, then match extensions
- * as they were given. Null: no packet matches, because it has one protocol and one address.
+ * In the order in which iptables-save prints: addresses, interfaces, protocol, then match
+ * extensions in the given order. Null if no packet can match, because each has only one protocol
+ * and one address.
  */
 function matchText(parts: readonly Fragment[]): string | null {
   const words: string[] = [];
@@ -63,8 +63,8 @@ function matchText(parts: readonly Fragment[]): string | null {
 }
 
 /**
- * A rule has one of each address: of several prefixes the one that is within all others. False
- * where there is none.
+ * Adds the address. A rule has at most one source and one destination: of several prefixes, the one
+ * within all others. False if there is none.
  */
 function addAddress(
   words: string[],
@@ -83,8 +83,8 @@ function addAddress(
 }
 
 /**
- * As iptables prints them, which has all of these built in but igmp's, which is in /etc/protocols
- * (Debian's iptables depends on netbase, whose that is).
+ * The names that iptables prints. All are built in except igmp, which it reads from /etc/protocols
+ * (Debian's iptables depends on netbase, which has that file).
  */
 const PROTOCOL_NAMES: Readonly<Record<L4Protocol, string>> = {
   tcp: 'tcp',
@@ -95,7 +95,7 @@ const PROTOCOL_NAMES: Readonly<Record<L4Protocol, string>> = {
   igmp: 'igmp',
 };
 
-/** Both ports are one match, where the first of them stands. */
+/** Both ports are one match, at the position of the first. */
 function addExtensions(words: string[], parts: readonly Fragment[]): void {
   const sport = parts.find((part) => part.sport)?.sport;
   const dport = parts.find((part) => part.dport)?.dport;
@@ -112,8 +112,8 @@ function addExtensions(words: string[], parts: readonly Fragment[]): void {
 }
 
 /**
- * What a statement that leads to no other chain is in a family; of what may be said otherwise
- * (accept), the plain reading.
+ * The target of a statement that leads to no other chain. For statements with several translations
+ * (accept), this is the direct one.
  */
 export function targetText(statement: Exclude<Statement, { kind: 'jump' | 'goto' }>, family: Family): Target {
   switch (statement.kind) {
@@ -143,8 +143,8 @@ export const RETURN = '-j RETURN';
 const PROHIBITED = { 4: 'icmp-admin-prohibited', 6: 'icmp6-adm-prohibited' } as const;
 
 /**
- * As xtables_save_string of libxtables: quoted unless it is one plain word. A line's end can't
- * stand in one, nor any other control character here.
+ * Quotes like xtables_save_string of libxtables: unless the text is one plain word. Line ends and
+ * other control characters are replaced by `_`.
  */
 export function quote(text: string): string {
   if (/^[A-Za-z0-9_-]+$/.test(text)) return text;

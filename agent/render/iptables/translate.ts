@@ -7,10 +7,10 @@ import { toIpSet } from './sets.ts';
 import type { IpSet, IptablesRuleset } from './tables.ts';
 
 /**
- * The Ruleset in iptables' words. It must be without maps: its index is a list or a tree of chains.
- * Takes over from one time to the next what was made of chains and sets that are the same objects;
- * nothing of a chain or set that no rule leads to in a family is in it. A change of members costs a
- * walk along the sets.
+ * Translates a Ruleset to iptables. The Ruleset must have no maps: its index is a list or a tree of
+ * chains, else throws an Error. Reuses earlier results for chains and sets that are the same
+ * objects. Leaves out chains and sets that no rule of a family leads to. A change of members costs
+ * a walk along the sets.
  */
 export function translator(): (ruleset: Ruleset) => IptablesRuleset {
   const kept: Readonly<Record<Family, Kept>> = {
@@ -50,12 +50,12 @@ interface Last extends Pick<Ruleset, 'chains' | 'sets'> {
 }
 
 interface Found extends Pick<IptablesRuleset, 'families'> {
-  /** The sets that a rule names, as the Ruleset calls them. */
+  /** The sets that a rule names, by their names in the Ruleset. */
   readonly used: ReadonlySet<string>;
 }
 
 /**
- * An object of the last time where it is the same, also but for its comment, which ipset does not
+ * Reuses an earlier object if it is the same, even if the comment differs, which ipset doesn't
  * have.
  */
 function ipSets(sets: Ruleset['sets'], last: Last | null): ReadonlyMap<NamedSet, IpSet> {
