@@ -45,7 +45,8 @@ interface Outcome {
 
 /**
  * The stand-alone agent: stages 1, 2 and 4 to 6 in one process, from a directory of manifests.
- * Throws a CommandError with `--once` if nothing could be enforced.
+ * Throws if no manifest declares the node; with `--once` also if the manifests cannot be read or
+ * enforcement fails.
  */
 export async function runStandalone(parts: Parts): Promise<ExitStatus> {
   const { options, manifests, log, dataplanes, interfaces, metrics } = parts;
@@ -165,7 +166,7 @@ function onceStatus(
       'the manifests cannot be read; see the log. What was enforced stays enforced',
     );
   }
-  // What the kernel refused is named in the log.
+  // Rules that the kernel refused are in the log.
   if (enforced !== null && enforced.failed.size > 0) return EXIT.refused;
   return strict && hasErrors(snapshot.problems) ? EXIT.invalid : EXIT.done;
 }
