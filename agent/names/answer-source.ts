@@ -10,7 +10,7 @@ export interface AnswerSource {
 export type AnswerListener = (batch: Pick<NflogBatch, 'packets' | 'lost'>) => void;
 export type OpenAnswers = (listener: AnswerListener) => AnswerSource;
 
-/** Bytes: the largest packet that nflog passes, which is enough for any UDP packet. */
+/** Bytes that nflog copies of a packet at most: nearly the largest UDP packet. */
 const WHOLE_PACKET = 65_531;
 /** Milliseconds until the next attempt after a failure. */
 const RETRY = 10_000;

@@ -27,14 +27,14 @@ export interface PairOperation {
 }
 
 /**
- * A line of `ipset restore`. Tests are none: ipset takes them there, but one that fails ends
- * everything with no error.
+ * A line of `ipset restore`. Does not include tests: ipset accepts them there, but a failed one
+ * ends everything without an error.
  */
 export type Operation = CreateOperation | AddOperation | DelOperation | NameOperation | PairOperation;
 
 /**
- * What makes sets as they were saved. Lists come after the sets that they hold: ipset saves them in
- * that order.
+ * The operations that create saved sets. Lists come after the sets that they contain, since ipset
+ * saves them in that order.
  */
 export function toOperations(sets: readonly SavedSet[]): Operation[] {
   return sets.flatMap((set): Operation[] => [
