@@ -3,6 +3,7 @@
  * in one place.
  */
 
+/** The exemptions of docs/semantics.md section 2.1. */
 export const EXEMPTIONS = [
   'loopback',
   'neighborDiscovery',
@@ -12,6 +13,7 @@ export const EXEMPTIONS = [
 ] as const;
 export type Exemption = (typeof EXEMPTIONS)[number];
 
+/** How rules are found: by the rule index, or one after another. */
 export type Dispatch = 'indexed' | 'linear';
 
 /** The kernel mechanism that enforces the rules of a node. */
@@ -19,6 +21,7 @@ export type DataplaneName = 'nftables' | 'iptables';
 /** Which iptables commands to use; auto: the system's own `iptables`. */
 export type IptablesVariant = 'auto' | 'nft' | 'legacy';
 
+/** Named peers of the failsafe list, see FailsafeEntry.peers. */
 export const NAMED_PEERS = ['nodes', 'controllers', 'any'] as const;
 export type FailsafePeers = (typeof NAMED_PEERS)[number] | readonly string[];
 

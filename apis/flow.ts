@@ -61,6 +61,7 @@ export interface Considered {
   readonly outcome: 'no match' | 'skipped' | 'audited' | 'passed' | 'decided';
 }
 
+/** An answer with the rules that were tested. */
 export interface Explanation extends Answer {
   /** The rules that were tested, in order, up to the one that decided; only if asked for. */
   readonly considered?: readonly Considered[];

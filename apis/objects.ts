@@ -263,6 +263,6 @@ export interface Problem {
   readonly name: string;
   /** Field path, as in `spec.ingress[0].ports[0].endPort`; '' for the whole object. */
   readonly path: string;
-  /** What is wrong, the value, and what would be valid. */
+  /** The fault, the value, and the valid values. */
   readonly message: string;
 }

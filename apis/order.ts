@@ -43,6 +43,7 @@ function placeOf({ tierPriority, priority, source }: CompiledRule): Place {
   return { tierPriority, priority, name: source.policy, apiGroup: source.apiGroup };
 }
 
+/** A copy, in evaluation order. */
 export function inEvaluationOrder(rules: readonly CompiledRule[]): CompiledRule[] {
   return [...rules].sort(compareRules);
 }

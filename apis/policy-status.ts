@@ -65,7 +65,9 @@ export interface PolicyCondition {
   readonly message: string;
 }
 
+/** Maximum length of PolicyStatus.failingNodes. */
 export const MOST_FAILING_NODES = 20;
+/** Maximum length of PolicyStatus.problems. */
 export const MOST_PROBLEMS = 20;
 /** Characters. An API object may have 1.5 MB, and it also contains the spec that is invalid. */
 export const LONGEST_SPEC = 512 * 1024;

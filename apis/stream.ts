@@ -22,6 +22,7 @@ export const CONTROL_PLANE = { group: 'controlplane.nodewall.io', version: 'v1al
  */
 export const NODE_VIEWS_PATH = `/apis/${CONTROL_PLANE.group}/${CONTROL_PLANE.version}/nodeviews`;
 
+/** The messages of the stream, before they have a sequence number and a revision. */
 export type Update =
   | ResetUpdate
   | GateUpdate
@@ -95,6 +96,7 @@ export interface RulesUpdate {
   readonly rules: readonly CompiledRule[];
 }
 
+/** Removes the rule group `part`. */
 export interface RulesRemovedUpdate {
   readonly type: 'rulesRemoved';
   readonly part: string;
@@ -164,4 +166,5 @@ export interface NodeReport {
   readonly time: string;
 }
 
+/** Maximum length of NodeReport.failing. */
 export const MOST_FAILING = 100;

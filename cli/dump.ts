@@ -71,8 +71,8 @@ async function planned(
   stateDir: string | undefined,
 ): Promise<ReturnType<typeof transaction>> {
   const { NodeRuleReconciler } = await import('../agent/apply/reconciler.ts');
-  // Plans like an agent that has just started: chains that still have their saved digests need no
-  // comparison.
+  // Plans like an agent that has just started: a fixed chain with its saved digest has the content
+  // that its name stands for.
   const remembered = stateDir === undefined ? {} : await savedDigests(stateDir);
   return new NodeRuleReconciler(kernel, { remembered }).plan(desired);
 }

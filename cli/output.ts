@@ -5,6 +5,7 @@ import { styled } from '../lib/process/styled.ts';
  * NO_COLOR).
  */
 
+/** An error message as a line for standard error. */
 export function errorText(message: string): string {
   return `${styled('red', 'nodewall:', process.stderr)} ${message}\n`;
 }

@@ -47,6 +47,7 @@ export function toFilter(options: FilterOptions, now: number): RecordFilter {
   };
 }
 
+/** Parses a whole number of up to 9 digits. Throws a CommandError that names the option. */
 export function wholeNumber(option: string, text: string): number {
   return /^\d{1,9}$/.test(text) ? Number(text) : refuse(option, text, 'a whole number');
 }

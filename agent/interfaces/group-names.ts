@@ -10,6 +10,7 @@ const BEGIN = '# nodewall: begin (kept by nodewall; do not edit these lines)';
 const END = '# nodewall: end';
 const FRESH = '0\tdefault\n';
 
+/** Group name to number; null: no names are written. */
 export type GroupNames = Pick<Config, 'interfaceGroups'>['interfaceGroups'] | null;
 
 export interface NamedText {

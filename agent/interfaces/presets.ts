@@ -16,6 +16,7 @@ export interface Preset {
 /** Kinds of pairs with one end in the pod: veth, and netkit of Cilium's datapath (Linux 6.7). */
 export const PAIR_KINDS: readonly string[] = ['veth', 'netkit'];
 
+/** All rows, each with its source in the CNI's code or documentation. */
 export const PRESETS: readonly Preset[] = [
   // felix/dataplane/linux/dataplanedefs, libcalico-go/…/conversion (interface prefix), felix
   // wireguard defaults.

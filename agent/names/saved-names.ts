@@ -24,6 +24,7 @@ export interface SavedNames {
   readonly names: readonly SavedName[];
 }
 
+/** Name of the file in the state directory. */
 export const NAMES_FILE = 'names.jsonl';
 
 /** An entry as it is saved, addresses sorted. */

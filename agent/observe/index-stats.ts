@@ -61,6 +61,7 @@ export interface IndexMemory {
   readonly rules: number;
 }
 
+/** The number of index entries of one rule. */
 export interface RuleEntries {
   readonly source: RuleSource;
   /** List entries and map elements in all indexes that lead to the rule's chain. */

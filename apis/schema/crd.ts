@@ -189,8 +189,8 @@ function withChecks(schema: JsonSchema | CrdSchema, path: string, checks: readon
 }
 
 /**
- * Keeps defaults at the top of the spec only: a default inside a rule would change the rule, and
- * with it the name that is generated for it.
+ * Keeps defaults outside of lists only: a default inside a rule would change the rule, and with it
+ * the name that is generated for it.
  */
 function withDefault(schema: JsonSchema | CrdSchema, parent: string): JsonSchema | CrdSchema {
   const { default: _, ...others } = schema;

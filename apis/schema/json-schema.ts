@@ -24,6 +24,7 @@ export interface JsonSchema {
   readonly 'x-kubernetes-list-map-keys'?: readonly string[];
 }
 
+/** Field names and list indexes from the root to a value. */
 export type FieldPath = readonly (string | number)[];
 
 /** One violation of the schema by a value. */

@@ -9,8 +9,8 @@ export const POD_TARGETS = ['podSelector', 'namespaceSelector', 'serviceAccount'
 
 /**
  * The groups that decide whether a raw policy applies to pods only, from `appliedTo` of the spec
- * and of all rules: it does if every one of these groups selects pods. Empty: every target is a pod
- * selector. Null: there is another kind of target, or none at all.
+ * and of all rules: it does if every one of these groups selects pods. Empty: all targets are among
+ * POD_TARGETS. Null: there is another kind of target, or none at all.
  */
 export function podGroupsOf(rawSpec: unknown): readonly string[] | null {
   const spec = asFields(rawSpec);

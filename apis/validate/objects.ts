@@ -2,6 +2,7 @@ import type { Tier } from '../objects.ts';
 import { isBuiltInTier } from './builtin-tiers.ts';
 import type { ObjectProblem } from './problem.ts';
 
+/** A problem that depends on several objects, and the object that it is reported for. */
 export interface CrossProblem<T> {
   readonly object: T;
   readonly problem: ObjectProblem;

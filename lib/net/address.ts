@@ -14,6 +14,7 @@ export const WIDTH = { 4: 4, 6: 16 } as const;
 /** Address length in bits. */
 export const BITS = { 4: 32, 6: 128 } as const;
 
+/** An IP address as a number. */
 export interface Address {
   readonly family: Family;
   readonly value: bigint;

@@ -21,11 +21,13 @@ export { diffMembers } from './changed-singles.ts';
 export type { FamilyMembers } from './family-members.ts';
 export { diffSingles } from './packed-keys.ts';
 
+/** The members of an AddressSet: single addresses and prefixes, by family. */
 export interface MemberSet {
   readonly v4: FamilyMembers;
   readonly v6: FamilyMembers;
 }
 
+/** A CIDR without its exceptions. */
 export interface Block {
   readonly cidr: Cidr;
   readonly except: readonly Cidr[];
@@ -188,6 +190,7 @@ export function packAddress({ family, value }: Address): Uint8Array {
   return packed;
 }
 
+/** Number of single addresses and prefixes. */
 export function memberCount(members: FamilyMembers): number {
   return singlesCount(members) + members.prefixes.length;
 }

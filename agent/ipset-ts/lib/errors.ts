@@ -1,7 +1,7 @@
 /** The kind of an error, for programs. See IpsetError. */
 export type IpsetErrorCode = keyof typeof ADVICE;
 
-/** What a person can do about the error. */
+/** Advice for people, by error. */
 const ADVICE = {
   NOT_FOUND: 'create the set first, or list the names there are',
   EXISTS:
@@ -44,6 +44,7 @@ const TEXTS: readonly (readonly [RegExp, IpsetErrorCode])[] = [
   [/Syntax error|Unknown argument|No command specified|Missing .*mandatory/, 'SYNTAX'],
 ];
 
+/** The fields of an IpsetError besides its code and message. */
 export interface IpsetErrorDetail {
   readonly command?: readonly string[];
   readonly exitCode?: number | null;

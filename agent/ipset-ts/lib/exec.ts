@@ -2,6 +2,7 @@ import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import type { Socket } from 'node:net';
 import type { Writable } from 'node:stream';
 
+/** Options of one call. */
 export interface ExecOptions {
   /**
    * Text for standard input; default: none. Parts of an Iterable are requested one by one when the
@@ -12,6 +13,7 @@ export interface ExecOptions {
   readonly signal?: AbortSignal;
 }
 
+/** The result of a process that ended by itself or by a signal. */
 export interface ExecResult {
   /** Null if a signal ended the process. */
   readonly code: number | null;
@@ -26,8 +28,13 @@ export interface ExecResult {
  */
 export type Exec = (args: readonly string[], options?: ExecOptions) => Promise<ExecResult>;
 
+/**
+ * NO_COMMAND: the command cannot be run. TIMEOUT: it took too long. OUTPUT_LIMIT: it wrote too
+ * much.
+ */
 export type ExecErrorCode = 'NO_COMMAND' | 'TIMEOUT' | 'OUTPUT_LIMIT';
 
+/** An error of running the command, as opposed to one that the command reports. */
 export class ExecError extends Error {
   override readonly name = 'ExecError';
   readonly code: ExecErrorCode;
@@ -37,6 +44,7 @@ export class ExecError extends Error {
   }
 }
 
+/** Options of createExec. */
 export interface RealExecOptions {
   /**
    * The command; `['ip', 'netns', 'exec', 'blue', 'ipset']` for another network namespace. Default:

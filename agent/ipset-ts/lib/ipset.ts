@@ -8,11 +8,13 @@ import type { ListedSet, SavedSet } from './saved-set.ts';
 import type { SetDefinition, SetRef, SetType } from './set.ts';
 import { nameText } from './value.ts';
 
+/** Options of every call. */
 export interface CallOptions {
   /** Kills ipset and rejects with ABORTED. Changes made until then stay. */
   readonly signal?: AbortSignal;
 }
 
+/** Options of calls that can accept an existing state. */
 export interface ExistOptions extends CallOptions {
   /**
    * Accepts a state that exists already: an equal set on create, an existing entry on add (its
@@ -23,6 +25,7 @@ export interface ExistOptions extends CallOptions {
   readonly exist?: boolean;
 }
 
+/** Options of Ipset.restore. */
 export interface RestoreOptions extends ExistOptions {
   /**
    * A single operation is a plain call unless this is false; then it is a restore too (see

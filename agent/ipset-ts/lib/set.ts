@@ -30,6 +30,7 @@ export interface HashOptions extends Extensions {
   readonly forceadd?: boolean;
 }
 
+/** Address family of a hash set: IPv4 (inet) or IPv6 (inet6). */
 export type Family = 'inet' | 'inet6';
 
 interface OfFamily {
@@ -65,6 +66,7 @@ export interface Options {
   'list:set': Extensions & { readonly size?: number };
 }
 
+/** The name of a type of set, as in ipset(8). */
 export type SetType = keyof Options;
 
 /**

@@ -30,6 +30,10 @@ export function nameText(name: string): string {
   return name;
 }
 
+/**
+ * A whole number from `min` to `max`, in decimal. Throws an IpsetError with code SYNTAX for any
+ * other value.
+ */
 export function integerText(what: string, value: unknown, max: number = U32, min = 0): string {
   if (typeof value !== 'number' || !Number.isInteger(value) || value < min || value > max) {
     throw syntaxError(`${what} ${value} is no number from ${min} to ${max}`);
@@ -37,10 +41,12 @@ export function integerText(what: string, value: unknown, max: number = U32, min
   return String(value);
 }
 
+/** A 32-bit number as ipset prints it: `0x` and 8 hexadecimal digits. */
 export function hexText(what: string, value: unknown): string {
   return `0x${Number(integerText(what, value)).toString(16).padStart(8, '0')}`;
 }
 
+/** Seconds, 0 to 2,147,483. */
 export function timeoutText(value: unknown): string {
   return integerText('timeout', value, MAX_TIMEOUT);
 }

@@ -50,9 +50,13 @@ export type Expression =
   /** `flags`: NF_NAT_RANGE_* of linux/netfilter/nf_nat.h; 16 is fully random. */
   | { kind: 'masq'; flags: number };
 
+/** Keys of a meta expression, by the kernel's NFT_META_*. */
 export type MetaKey = keyof typeof metaKeys;
+/** Headers that a payload expression is relative to, by the kernel's NFT_PAYLOAD_*. */
 export type PayloadBase = keyof typeof payloadBases;
+/** Keys of a ct expression, by the kernel's NFT_CT_*. */
 export type CtKey = keyof typeof ctKeys;
+/** Operators of cmp and range, by the kernel's NFT_CMP_*. */
 export type CmpOperator = keyof typeof cmpOperators;
 
 // All numbers are from linux/netfilter/nf_tables.h and never change: they are the kernel's ABI.

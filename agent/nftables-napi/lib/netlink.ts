@@ -19,6 +19,7 @@ export interface Generation {
   after: number;
 }
 
+/** Final counters of one deleted rule; `operation` is the index of its flushChain in the batch. */
 export interface LastCount {
   operation: number;
   packets: bigint;
