@@ -25,7 +25,8 @@ const LOOK = 100;
 
 /**
  * Switches nodewall off on this node until `nodewall on`; returns EXIT.done once no rule is in the
- * kernel. Throws a CommandError if the file `off` cannot be written or rules remain.
+ * kernel, EXIT.refused if rules may be left where this process cannot look. Throws a CommandError
+ * if the file `off` cannot be written or rules remain.
  */
 export async function off(options: OffOptions): Promise<ExitStatus> {
   const { stateDir, reason = '' } = options;

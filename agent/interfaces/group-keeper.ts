@@ -110,7 +110,7 @@ export class GroupKeeper {
   tell(events: readonly LinkEvent[]): void {
     let isNews = false;
     for (const event of events) {
-      // A link event may report a carrier only, which changes nothing here.
+      // #hear is false for an event that only reports a carrier, except on pairs and bridges.
       if (event.kind === 'link') isNews = this.#hear(event.link) || isNews;
       else if (event.kind === 'error') this.#options.events.deaf(event.error);
       else if (event.kind !== 'addresses') {

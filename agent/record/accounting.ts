@@ -110,8 +110,8 @@ export function accounting(saved: unknown = NO_ACCOUNTS): Accounting {
       const known = owners.get(name);
       const owner = known ?? (isSame ? before : undefined);
       if (owner === undefined) continue;
-      // With iptables, a rule stays when its policy rule gets logging in another place: the packets
-      // that it counted before were not to be recorded.
+      // With iptables, the counting rule stays when logging is added elsewhere for its policy rule:
+      // the packets that it counted before were not to be recorded.
       if (isSame && owner.rule === before.rule && owner.kind !== before.kind) {
         update(owner.rule, (base) => minus(plus(base, before), { ...before, kind: owner.kind }));
       }
