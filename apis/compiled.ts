@@ -1,18 +1,16 @@
 import type { MemberSet } from '../lib/net/member-set.ts';
 import type { ApiGroup, Direction, PolicyMode, PolicyTraffic, RuleAction } from './objects.ts';
 
-/**
- * Stage 2's values: what compile makes of the objects, shared by all nodes they concern.
- */
+/** Values of stage 2: the result of compile, shared by all nodes that the rules apply to. */
 
-/** Where a rule comes from; carried to the nft comment, the record, the status and the error. */
+/** The source of a rule; carried to the nft comment, the flow log, the status and errors. */
 export interface RuleSource {
   readonly apiGroup: ApiGroup;
   readonly policy: string;
   readonly uid: string;
   readonly generation: number;
   readonly direction: Direction;
-  /** Counts from 0 in its own direction's list. */
+  /** Index in the list of its direction, from 0. */
   readonly ruleIndex: number;
   readonly rule: string;
 }
@@ -20,7 +18,7 @@ export interface RuleSource {
 /** An inclusive range of ports. */
 export type PortRange = readonly [first: number, last: number];
 
-/** Traffic a rule names; the entries of one rule are OR-ed. */
+/** A port match: traffic that a rule names. The items of one rule are OR-ed. */
 export type Service =
   | {
       readonly protocol: 'tcp' | 'udp' | 'sctp';
@@ -33,7 +31,7 @@ export type Service =
   | { readonly protocol: 'igmp'; readonly type?: number; readonly group?: string };
 
 export interface CompiledRule {
-  /** Names the rule for good: a hash of API group, policy, direction and rule name. */
+  /** Stable name of the rule: a hash of API group, policy, direction and rule name. */
   readonly id: string;
   readonly source: RuleSource;
   readonly tier: string;
@@ -43,32 +41,32 @@ export interface CompiledRule {
   readonly mode: PolicyMode;
   readonly traffic: PolicyTraffic;
   /**
-   * Ids of the AddressSets that stand for the peers with addresses: none or one. A peer of the rule
-   * is one in the AddressSet, or behind one of the interface groups, or (alone, egress) in the
-   * ServiceSet; all three empty is anybody.
+   * Ids of the AddressSets of the rule's peers that are addresses: none or one. A rule matches a
+   * peer that is in the AddressSet, or behind one of the interface groups, or (alone, egress) in
+   * the ServiceSet. If all three are empty, it matches any peer.
    */
   readonly addressSets: readonly string[];
   /**
-   * Link groups of the peers that are such, as they are written, sorted: names are the agent's to
-   * look up.
+   * Link groups that the rule's peers name, as written in the policy, sorted. The agent looks up
+   * the names.
    */
   readonly interfaceGroups: readonly (string | number)[];
-  /** Ids of the ServiceSets that `toServices` stands for: none or one. */
+  /** Ids of the ServiceSets of `toServices`: none or one. */
   readonly serviceSets: readonly string[];
   /**
-   * Sorted, without duplicates; empty is all traffic of every protocol (with a ServiceSet: what
-   * that says).
+   * Sorted, without duplicates. Empty: all traffic of every protocol, or, with a ServiceSet, the
+   * traffic that it names.
    */
   readonly services: readonly Service[];
   /**
-   * What to write of each new connection that matches; null is nothing. Rules of an Audit policy
-   * always have it.
+   * Logging of each new connection that matches; null: none. Rules of an Audit policy always have
+   * it.
    */
   readonly log: RuleLog | null;
 }
 
 export interface RuleLog {
-  /** `logLabel`; '' where there is none. */
+  /** `logLabel`; '' if the rule has none. */
   readonly label: string;
 }
 
@@ -78,28 +76,31 @@ export interface CompiledPolicy {
   readonly name: string;
   readonly rules: readonly CompiledRule[];
   /**
-   * By rule (same index as `rules`): names of the nodes it applies to. Equal spans are the same
-   * object.
+   * For each rule (same index as `rules`), the names of the nodes it applies to. Equal spans are
+   * the same object.
    */
   readonly spans: readonly ReadonlySet<string>[];
 }
 
-/** The addresses one rule's peers stand for; shared by every rule that says the same. */
+/** The addresses that the peers of a rule stand for; shared by all rules with the same peers. */
 export interface AddressSet {
   readonly id: string;
-  /** The peers in words, sorted, for comments and `explain`. */
+  /** Human-readable list of the peers, sorted, for comments and `explain`. */
   readonly description: string;
   /** Whether members can change without a policy edit (a selector or a name is among the peers). */
   readonly dynamic: boolean;
-  /** The fqdn peers, lower case, sorted: what they resolve to is added on the node (names.ts). */
+  /**
+   * The fqdn peers, lower case, sorted. Each node adds the addresses that they resolve to
+   * (names.ts).
+   */
   readonly names: readonly string[];
-  /** Without what `names` resolve to, until names.ts adds it. */
+  /** Does not contain the addresses of `names` until names.ts adds them. */
   readonly members: MemberSet;
 }
 
 /**
- * The addresses and ports that a rule's `toServices` stands for; shared by every rule that says the
- * same.
+ * The addresses and ports that a rule's `toServices` stands for; shared by all rules with the same
+ * `toServices`.
  */
 export interface ServiceSet {
   readonly id: string;
@@ -115,26 +116,26 @@ export interface ServiceMember {
   readonly port: number;
 }
 
-/** Everything stage 2 knows, for all nodes. */
+/** The result of stage 2, for all nodes. */
 export interface Compiled {
   /** Sorted by evaluation order. */
   readonly policies: readonly CompiledPolicy[];
   readonly addressSets: ReadonlyMap<string, AddressSet>;
   readonly serviceSets: ReadonlyMap<string, ServiceSet>;
-  /** Id of the AddressSet that `nodeSelector: {}` stands for; the failsafe list's `nodes`. */
+  /** Id of the AddressSet of the peer `nodeSelector: {}`: `nodes` in the failsafe list. */
   readonly allNodes: string;
-  /** Id of the AddressSet of nodewall's own controllers; the failsafe list's `controllers`. */
+  /** Id of the AddressSet of nodewall's own controllers: `controllers` in the failsafe list. */
   readonly controllers: string;
   /**
-   * TCP ports of the endpoints of Service default/kubernetes, sorted: the failsafe list counts them
-   * as 6443.
+   * TCP ports of the endpoints of Service default/kubernetes, sorted. The failsafe list treats them
+   * like 6443.
    */
   readonly apiServerPorts: readonly number[];
   /** Node name to its own addresses. */
   readonly nodeAddresses: ReadonlyMap<string, readonly string[]>;
 }
 
-/** Stage 4's value: everything one node must enforce. */
+/** Value of stage 4: everything one node must enforce. */
 export interface NodeState {
   readonly node: string;
   /** The rules that apply to this node, in evaluation order, ingress first. */
@@ -144,14 +145,17 @@ export interface NodeState {
   /** The ServiceSets that `rules` name. */
   readonly serviceSets: ReadonlyMap<string, ServiceSet>;
   readonly allNodes: string;
-  /** '' where an older controller, or what an older agent saved, does not say. */
+  /**
+   * '' if the state comes from an older controller, or was saved by an older agent, that did not
+   * send it.
+   */
   readonly controllers: string;
   readonly apiServerPorts: readonly number[];
   /**
-   * The destinations that the node's kernel routes to pods on it. The agent adds it: it is neither
-   * on the wire nor saved, and absent where it isn't known.
+   * The destinations that the node's kernel routes to local pods. The agent adds the set: it is
+   * neither on the wire nor saved. Absent if not known.
    */
   readonly localPods?: AddressSet;
-  /** The node's own addresses: explain tells loopback traffic by them. */
+  /** The node's own addresses, by which explain recognizes loopback traffic. */
   readonly nodeAddresses: readonly string[];
 }

@@ -15,12 +15,12 @@ import { checkSettings } from './validate/settings.ts';
 import { parseYaml } from './validate/yaml-document.ts';
 
 export interface ParsedConfig {
-  /** Defaults filled in; null where there is an error. */
+  /** With defaults filled in; null if there is an error. */
   readonly config: Config | null;
   readonly problems: readonly Problem[];
 }
 
-/** The shape that CONFIG_SCHEMA and the checks below leave. */
+/** The shape of a configuration that passed CONFIG_SCHEMA and the checks below. */
 interface RawConfig {
   readonly exemptions?: Partial<Record<Exemption, boolean>>;
   readonly interfaceGroups?: Readonly<Record<string, RawInterfaceGroup>>;
@@ -36,8 +36,8 @@ interface RawConfig {
 }
 
 /**
- * Reads the agent's configuration (YAML or JSON); `file` is for the messages. An empty file is the
- * defaults.
+ * Parses the agent's configuration (YAML or JSON) and reports all problems at once; never throws
+ * for invalid text. `file` is used in the problems only. An empty file stands for the defaults.
  */
 export function parseConfig(text: string, file: string): ParsedConfig {
   const problem = (severity: Problem['severity'], line: number, path: string, message: string): Problem => {

@@ -1,5 +1,9 @@
-/** The agent's configuration: what SEMANTICS.md section 5 names, with its defaults in one place. */
+/**
+ * The agent's configuration (docs/semantics.md section 5, docs/configuration.md), with all defaults
+ * in one place.
+ */
 
+/** The exemptions of docs/semantics.md section 2.1. */
 export const EXEMPTIONS = [
   'loopback',
   'neighborDiscovery',
@@ -9,95 +13,98 @@ export const EXEMPTIONS = [
 ] as const;
 export type Exemption = (typeof EXEMPTIONS)[number];
 
+/** How rules are found: by the rule index, or one after another. */
 export type Dispatch = 'indexed' | 'linear';
 
-/** What enforces the rules of a node. */
+/** The kernel mechanism that enforces the rules of a node. */
 export type DataplaneName = 'nftables' | 'iptables';
-/** Whose commands iptables is driven by; auto is the system's own `iptables`. */
+/** Which iptables commands to use; auto: the system's own `iptables`. */
 export type IptablesVariant = 'auto' | 'nft' | 'legacy';
 
+/** Named peers of the failsafe list, see FailsafeEntry.peers. */
 export const NAMED_PEERS = ['nodes', 'controllers', 'any'] as const;
 export type FailsafePeers = (typeof NAMED_PEERS)[number] | readonly string[];
 
-/** Traffic that a blanket Drop or Reject never closes. */
+/** Traffic that a Drop or Reject rule without ports never closes. */
 export interface FailsafeEntry {
   readonly protocol: 'tcp' | 'udp' | 'sctp';
-  /** Inclusive; [0, 65535] where the entry names no port: every port. */
+  /** Inclusive; [0, 65535] (every port) if the entry names no port. */
   readonly ports: readonly [first: number, last: number];
   /**
-   * `nodes`: the addresses that `nodeSelector: {}` stands for. `controllers`: those of nodewall's
-   * own pods. Else CIDRs.
+   * `nodes`: the addresses of the peer `nodeSelector: {}`. `controllers`: those of nodewall's own
+   * controller pods. Otherwise CIDRs.
    */
   readonly peers: FailsafePeers;
-  /**
-   * The same holds of each port that the API server is known to have (NodeState.apiServerPorts).
-   */
+  /** The entry also applies to each port in NodeState.apiServerPorts. */
   readonly apiServer?: true;
 }
 
-/** What of the traffic from pods is given the node's address on its way out. */
+/** Which traffic from pods gets the node's address as its source when it leaves the node. */
 export interface Masquerade {
   readonly enabled: boolean;
   /** Destinations (CIDRs, both families) that see the pods' own addresses. */
   readonly except: readonly string[];
 }
 
-/** How fqdn peers are resolved. All times in seconds. */
+/** How fqdn peers are resolved. All times are in seconds. */
 export interface NamesConfig {
-  /** Addresses of DNS servers, with a port where it isn't 53; empty: those of /etc/resolv.conf. */
+  /** Addresses of DNS servers, with a port if it is not 53. Empty: those of /etc/resolv.conf. */
   readonly servers: readonly string[];
-  /** An answer is asked for again after its TTL, but neither earlier nor later than this. */
+  /**
+   * A name is resolved again after its answer's TTL, but not before minimumTTL nor after
+   * maximumTTL.
+   */
   readonly minimumTTL: number;
   readonly maximumTTL: number;
   /**
-   * An address stays at least so long after it was last in an answer: connections to it may still
-   * be made.
+   * How long an address stays, at least, after the last answer that contained it: clients may still
+   * connect to it.
    */
   readonly keep: number;
-  /** The last addresses of a name that doesn't resolve any more stay so long. */
+  /** How long the last addresses of a name stay after it stopped resolving. */
   readonly stale: number;
-  /** Whether the DNS answers that the node receives are read too; wildcards need it. */
+  /** Whether the agent also reads the DNS answers that the node receives; wildcards need it. */
   readonly learn: boolean;
   /**
-   * Only answers from these (CIDRs) are read; empty is any. Where destination NAT leads to the
-   * server, it is the address behind it.
+   * Read only answers from these servers (CIDRs); empty: from any. If destination NAT leads to the
+   * server, this is the address after the NAT.
    */
   readonly learnFrom: readonly string[];
-  /** NFLOG group that the copies of DNS answers come by. */
+  /** NFLOG group by which the kernel passes copies of DNS answers. */
   readonly group: number;
 }
 
-/** The record of what was decided. */
+/** The flow log. */
 export interface LogConfig {
-  /** Path of the file, rotated; `stdout`; '' is STATE_DIR/records.jsonl. */
+  /** Path of the file, which is rotated; `stdout`; or '' for STATE_DIR/records.jsonl. */
   readonly file: string;
-  /** A file is rotated at so many bytes, and so many are kept. */
+  /** Size in bytes at which a file is rotated, and the number of files that are kept. */
   readonly maxBytes: number;
   readonly maxFiles: number;
   /**
-   * At most so many records a second of one rule, after a burst; 0 is no limit. What is not
-   * recorded is counted.
+   * Limit of records per second and rule, after a burst; 0: no limit. Connections beyond it are
+   * counted, not recorded.
    */
   readonly rate: number;
   readonly burst: number;
-  /** NFLOG group that the records come by. */
+  /** NFLOG group by which the kernel passes the packets to record. */
   readonly group: number;
 }
 
 export interface Config {
   readonly exemptions: Readonly<Record<Exemption, boolean>>;
-  /** Group name to link group number; `pods` and `clusternet` are always there. */
+  /** Group name to link group number; `pods` and `clusternet` always exist. */
   readonly interfaceGroups: Readonly<Record<string, number>> & {
     readonly pods: number;
     readonly clusternet: number;
   };
   /**
-   * Group name to what makes an interface one of the group, tried in order: a name glob (`cali*`),
-   * `kind:veth` (its peer is in another namespace), `kind:bridge` (all of its ports are such), or
-   * `cni:NAME` (the names that this CNI gives, see agent/interfaces/presets.ts).
+   * Group name to the patterns that put an interface into the group, tried in order: a name glob
+   * (`cali*`), `kind:veth` (its peer is in another namespace), `kind:bridge` (all its ports are
+   * such veths), or `cni:NAME` (the interface names of this CNI, see agent/interfaces/presets.ts).
    */
   readonly interfaceMatches: Readonly<Record<string, readonly string[]>>;
-  /** The file in which iproute2 and nft look up names of link groups; '' leaves it alone. */
+  /** The file in which iproute2 and nft look up names of link groups; '': do not touch it. */
   readonly interfaceGroupFile: string;
   readonly masquerade: Masquerade;
   readonly names: NamesConfig;
@@ -107,11 +114,11 @@ export interface Config {
     readonly egress: readonly FailsafeEntry[];
   };
   /**
-   * NodeNetworkPolicy: undefined is the default of the way the agent runs (on for manifests, off in
-   * a cluster).
+   * NodeNetworkPolicy; undefined: the default of the agent's mode (on with manifests, off in a
+   * cluster).
    */
   readonly featureGates: { readonly NodeNetworkPolicy?: boolean };
-  /** auto: nftables where it works, else iptables. */
+  /** auto: nftables if it works, else iptables. */
   readonly dataplane: DataplaneName | 'auto';
   readonly iptables: { readonly variant: IptablesVariant };
   readonly dispatch: Dispatch;

@@ -1,8 +1,8 @@
 import type { EndpointSlice, NamespacedName } from './objects.ts';
 
 /**
- * The ServiceAccount of nodewall's controllers: the failsafe list's `controllers` are its pods.
- * Their Service and Lease have that name, too.
+ * The ServiceAccount of nodewall's controllers; its pods are `controllers` in the failsafe list.
+ * The controllers' Service and Lease have the same name.
  */
 export const CONTROLLER_ACCOUNT: NamespacedName = {
   namespace: 'nodewall-system',
@@ -12,7 +12,7 @@ export const CONTROLLER_ACCOUNT: NamespacedName = {
 /** The Service of the API server. */
 export const API_SERVER: NamespacedName = { namespace: 'default', name: 'kubernetes' };
 
-/** The EndpointSlices of the API server that hold an endpoint. */
+/** The EndpointSlices of the API server that have at least one address. */
 export function apiServerSlices(slices: readonly EndpointSlice[]): EndpointSlice[] {
   return slices.filter(
     ({ namespace, service, addresses }) =>

@@ -1,13 +1,11 @@
 /**
- * A connection that `explain` is asked about, and the answer. The shapes are those of the command
+ * A connection as `explain` is asked about it, and the answer. The shapes are those of the command
  * line.
  */
 
 import type { Direction, RuleAction } from './objects.ts';
 
-/**
- * One new connection; an absent field is unknown and matches only rules that don't ask about it.
- */
+/** One new connection. An absent field is unknown and matches only rules that do not test it. */
 export interface Flow {
   readonly direction: Direction;
   readonly src?: string;
@@ -15,10 +13,7 @@ export interface Flow {
   readonly protocol?: 'tcp' | 'udp' | 'sctp' | 'icmp' | 'icmpv6' | 'igmp' | number;
   readonly srcPort?: number;
   readonly dstPort?: number;
-  /**
-   * The destination before destination NAT, which the failsafe list asks for too; absent: it is as
-   * it was.
-   */
+  /** The destination before destination NAT, which the failsafe list also tests. Absent: no NAT. */
   readonly originalDst?: string;
   readonly originalDstPort?: number;
   readonly icmpType?: number;
@@ -49,23 +44,25 @@ export interface Answer {
   }[];
 }
 
-/** One rule that was looked at, in order, and how it went. */
+/** One rule that was tested, in order, and the result. */
 export interface Considered {
   readonly policy: string;
   readonly rule: string;
   readonly ruleIndex: number;
   readonly tier: string;
   readonly action: RuleAction;
-  /** What of the rule the flow didn't meet; null where it matched. */
+  /** The part of the rule that the flow did not match; null if the rule matched. */
   readonly mismatch: 'address' | 'interface' | 'service' | null;
   /**
-   * decided: it gave the verdict; passed: it matched, and the baseline tier goes on; audited: it
-   * matched, and decides nothing; skipped: it matched, and the failsafe list skipped it.
+   * decided: the rule gave the verdict. passed: it matched, and evaluation goes on with the
+   * baseline tier. audited: it matched and decides nothing. skipped: it matched, and the failsafe
+   * list skipped it.
    */
   readonly outcome: 'no match' | 'skipped' | 'audited' | 'passed' | 'decided';
 }
 
+/** An answer with the rules that were tested. */
 export interface Explanation extends Answer {
-  /** The rules that were tried, in order, up to the one that decided; only where asked for. */
+  /** The rules that were tested, in order, up to the one that decided; only if asked for. */
   readonly considered?: readonly Considered[];
 }

@@ -1,20 +1,20 @@
 import { addAddresses } from '../lib/net/member-set.ts';
 import type { AddressSet, NodeState } from './compiled.ts';
 
-/** What fqdn peers stand for on one node, now. */
+/** The current addresses of fqdn peers on one node. */
 export interface NameTable {
   /**
-   * The addresses of a peer: of a name, or of every name that a wildcard matches; lower case,
-   * without a trailing dot. Sorted, unique.
+   * The addresses of a peer: of one name, or of every name that a wildcard matches. `peer` is lower
+   * case, without a trailing dot. The result is sorted, without duplicates.
    */
   addresses(peer: string): readonly string[];
 }
 
 /**
- * Adds to the AddressSets what their fqdn peers stand for. An AddressSet whose addresses are what
- * they were the last time is the same object again, and so is the map of them where all are, so
- * that later stages need not look at it. Cost: the sets with names, and the addresses of those that
- * changed.
+ * Returns a function that adds the addresses of fqdn peers to the AddressSets of a state. An
+ * AddressSet whose addresses have not changed since the last call is the same object again; so is
+ * the map if no set changed, so that later stages can skip it. Cost: the sets with names, and the
+ * addresses of those that changed.
  */
 export function nameResolver(): (state: NodeState, table: NameTable) => NodeState {
   const known = new Map<string, { base: AddressSet; addresses: string; resolved: AddressSet }>();
@@ -49,9 +49,9 @@ export function nameResolver(): (state: NodeState, table: NameTable) => NodeStat
 }
 
 /**
- * A table of names that don't change: a peer stands for the addresses of every name it matches, and
- * for those of a wildcard that is written as the peer is. Names lower case, without a trailing dot;
- * addresses as formatAddress writes them.
+ * A table of names that do not change. A peer stands for the addresses of every name it matches; a
+ * wildcard also for the addresses listed under the same wildcard. Names are lower case, without a
+ * trailing dot; addresses are as formatAddress writes them.
  */
 export function fixedNames(addresses: ReadonlyMap<string, readonly string[]>): NameTable {
   return {
@@ -67,7 +67,7 @@ function isMatched(peer: string, name: string): boolean {
 }
 
 /**
- * Whether an fqdn peer stands for a name; `*.example.com` for one or more leading labels. Both
+ * Whether an fqdn peer matches a name; `*.example.com` matches one or more leading labels. Both are
  * lower case, without a trailing dot.
  */
 export function matchesName(peer: string, name: string): boolean {

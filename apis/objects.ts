@@ -1,6 +1,6 @@
 /**
- * Stage 1: Kubernetes objects, validated and narrowed to the fields nodewall uses.
- * Names and meanings are Kubernetes' and Antrea's.
+ * Values of stage 1: Kubernetes objects, validated and narrowed to the fields that nodewall uses.
+ * Names and meanings of fields are those of Kubernetes and Antrea.
  */
 
 /** The API groups whose ClusterNetworkPolicy and Tier objects are read. */
@@ -20,13 +20,13 @@ export interface Node {
   readonly addresses: readonly string[];
   /**
    * Further addresses of the Node as a peer, which its agent reported
-   * (controller/index/host-addresses.ts); absent where there are none, and in every object as it is
+   * (controller/index/host-addresses.ts). Absent if there are none, and in every object as it is
    * read.
    */
   readonly reportedAddresses?: readonly string[];
   /**
-   * The networks that the Node's pods have addresses of, for warnings alone; absent where the Node
-   * names none.
+   * The pod networks of the Node (spec.podCIDRs), used for warnings only; absent if the Node has
+   * none.
    */
   readonly podCIDRs?: readonly string[];
 }
@@ -37,10 +37,7 @@ export interface Namespace {
   readonly labels: Labels;
 }
 
-/**
- * A Pod that can be a peer: hostNetwork and finished pods are left out where the object is
- * narrowed.
- */
+/** A Pod that can be a peer: narrowing leaves out hostNetwork pods and finished pods. */
 export interface Pod {
   readonly kind: 'Pod';
   readonly namespace: string;
@@ -83,8 +80,8 @@ export interface IPBlock {
 }
 
 /**
- * One entry of `from` or `to`; exactly one kind, save that podSelector and namespaceSelector go
- * together.
+ * One item of `from` or `to`: exactly one kind, except that podSelector and namespaceSelector may
+ * stand together.
  */
 export interface NetworkPolicyPeer {
   readonly ipBlock?: IPBlock;
@@ -115,7 +112,7 @@ export interface NetworkPolicyPort {
   readonly sourceEndPort?: number;
 }
 
-/** One entry of `protocols`; exactly one of the three. */
+/** One item of `protocols`; exactly one of the three fields. */
 export interface NetworkPolicyProtocol {
   readonly icmp?: { readonly icmpType?: number; readonly icmpCode?: number };
   readonly icmpv6?: { readonly icmpType?: number; readonly icmpCode?: number };
@@ -128,12 +125,12 @@ export type PolicyMode = 'Enforce' | 'Audit';
 export type PolicyTraffic = 'Host' | 'NodePort';
 
 export interface Rule {
-  /** Unique in the policy; generated where the object has none (see rule-name.ts). */
+  /** Unique in the policy; generated if absent (controller/compile/rule-name.ts). */
   readonly name?: string;
   readonly action: RuleAction;
   readonly from?: readonly NetworkPolicyPeer[];
   readonly to?: readonly NetworkPolicyPeer[];
-  /** Egress only, and then without `to`, `ports` and `protocols`. */
+  /** Egress only; excludes `to`, `ports` and `protocols`. */
   readonly toServices?: readonly NamespacedName[];
   readonly ports?: readonly NetworkPolicyPort[];
   readonly protocols?: readonly NetworkPolicyProtocol[];
@@ -156,14 +153,14 @@ export interface ClusterNetworkPolicy {
   readonly kind: 'ClusterNetworkPolicy';
   readonly apiGroup: ApiGroup;
   readonly name: string;
-  /** '' where the object has none (manifests). */
+  /** '' if the object has none (manifests). */
   readonly uid: string;
-  /** 0 where the object has none (manifests). */
+  /** 0 if the object has none (manifests). */
   readonly generation: number;
   readonly spec: ClusterNetworkPolicySpec;
 }
 
-/** Exactly one kind of member, save that podSelector and namespaceSelector go together. */
+/** Exactly one kind of member, except that podSelector and namespaceSelector may stand together. */
 export interface ClusterGroupSpec {
   readonly podSelector?: LabelSelector;
   readonly namespaceSelector?: LabelSelector;
@@ -186,13 +183,13 @@ export interface Service {
   readonly kind: 'Service';
   readonly namespace: string;
   readonly name: string;
-  /** Null where the Service has none: it selects no pods. */
+  /** Null if the Service has none: then it selects no pods. */
   readonly selector: Labels | null;
-  /** None for a headless Service. */
+  /** Empty for a headless Service. */
   readonly clusterIPs: readonly string[];
   /**
-   * Its external IPs and those of its load balancer, for no Node to claim; absent where it has
-   * none.
+   * External IPs and load-balancer IPs of the Service, which no Node may report as its own; absent
+   * if it has none.
    */
   readonly externalAddresses?: readonly string[];
   readonly ports: readonly ServicePort[];
@@ -204,22 +201,22 @@ export interface ServicePort {
 }
 
 /**
- * Endpoints of one Service; ports without a number and endpoints that aren't ready are left out
- * where the object is narrowed.
+ * Endpoints of one Service. Narrowing leaves out ports without a number and endpoints that are not
+ * ready.
  */
 export interface EndpointSlice {
   readonly kind: 'EndpointSlice';
   readonly namespace: string;
   readonly name: string;
-  /** Of the label `kubernetes.io/service-name`. */
+  /** Value of the label `kubernetes.io/service-name`. */
   readonly service: string;
   readonly addresses: readonly string[];
   readonly ports: readonly ServicePort[];
 }
 
 /**
- * What stage 1 hands to stage 2. Order does not matter; identities (kind, API group, namespace,
- * name) are unique.
+ * The output of stage 1 and input of stage 2. Order does not matter; identities (kind, API group,
+ * namespace, name) are unique.
  */
 export interface ClusterObjects {
   readonly nodes: readonly Node[];
@@ -253,19 +250,19 @@ export type ClusterObject =
   | Tier
   | ClusterNetworkPolicy;
 
-/** Something wrong, or worth saying, about one object. */
+/** A problem of one object, or a note about it. */
 export interface Problem {
-  /** error: the object is rejected; warning and notice: it is not. */
+  /** error: the object is rejected. warning and notice: it is not. */
   readonly severity: 'error' | 'warning' | 'notice';
-  /** Where the object came from: a file path, or '' for an API object. */
+  /** Path of the file that holds the object, or '' for an API object. */
   readonly file: string;
-  /** 1-based line in the file, 0 where there is none. */
+  /** Line in the file, from 1; 0 if there is none. */
   readonly line: number;
-  /** '' where the problem is the file's, not an object's. */
+  /** '' if the problem concerns the file, not an object. */
   readonly kind: string;
   readonly name: string;
-  /** Field path as in `spec.ingress[0].ports[0].endPort`; '' where it is the whole object. */
+  /** Field path, as in `spec.ingress[0].ports[0].endPort`; '' for the whole object. */
   readonly path: string;
-  /** What is wrong, the value, and what would be valid. */
+  /** The fault, the value, and the valid values. */
   readonly message: string;
 }

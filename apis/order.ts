@@ -1,7 +1,7 @@
 import type { CompiledRule } from './compiled.ts';
 import type { ApiGroup } from './objects.ts';
 
-/** What decides a policy's place. */
+/** The fields that decide the position of a policy in the evaluation order. */
 export interface Place {
   readonly tierPriority: number;
   readonly priority: number;
@@ -10,8 +10,8 @@ export interface Place {
 }
 
 /**
- * The total order of policies (SEMANTICS.md section 2): the name breaks ties, so every node agrees
- * at any time.
+ * The total order of policies (docs/semantics.md section 2.2). The name breaks ties, so that all
+ * nodes always have the same order.
  */
 export function comparePlace(a: Place, b: Place): number {
   return (
@@ -22,12 +22,15 @@ export function comparePlace(a: Place, b: Place): number {
   );
 }
 
-/** By code point; names are ASCII where validation passed, so UTF-16 order is the same. */
+/**
+ * Compares by UTF-16 code unit, which is code point order here: names that passed validation are
+ * ASCII.
+ */
 function compareCodePoints(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-/** Evaluation order of rules: ingress first, then by their policies' places, then by index. */
+/** Evaluation order of rules: ingress first, then by the order of their policies, then by index. */
 export function compareRules(a: CompiledRule, b: CompiledRule): number {
   return (
     Number(a.source.direction === 'egress') - Number(b.source.direction === 'egress') ||
@@ -40,6 +43,7 @@ function placeOf({ tierPriority, priority, source }: CompiledRule): Place {
   return { tierPriority, priority, name: source.policy, apiGroup: source.apiGroup };
 }
 
+/** A copy, in evaluation order. */
 export function inEvaluationOrder(rules: readonly CompiledRule[]): CompiledRule[] {
   return [...rules].sort(compareRules);
 }

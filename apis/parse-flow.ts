@@ -29,7 +29,8 @@ const FIELDS: readonly FlowField[] = [
 ];
 
 /**
- * A flow from parsed JSON. Throws a TypeError that lists every problem with what would be valid.
+ * Checks parsed JSON and returns it as a flow. Throws a TypeError that lists every problem and the
+ * valid values.
  */
 export function parseFlow(raw: unknown): Flow {
   if (typeof raw !== 'object' || raw === null || Array.isArray(raw)) {

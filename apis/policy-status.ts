@@ -1,6 +1,6 @@
 /**
- * The `status` of a ClusterNetworkPolicy: what the controller writes, by the status subresource.
- * Its schema is schema/policystatus.ts.
+ * The `status` of a ClusterNetworkPolicy, which the controller writes through the status
+ * subresource. Its schema is schema/policy-status.ts.
  */
 
 export const POLICY_PHASES = [
@@ -8,13 +8,15 @@ export const POLICY_PHASES = [
   'Pending',
   /** Some nodes enforce it. */
   'Realizing',
-  /** Every node that is selected enforces it. */
+  /** Every selected node enforces it. */
   'Realized',
-  /** One node or more can't enforce it: `failingNodes`. */
+  /** At least one node cannot enforce it; see `failingNodes`. */
   'Failed',
-  /** It applies to no node, because it selects none or has no rules. */
+  /** The policy applies to no node: it selects none, or has no rules. */
   'NoNodes',
-  /** Left out; `enforcedGeneration` is the version that is enforced instead, if there is one. */
+  /**
+   * The policy is left out; `enforcedGeneration` is the version that is enforced instead, if any.
+   */
   'Invalid',
   /** The feature gate NodeNetworkPolicy is off: nothing is enforced. */
   'Disabled',
@@ -23,51 +25,51 @@ export type PolicyPhase = (typeof POLICY_PHASES)[number];
 
 export interface PolicyStatus {
   readonly phase: PolicyPhase;
-  /** Of the version that all of this is about. */
+  /** Generation of the version that this status describes. */
   readonly observedGeneration: number;
-  /** Of the version that is enforced in place of an invalid one. */
+  /** Generation of the version that is enforced in place of an invalid one. */
   readonly enforcedGeneration?: number;
   /**
-   * Its spec as JSON, for a controller that starts and never saw that version; absent where it is
-   * longer than `LONGEST_SPEC`.
+   * Spec of that version as JSON, for a controller that starts later and never saw it. Absent if it
+   * is longer than `LONGEST_SPEC`.
    */
   readonly enforcedSpec?: string;
-  /** Nodes that enforce it, and nodes that should. */
+  /** Number of nodes that enforce the policy, and of nodes that should. */
   readonly currentNodesRealized: number;
   readonly desiredNodesRealized: number;
-  /** By name; the first `MOST_FAILING_NODES`. */
+  /** Sorted by name; the first `MOST_FAILING_NODES`. */
   readonly failingNodes?: readonly FailingNode[];
-  /** Why it was left out, a line each; the first `MOST_PROBLEMS`. */
+  /** Why the policy was left out, one line per problem; the first `MOST_PROBLEMS`. */
   readonly problems?: readonly string[];
   readonly conditions: readonly PolicyCondition[];
 }
 
 export interface FailingNode {
   readonly node: string;
-  /** Absent where all of the policy fails. */
+  /** Absent if the whole policy fails. */
   readonly rule?: string;
   readonly reason: string;
 }
 
 /** A metav1.Condition. */
 export interface PolicyCondition {
-  /** Accepted: it is valid. Realized: it is enforced wherever it should be. */
+  /** Accepted: the policy is valid. Realized: it is enforced on every node it applies to. */
   readonly type: 'Accepted' | 'Realized';
   readonly status: 'True' | 'False' | 'Unknown';
   readonly observedGeneration: number;
-  /** ISO 8601, UTC, to the second: when `status` last changed. */
+  /** When `status` last changed: ISO 8601, UTC, to the second. */
   readonly lastTransitionTime: string;
-  /** One word for programs. */
+  /** One word, for programs. */
   readonly reason: string;
-  /** For people. */
+  /** Human-readable. */
   readonly message: string;
 }
 
+/** Maximum length of PolicyStatus.failingNodes. */
 export const MOST_FAILING_NODES = 20;
+/** Maximum length of PolicyStatus.problems. */
 export const MOST_PROBLEMS = 20;
-/**
- * Characters. An object of the API has room for 1.5 MB, and the spec that is invalid is in it too.
- */
+/** Characters. An API object may have 1.5 MB, and it also contains the spec that is invalid. */
 export const LONGEST_SPEC = 512 * 1024;
-/** Characters of a reason or a problem. */
+/** Maximum length of a reason or a problem, in characters. */
 export const LONGEST_REASON = 512;

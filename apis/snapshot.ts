@@ -3,15 +3,17 @@ import type { NodeState } from './compiled.ts';
 import { type Message, nodeMessage } from './wire.ts';
 
 /**
- * Stage 3: a node's view as messages, each AddressSet and ServiceSet before the rules that name it.
+ * Stage 3: a node's view as messages. Each AddressSet and ServiceSet comes before the rules that
+ * name it.
  */
 export function* snapshot(state: NodeState): Iterable<Message> {
   for (const { toMessage } of parts(state)) yield toMessage();
 }
 
 /**
- * The messages of one state after another as lines. What is the same JavaScript object as before
- * has its line already: an edit among 10,000 rules makes ten of them.
+ * Returns a function that formats the messages of successive states as lines. Lines are cached by
+ * JavaScript object, so that after an edit only what it changed is formatted, also among 10,000
+ * rules.
  */
 export function snapshotText(): (state: NodeState) => string {
   const known = new WeakMap<object, string>();
@@ -30,8 +32,8 @@ export function snapshotText(): (state: NodeState) => string {
 }
 
 /**
- * A message that is made when it is asked for, and the object that it says all of; null where it
- * says something of the whole state.
+ * A message that is made on demand, and the object that it contains whole; null if it describes the
+ * state as a whole.
  */
 interface Part {
   readonly of: object | null;

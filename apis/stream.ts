@@ -4,22 +4,25 @@ import type { ApiGroup } from './objects.ts';
 import type { AddressSetMessage, NodeMessage, ServiceSetMessage } from './wire.ts';
 
 /**
- * What the controller tells an agent, and what an agent reports:
+ * Messages from the controller to an agent, and the agent's report:
  * `controlplane.nodewall.io/v1alpha1` over HTTPS.
  *
  * A watch (`NODE_VIEWS_PATH?watch=true&fieldSelector=metadata.name=NODE`) answers with
- * `StreamMessage`s, one JSON document a line. Without a resourceVersion, or with one the controller
- * doesn't know, the whole view comes first, then a bookmark with `initial`; with a known one what
- * was missed, then a bookmark. Sets come before the rules that name them, removals after; a node
- * holds a set only while one of its rules, or `allNodes` or `controllers`, names it. A receiver
- * acts at bookmarks only; one comes after each batch of changes that belong together, and every 30
- * s or so as a sign of life.
+ * `StreamMessage`s, one JSON document per line. Without a resourceVersion, or with one that the
+ * controller does not know, it sends the whole view, then a bookmark with `initial`. With a known
+ * one it sends the messages that the agent missed, then a bookmark. Sets come before the rules that
+ * name them, removals after. A node holds a set only while one of its rules, or `allNodes` or
+ * `controllers`, names it. A receiver acts at bookmarks only. A bookmark follows each batch of
+ * changes that belong together; about every 30 s one is sent as a keep-alive.
  */
 export const CONTROL_PLANE = { group: 'controlplane.nodewall.io', version: 'v1alpha1' } as const;
 
-/** Where the views are; `/NODE` after it is one, `/NODE/status` takes the node's report. */
+/**
+ * Path of the node views. `/NODE` below it is one view; `/NODE/status` accepts the node's report.
+ */
 export const NODE_VIEWS_PATH = `/apis/${CONTROL_PLANE.group}/${CONTROL_PLANE.version}/nodeviews`;
 
+/** The messages of the stream, before they have a sequence number and a revision. */
 export type Update =
   | ResetUpdate
   | GateUpdate
@@ -34,42 +37,40 @@ export type Update =
   | RulesRemovedUpdate
   | BookmarkUpdate;
 
-/** Forget all: a whole view follows. Every whole view starts with it. */
+/** Discard the state: a whole view follows. Every whole view starts with this message. */
 export interface ResetUpdate {
   readonly type: 'reset';
 }
 
-/**
- * The feature gate NodeNetworkPolicy as the cluster has it; in a whole view it comes right after
- * the reset.
- */
+/** The cluster's feature gate NodeNetworkPolicy. In a whole view it comes right after the reset. */
 export interface GateUpdate {
   readonly type: 'gate';
   readonly enabled: boolean;
 }
 
 /**
- * Where the API server is, for the failsafe list: whole, in place of those before. In a whole view
- * it comes after the gate; absent is none.
+ * Endpoints of the API server, for the failsafe list; replaces all earlier ones. In a whole view it
+ * comes after the gate; if absent, there are none.
  */
 export interface EndpointsUpdate {
   readonly type: 'endpoints';
   readonly endpoints: readonly Endpoints[];
 }
 
-/** A TCP port, and the addresses it is on, sorted. */
+/** A TCP port and the addresses that serve it, sorted. */
 export interface Endpoints {
   readonly port: number;
   readonly addresses: readonly string[];
 }
 
 /**
- * Members of an AddressSet that the receiver holds: what is removed is there, what is added is not.
+ * Changes of an AddressSet that the receiver holds: it has every member in `remove` and none in
+ * `add`.
  */
 export interface AddressSetPatchUpdate {
   readonly type: 'addressSetPatch';
   readonly id: string;
-  /** CIDRs and addresses, sorted, as in the set; absent is none. */
+  /** CIDRs and addresses, sorted, written as in the set; absent: none. */
   readonly add?: readonly string[];
   readonly remove?: readonly string[];
 }
@@ -85,8 +86,8 @@ export interface ServiceSetRemovedUpdate {
 }
 
 /**
- * Those rules of one policy that apply to the same nodes; in place of the part of this name, if
- * there is one.
+ * A rule group: the rules of one policy that apply to the same nodes. Replaces the group with the
+ * same name in `part`, if any.
  */
 export interface RulesUpdate {
   readonly type: 'rules';
@@ -95,19 +96,20 @@ export interface RulesUpdate {
   readonly rules: readonly CompiledRule[];
 }
 
+/** Removes the rule group `part`. */
 export interface RulesRemovedUpdate {
   readonly type: 'rulesRemoved';
   readonly part: string;
 }
 
-/** What came before belongs together and is complete. */
+/** The messages up to this one form a complete state. */
 export interface BookmarkUpdate {
   readonly type: 'bookmark';
-  /** The whole view has been sent. */
+  /** Present at the end of a whole view. */
   readonly initial?: true;
   /**
-   * How many of each the receiver must hold now; where it holds other numbers it asks for a whole
-   * view.
+   * How many rules and sets the receiver must hold now. If it holds other numbers, it asks for a
+   * whole view.
    */
   readonly rules: number;
   readonly addressSets: number;
@@ -115,53 +117,54 @@ export interface BookmarkUpdate {
 }
 
 /**
- * A line of the stream. `sequence` counts 1, 2, 3 … within one answer: a gap or a repetition means
- * that something was lost, and the receiver resumes from its last bookmark's revision in a new
- * connection. `revision` (`EPOCH.NUMBER`, opaque to receivers) is the controller's position after
- * this message.
+ * A line of the stream. `sequence` counts 1, 2, 3 … within one response: after a gap or a
+ * repetition, messages are lost, and the receiver resumes from the revision of its last bookmark on
+ * a new connection. `revision` (`EPOCH.NUMBER`, opaque to receivers) is the controller's position
+ * after this message.
  */
 export type StreamMessage = Update & { readonly sequence: number; readonly revision: string };
 
-/** A rule, or a whole policy, that a node can't enforce. */
+/** A rule, or a whole policy, that a node cannot enforce. */
 export interface FailingRule {
   readonly apiGroup: ApiGroup;
   readonly policy: string;
   readonly generation: number;
-  /** Null where all of the policy fails. */
+  /** Null if the whole policy fails. */
   readonly rule: string | null;
   readonly reason: string;
 }
 
-/** What an agent says of its node: `PUT NODE_VIEWS_PATH/NODE/status`. */
+/** An agent's report about its node: `PUT NODE_VIEWS_PATH/NODE/status`. */
 export interface NodeReport {
   readonly node: string;
-  /** Of the last bookmark received; null before the first. */
+  /** Revision of the last bookmark received; null before the first. */
   readonly revision: string | null;
-  /** The revision in force; null where nothing of the controller's is. */
+  /** The revision in force; null if no state from the controller is. */
   readonly enforced: string | null;
   /** Whether the feature gate lets the agent enforce anything. */
   readonly enabled: boolean;
   /**
-   * `nodewall off` holds on the node, with this reason ('': none was given): nothing is enforced.
-   * Absent: it doesn't.
+   * Reason of `nodewall off` on this node ('' if none was given): nothing is enforced. Absent if
+   * nodewall is not off.
    */
   readonly off?: string;
   /**
-   * Why the controller's whole view cannot be followed; what was enforced before it stays. Absent:
-   * it is followed.
+   * Why the agent cannot apply the controller's whole view; the state enforced before stays in
+   * force. Absent if it can.
    */
   readonly viewError?: string;
   /** At most `MOST_FAILING`. */
   readonly failing: readonly FailingRule[];
-  /** Policies in force. */
+  /** Number of policies in force. */
   readonly policies: number;
-  /** The node's own addresses, as its kernel has them. */
+  /** The node's own addresses, as its kernel reports them. */
   readonly hostAddresses: readonly string[];
-  /** Of nodewall. */
+  /** Version of nodewall. */
   readonly version: string;
   readonly dataplane: DataplaneName;
-  /** ISO 8601, UTC; in what the controller shows, when it came. */
+  /** ISO 8601, UTC. In reports that the controller shows: the time at which the report arrived. */
   readonly time: string;
 }
 
+/** Maximum length of NodeReport.failing. */
 export const MOST_FAILING = 100;

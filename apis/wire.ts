@@ -1,9 +1,9 @@
 import type { CompiledRule, NodeState, ServiceMember } from './compiled.ts';
 
 /**
- * Stage 3's values: what a node is told, one JSON document a line. A snapshot is a `node` message,
- * every AddressSet and ServiceSet before the rules that name it, and a `bookmark`, before which a
- * receiver acts on nothing. The same lines are the agent's last-good state on disk.
+ * Values of stage 3: the messages for a node, one JSON document per line. A snapshot is a `node`
+ * message, every AddressSet and ServiceSet before the rules that name it, and a `bookmark`; a
+ * receiver acts only at the bookmark. The agent's state store holds the same lines.
  */
 export type Message = NodeMessage | AddressSetMessage | ServiceSetMessage | RuleMessage | BookmarkMessage;
 
@@ -13,13 +13,13 @@ export interface NodeMessage {
   readonly addresses: readonly string[];
   /** Id of the AddressSet of all nodes. */
   readonly allNodes: string;
-  /** Id of the AddressSet of nodewall's own controllers; absent in what an older version wrote. */
+  /** Id of the AddressSet of nodewall's own controllers; absent in messages from older versions. */
   readonly controllers?: string;
-  /** Of the endpoints of Service default/kubernetes, sorted; absent is none known. */
+  /** TCP ports of the endpoints of Service default/kubernetes, sorted; absent: none known. */
   readonly apiServerPorts?: readonly number[];
 }
 
-/** What of a node's state is neither a set nor a rule. */
+/** The part of a node's state that is neither a set nor a rule. */
 export function nodeMessage({
   node,
   nodeAddresses: addresses,
@@ -42,7 +42,7 @@ export interface AddressSetMessage {
   readonly id: string;
   readonly description: string;
   readonly dynamic: boolean;
-  /** fqdn peers; absent is none. */
+  /** The fqdn peers; absent: none. */
   readonly names?: readonly string[];
   /** CIDRs and addresses, sorted. */
   readonly members: readonly string[];
@@ -60,11 +60,11 @@ export interface RuleMessage {
   readonly rule: CompiledRule;
 }
 
-/** The snapshot is complete. */
+/** The end of a snapshot, with the number of rules and sets in it. */
 export interface BookmarkMessage {
   readonly type: 'bookmark';
   readonly rules: number;
   readonly addressSets: number;
-  /** Absent is none. */
+  /** Absent: none. */
   readonly serviceSets?: number;
 }

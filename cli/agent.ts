@@ -19,7 +19,10 @@ import { VERSION } from '../lib/process/version.ts';
 import { parseFeatureGates } from './feature-gates.ts';
 import { loadConfig } from './load.ts';
 
-/** Checks the options, takes the lock, and runs the agent until it is told to stop. Rules stay. */
+/**
+ * Checks the options, takes the lock, and runs the agent until it is stopped. The rules stay.
+ * Throws a CommandError for bad options.
+ */
 export async function agentCommand(options: AgentOptions): Promise<ExitStatus> {
   const source = sourceOf(options);
   if (options.metricsListen !== undefined) toListenAddress(options.metricsListen, '--metrics-listen');
@@ -77,9 +80,7 @@ interface StandAloneParts {
   readonly off: OffSwitch;
 }
 
-/**
- * One run after another: each ends with the agent, or where `nodewall off` or `on` begins another.
- */
+/** Runs until the agent ends; `nodewall off` and `on` end one run and begin the next. */
 async function standAlone(parts: StandAloneParts): Promise<ExitStatus> {
   const { options, config, log, metrics, off } = parts;
   for (;;) {
@@ -104,7 +105,8 @@ async function standAloneRun(parts: StandAloneParts, ended: AbortSignal): Promis
   const { options, config, log } = parts;
   const { runStandalone } = await import('./standalone.ts');
   const { openDataplanes } = await import('../agent/dataplane/open-dataplanes.ts');
-  // Before the first rule is applied: what it exempts must be in its group.
+  // Interfaces must be in their groups before the first rule is applied: an exemption matches a
+  // group.
   const interfaces = await keepInterfaceGroups({ options, config, log });
   try {
     return await withKernel(async (kernel) => {
@@ -124,7 +126,10 @@ type Source =
       readonly api: ApiServerAddress | null;
     };
 
-/** Where states come from: exactly one of --manifests and --controller, and what belongs to it. */
+/**
+ * The source of policies: exactly one of --manifests and --controller, with the options that belong
+ * to it.
+ */
 function sourceOf(options: AgentOptions): Source {
   const { manifests, controller, tokenFile, caFile, apiServer, apiTokenFile, apiCaFile } = options;
   const { once, strict } = options;
@@ -162,7 +167,7 @@ interface Telemetry {
   close(): Promise<void>;
 }
 
-/** An address that can't be had is no reason to enforce nothing: it is tried again. */
+/** Retries if the address is not available: that is no reason to enforce nothing. */
 async function agentTelemetry(options: AgentOptions, log: Log): Promise<Telemetry> {
   const { metricsListen: listen, metricsRules: ofRules = false, controller, node } = options;
   if (listen === undefined) return { metrics: NO_METRICS, close: async () => {} };
@@ -196,21 +201,21 @@ async function agentTelemetry(options: AgentOptions, log: Log): Promise<Telemetr
   };
 }
 
-/** Milliseconds. */
+/** Milliseconds between two attempts to listen. */
 const LISTEN_RETRY = 10_000;
 
 /**
- * The feature gate as this machine has it: the command line, else the configuration, else
- * undefined. With --manifests that is on; in a cluster the cluster decides, and this machine can
- * only have it off.
+ * The feature gate of this machine: from the command line, else from the configuration, else
+ * undefined. Undefined means on with --manifests; in a cluster, the cluster's gate decides, and
+ * this machine can only switch it off.
  */
 function localGate(gates: string | undefined, config: Config): boolean | undefined {
   return gates === undefined ? config.featureGates.NodeNetworkPolicy : parseFeatureGates(gates);
 }
 
 /**
- * Nothing is enforced and what was goes. The process stays, as a service manager expects of it,
- * until it is `ended`.
+ * Enforces nothing and removes what was enforced. Without --once the process stays, as a service
+ * manager expects, until it is stopped or `ended` aborts.
  */
 async function disabled(
   options: AgentOptions,

@@ -30,7 +30,7 @@ export async function cleanup(options: CleanupOptions): Promise<ExitStatus> {
   const nothing = hidden.length === 0 ? 'Nothing of nodewall is in the kernel.\n' : '';
   const text = removed.length === 0 ? nothing : removed.map(sentence).join('');
   await print(options.output === 'json' ? json({ removed }) : text);
-  // What may be left there must not pass for gone.
+  // Rules that may be left where this process cannot look must not be taken for removed.
   for (const { from, error } of hidden)
     warn('what nodewall may have left there cannot be looked for', {
       where: from.name,
@@ -39,7 +39,7 @@ export async function cleanup(options: CleanupOptions): Promise<ExitStatus> {
   return hidden.length === 0 ? EXIT.done : EXIT.refused;
 }
 
-/** What others' rules lead to or name can't be removed, and is said all the same. */
+/** Chains and sets that third-party rules refer to cannot be removed; they are reported too. */
 function sentence(what: string): string {
   return what.includes(', not removed: ') ? `${what}.\n` : `Removed ${what}.\n`;
 }

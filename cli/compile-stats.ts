@@ -4,7 +4,10 @@ import type { Config } from '../apis/config.ts';
 import { CommandError, EXIT } from '../lib/process/exit.ts';
 import { json, table } from './output.ts';
 
-/** `compile --stats`: what the index of a Node's rules costs. */
+/**
+ * Output of `compile --stats`: the cost of the index of a Node's rules. Throws a CommandError if
+ * the configuration has no index (dispatch: linear).
+ */
 export function statsText(state: NodeState, config: Config, output: 'table' | 'json'): string {
   if (config.dispatch === 'linear') {
     throw new CommandError(

@@ -84,7 +84,7 @@ function toTable(state: NodeState): string {
   return rows.length === 0 ? `No rule applies to Node ${state.node}.\n` : table(header, rows);
 }
 
-/** Of an Audit policy: what it would do. */
+/** The action; marked if the policy is in mode Audit and only records it. */
 function actionText({ action, mode }: Pick<CompiledRule, 'action' | 'mode'>): string {
   return mode === 'Audit' ? `${action} (audit)` : action;
 }

@@ -8,7 +8,10 @@ import { VERSION } from '../lib/process/version.ts';
 import { parseFeatureGates } from './feature-gates.ts';
 import { loadConfig } from './load.ts';
 
-/** Checks the options and runs the controller until it is told to stop. */
+/**
+ * Checks the options and runs the controller until it is stopped. Throws a CommandError for bad
+ * options.
+ */
 export async function controllerCommand(options: ControllerOptions): Promise<ExitStatus> {
   const { tlsCertFile, tlsKeyFile, tlsCaFile, webhookListen, metricsListen, featureGates } = options;
   if ((tlsCertFile === undefined) !== (tlsKeyFile === undefined)) {
@@ -23,7 +26,7 @@ export async function controllerCommand(options: ControllerOptions): Promise<Exi
   const gate = featureGates === undefined ? null : parseFeatureGates(featureGates);
   const config = await loadConfig(options.config);
   const kubeConfig = await clusterOf(options.kubeconfig);
-  // It listens only when it has listed the cluster: that it could is found out now.
+  // The controller listens only after it has listed the cluster; whether it can is checked now.
   await checkListen(listen, '--listen');
   if (webhook !== null) await checkListen(webhook, '--webhook-listen');
   const log = createLog(options);

@@ -16,7 +16,7 @@ import { json, print } from './output.ts';
 
 type DumpOptions = NodeOptions & { readonly fromEmpty?: boolean; readonly stateDir?: string };
 
-/** Prints the value of one stage (DESIGN: each stage's value can be printed). */
+/** Prints the value of one stage (docs/architecture.md). */
 export async function dump(
   stage: 'objects' | 'wire' | 'state' | 'transaction',
   options: DumpOptions,
@@ -43,8 +43,8 @@ export async function dump(
 }
 
 /**
- * In the words of the dataplane that is configured; `auto` needs a trial, which --from-empty has no
- * permissions for, and is nftables there.
+ * Text in the language of the configured dataplane. `auto` needs a trial, for which --from-empty
+ * has no permissions: there it means nftables.
  */
 async function transactionOf(given: NodeState, config: Config, options: DumpOptions): Promise<string> {
   const { fromEmpty = false, stateDir } = options;
@@ -71,7 +71,8 @@ async function planned(
   stateDir: string | undefined,
 ): Promise<ReturnType<typeof transaction>> {
   const { NodeRuleReconciler } = await import('../agent/apply/reconciler.ts');
-  // As an agent that is started now: chains that still have their digests are what their names say.
+  // Plans like an agent that has just started: a fixed chain with its saved digest has the content
+  // that its name stands for.
   const remembered = stateDir === undefined ? {} : await savedDigests(stateDir);
   return new NodeRuleReconciler(kernel, { remembered }).plan(desired);
 }

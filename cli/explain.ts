@@ -109,13 +109,13 @@ function flowText(flow: Flow, node: string): string {
 
 const COLOURS = { Allow: 'green', Drop: 'red', Reject: 'red' } as const;
 
-/** One line. */
+/** The verdict as one line. */
 function verdictText(answer: Explanation): string {
   const audited = (answer.audited ?? []).map(({ policy, rule, action }) => `${policy}/${rule} (${action})`);
   return `${reasonText(answer)}${audited.length === 0 ? '' : `; audited: ${audited.join(', ')}`}`;
 }
 
-/** Pass decides nothing, but leaves only the baseline tier to ask. */
+/** A Pass does not decide; it restricts the rest of the evaluation to the baseline tier. */
 function passedText({ considered = [] }: Explanation): string {
   const passed = considered.find(({ outcome }) => outcome === 'passed');
   return passed === undefined ? '' : `passed by ${passed.policy}/${passed.rule}; of the baseline tier `;

@@ -1,8 +1,8 @@
 import { CommandError, EXIT } from '../lib/process/exit.ts';
 
 /**
- * What `--feature-gates` says of NodeNetworkPolicy; the last counts. Throws a CommandError for
- * anything else.
+ * The value of NodeNetworkPolicy in `--feature-gates`; the last one counts. Throws a CommandError
+ * for any other text.
  */
 export function parseFeatureGates(gates: string): boolean {
   let enabled = true;

@@ -18,7 +18,7 @@ interface InterfacesOptions {
 }
 
 /**
- * Each interface of this network namespace, its group, and why. Changes nothing, and needs no
+ * Shows each interface of this network namespace, its group, and why. Changes nothing and needs no
  * permissions.
  */
 export async function interfaces(options: InterfacesOptions): Promise<ExitStatus> {
@@ -39,12 +39,12 @@ export async function interfaces(options: InterfacesOptions): Promise<ExitStatus
 interface Row {
   readonly name: string;
   readonly index: number;
-  /** Null: hardware, or lo. */
+  /** Null for hardware and for lo. */
   readonly kind: string | null;
   readonly group: number;
   readonly groupName: string | null;
   readonly reason: string;
-  /** The group that an agent would set; null where it would change nothing. */
+  /** The group that an agent would set; null if it would change nothing. */
   readonly wanted: number | null;
 }
 
@@ -95,7 +95,7 @@ async function listLinks(): Promise<Link[]> {
   }
 }
 
-/** Null where it may not be read: only root may. */
+/** Null without the permission to read the file, which only root has. */
 async function readHeld(stateDir: string): Promise<readonly Held[] | null> {
   const file = heldFile(stateDir);
   try {
@@ -110,8 +110,8 @@ async function readHeld(stateDir: string): Promise<readonly Held[] | null> {
 }
 
 /**
- * Without permission to read what the agent set: what is in the group it belongs to is taken to be
- * its work.
+ * Stands in for the agent's file if that may not be read: an interface that is in the group it
+ * belongs to is assumed to have been put there by the agent.
  */
 function presumed(links: readonly Link[], config: Config, onNetwork: ReadonlySet<string>): Held[] {
   const bare = links.map((link) => ({ ...link, group: 0 }));

@@ -4,8 +4,8 @@ import { restoreText } from '../agent/render/iptables/iptables-text.ts';
 import type { IptablesRuleset } from '../agent/render/iptables/tables.ts';
 
 /**
- * All that iptables would hold, as one could load it by hand where nothing of ours is: each part is
- * for the command that its heading names.
+ * The whole iptables ruleset as text that can be loaded by hand on a node without rules of
+ * nodewall. Each part is input for the command in its heading.
  */
 export function iptablesTexts({ sets, families }: IptablesRuleset): string {
   const parts = [

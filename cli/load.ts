@@ -12,7 +12,7 @@ import type { Loaded } from '../controller/watch/source.ts';
 import { CommandError, EXIT } from '../lib/process/exit.ts';
 import { loadNames } from './names.ts';
 
-/** Options that more than one command has. */
+/** Options of all commands that read manifests. */
 export interface InputOptions {
   readonly manifests: readonly string[];
   readonly config?: string;
@@ -24,7 +24,10 @@ export interface NodeOptions extends InputOptions {
   readonly strict?: boolean;
 }
 
-/** The configuration file, or the defaults. Every problem in it at once. */
+/**
+ * Reads the configuration file; without a path, returns the defaults. Throws a CommandError that
+ * names all problems at once.
+ */
 export async function loadConfig(path: string | undefined): Promise<Config> {
   if (path === undefined) return DEFAULT_CONFIG;
   let text: string;
@@ -41,8 +44,8 @@ export async function loadConfig(path: string | undefined): Promise<Config> {
 }
 
 /**
- * Loads manifests and names what is wrong with them on standard error; what is invalid is left out.
- * That a policy closes SSH is for `validate` to say.
+ * Loads manifests and writes their problems to standard error; invalid objects are left out.
+ * Without the warning that a policy closes SSH, which only `validate` gives.
  */
 export async function load({ manifests }: InputOptions, config: Config): Promise<Loaded> {
   const interfaceGroups = Object.keys(config.interfaceGroups);
@@ -59,7 +62,7 @@ export function hasErrors(problems: readonly Problem[]): boolean {
   return problems.some((problem) => problem.severity === 'error');
 }
 
-/** What one node must enforce. Throws where no manifest declares the node. */
+/** The rules and sets of one node. Throws a CommandError if no manifest declares the node. */
 function viewOf(compiled: Compiled, node: string): NodeState {
   if (compiled.nodeAddresses.has(node)) return nodeView(compiled, node);
   const known = [...compiled.nodeAddresses.keys()].sort().slice(0, 10).join(', ');
@@ -72,11 +75,14 @@ function viewOf(compiled: Compiled, node: string): NodeState {
 interface LoadedNode {
   readonly state: NodeState;
   readonly config: Config;
-  /** Whether something was left out. */
+  /** Whether an object was invalid and left out. */
   readonly invalid: boolean;
 }
 
-/** Stages 1 to 4 for a command that looks at one node: names are names. */
+/**
+ * Stages 1 to 4, for a command about one node; fqdn peers are not resolved. Throws a CommandError
+ * if the manifests cannot be read or do not declare the node.
+ */
 export async function loadNode(options: NodeOptions): Promise<LoadedNode> {
   const config = await loadConfig(options.config);
   const { objects, problems } = await load(options, config);
@@ -88,8 +94,8 @@ export async function loadNode(options: NodeOptions): Promise<LoadedNode> {
 }
 
 /**
- * Likewise, with the names resolved as `--names` says; those without an address stand for nothing,
- * and standard error says so.
+ * Like loadNode, with the addresses of fqdn peers from `--names`. Peers without an address match
+ * nothing and are named on standard error.
  */
 export async function loadResolvedNode(options: NodeOptions): Promise<LoadedNode> {
   const names = options.names === undefined ? null : await loadNames(options.names);

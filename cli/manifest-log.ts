@@ -6,8 +6,8 @@ import type { Log } from '../lib/process/log.ts';
 const LEVELS = { error: 'error', warning: 'warn', notice: 'info' } as const;
 
 /**
- * What the stand-alone agent says of its manifests: each problem once, when it comes and when it is
- * solved.
+ * The stand-alone agent's log of its manifests: each problem once when it appears and once when it
+ * is solved.
  */
 export function manifestLog(node: string, log: Log) {
   let known = new Map<string, Problem>();

@@ -6,12 +6,15 @@ import { json, print, table } from './output.ts';
 
 interface NamesOptions {
   readonly stateDir: string;
-  /** Nothing of it matters here, but a command that is given one reads it. */
+  /** Read and checked like in every command; its content has no effect here. */
   readonly config?: string;
   readonly output: 'table' | 'json';
 }
 
-/** What the agent last saved of the names that its rules name. */
+/**
+ * `nodewall names`: the names of the rules in force and their addresses, as the agent last saved
+ * them.
+ */
 export async function namesCommand({ stateDir, config, output }: NamesOptions): Promise<ExitStatus> {
   await loadConfig(config);
   const saved = await readNames(stateDir);
@@ -57,7 +60,7 @@ function toTable(saved: SavedNames | null): string {
   return `Saved ${isoTime(saved.saved)}.\n\n${text}`;
 }
 
-/** To the second; the year 1970 for what is no time. */
+/** ISO 8601, to the second; the year 1970 for an invalid time. */
 function isoTime(milliseconds: number): string {
   const date = new Date(milliseconds);
   return `${(Number.isNaN(date.getTime()) ? new Date(0) : date).toISOString().slice(0, 19)}Z`;

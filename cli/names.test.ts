@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { CommandError } from '../lib/process/exit.ts';
 import { loadNames, parseNames } from './names.ts';
 
-/** What is said of each text, line by line. */
+/** The problems of each text, line by line. */
 const WRONG: readonly (readonly [text: string, ...problems: RegExp[]])[] = [
   ['www.example.com: 192.0.2.7', /^f:1: must be a list of addresses, as in .*; not "192\.0\.2\.7"$/],
   ['www.example.com:', /^f:1: must be a list of addresses, .*; not null/],

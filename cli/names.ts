@@ -8,8 +8,8 @@ import { formatAddress, parseAddress } from '../lib/net/address.ts';
 import { CommandError, EXIT } from '../lib/process/exit.ts';
 
 /**
- * What `--names FILE` says: names (or a wildcard, for the peer that is written so) and their
- * addresses. Every problem in it at once.
+ * Reads the file of `--names`: names (or wildcards, for the peers written the same) and their
+ * addresses. Throws a CommandError that names all problems at once.
  */
 export async function loadNames(path: string): Promise<NameTable> {
   let text: string;
@@ -21,7 +21,7 @@ export async function loadNames(path: string): Promise<NameTable> {
   return parseNames(text, path);
 }
 
-/** Throws a CommandError that names every problem; `path` is for the messages. */
+/** Throws a CommandError that names all problems; `path` is used in the messages only. */
 export function parseNames(text: string, path: string): NameTable {
   const parsed = parseYaml(text.replace(/^\ufeff/, ''));
   if ('reason' in parsed) throw invalid([`${path}:${parsed.line}: ${parsed.reason}`]);

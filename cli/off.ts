@@ -18,12 +18,16 @@ interface OffOptions {
   readonly output: 'text' | 'json';
 }
 
-/** Milliseconds that a running agent gets to remove its rules. */
+/** Milliseconds that a running agent has to remove its rules. */
 const PATIENCE = 15_000;
 const LAST_LOOK = 2_000;
 const LOOK = 100;
 
-/** Nothing is enforced on this node until `nodewall on`; ends with 0 once nothing is. */
+/**
+ * Switches nodewall off on this node until `nodewall on`; returns EXIT.done once no rule is in the
+ * kernel, EXIT.refused if rules may be left where this process cannot look. Throws a CommandError
+ * if the file `off` cannot be written or rules remain.
+ */
 export async function off(options: OffOptions): Promise<ExitStatus> {
   const { stateDir, reason = '' } = options;
   const config = await loadConfig(options.config);
@@ -40,8 +44,8 @@ export async function off(options: OffOptions): Promise<ExitStatus> {
   const { removed, isGone, hidden } = await withKernel(async (kernel) => {
     const all = allRemains(kernel);
     if (agent !== null && (await untilGone(all, PATIENCE))) return { removed: [], hidden: [], isGone: true };
-    // Without an agent, or in the place of one that hangs. One that starts meanwhile finds the
-    // file, and does the same.
+    // Removes the rules without an agent, or in place of one that hangs. An agent that starts
+    // meanwhile finds the file `off` and removes them too.
     const removal = await removeAll(all);
     const { interfaces } = await releaseInterfaceGroups(stateDir, config, { warn });
     const groups = interfaces.map((name) => `group of interface ${name}`);
@@ -67,7 +71,7 @@ export async function off(options: OffOptions): Promise<ExitStatus> {
   return hidden.length === 0 ? EXIT.done : EXIT.refused;
 }
 
-/** Takes `nodewall off` back. */
+/** Ends `nodewall off`. Throws a CommandError if the file `off` cannot be removed. */
 export async function on(options: Omit<OffOptions, 'reason' | 'config'>): Promise<ExitStatus> {
   const { stateDir } = options;
   let wasOff: boolean;
@@ -88,11 +92,11 @@ export async function on(options: Omit<OffOptions, 'reason' | 'config'>): Promis
   return EXIT.done;
 }
 
-/** Asks the kernel, which alone knows, again and again for a while. */
+/** Polls the kernel until no rules are left; false after `patience` milliseconds. */
 async function untilGone(all: readonly Remains[], patience: number): Promise<boolean> {
   const end = performance.now() + patience;
   for (;;) {
-    // Places that this process may not look at are told of where they are to be removed.
+    // Places that this process may not inspect are reported where their rules are to be removed.
     if (!(await holdRules({ all, others: all }, '', { warn() {} }))) return true;
     if (performance.now() >= end) return false;
     await sleep(LOOK);
@@ -103,7 +107,7 @@ function userName(): string {
   try {
     return userInfo().username;
   } catch {
-    // A user id that no file of the container names.
+    // The user id has no entry in the container's passwd file.
     return `user ${process.getuid?.() ?? ''}`.trim();
   }
 }

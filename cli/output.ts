@@ -1,15 +1,18 @@
 import { styled } from '../lib/process/styled.ts';
 
 /**
- * Text for people. Colours only where the stream is a terminal (styleText looks at it, and at
+ * Human-readable text. Colours only if the stream is a terminal (styleText checks that, and
  * NO_COLOR).
  */
 
+/** An error message as a line for standard error. */
 export function errorText(message: string): string {
   return `${styled('red', 'nodewall:', process.stderr)} ${message}\n`;
 }
 
-/** Columns as wide as their widest cell, two blanks between; no trailing blanks. */
+/**
+ * Formats a table: columns as wide as their widest cell, two blanks between, no trailing blanks.
+ */
 export function table(header: readonly string[], rows: readonly (readonly string[])[]): string {
   const widths = header.map((title, i) => Math.max(title.length, ...rows.map((row) => row[i]?.length ?? 0)));
   const line = (cells: readonly string[]): string =>
@@ -24,7 +27,7 @@ export function json(value: unknown): string {
   return `${JSON.stringify(value, null, 2)}\n`;
 }
 
-/** Waits until the stream has taken it: a pipe that is read slowly loses nothing. */
+/** Resolves when the stream has taken the text, so that a slow reader of a pipe loses nothing. */
 export function print(text: string): Promise<void> {
   return new Promise((resolve, reject) => {
     process.stdout.write(text, (error) => (error ? reject(error) : resolve()));

@@ -4,8 +4,8 @@ import { VERSION } from '../lib/process/version.ts';
 import { errorText } from './output.ts';
 
 /**
- * The one `nodewall` command: arguments in, exit status out. Each action loads its code when it
- * runs, so `--help` stays quick.
+ * The `nodewall` command: takes arguments, returns the exit status. Each action imports its code
+ * when it runs, so that `--help` stays quick.
  */
 export async function run(argv: readonly string[]): Promise<ExitStatus> {
   let status: ExitStatus = EXIT.done;
@@ -16,7 +16,7 @@ export async function run(argv: readonly string[]): Promise<ExitStatus> {
     await program.parseAsync([...argv]);
     return status;
   } catch (error) {
-    // commander has printed its own message; its help and version are no errors.
+    // commander has printed its message; its help and version are not errors.
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;
     if (error instanceof CommandError) {
       process.stderr.write(errorText(error.message));
@@ -350,7 +350,7 @@ function addDump(program: Command, done: Done): void {
       .addOption(manifests(true))
       .addOption(config());
     if (stage !== 'objects') command.addOption(node());
-    // They print JSON anyway; scripts may say so.
+    // These always print JSON; scripts may ask for it explicitly.
     if (stage !== 'transaction') command.addOption(output('json'));
     if (stage === 'transaction') {
       command.addOption(stateDir());

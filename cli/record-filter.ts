@@ -2,7 +2,7 @@ import type { LogRecord } from '../agent/record/record.ts';
 import { BITS, type Cidr, covers, parseAddress, parseCidr } from '../lib/net/address.ts';
 import { CommandError, EXIT } from '../lib/process/exit.ts';
 
-/** What `nodewall log` is asked to show; all that is given must hold. */
+/** The filter of `nodewall log`; all conditions that are given must hold. */
 export interface RecordFilter {
   readonly policy?: string;
   readonly rule?: string;
@@ -21,12 +21,15 @@ export interface RecordFilter {
   readonly since?: number;
 }
 
-/** As the command line has it. */
+/** The filter as given on the command line. */
 export type FilterOptions = Omit<RecordFilter, 'src' | 'dst' | 'port' | 'since'> & {
   readonly [Key in 'src' | 'dst' | 'port' | 'since']?: string;
 };
 
-/** Throws CommandError where an option can't be read. */
+/**
+ * Parses the filter; `now` is in milliseconds since 1970. Throws a CommandError for an option that
+ * is not valid.
+ */
 export function toFilter(options: FilterOptions, now: number): RecordFilter {
   const { src, dst, port, since, ...rest } = options;
   const cidr = (option: string, text: string): Cidr => {
@@ -44,6 +47,7 @@ export function toFilter(options: FilterOptions, now: number): RecordFilter {
   };
 }
 
+/** Parses a whole number of up to 9 digits. Throws a CommandError that names the option. */
 export function wholeNumber(option: string, text: string): number {
   return /^\d{1,9}$/.test(text) ? Number(text) : refuse(option, text, 'a whole number');
 }
@@ -52,13 +56,13 @@ function refuse(option: string, text: string, valid: string): never {
   throw new CommandError(EXIT.usage, `${option}: ${JSON.stringify(text)}: must be ${valid}`);
 }
 
-/** Any line, read as a record: it may have been written by another version, or by anybody. */
+/** Any JSON object, read as a record: it may come from another version or another program. */
 export type ReadRecord = { readonly [Key in AnyKey]?: unknown };
 type AnyKey = LogRecord extends infer One ? (One extends unknown ? keyof One : never) : never;
 
 const SAME = ['policy', 'rule', 'tier', 'verdict', 'direction', 'protocol', 'label'] as const;
 
-/** A key that a record doesn't have never matches. */
+/** A key that the record does not have never matches. */
 export function matches(record: ReadRecord, filter: RecordFilter): boolean {
   return (
     SAME.every((key) => filter[key] === undefined || same(record[key], filter[key])) &&
@@ -83,7 +87,7 @@ function isWithin(text: unknown, cidr: Cidr | undefined): boolean {
   return address !== null && covers(cidr, { ...address, length: BITS[address.family] });
 }
 
-/** An address or a CIDR; null where it is neither. */
+/** An address or a CIDR; null if the text is neither. */
 function toCidr(text: string): Cidr | null {
   const address = parseAddress(text);
   if (address !== null) return { ...address, length: BITS[address.family] };
@@ -92,7 +96,9 @@ function toCidr(text: string): Cidr | null {
 
 const UNITS = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 
-/** `10m` ago, or a time (ISO 8601); milliseconds since 1970, null where it is neither. */
+/**
+ * Parses `10m` (ago) or an ISO 8601 time to milliseconds since 1970; null if the text is neither.
+ */
 function toTime(text: string, now: number): number | null {
   const match = /^(\d{1,9})([smhd])$/.exec(text);
   if (match !== null) return now - Number(match[1]) * UNITS[match[2] as keyof typeof UNITS];

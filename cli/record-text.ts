@@ -11,8 +11,8 @@ const COLOURS: ReadonlyMap<unknown, Colour> = new Map<string, Colour>([
 ]);
 
 /**
- * One record for people, as one line. What isn't a plain word is quoted: a terminal must not obey a
- * label.
+ * A record as one human-readable line. Text that is not a plain word is quoted, so that a label
+ * cannot send control sequences to the terminal.
  */
 export function recordText(record: ReadRecord): string {
   const rule =
@@ -67,7 +67,7 @@ function word(value: unknown): string {
   if (value === undefined) return '';
   const text = typeof value === 'string' ? value : JSON.stringify(value);
   if (/^[\w./:#@*-]*$/.test(text)) return text;
-  // JSON leaves DEL and the C1 control characters as they are.
+  // JSON does not escape DEL and the C1 control characters.
   return JSON.stringify(text).replaceAll(
     /[\p{Cc}\p{Cf}]/gu,
     (sign) => `\\u${sign.codePointAt(0)?.toString(16).padStart(4, '0')}`,

@@ -16,9 +16,9 @@ export interface RecordsOptions extends FilterOptions {
   readonly output: 'text' | 'json';
 }
 
-/** So many of what is there already are shown before a followed record goes on. */
+/** Number of existing records that `--follow` shows first. */
 const BEFORE_FOLLOWING = 10;
-/** Lines that are printed at once. */
+/** Lines per write. */
 const BUNCH = 256;
 
 /** `nodewall log`: the records that match, oldest first. */
@@ -56,8 +56,8 @@ export async function recordsCommand(files: readonly string[], options: RecordsO
 }
 
 /**
- * Prints lines in bunches, of those before `caughtUp` the last ones alone where asked for, and each
- * at once after it.
+ * Prints lines in batches. Before `caughtUp`, only the last `last` lines if given; after it, each
+ * line at once.
  */
 function printer(last: number | undefined) {
   let held: string[] = [];
@@ -84,7 +84,7 @@ async function* linesOf(path: string, follow: boolean): AsyncGenerator<string | 
   try {
     if (path !== '-') yield* recordLines(path, { follow });
     else {
-      // Each is shown as it comes.
+      // Standard input is caught up from the start: each line is shown when it arrives.
       yield null;
       yield* createInterface({ input: process.stdin });
     }
@@ -99,7 +99,7 @@ async function* linesOf(path: string, follow: boolean): AsyncGenerator<string | 
   }
 }
 
-/** Where the agent writes them. */
+/** The file that the agent writes records to. */
 async function recordFile({ stateDir, config }: RecordsOptions): Promise<string> {
   const { file } = (await loadConfig(config)).log;
   if (file === 'stdout') {
@@ -117,7 +117,7 @@ function toRecord(line: string): ReadRecord | null {
     const isRecord = typeof value === 'object' && value !== null && 'time' in value && 'node' in value;
     return isRecord ? value : null;
   } catch {
-    // Counted: half a line of a crash, or another program's.
+    // Counted as bad: half a line after a crash, or a line of another program.
     return null;
   }
 }

@@ -24,7 +24,7 @@ interface RulesOptions {
   readonly output: 'table' | 'json';
 }
 
-/** `nodewall rules`: the rules in force and what they counted. */
+/** `nodewall rules`: the rules in force and their counters. */
 export async function rulesCommand(options: RulesOptions): Promise<ExitStatus> {
   await loadConfig(options.config);
   const state = await readState(options.stateDir);
@@ -83,14 +83,14 @@ async function readState(stateDir: string): Promise<NodeState> {
   );
 }
 
-/** What was saved, and what was counted since. */
+/** The saved counters, and the kernel's since then. */
 async function readTotals(stateDir: string): Promise<Map<string, RuleTotals>> {
   for (let attempt = 1; ; attempt++) {
     const text = await readFile(stateDir, 'counters.json');
     const saved: unknown = text === null ? NO_ACCOUNTS : JSON.parse(text);
     const accounts = accounting(saved);
     const found = await readKernel();
-    // The rules have just changed: what the chains that are gone had counted is saved in a moment.
+    // The rules have just changed: the agent is about to save the counters of the removed chains.
     const isStale = found !== null && !isCovered(accounts.save(), found);
     if (isStale && attempt < ATTEMPTS && (await agentLock(stateDir).holder()) !== null) {
       await pause(SAVED_WITHIN / ATTEMPTS);
@@ -101,7 +101,7 @@ async function readTotals(stateDir: string): Promise<Map<string, RuleTotals>> {
   }
 }
 
-/** The agent saves its counters within this time after a change (milliseconds). */
+/** Milliseconds within which the agent saves its counters after a change of rules. */
 const SAVED_WITHIN = 2_000;
 const ATTEMPTS = 20;
 
@@ -124,7 +124,7 @@ async function readFile(stateDir: string, name: string): Promise<string | null> 
   }
 }
 
-/** Of whatever dataplane: it needs no configuration to see which one holds rules. */
+/** Reads the counters of whichever dataplane holds rules; this needs no configuration. */
 async function readKernel(): Promise<CountedTable | null> {
   try {
     const found = await withKernel(async (kernel) => (await kernel.snapshot()) ?? (await readIptables()));

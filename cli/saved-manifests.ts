@@ -11,8 +11,8 @@ interface Options {
 }
 
 /**
- * The last valid version of each object that manifests held, on disk: a restart beside an invalid
- * file keeps what was in force.
+ * The last valid version of each object of the manifests, on disk, so that after a restart an
+ * invalid file does not remove what was in force.
  */
 export function savedManifests({ stateDir, manifests, log }: Options) {
   const origin = JSON.stringify(manifests.map((path) => resolve(path)));
@@ -25,8 +25,8 @@ export function savedManifests({ stateDir, manifests, log }: Options) {
   return {
     save,
     /**
-     * Only of the same directories: what another one held is no earlier version of what this one
-     * holds.
+     * Null if the versions were saved for other directories: their objects are not earlier versions
+     * of these.
      */
     async read(): Promise<unknown> {
       const found = await read((text) => JSON.parse(text) as { origin?: string; memory?: unknown } | null);
@@ -36,7 +36,10 @@ export function savedManifests({ stateDir, manifests, log }: Options) {
   };
 }
 
-/** `toMemoryJson` as text; like snapshotText, an edit makes the text of what it changes. */
+/**
+ * Formats `toMemoryJson` as text, with a cache by object as in snapshotText: an edit formats only
+ * the objects that it changed.
+ */
 function memoryText(): (memory: MemoryJson) => string {
   const known = new WeakMap<object, string>();
   return ({ remembered, ...others }) => {

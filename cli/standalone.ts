@@ -20,7 +20,7 @@ import { hasErrors } from './load.ts';
 import { manifestLog } from './manifest-log.ts';
 import { savedManifests } from './saved-manifests.ts';
 
-/** What is remembered of manifests is saved after so many milliseconds at the latest. */
+/** Milliseconds until the last valid versions of manifests are saved, at the latest. */
 const LONGEST_WAIT = 500;
 
 interface Parts {
@@ -31,11 +31,11 @@ interface Parts {
   readonly dataplanes: Dataplanes;
   readonly interfaces: InterfaceGroups;
   readonly metrics: AgentMetrics;
-  /** Ends the run as a signal does. */
+  /** Ends the run like a signal. */
   readonly ended: AbortSignal;
 }
 
-/** What has come of it so far. */
+/** The result so far. */
 interface Outcome {
   snapshot: Snapshot | null;
   /** Whether a manifest declares the node. */
@@ -44,7 +44,11 @@ interface Outcome {
   failure: Error | null;
 }
 
-/** The stand-alone agent: stages 1, 2 and 4 to 6 in one process, from a directory of manifests. */
+/**
+ * The stand-alone agent: stages 1, 2 and 4 to 6 in one process, from a directory of manifests.
+ * Throws if no manifest declares the node; with `--once` also if the manifests cannot be read or
+ * enforcement fails.
+ */
 export async function runStandalone(parts: Parts): Promise<ExitStatus> {
   const { options, manifests, log, dataplanes, interfaces, metrics } = parts;
   const { node, once, stateDir } = options;
@@ -106,8 +110,8 @@ export async function runStandalone(parts: Parts): Promise<ExitStatus> {
   }
 
   /**
-   * What is saved of 10,000 rules takes a while to write down: not while the kernel waits for them,
-   * but soon even where it never ends.
+   * Waits for the enforcement, at most LONGEST_WAIT: to format the versions of 10,000 rules takes a
+   * while and must not delay the commit of the rules.
    */
   async function afterEnforcement(): Promise<void> {
     await Promise.race([enforcement.idle(), sleep(LONGEST_WAIT, undefined, { ref: false })]);
@@ -115,7 +119,7 @@ export async function runStandalone(parts: Parts): Promise<ExitStatus> {
 
   async function enforceLastGood(): Promise<boolean> {
     const state = await saved.readState();
-    // The manifests may have come meanwhile: what they hold is newer.
+    // The manifests may have become readable meanwhile; their content is newer.
     const isNeeded = !outcome.snapshot?.complete || !outcome.declared;
     if (state !== null && isNeeded) enforcement.submit(state);
     return state !== null;
@@ -130,7 +134,7 @@ export async function runStandalone(parts: Parts): Promise<ExitStatus> {
       }
     });
     if (!outcome.snapshot?.complete) manifestReports.waiting(manifests, await enforceLastGood());
-    // The machine may have just started: then what it had is better than nothing.
+    // After a reboot the kernel holds no rules: the last good state is better than none.
     else if (!outcome.declared && !(await enforcement.holdsRules())) await enforceLastGood();
     if (once || !outcome.declared) {
       await enforcement.idle();
@@ -164,7 +168,7 @@ function onceStatus(
       'the manifests cannot be read; see the log. What was enforced stays enforced',
     );
   }
-  // What the kernel refused is named in the log.
+  // Rules that the kernel refused are in the log.
   if (enforced !== null && enforced.failed.size > 0) return EXIT.refused;
   return strict && hasErrors(snapshot.problems) ? EXIT.invalid : EXIT.done;
 }

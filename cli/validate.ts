@@ -38,7 +38,10 @@ export async function validate(options: InputOptions & { output: 'text' | 'json'
   return invalid ? EXIT.invalid : EXIT.done;
 }
 
-/** That pods lose the API server is told of all manifests together: the place is the policy's. */
+/**
+ * Warnings about policies that close the API server for pods. They depend on all manifests
+ * together; each is reported at its policy.
+ */
 function podAccessProblems(objects: ClusterObjects, { failsafe }: Config, places: Places): Problem[] {
   return objects.policies.flatMap((policy) =>
     podAccessWarnings(policy, objects, failsafe.ingress).map((text): Problem => {

@@ -18,7 +18,7 @@ const BARE: Link = {
 const outward = { kind: 'veth', peer: 2, peerNamespace: 0 } as const;
 type Case = readonly [name: string, fields: Partial<Link>, group: number, why: string];
 
-/** One link alone, under the defaults. */
+/** One link alone, with the default configuration. */
 const ALONE: readonly Case[] = [
   ['lo', { isLoopback: true }, 0, 'loopback'],
   ['eth0', {}, 0, 'none'],
@@ -41,7 +41,7 @@ const ALONE: readonly Case[] = [
   ['lxcnet', outward, 0, 'own address'],
   ['eni8f4c1ab2345', outward, 8, 'kind:veth'],
   ['ethernet', outward, 8, 'kind:veth'],
-  // CNIs, before they have moved the other end.
+  // CNIs before they move the other end.
   ['cali123', { kind: 'veth', peer: 3 }, 8, 'cni:* calico'],
   ['cali123', {}, 0, 'none'],
   ['calibr', { kind: 'bridge' }, 0, 'none'],
@@ -69,7 +69,7 @@ const ALONE: readonly Case[] = [
   ['gke12', { kind: 'veth', peer: 3 }, 8, 'cni:* gke'],
   ['oci12', { kind: 'veth', peer: 3 }, 8, 'cni:* oke'],
   ['cbr0', { kind: 'bridge' }, 8, 'cni:* kubenet'],
-  // Groups that are set.
+  // Links that already have a group.
   ['veth12', { ...outward, group: 5 }, 5, 'foreign'],
   ['veth12', { ...outward, group: 8 }, 8, 'foreign'],
   ['eth0', { group: 8 }, 8, 'foreign'],

@@ -2,7 +2,7 @@ import type { Link } from 'nftables-napi';
 import type { Config } from '../../apis/config.ts';
 import { CNIS, PAIR_KINDS, PRESETS, type Preset } from './presets.ts';
 
-/** What nodewall set: a link of this index and name has this group from us. */
+/** A group that nodewall set on the link with this index and name. */
 export interface Held {
   readonly index: number;
   readonly name: string;
@@ -11,34 +11,40 @@ export interface Held {
 
 export type Reason =
   | { readonly kind: 'loopback' }
-  /** `match` is the word of the configuration, `preset` the CNI whose name it has. */
+  /**
+   * `match` is the pattern of the configuration, `preset` the CNI that names its interfaces like
+   * this.
+   */
   | { readonly kind: 'match'; readonly match: string; readonly preset: string | null }
-  /** Its group was set by somebody else, and is respected. */
+  /** A third party set its group, which is left alone. */
   | { readonly kind: 'foreign' }
-  /** It looks like a pod's, but the node itself is attached by it. */
+  /** It looks like an interface of a pod, but attaches the node itself to a network. */
   | { readonly kind: 'own'; readonly by: 'name' | 'address' }
   | { readonly kind: 'none' };
 
 export interface Decision {
   readonly link: Link;
-  /** The group it shall be in; 0 is none. */
+  /** The group that it should be in; 0: none. */
   readonly group: number;
   readonly reason: Reason;
 }
 
-/** What the links alone don't say. */
+/** Information that the links themselves do not have. */
 export interface Known {
-  /** By index. A link whose group differs from what is written here is not ours any more. */
+  /**
+   * Groups that nodewall set, by index. A link with another group than the one here is no longer
+   * nodewall's.
+   */
   readonly held: ReadonlyMap<number, Held>;
-  /** See on-network.ts. */
+  /** Names of the interfaces by which the node itself is attached (on-network.ts). */
   readonly onNetwork: ReadonlySet<string>;
 }
 
 export type Classify = (links: readonly Link[], known: Known) => Decision[];
 
 /**
- * The group of each link, in the order of the links. Groups are tried in a fixed order: pods,
- * clusternet, the others by name.
+ * Decides the group of each link, in the order of the links. Groups are tried in a fixed order:
+ * pods, clusternet, then the others by name.
  */
 export function classifier(config: Pick<Config, 'interfaceGroups' | 'interfaceMatches'>): Classify {
   const groups = groupNames(config).map((name) => ({
@@ -61,19 +67,22 @@ export function classifier(config: Pick<Config, 'interfaceGroups' | 'interfaceMa
   };
 }
 
-/** In the order in which they are tried. */
+/** The names of all groups, in the order in which they are tried. */
 export function groupNames({ interfaceGroups }: Pick<Config, 'interfaceGroups'>): string[] {
   const others = Object.keys(interfaceGroups).filter((name) => name !== 'pods' && name !== 'clusternet');
   return ['pods', 'clusternet', ...others.sort()];
 }
 
-/** A group of the configuration by its number; the first where several have the same. */
+/**
+ * The name of a group of the configuration by its number; null for 0 and for an unknown number. The
+ * first if several groups have the number.
+ */
 export function groupName(config: Pick<Config, 'interfaceGroups'>, number: number): string | null {
   if (number === 0) return null;
   return groupNames(config).find((name) => config.interfaceGroups[name] === number) ?? null;
 }
 
-/** Words of the configuration that match nothing, and what would. */
+/** Problems of patterns in the configuration that are not known, with those that are. */
 export function unknownMatches({ interfaceMatches }: Pick<Config, 'interfaceMatches'>): string[] {
   const problems: string[] = [];
   for (const [group, words] of Object.entries(interfaceMatches)) {
@@ -90,7 +99,7 @@ export function unknownMatches({ interfaceMatches }: Pick<Config, 'interfaceMatc
   return problems;
 }
 
-/** Why, for people. */
+/** The reason, human-readable. */
 export function reasonText(reason: Reason): string {
   switch (reason.kind) {
     case 'loopback':
@@ -120,7 +129,7 @@ function isForeign({ index, group }: Link, held: ReadonlyMap<number, Held>): boo
 }
 
 interface Around {
-  /** By index of the bridge. */
+  /** Ports by the index of their bridge. */
   readonly ports: ReadonlyMap<number, readonly Link[]>;
   readonly onNetwork: ReadonlySet<string>;
 }
@@ -137,7 +146,7 @@ function matcher(word: string, group: string): Matcher {
   return ({ name }) => (pattern.test(name) ? toReason(word) : null);
 }
 
-/** A group other than the two built in gets all of a CNI's interfaces. */
+/** A group other than pods and clusternet gets all interfaces of a CNI. */
 function presetMatcher(word: string, group: string): Matcher {
   const isWanted = (preset: Preset): boolean =>
     (word === 'cni:*' || word === `cni:${preset.cni}`) &&
@@ -158,8 +167,8 @@ function presetMatcher(word: string, group: string): Matcher {
 const toReason = (match: string, preset: string | null = null): Reason => ({ kind: 'match', match, preset });
 
 /**
- * One end of a pair whose other end is in another namespace, and that is not how this machine
- * itself is attached.
+ * Whether the link is one end of a pair whose other end is in another namespace, and does not
+ * attach this machine itself.
  */
 function isPodPair(link: Link, onNetwork: ReadonlySet<string>): boolean {
   return isOutwardPair(link) && !isOwn(link, onNetwork);
@@ -170,8 +179,8 @@ function isOutwardPair({ kind, peerNamespace }: Link): boolean {
 }
 
 /**
- * All ports are ends of such pairs, and none is how this machine itself is attached, nor is the
- * bridge.
+ * Whether all ports of the bridge are ends of such pairs, and neither they nor the bridge attach
+ * this machine itself.
  */
 function isPodBridge(link: Link, around: Around): boolean {
   return isOutwardBridge(link, around) && !isOwn(link, around.onNetwork);
@@ -183,17 +192,18 @@ function isOutwardBridge({ kind, index }: Link, { ports, onNetwork }: Around): b
 }
 
 /**
- * Where the node itself is a container (kind, k3d, LXC, nspawn), its way to the world is a veth
- * with the other end in another namespace, just as a pod's is from here. It must never be exempt:
- * it has a machine's name (eth0, enp5s0; nspawn: host0), or an address of the Node object.
+ * Whether the link attaches the node itself. If the node is a container (kind, k3d, LXC, nspawn),
+ * its uplink is a veth with the other end in another namespace, like a pod's veth seen from the
+ * node. It must never be exempt. It is recognized by a machine's interface name (eth0, enp5s0;
+ * nspawn: host0) or by an address of the Node object.
  */
 function isOwn(link: Link, onNetwork: ReadonlySet<string>): boolean {
   return OWN_NAME.test(link.name) || onNetwork.has(link.name);
 }
 
 /**
- * systemd.net-naming-scheme(7). The veths of AWS's CNI are named eni and a hash: no kernel or udev
- * name begins so.
+ * Names of systemd.net-naming-scheme(7). Does not match the veths of AWS's CNI, eni and a hash: no
+ * kernel or udev name begins like that.
  */
 const OWN_NAME = /^(eth\d+|en[a-hj-z]\w*|(wl|ww|ib)[a-z]*\d\w*|host0)$/;
 
@@ -214,7 +224,7 @@ function portsOf(links: readonly Link[]): Map<number, Link[]> {
   return ports;
 }
 
-/** `*` is any characters, `?` one. */
+/** Pattern of a glob: `*` is any number of characters, `?` one. */
 function glob(word: string): RegExp {
   const source = word
     .replace(/[\\^$.+()[\]{}|]/g, '\\$&')

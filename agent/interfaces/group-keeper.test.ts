@@ -19,7 +19,7 @@ interface Watched {
   /** Names of interfaces with an address in a network. */
   readonly onNetwork: Set<string>;
   held(): readonly Held[];
-  /** Delivers everything and waits until nothing is to be done. */
+  /** Delivers all events and waits until nothing is left to do. */
   settle(): Promise<void>;
 }
 
@@ -164,7 +164,7 @@ describe('GroupKeeper', () => {
   it('a group that comes between the event and ours is seen', async () => {
     const index = it_.links.addPodPair('veth1');
     it_.links.deliver();
-    // The kernel has it before we look; no event, as the link is down.
+    // The kernel has the group before we read the link; there is no event, since the link is down.
     it_.links.setForeign(index, 5);
     await it_.settle();
     assert.equal(group('veth1'), 5);
@@ -265,7 +265,7 @@ describe('GroupKeeper', () => {
     await it_.settle();
     it_.clock.pass(10_000);
     it_.onNetwork.add('br7');
-    // All that is said of it is what it was.
+    // The event reports no changed field.
     it_.links.change(bridge, { isUp: true });
     await it_.settle();
     assert.equal(group('br7'), 0);
@@ -343,7 +343,7 @@ describe('GroupKeeper', () => {
     ];
     const next = watched(remembered, it_.links);
     await next.keeper.lookAtAll();
-    // Ours matches nothing (any more); the others are somebody else's.
+    // Our link no longer matches; the others are foreign.
     assert.deepEqual(['veth1', 'veth2', 'veth3', 'br7'].map(group), [0, 8, 5, 8]);
     assert.deepEqual(next.held(), []);
   });
@@ -371,7 +371,7 @@ describe('GroupKeeper', () => {
   });
 });
 
-/** Steps name links by a number; what isn't there, or can't be, is passed over. */
+/** Steps refer to links by number; steps that are not possible are skipped. */
 const step = fc.record({
   what: fc.constantFrom(
     'pod here',
@@ -432,7 +432,7 @@ function groupsOf(links: readonly { name: string; group: number }[]): [string, n
   return links.map(({ name, group }) => [name, group]);
 }
 
-/** What somebody else set stays; the rest is as if nobody had set anything. */
+/** Foreign groups stay; all other links get the group they would get from group 0. */
 function expected(links: FakeLinks, wanted: readonly { index: number }[]): [string, number][] {
   const isOther = (index: number, group: number) => links.setter(index) === 'other' && group !== 0;
   const clean = links.all().map((link) => (isOther(link.index, link.group) ? link : { ...link, group: 0 }));

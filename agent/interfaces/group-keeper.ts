@@ -3,7 +3,7 @@ import type { Clock } from '../../lib/process/clock.ts';
 import type { Classify, Decision, Held, Reason } from './classify.ts';
 import { PAIR_KINDS } from './presets.ts';
 
-/** What the kernel does; LinkSocket of nftables-napi, or a fake. */
+/** The kernel's operations on links: LinkSocket of nftables-napi, or a fake. */
 export interface Links {
   list(): Promise<Link[]>;
   getMany(indices: readonly number[]): Promise<(Link | null)[]>;
@@ -21,65 +21,65 @@ export interface GroupChange {
 export interface GroupKeeperEvents {
   /** The changes that one burst of events led to. */
   changed(changes: readonly GroupChange[]): void;
-  /** What must survive a restart: said before the kernel is told. */
+  /** The groups that nodewall holds, to be saved; called before they are set in the kernel. */
   held(held: readonly Held[]): void;
-  /** The kernel refused; tried again when it is asked to look again. */
+  /** The kernel refused a change; it is retried at the next lookAtAll(). */
   refused(change: GroupChange, error: NftError): void;
-  /** The links can't be read; tried again after so many milliseconds. */
+  /** The links cannot be read; retried after `retryIn` milliseconds. */
   failed(error: Error, retryIn: number): void;
-  /** No more events come. */
+  /** The monitor failed; no more events arrive. */
   deaf(error: NftError): void;
 }
 
 export interface GroupKeeperOptions {
   readonly links: Links;
   readonly classify: Classify;
-  /** What an earlier run set. */
+  /** The groups that an earlier run set. */
   readonly remembered: readonly Held[];
-  /** Names of the interfaces by which the node itself is on a network, now (on-network.ts). */
+  /** Names of the interfaces by which the node itself is attached now (on-network.ts). */
   readonly onNetwork: () => ReadonlySet<string>;
   readonly events: GroupKeeperEvents;
   readonly clock: Clock;
 }
 
 /**
- * So many links are looked at, then set, before the next: in a burst none waits for all. No list
- * then: while links come it starts over again and again (85 ms for 200 links made in 100 ms; a look
- * at one is 0.2 ms).
+ * Number of links that are read and then set in one step, so that in a burst none waits for all. A
+ * list would not do: while links appear it starts over repeatedly (85 ms for 200 links made in 100
+ * ms; reading one takes 0.2 ms).
  */
 const LOOKED_AT_ONCE = 32;
 /**
- * The addresses of all interfaces are read again after so long (milliseconds): with 200 interfaces
- * that takes 4 ms.
+ * Milliseconds until the addresses of all interfaces are read again; with 200 interfaces that takes
+ * 4 ms.
  */
 const ADDRESSES_FRESH = 250;
 const RETRY = 1000;
 /**
- * An address is given to an interface after it is made, and no event of links tells: looked at once
- * more after so long (milliseconds).
+ * Milliseconds until all links are read again after a change: an interface gets its address after
+ * it is created, and no link event reports that.
  */
 const SECOND_LOOK = 2000;
-/** Names of so many links that are gone are still known. */
+/** Number of deleted links whose names are remembered. */
 const REMEMBERED_NAMES = 1024;
 
 /**
- * Keeps every link in the group it belongs to. What events say goes into a table; whatever follows
- * from the table is looked at once more in the kernel before it is set, because an event can be
- * older than what we or others did since, and because the kernel doesn't tell everything: nothing
- * of a veth whose other end moved away, no change of the group of a link that is down.
+ * Keeps every link in its group. Events update a table; before a change that follows from the table
+ * is made, the link is read from the kernel again. An event can be older than a change that
+ * nodewall or a third party made since, and the kernel does not report everything: nothing of a
+ * veth whose other end moved away, and no change of the group of a link that is down.
  */
 export class GroupKeeper {
   readonly #options: GroupKeeperOptions;
   readonly #table = new Map<number, Link>();
   readonly #held = new Map<number, Held>();
   readonly #gone = new Map<number, string>();
-  /** To be looked at. */
+  /** Links to read. */
   readonly #suspects = new Set<number>();
-  /** Looked at in this round, and no event came since. */
+  /** Links that were read in this round, without an event since. */
   readonly #seen = new Set<number>();
-  /** Events of these came since the look under way began. */
+  /** Links with an event since the current read began. */
   readonly #touched = new Set<number>();
-  /** By index, the group that the kernel refused to set. */
+  /** By index: the group that the kernel refused to set. */
   readonly #refused = new Map<number, number>();
   #onNetwork: ReadonlySet<string> = new Set();
   #addressesRead = Number.NEGATIVE_INFINITY;
@@ -98,7 +98,7 @@ export class GroupKeeper {
   }
 
   /**
-   * Lists all links and sets their groups; also at any later time, for what no event tells. Never
+   * Lists all links and sets their groups; call it again for changes that no event reports. Never
    * rejects.
    */
   lookAtAll(): Promise<void> {
@@ -110,7 +110,7 @@ export class GroupKeeper {
   tell(events: readonly LinkEvent[]): void {
     let isNews = false;
     for (const event of events) {
-      // A carrier that comes or goes is no news.
+      // #hear is false for an event that only reports a carrier, except on pairs and bridges.
       if (event.kind === 'link') isNews = this.#hear(event.link) || isNews;
       else if (event.kind === 'error') this.#options.events.deaf(event.error);
       else if (event.kind !== 'addresses') {
@@ -122,12 +122,12 @@ export class GroupKeeper {
     if (isNews) void this.#wake();
   }
 
-  /** Settles once nothing is to be done. */
+  /** Resolves when nothing is left to do. */
   async idle(): Promise<void> {
     while (this.#running !== null) await this.#running;
   }
 
-  /** Of links that are there, and of those last gone. */
+  /** The name of a link, or of one that was deleted recently; null if not known. */
   nameOf(index: number): string | null {
     return this.#table.get(index)?.name ?? this.#gone.get(index) ?? null;
   }
@@ -136,14 +136,14 @@ export class GroupKeeper {
     return this.#table.get(index)?.group ?? null;
   }
 
-  /** Of the links that are there. */
+  /** Names of the existing links in a group. */
   namesIn(group: number): Set<string> {
     const names = new Set<string>();
     for (const link of this.#table.values()) if (link.group === group) names.add(link.name);
     return names;
   }
 
-  /** Waits for what is under way. Groups stay. */
+  /** Waits for the operation in progress. Groups stay as they are. */
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.idle();
@@ -152,7 +152,7 @@ export class GroupKeeper {
     this.#cancelReread?.();
   }
 
-  /** Whether anything of it is new. */
+  /** Updates the table; true if the event may change the group of a link. */
   #hear(link: Link): boolean {
     const before = this.#table.get(link.index);
     this.#put(link);
@@ -161,20 +161,21 @@ export class GroupKeeper {
     const held = this.#held.get(link.index);
     const isSuspect =
       (held !== undefined && held.group !== link.group) ||
-      // Made from within the other namespace, the host's end is told of before the two are joined.
+      // If a pair is created from within the other namespace, the event of the host's end comes
+      // before the two ends are joined.
       (isPair(link) && (link.peer === null || (before !== undefined && !sameEnds(before, link))));
     if (isSuspect) this.#suspects.add(link.index);
-    // As good as a look: should somebody have set a group since, ours is not set
+    // A first event is as good as a read: if a third party has set a group since, ours is not set
     // (LinkGroupChange.from).
     else if (before === undefined) this.#seen.add(link.index);
-    // The other end came to this namespace: nothing is told of this one's peer.
+    // The other end has moved into this namespace: no event reports that change of this end's peer.
     const peer = link.peerNamespace === null && link.peer !== null ? this.#table.get(link.peer) : undefined;
     if (isPair(link) && peer !== undefined && (peer.peer !== link.index || peer.peerNamespace !== null)) {
       this.#suspects.add(peer.index);
       return true;
     }
-    // A pair or a bridge that gets its carrier may show an address by which the node itself is on a
-    // network.
+    // A pair or a bridge that gets its carrier may have an address by which the node itself is
+    // attached.
     return (
       isSuspect || before === undefined || isPair(link) || link.kind === 'bridge' || !isSame(before, link)
     );
@@ -259,7 +260,10 @@ export class GroupKeeper {
     if (this.#suspects.size > 0) this.#again = true;
   }
 
-  /** What an event changes while we look stays as the event has it, and is looked at again. */
+  /**
+   * Reads the links to check. A link with an event during the read keeps the event's state and is
+   * read again.
+   */
   async #look(): Promise<void> {
     const indices = [...this.#suspects].slice(0, LOOKED_AT_ONCE);
     this.#touched.clear();
@@ -289,7 +293,7 @@ export class GroupKeeper {
     }
   }
 
-  /** Of what an earlier run set, only what is still as it left it. */
+  /** Adopts the groups that an earlier run set, if they are unchanged. */
   #recall(): void {
     this.#isFirst = false;
     for (const held of this.#options.remembered) {
@@ -307,7 +311,9 @@ export class GroupKeeper {
       .map(toChange);
   }
 
-  /** What has another group now, as the kernel just said, was set by somebody else. */
+  /**
+   * A group that differs from ours in the latest read was set by a third party: releases the link.
+   */
   #letGo(): void {
     for (const { index, group } of [...this.#held.values()]) {
       if (this.#seen.has(index) && this.#table.get(index)?.group !== group) this.#release(index);
@@ -321,7 +327,7 @@ export class GroupKeeper {
       this.#onNetwork = onNetwork();
       this.#addressesRead = clock.now();
     } else {
-      // What brought us here may be the event of an address that wasn't there yet.
+      // The event that led here may belong to an address that was not assigned yet.
       this.#cancelReread ??= clock.after(ADDRESSES_FRESH - age + 1, () => {
         this.#cancelReread = null;
         void this.#wake();
@@ -332,12 +338,12 @@ export class GroupKeeper {
 
   async #set(changes: readonly GroupChange[]): Promise<void> {
     const before = changes.map(({ index }) => this.#held.get(index));
-    // Before the kernel is told: our own events must find it, and a crash must not make it a
-    // stranger's.
+    // Before the kernel sets the group: our own event must find the entry, and after a crash the
+    // group must not look like a third party's.
     for (const { index, name, group } of changes) this.#hold({ index, name, group });
     this.#sayHeld();
     const answers = await this.#options.links.setGroups(
-      // Whoever sets a group right after making a link may do so just now: theirs stays.
+      // `from`: a third party that sets a group right after it created a link keeps its group.
       changes.map(({ index, group, before: from }) => ({ index, group, from })),
     );
     const done: GroupChange[] = [];
@@ -367,7 +373,7 @@ export class GroupKeeper {
     const { index, group } = change;
     if (before === undefined || !this.#table.has(index)) this.#release(index);
     else this.#hold(before);
-    // It went in the meantime; its event says so, too.
+    // The link was deleted meanwhile; its event reports that too.
     if (error.code === 'ENODEV') return;
     if (error.code === 'ESTALE') {
       this.#suspects.add(index);

@@ -3,23 +3,23 @@ import type { Config } from '../../apis/config.ts';
 import { groupNames } from './classify.ts';
 
 /**
- * The names of link groups that `ip link` and `nft list` show: a block of ours in
- * /etc/iproute2/group, lines `NUMBER NAME` (iproute2, lib/rt_names.c). Nothing else of the file is
- * changed.
+ * The names of link groups that `ip link` and `nft list` show: a block of lines `NUMBER NAME` in
+ * /etc/iproute2/group (iproute2, lib/rt_names.c). The rest of the file is not changed.
  */
 const BEGIN = '# nodewall: begin (kept by nodewall; do not edit these lines)';
 const END = '# nodewall: end';
 const FRESH = '0\tdefault\n';
 
+/** Group name to number; null: no names are written. */
 export type GroupNames = Pick<Config, 'interfaceGroups'>['interfaceGroups'] | null;
 
 export interface NamedText {
   readonly text: string;
-  /** Lines of others that keep a name of ours out. */
+  /** Messages about foreign lines that conflict with a name of ours. */
   readonly conflicts: readonly string[];
 }
 
-/** The file's text with our block; null takes the block out. Pure. */
+/** The file's text with our block; with null, without it. Pure. */
 export function withGroupNames(text: string, interfaceGroups: GroupNames): NamedText {
   const others = withoutBlock(text);
   if (interfaceGroups === null) return { text: others, conflicts: [] };
@@ -42,9 +42,9 @@ export function withGroupNames(text: string, interfaceGroups: GroupNames): Named
 }
 
 /**
- * Brings the file to it: written beside and renamed, mode and owner kept, and only when it differs.
- * A file that isn't there is made with what iproute2 ships. Returns the conflicts; throws what the
- * system says.
+ * Updates the file: writes a temporary file and renames it, with mode and owner kept, and only if
+ * the text differs. A missing file is created with iproute2's default content. Returns the
+ * conflicts; rejects with the system's error.
  */
 export async function writeGroupNames(path: string, interfaceGroups: GroupNames): Promise<readonly string[]> {
   const before = await readIfThere(path);
@@ -59,7 +59,7 @@ function withoutBlock(text: string): string {
   const begin = lines.findIndex((line) => line.trimEnd() === BEGIN);
   if (begin < 0) return text;
   const end = lines.findIndex((line, i) => i > begin && line.trimEnd() === END);
-  // Somebody took the end away: what isn't surely ours stays.
+  // The end line was removed by a third party: lines that may be foreign stay.
   const rest = end < 0 ? lines.slice(begin + 1) : lines.slice(end + 1);
   return withoutBlock([...lines.slice(0, begin), ...rest].join(''));
 }

@@ -5,9 +5,9 @@ import { type RouteTexts, routedOutBy } from './pod-routes.ts';
 
 /** The destinations that are routed to pods on this node. */
 export interface LocalPods {
-  /** Null: not known. The same object while its members are. */
+  /** Null: not known. The same object as long as its members do not change. */
   now(): AddressSet | null;
-  /** Calls back at each change; returns what ends that. */
+  /** Registers a callback for each change; returns a function that removes it. */
   listen(changed: () => void): () => void;
 }
 
@@ -15,35 +15,35 @@ export function toLocalPods(members: MemberSet): AddressSet {
   return { id: 'local-pods', description: 'routed to local pods', dynamic: true, names: [], members };
 }
 
-/** Where no interface groups are kept, or nothing is exempt by them. */
+/** For a node without interface groups, or without exemptions that use them. */
 export const NO_LOCAL_PODS: LocalPods = { now: () => null, listen: () => () => {} };
 
 interface LocalPodsParts {
-  /** The kernel's routes. */
+  /** Reads the kernel's routes. */
   readonly read: () => Promise<RouteTexts>;
-  /** Names of the interfaces in the link group of pods, now. */
+  /** Names of the interfaces that are in the link group of pods now. */
   readonly interfaces: () => ReadonlySet<string>;
   readonly clock: Clock;
-  /** The first time that the routes can't be read; what was known stays. */
+  /** Called once when the routes become unreadable; the last known set stays. */
   readonly unreadable: (error: Error) => void;
 }
 
 /**
- * From one look at the routes to the next (milliseconds), after links changed: a CNI adds a pod's
- * routes after its link, and no event of links tells of them. The last one is the pace while
- * nothing happens. Links that change all the time lead to ten looks a second.
+ * Milliseconds between two reads of the routes after links changed: a CNI adds a pod's routes after
+ * its link, and no link event reports them. The last value is the interval while nothing happens.
+ * Links that change all the time lead to ten reads per second.
  */
 const PAUSES = [100, 400, 1500, 5000] as const;
 
-/** Looks at the kernel's routes. */
+/** Polls the kernel's routes. */
 export class WatchedLocalPods implements LocalPods {
   readonly #parts: LocalPodsParts;
   readonly #listeners = new Set<() => void>();
   #set: AddressSet | null = null;
-  /** What the last look saw. */
+  /** The input of the last read. */
   #seen = '';
   #isUnreadable = false;
-  /** Looks since links changed. */
+  /** Reads since links changed. */
   #looks = 0;
   #due = Number.POSITIVE_INFINITY;
   #cancel: () => void = () => {};
@@ -62,19 +62,19 @@ export class WatchedLocalPods implements LocalPods {
     return () => void this.#listeners.delete(changed);
   }
 
-  /** One look. Never rejects. */
+  /** Reads the routes once. Never rejects. */
   async look(): Promise<void> {
     const texts = await this.#read();
     if (texts !== null) this.#take(texts, this.#parts.interfaces());
   }
 
-  /** Looks again and again, until `close`. */
+  /** Polls until `close`. */
   watch(): void {
     this.#isWatching = true;
     this.#wait();
   }
 
-  /** Links came, went or changed their groups. */
+  /** Links were added or removed, or changed their groups. */
   linksChanged(): void {
     this.#looks = 0;
     if (this.#due > this.#parts.clock.now() + PAUSES[0]) this.#wait();

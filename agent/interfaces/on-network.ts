@@ -1,14 +1,14 @@
 import type { NetworkInterfaceInfo } from 'node:os';
 
 /**
- * Names of the interfaces by which the node itself is attached. They are those that hold an address
- * of the Node object: the gateway address that a CNI puts on the host's end of a pod's veth
- * (10.244.1.1/24) is none of the Node's. Where these aren't known yet (`declared` is null), or no
+ * Names of the interfaces by which the node itself is attached: those with an address of the Node
+ * object. The gateway address that a CNI puts on the host's end of a pod's veth (10.244.1.1/24) is
+ * not one of the Node's. If the Node's addresses are not known yet (`declared` is null), or no
  * interface has one of them (the Node object has none, or a NAT's), every interface with an address
- * in a network of its own counts, so that nothing is exempt by mistake; single (/32) and link-local
- * ones don't.
- * @param interfaces what os.networkInterfaces() gives
- * @param declared as os.networkInterfaces() writes them
+ * in a network counts, so that nothing is exempt by mistake; single (/32, /128) and link-local
+ * addresses do not count.
+ * @param interfaces result of os.networkInterfaces()
+ * @param declared the Node's addresses, written as os.networkInterfaces() does
  */
 export function interfacesOnNetworks(
   interfaces: Readonly<Record<string, readonly NetworkInterfaceInfo[] | undefined>>,
@@ -25,7 +25,7 @@ function interfacesWith(
 ): Set<string> {
   const found = new Set<string>();
   for (const [label, addresses] of Object.entries(interfaces)) {
-    // An IPv4 address may carry a label of its own, eth0:1 (ip-address(8)).
+    // An IPv4 address may have a label of its own, eth0:1 (ip-address(8)).
     if (addresses?.some(isWanted)) found.add(label.replace(/:.*/, ''));
   }
   return found;

@@ -17,7 +17,7 @@ type Route = readonly [prefix: string, device: string, more?: Line];
 
 const toCidr = (text: string): Cidr => parseCidr(text)?.cidr ?? assert.fail(text);
 
-/** A line of /proc/net/route, of a little-endian machine. */
+/** A line of /proc/net/route on a little-endian machine. */
 function line4([prefix, device, { flags = UP, metric = 0 } = {}]: Route): string {
   const { value, length } = toCidr(prefix);
   const mask = length === 0 ? 0n : (0xffff_ffffn << BigInt(32 - length)) & 0xffff_ffffn;

@@ -4,7 +4,7 @@ import { type Interval, subtract, toCidrs, toInterval, union } from '../../lib/n
 import { type MemberSet, toMemberSet } from '../../lib/net/member-set.ts';
 
 /**
- * Of /proc/self/net/route and /proc/self/net/ipv6_route; '' where the kernel has no such family.
+ * Content of /proc/self/net/route and /proc/self/net/ipv6_route; '' if the kernel lacks the family.
  */
 export interface RouteTexts {
   readonly ipv4: string;
@@ -14,15 +14,15 @@ export interface RouteTexts {
 interface Route {
   readonly cidr: Cidr;
   readonly metric: number;
-  /** Out by one of the interfaces asked for. */
+  /** Whether the route's device is one of the wanted interfaces. */
   readonly isWanted: boolean;
 }
 
 /**
- * The destinations that the kernel routes out by these interfaces: unicast routes, less what a
- * longer prefix leads elsewhere. A default route never counts. Routes to one address stay single
- * members, so that a pod that comes is one element. Cost: n log n for each prefix length that
- * occurs.
+ * The destinations that the kernel routes out by these interfaces: unicast routes, without the
+ * parts that a longer prefix routes elsewhere. A default route never counts. Routes to one address
+ * stay single members, so that a new pod adds one element. Cost: O(n log n) for each prefix length
+ * that occurs.
  */
 export function routedOutBy({ ipv4, ipv6 }: RouteTexts, interfaces: ReadonlySet<string>): MemberSet {
   const found = [ofFamily(4, ipv4Routes(ipv4, interfaces)), ofFamily(6, ipv6Routes(ipv6, interfaces))];
@@ -51,7 +51,7 @@ function ofFamily(
 }
 
 /**
- * Of routes for the same prefix the one with the lowest metric; of equals one that leads elsewhere.
+ * For each prefix, the route with the lowest metric; among equal ones, one that leads elsewhere.
  */
 function best(routes: readonly Route[]): Iterable<Route> {
   const found = new Map<string, Route>();
@@ -67,7 +67,7 @@ function best(routes: readonly Route[]): Iterable<Route> {
   return found.values();
 }
 
-/** Flags of linux/route.h and linux/ipv6_route.h. */
+/** Route flags of linux/route.h and linux/ipv6_route.h. */
 const RTF_UP = 0x1;
 const RTF_REJECT = 0x200;
 const RTF_CACHE = 0x0100_0000;
@@ -75,9 +75,9 @@ const RTF_LOCAL = 0x8000_0000;
 const RTF_ANYCAST = 0x0010_0000;
 
 /**
- * fib_route_seq_show of net/ipv4/fib_trie.c: the main table, after a line of headings. Addresses
- * are printed as numbers of the machine's byte order. A blackhole's device is `*`: it leads
- * elsewhere.
+ * Parses the format of fib_route_seq_show, net/ipv4/fib_trie.c: the main table, after a heading
+ * line. Addresses are printed as numbers in the machine's byte order. The device of a blackhole
+ * route is `*`: it leads elsewhere.
  */
 function ipv4Routes(text: string, interfaces: ReadonlySet<string>): Route[] {
   return text
@@ -102,8 +102,9 @@ function ipv4Value(text: string): bigint {
 }
 
 /**
- * ipv6_route_native_seq_show of net/ipv6/ip6_fib.c: all tables, the local one too. Addresses of the
- * node itself, link-local and multicast prefixes are left out: no connection to a pod goes by them.
+ * Parses the format of ipv6_route_native_seq_show, net/ipv6/ip6_fib.c: all tables, including the
+ * local one. Addresses of the node itself, link-local and multicast prefixes are left out: no
+ * connection to a pod uses them.
  */
 function ipv6Routes(text: string, interfaces: ReadonlySet<string>): Route[] {
   return text.split('\n').flatMap((line): Route[] => {

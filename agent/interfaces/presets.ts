@@ -1,10 +1,10 @@
 /**
- * The names that CNIs give to their interfaces on the node. Traffic between the node and the pods
- * on it goes through `pods`, pods' traffic between nodes through `clusternet`. Where one interface
- * carries both (an Open vSwitch or eBPF gateway), it is `pods`: the kubelet's probes need it.
+ * The names of the interfaces that CNIs create on the node. Traffic between the node and its own
+ * pods passes `pods`, pods' traffic between nodes `clusternet`. An interface for both (an Open
+ * vSwitch or eBPF gateway) is in `pods`, since the kubelet's probes need that.
  *
- * A row counts for links of the named kinds only (IFLA_INFO_KIND). Hardware has no kind, so that no
- * name makes it a pod's.
+ * A row applies only to links of its kinds (IFLA_INFO_KIND). Hardware has no kind, so a name alone
+ * never makes it a pod's interface.
  */
 export interface Preset {
   readonly cni: string;
@@ -13,9 +13,10 @@ export interface Preset {
   readonly kinds: readonly string[];
 }
 
-/** Cilium's netkit datapath (Linux 6.7) is a pair with one end in the pod, as veth is. */
+/** Kinds of pairs with one end in the pod: veth, and netkit of Cilium's datapath (Linux 6.7). */
 export const PAIR_KINDS: readonly string[] = ['veth', 'netkit'];
 
+/** All rows, each with its source in the CNI's code or documentation. */
 export const PRESETS: readonly Preset[] = [
   // felix/dataplane/linux/dataplanedefs, libcalico-go/…/conversion (interface prefix), felix
   // wireguard defaults.
@@ -35,8 +36,8 @@ export const PRESETS: readonly Preset[] = [
     names: ['flannel.*', 'flannel-v6.*', 'flannel-wg', 'flannel-wg-v6'],
     kinds: ['vxlan', 'wireguard', 'ipip', 'tun'],
   },
-  // pkg/defaults/node.go. The node's routes to all pods, those on it too, go through cilium_host.
-  // lxcbr0 is a bridge of LXC, hence the kinds.
+  // pkg/defaults/node.go. The node's routes to all pods, its own included, go through cilium_host.
+  // The kinds exclude lxcbr0, a bridge of LXC.
   { cni: 'cilium', group: 'pods', names: ['lxc*', 'cilium_host', 'cilium_net'], kinds: PAIR_KINDS },
   {
     cni: 'cilium',
@@ -73,9 +74,9 @@ export const PRESETS: readonly Preset[] = [
   // Oracle's OKE: FELIX_INTERFACEPREFIX=oci.
   { cni: 'oke', group: 'pods', names: ['oci*'], kinds: ['veth'] },
   // kubelet's old kubenet, and the bridge plugin in many examples. kindnet and ptp need no row:
-  // kind:veth knows them.
+  // kind:veth matches them.
   { cni: 'kubenet', group: 'pods', names: ['cbr0'], kinds: ['bridge'] },
 ];
 
-/** Names that `cni:NAME` may say, sorted. */
+/** The valid names in `cni:NAME`, sorted. */
 export const CNIS: readonly string[] = [...new Set(PRESETS.map(({ cni }) => cni))].sort();

@@ -3,8 +3,8 @@ import type { Held } from './classify.ts';
 import type { Links } from './group-keeper.ts';
 
 /**
- * Sets exactly those links back to group 0 that are still as we left them. Returns them; throws the
- * first refusal that isn't the link's own end.
+ * Resets links to group 0 if they still have the index, name and group that nodewall set. Returns
+ * those that were reset; throws the first error, except for links that were deleted meanwhile.
  */
 export async function releaseGroups(links: Links, remembered: readonly Held[]): Promise<readonly Held[]> {
   if (remembered.length === 0) return [];
@@ -19,7 +19,7 @@ export async function releaseGroups(links: Links, remembered: readonly Held[]): 
   return ours.filter((_, i) => answers[i] === null);
 }
 
-/** What was saved, as far as it has the right form. */
+/** The entries of a saved value that have the right form. */
 export function toHeld(value: unknown): readonly Held[] {
   if (!Array.isArray(value)) return [];
   return value.filter(

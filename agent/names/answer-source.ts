@@ -2,7 +2,7 @@ import { Nflog, type NflogBatch } from 'nftables-napi';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { NamesLog } from './name-reports.ts';
 
-/** Where copies of DNS answers come from. */
+/** A source of copies of DNS answers. */
 export interface AnswerSource {
   close(): Promise<void>;
 }
@@ -10,16 +10,16 @@ export interface AnswerSource {
 export type AnswerListener = (batch: Pick<NflogBatch, 'packets' | 'lost'>) => void;
 export type OpenAnswers = (listener: AnswerListener) => AnswerSource;
 
-/** The largest UDP packet, as much as nflog hands over. */
+/** Bytes that nflog copies of a packet at most: nearly the largest UDP packet. */
 const WHOLE_PACKET = 65_531;
-/** Till the next try, after it failed (milliseconds). */
+/** Milliseconds until the next attempt after a failure. */
 const RETRY = 10_000;
 
 export interface NflogParts {
   readonly group: number;
   readonly clock: Clock;
   readonly log: NamesLog;
-  /** The addon's; another one in tests. */
+  /** Default: the addon's Nflog; replaced in tests. */
   readonly create?: (
     options: ConstructorParameters<typeof Nflog>[0],
     listener: (batch: NflogBatch) => void,
@@ -27,8 +27,8 @@ export interface NflogParts {
 }
 
 /**
- * The packets of an nflog group. Where that can't be had, names are still resolved: logged once,
- * and tried again.
+ * Opens an NFLOG group. If that fails, names are still resolved; the failure is logged once and
+ * retried.
  */
 export function nflogAnswers({ group, clock, log, create }: NflogParts): OpenAnswers {
   const open = create ?? ((options, listener) => new Nflog(options, listener));
@@ -51,7 +51,7 @@ export function nflogAnswers({ group, clock, log, create }: NflogParts): OpenAns
     }
     function start(): void {
       try {
-        // One packet at a time: the application's first packet follows at once.
+        // Without batching: the application's first packet follows the answer at once.
         nflog = open({ group, copyRange: WHOLE_PACKET, queueThreshold: 1 }, (batch) => {
           if (batch.packets.length > 0 || batch.lost > 0) listener(batch);
           if (batch.error === null) return;

@@ -2,15 +2,15 @@ import { type Answer, decode } from 'dns-packet';
 import type { AddressRecord } from './name-entry.ts';
 import type { Question } from './question.ts';
 
-/** Records of an answer that are looked at; the rest of a longer one is not. */
+/** Limit of records that are read of one answer; the rest is ignored. */
 export const MAX_RECORDS = 1_024;
-/** CNAMEs from the question to an address. */
+/** Limit of CNAMEs from the question to an address. */
 const MAX_CHAIN = 16;
 
 /**
- * The addresses that a DNS message gives for its question's name, by way of CNAMEs in any order;
- * what it says of other names doesn't count. The TTL is the shortest on the way. Throws where the
- * answer section can't be read; the sections behind it are not looked at.
+ * The addresses that a DNS message gives for the name of its question, following CNAMEs in any
+ * order; records of other names are ignored. The TTL (seconds) is the shortest on the path. Throws
+ * if the answer section cannot be parsed; later sections are not read.
  */
 export function addressesFor({ name, answers }: Question, message: Uint8Array): AddressRecord[] {
   const copy = Buffer.from(message);

@@ -1,28 +1,27 @@
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../../lib/process/clock.ts';
 
-/** A DNS question as both the question and its answer show it. */
+/** The fields of a DNS question that both the question and its answer have. */
 export interface AskedQuestion {
-  /** The node's own end: address and port, in one text. */
+  /** Address and port of the node's end, as one text. */
   readonly by: string;
-  /** The message's number. */
+  /** The ID of the message. */
   readonly id: number;
   /** Lower case, without a trailing dot. */
   readonly name: string;
 }
 
 /**
- * An answer that comes later than this is not believed (milliseconds): applications have asked
- * again by then.
+ * Milliseconds after which an answer is no longer accepted: applications have asked again by then.
  */
 const BELIEVED = 30_000;
-/** Questions that may wait for their answers at one time; of more the oldest are forgotten. */
+/** Limit of questions that wait for answers; beyond it, the oldest are forgotten. */
 const MAX_WAITING = 8192;
 
 /**
- * The questions that the node asked and that have no answer yet. Who forges answers has to guess
- * the number of the question besides its port, as with applications (RFC 5452 section 4); and the
- * first answer ends it.
+ * The questions that the node sent and that have no answer yet. To forge an answer, an attacker
+ * must guess the question's ID and port, as for any resolver (RFC 5452 section 4); the first answer
+ * ends the wait.
  */
 export function askedQuestions(clock: Pick<Clock, 'now'>) {
   const waiting = new LRUCache<string, number>({ max: MAX_WAITING });
@@ -30,7 +29,7 @@ export function askedQuestions(clock: Pick<Clock, 'now'>) {
     ask(question: AskedQuestion): void {
       waiting.set(keyOf(question), clock.now() + BELIEVED);
     },
-    /** Whether it was asked, and has no answer yet; it has one from now on. */
+    /** Whether the question was asked and has no answer yet; from now on it has one. */
     answer(question: AskedQuestion): boolean {
       const key = keyOf(question);
       const until = waiting.get(key);

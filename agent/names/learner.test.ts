@@ -29,14 +29,14 @@ function learningFrom(from: MemberSet | null, ...peers: readonly string[]) {
     },
   });
   const tell = (...packets: readonly Uint8Array[]) => one.read(packets.map((payload) => ({ payload })));
-  /** Each after the question that it may be the answer to. */
+  /** Reads each packet after the questions that it may answer. */
   const read = (...packets: readonly Uint8Array[]) => {
     for (const packet of packets) tell(...NAMES.map((name) => asIn(packet, name)), packet);
   };
   return { learnt, read, tell, counts: one.counts, clock };
 }
 
-/** Those that the tests answer. */
+/** Names that the tests answer. */
 const NAMES = ['x.a.test', 'a.test', 'x.b.test'];
 
 function asIn(packet: Uint8Array, name: string): Uint8Array {
@@ -152,7 +152,7 @@ describe('learner', () => {
     const { learnt, read, counts } = learning('x.a.test');
     read(answerPacket('x.a.test', [A('x.a.test', '192.0.2.1')], { flags: 0x0380 }));
     const packet = Buffer.from(answerPacket('x.a.test', [A('x.a.test', '192.0.2.2')]));
-    // Additional records that are not there.
+    // Claims additional records that the packet does not have.
     packet.writeUInt16BE(3, 28 + 10);
     read(packet);
     assert.deepEqual(learnt, { 'x.a.test': ['192.0.2.1 30', '192.0.2.2 30'] });

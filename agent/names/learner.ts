@@ -7,36 +7,36 @@ import type { AddressRecord } from './name-entry.ts';
 import { askedFor, questionOf } from './question.ts';
 import { udpPayload } from './udp.ts';
 
-/** What became of the packets, counted. */
+/** Counters of the packets, by outcome. */
 export interface LearnerCounts {
-  /** Packets handed over. */
+  /** Packets received. */
   packets: number;
-  /** Answers that addresses were learnt from. */
+  /** Answers from which addresses were learnt. */
   learnt: number;
   /**
-   * Answers that are of no use: names that nobody names, failures, other types, servers that don't
-   * count.
+   * Answers that are not used: for names that no policy names, failures, other record types, from
+   * servers that are not configured.
    */
   ignored: number;
-  /** Copies of questions that the node asked. */
+  /** Copies of questions that the node sent. */
   questions: number;
-  /** Answers to nothing that the node asked just before. */
+  /** Answers without a recent question of the node. */
   unasked: number;
-  /** No DNS answer, or one that can't be read. */
+  /** Packets that are not DNS answers, or cannot be parsed. */
   garbage: number;
-  /** Fragments, and what was cut off on the way. */
+  /** Fragments and truncated packets. */
   incomplete: number;
-  /** Answers that say themselves that records are missing; what they have is learnt. */
+  /** Answers with the TC flag (records are missing); the records that they have are learnt. */
   cut: number;
-  /** Not looked at: more came within a second than there is time for. */
+  /** Not read: over the limit of work per second. */
   skipped: number;
 }
 
 export interface LearnerParts {
   readonly clock: Clock;
-  /** Whose answers count; null is anybody's. */
+  /** Servers whose answers are used; null: any. */
   readonly from: MemberSet | null;
-  /** Whether a policy stands for the name. */
+  /** Whether a peer of a policy matches the name. */
   wants(name: string): boolean;
   learnt(name: string, records: readonly AddressRecord[]): void;
 }
@@ -47,13 +47,13 @@ function endOf({ family, value }: Address, port: number): string {
   return `${family}/${value}/${port}`;
 }
 
-/** A second's worth of work: below a tenth of a processor. */
+/** Limits of work per second: less than a tenth of a processor. */
 const PACKETS_A_SECOND = 10_000;
 const RECORDS_A_SECOND = 20 * MAX_RECORDS;
 
 /**
- * Reads copies of DNS questions and answers, from the IP header on: an answer counts where its
- * question was seen before. Never throws; a flood costs no more than so much a second.
+ * Reads copies of DNS questions and answers, from the IP header on. An answer is used only if its
+ * question was seen before. Never throws; the work per second is limited.
  */
 export function learner({ clock, from, wants, learnt }: LearnerParts) {
   const counts: LearnerCounts = {

@@ -2,25 +2,25 @@ import { type RecordWithTtl, Resolver } from 'node:dns';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { FamilyAnswer, Resolution } from './resolution.ts';
 
-/** Asks for a name's addresses. */
+/** Resolves names. */
 export interface Lookup {
-  /** Never rejects, and always ends. */
+  /** Never rejects, and always settles. */
   resolve(name: string): Promise<Resolution>;
-  /** What is still asked for fails at once. */
+  /** Lets all pending queries fail at once. */
   close(): void;
 }
 
-/** Milliseconds that a server has to answer, and how often it is asked. */
+/** Milliseconds that a server has to answer, and the number of attempts. */
 const PATIENCE = { timeout: 2_000, maxTimeout: 2_000, tries: 2 };
 /**
- * A resolver is used so long (milliseconds). A new one reads /etc/resolv.conf anew, asks from
- * another port, and forgets which server was slow; making it takes microseconds.
+ * Lifetime of a resolver in milliseconds. A new one reads /etc/resolv.conf again, uses another
+ * port, and forgets which server was slow; creating one takes microseconds.
  */
 const LIFETIME = 30_000;
-/** Answers that say there is nothing; all else is no answer. */
+/** Error codes for "no such records"; all others mean that there was no usable answer. */
 const NOTHING: ReadonlySet<string | undefined> = new Set(['ENOTFOUND', 'ENODATA']);
 
-/** By c-ares, with the servers of the configuration, or the system's where it names none. */
+/** Resolves with c-ares, by the configured servers, or by the system's if there are none. */
 export function lookup(servers: readonly string[], clock: Clock): Lookup {
   let resolvers: readonly Resolver[] = [];
   let made = Number.NEGATIVE_INFINITY;
@@ -31,7 +31,7 @@ export function lookup(servers: readonly string[], clock: Clock): Lookup {
     const resolver = new Resolver(PATIENCE);
     if (servers.length > 0) resolver.setServers(servers);
     made = clock.now();
-    // What was asked of the one before has ended long ago when a third one comes.
+    // The queries of a resolver have long ended when the second one after it is created.
     resolvers = [resolver, ...resolvers.slice(0, 1)];
     return resolver;
   }
@@ -54,7 +54,7 @@ type Done = (error: NodeJS.ErrnoException | null, records: RecordWithTtl[]) => v
 function answerOf(ask: (done: Done) => void): Promise<FamilyAnswer> {
   return new Promise<FamilyAnswer>((resolve) => {
     ask((error, records = []) => {
-      // A chain of names that leads nowhere is no error for c-ares.
+      // For c-ares, a CNAME chain that leads nowhere is not an error.
       if (error === null && records.length > 0) resolve({ kind: 'addresses', records });
       else if (error === null) resolve({ kind: 'none', reason: 'ENODATA' });
       else

@@ -1,16 +1,16 @@
 import { isIPv4 } from 'node:net';
 import { type Family, formatAddress, parseAddress } from '../../lib/net/address.ts';
 
-/** `resolved`: asked for by the agent. `learnt`: seen in an answer to somebody else on the node. */
+/** `resolved`: queried by the agent. `learnt`: seen in an answer to another process on the node. */
 export type NameSource = 'resolved' | 'learnt';
 
-/** An address record; TTL in seconds, as the server gave it. */
+/** An address record; TTL in seconds, as sent by the server. */
 export interface AddressRecord {
   readonly address: string;
   readonly ttl: number;
 }
 
-/** What is known of one address of a name. Times are the clock's, in milliseconds. */
+/** State of one address of a name. Times are the clock's, in milliseconds. */
 export interface KnownAddress {
   readonly family: Family;
   /** When its TTL ends. */
@@ -19,21 +19,24 @@ export interface KnownAddress {
   seen: number;
   source: NameSource;
   /**
-   * Whether the agent's last answer had it, as far as is known: then it stays until another answer
-   * tells.
+   * Whether the agent's last answer contained it, as far as known; it then stays until another
+   * answer.
    */
   isCurrent: boolean;
 }
 
-/** What is known of one name. */
+/** State of one name. */
 export interface NameEntry {
   readonly name: string;
-  /** The peers that stand for it. */
+  /** The peers that match it. */
   peers: readonly string[];
   readonly addresses: Map<string, KnownAddress>;
-  /** Addresses of an earlier run stay until then: what was answered since it ended is not known. */
+  /**
+   * Until when addresses of an earlier run stay at least: answers since that run ended are not
+   * known.
+   */
   grace: number;
-  /** Why it doesn't resolve; null as long as it does, or nobody asked. */
+  /** Why it does not resolve; null while it does, or if it was not queried. */
   failing: string | null;
 }
 
@@ -53,17 +56,23 @@ export function nameEntry(name: string, peers: readonly string[]): NameEntry {
 export interface Stay {
   /** After they were last in an answer. */
   readonly keep: number;
-  /** After the last answer, where nobody knows better; 0 for names that nobody asks for. */
+  /**
+   * After the last answer, while there is no newer information; 0 for names that the agent does not
+   * query.
+   */
   readonly stale: number;
 }
 
-/** Until when an address stays, while nothing more is heard. */
+/** Until when an address stays if no further answer comes. */
 export function staysUntil({ grace }: NameEntry, known: KnownAddress, { keep, stale }: Stay): number {
   const { expires, seen, isCurrent } = known;
   return Math.max(expires, seen + (isCurrent ? Math.max(keep, stale) : keep), grace);
 }
 
-/** Why it is still there. */
+/**
+ * Why an address is still there: fresh (within its TTL), kept (within `keep` or the grace period),
+ * or stale.
+ */
 export function addressState(
   entry: NameEntry,
   { expires, seen }: KnownAddress,
@@ -74,8 +83,8 @@ export function addressState(
 }
 
 /**
- * In one spelling; null where it is no address. An IPv4 address in an AAAA record
- * (::ffff:192.0.2.1) is connected to by IPv4.
+ * The canonical form of an address; null if the text is not an address. An IPv4 address in an AAAA
+ * record (::ffff:192.0.2.1) becomes IPv4, since connections to it use IPv4.
  */
 export function toCanonical(text: string): { readonly family: Family; readonly text: string } | null {
   if (isIPv4(text)) return { family: 4, text };

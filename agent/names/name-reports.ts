@@ -1,7 +1,7 @@
 import type { Clock } from '../../lib/process/clock.ts';
 import { type Bound, NAME_LIMITS, type NameReports } from './name-table.ts';
 
-/** Where the lines go; winston's logger is one. */
+/** The log to write to; winston's logger is one. */
 export interface NamesLog {
   info(message: string, fields: object): unknown;
   warn(message: string, fields: object): unknown;
@@ -9,11 +9,11 @@ export interface NamesLog {
 }
 
 /**
- * What happens within so long is one line (milliseconds): a DNS server that is gone is a thousand
- * names.
+ * Milliseconds within which reports are combined into one line: if a DNS server fails, a thousand
+ * names do.
  */
 const GATHER = 1_000;
-/** So many names of a line are written out. */
+/** Limit of names that one line lists. */
 const SHOWN = 20;
 
 const MESSAGES = {
@@ -34,7 +34,7 @@ const MESSAGES = {
 } as const satisfies Record<string, readonly ['info' | 'warn', string]>;
 type Happening = keyof typeof MESSAGES;
 
-/** Reports as log lines, gathered; `flush` writes what is still waiting. */
+/** Writes combined reports to the log; `flush` writes those that wait. */
 export function nameReports(log: NamesLog, clock: Clock): NameReports & { flush(): void } {
   const gathered = new Map<Happening, string[]>();
   let cancel: (() => void) | null = null;

@@ -2,17 +2,17 @@ import type { Clock } from '../../lib/process/clock.ts';
 import type { StateFile } from '../../lib/process/state-file.ts';
 import type { NamesLog } from './name-reports.ts';
 
-/** New addresses are on disk within so long, times that moved within so long (milliseconds). */
+/** Milliseconds until new addresses, or only later times of known ones, are on disk. */
 const WITHIN = { changed: 1_000, seen: 60_000 } as const;
-/** A write that failed is tried again after so long (milliseconds). */
+/** Milliseconds until a failed write is retried. */
 const RETRY = 10_000;
-/** Writing takes at most one part in so many of the time. */
+/** Writing takes at most 1/SHARE of the time. */
 const SHARE = 50;
 
 export interface NameSaver {
-  /** There is something to save: other addresses, or the same ones seen again. */
+  /** Requests a write: because addresses changed, or the same ones were seen again. */
   request(what: keyof typeof WITHIN): void;
-  /** Writes what is waiting. */
+  /** Writes now if a write is pending. */
   flush(): Promise<void>;
 }
 
@@ -20,13 +20,13 @@ export interface NameSaverParts {
   readonly file: StateFile;
   readonly clock: Clock;
   readonly log: NamesLog;
-  /** What is to be in the file now. */
+  /** The current content for the file. */
   readonly text: () => string;
 }
 
 /**
- * Keeps the file up to date. A disk that fails is logged once until it works again, and stops
- * nothing.
+ * Keeps the file up to date. A write failure is logged once until writing works again, and has no
+ * other effect.
  */
 export function nameSaver({ file, clock, log, text }: NameSaverParts): NameSaver {
   let planned: { readonly at: number; readonly cancel: () => void } | null = null;

@@ -60,7 +60,7 @@ describe('KnownNames', () => {
     table.resolved('a.test', v4(1000, '192.0.2.4'), 30 * SECOND);
     assert.equal(table.sweep(299 * SECOND), 300 * SECOND);
     assert.deepEqual(table.addresses('a.test'), ['192.0.2.1', '192.0.2.2', '192.0.2.3', '192.0.2.4']);
-    // keep: last seen at 0.
+    // `keep` ends: last seen at 0.
     assert.equal(table.sweep(300 * SECOND), 320 * SECOND);
     assert.deepEqual(table.addresses('a.test'), ['192.0.2.2', '192.0.2.3', '192.0.2.4']);
     assert.equal(table.sweep(320 * SECOND), 1010 * SECOND);
@@ -130,7 +130,7 @@ describe('KnownNames', () => {
     }
     assert.deepEqual(table.addresses('*.a.test'), ['192.0.2.1', '192.0.2.2', '192.0.2.3']);
     assert.deepEqual(table.addresses('x.a.test'), ['192.0.2.2', '192.0.2.3']);
-    // Nobody asks for what only a wildcard stands for.
+    // The agent does not query names that only a wildcard matches.
     table.sweep(300 * SECOND);
     assert.deepEqual(table.addresses('*.a.test'), ['192.0.2.2', '192.0.2.3']);
     assert.deepEqual(
@@ -161,7 +161,7 @@ describe('KnownNames', () => {
     assert.deepEqual(table.addresses('x.b.test'), []);
     table.want(['*.a.test', 'x.b.test']);
     assert.deepEqual(table.addresses('x.b.test'), []);
-    // Nobody asks for it any more, so nobody may say that it is given up.
+    // The agent no longer queries the name, so it is not reported as given up.
     table.sweep(300 * SECOND);
     assert.deepEqual(table.addresses('*.a.test'), []);
     assert.deepEqual(said, ['x.a.test fails: ETIMEOUT, 1 stay']);
@@ -334,7 +334,7 @@ describe('KnownNames', () => {
           for (const { addresses } of saved)
             for (const { seen } of addresses) assert(now - seen < (TIMES.stale + TIMES.keep) * SECOND + 1);
         }
-        // Nothing stays for ever once nothing is answered any more.
+        // Without further answers, nothing stays forever.
         table.sweep(now + 100_000 * SECOND);
         assert.deepEqual(table.toSaved(now), []);
       }),

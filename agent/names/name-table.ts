@@ -16,26 +16,26 @@ import { PeerUnions } from './peer-unions.ts';
 import type { Resolution } from './resolution.ts';
 import { type SavedName, toSavedName } from './saved-names.ts';
 
-/** What a person should hear of; each once, when it begins. */
+/** Events for the log; each is reported once, when it begins. */
 export interface NameReports {
-  /** A name doesn't resolve; so many addresses of it stay (0: it stands for nothing). */
+  /** A name does not resolve; `addresses` of its addresses stay (0: it stands for none). */
   failing(name: string, reason: string, addresses: number): void;
-  /** The last addresses of a name that doesn't resolve are gone. */
+  /** The last addresses of a name that does not resolve were removed. */
   givenUp(name: string): void;
   resolvesAgain(name: string): void;
-  /** More was answered than there is room for. */
+  /** More was answered than a limit permits. */
   full(what: Bound, name: string): void;
 }
 
-/** What there is room for. */
+/** The limits of the table. */
 export interface NameLimits {
-  /** Of one name. */
+  /** Addresses of one name. */
   readonly addressesOfName: number;
-  /** Names that only wildcards stand for. */
+  /** Names that only wildcards match. */
   readonly learntNames: number;
-  /** Of all those names together. */
+  /** Addresses of all those names together. */
   readonly learntAddresses: number;
-  /** Of all names that are written out together. */
+  /** Addresses of all names that policies write out, together. */
   readonly addresses: number;
 }
 export type Bound = keyof NameLimits;
@@ -46,7 +46,7 @@ export const NAME_LIMITS: NameLimits = {
   learntAddresses: 50_000,
   addresses: 100_000,
 };
-/** So many names are told to be full by their names. */
+/** Limit of names that are reported to exceed a limit. */
 const TOLD = 100;
 
 export type NameTimes = Pick<NamesConfig, 'minimumTTL' | 'maximumTTL' | 'keep' | 'stale'>;
@@ -58,10 +58,10 @@ export interface NameTableOptions {
 }
 
 /**
- * What is known of names. An address stays until its TTL (within bounds) has ended and `keep`
- * seconds have passed since it was last in an answer. What the last answer had for a name that the
- * agent asks for stays until the next answer tells, `stale` seconds at most. Bounded, whatever is
- * answered. All times are the clock's, in milliseconds.
+ * The FQDN cache: the known addresses of names. An address stays until its TTL (within bounds) has
+ * ended and `keep` seconds have passed since it was last in an answer. For a name that the agent
+ * queries, the addresses of the last answer stay until the next answer, at most `stale` seconds.
+ * Memory is bounded, whatever the answers. All times are the clock's, in milliseconds.
  */
 export class KnownNames implements NameTable {
   readonly #times: NameTimes;
@@ -70,9 +70,9 @@ export class KnownNames implements NameTable {
   readonly #keep: number;
   readonly #stale: number;
   readonly #unions = new PeerUnions();
-  /** Names that are written out in policies: they are asked for. */
+  /** Names that policies write out; the agent queries them. */
   readonly #literals = new Map<string, NameEntry>();
-  /** Names that only wildcards stand for; the one answered longest ago goes first. */
+  /** Names that only wildcards match; the one with the oldest answer is evicted first. */
   readonly #learnt: LRUCache<string, NameEntry>;
   readonly #counts = { literal: 0, learnt: 0 };
   readonly #told = new Set<string>();
@@ -94,12 +94,12 @@ export class KnownNames implements NameTable {
     });
   }
 
-  /** The names that are written out, sorted. */
+  /** The names that policies write out, sorted. */
   get literals(): readonly string[] {
     return this.#index.literals;
   }
 
-  /** The peers that count from now on; names that none of them stands for are forgotten. */
+  /** Sets the peers; names that none of them matches are removed. */
   want(peers: readonly string[]): void {
     const before = this.#entries();
     this.#index = peerIndex(peers);
@@ -111,19 +111,19 @@ export class KnownNames implements NameTable {
     for (const entry of before) {
       entry.peers = this.#index.peersOf(entry.name);
       if (entry.peers.length === 0) continue;
-      // Nobody asks for it any more.
+      // The agent no longer queries it.
       if (!this.#isLiteral(entry)) entry.failing = null;
       this.#insert(entry);
     }
     this.#shrink();
   }
 
-  /** Whether a peer stands for the name. */
+  /** Whether a peer matches the name. */
   wants(name: string): boolean {
     return this.#index.peersOf(name).length > 0;
   }
 
-  /** What came of asking for a name that is written out. */
+  /** The result of a query for a name that policies write out. */
   resolved(name: string, resolution: Resolution, now: number): void {
     const entry = this.#find(name);
     if (entry === null || !this.#isLiteral(entry)) return;
@@ -134,7 +134,7 @@ export class KnownNames implements NameTable {
     }
   }
 
-  /** What somebody on the node was answered. */
+  /** The records of an answer to another process on the node. */
   learnt(name: string, records: readonly AddressRecord[], now: number): void {
     const entry = records.length === 0 ? null : this.#find(name);
     if (entry === null) return;
@@ -143,9 +143,7 @@ export class KnownNames implements NameTable {
     this.#shrink();
   }
 
-  /**
-   * Lets go of what has had its time; gives when there is next something to let go, null for never.
-   */
+  /** Removes expired addresses; returns when the next one expires, null if none will. */
   sweep(now: number): number | null {
     const next = this.#entries().map((entry) => this.#sweep(entry, now));
     const first = next.reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY);
@@ -156,7 +154,7 @@ export class KnownNames implements NameTable {
     return this.#unions.addresses(peer);
   }
 
-  /** Whether any peer stands for other addresses than the last time this was asked. */
+  /** Whether the addresses of any peer changed since the last call. */
   takeChange(): boolean {
     return this.#unions.takeChange();
   }
@@ -167,7 +165,7 @@ export class KnownNames implements NameTable {
     return known.map((entry) => toSavedName(entry, { now, keep: this.#keep }));
   }
 
-  /** What an earlier run knew of the names that count now. */
+  /** Restores the state of an earlier run for the names that peers match now. */
   fromSaved(names: readonly SavedName[], now: number): void {
     for (const name of names) this.#restore(name, now);
     this.#shrink();
@@ -181,7 +179,7 @@ export class KnownNames implements NameTable {
     return this.#index.has(name);
   }
 
-  /** The entry of a name, a new one where there is none; null where nobody wants the name. */
+  /** The entry of a name, created if missing; null if no peer matches the name. */
   #find(name: string): NameEntry | null {
     const found = this.#literals.get(name) ?? this.#learnt.get(name);
     if (found !== undefined) return found;
@@ -233,8 +231,8 @@ export class KnownNames implements NameTable {
   }
 
   /**
-   * Room for one address more: an old one that only `keep` holds makes way, never one within its
-   * TTL.
+   * Makes room for one more address: an old one that only `keep` holds is removed, never one within
+   * its TTL. False if there is no room.
    */
   #makeRoom(entry: NameEntry, now: number): boolean {
     if (this.#isLiteral(entry) && this.#counts.literal >= this.#limits.addresses) {
@@ -255,7 +253,7 @@ export class KnownNames implements NameTable {
     return true;
   }
 
-  /** The names answered longest ago go, until what was learnt fits. */
+  /** Removes the learnt names with the oldest answers until the limit holds. */
   #shrink(): void {
     while (this.#counts.learnt > this.#limits.learntAddresses && this.#learnt.size > 1) {
       const [oldest = ''] = this.#learnt.rkeys();
@@ -275,12 +273,12 @@ export class KnownNames implements NameTable {
     this.#reports.full(what, name);
   }
 
-  /** Whether it resolves, and what must be held because nobody knows. */
+  /** Updates whether the name resolves, and which addresses the last answer no longer contains. */
   #judge(entry: NameEntry, resolution: Resolution): void {
     const resolves = FAMILIES.some((family) => resolution[family].kind === 'addresses');
     for (const family of FAMILIES) {
       const { kind } = resolution[family];
-      // Otherwise nobody knows: what the last answer had stays.
+      // If not known, the addresses of the last answer stay.
       const isKnown = kind === 'addresses' || (kind === 'none' && resolves);
       if (!isKnown) continue;
       for (const known of entry.addresses.values()) if (known.family === family) known.isCurrent = false;
@@ -296,7 +294,7 @@ export class KnownNames implements NameTable {
     entry.failing = reason;
   }
 
-  /** When the entry's next address has had its time. */
+  /** Removes expired addresses of the entry; returns when the next one expires. */
   #sweep(entry: NameEntry, now: number): number {
     let next = Number.POSITIVE_INFINITY;
     const before = entry.addresses.size;
@@ -325,7 +323,7 @@ export class KnownNames implements NameTable {
       this.#add(entry, canonical.text, {
         family: canonical.family,
         source,
-        // A clock that was set back must not make them last for ever.
+        // If the clock was set back, the addresses must not stay forever.
         seen: Math.min(seen, now),
         expires: Math.min(expires, now + 1000 * this.#times.maximumTTL),
         isCurrent: true,
@@ -334,7 +332,10 @@ export class KnownNames implements NameTable {
   }
 }
 
-/** Seconds. A TTL beyond 2 ** 31 - 1 is 0 (RFC 2181 section 8), and so is what is no number. */
+/**
+ * The TTL within the bounds, in seconds. A TTL above 2 ** 31 - 1 counts as 0 (RFC 2181 section 8);
+ * so does a value that is not a number.
+ */
 export function clampTTL(ttl: number, { minimumTTL, maximumTTL }: NameTimes): number {
   const isUsable = ttl >= 0 && ttl < 2 ** 31;
   return Math.min(Math.max(isUsable ? ttl : 0, minimumTTL), maximumTTL);

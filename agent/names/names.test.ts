@@ -15,7 +15,7 @@ interface Disk {
   fails: boolean;
 }
 
-/** Names with everything around them faked. */
+/** The names with all dependencies faked. */
 async function watched(config: Partial<NamesConfig> = {}, disk: Disk = { text: null, fails: false }, at = 0) {
   const clock = fakeClock();
   const log: string[] = [];
@@ -162,7 +162,7 @@ describe('watchNames', () => {
     await first.pass(0);
     first.learn('x.b.test', '192.0.2.2');
     await first.pass(1000);
-    // A kill -9 now loses nothing.
+    // From here on, a kill -9 loses nothing.
     const second = await watched({}, first.disk, 3_600_000);
     second.want('*.b.test');
     second.want('a.test', '*.b.test');

@@ -18,33 +18,33 @@ import { parseNamesText, type SavedName, shifted, toNamesText } from './saved-na
 export interface NamesParts {
   readonly config: NamesConfig;
   readonly clock: Clock;
-  /** Milliseconds since 1970: what is saved must mean something to the next run. */
+  /** Milliseconds since 1970; saved times must be valid in the next run. */
   readonly wallClock: () => number;
-  /** 0 ≤ x < 1. */
+  /** Returns a number x with 0 ≤ x < 1. */
   readonly random: () => number;
   readonly log: NamesLog;
   readonly file: StateFile;
   readonly lookup: Lookup;
-  /** Null where answers to others aren't read. */
+  /** Null: do not read answers to other processes. */
   readonly answers: OpenAnswers | null;
-  /** A peer stands for other addresses now. */
+  /** Called when the addresses of a peer changed. */
   changed(): void;
 }
 
-/** The names that policies name, kept up to date. */
+/** The names of the policies' fqdn peers, kept up to date. */
 export interface WatchedNames {
   readonly table: NameTable;
-  /** The fqdn peers from now on. */
+  /** Sets the fqdn peers. */
   want(peers: readonly string[]): void;
   /**
-   * Settles once every name was asked for, whatever came of it; then `changed` has been called for
-   * all there is.
+   * Resolves when every name has been queried, with whatever result; `changed` has been called for
+   * all results by then.
    */
   settled(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Null is any. */
+/** The servers whose answers are used; null: any. */
 function serversOf({ learnFrom }: NamesConfig): MemberSet | null {
   if (learnFrom.length === 0) return null;
   const blocks = learnFrom.flatMap((text) => {
@@ -54,14 +54,14 @@ function serversOf({ learnFrom }: NamesConfig): MemberSet | null {
   return toMemberSet(blocks, []);
 }
 
-/** The least time between two calls of `changed` (milliseconds). */
+/** Milliseconds between two calls of `changed`, at least. */
 const CHANGE_INTERVAL = 100;
-/** The least time between two looks at what has had its time (milliseconds). */
+/** Milliseconds between two searches for expired addresses, at least. */
 const SWEEP_INTERVAL = 1_000;
-/** The least time between two lines about what was not read (milliseconds). */
+/** Milliseconds between two log lines about answers that were not read, at least. */
 const MISSED_INTERVAL = 60_000;
 
-/** Reads what an earlier run knew; nothing is asked for before the first `want`. */
+/** Reads the saved names of an earlier run. No name is queried before the first `want`. */
 export async function watchNames(parts: NamesParts): Promise<WatchedNames> {
   const { config, clock, log } = parts;
   const offset = parts.wallClock() - clock.now();
@@ -105,7 +105,7 @@ export async function watchNames(parts: NamesParts): Promise<WatchedNames> {
     log.warn('more DNS answers came than could be read', { stage: 'names', lost, skipped, garbage });
   });
 
-  /** Something was answered. */
+  /** Called after each answer. */
   function happened(): void {
     saver.request('seen');
     changes.request();
@@ -152,10 +152,10 @@ export async function watchNames(parts: NamesParts): Promise<WatchedNames> {
       wanted = text;
       table.want(peers);
       table.fromSaved(saved, clock.now());
-      // The rest may be wanted by what comes next: at a start, the last good state is followed by
-      // the manifests.
+      // Keeps the other names, which later peers may match: at a start, the last good state is
+      // followed by the manifests.
       saved = saved.filter(({ name }) => !table.wants(name));
-      // Whoever wants other names looks at the table next.
+      // A caller that sets other peers reads the table afterwards anyway.
       table.takeChange();
       saver.request('changed');
       if (peers.length > 0) planSweep(clock.now());
@@ -179,7 +179,7 @@ export async function watchNames(parts: NamesParts): Promise<WatchedNames> {
   };
 }
 
-/** In the clock's time. */
+/** The saved names, with times of the clock; an unusable file is logged. */
 async function readSaved(file: StateFile, offset: number, log: NamesLog): Promise<SavedName[]> {
   try {
     const text = await file.read();

@@ -1,6 +1,9 @@
 import type { Clock } from '../../lib/process/clock.ts';
 
-/** Calls at once, and then at most once in so many milliseconds; never forgets the last request. */
+/**
+ * Throttle: calls at once, then at most once per interval (milliseconds); the last request is never
+ * lost.
+ */
 export function pace(clock: Clock, interval: number, call: () => void) {
   let last = Number.NEGATIVE_INFINITY;
   let cancel: (() => void) | null = null;
@@ -18,7 +21,7 @@ export function pace(clock: Clock, interval: number, call: () => void) {
       if (wait <= 0) now();
       else cancel = clock.after(wait, now);
     },
-    /** What was requested and waits is called now. */
+    /** Makes a pending call now. */
     flush(): void {
       if (cancel !== null) now();
     },

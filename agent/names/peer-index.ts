@@ -1,10 +1,10 @@
-/** The fqdn peers that policies name, and which of them stand for a name. */
+/** The fqdn peers of policies, and which of them match a name. */
 export interface PeerIndex {
-  /** Names that are written out, sorted. */
+  /** Peers without a wildcard, sorted. */
   readonly literals: readonly string[];
   /**
-   * The peers that stand for a name; empty where nobody names it. Cost: one look-up a label,
-   * however many peers there are.
+   * The peers that match a name; empty if there is none. Cost: one look-up per label, however many
+   * peers there are.
    */
   peersOf(name: string): readonly string[];
   has(peer: string): boolean;
@@ -14,8 +14,8 @@ export interface PeerIndex {
 const MAX_LABELS = 127;
 
 /**
- * Peers: lower case, without a trailing dot; `*.example.com` is for names with one or more labels
- * before.
+ * Indexes peers: lower case, without a trailing dot. `*.example.com` matches names with one or more
+ * labels before `.example.com`.
  */
 export function peerIndex(peers: readonly string[]): PeerIndex {
   const all = new Set(peers);

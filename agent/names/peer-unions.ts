@@ -1,14 +1,14 @@
 import type { NameEntry } from './name-entry.ts';
 
 /**
- * What each peer stands for: the addresses of all the names it is for. Computed when asked, and
- * only for peers something happened to.
+ * The addresses of each peer: those of all names that it matches. Computed on demand, and only for
+ * peers with changes.
  */
 export class PeerUnions {
   #unions = new Map<string, Union>();
   readonly #touched = new Set<Union>();
 
-  /** The peers from now on, without any name. */
+  /** Sets the peers, without any names. */
   reset(peers: readonly string[]): void {
     const before = this.#unions;
     this.#unions = new Map();
@@ -30,7 +30,7 @@ export class PeerUnions {
     this.touch(entry);
   }
 
-  /** Its addresses are others now. */
+  /** Marks the peers of an entry whose addresses changed. */
   touch({ peers }: NameEntry): void {
     for (const peer of peers) {
       const union = this.#unions.get(peer);
@@ -38,15 +38,17 @@ export class PeerUnions {
     }
   }
 
-  /** Sorted, unique; the same array as long as they are the same. */
+  /**
+   * The addresses of a peer, sorted, without duplicates; the same array while they do not change.
+   */
   addresses(peer: string): readonly string[] {
     const union = this.#unions.get(peer);
     if (union === undefined) return [];
-    // It stays touched: takeChange has to tell of it.
+    // The peer stays marked, so that takeChange reports it.
     return this.#touched.has(union) ? addressesOf(union) : union.addresses;
   }
 
-  /** Whether any peer stands for other addresses than the last time this was asked. */
+  /** Whether the addresses of any peer changed since the last call. */
   takeChange(): boolean {
     let changed = false;
     for (const union of this.#touched) {
@@ -65,7 +67,7 @@ interface Union {
   addresses: readonly string[];
 }
 
-/** The array there is where it says the same. */
+/** The addresses of all entries; the earlier array if they are the same. */
 function addressesOf({ entries, addresses: before }: Union): readonly string[] {
   const all = new Set<string>();
   for (const { addresses } of entries) for (const address of addresses.keys()) all.add(address);

@@ -1,12 +1,12 @@
-/** The question of a DNS answer that may teach addresses. */
+/** The question of a DNS answer from which addresses may be learnt. */
 export interface Question {
-  /** The message's number. */
+  /** The ID of the message. */
   readonly id: number;
   /** Lower case, without a trailing dot. */
   readonly name: string;
-  /** So many records the answer section is said to have. */
+  /** Number of records in the answer section, according to the header. */
   readonly answers: number;
-  /** Records of the answer were left out, for want of room. */
+  /** The TC flag: records were left out for lack of room. */
   readonly isCut: boolean;
 }
 
@@ -22,14 +22,14 @@ const IN = 1;
 const TYPES: ReadonlySet<number> = new Set([1, 28, 255]);
 const MAX_NAME = 255;
 const MAX_LABEL = 63;
-/** The least a record can have: a pointer for its name, type, class, TTL, length. */
+/** Bytes of the smallest record: a pointer for its name, type, class, TTL, length. */
 const LEAST_RECORD = 12;
 
 /**
- * Reads no further than the question, so that what nobody wants to know costs a microsecond.
- * `nothing`: a failure, an answer without records, or to another kind of question. Names with other
- * bytes than letters, digits, `-` and `_` are garbage: a label may hold a dot, and would look like
- * two.
+ * Parses a DNS answer up to its question, so that answers for other names cost a microsecond.
+ * `nothing`: a failure, an answer without records, or one to another kind of question. Names with
+ * other bytes than letters, digits, `-` and `_` are garbage: a label may contain a dot, and would
+ * look like two labels.
  */
 export function questionOf(message: Uint8Array): Asked {
   if (message.length < HEADER) return 'garbage';
@@ -46,7 +46,7 @@ export function questionOf(message: Uint8Array): Asked {
   return { id: view.getUint16(0), name: read.name, answers, isCut: (flags & TRUNCATED) !== 0 };
 }
 
-/** The name that a DNS question asks for, and its number; null where it is none. */
+/** The name and ID of a DNS question; null if the message is not a question. */
 export function askedFor(message: Uint8Array): Pick<Question, 'id' | 'name'> | null {
   if (message.length < HEADER) return null;
   const view = new DataView(message.buffer, message.byteOffset, message.byteLength);
@@ -55,7 +55,10 @@ export function askedFor(message: Uint8Array): Pick<Question, 'id' | 'name'> | n
   return read === null ? null : { id: view.getUint16(0), name: read.name };
 }
 
-/** A name without pointers: the question comes first, there is nothing to point at. */
+/**
+ * Reads a name without compression pointers: the question comes first, so there is nothing to point
+ * at.
+ */
 function readName(message: Uint8Array, from: number): { readonly name: string; readonly end: number } | null {
   let name = '';
   let at = from;

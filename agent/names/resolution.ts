@@ -1,18 +1,18 @@
 import type { Family } from '../../lib/net/address.ts';
 import type { AddressRecord } from './name-entry.ts';
 
-/** What asking for one family of a name's addresses came to. */
+/** The result of a query for the addresses of one family. */
 export type FamilyAnswer =
   | { readonly kind: 'addresses'; readonly records: readonly AddressRecord[] }
-  /** The server says for certain that there are none. */
+  /** The server states that there are none. */
   | { readonly kind: 'none'; readonly reason: string }
-  /** Nobody knows: no answer, or none that can be used. */
+  /** Not known: no answer, or no usable one. */
   | { readonly kind: 'failed'; readonly reason: string };
 
-/** What asking for a name came to. */
+/** The result of the queries for a name. */
 export type Resolution = Readonly<Record<Family, FamilyAnswer>>;
 
-/** The shortest TTL; null where there is no address. */
+/** The shortest TTL in seconds; null if there is no address. */
 export function shortestTTL(resolution: Resolution): number | null {
   const ttls = [resolution[4], resolution[6]].flatMap((answer) =>
     answer.kind === 'addresses' ? answer.records.map(({ ttl }) => ttl) : [],

@@ -1,11 +1,9 @@
 import { type AddressState, addressState, type NameEntry, type NameSource } from './name-entry.ts';
 
-/**
- * A name as it is saved. Times in milliseconds: the clock's in the agent, since 1970 in the file.
- */
+/** A name as saved. Times are in milliseconds: the clock's in the agent, since 1970 in the file. */
 export interface SavedName {
   readonly name: string;
-  /** Why it didn't resolve; null if it did, or nobody asked. */
+  /** Why it did not resolve; null if it did, or if it was not queried. */
   readonly failing: string | null;
   readonly addresses: readonly SavedAddress[];
 }
@@ -15,20 +13,21 @@ export interface SavedAddress {
   readonly source: NameSource;
   readonly seen: number;
   readonly expires: number;
-  /** When it was saved. */
+  /** The state at the time of saving. */
   readonly state: AddressState;
 }
 
-/** What the file holds. */
+/** The content of the file. */
 export interface SavedNames {
-  /** When it was written, in milliseconds since 1970. */
+  /** When the file was written, in milliseconds since 1970. */
   readonly saved: number;
   readonly names: readonly SavedName[];
 }
 
+/** Name of the file in the state directory. */
 export const NAMES_FILE = 'names.jsonl';
 
-/** Sorted by address. */
+/** An entry as it is saved, addresses sorted. */
 export function toSavedName(
   entry: NameEntry,
   time: { readonly now: number; readonly keep: number },
@@ -45,15 +44,18 @@ export function toSavedName(
 }
 
 /**
- * A line that says when, then one name a line. `offset` is what to add to the clock's time for
- * milliseconds since 1970.
+ * Formats a line with the time, then one line per name. `offset` is added to the clock's times to
+ * get milliseconds since 1970.
  */
 export function toNamesText(names: readonly SavedName[], now: number, offset: number): string {
   const lines = [{ saved: Math.round(now + offset) }, ...names.map((name) => shifted(name, offset))];
   return lines.map((line) => `${JSON.stringify(line)}\n`).join('');
 }
 
-/** Times since 1970. What isn't as toNamesText writes it is left out. */
+/**
+ * Parses the text of toNamesText; times are in milliseconds since 1970. Entries of another form are
+ * left out. Throws a SyntaxError for a line that is not JSON.
+ */
 export function parseNamesText(text: string): SavedNames {
   const [first, ...names] = text
     .split('\n')
@@ -63,7 +65,7 @@ export function parseNamesText(text: string): SavedNames {
   return { saved: typeof saved === 'number' ? saved : 0, names: names.filter(isSavedName) };
 }
 
-/** The names with all times moved. */
+/** The name with all times shifted by `by` milliseconds. */
 export function shifted(name: SavedName, by: number): SavedName {
   const addresses = name.addresses.map((one) => ({
     ...one,

@@ -1,11 +1,11 @@
 import type { Address } from '../../lib/net/address.ts';
 
-/** What became of looking into a packet. */
+/** The result of udpPayload. */
 export type Opened =
   | ({ readonly kind: 'payload'; readonly payload: Uint8Array } & Ends)
-  /** Part of a packet, or cut off. */
+  /** A fragment, or a truncated packet. */
   | { readonly kind: 'incomplete' }
-  /** No UDP over IP, or nonsense. */
+  /** Not UDP over IP, or malformed. */
   | { readonly kind: 'garbage' };
 
 interface Ends {
@@ -19,12 +19,15 @@ const UDP = 17;
 const UDP_HEADER = 8;
 const IPV6_HEADER = 40;
 const FRAGMENT = 44;
-/** IPv6 extension headers that may stand before UDP and tell their length in units of 8 bytes. */
+/** IPv6 extension headers that may precede UDP and have their length in units of 8 bytes. */
 const EXTENSIONS: ReadonlySet<number> = new Set([0, 43, 60]);
 const GARBAGE: Opened = { kind: 'garbage' };
 const INCOMPLETE: Opened = { kind: 'incomplete' };
 
-/** The payload of a UDP packet that begins with its IP header. Shares the packet's memory. */
+/**
+ * The payload of a UDP packet that starts with its IP header. Shares the packet's memory. Never
+ * throws.
+ */
 export function udpPayload(packet: Uint8Array): Opened {
   const view = new DataView(packet.buffer, packet.byteOffset, packet.byteLength);
   if (view.byteLength === 0) return GARBAGE;
@@ -37,7 +40,7 @@ function insideIPv4(view: DataView): Opened {
   if (view.byteLength < 20) return GARBAGE;
   const headerLength = (view.getUint8(0) & 15) * 4;
   if (headerLength < 20 || view.getUint8(9) !== UDP) return GARBAGE;
-  // More fragments, or not the first.
+  // More fragments follow, or this is not the first one.
   if ((view.getUint16(6) & 0x3fff) !== 0) return INCOMPLETE;
   const address = (at: number): Address => ({ family: 4, value: BigInt(view.getUint32(at)) });
   return insideUDP(view, headerLength, { source: address(12), destination: address(16) });

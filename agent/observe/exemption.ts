@@ -2,8 +2,9 @@ import type { Config, Exemption } from '../../apis/config.ts';
 import { type KnownFlow, PROTOCOL_NUMBERS } from './known-flow.ts';
 
 /**
- * What accepts a flow before any policy; null is nothing. A connection from a local pod or from the
- * Node itself to a NodePort is left alone whatever the configuration says: it isn't from outside.
+ * The exemption that accepts a flow before any policy; null if none does. Connections from a local
+ * pod or from the Node itself to a NodePort are always exempt, whatever the configuration says:
+ * NodePort policies are for connections from outside.
  */
 export function exemptionOf(flow: KnownFlow, config: Config): Exemption | null {
   if (flow.traffic === 'NodePort') {

@@ -25,7 +25,7 @@ function verdict(rules: readonly Omit<Rule, 'action'>[], flow: Partial<Flow>): s
 }
 
 /**
- * A rule, flows that it drops and flows that it doesn't: everything but what is given is as in
+ * A rule, flows that it drops, and flows that it does not; all fields that are not given are as in
  * FLOW.
  */
 const FIELDS: readonly (readonly [

@@ -10,9 +10,10 @@ import { flowReader, type KnownFlow, PROTOCOL_NUMBERS } from './known-flow.ts';
 import { mismatchOf, type RuleMatch, ruleMatches } from './rule-match.ts';
 
 /**
- * The verdict for one connection, and why, from the same NodeState that is rendered (names
- * resolved). It evaluates rules in order, as SEMANTICS.md section 2 says; it knows nothing of the
- * index. Cost: rules of the direction, each address set looked up once a flow.
+ * Explains the verdict for one connection, from the NodeState that is also rendered (with names
+ * resolved). Evaluates the rules in order, as docs/semantics.md section 2 says, independent of the
+ * rule index. Cost: the rules of the direction, and one look-up per address set and flow. Throws if
+ * a rule names an unknown set or interface group.
  */
 export function explain(state: NodeState, config: Config): Explainer {
   const rules = Map.groupBy(ruleMatches(state, config), ({ rule }) =>
@@ -61,15 +62,15 @@ function failsafeMatch(entry: FailsafeEntry, state: NodeState): (flow: KnownFlow
 const NO_RULE = { policy: null, rule: null, ruleIndex: null, tier: null, skipped: [] } as const;
 
 interface Circumstances {
-  /** On the failsafe list. */
+  /** Whether the flow is on the failsafe list. */
   readonly protectedFlow: boolean;
   readonly wanted: boolean;
 }
 
-/** What became of a flow. */
+/** The state of an evaluation. */
 interface Course {
   decided: CompiledRule | null;
-  /** Whether a Pass rule left only the baseline tier to ask. */
+  /** Whether a Pass rule matched, so that only the baseline tier is left. */
   passed: boolean;
   readonly skipped: CompiledRule[];
   readonly audited: CompiledRule[];
@@ -95,7 +96,7 @@ function judge(
   return { ...answer(course), ...(wanted ? { considered } : {}) };
 }
 
-/** What a rule does to a flow that it matches. */
+/** The outcome of a rule that matches the flow. */
 function effectOf(rule: CompiledRule, protectedFlow: boolean): Considered['outcome'] {
   if (protectedFlow && isSkippable(rule)) return 'skipped';
   if (rule.mode === 'Audit') return 'audited';
@@ -107,7 +108,7 @@ function follow(course: Course, rule: CompiledRule, outcome: Considered['outcome
     case 'no match':
       break;
     case 'skipped':
-      // An Audit rule would have changed nothing.
+      // A skipped Audit rule would have decided nothing.
       if (rule.mode !== 'Audit') course.skipped.push(rule);
       break;
     case 'audited':
@@ -123,7 +124,7 @@ function follow(course: Course, rule: CompiledRule, outcome: Considered['outcome
 }
 
 function answer({ decided, skipped, audited }: Course): Answer {
-  // Pass decides nothing.
+  // Pass is not a decision.
   const verdict = decided === null || decided.action === 'Pass' ? 'Allow' : decided.action;
   const [first] = skipped;
   const changed = first !== undefined && first.action !== verdict;

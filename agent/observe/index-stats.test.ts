@@ -5,13 +5,13 @@ import { addressSet, compiledRule, stateOf } from '../../test/fake/compiled-rule
 import { peersOf } from '../../test/fake/index-item.ts';
 import { indexStats, type PartStats } from './index-stats.ts';
 
-/** No failsafe list: one index. */
+/** Without a failsafe list there is one index. */
 const CONFIG: Config = { ...DEFAULT_CONFIG, failsafe: { ingress: [], egress: [] } };
 const tcp = (first: number, last = first): Service => ({ protocol: 'tcp', ports: [first, last] });
 
 type Changes = Parameters<typeof compiledRule>[1];
 
-/** `count` rules; an address stands for a set of it alone. */
+/** `count` rules; the rules with `from` each have a set of these addresses. */
 function state(
   count: number,
   of: (index: number) => Changes & { readonly from?: readonly string[] },

@@ -8,59 +8,63 @@ import type { L4Protocol, Ruleset } from '../render/ruleset.ts';
 import { aimAt, IndexWalk } from './index-walk.ts';
 import { chainBytes, mapBytes, setBytes } from './kernel-memory.ts';
 
-/** What the index of a node costs, and what it spares. */
+/** Cost and benefit of a node's rule index. */
 export interface IndexStats {
   readonly node: string;
-  /** In the order of the table; a protocol without rules of its own is among the others. */
+  /**
+   * In the order of the table. A protocol without rules of its own is part of the entry for other
+   * protocols.
+   */
   readonly parts: readonly PartStats[];
   readonly memory: IndexMemory;
-  /** The rules that the index names most often, most often first; at most COSTLIEST. */
+  /** The rules with the most entries in the index, in descending order; at most COSTLIEST. */
   readonly costliest: readonly RuleEntries[];
 }
 
-/** What the packets of one protocol go through in one index. */
+/** Statistics of one index for the packets of one protocol. */
 export interface PartStats {
   readonly index: string;
-  /** Null: all protocols without a part of their own. */
+  /** Null: all protocols without an entry of their own. */
   readonly protocol: L4Protocol | null;
-  /** That can match such a packet. */
+  /** Number of rules that can match such a packet. */
   readonly rules: number;
-  /** How the rules are found, in words. */
+  /** How the rules are found, human-readable. */
   readonly way: string;
-  /** So many indexes one after the other. */
+  /** Number of indexes that are searched in sequence. */
   readonly pieces: number;
   /**
-   * Rules tried by one packet, up to the one that ends it. `mean` over one packet aimed at each
-   * rule: from its first peer, to its first port; null where no rule has peers. `worst` is what no
-   * packet exceeds.
+   * Rules that one packet is tested against, up to the rule that ends the search. `mean`: over one
+   * packet per rule, from the rule's first peer to its first port; null if no rule has peers.
+   * `worst`: an upper bound for any packet.
    */
   readonly tries: { readonly mean: number | null; readonly worst: number };
-  /** Maps that one packet is looked up in, at most. */
+  /** Upper bound of the map look-ups of one packet. */
   readonly lookups: number;
   readonly maps: number;
-  /** Of these maps. */
+  /** Elements in these maps. */
   readonly elements: number;
   /** Jumps to rules, in all lists. */
   readonly listEntries: number;
   /**
-   * Elements and list entries, for each object that the rules themselves are (ownSize); at most
-   * REPLICATION.
+   * Elements and list entries, divided by the number of objects of the rules themselves (ownSize);
+   * at most REPLICATION.
    */
   readonly replication: number;
-  /** Estimated kernel memory of its chains and maps, in bytes. */
+  /** Estimated kernel memory of the chains and maps, in bytes. */
   readonly memory: number;
 }
 
 /** Estimated kernel memory in bytes (kernel-memory.ts). */
 export interface IndexMemory {
   readonly index: number;
-  /** The rules' own: their chains, and the sets with their members. */
+  /** Memory of the rules' own chains, and of the sets with their members. */
   readonly rules: number;
 }
 
+/** The number of index entries of one rule. */
 export interface RuleEntries {
   readonly source: RuleSource;
-  /** List entries and map elements, of all indexes, that lead to the rule's chain. */
+  /** List entries and map elements in all indexes that lead to the rule's chain. */
   readonly entries: number;
 }
 
@@ -68,8 +72,8 @@ const COSTLIEST = 10;
 const ONE_BY_ONE = 'one by one';
 
 /**
- * Pure: renders the state and looks at what came of it. Throws a RenderError as render does. Of a
- * linear table there are no parts.
+ * Renders the state and measures the index. Pure; throws a RenderError as render does. A linear
+ * table has no parts.
  */
 export function indexStats(state: NodeState, config: Config): IndexStats {
   const built: BuiltPart[] = [];
@@ -117,7 +121,10 @@ function toPartStats(
   };
 }
 
-/** "by port, then address": what is looked up first, and then for some packets at least. */
+/**
+ * "by port, then address": the first look-up, then the one that follows it for at least some
+ * packets.
+ */
 function wayOf(plan: Plan): string {
   switch (plan.kind) {
     case 'list':
@@ -133,7 +140,7 @@ function wayOf(plan: Plan): string {
   }
 }
 
-/** Whether a part of the plan is of this kind. */
+/** Whether an inner plan is of this kind. */
 function splits(plan: Plan, kind: Plan['kind']): boolean {
   switch (plan.kind) {
     case 'list':
@@ -148,7 +155,7 @@ function splits(plan: Plan, kind: Plan['kind']): boolean {
   }
 }
 
-/** The names of the rules' chains, once for each entry of a list. */
+/** The names of the rules' chains, once for each list entry. */
 function jumpsToRules({ dispatched: { chains } }: Pick<BuiltPart, 'dispatched'>): string[] {
   const own = new Set(chains.map(({ name }) => name));
   return chains.flatMap(({ rules }) =>

@@ -11,7 +11,7 @@ function built(given: readonly Item[]): Dispatched {
   return build('in', plan(given, { ports: true }), TCP);
 }
 
-/** How many rules a packet aimed at each rule tries. */
+/** The number of rules that a packet aimed at each rule is tested against. */
 function tries(given: readonly Item[], ends = true): (number | null)[] {
   const walk = new IndexWalk(built(given), given);
   return given.map((one) => {

@@ -4,20 +4,20 @@ import type { Dispatched } from '../render/index/build.ts';
 import type { Item } from '../render/index/item.ts';
 import { type Chain, type ChainVerdict, mapKeyLength, type VerdictMap } from '../render/ruleset.ts';
 
-/** What an index knows of a packet. */
+/** The fields of a packet that an index looks at. */
 export interface AimedPacket {
   readonly address: Address;
   readonly port: number;
   readonly sourcePort: number;
 }
 
-/** Nobody's, and no service's. */
+/** An address that no peer has; NO_PORT is likewise the port of no service. */
 const NOBODY = parseAddress('0.0.0.0') as Address;
 const NO_PORT = 0;
 
 /**
- * A packet that the rule is for: from one of its peers, to one of its ports. Null where it has no
- * peers.
+ * A packet that the rule matches: from one of its peers, to one of its ports. Null if the rule's
+ * set of peers is empty.
  */
 export function aimAt({ peers, ranges, sources }: Item): AimedPacket | null {
   const ports = { port: ranges?.[0]?.[0] ?? NO_PORT, sourcePort: sources?.[0]?.[0] ?? NO_PORT };
@@ -32,6 +32,7 @@ export function aimAt({ peers, ranges, sources }: Item): AimedPacket | null {
 
 /**
  * Walks packets through the chains and maps of one protocol's part of an index, as the kernel does.
+ * The constructor throws if the part has no chain.
  */
 export class IndexWalk {
   readonly #root: Chain;
@@ -50,8 +51,8 @@ export class IndexWalk {
   }
 
   /**
-   * How many rules the packet tries up to the one that ends it: a final one that it matches, or
-   * `end`.
+   * The number of rules that the packet is tested against, up to the one that ends the search: a
+   * final rule that it matches, or `end`. Throws if a map of the index is missing.
    */
   tries(packet: AimedPacket, end: Item | null): number {
     const key = packAddress(packet.address);
@@ -86,7 +87,7 @@ export class IndexWalk {
     return tries;
   }
 
-  /** The most maps that one packet is looked up in. */
+  /** Upper bound of the map look-ups of one packet. */
   get lookups(): number {
     return Math.max(this.#lookupsFrom(this.#root, 4), this.#lookupsFrom(this.#root, 6));
   }
@@ -96,7 +97,7 @@ export class IndexWalk {
     const known = this.#lookups.get(key);
     if (known !== undefined) return known;
     let most = 0;
-    // From the last rule on: what a packet meets that comes to this one.
+    // From the last rule backwards: `most` is what a packet that reaches the rule still has ahead.
     for (const { statement } of [...chain.rules].reverse()) {
       if ('map' in statement) {
         if (statement.kind === 'addressMap' && statement.family !== family) continue;
@@ -130,7 +131,7 @@ function toVerdict(statement: Chain['rules'][number]['statement']): ChainVerdict
   throw new Error(`${statement.kind} is no statement of an index`);
 }
 
-/** Binary search for the last element that begins at the key or before it. */
+/** Binary search for the last element that starts at the key or before it. */
 function lookUp(map: VerdictMap, key: Uint8Array): ChainVerdict | null {
   const width = mapKeyLength(map);
   const step = map.interval ? 2 * width : width;

@@ -12,55 +12,56 @@ import {
 } from '../render/ruleset.ts';
 
 /**
- * Estimates of the kernel memory, in bytes, that objects of the table take, to tell what an index
- * costs beside its rules: for people, nothing is decided by it.
+ * Estimates of the kernel memory, in bytes, of the table's objects, to compare the cost of an index
+ * with that of its rules. For display only; no decision depends on it.
  *
- * Measured on Linux 6.18.44, x86-64, 2 processors (a counter takes a few bytes a processor), as the
- * growth of a memory cgroup's kernel memory (memory.kmem.usage_in_bytes) when nft 1.0.6 loads 2,000
- * to 10,000 objects of one kind, or 60,000 elements, in a network namespace. The kernel rounds
- * sizes up to powers of two, so an object is off by a third at times; whole tables of 1,000 and
- * 10,000 rules of ten kinds (perf/generate/kinds.ts), loaded by nft, were estimated within 8 %.
+ * Measured on Linux 6.18.44, x86-64, 2 processors (a counter takes a few bytes per processor), as
+ * the growth of a memory cgroup's kernel memory (memory.kmem.usage_in_bytes) when nft 1.0.6 loads
+ * 2,000 to 10,000 objects of one kind, or 60,000 elements, in a network namespace. The kernel
+ * rounds sizes up to powers of two, so the estimate of one object can be off by a third. Whole
+ * tables of 1,000 and 10,000 rules of ten kinds (perf/generate/kinds.ts), loaded by nft, were
+ * estimated within 8 %.
  */
 export const OBJECT_BYTES = {
-  /** Without rules, with a name of 24 to 40 characters. */
+  /** A chain without rules, with a name of 24 to 40 characters. */
   chain: 270,
-  /** Once for a chain that has rules. */
+  /** Additional for a chain that has rules. */
   rulesOfChain: 65,
   jump: 112,
-  /** A rule that looks a map up. */
+  /** A rule with a map look-up. */
   lookup: 335,
   /**
-   * A rule with counter, comment and verdict, by how many matches it has; from two on it takes the
-   * next larger block of memory.
+   * A rule with counter, comment and verdict, by the number of matches (0, 1, 2 or more); from two
+   * matches on it takes the next larger block of memory.
    */
   rule: [270, 430, 1040],
   map: 560,
   set: 560,
-  /** A hash set with a comment takes the next larger block of memory. */
+  /** Additional for a hash set with a comment: the next larger block of memory. */
   commented: 500,
-  /** Of a hash set or map, beside its key; the hash table among it. */
+  /** Element of a hash set or map, without its key, with its share of the hash table. */
   element: 70,
-  /** Of an interval set or map, with IPv4 or port keys: its two ends. */
+  /** Element of an interval set or map with IPv4 or port keys: its two ends. */
   interval: 150,
   /**
-   * What an interval set takes as soon as there is an element: the array of its ends, which grows
-   * by 10 kB at least.
+   * Additional for an interval set with at least one element: the array of its ends, which grows by
+   * at least 10 kB.
    */
   intervalArray: 16_400,
   anonymous: {
-    /** Of single ports: a bitmap of all. */
+    /** A set of single ports: a bitmap of all ports. */
     ports: 33_000,
     hash: 650,
     intervals: 900,
-    /** Protocol and ports with ranges: tables by bits, for each field of the key. */
+    /** Protocol and port ranges: tables by bits for each field of the key. */
     tuple: 50_000,
     tupleWithSourcePort: 83_000,
   },
 } as const;
 
 /**
- * IPv6 keys of maps and intervals take more than OBJECT_BYTES says; those of hash sets fit into
- * what is rounded up.
+ * Additional bytes of IPv6 keys in maps and interval sets; in hash sets they fit into the rounded
+ * size.
  */
 const IPV6_KEY = 32;
 
@@ -98,7 +99,7 @@ function isLookup({ kind }: Statement): boolean {
   return kind === 'portMap' || kind === 'addressMap';
 }
 
-/** Of the sets that stand in the rule itself. */
+/** Memory of the anonymous sets of a match. */
 function anonymousBytes(match: Match): number {
   const { ports, hash, intervals, tuple, tupleWithSourcePort } = OBJECT_BYTES.anonymous;
   const { element, interval } = OBJECT_BYTES;

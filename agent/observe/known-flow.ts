@@ -4,7 +4,7 @@ import type { Flow } from '../../apis/flow.ts';
 import type { Direction } from '../../apis/objects.ts';
 import { type Address, parseAddress } from '../../lib/net/address.ts';
 
-/** A flow with text read once; undefined is unknown. */
+/** A flow with its texts parsed; undefined: unknown. */
 export interface KnownFlow {
   readonly direction: Direction;
   readonly traffic: 'Host' | 'NodePort';
@@ -16,21 +16,27 @@ export interface KnownFlow {
   readonly code: number | undefined;
   readonly family: 4 | 6 | undefined;
   readonly dst: Address | undefined;
-  /** Before destination NAT: as it is where there was none. */
+  /** The destination before destination NAT; without NAT, the same as `dst`. */
   readonly originalDst: Address | undefined;
   readonly originalDstPort: number | undefined;
-  /** The other end: source of ingress, destination of egress. */
+  /** The other end: source for ingress, destination for egress. */
   readonly peer: Address | undefined;
-  /** Number of the link group of the interface it comes in (ingress) or goes out (egress) by. */
+  /**
+   * Number of the link group of the interface that the packet comes in by (ingress) or goes out by
+   * (egress).
+   */
   readonly group: number | undefined;
-  /** Whether the end is one of the Node's own or a loopback address. */
+  /**
+   * Whether the source (`dstIsOwn`: the destination) is an address of the Node or a loopback
+   * address.
+   */
   readonly srcIsOwn: boolean;
   readonly dstIsOwn: boolean;
 }
 
 export const PROTOCOL_NUMBERS = { icmp: 1, igmp: 2, tcp: 6, udp: 17, icmpv6: 58, sctp: 132 } as const;
 
-/** Reads flows for one node: `own` addresses and names of link groups are looked up once. */
+/** Returns a function that converts flows for one node. The node's addresses are parsed once. */
 export function flowReader({ nodeAddresses }: NodeState, config: Config): (flow: Flow) => KnownFlow {
   const own = new Set(nodeAddresses.map((text) => addressKey(parseAddress(text))));
   return (flow) => {
@@ -58,7 +64,7 @@ export function flowReader({ nodeAddresses }: NodeState, config: Config): (flow:
   };
 }
 
-/** Undefined where the configuration has no group of that name. */
+/** The number of a link group; undefined if the configuration has no group of that name. */
 export function groupNumber(group: string | number, { interfaceGroups }: Config): number | undefined {
   if (typeof group === 'number') return group;
   return Object.hasOwn(interfaceGroups, group) ? interfaceGroups[group] : undefined;

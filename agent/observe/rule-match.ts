@@ -5,20 +5,21 @@ import { parseAddress } from '../../lib/net/address.ts';
 import { hasMember } from '../../lib/net/member-set.ts';
 import { addressKey, groupNumber, type KnownFlow, PROTOCOL_NUMBERS } from './known-flow.ts';
 
-/** A rule with all that it names at hand. */
+/** A rule with the sets and groups that it names. */
 export interface RuleMatch {
   readonly rule: CompiledRule;
-  /** Null where the rule names none. */
+  /** Null if the rule names no AddressSet. */
   readonly addresses: AddressSet | null;
-  /** Numbers of link groups. */
+  /** Numbers of link groups; null if the rule names none. */
   readonly groups: readonly number[] | null;
-  /** Of the ServiceSet's members, see `tuple`. */
+  /** The ServiceSet's members as `tuple` formats them; null if the rule names no ServiceSet. */
   readonly tuples: ReadonlySet<string> | null;
 }
 
 /**
- * Looks up what the node's rules name. Throws on a name of a link group that the configuration
- * doesn't have: validation should have seen it.
+ * Looks up the sets and groups that the node's rules name. Throws an Error for a set that the state
+ * does not have, and for a link group name that is not in the configuration (validation rejects
+ * these earlier).
  */
 export function ruleMatches({ rules, addressSets, serviceSets }: NodeState, config: Config): RuleMatch[] {
   const tuples = new Map([...serviceSets].map(([id, set]) => [id, tuplesOf(set)]));
@@ -53,8 +54,8 @@ function groupNumbers({ interfaceGroups, source }: CompiledRule, config: Config)
 }
 
 /**
- * What of the rule the flow doesn't meet; null where it matches. `inSet` holds, for this flow,
- * which AddressSets it is in.
+ * The part of the rule that the flow does not match; null if the rule matches. `inSet` caches, for
+ * this flow, which AddressSets contain its peer.
  */
 export function mismatchOf(
   match: RuleMatch,
@@ -87,7 +88,7 @@ function tuplesOf({ members }: ServiceSet): ReadonlySet<string> {
   );
 }
 
-/** What isn't known is in no ServiceSet. */
+/** The flow's tuple; '' (in no ServiceSet) if a part of it is unknown. */
 function flowTuple({ dst, protocol, dstPort }: KnownFlow): string {
   if (dst === undefined || protocol === undefined || dstPort === undefined) return '';
   return tuple(addressKey(dst), protocol, dstPort);
@@ -113,7 +114,7 @@ function matchesService(service: Service, flow: KnownFlow): boolean {
     case 'icmp':
     case 'icmpv6': {
       if (service.type === undefined) return true;
-      // A type is of ICMP for IPv4 or of ICMPv6: nft's `icmp type` looks at one family alone.
+      // A type is one of ICMP for IPv4 or of ICMPv6: nft's `icmp type` matches one family only.
       if (flow.family !== undefined && flow.family !== (service.protocol === 'icmp' ? 4 : 6)) return false;
       return flow.type === service.type && (service.code === undefined || flow.code === service.code);
     }

@@ -13,7 +13,7 @@ import { nftOwners } from './owners.ts';
 const RULES = ['a', 'b', 'c'] as const;
 type RuleId = (typeof RULES)[number];
 
-/** A rule in force: its text's version, and whether it has a record. */
+/** A rule in force: the version of its text, and whether it has logging. */
 interface Version {
   readonly text: number;
   readonly logged: boolean;
@@ -36,7 +36,7 @@ function ruleset(versions: Versions): Ruleset {
   return { chains, sets: new Map(), maps: new Map() };
 }
 
-/** The kernel as far as it counts: chains that are there already go on. */
+/** A fake of the kernel's counters: existing chains keep counting. */
 class Counting {
   #handle = 0;
   chains = new Map<string, { handle: number; packets: number; bytes: number }>();
@@ -106,7 +106,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   }),
 );
 
-/** What really happened, and the program's view of it. */
+/** The real events, and the program's view of them. */
 class World {
   readonly kernel = new Counting();
   accounts: Accounting = accounting();
@@ -131,7 +131,7 @@ class World {
         this.#start(this.accounts.save());
         return;
       case 'crash':
-        // What was applied last was saved.
+        // The state after the last apply was saved.
         this.#start(this.saved);
         return;
       case 'reboot':
@@ -141,7 +141,7 @@ class World {
         this.#apply(this.versions, false);
         return;
       case 'moveAside': {
-        // A chain is moved aside and goes on until the sweep; another of its name begins.
+        // A renamed chain keeps counting until it is garbage-collected; a new one has its name.
         this.#read();
         const [name] = this.kernel.chains.keys();
         if (name === undefined) break;
@@ -204,8 +204,8 @@ describe('accounting', () => {
           for (const [rule, packets] of before) {
             if (world.versions[rule as RuleId] === undefined) continue;
             const now = totals.get(rule)?.packets ?? 0;
-            // After a crash only what was saved is known until the kernel is read, which #start
-            // does.
+            // After a crash, only the saved counters are known until the kernel is read, which
+            // #start does.
             assert(now >= packets, `${rule} fell from ${packets} to ${now} by ${JSON.stringify(one)}`);
           }
           before = new Map([...totals].map(([rule, { packets }]) => [rule, packets]));

@@ -1,34 +1,37 @@
 /**
- * Packets and bytes of each rule for as long as the rule exists. The kernel counts for each chain
- * (of iptables: each rule, see apply/iptables/counted.ts), and a chain goes when its rule's text
- * changes, when the table is replaced, at a reboot; what a chain that is gone last said is kept
- * with its rule.
+ * Packets and bytes of each rule for as long as the rule exists. The kernel counts per chain (with
+ * iptables: per rule, see apply/iptables/counted.ts), and a chain is deleted when the text of its
+ * rule changes, when the table is replaced, and at a reboot. The last counters of a deleted chain
+ * are added to those of its rule.
  *
- * Pure: readings and times come in. A chain is known by its handle (a name may be used again for a
- * new chain, which begins at 0).
+ * Pure: readings and times are parameters. A chain is identified by its handle, since its name may
+ * be used again by a new chain, which starts at 0.
  */
 export interface Accounting {
-  /** The chains that are in force. */
+  /** Sets the chains that are in force. */
   know(owners: Owners): void;
-  /** What the kernel holds; null: no table. `time` (ISO) is the last hit of the rules that grew. */
+  /**
+   * A reading of the whole table; null: there is no table. `time` (ISO 8601) becomes the last hit
+   * of the rules whose counters grew.
+   */
   read(table: CountedTable | null, time: string): void;
-  /** Some of the chains that the kernel holds; nothing is said of the others. */
+  /** A reading of some of the kernel's chains; the others stay as they were. */
   readSome(chains: CountedTable['chains'], time: string): void;
-  /** Chains of the ruleset, by name, that no reading has shown yet. */
+  /** Names of the chains of the ruleset that no reading has contained yet. */
   unread(): string[];
-  /** A record was written of this rule: that is its last hit, to the microsecond. */
+  /** A record of this rule was written: `time` (ISO 8601, microseconds) becomes its last hit. */
   hit(rule: string, time: string): void;
-  /** Forgets all other rules. */
+  /** Forgets all rules except these. */
   keep(rules: ReadonlySet<string>): void;
-  /** By rule id; a rule that was never hit may be absent. */
+  /** Counters by rule id; a rule that was never hit may be absent. */
   totals(): Map<string, RuleTotals>;
   save(): SavedAccounts;
 }
 
-/** Whose packets a chain counts, by the name of the chain. */
+/** The owner of each chain, by the name of the chain. */
 export type Owners = ReadonlyMap<string, ChainOwner>;
 
-/** What is read of the kernel: TableSnapshot of nftables-napi has it. */
+/** The part of nftables-napi's TableSnapshot that is read. */
 export interface CountedTable {
   readonly chains: readonly {
     readonly name: string;
@@ -41,8 +44,8 @@ export interface RuleTotals extends Count {
   /** ISO 8601; null: never. */
   readonly lastHit: string | null;
   /**
-   * Of `packets`, what matched while the rule had a record, and what of that its record accounts
-   * for: the rest was not recorded.
+   * `logged`: the packets that matched while the rule had logging. `recorded`: those of them that
+   * reached its record chain. The difference was not recorded.
    */
   readonly logged: number;
   readonly recorded: number;
@@ -54,8 +57,8 @@ interface Count {
 }
 
 /**
- * `matched`: the rule's own. `logged`: so too, with a record to come. `record`: the chain that
- * writes it.
+ * `matched`: the rule's own chain. `logged`: the same, with logging. `record`: the chain that
+ * writes the record.
  */
 type ChainKind = 'matched' | 'logged' | 'record';
 
@@ -64,31 +67,30 @@ export interface ChainOwner {
   readonly kind: ChainKind;
 }
 
-/** A chain when it was last read. */
+/** A chain as of its last reading. */
 export interface SavedChain extends ChainOwner, Count {
   readonly name: string;
   readonly handle: number;
 }
 
-/** counters.json. */
+/** Content of counters.json. */
 export interface SavedAccounts {
   readonly chains: readonly SavedChain[];
-  /** By rule id: what chains counted that are gone. */
+  /** By rule id: the counters of deleted chains. */
   readonly rules: Readonly<Record<string, RuleTotals>>;
 }
 
 const NOTHING: RuleTotals = { packets: 0, bytes: 0, lastHit: null, logged: 0, recorded: 0 };
 export const NO_ACCOUNTS: SavedAccounts = { chains: [], rules: {} };
 
-/** Goes on from what was saved; throws TypeError where that is no such thing. */
+/** Continues from saved counters. Throws a TypeError if `saved` does not have the right form. */
 export function accounting(saved: unknown = NO_ACCOUNTS): Accounting {
   requireAccounts(saved);
   const bases = new Map(Object.entries(saved.rules));
   let chains = new Map(saved.chains.map((chain) => [chain.handle, chain]));
   let owners: Owners = new Map<string, ChainOwner>(saved.chains.map((chain) => [chain.name, chain]));
   /**
-   * Rules with a record since the last reading: that says better than the reading when they were
-   * hit.
+   * Rules with a record since the last reading; its time is more exact than that of the reading.
    */
   const recent = new Set<string>();
 
@@ -97,7 +99,7 @@ export function accounting(saved: unknown = NO_ACCOUNTS): Accounting {
   }
 
   /**
-   * What the chains say now, by handle. Those that go on from their last reading are taken out of
+   * The current counters, by handle. Chains that continue from their last reading are removed from
    * `chains`.
    */
   function count(found: CountedTable['chains'], time: string): Map<number, SavedChain> {
@@ -108,8 +110,8 @@ export function accounting(saved: unknown = NO_ACCOUNTS): Accounting {
       const known = owners.get(name);
       const owner = known ?? (isSame ? before : undefined);
       if (owner === undefined) continue;
-      // A rule of iptables stays when its policy rule gets a record elsewhere: what it counted
-      // before was not to be recorded.
+      // With iptables, the counting rule stays when logging is added elsewhere for its policy rule:
+      // the packets that it counted before were not to be recorded.
       if (isSame && owner.rule === before.rule && owner.kind !== before.kind) {
         update(owner.rule, (base) => minus(plus(base, before), { ...before, kind: owner.kind }));
       }
@@ -157,7 +159,7 @@ export function accounting(saved: unknown = NO_ACCOUNTS): Accounting {
       for (const rule of bases.keys()) if (!rules.has(rule)) bases.delete(rule);
       for (const [handle, { rule }] of chains) if (!rules.has(rule)) chains.delete(handle);
       const isKept = ({ rule }: ChainOwner): boolean => rules.has(rule);
-      // Mostly all of them are.
+      // Usually all are kept.
       if (!owners.values().every(isKept)) {
         owners = new Map(owners.entries().filter(([, owner]) => isKept(owner)));
       }
@@ -188,14 +190,14 @@ function plus(total: RuleTotals, { kind, packets, bytes }: SavedChain): RuleTota
 }
 
 /**
- * A chain that is to be replaced by one of its own name is moved aside first, as stale-N
- * (apply/transaction.ts).
+ * Before a chain is replaced by another of the same name, the transaction renames it to stale-N
+ * (apply/plan/transaction.ts).
  */
 function isSameChain(name: string, before: string): boolean {
   return name === before || name.startsWith('stale-');
 }
 
-/** 2 ** 53 bytes are 9 petabytes. */
+/** As numbers: 2 ** 53 bytes are 9 petabytes. */
 function sum(counts: readonly (bigint | null)[]): number {
   return counts.reduce((total, count) => total + Number(count ?? 0n), 0);
 }

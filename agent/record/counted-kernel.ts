@@ -2,8 +2,8 @@ import type { Kernel } from '../apply/netlink/kernel.ts';
 import type { CountSource, Readings } from './counters.ts';
 
 /**
- * The kernel, for whoever reads the table: what it counts is counted. Answers come in the order of
- * the questions (one socket).
+ * Wraps the kernel so that all counters in its answers go to `readings`. Answers come in the order
+ * of the requests, since there is one socket.
  */
 export function countedKernel(kernel: Kernel, readings: Readings): Kernel {
   return {

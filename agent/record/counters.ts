@@ -10,67 +10,70 @@ import {
 } from './accounting.ts';
 import type { RecordLog } from './record-log.ts';
 
-/** Times in milliseconds. */
+/** Milliseconds between two readings of all counters, at least. */
 const READ_INTERVAL = 10_000;
 /**
- * Or so many times what a reading took, which is longer where there are 3,000 rules: the idle agent
- * costs nothing to speak of.
+ * Lower bound of that interval as a multiple of the duration of the last reading, so that an idle
+ * agent needs at most 1/500 of a processor; it exceeds READ_INTERVAL from about 3,000 rules on.
  */
 const READ_SHARE = 500;
-/** A reading that took less than this is made after every change: 3,000 rules and less. */
+/**
+ * Milliseconds. While a reading takes less (up to about 3,000 rules), all counters are read after
+ * every change.
+ */
 const CHEAP = 20;
 const SAVE_INTERVAL = 30_000;
 /**
- * After a change of the ruleset: for `nodewall rules` to know the new chains, and so that a kill -9
- * forgets none that are gone.
+ * Milliseconds after a change of the ruleset: `nodewall rules` soon knows the new chains, and a
+ * kill -9 does not lose the counters of deleted ones.
  */
 const READ_AFTER_CHANGE = 200;
 
 /**
- * What was read of the kernel, whoever asked: none is read twice. An older reading must never
- * follow a newer one.
+ * Receives every reading of the kernel, whoever requested it, so that nothing is read twice. An
+ * older reading must never follow a newer one.
  */
 export interface Readings {
-  /** All that is ours; null: nothing is. */
+  /** The whole table; null: there is none. */
   all(table: CountedTable | null): void;
-  /** Some of it. */
+  /** Some of its chains. */
   some(chains: CountedTable['chains']): void;
 }
 
-/** Reads the kernel, and says to Readings what it found. */
+/** Reads the kernel and passes the result to Readings. */
 export interface CountSource {
   readAll(): Promise<void>;
-  /** Chains of these names, more where that is no dearer. */
+  /** Reads the chains with these names; more if that costs no more. */
   readSome(names: readonly string[]): Promise<void>;
 }
 
 export interface Counters {
   readonly readings: Readings;
   /**
-   * To be awaited before anything is applied: what the kernel counted so far belongs to the chains
+   * Must resolve before anything is applied: the kernel's counters up to then belong to the chains
    * that were saved.
    */
   start(source: CountSource): Promise<void>;
-  /** What is in force now. */
+  /** Sets the chains and rules in force. */
   enforced(owners: Owners, state: NodeState): void;
   hit(rule: string, time: string): void;
-  /** Reads the kernel. Never rejects. */
+  /** Reads all counters. Never rejects. */
   read(): Promise<void>;
   totals(): Map<string, RuleTotals>;
-  /** Reads and saves for the last time. */
+  /** Reads and saves a last time. */
   close(): Promise<void>;
 }
 
 export interface CountersParts {
   readonly file: StateFile;
   readonly log: RecordLog;
-  /** Without it nothing is read or saved but at the start and the end (`agent --once`). */
+  /** False: read and save only at the start and at the end (`agent --once`). */
   readonly running: boolean;
 }
 
 /**
- * Keeps the accounts of the rules: reads the kernel now and then, saves, and says once when that
- * can't be done.
+ * Maintains the counters of the rules: reads the kernel periodically, saves the counters, and logs
+ * once if they cannot be read.
  */
 export function ruleCounters({ file, log, running }: CountersParts): Counters {
   let accounts: Accounting = accounting();
@@ -101,13 +104,13 @@ export function ruleCounters({ file, log, running }: CountersParts): Counters {
       readable = false;
     }
   }
-  /** After a change: in a large table only the chains that are new. */
+  /** After a change: in a large table, reads only the new chains. */
   async function readNew(from: CountSource): Promise<void> {
     const names = accounts.unread();
     if (names.length > MAX_CHAINS_READ || lastTook < CHEAP) await from.readAll();
     else await from.readSome(names);
   }
-  /** Of a table of 10,000 rules it takes 60 ms. */
+  /** Takes 60 ms for a table of 10,000 rules. */
   async function readAgain(): Promise<void> {
     const began = performance.now();
     await read();

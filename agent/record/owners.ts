@@ -2,8 +2,8 @@ import type { Ruleset } from '../render/ruleset.ts';
 import type { ChainOwner, Owners } from './accounting.ts';
 
 /**
- * Whose packets the chains of a table count: each policy rule has a chain, and one more that writes
- * its record.
+ * The owners of the chains of a ruleset: each policy rule has one chain, and with logging a second
+ * one that writes its record.
  */
 export function nftOwners({ chains }: Ruleset): Owners {
   const recording = new Set<string>();

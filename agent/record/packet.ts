@@ -1,20 +1,20 @@
 import { formatAddress } from '../../lib/net/address.ts';
 
 /**
- * What a record says of a packet. Null is not known: another protocol, a later fragment, a header
- * beyond what was copied.
+ * The fields of a packet for its record. Null: not known (another protocol, a later fragment, or a
+ * header beyond the copied bytes).
  */
 export interface Packet {
   readonly src: string;
   readonly dst: string;
-  /** A name of SEMANTICS.md section 4, or the number. */
+  /** A name of docs/semantics.md section 4.1, or the number. */
   readonly protocol: Protocol;
   readonly srcPort: number | null;
   readonly dstPort: number | null;
-  /** Of ICMP, ICMPv6 and IGMP. */
+  /** For ICMP, ICMPv6 and IGMP. */
   readonly type: number | null;
   readonly code: number | null;
-  /** Of the whole packet with its IP header, as that says. */
+  /** Length in bytes of the whole packet with its IP header, from that header. */
   readonly length: number;
 }
 
@@ -31,18 +31,18 @@ const PROTOCOLS: ReadonlyMap<number, Protocol> = new Map([
 ]);
 
 /**
- * IPv6 extension headers that say what follows (RFC 7045): hop-by-hop, routing, fragment, AH,
+ * IPv6 extension headers that name the next header (RFC 7045): hop-by-hop, routing, fragment, AH,
  * destination, mobility, HIP, shim6.
  */
 const EXTENSIONS = new Set([0, 43, 44, 51, 60, 135, 139, 140]);
 const FRAGMENT = 44;
 const AUTHENTICATION = 51;
-/** More than a packet of any use has. */
+/** Limit of extension headers; no legitimate packet has as many. */
 const MAX_EXTENSIONS = 16;
 
 /**
- * Reads a packet from its network header on, which may be cut off anywhere. Null where it is no IP
- * packet; never throws.
+ * Parses a packet from its network header on, which may be truncated anywhere. Null if it is not an
+ * IP packet; never throws.
  */
 export function parsePacket(bytes: Uint8Array): Packet | null {
   switch (at(bytes, 0) >> 4) {
@@ -64,7 +64,7 @@ function parseIPv4(bytes: Uint8Array): Packet | null {
     src: ipv4(bytes, 12),
     dst: ipv4(bytes, 16),
     ...parseTransport(bytes, at(bytes, 9), isLater ? null : headerLength),
-    // 0: a packet that the network card is to cut (BIG TCP).
+    // 0 in a packet that the network card segments (BIG TCP).
     length: word(bytes, 2) || bytes.length,
   };
 }
@@ -78,7 +78,7 @@ function parseIPv6(bytes: Uint8Array): Packet | null {
   for (let i = 0; i < MAX_EXTENSIONS && offset !== null && EXTENSIONS.has(next); i++) {
     if (bytes.length < offset + 8) offset = null;
     else if (next === FRAGMENT && (word(bytes, offset + 2) & 0xfff8) !== 0) {
-      // A later fragment: what it says of the next header is true, but that header isn't here.
+      // A later fragment: its next-header field is right, but that header is in the first fragment.
       next = at(bytes, offset);
       offset = null;
     } else {
@@ -93,14 +93,14 @@ function parseIPv6(bytes: Uint8Array): Packet | null {
     src: ipv6(bytes, 8),
     dst: ipv6(bytes, 24),
     ...parseTransport(bytes, next, EXTENSIONS.has(next) ? null : offset),
-    // 0: a jumbogram.
+    // 0 in a jumbogram.
     length: payloadLength === 0 ? bytes.length : 40 + payloadLength,
   };
 }
 
 type Transport = Pick<Packet, 'protocol' | 'srcPort' | 'dstPort' | 'type' | 'code'>;
 
-/** `offset` null: the header isn't there. */
+/** `offset`: null if the packet does not contain the header. */
 function parseTransport(bytes: Uint8Array, number: number, offset: number | null): Transport {
   const protocol = PROTOCOLS.get(number) ?? number;
   const nothing = { protocol, srcPort: null, dstPort: null, type: null, code: null };
@@ -141,7 +141,7 @@ function at(bytes: Uint8Array, offset: number): number {
   return bytes[offset] ?? 0;
 }
 
-/** Network byte order. */
+/** A 16-bit number in network byte order. */
 function word(bytes: Uint8Array, offset: number): number {
   return (at(bytes, offset) << 8) | at(bytes, offset + 1);
 }

@@ -4,7 +4,9 @@ import type { RuleAction } from '../../apis/objects.ts';
 import { addressText, type Packet, parsePacket } from './packet.ts';
 import { type ConnectionRecord, type NoticeRecord, timeText } from './record.ts';
 
-/** The live table of this machine's interfaces, by index. Null where there is none (any more). */
+/**
+ * The current interfaces of this machine, by index. Null if there is no such interface (any more).
+ */
 export interface Interfaces {
   nameOf(index: number): string | null;
   groupOf(index: number): number | null;
@@ -24,12 +26,12 @@ export interface ReadRecord {
 }
 
 /**
- * Packets may still be on their way when their rule is gone: it is known for so long
- * (milliseconds), and so many at most.
+ * How long (milliseconds) a deleted rule is remembered, because its packets may still arrive, and
+ * how many are.
  */
 const KEEP_GONE = 60_000;
 const MAX_GONE = 4096;
-/** So many audited packets are looked back to for an earlier rule of the same policy. */
+/** Number of audited packets that are searched for an earlier rule of the same policy. */
 const TRAIL = 64;
 
 const PREFIX = /^nodewall ([0-9a-f]{12}) (allow|drop|reject|pass)( audit)?$/i;
@@ -46,19 +48,19 @@ interface KnownRule {
   readonly goneAt: number | null;
 }
 
-/** An audited packet of before. */
+/** An earlier audited packet. */
 interface Trace {
   readonly packet: string;
   readonly known: KnownRule;
 }
 
 /**
- * Packets to records. Times in milliseconds of one clock of the caller's; `wall` is microseconds
- * since 1970.
+ * Returns a converter from packets to records. `now` is in milliseconds of one clock of the caller;
+ * `wall` is in microseconds since 1970.
  */
 export function recordReader({ node, interfaces, groupNames }: ReaderParts) {
   let rules = new Map<string, KnownRule>();
-  /** Where there are two or more Audit rules that one packet may meet. */
+  /** Keys (auditKey) with two or more Audit rules, which one packet may match in sequence. */
   let audited: ReadonlySet<string> = new Set();
   let trail: Trace[] = [];
   let unknown = 0;
@@ -93,13 +95,16 @@ export function recordReader({ node, interfaces, groupNames }: ReaderParts) {
     if (index === null) return {};
     const group = interfaces.groupOf(index);
     return {
-      // The interface may be gone already; its index at least tells one from another.
+      // If the interface is gone, its index at least tells interfaces apart.
       interface: interfaces.nameOf(index) ?? `#${index}`,
       ...(group === null || group === 0 ? {} : { interfaceGroup: groupNames.get(group) ?? group }),
     };
   }
 
-  /** One packet goes through the rules in order: it has met the earlier rules right before. */
+  /**
+   * The earlier Audit rule of the same policy that this packet matched. A packet passes the rules
+   * in order, so that the earlier matches directly precede this one.
+   */
   function afterField(packet: NflogPacket, known: KnownRule): { after?: string } {
     if (!audited.has(auditKey(known.rule))) return {};
     const bytes = Buffer.from(packet.payload).toString('latin1');
@@ -110,7 +115,7 @@ export function recordReader({ node, interfaces, groupNames }: ReaderParts) {
     let first: KnownRule | null = null;
     for (const earlier of trail.toReversed()) {
       if (earlier.packet !== trace.packet) continue;
-      // The same packet began again.
+      // The same packet passed the rules once more.
       if (earlier.known.order >= (first ?? known).order) break;
       if (auditKey(earlier.known.rule) === auditKey(known.rule)) first = earlier.known;
     }
@@ -119,7 +124,10 @@ export function recordReader({ node, interfaces, groupNames }: ReaderParts) {
   }
 
   return {
-    /** Rules that may write from now on: before they are applied, and once they are. */
+    /**
+     * Sets the rules that may write records from now on; called before they are applied, and after.
+     * `now`: milliseconds.
+     */
     learn(state: NodeState, now: number): void {
       const fresh = new Map<string, KnownRule>();
       for (const [order, rule] of state.rules.entries()) {
@@ -142,20 +150,20 @@ export function recordReader({ node, interfaces, groupNames }: ReaderParts) {
       audited = several;
       trail = [];
     },
-    /** In the order in which the packets came. */
+    /** Converts packets, in the order of their arrival. `wall`: microseconds since 1970. */
     read(packets: readonly NflogPacket[], wall: number): ReadRecord[] {
       return packets.flatMap((packet) => toRecord(packet, wall) ?? []);
     },
     /**
-     * What says that so many connections of a rule were not recorded; null where the rule isn't
-     * known any more.
+     * The notice that `count` connections of a rule were not recorded; null if the rule is no
+     * longer known.
      */
     suppressed(id: string, count: number, wall: number): NoticeRecord | null {
       const known = rules.get(id);
       if (known === undefined) return null;
       return { time: timeText(wall), node, ...ruleFields(known.rule), suppressed: count };
     },
-    /** Packets since the last call that were not of a rule we know. */
+    /** The number of packets since the last call that belong to no known rule. */
     takeUnknown(): number {
       const count = unknown;
       unknown = 0;
@@ -164,7 +172,7 @@ export function recordReader({ node, interfaces, groupNames }: ReaderParts) {
   };
 }
 
-/** Rules that one packet may meet one after the other, of one policy. */
+/** Key of the Audit rules of one policy that one packet may match in sequence. */
 function auditKey({ source }: CompiledRule): string {
   return `${source.apiGroup}/${source.policy}/${source.direction}`;
 }

@@ -21,7 +21,7 @@ describe('recordLines', () => {
     writeFileSync(`${path}.2`, 'a\nb\n');
     writeFileSync(`${path}.1`, 'c\n');
     writeFileSync(path, 'd\n\ne');
-    // The last line isn't complete: it is being written.
+    // The last line is incomplete: it is being written.
     assert.deepEqual(await all(), ['a', 'b', 'c', 'd', null]);
   });
 

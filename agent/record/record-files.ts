@@ -1,16 +1,20 @@
 import { type FileHandle, open, stat } from 'node:fs/promises';
 import { setTimeout as pause } from 'node:timers/promises';
 
-/** How often a followed file is looked at (milliseconds). */
+/** Milliseconds between two looks at a followed file. */
 const INTERVAL = 200;
 const CHUNK = 256 * 1024;
-/** No record is as long; what is, is handed over in pieces. */
+/**
+ * Limit of a line, in characters; no record is as long. The part of a longer line that was read is
+ * dropped.
+ */
 const MAX_LINE = 1024 * 1024;
 
 /**
- * The lines of a record and of its rotated files (see rotating-file.ts), oldest first. Null comes
- * when all that is there has been read; a followed record goes on then, over rotations, until
- * `signal`. Throws where the file can't be read; a file that isn't there has no lines yet.
+ * The lines of a flow log and of its rotated files (rotating-file.ts), oldest first. Yields null
+ * when all existing lines have been read; with `follow` it goes on after that, across rotations,
+ * until `signal` aborts. Throws if a file cannot be read; a file that does not exist has no lines
+ * yet.
  */
 export async function* recordLines(
   path: string,
@@ -31,10 +35,10 @@ export async function* recordLines(
         if (current !== null) yield* readOn(current);
         const found = await stat(path).catch(() => null);
         if (found !== null && found.ino !== current?.inode) break;
-        // Somebody emptied it.
+        // The file was truncated.
         if (found !== null && current !== null && found.size < current.position) current.position = 0;
       }
-      // What was written before it was moved away.
+      // Lines that were written before the file was rotated.
       if (current !== null) yield* readOn(current);
     }
   } finally {
@@ -46,11 +50,11 @@ interface Source {
   readonly file: FileHandle;
   readonly inode: number;
   position: number;
-  /** Of a line that isn't complete yet. */
+  /** The start of an incomplete line. */
   rest: string;
 }
 
-/** Newest first while they are opened: a rotation meanwhile shows a file twice, but hides none. */
+/** Opens the newest file first: a rotation meanwhile makes a file appear twice, but hides none. */
 async function sourcesAfter(path: string, last: Source | null): Promise<Source[]> {
   const found: Source[] = [];
   for (let number = 0; ; number++) {
@@ -59,7 +63,7 @@ async function sourcesAfter(path: string, last: Source | null): Promise<Source[]
     if (source !== null && (isLast || found.some(({ inode }) => inode === source.inode))) {
       await source.file.close();
     } else if (source !== null) found.push(source);
-    // Between two renames of a rotation the newest name may be free.
+    // Between two renames of a rotation, the newest name may not exist.
     if (isLast && (source !== null || number > 0)) return found.reverse();
   }
 }
@@ -74,13 +78,13 @@ async function openSource(path: string): Promise<Source | null> {
   }
 }
 
-/** The complete lines there are now. */
+/** Yields the complete lines up to the current end. */
 async function* readOn(source: Source): AsyncGenerator<string> {
   const buffer = Buffer.alloc(CHUNK);
   for (;;) {
     const { bytesRead } = await source.file.read(buffer, 0, CHUNK, source.position);
     if (bytesRead === 0) return;
-    // Up to the last newline: no character is cut in two.
+    // Decode up to the last newline, so that no character is split.
     const end = buffer.subarray(0, bytesRead).lastIndexOf(10) + 1;
     if (end === 0 && bytesRead < CHUNK) return;
     const taken = end === 0 ? bytesRead : end;

@@ -1,4 +1,4 @@
-/** The agent's own log, as far as it is used here (winston's Logger is one). */
+/** The part of the agent's log that is used here (winston's Logger has it). */
 export interface RecordLog {
   error(message: string, fields: object): unknown;
   warn(message: string, fields: object): unknown;

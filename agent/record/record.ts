@@ -1,16 +1,16 @@
 import type { ApiGroup, Direction, PolicyTraffic, RuleAction } from '../../apis/objects.ts';
 import type { Protocol } from './packet.ts';
 
-/** One line of the record. Keys that don't apply are left out. */
+/** One line of the flow log. Keys that do not apply are absent. */
 export type LogRecord = ConnectionRecord | NoticeRecord;
 
-/** The rule that a record is of. */
+/** The rule that a record belongs to. */
 interface RuleFields {
   readonly policy: string;
   readonly apiGroup: ApiGroup;
   readonly tier: string;
   readonly rule: string;
-  /** Counts from 0 in its own direction's list. */
+  /** Index in the list of its direction, from 0. */
   readonly ruleIndex: number;
   readonly label?: string;
   readonly direction: Direction;
@@ -18,10 +18,11 @@ interface RuleFields {
 }
 
 interface Losses {
-  /** Connections that matched this rule since its last record and were not recorded: the limit. */
+  /** Connections that matched this rule since its last record and exceeded the limit. */
   readonly suppressed?: number;
   /**
-   * Records of any rule that were lost since the last line: the reader or the disk was too slow.
+   * Records of any rule that were lost since the last line, because the reader or the disk was too
+   * slow.
    */
   readonly lost?: number;
 }
@@ -29,16 +30,16 @@ interface Losses {
 /** One new connection that matched a rule with logging. */
 export interface ConnectionRecord extends RuleFields, Losses {
   /**
-   * ISO 8601, UTC: when the packet arrived, or where the kernel doesn't tell (packets of this host)
-   * when it was read.
+   * ISO 8601, UTC: when the packet arrived or, if the kernel has no time stamp (packets of this
+   * host), when it was read.
    */
   readonly time: string;
   readonly node: string;
-  /** What the rule says; with `audit`, what it would have done. */
+  /** The rule's action; with `audit`, what it would have done. */
   readonly verdict: RuleAction;
-  /** Nothing was enforced. */
+  /** The rule's policy has mode Audit; the rule decided nothing. */
   readonly audit?: true;
-  /** Absent where the packet can't be read. */
+  /** Absent if the packet cannot be parsed. */
   readonly src?: string;
   readonly dst?: string;
   readonly protocol?: Protocol;
@@ -47,37 +48,34 @@ export interface ConnectionRecord extends RuleFields, Losses {
   readonly icmpType?: number;
   readonly icmpCode?: number;
   readonly igmpType?: number;
-  /** What the client asked for, where destination NAT has changed it and the kernel tells. */
+  /** The destination before destination NAT, if it differs and the kernel reports it. */
   readonly originalDst?: string;
   readonly originalDstPort?: number;
-  /** Where it came in (ingress) or goes out (egress). */
+  /** Name of the interface that the packet came in by (ingress) or goes out by (egress). */
   readonly interface?: string;
-  /**
-   * Its link group: the name that the configuration has for it, else the number; absent for group
-   * 0.
-   */
+  /** Its link group: the name in the configuration, else the number. Absent for group 0. */
   readonly interfaceGroup?: string | number;
-  /** Bytes of the packet with its IP header. */
+  /** Length of the packet with its IP header, in bytes. */
   readonly length?: number;
   /**
-   * policy/rule: an earlier Audit rule of the same policy matched this packet too; enforced, that
-   * one would have decided.
+   * `POLICY/RULE`: an earlier Audit rule of the same policy that also matched this packet; if
+   * enforced, it would have decided.
    */
   readonly after?: string;
 }
 
-/** What no connection's record came to say in time. Has no verdict. */
+/** Losses that no connection record reported in time. Has no verdict. */
 export interface NoticeRecord extends Partial<RuleFields>, Losses {
   readonly time: string;
   readonly node: string;
 }
 
-/** One line with its newline; every text from outside is quoted as JSON. */
+/** One line with its newline. All texts are escaped as JSON. */
 export function recordLine(record: LogRecord): string {
   return `${JSON.stringify(record)}\n`;
 }
 
-/** Microseconds since 1970 as ISO 8601. */
+/** Formats microseconds since 1970 as ISO 8601. */
 export function timeText(microseconds: number): string {
   const whole = new Date(Math.floor(microseconds / 1000)).toISOString().slice(0, -1);
   return `${whole}${String(microseconds % 1000).padStart(3, '0')}Z`;

@@ -100,7 +100,7 @@ describe('recorder', function () {
     records.learn(fakeState(drop));
     totals = new Map([[drop.id, { ...NOTHING, logged: 50, recorded: 10 }]]);
     receive([fakePacket(drop)]);
-    // Two readings make it sure.
+    // The number is known after two readings.
     await pause(2300);
     receive([fakePacket(drop), fakePacket(drop)]);
     totals = new Map([[drop.id, { ...NOTHING, logged: 60, recorded: 12 }]]);

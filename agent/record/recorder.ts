@@ -8,24 +8,33 @@ import type { RecordLog } from './record-log.ts';
 import { suppression } from './suppression.ts';
 import { recordWriter, type Writer } from './writer.ts';
 
-/** Times in milliseconds. */
+/** Milliseconds until a failed NFLOG socket is opened again. */
 const RETRY = 10_000;
-/** The kernel's counters are read no more often for what was not recorded. */
+/**
+ * Milliseconds between two readings of the kernel's counters for connections that were not
+ * recorded, at least.
+ */
 const TICK = 1_000;
-/** What no record of its rule came to say within this time gets a line of its own. */
+/**
+ * Milliseconds after which losses get a line of their own, if no record of the rule has reported
+ * them.
+ */
 const SAY_WITHIN = 10_000;
-/** Another program may log to the same group all the time. */
+/**
+ * Milliseconds between two warnings about foreign packets: another program may log to the same
+ * group all the time.
+ */
 const SAY_UNKNOWN = 60_000;
 /**
- * In the addon: batches of at most 1,024 packets of 128 bytes, and 8 MiB of them may wait in the
- * kernel.
+ * Options of the addon: batches of at most 1,024 packets of 128 bytes; the kernel buffers up to 8
+ * MiB.
  */
 const NFLOG = { copyRange: 128, queueThreshold: 64, flushInterval: 10, receiveBuffer: 8 * 1024 * 1024 };
 
 export interface Recorder {
-  /** Rules that are about to be in force: the group is listened to before the first packet. */
+  /** Rules that are about to be applied: starts to listen to the group before the first packet. */
   learn(state: NodeState): void;
-  /** What is in force: nothing is listened to where no rule has a record. */
+  /** Rules in force: stops listening if no rule has logging. */
   enforced(state: NodeState): void;
   close(): Promise<void>;
 }
@@ -38,7 +47,7 @@ export type OpenNflog = (
 export interface RecorderParts {
   readonly node: string;
   readonly config: Pick<Config, 'log' | 'interfaceGroups'>;
-  /** Where the records go: a path, or `stdout`. */
+  /** Destination of the records: a path, or `stdout`. */
   readonly file: string;
   readonly interfaces: Interfaces;
   readonly counters: Pick<Counters, 'read' | 'totals' | 'hit'>;
@@ -46,7 +55,7 @@ export interface RecorderParts {
   readonly openNflog: OpenNflog;
 }
 
-/** What is only there while rules have records. */
+/** Resources that exist only while rules have logging. */
 interface Open {
   readonly writer: Writer;
   readonly timer: NodeJS.Timeout;
@@ -55,8 +64,8 @@ interface Open {
 }
 
 /**
- * From the kernel's NFLOG group to the lines of the record. Enforcement doesn't depend on it:
- * whatever fails is said and tried again.
+ * Writes packets of the kernel's NFLOG group as lines of the flow log. Enforcement does not depend
+ * on it: failures are logged and retried.
  */
 export function recorder(parts: RecorderParts): Recorder {
   const { node, config, file, counters, log, openNflog } = parts;
@@ -71,7 +80,7 @@ export function recorder(parts: RecorderParts): Recorder {
   let lost = 0;
   let lostSince = 0;
   let sayUnknownAt = 0;
-  /** Records came since the counters were last read. */
+  /** Whether records arrived since the counters were last read. */
   let active = false;
 
   function listen(): void {
@@ -88,7 +97,7 @@ export function recorder(parts: RecorderParts): Recorder {
   function failed(error: Error & { code?: string }): void {
     if (open === null) return;
     open.retryAt = performance.now() + RETRY;
-    // Once: it is tried every 10 s.
+    // Logged once; retried every 10 s.
     if (failure === error.message) return;
     failure = error.message;
     log.error(`nothing is recorded; enforcement goes on. ${advice(error, config.log.group)}`, {
@@ -118,7 +127,7 @@ export function recorder(parts: RecorderParts): Recorder {
     lost += count;
   }
 
-  /** What was lost goes with the first line that gets through. */
+  /** The first line that is written reports the losses before it. */
   function write(record: LogRecord): void {
     if (open === null) return;
     const missing = open.writer.takeLost();
@@ -165,7 +174,7 @@ export function recorder(parts: RecorderParts): Recorder {
   }
 
   function start(): void {
-    // What stops starts again.
+    // While stopping: stop() is followed by a new start.
     if (open !== null || stopping !== null) return;
     const writer = recordWriter({ config: config.log, file, log });
     open = { writer, timer: setInterval(() => void tick(), TICK).unref(), nflog: null, retryAt: 0 };
@@ -177,7 +186,7 @@ export function recorder(parts: RecorderParts): Recorder {
     if (ending === null) return;
     clearInterval(ending.timer);
     await ending.nflog?.close();
-    // Twice: see suppression.ts.
+    // Two readings, see suppression.ts.
     await look();
     await look();
     sayOverdue(Number.POSITIVE_INFINITY);
@@ -217,7 +226,7 @@ function hasRecords({ rules }: NodeState): boolean {
   return rules.some((rule) => rule.log !== null);
 }
 
-/** Microseconds since 1970. */
+/** The wall clock, in microseconds since 1970. */
 function wall(): number {
   return Date.now() * 1000;
 }

@@ -48,7 +48,7 @@ describe('RotatingFile', () => {
 
   it('keeps the newest lines, in so many files of so many bytes, readable by root alone', async () => {
     const file = create();
-    // Some one by one, the most at once.
+    // Some lines one by one, most of them at once.
     for (let i = 0; i < 25; i++) await write(file, line(i));
     for (let i = 25; i < 95; i++) file.write(line(i));
     await finished(file.end());
@@ -128,7 +128,7 @@ describe('RotatingFile', () => {
     this.timeout(60_000);
     if (process.getuid?.() !== 0) this.skip();
     const child = [process.execPath, join(import.meta.dirname, '../../test/fake/full-disk.ts'), folder];
-    // A mount namespace of its own: however it ends, the disk goes with it.
+    // In a mount namespace of its own, so that the file system goes away however the process ends.
     const { full, written, lost, later } = JSON.parse(
       execFileSync('unshare', ['--mount', ...child], { encoding: 'utf8' }),
     );

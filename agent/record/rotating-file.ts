@@ -4,31 +4,35 @@ import { dirname } from 'node:path';
 import { Writable } from 'node:stream';
 import { makeStateDirectory } from '../../lib/process/state-file.ts';
 
-/** After a failure the file is left alone for so long (milliseconds). */
+/** Milliseconds without another attempt after a failure. */
 const RETRY = 5_000;
 /**
- * Whether the path still leads to the open file is looked up no more often (milliseconds): others
- * may move it away.
+ * Milliseconds between two checks, at least, that the path still names the open file: third parties
+ * may move it.
  */
 const LOOK = 1_000;
 
 export interface RotatingFileOptions {
   readonly path: string;
   /**
-   * A file is moved to `path.1`, `path.1` to `path.2` and so on before it would hold more bytes.
+   * Size in bytes that a file must not exceed: before that, it is renamed to `path.1`, `path.1` to
+   * `path.2`, and so on.
    */
   readonly maxBytes: number;
-  /** With the one that is written. */
+  /** Number of files, including the current one. */
   readonly maxFiles: number;
-  /** Lines that could not be written, and why; what was written of them is taken back. */
+  /**
+   * Called with the number of lines that could not be written, and why; a partial write is undone.
+   */
   readonly failed: (error: Error, lines: number) => void;
   readonly written: (lines: number) => void;
 }
 
 /**
- * Lines to a file of mode 0600, rotated by size. winston's own File transport (3.19) swallows
- * errors of the file and then waits for ever, and loses lines that come while it rotates. This one
- * never fails as a stream: what can't be written is reported and dropped, then tried again.
+ * Writes lines to a file of mode 0600, rotated by size. winston's own File transport (3.19) ignores
+ * errors of the file and then waits forever, and loses lines that arrive during a rotation. This
+ * stream never fails: lines that cannot be written are reported and dropped, and the file is opened
+ * again later.
  */
 export class RotatingFile extends Writable {
   readonly #options: RotatingFileOptions;
@@ -83,7 +87,9 @@ export class RotatingFile extends Writable {
     this.#options.failed(error, lines);
   }
 
-  /** The file with room for a line, or an empty one. */
+  /**
+   * The current file if it has room for a line of `length` bytes, else a new one after a rotation.
+   */
   async #opened(length: number): Promise<OpenFile> {
     if (this.#file !== null && !(await this.#isThere(this.#file))) await this.#close();
     this.#file ??= await openFile(this.#options.path);
@@ -118,7 +124,7 @@ interface OpenFile {
 
 async function openFile(path: string): Promise<OpenFile> {
   await makeStateDirectory(dirname(path));
-  // Not to wait for a reader where somebody made it a named pipe.
+  // O_NONBLOCK: do not wait for a reader if the path is a named pipe.
   const { O_RDWR, O_WRONLY, O_APPEND, O_CREAT, O_NONBLOCK } = constants;
   const isFile = await stat(path).then(
     (found) => found.isFile(),
@@ -141,14 +147,14 @@ async function openFile(path: string): Promise<OpenFile> {
   }
 }
 
-/** A crash may have left half a line behind. */
+/** A crash may have left an incomplete line. */
 async function endLine(file: OpenFile): Promise<void> {
   if (file.size === 0) return;
   const { buffer } = await file.handle.read(Buffer.alloc(1), 0, 1, file.size - 1);
   if (buffer[0] !== 10) await append(file, Buffer.from('\n'));
 }
 
-/** All of it or nothing: no half line stays on a full disk. */
+/** Writes all bytes or none: a full disk leaves no incomplete line. */
 async function append(file: OpenFile, bytes: Buffer): Promise<void> {
   let done = 0;
   try {
@@ -160,7 +166,7 @@ async function append(file: OpenFile, bytes: Buffer): Promise<void> {
   if (file.isRegular) file.size += bytes.length;
 }
 
-/** As many lines as there is room for, one at least. */
+/** As many lines as fit into `room` bytes, at least one. */
 function fitting(lines: readonly Buffer[], room: number): Buffer[] {
   let left = room;
   const end = lines.findIndex((line, i) => {

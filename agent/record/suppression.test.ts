@@ -43,7 +43,7 @@ describe('suppression', () => {
     const step = fc.record({
       matched: fc.nat(50),
       recorded: fc.nat(50),
-      /** Matched and recorded between the reading of the one chain and of the other. */
+      /** Packets that match and are recorded between the readings of the two chains. */
       between: fc.nat(5),
       recordFirst: fc.boolean(),
     });

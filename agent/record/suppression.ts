@@ -1,27 +1,31 @@
 import type { RuleTotals } from './accounting.ts';
 
 /**
- * How many connections of each rule were not recorded, from the kernel's counters: what matched
- * less what the record accounts for. A reading is no single moment, so what matched is taken from
- * the reading before: never too many are told, and all of them once a second reading finds no more.
+ * The number of connections of each rule that were not recorded, from the kernel's counters: those
+ * that matched, minus those that reached the record chain. A reading is not atomic, so the matched
+ * ones are taken from the reading before: the number is never too high, and complete once a second
+ * reading finds no change.
  */
 export interface Suppression {
-  /** Counts of an earlier run: what they say was told, or is past telling. */
+  /** Counters of an earlier run; their losses are not reported again. */
   begin(totals: ReadonlyMap<string, RuleTotals>): void;
-  /** Rules that are not in it are forgotten. */
+  /** Evaluates a reading; rules that it does not contain are forgotten. `now`: milliseconds. */
   read(totals: ReadonlyMap<string, RuleTotals>, now: number): void;
-  /** For the next record of the rule; told then. */
+  /** The losses to report with the next record of the rule; they then count as reported. */
   take(rule: string): number;
-  /** What waits for a record since `time` or longer; told then. */
+  /**
+   * The losses that have waited for a record since `time` (milliseconds) or longer; they then count
+   * as reported.
+   */
   takeSince(time: number): [rule: string, count: number][];
-  /** Whether the last two readings said the same, and nothing waits. */
+  /** Whether the last two readings were equal and no losses wait. */
   isSettled(): boolean;
 }
 
 interface Told {
   readonly logged: number;
   readonly recorded: number;
-  /** Told, or waiting to be. */
+  /** Losses that were reported or wait for it. */
   readonly known: number;
   readonly waiting: number;
   readonly since: number;

@@ -38,7 +38,7 @@ describe('recordWriter', () => {
   it('drops and counts what there is no room for, says so once, and ends', async () => {
     const writer = recordWriter({ config, file: join(folder, 'records.jsonl'), log });
     const big = { ...RECORD, label: 'x'.repeat(100_000) } as LogRecord;
-    // Nothing can be written before the event loop turns.
+    // No write happens before the event loop continues.
     const taken = Array.from({ length: 200 }, () => writer.write(big)).filter(Boolean).length;
     assert(taken >= 80 && taken <= 100, String(taken));
     assert.equal(writer.takeLost(), 200 - taken);

@@ -9,18 +9,18 @@ import { type LogRecord, recordLine } from './record.ts';
 import type { RecordLog } from './record-log.ts';
 import { RotatingFile } from './rotating-file.ts';
 
-/** Bytes of records that may wait for a slow disk or reader: some 20,000. */
+/** Limit in bytes of the records that wait for a slow disk or reader: about 20,000. */
 const MAX_WAITING = 8 * 1024 * 1024;
 
-/** For what still waits when the agent ends (milliseconds). */
+/** Milliseconds to write the waiting records when the agent ends. */
 const CLOSE_WITHIN = 2_000;
-/** The same trouble, come again, is said again no sooner (milliseconds). */
+/** Milliseconds until a recurring failure is logged again, at least. */
 const SAY_AGAIN = 60_000;
 
 export interface Writer {
-  /** False where there was no room: the record is lost and counted. */
+  /** False if there was no room: the record is lost and counted. */
   write(record: LogRecord): boolean;
-  /** Lines lost since the last call. */
+  /** The number of lines lost since the last call. */
   takeLost(): number;
   close(): Promise<void>;
 }
@@ -33,8 +33,8 @@ export interface WriterParts {
 }
 
 /**
- * Records as JSON lines, through winston. Never waits and never grows: what can't be written is
- * counted, and said once.
+ * Writes records as JSON lines through winston. Never blocks and has bounded memory: lines that
+ * cannot be written are counted and logged once.
  */
 export function recordWriter({ config, file, log }: WriterParts): Writer {
   let lost = 0;
@@ -74,11 +74,11 @@ export function recordWriter({ config, file, log }: WriterParts): Writer {
       return count;
     },
     async close() {
-      // The logger's own end comes before its transport has everything.
+      // The logger emits `finish` before its transport has received everything.
       const handedOver = once(transport, 'finish');
       logger.end();
       await handedOver;
-      // A reader that has stopped reading must not keep the agent from ending.
+      // A reader that has stopped reading must not keep the agent running.
       const late = setTimeout(() => stream.destroy(), CLOSE_WITHIN);
       if (!stream.destroyed) await finished(stream.end()).catch(() => undefined);
       clearTimeout(late);
@@ -87,8 +87,9 @@ export function recordWriter({ config, file, log }: WriterParts): Writer {
 }
 
 /**
- * A stream of our own: what process.stdout says goes wrong ends the process (cli/main.ts). A pipe
- * is written without waiting; anything else by threads (fs), in the same way as a file.
+ * A separate stream for standard output, since an error of process.stdout ends the process
+ * (cli/main.ts). A pipe or socket is written without blocking; anything else through the thread
+ * pool (fs), like a file.
  */
 function standardOutput(failed: (error: Error, lines: number) => void): Writable {
   const kind = fstatSync(1);

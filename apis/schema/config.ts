@@ -9,7 +9,7 @@ const whole = (minimum: number, maximum: number, description: string): JsonSchem
   maximum,
   description,
 });
-/** Seconds, up to 7 days. */
+/** A number of seconds, up to 7 days. */
 const seconds = (description: string): JsonSchema => whole(1, 604_800, `${description} Seconds.`);
 const nflogGroup = whole(1, 65_535, 'NFLOG group; names and log need different ones.');
 

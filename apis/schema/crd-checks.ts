@@ -1,14 +1,14 @@
 import type { JsonSchema } from './json-schema.ts';
 
-/** One `x-kubernetes-validations` rule: CEL, `self` being the value at its place. */
+/** One `x-kubernetes-validations` rule in CEL; `self` is the value at the rule's path. */
 export interface CelRule {
   readonly rule: string;
   readonly message: string;
 }
 
 /**
- * A schema as a CustomResourceDefinition has it: more words than ours, with which the API server
- * says what validate says.
+ * A schema as a CustomResourceDefinition has it. Its additional keywords let the API server make
+ * the same checks as `nodewall validate`.
  */
 export interface CrdSchema extends Omit<JsonSchema, 'properties' | 'additionalProperties' | 'items'> {
   readonly properties?: Readonly<Record<string, CrdSchema>>;
@@ -23,11 +23,11 @@ export interface CrdSchema extends Omit<JsonSchema, 'properties' | 'additionalPr
   readonly 'x-kubernetes-validations'?: readonly CelRule[];
 }
 
-/** What the API server checks at a place besides the schema. */
+/** Checks that the API server makes at a path, in addition to the schema. */
 export interface CrdCheck {
   /**
-   * Matched against the whole path, as in `spec.ingress[].ports[]`; the whole object is ''. Every
-   * one that matches holds.
+   * Matched against the whole path, as in `spec.ingress[].ports[]`; the path of the whole object is
+   * ''. All entries that match apply.
    */
   readonly at: RegExp;
   readonly add: Partial<CrdSchema>;
@@ -35,8 +35,8 @@ export interface CrdCheck {
 }
 
 /**
- * A policy in a cluster has at most so many rules a direction, peers a rule, and so on: CEL's cost
- * is reckoned for the most there can be.
+ * Limits for policies in a cluster: rules per direction, peers per rule, and so on. The API server
+ * estimates the cost of a CEL rule for the largest lists that the schema allows.
  */
 export const MOST = {
   rules: 500,
@@ -69,7 +69,7 @@ const LABEL_NAME = '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]';
 const HOST_LABEL = '[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?';
 const NAME: Partial<CrdSchema> = { maxLength: 253, pattern: `^${SUBDOMAIN}$` };
 
-/** Of every kind. */
+/** Checks for all kinds. */
 const SHARED: readonly CrdCheck[] = [
   {
     at: /matchExpressions\[\]$/,
@@ -88,7 +88,7 @@ const SHARED: readonly CrdCheck[] = [
     add: { maxLength: 63, pattern: `^(${LABEL_NAME})?$` },
   },
   { at: /matchExpressions\[\]\.key$/, add: { maxLength: 317, pattern: `^(${SUBDOMAIN}/)?${LABEL_NAME}$` } },
-  // The longest text of an IPv6 address (with an IPv4 part), and its length.
+  // 49 characters: an IPv6 address in its longest form (with an IPv4 part), and the prefix length.
   { at: /\.cidr$|\.except\[\]$/, add: { maxLength: 49 } },
   { at: /\.except$/, add: { maxItems: MOST.except } },
   { at: /\.scope$/, add: { enum: ['Cluster'] } },
@@ -167,7 +167,7 @@ const POLICY: readonly CrdCheck[] = [
     cel: [{ rule: 'false', message: 'can only stand in egress rules' }],
   },
   { at: /\.(from|to)\[\]\.ipBlock\.cidr$/, add: {}, cel: [CIDR] },
-  // A name is no number in quotes.
+  // A number in quotes is not accepted as a name.
   {
     at: /\.interfaceGroup$/,
     add: { minimum: 0, maximum: 4_294_967_295, maxLength: 63, pattern: '^.*[^0-9].*$' },
@@ -254,7 +254,7 @@ const TIER: readonly CrdCheck[] = [
   },
 ];
 
-/** By kind. */
+/** Checks by kind. */
 export const CRD_CHECKS: Readonly<
   Record<'ClusterNetworkPolicy' | 'ClusterGroup' | 'Tier', readonly CrdCheck[]>
 > = {

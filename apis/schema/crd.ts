@@ -5,7 +5,7 @@ import { CLUSTER_NETWORK_POLICY_SCHEMA } from './policy.ts';
 import { POLICY_STATUS_SCHEMA } from './policy-status.ts';
 import { TIER_SCHEMA } from './tier.ts';
 
-/** An apiextensions.k8s.io/v1 CustomResourceDefinition, as far as ours go. */
+/** An apiextensions.k8s.io/v1 CustomResourceDefinition, with the fields that ours use. */
 export interface CustomResourceDefinition {
   readonly apiVersion: 'apiextensions.k8s.io/v1';
   readonly kind: 'CustomResourceDefinition';
@@ -39,7 +39,7 @@ interface PrinterColumn {
   readonly type: 'string' | 'integer' | 'number' | 'date';
   readonly description: string;
   readonly jsonPath: string;
-  /** Above 0: with `-o wide` alone. */
+  /** Above 0: the column is shown only with `-o wide`. */
   readonly priority?: number;
 }
 
@@ -47,10 +47,10 @@ type Kind = keyof typeof CRD_CHECKS;
 
 interface KindDefinition {
   readonly plural: string;
-  /** Those of Antrea (acnp, cg, tr) and of policy.networking.k8s.io (cnp) are left to them. */
+  /** Do not use the short names of Antrea (acnp, cg, tr) and of policy.networking.k8s.io (cnp). */
   readonly shortNames: readonly string[];
   readonly schema: JsonSchema;
-  /** Null: nothing writes one. */
+  /** Null if the kind has no status. */
   readonly status: CrdSchema | null;
   readonly columns: readonly PrinterColumn[];
 }
@@ -110,7 +110,7 @@ const KINDS: Readonly<Record<Kind, KindDefinition>> = {
 const GROUP = 'nodewall.io';
 const VERSION = 'v1alpha1';
 
-/** The definitions of nodewall.io/v1alpha1, made of the schemas that `validate` checks with. */
+/** The definitions of nodewall.io/v1alpha1, made from the schemas that `validate` uses. */
 export function customResourceDefinitions(): CustomResourceDefinition[] {
   return (Object.keys(KINDS) as Kind[]).map((kind) => {
     const { plural, shortNames, columns, status } = KINDS[kind];
@@ -151,8 +151,8 @@ const STANDARD: Readonly<Record<string, CrdSchema>> = {
 };
 
 /**
- * The structural schema of a kind: ours, with what the API server checks besides, and what it needs
- * to know.
+ * The structural schema of a kind: ours, with the additional checks and settings for the API
+ * server.
  */
 export function openApiSchema(kind: Kind): CrdSchema {
   const { schema, status } = KINDS[kind];
@@ -189,8 +189,8 @@ function withChecks(schema: JsonSchema | CrdSchema, path: string, checks: readon
 }
 
 /**
- * Only at the top: a default inside a rule would change what the rule says, and with it the name
- * generated for it.
+ * Keeps defaults outside of lists only: a default inside a rule would change the rule, and with it
+ * the name that is generated for it.
  */
 function withDefault(schema: JsonSchema | CrdSchema, parent: string): JsonSchema | CrdSchema {
   const { default: _, ...others } = schema;
@@ -198,9 +198,9 @@ function withDefault(schema: JsonSchema | CrdSchema, parent: string): JsonSchema
 }
 
 /**
- * `from:` with nothing behind it, or a label without its value: the API server drops a null without
- * a word, and the rule would be for anybody. So it is kept, for the webhook and the compiler to
- * refuse. Where there is a default, that takes its place.
+ * Makes values nullable. Without that, the API server drops a null silently (`from:` with nothing
+ * behind it, or a label without a value), and the rule would match any peer. The null is kept, so
+ * that the webhook and the compiler reject it. A field with a default gets the default instead.
  */
 function keepingNull(schema: CrdSchema): CrdSchema {
   return schema.default === undefined ? { ...schema, nullable: true } : schema;

@@ -9,8 +9,8 @@ const any = 'x-kubernetes-preserve-unknown-fields';
 export const CLUSTER_GROUP_SCHEMA: JsonSchema = kindSchema(
   'Peers, or Nodes, under a name that policies use.',
   {
-    // One kind of member: half of one manager's and half of another's would be a group that neither
-    // asked for, or none at all.
+    // Atomic, because a group has one kind of member: a merge of two managers' halves would be a
+    // group that neither asked for, or an invalid one.
     ...ATOMIC_OBJECT,
     description: 'Exactly one kind of member, save that podSelector and namespaceSelector go together.',
     properties: {

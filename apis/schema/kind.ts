@@ -1,8 +1,8 @@
 import type { JsonSchema } from './json-schema.ts';
 
 /**
- * The schema of a whole object of one of our kinds. Its metadata is checked elsewhere, its status
- * is not ours to check.
+ * The schema of a whole object of one of our kinds. Its metadata is checked elsewhere; its status
+ * is not checked.
  */
 export function kindSchema(description: string, spec: JsonSchema): JsonSchema {
   return {

@@ -27,10 +27,7 @@ export const IP_BLOCK_SCHEMA: JsonSchema = {
   },
 };
 
-/**
- * Who is at the other end. Exactly one kind, save that podSelector and namespaceSelector go
- * together.
- */
+/** A peer. Exactly one kind, except that podSelector and namespaceSelector may stand together. */
 export const PEER_SCHEMA: JsonSchema = {
   ...ATOMIC_OBJECT,
   description: 'Exactly one kind of peer, save that podSelector and namespaceSelector go together.',
@@ -59,7 +56,7 @@ export const PEER_SCHEMA: JsonSchema = {
   },
 };
 
-/** Which Nodes. Exactly one of nodeSelector and group. */
+/** The Nodes that a policy or rule applies to. Exactly one of nodeSelector and group. */
 export const APPLIED_TO_SCHEMA: JsonSchema = {
   ...ATOMIC_OBJECT,
   description: 'Exactly one of nodeSelector and group.',

@@ -4,7 +4,7 @@ import { ATOMIC_LIST, ATOMIC_OBJECT, GRANULAR_OBJECT, listByKey } from './merge-
 
 const count = (description: string): JsonSchema => ({ type: 'integer', minimum: 0, description });
 
-/** `status` of a ClusterNetworkPolicy, as `PolicyStatus` has it. */
+/** Schema of the `status` of a ClusterNetworkPolicy (`PolicyStatus`). */
 export const POLICY_STATUS_SCHEMA: JsonSchema = {
   ...GRANULAR_OBJECT,
   description: 'What became of the policy, as the controller last saw it.',

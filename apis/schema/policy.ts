@@ -7,8 +7,9 @@ import { PORT_SCHEMA, PROTOCOL_SCHEMA } from './service.ts';
 const any = 'x-kubernetes-preserve-unknown-fields';
 
 /**
- * The whole language of ClusterNetworkPolicy, also what can't be on a Node: so that this is told
- * from a mistyped field. What a schema can't say is in apis/validate.
+ * The whole schema of ClusterNetworkPolicy, including fields that are not supported on a Node, so
+ * that these are not reported as mistyped. Checks that a schema cannot express are in
+ * apis/validate.
  */
 const appliedTo: JsonSchema = {
   ...ATOMIC_LIST,
@@ -26,7 +27,7 @@ function ruleSchema(peers: Readonly<Record<string, JsonSchema>>): JsonSchema {
         type: 'string',
         description: 'Unique in the policy; generated when absent.',
         maxLength: 253,
-        // In the words of both JavaScript and RE2, which the API server reads it with.
+        // Valid in both JavaScript and RE2; the API server uses RE2.
         pattern: '^[^\\p{Cc}\\p{Zl}\\p{Zp}]*$',
       },
       action: {

@@ -2,8 +2,8 @@ import type { JsonSchema } from './json-schema.ts';
 import { ATOMIC_LIST, ATOMIC_OBJECT } from './merge-type.ts';
 
 /**
- * A label key: optional DNS prefix and `/`, then a name. Checked where the whole key is at hand
- * (apis/validate).
+ * Labels. Keys (an optional DNS prefix and `/`, then a name) are checked in apis/validate, which
+ * has the whole key.
  */
 const labels: JsonSchema = {
   ...ATOMIC_OBJECT,

@@ -31,7 +31,7 @@ export const PORT_SCHEMA: JsonSchema = {
   },
 };
 
-/** Exactly one of the three. */
+/** Exactly one of the three fields. */
 export const PROTOCOL_SCHEMA: JsonSchema = {
   ...ATOMIC_OBJECT,
   description: 'Exactly one of icmp, icmpv6 and igmp.',

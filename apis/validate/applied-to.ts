@@ -4,13 +4,13 @@ import { checkGroupName } from './names.ts';
 import type { FieldPath, Findings } from './problem.ts';
 import { checkSelector, toSelector } from './selector.ts';
 
-/** What Antrea applies policies to besides Nodes. */
+/** Antrea's targets of policies other than Nodes. */
 export const POD_TARGETS = ['podSelector', 'namespaceSelector', 'serviceAccount', 'service'] as const;
 
 /**
- * The groups that decide whether a raw policy is applied to pods alone, at every place that says
- * so: it is where all of them select pods. None where it says so by itself; null where it is
- * applied to something else, or to nothing.
+ * The groups that decide whether a raw policy applies to pods only, from `appliedTo` of the spec
+ * and of all rules: it does if every one of these groups selects pods. Empty: all targets are among
+ * POD_TARGETS. Null: there is another kind of target, or none at all.
  */
 export function podGroupsOf(rawSpec: unknown): readonly string[] | null {
   const spec = asFields(rawSpec);
@@ -23,7 +23,7 @@ export function podGroupsOf(rawSpec: unknown): readonly string[] | null {
   return [...new Set(groups.filter((group) => group !== null))];
 }
 
-/** The group of an item that says nothing else. */
+/** The group of an item that has no other field; else null. */
 function groupOf(raw: unknown): string | null {
   const { group, ...others } = asFields(raw) ?? {};
   return typeof group === 'string' && Object.keys(others).length === 0 ? group : null;
@@ -35,7 +35,7 @@ function isPodTarget(raw: unknown): boolean {
 }
 
 /**
- * Fields that select something else than Nodes are unknown to the schema, which says so
+ * Fields that select something else than Nodes are not in the schema, which reports them
  * (field-hint.ts).
  */
 export function checkAppliedTo(raw: unknown, path: FieldPath, found: Findings): void {
@@ -54,7 +54,7 @@ export function checkAppliedTo(raw: unknown, path: FieldPath, found: Findings): 
   }
 }
 
-/** The policy has it or every rule has it; an empty list is as if absent. */
+/** Either the policy has appliedTo or every rule has it; an empty list counts as absent. */
 export function checkAppliedToPlaces(rawSpec: unknown, found: Findings): void {
   const spec = asFields(rawSpec);
   if (spec === null) return;
@@ -79,7 +79,10 @@ export function checkAppliedToPlaces(rawSpec: unknown, found: Findings): void {
   found.error(['spec', 'appliedTo'], message);
 }
 
-/** Anything but an absent or empty list; of a wrong type something else is said. */
+/**
+ * Whether the list is present and not empty. A value of the wrong type counts as present; the
+ * schema reports it.
+ */
 function isThere(raw: unknown): boolean {
   return raw !== undefined && !(Array.isArray(raw) && raw.length === 0);
 }

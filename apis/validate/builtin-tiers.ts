@@ -21,7 +21,9 @@ const CAMEL_CASE: readonly string[] = [
   'Baseline',
 ];
 
-/** Whether a policy's `tier` names a built-in one: lower case, or the CamelCase names of Antrea. */
+/**
+ * Whether a policy's `tier` names a built-in tier: in lower case, or as Antrea's CamelCase name.
+ */
 export function isBuiltInTier(name: string): boolean {
   return name in BUILT_IN_TIERS || CAMEL_CASE.includes(name);
 }

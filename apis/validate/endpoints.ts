@@ -5,7 +5,9 @@ import { isSubdomain } from './names.ts';
 import { addAddress, fieldsAt, listAt, readMetadata, readNamespace, unique } from './parts.ts';
 import { type FieldPath, type Findings, hasError, show } from './problem.ts';
 
-/** v1 Service. One of type ExternalName is a name alone: it selects nothing and has no address. */
+/**
+ * Validates a v1 Service. One of type ExternalName has only a name: no selector and no cluster IPs.
+ */
 export function validateService(raw: FieldMap, found: Findings): Service | null {
   const { name } = readMetadata(raw, isSubdomain, found);
   const namespace = readNamespace(raw, found);
@@ -23,8 +25,8 @@ export function validateService(raw: FieldMap, found: Findings): Service | null 
 }
 
 /**
- * No rule is about them: what can't be read is left out, and a load balancer with a name alone has
- * none.
+ * Lenient, because no rule uses these addresses: unreadable ones are left out. A load balancer that
+ * has only a host name has none.
  */
 function readExternalAddresses(raw: FieldMap): readonly string[] {
   const listed = asList(asFields(raw.spec)?.externalIPs);
@@ -38,7 +40,10 @@ function asList(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** An empty selector selects nothing, as none does: someone else says what the endpoints are. */
+/**
+ * Null for an absent or empty selector: the Service selects no pods, and its endpoints are
+ * maintained by a third party.
+ */
 function readSelector(raw: FieldMap, found: Findings): Labels | null {
   const selector = fieldsAt(raw, ['spec', 'selector'], found);
   for (const [key, value] of Object.entries(selector)) {
@@ -59,7 +64,7 @@ function readClusterIPs(raw: FieldMap, single: unknown, found: Findings): readon
   return unique(addresses);
 }
 
-/** What a Service without an address of its own has there. */
+/** The clusterIP of a Service without an address of its own: '' or None. */
 function isNone(value: unknown): boolean {
   return value === '' || value === 'None';
 }
@@ -67,7 +72,7 @@ function isNone(value: unknown): boolean {
 const SERVICE_NAME_LABEL = 'kubernetes.io/service-name';
 
 /**
- * Null without an error for a slice that belongs to no Service, or holds names instead of
+ * Null without an error for a slice that belongs to no Service, or that holds names instead of
  * addresses.
  */
 export function validateEndpointSlice(raw: FieldMap, found: Findings): EndpointSlice | null {
@@ -84,7 +89,7 @@ export function validateEndpointSlice(raw: FieldMap, found: Findings): EndpointS
   return { kind: 'EndpointSlice', namespace, name, service, addresses: unique(addresses), ports };
 }
 
-/** An endpoint that says nothing of readiness is ready. */
+/** An endpoint without a `ready` condition is ready. */
 function addEndpoint(raw: unknown, path: FieldPath, addresses: string[], found: Findings): void {
   const { conditions, addresses: listed } = asFields(raw) ?? {};
   const isThere = conditions !== undefined && conditions !== null;
@@ -112,7 +117,7 @@ function addEndpoint(raw: unknown, path: FieldPath, addresses: string[], found: 
 
 const PROTOCOLS: readonly unknown[] = ['TCP', 'UDP', 'SCTP'];
 
-/** A port without a number stands for none that could be told. */
+/** Leaves out ports without a number (any port), which have no number to match. */
 function readPorts(raw: FieldMap, path: readonly string[], found: Findings): readonly ServicePort[] {
   const ports: ServicePort[] = [];
   for (const [index, item] of listAt(raw, path, found).entries()) {

@@ -4,7 +4,7 @@ import { canonicalCidr, checkCidr } from './ipblock.ts';
 import { type FieldPath, type Findings, show } from './problem.ts';
 import { checkPort } from './service.ts';
 
-/** An entry of the failsafe list as it is written. */
+/** An entry of the failsafe list as written in the configuration. */
 export interface RawFailsafe {
   readonly protocol?: 'TCP' | 'UDP' | 'SCTP';
   readonly port?: number;
@@ -12,7 +12,7 @@ export interface RawFailsafe {
   readonly peers: FailsafePeers;
 }
 
-/** What the schema can't say of an entry. */
+/** Checks of an entry that the schema cannot express. */
 export function checkFailsafe(raw: unknown, path: FieldPath, found: Findings): void {
   checkPort(raw, path, found);
   const { peers } = asFields(raw) ?? {};
@@ -29,7 +29,7 @@ export function checkFailsafe(raw: unknown, path: FieldPath, found: Findings): v
   }
 }
 
-/** An entry that passed its checks. */
+/** Converts an entry that passed the checks. */
 export function toFailsafe({ protocol = 'TCP', port, endPort, peers }: RawFailsafe): FailsafeEntry {
   return {
     protocol: ({ TCP: 'tcp', UDP: 'udp', SCTP: 'sctp' } as const)[protocol],

@@ -2,8 +2,8 @@ import { POD_TARGETS } from './applied-to.ts';
 import type { FieldPath } from './problem.ts';
 
 /**
- * What to say of an unknown field that people expect at this place for a reason; null: nothing in
- * particular.
+ * The message for an unknown field that users plausibly write at this path; null: no special
+ * message.
  */
 export function fieldHint(path: FieldPath): string | null {
   const field = String(path.at(-1));

@@ -6,7 +6,7 @@ const LABEL = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
 const FORM =
   'labels of letters, digits and "-", at most 63 characters each and 253 in all, with dots between them, as in www.example.com';
 
-/** A host name, or `*.` and a host name. */
+/** Accepts a host name, or `*.` and a host name. */
 export function checkFqdn(raw: string, path: FieldPath, found: Findings): void {
   const text = toFqdn(raw);
   const name = text.startsWith('*.') ? text.slice(2) : text;
@@ -28,7 +28,7 @@ export function checkFqdn(raw: string, path: FieldPath, found: Findings): void {
   }
 }
 
-/** Lower case, without the dot that may stand at the end. */
+/** In lower case, without a trailing dot. */
 export function toFqdn(text: string): string {
   return text.toLowerCase().replace(/\.$/, '');
 }

@@ -21,7 +21,7 @@ export function validateGroup(raw: FieldMap, apiGroup: ApiGroup, found: Findings
   if (spec !== null) checkSpec(spec, found);
   if (hasError(found.problems)) return null;
   const { name } = toIdentity(raw);
-  // The checks above hold it to the type.
+  // The checks above guarantee the type.
   return { kind: 'ClusterGroup', apiGroup, name, spec: toSpec(raw.spec as ClusterGroupSpec) };
 }
 
@@ -40,7 +40,7 @@ function checkSpec(spec: FieldMap, found: Findings): void {
   }
 }
 
-/** Lists without items are as if absent. */
+/** Empty lists count as absent. */
 function checkOneKind(spec: FieldMap, found: Findings): void {
   const isEmptyList = (field: string): boolean => {
     return LISTS.includes(field) && Array.isArray(spec[field]) && asList(spec[field]).length === 0;
@@ -51,12 +51,12 @@ function checkOneKind(spec: FieldMap, found: Findings): void {
     const message = `has ${kinds.join(' and ')}; make a group of each, and one that names them in childGroups`;
     found.error(['spec'], message);
   }
-  // Of an unknown or unsupported field enough is said.
+  // An unknown or unsupported field is reported already.
   const isEmpty = Object.keys(spec).every((field) => KINDS.includes(field)) && kinds.length === 0;
   if (isEmpty) found.error(['spec'], `is empty; it needs ${CHOICE}`);
 }
 
-/** A spec that passed its checks, in the one way to write it. */
+/** Converts a spec that passed the checks to canonical form. */
 function toSpec(spec: ClusterGroupSpec): ClusterGroupSpec {
   const { podSelector, namespaceSelector, nodeSelector, ipBlocks = [], childGroups = [] } = spec;
   const { serviceReference } = spec;

@@ -5,14 +5,14 @@ import { type FieldPath, show } from './problem.ts';
 import { describeUnknown } from './unknown.ts';
 
 /**
- * A group by its name, for an object of an API group: one of the same API group goes first.
- * Undefined: there is none.
+ * Finds a group by name, for an object of an API group; a group of the same API group takes
+ * precedence. Undefined if there is none.
  */
 export type GroupLookup = (apiGroup: ApiGroup, name: string) => ClusterGroup | undefined;
 
 /**
- * `invalid` are identities of groups that are there and were rejected: nothing in the other API
- * group is meant by their names.
+ * `invalid` holds the identities of groups that exist and were rejected. Their names never stand
+ * for a group of the other API group.
  */
 export function groupLookup(
   groups: readonly ClusterGroup[],
@@ -26,12 +26,12 @@ export function groupLookup(
   };
 }
 
-/** Of a group that may not be there. */
+/** The identity of a group, which need not exist. */
 export function groupIdentity(apiGroup: ApiGroup, name: string): string {
   return identityOf({ kind: 'ClusterGroup', apiGroup, name, spec: {} });
 }
 
-/** What to say of a name that the lookup knows no group for. */
+/** The message for a name that the lookup finds no group for. */
 export function describeUnknownGroup(
   name: string,
   known: readonly ClusterGroup[],
@@ -43,7 +43,7 @@ export function describeUnknownGroup(
   return describeUnknown('ClusterGroup', name, { known: known.map((group) => group.name) });
 }
 
-/** What all members of a group are; null where there is no one answer. */
+/** The kind of all members of a group; null if they differ or are unknown. */
 export function membersOf(group: ClusterGroup, lookup: GroupLookup): 'Nodes' | 'pods' | 'CIDRs' | null {
   const { nodeSelector, ipBlocks, childGroups } = group.spec;
   if (nodeSelector !== undefined) return 'Nodes';
@@ -51,7 +51,7 @@ export function membersOf(group: ClusterGroup, lookup: GroupLookup): 'Nodes' | '
   if (childGroups === undefined) return 'pods';
   const kinds = childGroups.map((name) => {
     const child = lookup(group.apiGroup, name);
-    // Groups nest one level; deeper ones are errors, and perhaps without end.
+    // Groups nest one level; deeper nesting is an error, and possibly a cycle.
     return child === undefined || child.spec.childGroups !== undefined ? null : membersOf(child, lookup);
   });
   const [first = null] = kinds;
@@ -59,9 +59,9 @@ export function membersOf(group: ClusterGroup, lookup: GroupLookup): 'Nodes' | '
 }
 
 /**
- * Groups whose childGroups are no groups, go in a circle, or have childGroups themselves. Of these
- * three only the first that there is: the others may be its consequence. `invalid` as in
- * groupLookup.
+ * Reports groups whose childGroups do not exist, form a cycle, or have childGroups themselves: only
+ * the first of these three kinds of problem that occurs, since the others may follow from it.
+ * `invalid` as in groupLookup.
  */
 export function checkGroups(
   groups: readonly ClusterGroup[],
@@ -118,14 +118,11 @@ function children(group: ClusterGroup, lookup: GroupLookup): ClusterGroup[] {
   return (group.spec.childGroups ?? []).flatMap((name) => lookup(group.apiGroup, name) ?? []);
 }
 
-/**
- * More groups than this are not looked through for a circle: without one, it is nested too deeply
- * anyhow.
- */
+/** Limit of the search for a cycle. More groups without a cycle are nested too deeply anyway. */
 const MOST_STEPS = 1000;
 
 /**
- * The shortest way from one group to another by childGroups, both included; null where there is
+ * The shortest path from one group to another along childGroups, both included; null if there is
  * none.
  */
 function wayBetween(from: ClusterGroup, to: ClusterGroup, lookup: GroupLookup): ClusterGroup[] | null {

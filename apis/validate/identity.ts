@@ -2,8 +2,8 @@ import { API_GROUPS, type ClusterObject } from '../objects.ts';
 import { asFields } from '../schema/json-schema.ts';
 
 /**
- * What tells one object from another: kind, API group, namespace, name. One object may be in force
- * for each.
+ * The identity of an object: kind, API group, namespace and name. Only one object per identity is
+ * in force.
  */
 export function identityOf(object: ClusterObject): string {
   const group = 'apiGroup' in object ? object.apiGroup : '';
@@ -13,7 +13,10 @@ export function identityOf(object: ClusterObject): string {
 
 const NAMESPACED = ['Pod', 'Service', 'EndpointSlice'];
 
-/** The identity that a raw object claims, as far as it can be told; for one that was rejected. */
+/**
+ * The identity that a raw object claims, as far as its fields are readable; for objects that were
+ * rejected.
+ */
 export function claimedIdentity(raw: unknown): { identity: string; kind: string; name: string } {
   const { apiVersion, kind, metadata } = asFields(raw) ?? {};
   const { name, namespace } = asFields(metadata) ?? {};

@@ -3,10 +3,10 @@ import { asFields, type FieldMap } from '../schema/json-schema.ts';
 import { suggestion } from './nearest.ts';
 import { type FieldPath, type Findings, show } from './problem.ts';
 
-/** A value of `interfaceGroups` as it is written. */
+/** A value of `interfaceGroups` as written in the configuration. */
 export type RawInterfaceGroup = number | { readonly group: number; readonly match?: readonly string[] };
 
-/** What the schema can't say of `interfaceGroups`. */
+/** Checks of `interfaceGroups` that the schema cannot express. */
 export function checkInterfaceGroups(raw: FieldMap, found: Findings): void {
   for (const [name, value] of Object.entries(raw)) checkInterfaceGroup(name, value, found);
   checkUnique(raw, found);
@@ -42,7 +42,10 @@ function checkGroupNumber(value: unknown, path: FieldPath, found: Findings): voi
   found.error(path, `must be the number of a link group, 0 to 4294967295, not ${show(value)}`);
 }
 
-/** As the group of the pods it would exempt all that the node sends. */
+/**
+ * 0 is the group of every interface that was put into none: as the group `pods` it would exempt all
+ * that the node sends.
+ */
 function checkNotZero(name: string, value: unknown, path: FieldPath, found: Findings): void {
   const usual = Object.entries(DEFAULT_CONFIG.interfaceGroups).find(([known]) => known === name)?.[1];
   if (value !== 0 || usual === undefined) return;
@@ -71,12 +74,13 @@ const MATCH_FORM =
 
 function isMatch(text: string): boolean {
   if (text.includes(':')) return /^(kind:(veth|bridge)|cni:([a-z0-9-]+|\*))$/.test(text);
-  // An interface has at most 15 characters, of which "*" may be none.
+  // An interface name has at most 15 characters; "*" may match none of them.
   return /^[\w.@+*?-]{1,31}$/.test(text) && text.replaceAll('*', '').length <= 15;
 }
 
 /**
- * Two names of one number: an interface has one group, and which name it goes by would be chance.
+ * Rejects two names with the same number: an interface has one group, and which of the names it
+ * gets would be arbitrary.
  */
 function checkUnique(raw: FieldMap, found: Findings): void {
   const numbers = new Map<number, string>();
@@ -99,7 +103,8 @@ function checkUnique(raw: FieldMap, found: Findings): void {
 type InterfaceGroups = typeof DEFAULT_CONFIG.interfaceGroups;
 
 /**
- * Numbers and matches of the names that passed their checks, and of those that are always there.
+ * Numbers and match patterns of the configured groups, which passed the checks, and of those that
+ * always exist.
  */
 export function toInterfaceGroups(raw: Readonly<Record<string, RawInterfaceGroup>>): {
   readonly interfaceGroups: InterfaceGroups;

@@ -6,8 +6,8 @@ import type { FieldPath, Findings } from './problem.ts';
 import { show } from './problem.ts';
 
 /**
- * A CIDR with its host bits masked off, which is worth a warning. Null, and an error, where the
- * text is none.
+ * Parses a CIDR and masks its host bits, with a warning if any are set. Null, with an error, if the
+ * text is not a CIDR.
  */
 export function checkCidr(text: string, path: FieldPath, found: Findings): Cidr | null {
   const parsed = parseCidr(text);
@@ -26,7 +26,7 @@ export function checkCidr(text: string, path: FieldPath, found: Findings): Cidr 
   return parsed.cidr;
 }
 
-/** `address/length`, always with the length. */
+/** Formats as `address/length`, also for a single address. */
 function cidrText(cidr: Cidr): string {
   return `${formatAddress(cidr)}/${cidr.length}`;
 }
@@ -52,13 +52,13 @@ export function checkIpBlock(raw: unknown, path: FieldPath, found: Findings): vo
   }
 }
 
-/** A block that passed its checks, in the one way to write it. */
+/** Converts a block that passed the checks to canonical form. */
 export function toIpBlock({ cidr, except = [] }: IPBlock): IPBlock {
   if (except.length === 0) return { cidr: canonicalCidr(cidr) };
   return { cidr: canonicalCidr(cidr), except: except.map(canonicalCidr) };
 }
 
-/** A CIDR that passed checkCidr, masked and in the one way to write it. */
+/** Converts a CIDR that passed checkCidr to canonical form, host bits masked. */
 export function canonicalCidr(text: string): string {
   const parsed = parseCidr(text);
   return parsed === null ? text : cidrText(parsed.cidr);

@@ -1,20 +1,20 @@
 import { asFields, type FieldMap, type FieldPath } from '../schema/json-schema.ts';
 
-/** One object out of a document, with its place there. */
+/** One object of a document, with its path there. */
 export interface Item {
   readonly raw: unknown;
   readonly path: FieldPath;
 }
 
-/** Lists in lists in lists: nobody writes more by intention. */
+/** Limit of lists nested in lists; deeper nesting is not expected in practice. */
 const DEEPEST = 10;
 
-/** Whether an object is a List (v1 List, PodList, …): its `items` are objects of their own. */
+/** Whether an object is a List (v1 List, PodList, …), whose `items` are objects. */
 export function isList(raw: FieldMap): boolean {
   return typeof raw.kind === 'string' && raw.kind.endsWith('List') && Array.isArray(raw.items);
 }
 
-/** Kinds that are lists of what is read here; another kind may end in List and be none. */
+/** Lists of the kinds that nodewall reads. Another kind may end in List without being a list. */
 const LISTS = [
   'List',
   'NodeList',
@@ -28,17 +28,15 @@ const LISTS = [
 ];
 
 /**
- * Whether an object says that it is a List and holds no list: what it should hold would be lost
- * without a word.
+ * Whether an object is of a List kind but has no list of items: its objects would be lost silently.
  */
 export function isListWithoutItems(raw: FieldMap): boolean {
   return typeof raw.kind === 'string' && LISTS.includes(raw.kind) && !Array.isArray(raw.items);
 }
 
 /**
- * The objects in a document: itself, or what a list in it holds, at any depth. What the API hands
- * out as a typed list (PodList) doesn't repeat kind and apiVersion in its items; they are filled
- * in.
+ * The objects in a document: the document itself, or the items of a list in it, at any depth. The
+ * API's typed lists (PodList) omit kind and apiVersion in their items; these are filled in.
  */
 export function* unwrapList(raw: unknown, path: FieldPath = []): Generator<Item> {
   const fields = asFields(raw);
@@ -51,7 +49,7 @@ export function* unwrapList(raw: unknown, path: FieldPath = []): Generator<Item>
   }
 }
 
-/** An item of a typed list with the kind and apiVersion of its list. */
+/** An item of a typed list, with kind and apiVersion taken from the list. */
 export function withKind(item: unknown, { kind, apiVersion }: FieldMap): unknown {
   const fields = asFields(item);
   if (fields === null || kind === 'List' || 'kind' in fields || 'apiVersion' in fields) return item;

@@ -24,8 +24,8 @@ const FIELDS: readonly string[] = [
 ];
 
 /**
- * metadata of a policy or a Tier. Nothing is said here where metadata is not an object: the name is
- * missing then.
+ * Checks the metadata of a policy, Tier or ClusterGroup. If metadata is not an object, only the
+ * missing name is reported here.
  */
 export function checkMetadata(raw: FieldMap, found: Findings): void {
   const metadata = asFields(raw.metadata) ?? {};
@@ -45,7 +45,7 @@ export function checkMetadata(raw: FieldMap, found: Findings): void {
   }
 }
 
-/** Name, uid and generation of an object whose metadata passed. */
+/** Name, uid and generation of an object whose metadata passed the checks. */
 export function toIdentity(raw: FieldMap): { name: string; uid: string; generation: number } {
   const { name, uid, generation } = asFields(raw.metadata) ?? {};
   return {

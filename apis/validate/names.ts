@@ -6,12 +6,12 @@ const SUBDOMAIN = new RegExp(`^${LABEL}(\\.${LABEL})*$`);
 const DNS_LABEL = new RegExp(`^${LABEL}$`);
 const LABEL_NAME = /^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$/;
 
-/** DNS-1123 subdomain: the names of most Kubernetes objects. */
+/** Whether the name is a DNS-1123 subdomain, as the names of most Kubernetes objects are. */
 export function isSubdomain(name: string): boolean {
   return name.length <= 253 && SUBDOMAIN.test(name);
 }
 
-/** DNS-1123 label: the name of a Namespace. */
+/** Whether the name is a DNS-1123 label, as the name of a Namespace is. */
 export function isDnsLabel(name: string): boolean {
   return name.length <= 63 && DNS_LABEL.test(name);
 }
@@ -19,7 +19,7 @@ export function isDnsLabel(name: string): boolean {
 export const SUBDOMAIN_FORM =
   'lower-case letters, digits, "-" and ".", starting and ending with a letter or digit, at most 253 characters';
 
-/** `example.com/role` or `role`. */
+/** Accepts `example.com/role` or `role`. */
 function isLabelKey(key: string): boolean {
   const slash = key.indexOf('/');
   const name = key.slice(slash + 1);
@@ -48,12 +48,12 @@ export function checkLabelValue(value: string, path: FieldPath, found: Findings)
   );
 }
 
-/** A reference to a ClusterGroup. */
+/** Checks a reference to a ClusterGroup. */
 export function checkGroupName(name: string, path: FieldPath, found: Findings): void {
   if (!isSubdomain(name)) found.error(path, `${show(name)} is no name of a ClusterGroup: ${SUBDOMAIN_FORM}`);
 }
 
-/** A reference `{name, namespace}`; anything of the wrong type is the schema's to report. */
+/** Checks a reference `{name, namespace}`. Values of the wrong type are reported by the schema. */
 export function checkNamespacedName(raw: unknown, kind: string, path: FieldPath, found: Findings): void {
   const { name, namespace } = asFields(raw) ?? {};
   if (typeof name === 'string' && !isSubdomain(name)) {

@@ -1,6 +1,6 @@
 /**
- * The candidate a mistyped word most likely stands for, or null. Another case, a plural, or two
- * edits are near.
+ * The candidate that a mistyped word most likely stands for, or null. A candidate that differs in
+ * case, or by at most two edits (fewer for short words), counts as near.
  */
 export function nearest(word: string, candidates: readonly string[]): string | null {
   if (word.length > 64) return null;
@@ -17,13 +17,13 @@ export function nearest(word: string, candidates: readonly string[]): string | n
   return best;
 }
 
-/** ` (did you mean X?)`, or nothing. */
+/** `; did you mean X?`, or '' if no candidate is near. */
 export function suggestion(word: string, candidates: readonly string[]): string {
   const near = nearest(word, candidates);
   return near === null || near === word ? '' : `; did you mean ${near}?`;
 }
 
-/** Insertions, deletions and replacements that turn one word into the other. */
+/** The number of insertions, deletions and replacements that turn one word into the other. */
 function edits(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, i) => i);
   for (let i = 1; i <= a.length; i++) {

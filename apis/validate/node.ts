@@ -49,7 +49,7 @@ export function validateNode(raw: FieldMap, found: Findings): Node | null {
   return { kind: 'Node', name, labels, addresses: unique(addresses), ...networks };
 }
 
-/** Nothing is decided by them: what can't be read is left out. */
+/** Lenient, because these networks only serve warnings: unreadable ones are left out. */
 function podNetworks(raw: FieldMap, found: Findings): string[] {
   fieldsAt(raw, ['spec'], found);
   return listAt(raw, ['spec', 'podCIDRs'], found).filter(
@@ -57,7 +57,9 @@ function podNetworks(raw: FieldMap, found: Findings): string[] {
   ) as string[];
 }
 
-/** Null without an error for a pod that can't be a peer: hostNetwork, or finished. */
+/**
+ * Null without an error for a pod that cannot be a peer: one with hostNetwork, or a finished one.
+ */
 export function validatePod(raw: FieldMap, found: Findings): Pod | null {
   const { name, labels } = readMetadata(raw, isSubdomain, found);
   const spec = fieldsAt(raw, ['spec'], found);

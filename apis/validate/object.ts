@@ -12,31 +12,25 @@ import { type Findings, findings, type ObjectProblem, show } from './problem.ts'
 import { validateTier } from './tier.ts';
 
 export interface ValidatedObject {
-  /** Null where it is rejected, or is nothing that nodewall uses (then there is no error). */
+  /** Null if the object is rejected, or is not used by nodewall (then there is no error). */
   readonly object: ClusterObject | null;
-  /** All of them, in the order of the checks. */
+  /** All problems, in the order of the checks. */
   readonly problems: readonly ObjectProblem[];
   /**
-   * Groups of which it depends whether this policy of Antrea is for Nodes at all: where all of them
-   * select pods, it is skipped, with the notice FOR_PODS_ONLY alone. Absent where that can be told
-   * already.
+   * The groups that decide whether this Antrea policy is for Nodes: if all of them select pods, it
+   * is skipped with the single notice FOR_PODS_ONLY. Absent if the policy alone decides that.
    */
   readonly podGroups?: readonly string[];
 }
 
 export interface ValidateOptions {
-  /**
-   * The ingress failsafe list, for the warning about SSH; null where nobody asked for that warning.
-   */
+  /** The ingress failsafe list, for the warning about SSH; null: do not give that warning. */
   readonly failsafe?: readonly FailsafeEntry[] | null;
-  /**
-   * Names of link groups that the agent's configuration knows; those it always knows where this is
-   * absent.
-   */
+  /** Names of link groups in the agent's configuration; absent: those that always exist. */
   readonly interfaceGroups?: readonly string[];
 }
 
-/** The versions in which the kinds of SEMANTICS.md section 1 are read. */
+/** The versions in which the kinds of docs/semantics.md section 1 are read. */
 const VERSIONS: Readonly<Record<ApiGroup, string>> = {
   'nodewall.io': 'v1alpha1',
   'crd.antrea.io': 'v1beta1',
@@ -44,9 +38,8 @@ const VERSIONS: Readonly<Record<ApiGroup, string>> = {
 const KINDS: readonly string[] = ['ClusterNetworkPolicy', 'Tier', 'ClusterGroup'];
 
 /**
- * One Kubernetes object as it came out of YAML, JSON or the API: checked against everything that
- * can be told from the object alone, and narrowed. Never throws. Lists are the caller's to unwrap
- * (lists.ts).
+ * Validates one Kubernetes object parsed from YAML, JSON or the API against everything that can be
+ * checked from the object alone, and narrows it. Never throws. The caller unwraps lists (lists.ts).
  */
 export function validateObject(raw: unknown, options: ValidateOptions = {}): ValidatedObject {
   const found = findings();
@@ -125,8 +118,8 @@ function checkText(value: unknown, field: string, found: Findings): void {
 }
 
 /**
- * Other kinds are walked past; one that looks like ours in a group that doesn't exist is worth a
- * word.
+ * Ignores other kinds, with a warning for a ClusterNetworkPolicy in an API group that does not
+ * exist.
  */
 function noticeStranger(apiVersion: string, kind: string, found: Findings): void {
   if (kind !== 'ClusterNetworkPolicy' || apiVersion.startsWith('policy.networking.k8s.io/')) return;

@@ -2,15 +2,15 @@ import type { Tier } from '../objects.ts';
 import { isBuiltInTier } from './builtin-tiers.ts';
 import type { ObjectProblem } from './problem.ts';
 
+/** A problem that depends on several objects, and the object that it is reported for. */
 export interface CrossProblem<T> {
   readonly object: T;
   readonly problem: ObjectProblem;
 }
 
 /**
- * Tiers that share their priority with another one. All of them are named, since none is more right
- * than the others; a tier of the same name in the other API group is the same tier to the reader
- * and may have the same priority.
+ * Reports all tiers that share their priority with another one, since none takes precedence. A tier
+ * of the same name in the other API group counts as the same tier and may have the same priority.
  */
 export function checkTiers(tiers: readonly Tier[]): CrossProblem<Tier>[] {
   const byPriority = Map.groupBy(

@@ -6,11 +6,11 @@ import { isDnsLabel, SUBDOMAIN_FORM } from './names.ts';
 import { type FieldPath, type Findings, show } from './problem.ts';
 
 /**
- * What Kubernetes' own objects have in common. They passed its API once: what is not used here is
- * not looked at.
+ * Checks shared by Kubernetes' own kinds. The API server has validated these objects: fields that
+ * nodewall does not use are not checked.
  */
 
-/** Adds an address in the one way to write it; what is none is worth a warning. */
+/** Adds an address in canonical form; a value that is not an address is left out with a warning. */
 export function addAddress(raw: unknown, path: FieldPath, addresses: string[], found: Findings): void {
   if (typeof raw === 'string') {
     const address = isIPv4(raw) ? raw : parseAddress(raw);
@@ -24,13 +24,14 @@ export function addAddress(raw: unknown, path: FieldPath, addresses: string[], f
 }
 
 /**
- * An array of its own: one that was pushed into has room for 17, in V8, and there are 100,000 pods.
+ * Returns a new array without duplicates. Copied even if nothing changes: V8 reserves room for 17
+ * items in an array that was pushed into, and there may be 100,000 pods.
  */
 export function unique(addresses: readonly string[]): string[] {
   return addresses.length < 2 ? addresses.slice() : [...new Set(addresses)];
 }
 
-/** `default` where the object names none. */
+/** The object's namespace; `default` if it has none. */
 export function readNamespace(raw: FieldMap, found: Findings): string {
   const namespace = asFields(raw.metadata)?.namespace ?? '';
   if (namespace === '') return 'default';
@@ -39,7 +40,7 @@ export function readNamespace(raw: FieldMap, found: Findings): string {
   return '';
 }
 
-/** Name and labels. */
+/** Reads and checks name and labels. */
 export function readMetadata(
   raw: FieldMap,
   isName: (name: string) => boolean,
@@ -60,7 +61,7 @@ export function readMetadata(
   return { name: typeof name === 'string' ? name : '', labels: labels as Labels };
 }
 
-/** Fields of an object that may be absent; anything else there is an error. */
+/** The fields of an object that may be absent; a value of another type is an error. */
 export function fieldsAt(raw: FieldMap, path: readonly string[], found: Findings): FieldMap {
   const value = valueAt(raw, path);
   if (value === undefined || value === null) return {};
@@ -69,7 +70,7 @@ export function fieldsAt(raw: FieldMap, path: readonly string[], found: Findings
   return fields ?? {};
 }
 
-/** A list that may be absent; anything else there is an error. */
+/** A list that may be absent; a value of another type is an error. */
 export function listAt(raw: FieldMap, path: readonly string[], found: Findings): readonly unknown[] {
   const value = valueAt(raw, path);
   if (value === undefined || value === null) return [];

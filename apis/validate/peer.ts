@@ -13,7 +13,7 @@ const SUPPORTED = [
 const NOT_FOR_NODES = ['namespaces', 'externalEntitySelector'] as const;
 const KINDS: readonly string[] = [...SUPPORTED, ...NOT_FOR_NODES];
 
-/** Where a rule stands, which decides what its peers can be. */
+/** The place of a rule, which decides which kinds of peers it may have. */
 export interface PeerPlace {
   readonly direction: Direction;
   readonly apiGroup: ApiGroup;
@@ -23,7 +23,7 @@ export function checkPeer(raw: unknown, path: FieldPath, place: PeerPlace, found
   const peer = asFields(raw);
   if (peer === null) return;
   const kinds = Object.keys(peer).filter((field) => KINDS.includes(field));
-  // Of an unknown field the schema says enough.
+  // The schema reports unknown fields already.
   const unknown = Object.keys(peer).filter((field) => field !== 'scope' && !KINDS.includes(field));
   if (kinds.length > 0 || unknown.length === 0) checkOneKind(kinds, path, place, found);
   if (peer.scope === 'ClusterSet') found.error([...path, 'scope'], 'ClusterSet is not supported for Nodes');
@@ -44,7 +44,7 @@ export function checkPeer(raw: unknown, path: FieldPath, place: PeerPlace, found
   }
 }
 
-/** Whether the configuration knows a name is told where both are at hand (references.ts). */
+/** Checks the form only; references.ts checks whether the configuration has the name. */
 function checkInterfaceGroup(raw: unknown, path: FieldPath, { apiGroup }: PeerPlace, found: Findings): void {
   if (apiGroup !== 'nodewall.io') {
     found.error(path, `unknown field in ${apiGroup}; it belongs to nodewall.io/v1alpha1 policies`);
@@ -78,7 +78,7 @@ function checkOneKind(
   }
 }
 
-/** A peer that passed its checks. */
+/** Converts a peer that passed the checks. */
 export function toPeer(peer: NetworkPolicyPeer): NetworkPolicyPeer {
   const { ipBlock, nodeSelector, podSelector, namespaceSelector, serviceAccount } = peer;
   const { group, fqdn, interfaceGroup } = peer;

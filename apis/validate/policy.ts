@@ -9,10 +9,10 @@ import { checkRule, toRule } from './rule.ts';
 import { reportSchema } from './schema-problem.ts';
 import { checkSsh } from './ssh.ts';
 
-/** Said of a policy of Antrea that is not ours. */
+/** Notice for an Antrea policy that is not for Nodes. */
 export const FOR_PODS_ONLY = 'is applied to pods only, so it is not for nodewall; it is skipped';
 
-/** Null where it has an error, or is a policy for pods, which is not ours. */
+/** Null if the policy has an error, or is an Antrea policy for pods. */
 export function validatePolicy(
   raw: FieldMap,
   apiGroup: ApiGroup,
@@ -27,7 +27,7 @@ export function validatePolicy(
   reportSchema(CLUSTER_NETWORK_POLICY_SCHEMA, raw, found);
   checkSpec(asFields(raw.spec) ?? {}, apiGroup, found);
   if (hasError(found.problems)) return null;
-  // The checks above hold it to the type.
+  // The checks above guarantee the type.
   const spec = toSpec(raw.spec as ClusterNetworkPolicySpec);
   if (failsafe !== null) checkSsh(spec, failsafe, found);
   return { kind: 'ClusterNetworkPolicy', apiGroup, ...toIdentity(raw), spec };
@@ -74,7 +74,7 @@ function checkRuleName(
   }
 }
 
-/** A spec that passed its checks, in the one way to write it: defaults and empty lists left out. */
+/** Converts a spec that passed the checks to canonical form: without defaults and empty lists. */
 function toSpec({
   tier,
   priority,

@@ -3,14 +3,14 @@ import type { FieldPath } from '../schema/json-schema.ts';
 
 export type { FieldPath } from '../schema/json-schema.ts';
 
-/** A problem before its place in a file is known. */
+/** A problem whose place in a file is not known yet. */
 export interface ObjectProblem {
   readonly severity: Problem['severity'];
   readonly path: FieldPath;
   readonly message: string;
 }
 
-/** What a check finds goes here: every problem of an object, in the order of its fields. */
+/** Collects the problems of one object, in the order of its fields. */
 export interface Findings {
   readonly problems: readonly ObjectProblem[];
   error(path: FieldPath, message: string): void;
@@ -18,7 +18,7 @@ export interface Findings {
   notice(path: FieldPath, message: string): void;
 }
 
-/** More than this of one object says no more; the rest is counted. */
+/** Limit of problems per object; one more message says that the rest is left out. */
 const MOST_PROBLEMS = 100;
 
 export function findings(): Findings {
@@ -46,7 +46,7 @@ export function hasError(problems: readonly { readonly severity: Problem['severi
 }
 
 /**
- * `spec.ingress[0].ports[0].endPort`; keys that are no plain word are quoted:
+ * Formats a path as `spec.ingress[0].ports[0].endPort`. Keys that are not plain words are quoted:
  * `matchLabels["example.com/role"]`.
  */
 export function formatPath(path: FieldPath): string {
@@ -60,8 +60,9 @@ export function formatPath(path: FieldPath): string {
 }
 
 /**
- * One line: `FILE:LINE: KIND/NAME: spec.ingress[0].ports[0].endPort: what is wrong`, parts that are
- * not known left out. What is no error says so before the message.
+ * Formats a problem as one line, `FILE:LINE: KIND/NAME: spec.ingress[0].ports[0].endPort: MESSAGE`,
+ * without the parts that are not known. Problems other than errors name their severity before the
+ * message.
  */
 export function formatProblem(problem: Problem): string {
   const { severity, file, line, kind, name, path, message } = problem;
@@ -77,15 +78,15 @@ export function formatProblem(problem: Problem): string {
 const MOST_CHARACTERS = 600;
 
 /**
- * File names, rejected names and what a parser quotes are anything; a line of output stays one
- * line.
+ * Replaces line breaks and control characters: file names, rejected names and text quoted by a
+ * parser may hold any character, and the output must stay one line.
  */
 function plain(text: string): string {
   const short = text.length > MOST_CHARACTERS ? `${text.slice(0, MOST_CHARACTERS - 1)}…` : text;
   return short.toWellFormed().replace(/[\p{Cc}\p{Zl}\p{Zp}]/gu, '\ufffd');
 }
 
-/** A value as it may stand in a message: short, on one line, no control characters. */
+/** Formats a value for a message: short, on one line, without control characters. */
 export function show(value: unknown): string {
   if (value === null) return 'null (nothing is written there)';
   if (Array.isArray(value)) return 'a list';

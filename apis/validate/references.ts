@@ -17,15 +17,18 @@ import type { CrossProblem } from './objects.ts';
 import { type FieldPath, show } from './problem.ts';
 import { describeUnknown } from './unknown.ts';
 
-/** A field by which an object depends on something else than itself. */
+/** A field that refers to something outside of its object. */
 export type Reference = { readonly path: FieldPath } & (
   | { readonly to: 'Tier' | 'ClusterGroup' | 'Nodes' | 'interfaceGroup'; readonly name: string }
   | { readonly to: 'Service'; readonly service: NamespacedName }
-  /** A priority that no other Tier may have. */
+  /** The priority of a Tier, which no other Tier may have. */
   | { readonly to: 'Tiers' }
 );
 
-/** In the order of the fields. `Nodes` is a ClusterGroup that must select Nodes. */
+/**
+ * All references of an object, in the order of its fields. `Nodes` is a ClusterGroup that must
+ * select Nodes.
+ */
 export function referencesOf(object: ClusterObject): readonly Reference[] {
   switch (object.kind) {
     case 'Tier':
@@ -91,19 +94,20 @@ function peerReferences(peers: readonly NetworkPolicyPeer[] = [], path: FieldPat
   });
 }
 
-/** What policies can name. */
+/** The names that policies can refer to. */
 export interface Named {
   readonly tiers: readonly Tier[];
   readonly groups: readonly ClusterGroup[];
-  /**
-   * Names of link groups in the agent's configuration; those it always knows where this is absent.
-   */
+  /** Names of link groups in the agent's configuration; absent: those that always exist. */
   readonly interfaceGroups?: readonly string[] | undefined;
-  /** Identities of groups and tiers that are there and were rejected. */
+  /** Identities of groups and tiers that exist and were rejected. */
   readonly invalid: ReadonlySet<string>;
 }
 
-/** Policies that name what isn't there, or are applied to a group of something else than Nodes. */
+/**
+ * Reports policies that refer to something that does not exist, or that are applied to a group of
+ * something else than Nodes.
+ */
 export function checkPolicyReferences(
   policies: readonly ClusterNetworkPolicy[],
   named: Named,
@@ -140,13 +144,14 @@ export function checkPolicyReferences(
   );
 }
 
-/** Of a Tier that may not be there. */
+/** The identity of a Tier, which need not exist. */
 export function tierIdentity(apiGroup: ApiGroup, name: string): string {
   return identityOf({ kind: 'Tier', apiGroup, name, priority: 0 });
 }
 
 /**
- * One of the other API group isn't meant where one of the policy's own is there and was rejected.
+ * A Tier of the other API group does not stand in for one of the policy's own group that exists and
+ * was rejected.
  */
 function tierLookup({ tiers, invalid }: Named): (apiGroup: ApiGroup, name: string) => boolean {
   const known = new Set(tiers.map(identityOf));
@@ -188,8 +193,8 @@ function groupMessage(
 }
 
 /**
- * References to Services that aren't there: worth a warning, since what they stand for is nobody.
- * `hasService` takes `namespace/name`.
+ * Warns about references to Services that do not exist: they match nothing. `hasService` takes
+ * `namespace/name`.
  */
 export function checkServiceReferences<T extends ClusterGroup | ClusterNetworkPolicy>(
   objects: readonly T[],

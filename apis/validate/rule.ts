@@ -8,15 +8,15 @@ import { checkPort, checkProtocol, toPort, toProtocol } from './service.ts';
 
 const PEER_FIELD = { ingress: 'from', egress: 'to' } as const;
 
-/** What of its policy decides what a rule can say. */
+/** The properties of a policy that decide what its rules may contain. */
 export interface RulePlace extends PeerPlace {
-  /** Of the baseline tier, after which no other comes. */
+  /** Whether the policy is in the baseline tier, which is the last. */
   readonly isBaseline: boolean;
-  /** Matches are recorded whatever the rule says. */
+  /** Whether the policy has mode Audit: matches are recorded even without enableLogging. */
   readonly isAudit: boolean;
 }
 
-/** What the schema can't say of one rule. */
+/** Checks of one rule that the schema cannot express. */
 export function checkRule(raw: unknown, path: FieldPath, place: RulePlace, found: Findings): void {
   const rule = asFields(raw);
   if (rule === null) return;
@@ -58,7 +58,7 @@ function checkToServices(rule: Readonly<Record<string, unknown>>, path: FieldPat
   }
 }
 
-/** A rule that passed its checks; empty lists are left out, being as if absent. */
+/** Converts a rule that passed the checks; empty lists count as absent and are left out. */
 export function toRule(raw: Rule): Rule {
   const { name, action, from = [], to = [], toServices = [], ports = [], protocols = [] } = raw;
   const { enableLogging, logLabel, appliedTo = [] } = raw;

@@ -4,14 +4,14 @@ import { suggestion } from './nearest.ts';
 import type { Findings } from './problem.ts';
 import { show } from './problem.ts';
 
-/** Every disagreement with the schema, in words. */
+/** Reports every violation of the schema as a human-readable message. */
 export function reportSchema(schema: JsonSchema, value: unknown, found: Findings): void {
   for (const problem of checkSchema(schema, value)) {
     if (!isAsIfAbsent(problem)) found.error(problem.path, describe(problem));
   }
 }
 
-/** An ingress rule has no toServices, and an empty list is as if absent. */
+/** Ingress rules have no field toServices, but an empty list counts as absent. */
 function isAsIfAbsent({ keyword, path, value }: SchemaProblem): boolean {
   const isEmpty = Array.isArray(value) && value.length === 0;
   return keyword === 'unknown' && isEmpty && path[1] === 'ingress' && path.at(-1) === 'toServices';
@@ -68,7 +68,7 @@ function describeType({ type, minimum, maximum, ...schema }: JsonSchema): string
   }
 }
 
-/** A description as part of a sentence. */
+/** Turns a schema description into a part of a sentence. */
 function asWords(description: string): string {
   return description.replace(/^The /, 'the ').replace(/\.$/, '');
 }

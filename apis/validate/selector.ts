@@ -4,8 +4,8 @@ import { checkLabelKey, checkLabelValue } from './names.ts';
 import type { FieldPath, Findings } from './problem.ts';
 
 /**
- * What the schema can't say of a LabelSelector. Anything of the wrong type is the schema's to
- * report.
+ * Checks of a LabelSelector that the schema cannot express. Values of the wrong type are reported
+ * by the schema.
  */
 export function checkSelector(raw: unknown, path: FieldPath, found: Findings): void {
   const selector = asFields(raw);
@@ -35,7 +35,7 @@ function checkRequirement(raw: unknown, path: FieldPath, found: Findings): void 
   }
 }
 
-/** A selector that passed its checks, without fields that are not a selector's. */
+/** Converts a selector that passed the checks; other fields are left out. */
 export function toSelector(selector: LabelSelector): LabelSelector {
   const { matchLabels, matchExpressions } = selector;
   return {

@@ -61,7 +61,7 @@ function checkGroupAddress(igmp: FieldMap | null, path: FieldPath, found: Findin
   found.error(path, `${show(text)} is no IPv4 multicast address (224.0.0.0 to 239.255.255.255)`);
 }
 
-/** A port item that passed its checks; the schema left nothing in it that isn't ours. */
+/** Converts a port item that passed the checks; the schema admits no other fields. */
 export function toPort(port: NetworkPolicyPort): NetworkPolicyPort {
   return { ...port };
 }

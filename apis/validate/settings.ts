@@ -4,7 +4,7 @@ import { asFields, asList, type FieldMap } from '../schema/json-schema.ts';
 import { checkCidr } from './ipblock.ts';
 import { type FieldPath, type Findings, show } from './problem.ts';
 
-/** What the schema can't say of interfaceGroupFile, masquerade, names and log. */
+/** Checks of interfaceGroupFile, masquerade, names and log that the schema cannot express. */
 export function checkSettings(raw: FieldMap, found: Findings): void {
   checkPath(raw.interfaceGroupFile, ['interfaceGroupFile'], 'or "" for none', found);
   const log = asFields(raw.log) ?? {};
@@ -37,12 +37,15 @@ function checkPath(value: unknown, path: FieldPath, others: string, found: Findi
 }
 
 /**
- * The least interval of xt_limit is 1/10000 s, and its burst has the same bound (XT_LIMIT_SCALE,
- * linux/netfilter/xt_limit.h).
+ * Limit of rate and burst with iptables: the smallest interval of xt_limit is 1/10000 s, and its
+ * burst has the same bound (XT_LIMIT_SCALE, linux/netfilter/xt_limit.h).
  */
 const XT_LIMIT = 10_000;
 
-/** `auto` may come to iptables: what it can't do is said now, not on the one node where it does. */
+/**
+ * Also checked for `auto`, which may choose iptables: a setting that iptables cannot have is
+ * reported here, not by the one node that chooses it.
+ */
 function checkRecordLimits({ dataplane }: FieldMap, log: FieldMap, found: Findings): void {
   if (dataplane !== 'iptables' && dataplane !== 'auto') return;
   for (const field of ['rate', 'burst']) {
@@ -66,7 +69,7 @@ function checkTimes(names: FieldMap, found: Findings): void {
   found.error(['names', field], message);
 }
 
-/** An address, with a port or without. */
+/** Accepts an address with or without a port. */
 function checkServer(text: string, path: FieldPath, found: Findings): void {
   if (isIP(text) > 0 && !text.includes('%')) return;
   const [, v6, v4, port] = /^(?:\[([^\]%]+)\]|([^:]+)):([1-9]\d{0,4})$/.exec(text) ?? [];

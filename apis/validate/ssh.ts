@@ -5,16 +5,16 @@ import type { Findings } from './problem.ts';
 const SSH = 22;
 
 /**
- * Warns where a policy's blanket Drop or Reject closes SSH for everybody: it names no ports or
- * protocols and is for any address, no earlier rule of the policy lets SSH in for anybody (or
- * passes it on), and the failsafe doesn't either.
+ * Warns if a policy's blanket Drop or Reject closes SSH for all peers: the rule names no ports or
+ * protocols and matches any address, no earlier rule of the policy allows or passes SSH, and the
+ * failsafe list does not cover it.
  */
 export function checkSsh(
   spec: ClusterNetworkPolicySpec,
   failsafe: readonly FailsafeEntry[],
   found: Findings,
 ): void {
-  // Neither decides what comes to port 22 of the Node itself.
+  // Neither kind of policy decides about connections to port 22 of the Node itself.
   if (spec.mode === 'Audit' || spec.traffic === 'NodePort') return;
   if (
     failsafe.some(({ protocol, ports: [first, last] }) => protocol === 'tcp' && first <= SSH && SSH <= last)

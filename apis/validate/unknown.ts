@@ -1,16 +1,16 @@
 import { nearest } from './nearest.ts';
 import { show } from './problem.ts';
 
-/** As many names are listed where none is near. */
+/** Number of names that are listed if none is near. */
 const MOST_LISTED = 8;
 
 export interface KnownNames {
   readonly known: Iterable<string>;
-  /** Goes before the names where all are listed. */
+  /** Text before the names where they are listed. */
   readonly label?: string;
 }
 
-/** A reference to nothing, in words that say what there is. */
+/** The message for a reference to something that does not exist, with the names that do. */
 export function describeUnknown(kind: string, name: string, names: KnownNames): string {
   const known = [...new Set(names.known)].sort();
   const near = nearest(name, known);

@@ -12,7 +12,10 @@ import {
 import type { FieldPath } from '../schema/json-schema.ts';
 import { showText } from './problem.ts';
 
-/** Reading takes about 300 times the text in memory: more would not fit an agent. */
+/**
+ * Parsing takes about 300 times the size of the text in memory; a larger document would exceed the
+ * memory of an agent. Compared with the length in UTF-16 code units.
+ */
 const MAX_DOCUMENT_BYTES = 4 * 1024 * 1024;
 
 export type YamlResult =
@@ -20,8 +23,8 @@ export type YamlResult =
   | { readonly reason: string; readonly line: number };
 
 /**
- * One document of YAML 1.2 (with merge keys) as a plain value, and where in it each field stands
- * (1-based lines). Duplicate keys, unknown tags and aliases that grow are errors.
+ * Parses one document of YAML 1.2 (with merge keys) to a plain value, with the line of each field
+ * (from 1). Duplicate keys, unknown tags and aliases that expand too much are errors. Never throws.
  */
 export function parseYaml(text: string): YamlResult {
   if (text.length > MAX_DOCUMENT_BYTES) {
@@ -35,7 +38,7 @@ export function parseYaml(text: string): YamlResult {
     const document = parseDocument(text, {
       prettyErrors: false,
       merge: true,
-      // The parser compares every key with every other; checkNodes takes one look at each.
+      // The parser compares every key with every other one; checkNodes looks at each key once.
       uniqueKeys: false,
       lineCounter: counter,
       logLevel: 'error',
@@ -58,10 +61,10 @@ export function parseYaml(text: string): YamlResult {
   }
 }
 
-/** More aliases than anybody writes cost the parser the square of their number. */
+/** Limit of aliases: the parser's time grows with the square of their number. */
 const MOST_ALIASES = 1000;
 
-/** Duplicate keys and too many aliases. */
+/** Finds duplicate keys and too many aliases. */
 function checkNodes(document: Document): { reason: string; offset: number } | null {
   let found: { reason: string; offset: number } | null = null;
   let aliases = 0;
@@ -92,7 +95,7 @@ function yamlReason({ message }: Error): string {
   return /call stack/.test(message) ? 'is nested too deeply' : `is no YAML: ${firstLine(message)}`;
 }
 
-/** The line of an alias that points nowhere, which the parser tells by name alone. */
+/** The line of an unresolved alias; the parser's error has only its name. */
 function aliasLine(text: string, error: unknown): number {
   const name = /^Unresolved alias .*: (\S+)$/.exec((error as Error).message)?.[1];
   const offset = name === undefined ? -1 : text.indexOf(`*${name}`);
@@ -100,8 +103,8 @@ function aliasLine(text: string, error: unknown): number {
 }
 
 /**
- * Whether the value contains itself; each part is looked at once. Too deep a value overflows the
- * stack, as in the parser.
+ * Whether the value contains itself; visits each part once. A value that is nested too deeply
+ * overflows the stack, as in the parser.
  */
 function isCyclic(value: unknown, around: Set<unknown>, done: Set<unknown>): boolean {
   if (typeof value !== 'object' || value === null || done.has(value)) return false;
@@ -119,7 +122,8 @@ function firstLine(text: string): string {
 }
 
 /**
- * Nesting within one line, which costs the parser the square of its depth or overflows its stack.
+ * Deep nesting within one line: the parser's time grows with the square of the depth, or its stack
+ * overflows.
  */
 const STRANGE: readonly (readonly [RegExp, string])[] = [
   [/(?:(?:[-?:]|[&!*][^\s,[\]{}]{0,64})[ \t]{1,64}|[[{][ \t]{0,64}){24}/, 'is nested too deeply'],
@@ -135,7 +139,7 @@ function findStrange(text: string): { reason: string; line: number } | null {
   return null;
 }
 
-/** Where the field stands, or the innermost part of the path that is there. */
+/** Offset of the field, or of the innermost part of the path that exists. */
 function offsetOf(document: Document, path: FieldPath): number {
   let node: unknown = document.contents;
   let offset = startOf(node) ?? 0;

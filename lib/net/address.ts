@@ -2,8 +2,8 @@ import { isIPv4, isIPv6 } from 'node:net';
 import ipaddr from 'ipaddr.js';
 
 /**
- * IP addresses and CIDRs as numbers. Text is judged by node:net (strict: four decimal parts, no
- * leading zeros, no zone) and IPv6 is read and written by ipaddr.js in the form of RFC 5952.
+ * IP addresses and CIDRs as numbers. node:net decides which texts are valid (strict: four decimal
+ * parts, no leading zeros, no zone); ipaddr.js reads and writes IPv6, in the form of RFC 5952.
  */
 
 export type Family = 4 | 6;
@@ -14,12 +14,13 @@ export const WIDTH = { 4: 4, 6: 16 } as const;
 /** Address length in bits. */
 export const BITS = { 4: 32, 6: 128 } as const;
 
+/** An IP address as a number. */
 export interface Address {
   readonly family: Family;
   readonly value: bigint;
 }
 
-/** A prefix: `value` has no bits set beyond `length`. */
+/** A prefix; `value` has no bits set beyond `length`. */
 export interface Cidr {
   readonly family: Family;
   readonly value: bigint;
@@ -40,7 +41,7 @@ export function ipv4Number(text: string): number {
   return value * 256 + part;
 }
 
-/** Null where the text is no IP address. */
+/** The address of a text; null if the text is not an IP address, or has a zone. */
 export function parseAddress(text: string): Address | null {
   if (isIPv4(text)) return { family: 4, value: BigInt(ipv4Number(text)) };
   if (!isIPv6(text) || text.includes('%')) return null;
@@ -59,14 +60,14 @@ export function formatAddress({ family, value }: Address): string {
   return new ipaddr.IPv6(parts).toRFC5952String();
 }
 
-/** The bits of an address that a prefix of this length leaves free, all set. */
+/** Mask with all bits set that a prefix of this length leaves free. */
 function hostMask(family: Family, length: number): bigint {
   return (1n << BigInt(BITS[family] - length)) - 1n;
 }
 
 /**
- * Null where the text is no `address/length`; `hostBits` tells that it had some, which are masked
- * off.
+ * Parses `address/length`; null if the text has another form. `hostBits`: whether the address had
+ * bits set after the prefix; they are masked off.
  */
 export function parseCidr(text: string): { readonly cidr: Cidr; readonly hostBits: boolean } | null {
   const match = /^([^/]+)\/(0|[1-9]\d{0,2})$/.exec(text);
@@ -78,7 +79,7 @@ export function parseCidr(text: string): { readonly cidr: Cidr; readonly hostBit
   return { cidr: { family: address.family, value, length }, hostBits: value !== address.value };
 }
 
-/** `address/length`; a single address is written without its length. */
+/** Formats as `address/length`; a single address without its length. */
 export function formatCidr(cidr: Cidr): string {
   const address = formatAddress(cidr);
   return cidr.length === BITS[cidr.family] ? address : `${address}/${cidr.length}`;

@@ -4,7 +4,7 @@ import { diffMembers, sameSingles, singlesCount } from './changed-singles.ts';
 import { changeAddresses, hasAddress, memberCount, toMemberSet } from './member-set.ts';
 import { diffSingles } from './packed-keys.ts';
 
-/** So many that changes are not copied. */
+/** So many addresses that a change does not copy them. */
 const BASE = Array.from({ length: 2000 }, (_, i) => text(3 * i));
 function text(n: number): string {
   return `10.0.${n >> 8}.${n & 255}`;
@@ -15,7 +15,7 @@ const changes = fc.array(fc.record({ less: addresses, more: addresses, isAsked: 
   maxLength: 12,
 });
 
-/** What is copied may be a Buffer or not. */
+/** Compares as arrays, since a copy may be a Buffer or not. */
 const bytes = ({ added, removed }: ReturnType<typeof diffMembers>) => [[...added], [...removed]];
 
 describe('members that changed', () => {

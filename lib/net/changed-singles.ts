@@ -3,14 +3,14 @@ import type { FamilyMembers } from './family-members.ts';
 import { changedKeys, compareAt, concat, diffSingles } from './packed-keys.ts';
 
 /**
- * Members as they came from a change of others: not all of 100,000 addresses are copied for each
- * that comes or goes, but when somebody asks for `singles`. What is counted, looked up and compared
- * here is told by the difference.
+ * Members with changed addresses. A set of 100,000 addresses is not copied for each address that is
+ * added or removed, but only when `singles` is read. Counts, look-ups and comparisons work on the
+ * difference to the earlier members.
  */
 
 /**
- * The keys of `base` less `removed`, which are there, and with `added`, which aren't; all packed
- * and sorted. Of equal keys over one base there is one way to say it.
+ * The keys of `base` without `removed`, which `base` has, and with `added`, which it has not; all
+ * packed and sorted. Equal keys over the same base always have the same Delta.
  */
 interface Delta {
   readonly base: Uint8Array;
@@ -20,11 +20,14 @@ interface Delta {
 
 type Singles = Pick<FamilyMembers, 'singles'>;
 
-/** Of those whose singles nobody asked for yet. */
+/** The differences of those members whose `singles` has not been read yet. */
 const deltas = new WeakMap<Singles, Delta>();
 
 const NONE = new Uint8Array(0);
-/** Bytes of a copy that is cheaper than to do without, and of a difference that is not. */
+/**
+ * Bytes. A base of up to this size is copied at once; so is one whose difference is larger than
+ * this.
+ */
 const SMALL = 4096;
 
 function deltaOf(members: Singles): Delta {
@@ -32,8 +35,8 @@ function deltaOf(members: Singles): Delta {
 }
 
 /**
- * The members less some addresses and with others, both packed and sorted; what both name is there.
- * The same object where nothing changes.
+ * The members without the addresses in `removed` and with those in `added`, both packed and sorted;
+ * an address in both is in the result. Returns the same object if nothing changes.
  */
 export function withSingles(members: FamilyMembers, removed: Uint8Array, added: Uint8Array): FamilyMembers {
   const { family, prefixes } = members;
@@ -70,7 +73,7 @@ function together({ base, removed, added }: Delta, width: number): Uint8Array {
   return changedKeys(base, removed, added, width);
 }
 
-/** The same object where nothing changes. */
+/** Returns the same object if nothing changes. */
 function changed(delta: Delta, less: Uint8Array, more: Uint8Array, width: number): Delta {
   const { base, removed, added } = delta;
   const come: Uint8Array[] = [];
@@ -98,7 +101,7 @@ function* keysOf(packed: Uint8Array, width: number): Iterable<Uint8Array> {
   for (let at = 0; at < packed.length; at += width) yield packed.subarray(at, at + width);
 }
 
-/** Binary search. */
+/** Binary search; `keys` is sorted. */
 function isAmong(keys: Uint8Array, key: Uint8Array): boolean {
   let low = 0;
   let high = keys.length / key.length;
@@ -117,7 +120,7 @@ export function singlesCount(members: FamilyMembers): number {
   return (base.length - removed.length + added.length) / WIDTH[members.family];
 }
 
-/** `key`: one address, packed. */
+/** Whether `key`, one packed address, is among the singles. */
 export function hasSingle(members: FamilyMembers, key: Uint8Array): boolean {
   const { base, removed, added } = deltaOf(members);
   return isAmong(added, key) || (isAmong(base, key) && !isAmong(removed, key));
@@ -130,7 +133,9 @@ export function sameSingles(a: Singles, b: Singles): boolean {
   return Buffer.compare(one.removed, other.removed) === 0 && Buffer.compare(one.added, other.added) === 0;
 }
 
-/** Packed addresses in `now` but not in `before`, and the other way round; both sorted. */
+/**
+ * Packed addresses in `now` but not in `before` (added), and the reverse (removed); both sorted.
+ */
 export function diffMembers(
   before: FamilyMembers,
   now: FamilyMembers,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { type Interval, subtract, toCidrs, toInterval, union } from './interval.ts';
 
-/** Small numbers, so that every address can be looked at. */
+/** Small numbers, so that every address can be checked. */
 const SPACE = 64n;
 const NUMBER = fc.bigInt({ min: 0n, max: SPACE - 1n });
 const INTERVAL = fc
@@ -17,7 +17,7 @@ function numbers(intervals: readonly Interval[]): bigint[] {
   return found;
 }
 
-/** Sorted, disjoint and not adjacent. */
+/** Asserts that intervals are sorted, disjoint and not adjacent. */
 function assertApart(intervals: readonly Interval[]): void {
   for (const [i, { first, last }] of intervals.entries()) {
     assert.ok(first <= last);
@@ -57,7 +57,7 @@ describe('interval', () => {
       fc.property(INTERVAL, (interval) => {
         const cidrs = toCidrs(4, interval);
         assert.deepEqual(numbers(cidrs.map(toInterval)), numbers([interval]));
-        // No two neighbours are halves of one prefix.
+        // No two adjacent prefixes are halves of one prefix.
         for (const [i, { value, length }] of cidrs.entries()) {
           const next = cidrs[i + 1];
           const size = 1n << BigInt(32 - length);

@@ -1,6 +1,9 @@
 import { BITS, type Cidr, type Family, lastAddress } from './address.ts';
 
-/** Interval arithmetic: sorted, disjoint, not adjacent inclusive ranges of one family. */
+/**
+ * An inclusive range of addresses. Lists of intervals are sorted, disjoint, not adjacent, and of
+ * one family.
+ */
 export interface Interval {
   readonly first: bigint;
   readonly last: bigint;
@@ -10,7 +13,7 @@ export function toInterval(cidr: Cidr): Interval {
   return { first: cidr.value, last: lastAddress(cidr) };
 }
 
-/** Union of any intervals, in n log n. */
+/** Union of intervals in any order, in O(n log n). */
 export function union(intervals: readonly Interval[]): Interval[] {
   const sorted = [...intervals].sort((a, b) => (a.first < b.first ? -1 : a.first > b.first ? 1 : 0));
   const merged: Interval[] = [];
@@ -23,7 +26,7 @@ export function union(intervals: readonly Interval[]): Interval[] {
   return merged;
 }
 
-/** What of `from` (a union) no interval of `holes` (a union) covers. */
+/** The parts of `from` (a union) that no interval of `holes` (a union) covers. */
 export function subtract(from: readonly Interval[], holes: readonly Interval[]): Interval[] {
   const rest: Interval[] = [];
   let start = 0;
@@ -41,7 +44,10 @@ export function subtract(from: readonly Interval[], holes: readonly Interval[]):
   return rest;
 }
 
-/** The fewest prefixes that cover exactly the interval, in order; at most 2 × bits of them. */
+/**
+ * The fewest prefixes that cover exactly the interval, in order; at most 2 × the address length in
+ * bits.
+ */
 export function toCidrs(family: Family, { first, last }: Interval): Cidr[] {
   const bits = BITS[family];
   const cidrs: Cidr[] = [];

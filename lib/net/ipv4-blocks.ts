@@ -2,23 +2,26 @@ import type { Cidr } from './address.ts';
 import { subtract, toCidrs, toInterval, union } from './interval.ts';
 
 /**
- * Static IPv4 blocks less their exceptions, merged: what is one address, and the fewest prefixes
+ * Static IPv4 blocks without their exceptions, merged: single addresses, and the fewest prefixes
  * for the rest.
  */
 export interface MergedIPv4 {
   /** Sorted, as unsigned 32-bit numbers. */
   readonly singles: readonly number[];
-  /** Sorted, none is a single address. */
+  /** Sorted; none is a single address. */
   readonly prefixes: readonly Cidr[];
 }
 
 /**
- * A block as one number, so that a million of them are 8 MB and sort as numbers: by address, the
- * larger first.
+ * Factor to pack a block into one number, address × 64 + prefix length: a million blocks take 8 MB
+ * and sort as numbers, by address and then the larger block first.
  */
 const LENGTHS = 64;
 
-/** In numbers throughout, for lists of a million: n log n, and no object for a single address. */
+/**
+ * Merges the blocks; those of other families are skipped. Works on numbers, without an object for
+ * each single address, for lists of a million: O(n log n).
+ */
 export function mergeIPv4(
   blocks: Iterable<{ readonly cidr: Cidr; readonly except: readonly Cidr[] }>,
 ): MergedIPv4 {
@@ -53,7 +56,7 @@ function without(cidr: Cidr, except: readonly Cidr[]): Cidr[] {
   return subtract([toInterval(cidr)], union(except.map(toInterval))).flatMap((rest) => toCidrs(4, rest));
 }
 
-/** The fewest prefixes that cover exactly this range; none where it is empty. */
+/** The fewest prefixes that cover exactly this range; none if it is empty. */
 function cover(first: number, last: number, { singles, prefixes }: Merged): void {
   for (let value = first; value <= last; ) {
     let size = 1;

@@ -21,20 +21,22 @@ export { diffMembers } from './changed-singles.ts';
 export type { FamilyMembers } from './family-members.ts';
 export { diffSingles } from './packed-keys.ts';
 
+/** The members of an AddressSet: single addresses and prefixes, by family. */
 export interface MemberSet {
   readonly v4: FamilyMembers;
   readonly v6: FamilyMembers;
 }
 
+/** A CIDR without its exceptions. */
 export interface Block {
   readonly cidr: Cidr;
   readonly except: readonly Cidr[];
 }
 
 /**
- * Members of the union of static blocks and of addresses given as text (each must be a valid IP
- * address). Static blocks are merged to the fewest prefixes; the other addresses stay single, so
- * that a later change of theirs is one element's and never touches a prefix. An address that a
+ * Members of the union of static blocks and of addresses as text; throws a TypeError if a text is
+ * not an IP address. Static blocks are merged to the fewest prefixes. The other addresses stay
+ * single, so that a later change of one changes one element and never a prefix. An address that a
  * prefix covers is left out.
  */
 export function toMemberSet(blocks: Iterable<Block>, addresses: Iterable<string>): MemberSet {
@@ -67,7 +69,7 @@ function toNumbers(addresses: Iterable<string>): { readonly v4: number[]; readon
 
 const NO_SINGLES = new Uint8Array(0);
 
-/** One object for all: of 100,000 sets most have nothing in one of the families. */
+/** Shared by all sets: of 100,000 sets, most have no members in one of the families. */
 export const NO_MEMBERS: MemberSet = {
   v4: { family: 4, singles: NO_SINGLES, prefixes: [] },
   v6: { family: 6, singles: NO_SINGLES, prefixes: [] },
@@ -80,16 +82,16 @@ function* asideIPv6(blocks: Iterable<Block>, aside: Block[]): Iterable<Block> {
   }
 }
 
-/** The members and some addresses more. */
+/** The members with further addresses; throws a TypeError if a text is not an IP address. */
 export function addAddresses(members: MemberSet, addresses: Iterable<string>): MemberSet {
   return changeAddresses(members, [], addresses);
 }
 
 /**
- * The members less some addresses, then with others. What is taken away must be of nobody else in
- * the set any more: neither another one's nor a static block's. A family in which nothing changes
- * is the same object; the cost is that of the addresses named; the family's singles are copied when
- * somebody asks for them.
+ * The members without the addresses in `removed` and with those in `added`; throws a TypeError if a
+ * text is not an IP address. The caller guarantees that no other member or static block stands for
+ * a removed address. A family without a change is the same object. Cost: the addresses named; the
+ * singles of a family are copied only when they are read.
  */
 export function changeAddresses(
   { v4, v6 }: MemberSet,
@@ -108,7 +110,7 @@ function withChange(members: FamilyMembers, removed: Uint8Array, added: Uint8Arr
   return withSingles(members, removed, uncovered(members.family, added, members.prefixes));
 }
 
-/** Packed addresses that no prefix covers. */
+/** The packed addresses that no prefix covers. */
 function uncovered(family: Family, packed: Uint8Array, prefixes: readonly Cidr[]): Uint8Array {
   if (prefixes.length === 0) return packed;
   const width = WIDTH[family];
@@ -124,7 +126,7 @@ function wide(prefixes: readonly Cidr[]): Cidr[] {
   return prefixes.filter((prefix) => prefix.length < BITS[prefix.family]);
 }
 
-/** The union of the blocks less their own exceptions, as few prefixes as can be. */
+/** The union of the blocks without their own exceptions, as the fewest prefixes. */
 function mergeBlocks(family: Family, blocks: readonly Block[]): Cidr[] {
   const parts: Interval[] = [];
   for (const { cidr, except } of blocks) {
@@ -174,36 +176,37 @@ function packIPv6(values: bigint[], prefixes: readonly Cidr[]): Uint8Array {
   return new Uint8Array(packed.buffer.slice(0, 16 * count));
 }
 
-/** The address at byte `offset` of packed singles. */
+/** The address at byte `offset` of packed addresses. */
 export function unpackAddress(family: Family, packed: Uint8Array, offset: number): Address {
   let value = 0n;
   for (let i = 0; i < WIDTH[family]; i++) value = (value << 8n) | BigInt(packed[offset + i] ?? 0);
   return { family, value };
 }
 
-/** One address, packed. */
+/** Packs one address. */
 export function packAddress({ family, value }: Address): Uint8Array {
   const packed = new Uint8Array(WIDTH[family]);
   for (let i = packed.length - 1, rest = value; i >= 0; i--, rest >>= 8n) packed[i] = Number(rest & 255n);
   return packed;
 }
 
+/** Number of single addresses and prefixes. */
 export function memberCount(members: FamilyMembers): number {
   return singlesCount(members) + members.prefixes.length;
 }
 
-/** Whether the members are every address of the family. */
+/** Whether the members cover the whole family. */
 export function coversFamily(members: FamilyMembers): boolean {
   return members.prefixes[0]?.length === 0;
 }
 
-/** Binary search: log n comparisons. */
+/** Binary search: O(log n) comparisons. */
 export function hasMember(set: MemberSet, address: Address): boolean {
   const members = address.family === 4 ? set.v4 : set.v6;
   return hasPrefix(members.prefixes, address.value) || hasSingle(members, packAddress(address));
 }
 
-/** The same of an address as text; false where it is none. */
+/** Like hasMember, for an address as text; false if the text is not an address. */
 export function hasAddress(set: MemberSet, text: string): boolean {
   const address = parseAddress(text);
   return address !== null && hasMember(set, address);
@@ -228,7 +231,7 @@ export function formatMembers(set: MemberSet): string[] {
   return [...formatFamily(set.v4), ...formatFamily(set.v6)];
 }
 
-/** One merge of the sorted parts. */
+/** Merges singles and prefixes, which are both sorted. */
 export function formatFamily({ family, singles, prefixes }: FamilyMembers): string[] {
   const width = WIDTH[family];
   const words: string[] = [];

@@ -1,9 +1,12 @@
-/** Keys of `width` bytes, one after the other, sorted as memory and unique: packed addresses. */
+/**
+ * Packed addresses: keys of `width` bytes, concatenated, sorted in byte order, without duplicates.
+ */
 
 /**
- * Packed keys of `width` bytes in `desired` but not in `current`, and the other way round; both
- * sorted. What both have is compared as memory, in steps that double, and what only one has is
- * found by halves: the cost is that of the changes, however many keys there are.
+ * Packed keys of `width` bytes in `desired` but not in `current` (added), and the reverse
+ * (removed); both sorted. Common runs are compared as memory in steps that double, and the end of a
+ * run that only one side has is found by exponential and binary search: the cost depends on the
+ * changes, hardly on the number of keys.
  */
 export function diffSingles(
   width: number,
@@ -35,12 +38,14 @@ export function diffSingles(
   return { added: Buffer.concat(added), removed: Buffer.concat(removed) };
 }
 
-/** The same memory. */
+/** A Buffer over the same memory. */
 function asBuffer({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
   return Buffer.from(buffer, byteOffset, byteLength);
 }
 
-/** Bytes of whole keys that follow in both alike, from `a[atA]` and `b[atB]` on. */
+/**
+ * Length in bytes of the run of whole keys that both have in common, from `a[atA]` and `b[atB]` on.
+ */
 function commonKeys(a: Buffer, atA: number, b: Buffer, atB: number, width: number): number {
   const most = Math.min(a.length - atA, b.length - atB);
   const isSame = (from: number, to: number): boolean =>
@@ -53,7 +58,7 @@ function commonKeys(a: Buffer, atA: number, b: Buffer, atB: number, width: numbe
     if (low === most) return most;
     high = Math.min(most, 2 * high);
   }
-  // Alike up to `low`, and not up to `high`.
+  // Equal up to `low`, not up to `high`.
   while (high - low > width) {
     const middle = low + width * Math.floor((high - low) / (2 * width));
     if (isSame(low, middle)) low = middle;
@@ -63,8 +68,8 @@ function commonKeys(a: Buffer, atA: number, b: Buffer, atB: number, width: numbe
 }
 
 /**
- * Where the first key of `keys` stands, from `from` on, that is no less than the key at `b[atB]`;
- * the end where there is none.
+ * Offset of the first key of `keys`, from `from` on, that is not less than the key at `b[atB]`; the
+ * end if there is none.
  */
 function firstFrom(keys: Uint8Array, from: number, b: Uint8Array, atB: number, width: number): number {
   if (from >= keys.length || compareAt(keys, from, b, atB, width) >= 0) return from;
@@ -75,7 +80,7 @@ function firstFrom(keys: Uint8Array, from: number, b: Uint8Array, atB: number, w
     step *= 2;
   }
   let high = Math.min(low + step, keys.length);
-  // Less at `low`; no less at `high`, or the end.
+  // The key at `low` is less; the one at `high` is not less, or `high` is the end.
   while (high - low > width) {
     const middle = low + width * Math.floor((high - low) / (2 * width));
     if (compareAt(keys, middle, b, atB, width) < 0) low = middle;
@@ -85,8 +90,9 @@ function firstFrom(keys: Uint8Array, from: number, b: Uint8Array, atB: number, w
 }
 
 /**
- * Sorted keys less those of `removed` and with those of `added`, both sorted too; what both name is
- * there. The same array where nothing changes. One copy, and a search for each key named.
+ * Sorted keys without those of `removed` and with those of `added`, both sorted too; a key in both
+ * is in the result. Returns the same array if nothing changes. Costs one copy, and a search for
+ * each key of the change.
  */
 export function changedKeys(
   keys: Uint8Array,
@@ -117,9 +123,9 @@ export function changedKeys(
   return parts.length === 0 ? keys : concat([...parts, keys.subarray(copied)]);
 }
 
-/** Memory of its own, not of Node's pool for small buffers. */
+/** Concatenates into a new buffer outside of Node's pool for small buffers. */
 export function concat(parts: readonly Uint8Array[]): Uint8Array {
-  // All of it is written: it needs no zeros first.
+  // All bytes are written below: no need to fill with zeros.
   const { buffer } = Buffer.allocUnsafeSlow(parts.reduce((length, part) => length + part.length, 0));
   const whole = new Uint8Array(buffer);
   let at = 0;
@@ -130,7 +136,7 @@ export function concat(parts: readonly Uint8Array[]): Uint8Array {
   return whole;
 }
 
-/** Below zero where the key of `a` is less. */
+/** Negative if the key of `a` is less, 0 if both are equal. */
 export function compareAt(a: Uint8Array, atA: number, b: Uint8Array, atB: number, width: number): number {
   for (let i = 0; i < width; i++) {
     const difference = (a[atA + i] ?? 0) - (b[atB + i] ?? 0);

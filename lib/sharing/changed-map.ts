@@ -1,7 +1,7 @@
 /**
- * A map sorted by id, less what is gone and with what changed or came; the same map where there is
- * nothing of that. Where nothing comes or goes and little changes the new one shares what it can
- * with the one before: the cost is that of the changes.
+ * A map sorted by id, without the ids in `gone` and with the values in `changed`, which may be new.
+ * Returns the same map if nothing changes. If only values change, and few of them, the new map
+ * shares the rest with the map before: the cost is that of the changes.
  */
 export function changedMap<T extends { readonly id: string }>(
   before: ReadonlyMap<string, T>,
@@ -19,8 +19,8 @@ export function changedMap<T extends { readonly id: string }>(
 }
 
 /**
- * The ids that two versions of a map do not share, or have other values of; at the cost of what
- * changed where they share the rest.
+ * The ids that only one of two versions of a map has, or whose values differ. If both versions
+ * share a base, the cost is that of the changes.
  */
 export function* changedIds<T>(
   before: ReadonlyMap<string, T>,
@@ -38,8 +38,7 @@ export function* changedIds<T>(
 }
 
 /**
- * What a map is made of: `over` has other values for some ids of `base`. Neither is changed any
- * more.
+ * Parts of a map: `over` replaces the values of some ids of `base`. Neither is modified afterwards.
  */
 interface Parts<T> {
   readonly base: ReadonlyMap<string, T>;
@@ -52,10 +51,10 @@ function partsOf<T>(map: ReadonlyMap<string, T>): Parts<T> {
   return (partsOfMaps.get(map) as Parts<T> | undefined) ?? { base: map, over: new Map() };
 }
 
-/** So many values lie over a map at most, and no more than half of it. */
+/** Limit of values over a base; half the size of the base is another. */
 const MOST_OVER = 256;
 
-/** The map with other values for keys that it has, in the same order. */
+/** The map with other values for some of its keys, in the same order. */
 export function withValues<T>(
   before: ReadonlyMap<string, T>,
   values: ReadonlyMap<string, T>,
@@ -69,8 +68,8 @@ export function withValues<T>(
 }
 
 /**
- * Whether two maps are known to have the same keys, in the same order: one is made of the other, or
- * both of a third.
+ * Whether two maps are known to have the same keys in the same order: one was made from the other,
+ * or both from a third.
  */
 export function sharesKeys(a: ReadonlyMap<string, unknown>, b: ReadonlyMap<string, unknown>): boolean {
   return partsOf(a).base === partsOf(b).base;
@@ -99,7 +98,7 @@ function overlaid<T>(base: ReadonlyMap<string, T>, over: ReadonlyMap<string, T>)
   return map;
 }
 
-/** `come` is sorted, and none of it is there. */
+/** `come` is sorted by id; none of its ids is in `before`. */
 function merged<T extends { readonly id: string }>(
   before: ReadonlyMap<string, T>,
   come: readonly T[],

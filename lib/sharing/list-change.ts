@@ -1,18 +1,19 @@
-/** What two versions of a list do not share. */
+/** The difference of two versions of a list. */
 export interface ListChange<T> {
   readonly removed: readonly T[];
   readonly added: readonly T[];
 }
 
 /**
- * Compares by identity, wherever an object stands; one change in 100,000 objects costs a walk past
- * the others. No list holds an object twice.
+ * Compares objects by identity, wherever they stand in the list; one change among 100,000 objects
+ * costs one pass over the others. A list must not hold an object twice.
  */
 export function listChange<T extends object>(before: readonly T[], now: readonly T[]): ListChange<T> {
   if (before === now) return NOTHING;
   const most = Math.min(before.length, now.length);
-  // V8 reads each object for `===`, to see that it is one, but only the references for Object.is: a
-  // quarter of the time where the objects are in no cache.
+  // Object.is instead of `===`: for `===` V8 reads each object to find its type, for Object.is it
+  // compares the references only. That takes a quarter of the time if the objects are in no CPU
+  // cache.
   let start = 0;
   while (start < most && Object.is(before[start], now[start])) start++;
   let end = 0;

@@ -1,23 +1,28 @@
-/** What several users name by id, each thing for as long as anybody names it. */
+/** Things that several users name by id; each is kept for as long as a user names it. */
 export interface UseCount<T> {
   readonly inUse: ReadonlyMap<string, T>;
-  /** The things that each user names, by id. True where others are in use than before. */
+  /**
+   * Ends the uses in `removed` and adds those in `added`, one map by id per user. True if the
+   * things in use changed.
+   */
   change(removed: readonly ReadonlyMap<string, T>[], added: readonly ReadonlyMap<string, T>[]): boolean;
-  /** The same, and which they are. */
+  /** Like change, and returns the things whose use began or ended. */
   exchange(
     removed: readonly ReadonlyMap<string, T>[],
     added: readonly ReadonlyMap<string, T>[],
   ): UseChange<T>;
 }
 
-/** What nobody named before, and what nobody names any more. */
+/**
+ * The things that no user named before (`come`), and those that no user names any more (`gone`).
+ */
 export interface UseChange<T> {
   readonly come: readonly T[];
   readonly gone: readonly T[];
 }
 
 /**
- * Things of one id are the same to whoever uses them; the cost of a change is that of what it
+ * Things with the same id must be interchangeable. A change costs as much as the things that it
  * names.
  */
 export function useCount<T>(): UseCount<T> {

@@ -1,21 +1,21 @@
 import type { SetType } from './set.ts';
 
 /**
- * A protocol and its port, `tcp:80`, `udp:5000-5010`, `icmp:8/0`, `icmpv6:echo-request`, `gre:0`. A
- * number alone is a TCP port; it comes back as `tcp:80`. Names of services are refused: what they
- * stand for depends on the machine.
+ * A protocol and its port: `tcp:80`, `udp:5000-5010`, `icmp:8/0`, `icmpv6:echo-request`, `gre:0`. A
+ * number alone is a TCP port; save and list give it as `tcp:80`. Names of services are refused,
+ * since their meaning depends on the machine.
  */
 export type Port = number | `${string}:${string}`;
 
 /**
- * An address, and where ipset takes more than one at once (IPv4), `from-to` or `ip/cidr`. Host
- * names are refused: ipset would ask DNS.
+ * An address or, where ipset takes several at once (IPv4), `from-to` or `ip/cidr`. Host names are
+ * refused: ipset would query DNS.
  */
 type Ip = string;
 
 /**
  * An address, `ip/cidr`, or `from-to` (IPv4), which becomes the networks that cover it. Host bits
- * are cleared; /0 only fits hash:net,iface.
+ * are cleared; only hash:net,iface takes /0.
  */
 type Net = string;
 
@@ -25,16 +25,16 @@ type Member =
 
 interface NetIface {
   readonly net: Net;
-  /** 15 bytes at most. */
+  /** At most 15 bytes. */
   readonly iface: string;
-  /** The bridge port, not the bridge. */
+  /** `iface` is the bridge port, not the bridge. */
   readonly physdev?: boolean;
 }
 
-/** What an entry is found by, for each type. */
+/** The key of an entry, for each type. */
 export interface Keys {
   'bitmap:ip': { readonly ip: Ip };
-  /** Without `mac` the kernel fills in that of the first packet that matches. */
+  /** Without `mac`, the kernel fills in that of the first packet that matches. */
   'bitmap:ip,mac': { readonly ip: Ip; readonly mac?: string };
   /** A port, or `from-to`. */
   'bitmap:port': { readonly port: number | `${number}-${number}` };
@@ -54,18 +54,18 @@ export interface Keys {
 }
 
 /**
- * What an entry carries. Each needs the option of the same kind on the set; without it ipset
+ * Optional data of an entry. Each needs the option of the same kind on the set; without it, ipset
  * refuses with NOT_ENABLED.
  */
 export interface EntryOptions {
-  /** Seconds; 0: stays. In what save and list give: seconds left. */
+  /** Seconds; 0: does not expire. In the results of save and list: seconds left. */
   readonly timeout?: number;
   /** At most 2^64 - 2. */
   readonly packets?: bigint;
   readonly bytes?: bigint;
   /**
-   * 1 to 255 bytes, without `"` and line ends. A comment that is one word and starts with `-` would
-   * be read as an option of ipset.
+   * 1 to 255 bytes, without `"` and line ends. A comment of one word that starts with `-` is
+   * refused: ipset would read it as an option.
    */
   readonly comment?: string;
   /** `0x10` or `0x10/0xff`. */
@@ -75,7 +75,7 @@ export interface EntryOptions {
   readonly skbqueue?: number;
 }
 
-/** The types whose entries may be exceptions. */
+/** The types whose entries can be exceptions. */
 export type NetType =
   | 'hash:net'
   | 'hash:net,net'
@@ -86,14 +86,14 @@ export type NetType =
 
 interface Nomatch {
   /**
-   * An exception: what it covers is not in the set. One network is in a set once, as the rule or as
-   * the exception.
+   * An exception: addresses that it covers are not in the set. A network is in a set only once,
+   * either as an entry or as an exception.
    */
   readonly nomatch?: boolean;
 }
 
 interface Wildcard {
-  /** `iface` is the beginning of a name. */
+  /** `iface` is a prefix of a name. */
   readonly wildcard?: boolean;
 }
 
@@ -101,19 +101,20 @@ type Flags<T extends SetType> = (T extends NetType ? Nomatch : unknown) &
   (T extends 'hash:net,iface' ? Wildcard : unknown);
 
 /**
- * What del takes. Options of an entry are ignored, so that what save gave can be deleted as it is.
+ * The argument of del. Options of an entry are ignored, so that an entry of save can be deleted
+ * unchanged.
  */
 export type Key<T extends SetType = SetType> = { [K in T]: Keys[K] }[T];
 
-/** What test takes: an exception is found only with `nomatch`. */
+/** The argument of test. An exception is found only with `nomatch`. */
 export type TestKey<T extends SetType = SetType> = {
   [K in T]: Keys[K] & (K extends NetType ? Nomatch : unknown);
 }[T];
 
-/** What add takes, and save and list give. */
+/** The argument of add, and the entries that save and list return. */
 export type Entry<T extends SetType = SetType> = { [K in T]: Keys[K] & EntryOptions & Flags<K> }[T];
 
-/** The parts of an entry in the order in which ipset joins them by commas. */
+/** The fields of an entry, in the order in which ipset joins them with commas. */
 export const FIELDS = {
   'bitmap:ip': ['ip'],
   'bitmap:ip,mac': ['ip', 'mac'],
@@ -136,8 +137,8 @@ export const FIELDS = {
 export type Field = (typeof FIELDS)[SetType][number];
 
 /**
- * In the order in which ipset 7.17 prints them; what stands before the entry's position in a list
- * comes first.
+ * Options of an entry in the order in which ipset 7.17 prints them; the position in a list (before,
+ * after) comes first.
  */
 export const ENTRY_OPTIONS = [
   'before',

@@ -1,7 +1,7 @@
-/** What went wrong, for programs. See IpsetError. */
+/** The kind of an error, for programs. See IpsetError. */
 export type IpsetErrorCode = keyof typeof ADVICE;
 
-/** What a person does next. */
+/** Advice for people, by error. */
 const ADVICE = {
   NOT_FOUND: 'create the set first, or list the names there are',
   EXISTS:
@@ -24,7 +24,7 @@ const ADVICE = {
   UNKNOWN: 'read stderr',
 } as const;
 
-/** The texts of ipset 7.17 and its library, the first that fits counts. */
+/** The messages of ipset 7.17 and its library; the first match counts. */
 const TEXTS: readonly (readonly [RegExp, IpsetErrorCode])[] = [
   [/setname '.*' is longer than/, 'NAME_TOO_LONG'],
   [/Operation not permitted/, 'NOT_PERMITTED'],
@@ -44,6 +44,7 @@ const TEXTS: readonly (readonly [RegExp, IpsetErrorCode])[] = [
   [/Syntax error|Unknown argument|No command specified|Missing .*mandatory/, 'SYNTAX'],
 ];
 
+/** The fields of an IpsetError besides its code and message. */
 export interface IpsetErrorDetail {
   readonly command?: readonly string[];
   readonly exitCode?: number | null;
@@ -54,30 +55,32 @@ export interface IpsetErrorDetail {
 }
 
 /**
- * Something that ipset refused, or that was refused before ipset ran (`command` is null then).
+ * A command or value that ipset refused, or that was refused before ipset ran (then `command` is
+ * null).
  *
- * SYNTAX: neither ipset nor the kernel tried it. NOT_FOUND and EXISTS are about sets, NO_ENTRY and
- * ENTRY_EXISTS about entries.
+ * SYNTAX: neither ipset nor the kernel tried it. NOT_FOUND and EXISTS concern sets, NO_ENTRY and
+ * ENTRY_EXISTS entries.
  */
 export class IpsetError extends Error {
   override readonly name = 'IpsetError';
   readonly code: IpsetErrorCode;
   /** The arguments of ipset. */
   readonly command: readonly string[] | null;
-  /** 1: refused by kernel or library, 2: bad arguments. Null where ipset did not end by itself. */
+  /**
+   * 1: refused by the kernel or the library; 2: bad arguments. Null if ipset did not end by itself.
+   */
   readonly exitCode: number | null;
-  /** All that ipset said. */
+  /** ipset's whole standard error. */
   readonly stderr: string;
   /**
-   * The refused line of a restore, from 1. Null where ipset names none, as for some of the wrong
-   * arguments.
+   * The refused line of a restore, from 1. Null if ipset names none, as for some wrong arguments.
    */
   readonly line: number | null;
-  /** The index of the refused operation of a restore. */
+  /** The index of the refused operation of a restore, from 0. */
   readonly operation: number | null;
 
   constructor(code: IpsetErrorCode, message: string, detail: IpsetErrorDetail = {}) {
-    // Where the cause is one of these, it has said what to do.
+    // A cause of this type already contains the advice.
     const advice = detail.cause instanceof IpsetError ? '' : ` (${ADVICE[code]})`;
     super(`${message}${advice}`, detail.cause === undefined ? {} : { cause: detail.cause });
     this.code = code;
@@ -89,12 +92,12 @@ export class IpsetError extends Error {
   }
 }
 
-/** A value that is refused before ipset sees it. */
+/** The error for a value that is refused before ipset runs. */
 export function syntaxError(message: string): IpsetError {
   return new IpsetError('SYNTAX', message);
 }
 
-/** What ipset's standard error says, as an error. */
+/** Converts ipset's standard error to an IpsetError. */
 export function toIpsetError(
   command: readonly string[],
   exitCode: number | null,

@@ -2,31 +2,39 @@ import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import type { Socket } from 'node:net';
 import type { Writable } from 'node:stream';
 
+/** Options of one call. */
 export interface ExecOptions {
   /**
-   * Written to standard input, nothing is otherwise. Of parts each is asked for when the process
-   * has read on: it works while the next one is made.
+   * Text for standard input; default: none. Parts of an Iterable are requested one by one when the
+   * process has read the one before, so that it works while the next one is made.
    */
   readonly stdin?: string | Iterable<string>;
-  /** Ends the process. */
+  /** Kills the process. */
   readonly signal?: AbortSignal;
 }
 
+/** The result of a process that ended by itself or by a signal. */
 export interface ExecResult {
-  /** Null when a signal ended the process. */
+  /** Null if a signal ended the process. */
   readonly code: number | null;
   readonly stdout: string;
   readonly stderr: string;
 }
 
 /**
- * Runs ipset with these arguments, to its end, whatever its exit code. Rejects with an ExecError
- * where it could not, and with the signal's reason where that was aborted.
+ * Runs ipset with these arguments until it exits, whatever its exit code. Rejects with an ExecError
+ * if it cannot run, exceeds the time limit or writes too much, and with the signal's reason if that
+ * aborted.
  */
 export type Exec = (args: readonly string[], options?: ExecOptions) => Promise<ExecResult>;
 
+/**
+ * NO_COMMAND: the command cannot be run. TIMEOUT: it took too long. OUTPUT_LIMIT: it wrote too
+ * much.
+ */
 export type ExecErrorCode = 'NO_COMMAND' | 'TIMEOUT' | 'OUTPUT_LIMIT';
 
+/** An error of running the command, as opposed to one that the command reports. */
 export class ExecError extends Error {
   override readonly name = 'ExecError';
   readonly code: ExecErrorCode;
@@ -36,28 +44,30 @@ export class ExecError extends Error {
   }
 }
 
+/** Options of createExec. */
 export interface RealExecOptions {
   /**
-   * What to run; `['ip', 'netns', 'exec', 'blue', 'ipset']` for another network namespace.
-   * `['ipset']` by default.
+   * The command; `['ip', 'netns', 'exec', 'blue', 'ipset']` for another network namespace. Default:
+   * `['ipset']`.
    */
   readonly command?: readonly [string, ...string[]];
-  /** Milliseconds until the process is killed; 30,000 by default. */
+  /** Milliseconds until the process is killed. Default: 30,000. */
   readonly timeout?: number;
   /**
-   * Bytes on standard output at most, 256 MiB by default: a set of a million entries is about 30.
+   * Limit of bytes on standard output and standard error together. Default: 256 MiB; a set of a
+   * million entries takes about 30 MiB.
    */
   readonly maxOutput?: number;
   /**
-   * Arguments of calls whose next process is started ahead and waits for its standard input, as
-   * `['-exist', 'restore']` does. To start a process Node.js forks: 9 ms with 100 MB in memory and
-   * 23 ms with 300, on a small virtual machine, where ipset itself takes less than 1 ms. So the
-   * caller pays that after the answer.
+   * Arguments of calls for which the next process is started in advance and waits for its standard
+   * input, as `['-exist', 'restore']` does. Node.js forks to start a process: 9 ms with 100 MB of
+   * memory and 23 ms with 300 MB on a small virtual machine, where ipset itself takes less than 1
+   * ms. This moves the cost to the time after the answer.
    */
   readonly ahead?: readonly string[];
 }
 
-/** An Exec that has a process for each call, without a shell. */
+/** An Exec that starts a process for each call, without a shell. */
 export function createExec(options: RealExecOptions = {}): Exec {
   const { command = ['ipset'], timeout = 30_000, maxOutput = 256 * 1024 * 1024, ahead } = options;
   const [file, ...before] = command;
@@ -103,7 +113,7 @@ export function createExec(options: RealExecOptions = {}): Exec {
       };
       child.stdout.on('data', collect(stdout));
       child.stderr.on('data', collect(stderr));
-      // ipset stops reading at the first line that it refuses; its exit code tells.
+      // ipset stops reading at the first line that it refuses; its exit code reports that.
       child.stdin.on('error', () => {});
       writeLines(child.stdin, typeof stdin === 'string' ? [stdin] : stdin).catch(stop);
 
@@ -122,19 +132,21 @@ export function createExec(options: RealExecOptions = {}): Exec {
 }
 
 /**
- * ipset takes a last line without its newline as a whole one: `add a 10.0.0.0/1`, where this
- * process was killed in the middle of `add a 10.0.0.0/16`. So each write(2) is of whole lines, and
- * short enough to be done as a whole or not at all: up to PIPE_BUF a pipe never takes a part
- * (pipe(7)), and what Node.js makes is a Unix socket, which never takes a part of a buffer of its
- * own (32 kB and more).
+ * ipset executes a last line without its newline: `add a 10.0.0.0/1`, if this process is killed in
+ * the middle of `add a 10.0.0.0/16`. So each write(2) contains whole lines, and is short enough to
+ * be atomic: a pipe never takes a part of up to PIPE_BUF bytes (pipe(7)). Node.js creates a Unix
+ * socket instead, which takes data in whole buffers of its own (32 kB and more) and so never a part
+ * of a shorter write.
  */
 const PIPE_BUF = 4096;
 
-/** Of parts each is asked for when the process has read on. Rejects where one can't be made. */
+/**
+ * Requests each part when the process has read the one before. Rejects if a part cannot be made.
+ */
 async function writeLines(stdin: Writable, parts: Iterable<string>): Promise<void> {
   for (const part of parts) {
     for (const lines of wholeLines(Buffer.from(part))) {
-      // Two that wait would be one write.
+      // Waits for each write, since Node.js joins writes that wait.
       const error = await new Promise((resolve) => stdin.write(lines, resolve));
       if (error) return;
     }
@@ -147,7 +159,7 @@ function* wholeLines(text: Buffer): Generator<Buffer> {
   while (at < text.length) {
     const isRest = text.length - at <= PIPE_BUF;
     const newline = isRest ? -1 : text.lastIndexOf('\n', at + PIPE_BUF - 1);
-    // Without one there, the line is longer than that: nothing makes it whole.
+    // Without a newline there, the line is longer than PIPE_BUF and cannot be written atomically.
     const end = newline >= at ? newline + 1 : Math.min(at + PIPE_BUF, text.length);
     yield text.subarray(at, end);
     at = end;
@@ -155,14 +167,14 @@ function* wholeLines(text: Buffer): Generator<Buffer> {
 }
 
 /**
- * One process at most, started after the second call and each further one, for the next. It ends
- * when this process does: its standard input does then.
+ * Keeps at most one process in advance: it is started after the second call and each further one.
+ * It ends when this process does, since its standard input then ends.
  */
 function startedAhead(start: () => ChildProcessWithoutNullStreams) {
   let child: ChildProcessWithoutNullStreams | null = null;
   let calls = 0;
   return {
-    /** Null where none waits. */
+    /** The waiting process; null if there is none. */
     take(): ChildProcessWithoutNullStreams | null {
       const taken = child;
       child = null;
@@ -173,12 +185,12 @@ function startedAhead(start: () => ChildProcessWithoutNullStreams) {
     },
     next(): void {
       if (++calls < 2) return;
-      // After whoever waits for the answer.
+      // After the caller has received the answer.
       setImmediate(() => {
         if (child !== null) return;
         const started = start();
         child = started;
-        // Whoever calls next starts one then, and is told.
+        // The next call then starts its own process and gets the error.
         started.on('error', () => {
           if (child === started) child = null;
         });
@@ -188,7 +200,7 @@ function startedAhead(start: () => ChildProcessWithoutNullStreams) {
   };
 }
 
-/** Of pipes; Node.js types them as streams of any kind. */
+/** The streams of pipes, which are sockets; Node.js types them more generally. */
 function streamsOf({ stdin, stdout, stderr }: ChildProcessWithoutNullStreams): Socket[] {
   return [stdin, stdout, stderr] as unknown as Socket[];
 }

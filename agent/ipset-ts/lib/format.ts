@@ -5,12 +5,14 @@ import type { SavedSet } from './saved-set.ts';
 import { CREATE_OPTIONS, type CreateOption, SET_TYPES, type SetDefinition, type SetRef } from './set.ts';
 import * as value from './value.ts';
 
-/** A word of a command; a comment is quoted in a restore, and as it is among arguments. */
+/** A word of a command. A comment is quoted in a restore, and unquoted among arguments. */
 type Word = string | { readonly quoted: string };
-/** Fields of any type of set; the types of SetDefinition and Entry say which of them there are. */
+/** Fields of any type of set; SetDefinition and Entry define which a type has. */
 type Values<K extends string> = { readonly [P in K]?: unknown };
 
-/** What ipset is called with for one operation. Throws an IpsetError for what it would misread. */
+/**
+ * ipset's arguments for one operation. Throws an IpsetError for values that ipset would misread.
+ */
 export function toArguments(operation: Operation): string[] {
   return wordsOf(operation).map((word) => (typeof word === 'string' ? word : word.quoted));
 }
@@ -27,15 +29,18 @@ export function toTestArguments(set: SetRef, key: Key): string[] {
   ];
 }
 
-/** The same as text for `ipset restore`, a line for each. */
+/**
+ * The operations as text for `ipset restore`, one line each. Throws an IpsetError as toArguments
+ * does, with `operation` and `line`.
+ */
 export function toRestoreText(operations: readonly Operation[]): string {
   return [...restoreParts(operations)].join('');
 }
 
-/** Lines in one part: some tens of kilobytes, about what a pipe holds. */
+/** Lines per part: some tens of kilobytes, about the capacity of a pipe. */
 const PART_LINES = 1000;
 
-/** toRestoreText in parts, each made when it is asked for. */
+/** Like toRestoreText, in parts that are made on demand. */
 export function* restoreParts(operations: readonly Operation[]): Generator<string, void, undefined> {
   for (let first = 0; first < operations.length; first += PART_LINES) {
     const part = operations.slice(first, first + PART_LINES);
@@ -57,7 +62,7 @@ function restoreLine(operation: Operation, index: number): string {
   }
 }
 
-/** Sets as `ipset save` prints them, for files that ipset reads. */
+/** Sets as `ipset save` prints them, as input for ipset. */
 export function toSaveText(sets: readonly SavedSet[]): string {
   return toRestoreText(toOperations(sets));
 }
@@ -128,7 +133,7 @@ function createOptionWords(set: SetDefinition, option: CreateOption, given: unkn
 function entryWords(set: SetRef, entry: Key, options: readonly EntryOption[]): Word[] {
   const values = entry as object as Values<EntryOption>;
   const words: Word[] = [value.nameText(set.name), elementText(set, entry)];
-  // Loops, here and below: most of 100,000 entries have no options, and one field.
+  // Loops, here and below, for speed: most of 100,000 entries have no options, and one field.
   for (const option of options) {
     if (values[option] !== undefined) words.push(...entryOptionWords(option, values[option]));
   }
@@ -172,7 +177,7 @@ function elementText(set: SetRef, key: Key): string {
   const parts: string[] = [];
   for (const field of fields) {
     const given = values[field];
-    // A MAC address may be left out where the kernel can learn it.
+    // The MAC address may be absent if the kernel can learn it.
     if (given === undefined && field === 'mac' && set.type === 'bitmap:ip,mac') continue;
     if (given === undefined) throw new IpsetError('SYNTAX', `an entry of ${set.type} needs ${field}`);
     const text = fieldText(set, field, given);

@@ -8,35 +8,38 @@ import type { ListedSet, SavedSet } from './saved-set.ts';
 import type { SetDefinition, SetRef, SetType } from './set.ts';
 import { nameText } from './value.ts';
 
+/** Options of every call. */
 export interface CallOptions {
-  /** Ends ipset and rejects with ABORTED. What was done until then stays done. */
+  /** Kills ipset and rejects with ABORTED. Changes made until then stay. */
   readonly signal?: AbortSignal;
 }
 
+/** Options of calls that can accept an existing state. */
 export interface ExistOptions extends CallOptions {
   /**
-   * Passes over what is so already: an equal set on create, an entry on add (its timeout, comment
-   * and skb values are set anew, its counters where given) and the missing entry on del and set on
-   * destroy. A set of that name with other options is still refused, but not one of the other
-   * family: the kernel does not compare that.
+   * Accepts a state that exists already: an equal set on create, an existing entry on add (its
+   * timeout, comment and skb values are replaced, its counters if given), a missing entry on del,
+   * and a missing set on destroy. A set of that name with other options is still refused, but one
+   * of the other family is not: the kernel does not compare the family.
    */
   readonly exist?: boolean;
 }
 
+/** Options of Ipset.restore. */
 export interface RestoreOptions extends ExistOptions {
   /**
-   * One operation is a plain call unless this is false: then it is a restore, too (see
+   * A single operation is a plain call unless this is false; then it is a restore too (see
    * RealExecOptions.ahead).
    */
   readonly plain?: boolean;
 }
 
-/** So many operations are worth making while ipset works on others. */
+/** Above this number of operations, the text is made in parts while ipset works. */
 const LARGE = 1000;
 
 /**
- * The ipset command. Every call is one process; each rejects with an IpsetError. Calls made at the
- * same time may overtake each other.
+ * The ipset command. Every call is one process and rejects with an IpsetError. Concurrent calls may
+ * overtake each other.
  */
 export class Ipset {
   readonly #exec: Exec;
@@ -49,7 +52,7 @@ export class Ipset {
     return this.#one({ op: 'create', set }, options);
   }
 
-  /** Removes the set. While rules or lists name it: IN_USE. */
+  /** Removes the set. IN_USE while rules or lists refer to it. */
   destroy(name: string, options: ExistOptions = {}): Promise<void> {
     return this.#one({ op: 'destroy', name }, options);
   }
@@ -68,7 +71,8 @@ export class Ipset {
   }
 
   /**
-   * Whether the set holds it. An address is looked for in networks, too; a network only as itself.
+   * Whether the set contains the key. An address is also looked up in networks; a network only as
+   * itself.
    */
   async test<T extends SetType>(
     set: SetRef<T>,
@@ -78,31 +82,31 @@ export class Ipset {
     const args = toTestArguments(set, key);
     const result = await this.#start(args, options);
     if (result.code === 0) return true;
-    // ipset's exit code is 1 for "no" as for errors.
+    // ipset's exit code is 1 both for "not in the set" and for errors.
     if (result.stderr.includes(' is NOT in set ')) return false;
     throw toIpsetError(args, result.code, result.stderr);
   }
 
   /**
-   * Exchanges what two names stand for, at once for every packet. Both must be of one type and
-   * family (TYPE_MISMATCH); their options may differ, and go along.
+   * Exchanges the contents of two sets, atomically for every packet. Both must have the same type
+   * and family (TYPE_MISMATCH); their options may differ and are exchanged too.
    */
   swap(from: string, to: string, options: CallOptions = {}): Promise<void> {
     return this.#one({ op: 'swap', from, to }, options);
   }
 
-  /** Refused with IN_USE while rules or lists name the set: swap is not. */
+  /** Renames a set. IN_USE while rules or lists refer to it; use swap then. */
   rename(from: string, to: string, options: CallOptions = {}): Promise<void> {
     return this.#one({ op: 'rename', from, to }, options);
   }
 
-  /** All sets, or one, with their entries; in the kernel's order, which is none. */
+  /** All sets, or one, with their entries, in the kernel's order, which is arbitrary. */
   async save(name?: string, options: CallOptions = {}): Promise<SavedSet[]> {
     return parseSave(await this.#run(['save', ...named(name)], options));
   }
 
   /**
-   * The same with references, memory and revision; `terse` leaves out the entries, which is quick
+   * Like save, with references, memory and revision. `terse` omits the entries, which is fast
    * whatever their number.
    */
   async list(name?: string, options: CallOptions & { readonly terse?: boolean } = {}): Promise<ListedSet[]> {
@@ -115,13 +119,13 @@ export class Ipset {
   }
 
   /**
-   * Does all in order, by one `ipset restore`; one operation is a plain call, unless the options
-   * say otherwise, none is nothing.
+   * Performs all operations in order by one `ipset restore`. A single operation is a plain call
+   * unless the options say otherwise; no operations do nothing.
    *
-   * It is no transaction, and of more than 1,000 operations not even what is refused here comes
-   * before ipset has begun. Up to the refused line things may be done, though not all that stands
-   * before it: ipset collects adds to a set and drops those it did not send. What must change at
-   * once is filled under another name, then swapped.
+   * This is not a transaction. With more than 1,000 operations, ipset may have begun before a later
+   * operation is refused here. Lines before the refused one may have taken effect, but not
+   * necessarily all: ipset collects adds to a set and drops those that it did not send. For an
+   * atomic change, fill a set under another name, then swap.
    */
   async restore(
     operations: readonly Operation[],
@@ -130,8 +134,8 @@ export class Ipset {
     const [first, ...more] = operations;
     if (first === undefined) return;
     if (more.length === 0 && plain) return this.#one(first, options);
-    // On a line of its own, -exist would be forgotten: only the first of collected adds says how
-    // they are sent.
+    // As an argument, since on a line of its own -exist would be lost: only the first of the
+    // collected adds decides how they are sent.
     const args = [...existing(options), 'restore'];
     const isLarge = operations.length > LARGE;
     await this.#run(args, {

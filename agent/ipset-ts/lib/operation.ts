@@ -2,24 +2,29 @@ import type { Entry, Key } from './entry.ts';
 import type { SavedSet } from './saved-set.ts';
 import type { SetDefinition, SetRef, SetType } from './set.ts';
 
+/** Creates a set. */
 export interface CreateOperation {
   readonly op: 'create';
   readonly set: SetDefinition;
 }
 
+/** Adds an entry to a set. */
 export type AddOperation = {
   [T in SetType]: { readonly op: 'add'; readonly set: SetRef<T>; readonly entry: Entry<T> };
 }[SetType];
 
+/** Deletes an entry of a set, by its key. */
 export type DelOperation = {
   [T in SetType]: { readonly op: 'del'; readonly set: SetRef<T>; readonly entry: Key<T> };
 }[SetType];
 
+/** Removes all entries of a set (flush), or the set itself (destroy). */
 export interface NameOperation {
   readonly op: 'flush' | 'destroy';
   readonly name: string;
 }
 
+/** Exchanges two sets (swap), or renames one. */
 export interface PairOperation {
   readonly op: 'swap' | 'rename';
   readonly from: string;
@@ -27,14 +32,14 @@ export interface PairOperation {
 }
 
 /**
- * A line of `ipset restore`. Tests are none: ipset takes them there, but one that fails ends
- * everything with no error.
+ * A line of `ipset restore`. Does not include tests: ipset accepts them there, but a failed one
+ * ends everything without an error.
  */
 export type Operation = CreateOperation | AddOperation | DelOperation | NameOperation | PairOperation;
 
 /**
- * What makes sets as they were saved. Lists come after the sets that they hold: ipset saves them in
- * that order.
+ * The operations that create saved sets. Lists come after the sets that they contain, since ipset
+ * saves them in that order.
  */
 export function toOperations(sets: readonly SavedSet[]): Operation[] {
   return sets.flatMap((set): Operation[] => [

@@ -4,14 +4,17 @@ import type { ListedSet, SavedSet } from './saved-set.ts';
 import { CREATE_OPTIONS, type CreateOption, SET_TYPES, type SetType } from './set.ts';
 
 /*
- * Of ipset's three formats, save and plain share the grammar of options and entries, and are read here. XML is not: ipset 7.17 does
- * not escape names in it.
+ * Parses two of ipset's three formats, save and plain, which share the grammar of options and
+ * entries. XML is not supported: ipset 7.17 does not escape names in it.
  */
 
-/** A set while it is read; the types of SavedSet say which values belong together. */
+/** A set while it is parsed; the types of SavedSet define which values belong together. */
 type Draft = { name: string; type: SetType; entries: Record<string, unknown>[]; [option: string]: unknown };
 
-/** What `ipset save` prints. Throws an IpsetError with code UNKNOWN for what it cannot read. */
+/**
+ * Parses the output of `ipset save`. Throws an IpsetError with code UNKNOWN for text that it cannot
+ * parse.
+ */
 export function parseSave(text: string): SavedSet[] {
   const sets: Draft[] = [];
   for (const words of linesOf(text)) {
@@ -19,15 +22,18 @@ export function parseSave(text: string): SavedSet[] {
     const current = sets.at(-1);
     if (command === 'create') sets.push(toDraft(rest));
     else if (command === 'add' && current !== undefined) {
-      // The adds of a set follow its create. So the name need not be told apart, which may have
-      // blanks if ipset made it.
+      // The adds of a set follow its create, so the name is only skipped: a name made by ipset may
+      // contain blanks.
       current.entries.push(toEntry(current.type, rest.slice(current.name.split(' ').length)));
     } else throw unreadable(words);
   }
   return sets as unknown as SavedSet[];
 }
 
-/** What `ipset list` prints, with `-terse` or without. */
+/**
+ * Parses the output of `ipset list`, with `-terse` or without. Throws an IpsetError with code
+ * UNKNOWN for text that it cannot parse.
+ */
 export function parseList(text: string): ListedSet[] {
   const sets: Draft[] = [];
   for (const words of linesOf(text)) {
@@ -47,13 +53,14 @@ export function parseList(text: string): ListedSet[] {
   return sets as unknown as ListedSet[];
 }
 
-/** What `ipset list -name` prints. */
+/** Parses the output of `ipset list -name`. */
 export function parseNames(text: string): string[] {
   return text.split('\n').filter((line) => line !== '');
 }
 
 /**
- * Lines as words. Only a comment is quoted; it may go on over line ends if somebody else wrote it.
+ * Splits lines into words. Only a comment is quoted; one written by a third party may contain line
+ * ends.
  */
 function* linesOf(text: string): Generator<string[]> {
   const word = /(?<=comment )"([^"]*)"|[^ \n]+|(?<= )(?= )|\n/g;
@@ -140,7 +147,7 @@ function toOptionValue(option: Exclude<EntryOption, 'nomatch' | 'wildcard'>, tex
 
 function toKey(type: SetType, element: string): Record<string, unknown> {
   const fields: readonly Field[] = FIELDS[type];
-  // A list's members are names, which may have commas.
+  // The members of a list are names, which may contain commas.
   const parts = type === 'list:set' ? [element] : element.split(',');
   const isWhole = parts.length === fields.length || (type === 'bitmap:ip,mac' && parts.length === 1);
   if (!isWhole) throw unreadable([type, element]);

@@ -1,25 +1,25 @@
 import type { Entry } from './entry.ts';
 import type { SetDefinition, SetType } from './set.ts';
 
-/** A set with all its entries, as save gives it. */
+/** A set with all its entries, as returned by save. */
 export type SavedSet<T extends SetType = SetType> = {
   [K in T]: SetDefinition<K> & { readonly entries: readonly Entry<K>[] };
 }[T];
 
-/** What list tells beyond save. */
+/** Information that list has beyond save. */
 export interface SetStatus {
-  /** Of the type in the kernel; what a type can do grows with it. */
+  /** Revision of the type in the kernel; later revisions have more features. */
   readonly revision: number;
-  /** Bytes in the kernel. */
+  /** Kernel memory in bytes. */
   readonly memory: number;
   /**
-   * By rules and by sets of type list:set. While there are any, the set can be neither destroyed
+   * References by rules and by sets of type list:set. With any, the set can be neither destroyed
    * nor renamed.
    */
   readonly references: number;
-  /** May count entries whose time is over, until the kernel collects them. */
+  /** May include expired entries until the kernel collects them. */
   readonly entryCount: number;
 }
 
-/** A set as list gives it; no entries with `terse`. */
+/** A set as returned by list; without entries if `terse`. */
 export type ListedSet<T extends SetType = SetType> = { [K in T]: SavedSet<K> & SetStatus }[T];

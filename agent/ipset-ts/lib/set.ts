@@ -1,10 +1,8 @@
-/**
- * What every type of set may be created with. Entries may use only what their set was created with.
- */
+/** Create options of every type of set. Entries may use only what their set was created with. */
 export interface Extensions {
   /**
-   * Seconds until an entry goes, unless it says otherwise; 0: never. At most 2,147,483 (ipset
-   * counts milliseconds in 31 bits).
+   * Default seconds until an entry expires; 0: never. At most 2,147,483 (ipset counts milliseconds
+   * in 31 bits).
    */
   readonly timeout?: number;
   readonly counters?: boolean;
@@ -12,47 +10,45 @@ export interface Extensions {
   readonly skbinfo?: boolean;
 }
 
-/** What every hash type may be created with. */
+/** Create options of every hash type. */
 export interface HashOptions extends Extensions {
   /**
-   * Buckets to start with, 1024 by default; the kernel rounds up to a power of two, 64 at least.
-   * Adding with ipset doubles it when buckets overflow, so save and list tell the present size.
+   * Initial number of buckets, 1,024 by default. The kernel rounds up to a power of two, at least
+   * 64. Adding with ipset doubles it when buckets overflow; save and list give the current size.
    */
   readonly hashsize?: number;
-  /**
-   * Entries at most, 65,536 by default. One more is refused with FULL; the set never grows beyond
-   * it.
-   */
+  /** Limit of entries, 65,536 by default. An add beyond it is refused with FULL. */
   readonly maxelem?: number;
-  /** Entries in a bucket. The kernel makes it even, and 2 to 12 (the manual page says 14). */
+  /** Entries per bucket. The kernel makes it even, and 2 to 12 (the manual page says 14). */
   readonly bucketsize?: number;
-  /** Of the hash function; random by default. */
+  /** Initial value of the hash function; random by default. */
   readonly initval?: number;
   /**
-   * A full set drops an entry for a new one. Neither save nor list shows it with ipset 7.17, so it
-   * is lost in a copy.
+   * A full set drops an entry for a new one. Neither save nor list of ipset 7.17 shows this option,
+   * so a copy loses it.
    */
   readonly forceadd?: boolean;
 }
 
+/** Address family of a hash set: IPv4 (inet) or IPv6 (inet6). */
 export type Family = 'inet' | 'inet6';
 
 interface OfFamily {
-  /** inet by default. */
+  /** Default: inet. */
   readonly family?: Family;
 }
 
-/** Entries are masked before they are stored or looked up, by one or the other. */
+/** Entries are masked with one of the two before they are stored or looked up. */
 type Masked =
   | { readonly netmask?: number; readonly bitmask?: never }
   | { readonly netmask?: never; readonly bitmask?: string };
 
-/** What each type may be created with, as in ipset(8). */
+/** Create options of each type, as in ipset(8). */
 export interface Options {
-  /** Addresses `from-to` or `ip/cidr`, IPv4 only, 65,536 of them at most. */
+  /** `range`: addresses `from-to` or `ip/cidr`, IPv4 only, at most 65,536 of them. */
   'bitmap:ip': Extensions & { readonly range: string; readonly netmask?: number };
   'bitmap:ip,mac': Extensions & { readonly range: string };
-  /** Ports `from-to`. */
+  /** `range`: ports `from-to`. */
   'bitmap:port': Extensions & { readonly range: string };
   'hash:ip': HashOptions & OfFamily & Masked;
   'hash:mac': HashOptions;
@@ -66,15 +62,16 @@ export interface Options {
   'hash:ip,mark': HashOptions & OfFamily & { readonly markmask?: number };
   'hash:net,port,net': HashOptions & OfFamily;
   'hash:net,iface': HashOptions & OfFamily;
-  /** `size` is what it starts with, 8 by default and 4 at least; it grows. */
+  /** `size` is the initial size, 8 by default and at least 4; the list grows. */
   'list:set': Extensions & { readonly size?: number };
 }
 
+/** The name of a type of set, as in ipset(8). */
 export type SetType = keyof Options;
 
 /**
- * Which set is meant, and of what type its entries are. Every definition and every saved set is
- * one, too.
+ * The name of a set and the type of its entries. Every definition and every saved set is also a
+ * SetRef.
  */
 export interface SetRef<T extends SetType = SetType> {
   /** At most 31 bytes. */
@@ -82,20 +79,20 @@ export interface SetRef<T extends SetType = SetType> {
   readonly type: T;
 }
 
-/** What create makes: a union, discriminated by `type`. */
+/** The argument of create: a union, discriminated by `type`. */
 export type SetDefinition<T extends SetType = SetType> = { [K in T]: SetRef<K> & Options[K] }[T];
 
 type OptionName = { [K in SetType]: keyof UnionToAll<Options[K]> }[SetType];
 type UnionToAll<U> = U extends unknown ? { [P in keyof U]: U[P] } : never;
 
 const EXTENSIONS = ['timeout', 'counters', 'comment'] as const;
-// In the order in which ipset 7.17 prints them, so that a saved text comes out as it went in.
+// In the order in which ipset 7.17 prints them, so that a saved text round-trips.
 const OF_BITMAP = [...EXTENSIONS, 'skbinfo'] as const;
 const SIZES = ['hashsize', 'maxelem'] as const;
 const OF_HASH = [...EXTENSIONS, 'forceadd', 'skbinfo', 'bucketsize', 'initval'] as const;
 const FAMILY_SIZES = ['family', ...SIZES] as const;
 
-/** The create options of each type, in the order in which they are printed. */
+/** The create options of each type, in print order. */
 export const CREATE_OPTIONS = {
   'bitmap:ip': ['range', 'netmask', ...OF_BITMAP],
   'bitmap:ip,mac': ['range', ...OF_BITMAP],
@@ -117,5 +114,5 @@ export const CREATE_OPTIONS = {
 
 export type CreateOption = (typeof CREATE_OPTIONS)[SetType][number];
 
-/** Every type of set that ipset 7.17 knows. The kernel may know fewer: NO_KERNEL_SUPPORT. */
+/** All types of sets of ipset 7.17. The kernel may know fewer: NO_KERNEL_SUPPORT. */
 export const SET_TYPES = Object.keys(CREATE_OPTIONS) as readonly SetType[];

@@ -2,12 +2,13 @@ import { isIP, isIPv4 } from 'node:net';
 import { IpsetError, syntaxError } from './errors.ts';
 
 /*
- * What may go to ipset, one function for each kind of value: each returns ipset's text for it or throws. A line of a restore is cut
- * at white space, so nothing but a comment may hold any, and a quote cannot be escaped at all.
+ * Formats the values that go to ipset, one function per kind of value: each returns ipset's text or
+ * throws an IpsetError (mostly SYNTAX). A line of a restore is split at white space, so only a
+ * comment may contain any, and a quote cannot be escaped at all.
  */
 
 const U32 = 2 ** 32 - 1;
-/** ipset's largest: it keeps the one above for itself. */
+/** ipset's maximum: it reserves the next value. */
 const MAX_COUNTER = 2n ** 64n - 2n;
 const MAX_TIMEOUT = 2_147_483;
 const ICMP = /^(icmp|icmpv6|ipv6-icmp):(\d{1,3}\/\d{1,3}|[a-z-]+)$/i;
@@ -15,20 +16,24 @@ const OTHER_PORT = /^[a-z0-9.+-]+:\d{1,5}(-\d{1,5})?$/i;
 const MAC = /^([0-9a-f]{2}:){5}[0-9a-f]{2}$/i;
 
 /**
- * The kernel has 32 bytes for a name, the last of them 0. ipset takes names with blanks, but then
- * its own save cannot be restored.
+ * A set name has at most 31 bytes: the kernel has 32 with the final NUL. ipset also takes names
+ * with blanks, but cannot restore its own save of them.
  */
 export function nameText(name: string): string {
   if (Buffer.byteLength(name) > 31) {
     throw new IpsetError('NAME_TOO_LONG', `set name '${name}' is longer than 31 bytes`);
   }
-  // A dash in front makes an option of it.
+  // A leading dash makes it an option.
   if (name === '' || name.startsWith('-') || hasSpaceOrQuote(name)) {
     throw syntaxError(`set name ${JSON.stringify(name)} is empty, begins with -, or has a blank or quote`);
   }
   return name;
 }
 
+/**
+ * A whole number from `min` to `max`, in decimal. Throws an IpsetError with code SYNTAX for any
+ * other value.
+ */
 export function integerText(what: string, value: unknown, max: number = U32, min = 0): string {
   if (typeof value !== 'number' || !Number.isInteger(value) || value < min || value > max) {
     throw syntaxError(`${what} ${value} is no number from ${min} to ${max}`);
@@ -36,10 +41,12 @@ export function integerText(what: string, value: unknown, max: number = U32, min
   return String(value);
 }
 
+/** A 32-bit number as ipset prints it: `0x` and 8 hexadecimal digits. */
 export function hexText(what: string, value: unknown): string {
   return `0x${Number(integerText(what, value)).toString(16).padStart(8, '0')}`;
 }
 
+/** Seconds, 0 to 2,147,483. */
 export function timeoutText(value: unknown): string {
   return integerText('timeout', value, MAX_TIMEOUT);
 }
@@ -51,16 +58,16 @@ export function counterText(what: string, value: unknown): string {
 }
 
 /**
- * An address, `ip/cidr` or `from-to`. Which of them a set's type and family take is left to ipset.
+ * An address, `ip/cidr` or `from-to`; ipset checks which of them the set's type and family take.
  */
 export function addressText(address: string): string {
-  // Most are plain: of 100,000 it takes half the time to see that first.
+  // Fast path for plain addresses, which most are: it halves the time for 100,000 addresses.
   if (isIPv4(address)) return address;
   const [ip = '', cidr, ...more] = address.split('/');
   const ends = address.split('-');
   const isRange = ends.length === 2 && ends.every((end) => isIPv4(end));
   const isPrefix = cidr === undefined || (/^\d{1,3}$/.test(cidr) && Number(cidr) <= (isIPv4(ip) ? 32 : 128));
-  // net.isIP takes a zone (`fe80::1%eth0`); sets have none.
+  // net.isIP accepts a zone (`fe80::1%eth0`); sets have none.
   const isOne = isIP(ip) !== 0 && !ip.includes('%') && isPrefix && more.length === 0;
   if (!isRange && !isOne) throw syntaxError(`'${address}' is no address, ip/cidr or IPv4 range`);
   return address;
@@ -93,19 +100,22 @@ export function macText(mac: string): string {
 
 export function interfaceText(name: string): string {
   const bytes = Buffer.byteLength(name);
-  // `physdev:` and a comma have a meaning in the entry's text.
+  // `physdev:` and commas are syntax in the text of an entry.
   if (bytes === 0 || bytes > 15 || hasSpaceOrQuote(name) || /,|^physdev:/.test(name)) {
     throw syntaxError(`'${name}' is no interface name of 1 to 15 bytes`);
   }
   return name;
 }
 
-/** ipset stores an empty comment as none from its arguments, and refuses it in a restore. */
+/**
+ * An empty comment is refused: as an argument, ipset stores it as none; in a restore, it refuses
+ * it.
+ */
 export function commentText(comment: string): string {
   const bytes = Buffer.byteLength(comment);
   if (bytes === 0 || bytes > 255) throw syntaxError(`a comment has 1 to 255 bytes, not ${bytes}`);
   if (/["\n\r\0]/.test(comment)) throw syntaxError(`a comment holds no quote or line end: ${comment}`);
-  // ipset looks for its own options before it looks at quotes: `comment "-exist"` is no comment.
+  // ipset parses its own options before quotes: `comment "-exist"` is not read as a comment.
   if (/^-\S*$/.test(comment)) throw syntaxError(`comment ${comment} reads as an option of ipset`);
   return comment;
 }

@@ -4,8 +4,8 @@ import type { Family } from './family.ts';
 import type { Link } from './link.ts';
 
 /**
- * What Context.run() answers: libnftables' exit state, both of its buffers, the generations around
- * it.
+ * The answer of Context.run(): libnftables' exit state, both of its buffers, and the generations
+ * before and after.
  */
 export interface NativeRun {
   succeeded: boolean;
@@ -21,7 +21,7 @@ export interface NativeContext {
   close(): Promise<void>;
 }
 
-/** What Socket.batch() answers; times in microseconds. */
+/** The answer of Socket.batch(); `build` and `kernel` in microseconds. */
 export interface NativeBatch {
   before: number;
   after: number;
@@ -30,7 +30,7 @@ export interface NativeBatch {
   lastCounts: { operation: number; packets: bigint; bytes: bigint }[];
 }
 
-/** What Socket.elements() answers. */
+/** The answer of Socket.elements(). */
 export interface NativeElements {
   keyLength: number;
   flags: number;
@@ -45,18 +45,18 @@ export interface NativeElements {
 
 /** A netlink socket. */
 export interface NativeSocket {
-  /** Packed records: lib/record.ts. */
+  /** Packed records, see lib/record.ts. */
   batch(records: Uint8Array): Promise<NativeBatch>;
   elements(family: number, table: string, set: string): Promise<NativeElements | null>;
   /** JSON text; lib/snapshot.ts has its type. */
   snapshot(family: number, table: string): Promise<string>;
-  /** The same, of these chains and without sets. */
+  /** The same for these chains, without sets. */
   chains(family: number, table: string, names: string[]): Promise<string>;
   generation(): Promise<number>;
   close(): Promise<void>;
 }
 
-/** What the listener of an EventMonitor gets. `kind`: 0 change, 1 overrun, 2 error. */
+/** The argument of an EventMonitor's listener. `kind`: 0 change, 1 overrun, 2 error. */
 export interface NativeEvent {
   kind: number;
   errno: number;
@@ -67,7 +67,7 @@ export interface NativeEvent {
   objects: Record<string, number>;
 }
 
-/** A thread that listens to the multicast group. */
+/** A thread that listens on a netlink socket. */
 export interface NativeMonitor {
   close(): Promise<void>;
   ref(): void;
@@ -75,13 +75,13 @@ export interface NativeMonitor {
 }
 
 /**
- * What the listener of a LinkMonitor gets. `kind`: 0 link, 1 removed, 2 overrun, 3 error, 4
+ * The argument of a LinkMonitor's listener. `kind`: 0 link, 1 removed, 2 overrun, 3 error, 4
  * addresses.
  */
 export interface NativeLinkEvent {
   kind: number;
   errno: number;
-  /** Of kind 0 and 1. */
+  /** Null except for kinds 0 and 1. */
   link: Link | null;
 }
 
@@ -89,26 +89,28 @@ export interface NativeLinkEvent {
 export interface NativeLinkSocket {
   list(): Promise<Link[]>;
   getMany(indices: Uint32Array): Promise<(Link | null)[]>;
-  /** The errno of each change, 0 for none. `from`: the group it must be in, or -1. */
+  /**
+   * Returns the errno of each change, 0 for success. `from`: the group that the link must be in, or
+   * -1.
+   */
   setGroups(indices: Uint32Array, groups: Uint32Array, from: Float64Array): Promise<Uint32Array>;
   close(): Promise<void>;
 }
 
-/** What the listener of an Nflog gets; lib/nflog.ts reads the records. */
+/** The argument of an Nflog's listener; lib/nflog.ts parses the records. */
 export interface NativeNflogBatch {
   /**
-   * Records one after another: 12 words in the machine's byte order, then bytes; see
-   * src/core/nflog.h.
+   * Concatenated records: 12 words in the machine's byte order, then bytes; see src/core/nflog.h.
    */
   records: Uint8Array<ArrayBuffer>;
-  /** The different prefixes in it; a record has the index. */
+  /** The distinct prefixes of the records; a record has the index of its own. */
   prefixes: string[];
   lost: number;
-  /** 0, or why nothing more comes. */
+  /** 0, or the error after which no more records come. */
   errno: number;
 }
 
-/** Everything the addon exports. The constants come from the system's headers. */
+/** The addon's exports. The constants come from the system's headers. */
 export interface Binding {
   Context: new () => NativeContext;
   Socket: new () => NativeSocket;
@@ -128,7 +130,7 @@ export interface Binding {
     group: number,
     copyRange: number,
     queueThreshold: number,
-    /** In 1/100 s. */
+    /** Unit: 1/100 s. */
     timeout: number,
     receiveBuffer: number,
     listener: (batch: NativeNflogBatch) => void,
@@ -140,20 +142,20 @@ export interface Binding {
     'anonymous' | 'constant' | 'interval' | 'map' | 'timeout' | 'eval' | 'object' | 'concat',
     number
   >;
-  /** errno, name and message of every error of this C library. */
+  /** All errors of this C library: errno, name and message. */
   errors: [errno: number, name: string, message: string][];
 }
 
 const root = path.join(import.meta.dirname, '..');
 
-/** Where the addon is looked for, best first. */
+/** The paths at which the addon is looked for, in order of preference. */
 export const addonPaths: readonly string[] = ['Release', 'Debug'].map((kind) =>
   path.join(root, 'build', kind, 'nftables_napi.node'),
 );
 
 /**
- * Loads the addon. Throws an Error that says which paths were tried and what to install; its
- * `cause` is the loader's own error of the last path, unchanged.
+ * Loads the addon. Throws an Error that lists the paths tried and what to install; its `cause` is
+ * the loader's error of a file that exists but does not load, else that of the first path.
  */
 export function loadBinding(paths: readonly string[] = addonPaths): Binding {
   const require = createRequire(import.meta.url);
@@ -165,8 +167,8 @@ export function loadBinding(paths: readonly string[] = addonPaths): Binding {
       failures.push(error instanceof Error ? error : new Error(String(error)));
     }
   }
-  // A file that is there but does not load (a missing library, another machine) says more than one
-  // that is not there.
+  // A file that exists but does not load (a missing library, another machine) is more informative
+  // than a missing file.
   const cause = failures.find((failure) => !isNotFound(failure)) ?? failures[0];
   const tried = paths.map((file, index) => `  ${file}: ${failures[index]?.message.split('\n')[0]}`);
   throw new Error(

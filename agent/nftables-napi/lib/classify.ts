@@ -1,10 +1,10 @@
 import type { ErrnoTable } from './errno.ts';
 import { NftError, type NftErrorCode, type NftErrorDetail, plainDetail } from './errors.ts';
 
-// What libnftables finds out by itself about the rules in the kernel, without asking it: no
-// strerror() in the message.
+// Errors that libnftables detects by itself about the rules in the kernel, so that the message has
+// no strerror().
 const ownMessages: readonly [RegExp, NftErrorCode][] = [
-  // intervals.c: compares new ranges with those it read from the kernel.
+  // intervals.c compares new ranges with those it read from the kernel.
   [/^interval overlaps with an existing one/, 'EEXIST'],
   [/^conflicting intervals specified/, 'EEXIST'],
   // rule.c, cache.c
@@ -17,14 +17,14 @@ const located = /^(.+?):(\d+):(\d+)-(\d+): (Error|Warning): (.*)$/;
 const bare = /^(?:netlink: |internal:0:0-0: )?(?:Error: )(.*)$/;
 
 /**
- * Classifies what libnftables wrote about a failed command: everything it says of it is in English
- * text.
+ * Converts libnftables' messages about a failed command, which are English text only, to an
+ * NftError.
  *
- * Why matching that is safe: libnftables has no translations (no gettext), and what it says of the
- * kernel's answers ends in strerror(errno). That text depends on the C locale, which is "C" unless
- * the process calls setlocale(); Node.js does not. And `table` is read from strerror() of this same
- * process, so both texts change together if that is ever untrue. Whatever doesn't match is SYNTAX
- * if it has a place in the text, else UNKNOWN, with the output in `stderr`.
+ * Matching this text is safe: libnftables has no translations (no gettext), and its messages about
+ * the kernel's answers end in strerror(errno). That text depends on the C locale, which is "C"
+ * unless the process calls setlocale(); Node.js does not. And `table` comes from strerror() of the
+ * same process, so both texts would change together. A message that does not match is SYNTAX if it
+ * has a position in the text, else UNKNOWN, with the output in `stderr`.
  */
 export function toTextError(stderr: string, text: string, table: ErrnoTable): NftError {
   const lines = stderr.split('\n');
@@ -66,8 +66,8 @@ function toDetail(message: string, hasPlace: boolean, table: ErrnoTable): NftErr
 }
 
 /**
- * The errno whose message the text is, or ends in after a colon; a hint may follow ("; did you mean
- * ...").
+ * The errno whose message is the whole text, or its part after the last colon; a hint may follow
+ * ("; did you mean ...").
  */
 function errnoIn(message: string, table: ErrnoTable): number | null {
   const withoutHint = message.replace(/; did you mean .*$/, '').replace(/ \(you must be root\)$/, '');
@@ -75,7 +75,10 @@ function errnoIn(message: string, table: ErrnoTable): number | null {
   return table.errnoOf(withoutHint) ?? table.errnoOf(parts.at(-1) ?? '');
 }
 
-/** libnftables repeats the line of the text and underlines a part with ^ or ~ below it. */
+/**
+ * The part that libnftables underlines: it repeats the line of the text and marks the part with ^
+ * or ~ below.
+ */
 function underlined([source = '', marks = '']: string[]): string | null {
   if (!/^[\s~^]*\^[\s~^]*$/.test(marks)) return null;
   const from = marks.indexOf('^');

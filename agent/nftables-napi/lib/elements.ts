@@ -1,26 +1,26 @@
 import type { Binding, NativeElements } from './binding.ts';
 import { toVerdicts, type Verdict } from './verdict.ts';
 
-/** All elements of a set as of one moment. */
+/** All elements of a set at one moment. */
 export interface Elements {
-  /** Bytes of one key. */
+  /** Length of a key in bytes. */
   keyLength: number;
-  /** Keys one after another in network byte order, sorted. Empty for an interval set. */
+  /** Concatenated keys in network byte order, sorted. Empty for an interval set. */
   keys: Uint8Array;
   /**
-   * Pairs of first and last key, both inclusive, sorted; ranges that touch are not merged. Empty
+   * Pairs of first and last key, both inclusive, sorted; adjacent ranges are not merged. Empty
    * unless it is an interval set.
    */
   ranges: Uint8Array;
   isInterval: boolean;
   isMap: boolean;
-  /** The set has an element `*`, which stands for every other key and is not among the keys. */
+  /** The set has an element `*`, which matches every other key and is not among the keys. */
   hasCatchAll: boolean;
-  /** Of a verdict map: one for each key or range. Missing for every other set. */
+  /** For a verdict map: one per key or range. Absent for every other set. */
   verdicts?: Verdict[];
 }
 
-/** The addon's answer in the API's words. */
+/** Converts the addon's answer. */
 export function toElements(native: NativeElements, binding: Binding): Elements {
   const { interval, map, object } = binding.setFlags;
   return {

@@ -1,18 +1,18 @@
 import type { Binding } from './binding.ts';
 import { NftError, type NftErrorDetail, plainDetail } from './errors.ts';
 
-/** The errors the C library knows: by number, and by the message strerror() gives. */
+/** The errors of the C library, by number and by the message of strerror(). */
 export interface ErrnoTable {
   nameOf(errno: number): string;
   messageOf(errno: number): string;
-  /** The errno with exactly this message, null if there is none. */
+  /** The errno with exactly this message; null if there is none. */
   errnoOf(message: string): number | null;
 }
 
-/** Builds the table from what the addon reads out of the C library. */
+/** Builds the table from the errors that the addon reads from the C library. */
 export function toErrnoTable(errors: Binding['errors']): ErrnoTable {
   const byNumber = new Map(errors.map((row) => [row[0], row]));
-  // Two numbers never share a message, but for aliases (EAGAIN, EWOULDBLOCK) that are one number.
+  // Two numbers never share a message; aliases (EAGAIN, EWOULDBLOCK) are one number.
   const byMessage = new Map(errors.map((row) => [row[2], row[0]]));
   return {
     nameOf: (errno) => byNumber.get(errno)?.[1] ?? 'UNKNOWN',
@@ -24,7 +24,7 @@ export function toErrnoTable(errors: Binding['errors']): ErrnoTable {
 interface NativeDetail {
   errno: number;
   operation: number;
-  /** -1 for none. */
+  /** -1: none. */
   expression: number;
   element: Uint8Array;
   text: string;
@@ -40,8 +40,8 @@ function isNativeFailure(error: unknown): error is NativeFailure {
 }
 
 /**
- * An NftError of what the addon threw. `describe` says what operation an index of the batch is
- * about. Anything that is not the addon's own error is given back unchanged.
+ * Converts an error of the addon to an NftError; any other value is returned unchanged. `describe`
+ * describes the operation at an index of the batch.
  */
 export function toNftError(
   error: unknown,
@@ -74,7 +74,7 @@ export function toNftError(
 }
 
 /**
- * What the kernel answers with an errno and nothing else, about one thing: "link 7: No such
+ * The error for an answer of the kernel that is only an errno, about one thing: "link 7: No such
  * device".
  */
 export function plainError(errno: number, what: string, errnos: ErrnoTable): NftError {

@@ -1,4 +1,4 @@
-/** The codes of an NftError: an errno's name, or one of ours. See NftError. */
+/** The codes of an NftError: the name of an errno, or one of this package's own. See NftError. */
 export type NftErrorCode =
   | 'ENOENT'
   | 'EEXIST'
@@ -16,10 +16,10 @@ export type NftErrorCode =
   | 'SYNTAX'
   | 'CLOSED'
   | 'UNKNOWN'
-  // Every other errno has its C name too; listing them here would not make them likelier.
+  // Every other errno is also represented by its C name; these are the ones to expect.
   | (string & {});
 
-/** One of the errors of a failed call: what NftError says of the first of them. */
+/** One error of a failed call, with the fields of NftError. */
 export interface NftErrorDetail {
   code: NftErrorCode;
   message: string;
@@ -46,27 +46,27 @@ export interface NftErrorDetail {
 export class NftError extends Error implements NftErrorDetail {
   override readonly name = 'NftError';
   readonly code: NftErrorCode;
-  /** The errno, null where there is none (SYNTAX, CLOSED, UNKNOWN). */
+  /** The errno; null if there is none (SYNTAX, CLOSED, UNKNOWN). */
   readonly errno: number | null;
   /** The line in the text that was run, from 1. Null for errors of a batch or a socket. */
   readonly line: number | null;
   /** The column in that line, from 1. */
   readonly column: number | null;
-  /** That line of the text. */
+  /** The text of that line. */
   readonly command: string | null;
-  /** The part of it that libnftables underlines. */
+  /** The part of the line that libnftables underlines. */
   readonly refersTo: string | null;
-  /** The index of the refused operation of a batch. */
+  /** The index of the refused operation of a batch, from 0. */
   readonly operation: number | null;
   /** The set of that operation. */
   readonly set: string | null;
-  /** The index of the refused expression of a rule, where the kernel names it. */
+  /** The index of the refused expression of a rule, if the kernel names it. */
   readonly expression: number | null;
-  /** The key of the refused element (of a range: its first key), where the kernel names it. */
+  /** The key of the refused element (for a range: its first key), if the kernel names it. */
   readonly element: Uint8Array | null;
-  /** Everything libnftables wrote to its error output, empty for a batch or a socket. */
+  /** libnftables' whole error output; empty for a batch or a socket. */
   readonly stderr: string;
-  /** All errors of this call, the first being this one. */
+  /** All errors of this call; the first is this one. */
   readonly all: readonly NftErrorDetail[];
 
   constructor(
@@ -91,7 +91,7 @@ export class NftError extends Error implements NftErrorDetail {
   }
 }
 
-/** A detail with everything unknown but code and message. */
+/** A detail with code and message only. */
 export function plainDetail(code: NftErrorCode, message: string): NftErrorDetail {
   return {
     code,

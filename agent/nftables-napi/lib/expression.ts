@@ -4,59 +4,62 @@ import type { RecordWriter } from './record.ts';
 import type { Verdict } from './verdict.ts';
 
 /**
- * One expression of a rule, as the kernel has them: linux/netfilter/nf_tables.h. A rule loads
- * something into a register, compares it, and so on; the first expression that doesn't hold ends
- * it. `nft --debug=netlink` shows them for any text.
+ * One expression of a rule, as in the kernel (linux/netfilter/nf_tables.h). A rule loads a value
+ * into a register, compares it, and so on; the first expression that does not match ends the rule.
+ * `nft --debug=netlink` shows the expressions of any text.
  *
- * Registers: 1 to 4 have 16 bytes each; 8 to 23 are the same memory in pieces of 4 (1 begins at 8,
- * 2 at 12). A concatenation is loaded into pieces side by side. Values are in the byte order of
- * what was loaded: network order for payload and ct addresses and ports, the machine's own for meta
- * and most of ct.
+ * Registers 1 to 4 have 16 bytes each; 8 to 23 are the same memory in units of 4 bytes (register 1
+ * begins at 8, register 2 at 12). The fields of a concatenation are loaded into adjacent registers.
+ * Values have the byte order of the loaded field: network order for payload and for addresses and
+ * ports of ct, the machine's order for meta and most of ct.
  */
 export type Expression =
   | { kind: 'meta'; key: MetaKey; register: number }
   | { kind: 'payload'; base: PayloadBase; offset: number; length: number; register: number }
   | { kind: 'ct'; key: CtKey; register: number; direction?: 'original' | 'reply' }
   | { kind: 'cmp'; register: number; operator: CmpOperator; value: Uint8Array }
-  /** Outside or inside of a range, both ends included. */
+  /** Matches inside (eq) or outside (neq) of a range, both ends included. */
   | { kind: 'range'; register: number; operator: 'eq' | 'neq'; from: Uint8Array; to: Uint8Array }
   /** `(register & mask) ^ xor`, in place. */
   | { kind: 'bitwise'; register: number; mask: Uint8Array; xor: Uint8Array }
-  /** Turns `length` bytes around, in units of `size`, in place. */
+  /** Converts the byte order of `length` bytes, in units of `size`, in place. */
   | { kind: 'byteorder'; register: number; operation: 'ntoh' | 'hton'; length: number; size: number }
   | {
       kind: 'lookup';
       register: number;
       set: string;
-      /** Of a set made in the same batch; needed for an anonymous one. */
+      /** Id of a set created in the same batch; required for an anonymous one. */
       setId?: number;
-      /** Holds for what is not in the set. Default false. */
+      /** Matches values that are not in the set. Default false. */
       inverted?: boolean;
-      /** The set is a verdict map, whose verdict is taken. Default false. */
+      /** The set is a verdict map, and its verdict is applied. Default false. */
       verdict?: boolean;
     }
-  /** Counts from 0, or from what is given. */
+  /** Starts at 0, or at the given values. */
   | { kind: 'counter'; packets?: number | bigint; bytes?: number | bigint }
   | { kind: 'verdict'; verdict: Verdict }
   /**
-   * So many packets in `seconds` (1 second, 60 a minute ...), after a burst; `over` holds for those
-   * above it.
+   * `rate` packets per `seconds` (1: second, 60: minute ...), after a burst. `over`: matches the
+   * packets above the limit.
    */
   | { kind: 'limit'; rate: number; seconds: number; burst: number; over?: boolean }
-  /** To an NFLOG group. */
+  /** Logs to an NFLOG group. `snapLength` in bytes. */
   | { kind: 'log'; prefix: string; group: number; snapLength: number; queueThreshold: number }
-  /** `code` of ICMP, ICMPv6 or (icmpx) NFT_REJECT_ICMPX_*; 0 for a reset. */
+  /** `code`: of ICMP, ICMPv6 or (icmpx) NFT_REJECT_ICMPX_*; 0 for a reset. */
   | { kind: 'reject'; type: 'icmp' | 'tcp reset' | 'icmpx'; code: number }
-  /** NF_NAT_RANGE_* of linux/netfilter/nf_nat.h; 16 is fully random. */
+  /** `flags`: NF_NAT_RANGE_* of linux/netfilter/nf_nat.h; 16 is fully random. */
   | { kind: 'masq'; flags: number };
 
+/** Keys of a meta expression, by the kernel's NFT_META_*. */
 export type MetaKey = keyof typeof metaKeys;
+/** Headers that a payload expression is relative to, by the kernel's NFT_PAYLOAD_*. */
 export type PayloadBase = keyof typeof payloadBases;
+/** Keys of a ct expression, by the kernel's NFT_CT_*. */
 export type CtKey = keyof typeof ctKeys;
+/** Operators of cmp and range, by the kernel's NFT_CMP_*. */
 export type CmpOperator = keyof typeof cmpOperators;
 
-// All numbers are of linux/netfilter/nf_tables.h, whose values never change: they are the kernel's
-// ABI.
+// All numbers are from linux/netfilter/nf_tables.h and never change: they are the kernel's ABI.
 const metaKeys = {
   length: 0,
   protocol: 1,
@@ -108,7 +111,11 @@ const NFT_REG_VERDICT = 0;
 const NFT_LOOKUP_F_INV = 1;
 const NFT_LIMIT_F_INV = 1;
 
-/** Writes a verdict as an attribute of the given type. `codes` are the kernel's numbers. */
+/**
+ * Writes a verdict as an attribute of the given type. `codes` are the kernel's numbers. Throws a
+ * TypeError for an unknown verdict, or a chain that is missing or out of place; a RangeError for an
+ * invalid chain name.
+ */
 export function putVerdict(
   to: RecordWriter,
   type: number,
@@ -132,7 +139,10 @@ export function putVerdict(
   to.endNest(data);
 }
 
-/** Writes one expression of a rule. TypeError or RangeError for what no kernel could take. */
+/**
+ * Writes one expression of a rule. Throws a TypeError or RangeError for values that no kernel could
+ * take.
+ */
 export function putExpression(
   to: RecordWriter,
   expression: Expression,
@@ -146,7 +156,7 @@ export function putExpression(
   to.endNest(element);
 }
 
-/** Attributes in libnftnl's order (src/expr), so that the bytes are those that nft sends. */
+/** Writes attributes in libnftnl's order (src/expr), so that the bytes are those that nft sends. */
 function putData(to: RecordWriter, it: Expression, verdicts: Readonly<Record<string, number>>): void {
   switch (it.kind) {
     case 'meta':

@@ -1,2 +1,2 @@
-/** The address family of a table, in nft's words. */
+/** The address family of a table, by nft's names. */
 export type Family = 'ip' | 'ip6' | 'inet' | 'arp' | 'bridge' | 'netdev';

@@ -1,7 +1,10 @@
-/** What SO_RCVBUF can be given without an overflow in the kernel, which doubles it. */
+/** Maximum of SO_RCVBUF in bytes: the kernel doubles the value and must not overflow. */
 export const maximumReceiveBuffer = 2 ** 30 - 1;
 
-/** Throws TypeError if it is no number, RangeError if it is no integer from `least` to `most`. */
+/**
+ * Throws a TypeError if the value is not a number, a RangeError if it is not an integer from
+ * `least` to `most`.
+ */
 export function requireInteger(value: unknown, what: string, least: number, most: number): void {
   if (typeof value !== 'number') throw new TypeError(`${what} must be a number, not ${typeof value}`);
   if (!Number.isInteger(value) || value < least || value > most) {

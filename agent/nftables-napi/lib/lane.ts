@@ -1,8 +1,8 @@
 import { closedError } from './errors.ts';
 
 /**
- * Runs tasks one after another, in the order they came; a failed task doesn't stop those behind it.
- * After close() every further task is refused with code CLOSED.
+ * Runs tasks one after another in the order of the calls; a failed task does not stop the next
+ * ones. After close(), further tasks are refused with code CLOSED.
  */
 export class Lane {
   readonly #owner: string;
@@ -14,7 +14,7 @@ export class Lane {
     this.#owner = owner;
   }
 
-  /** Runs the task when those before it are done. Never throws synchronously. */
+  /** Runs the task when the earlier ones have settled. Never throws synchronously. */
   run<Result>(task: () => Promise<Result>): Promise<Result> {
     if (this.#closing) return Promise.reject(closedError(this.#owner));
     const result = this.#tail.then(task);
@@ -22,7 +22,7 @@ export class Lane {
     return result;
   }
 
-  /** Waits for all tasks, then runs `release`, once however often close() is called. */
+  /** Waits for all tasks, then runs `release`, only once however often close() is called. */
   close(release: () => Promise<void>): Promise<void> {
     this.#closing ??= this.#tail.then(release);
     return this.#closing;

@@ -6,40 +6,40 @@ import { Lane } from './lane.ts';
 import type { Link } from './link.ts';
 import { Listening } from './listening.ts';
 
-/** What a link monitor tells. */
+/** An event of a link monitor. */
 export type LinkEvent =
-  /** New, or something of it changed (not necessarily something that is in Link). */
+  /** New, or changed (not necessarily in a field of Link). */
   | { kind: 'link'; link: Link }
   /** Deleted, or moved to another namespace. */
   | { kind: 'removed'; index: number; name: string }
-  /** A link has an address more or less (only with `addresses`). */
+  /** Addresses of a link were added or removed (only with `addresses`). */
   | { kind: 'addresses' }
-  /** The socket's buffer was full: an unknown number of events is lost. List everything. */
+  /** The socket's buffer was full: an unknown number of events is lost. List all links again. */
   | { kind: 'overrun' }
-  /** The socket failed; nothing more comes. */
+  /** The socket failed; no more events come. */
   | { kind: 'error'; error: NftError };
 
-/** How to listen. */
+/** Options of a LinkMonitor. */
 export interface LinkMonitorOptions {
   /**
-   * Bytes the socket may hold back for a slow reader. Default 32 MiB; memory is only used when
-   * there is something to hold.
+   * Bytes that the socket may buffer for a slow reader. Default 32 MiB; memory is only used while
+   * data waits.
    */
   receiveBuffer?: number;
   /**
-   * Tell also that addresses came or went, of any link (RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR).
-   * Default false.
+   * Also report that addresses of any link were added or removed (RTNLGRP_IPV4_IFADDR,
+   * RTNLGRP_IPV6_IFADDR). Default false.
    */
   addresses?: boolean;
 }
 
-/** A link and the group it shall be in. */
+/** A link and the group to put it into. */
 export interface LinkGroupChange {
   index: number;
   group: number;
   /**
-   * Only where it is in this group right before (the kernel knows no such condition: between the
-   * two is about 10 µs); else ESTALE.
+   * Change the link only if it is in this group right before, else ESTALE. Not atomic, since the
+   * kernel has no such condition: between check and change are about 10 µs.
    */
   from?: number;
 }
@@ -49,23 +49,22 @@ const maximumIndex = 2 ** 31 - 1;
 const maximumGroup = 2 ** 32 - 1;
 
 /**
- * Tells of every change of the links in the network namespace the process is in when it is made
- * (RTNLGRP_LINK), on a thread of its own; of addresses where it is asked to. Everything there is to
- * read at one time, up to 1,024 events, is one call of the listener; while the listener is busy the
- * socket's buffer keeps what comes. Runs until close(), and keeps the process alive unless unref()
- * was called.
+ * Reports every change of the links in the network namespace in which it is created (RTNLGRP_LINK),
+ * on a thread of its own; on request also changes of addresses. All events that are readable at one
+ * time, at most 1,024, go to one call of the listener; while it is busy, the socket's buffer keeps
+ * further events. Runs until close(), and keeps the process alive unless unref() was called.
  *
- * For a complete picture make the monitor first, then LinkSocket.list(): what changes meanwhile is
- * told again.
+ * For a complete state, create the monitor first, then call LinkSocket.list(): changes in between
+ * are reported by the monitor.
  *
- * The kernel does not tell of a changed group while the link is down (netdev_state_change()); it
+ * While a link is down, the kernel does not report a changed group (netdev_state_change()); it
  * comes with the next event, at the latest when the link is set up.
  *
- * Needs no privileges. Creating it throws TypeError or RangeError for wrong options, NftError when
- * no socket can be had. What the listener throws is an uncaught exception.
+ * Needs no privileges. The constructor throws a TypeError or RangeError for wrong options, an
+ * NftError if the socket cannot be opened. An exception of the listener is uncaught.
  */
 export class LinkMonitor extends Listening {
-  /** `binding` is only given by tests. */
+  /** `binding` is for tests only. */
   constructor(
     options: LinkMonitorOptions,
     listener: (events: readonly LinkEvent[]) => void,
@@ -85,20 +84,20 @@ export class LinkMonitor extends Listening {
 }
 
 /**
- * An rtnetlink socket, bound to the network namespace the process is in when it is made: what links
- * there are, and their groups.
+ * An rtnetlink socket, bound to the network namespace in which it is created: reads links and sets
+ * their groups.
  *
- * Calls run on libuv's thread pool, one after another in the order they were made. All methods
- * return promises and never throw synchronously: wrong arguments are TypeError or RangeError,
- * refusals of the kernel are NftError, calls after close() have code CLOSED. The constructor throws
- * NftError when no socket can be had.
+ * Calls run on libuv's thread pool, one after another in call order. All methods return promises
+ * and never throw synchronously: they reject with a TypeError or RangeError for wrong arguments,
+ * with an NftError for errors of the kernel, and with code CLOSED after close(). The constructor
+ * throws an NftError if the socket cannot be opened.
  */
 export class LinkSocket {
   readonly #errnos: ErrnoTable;
   readonly #socket: NativeLinkSocket;
   readonly #lane = new Lane('LinkSocket');
 
-  /** `binding` is only given by tests. */
+  /** `binding` is for tests only. */
   constructor(binding: Binding = loadBinding()) {
     this.#errnos = toErrnoTable(binding.errors);
     try {
@@ -109,20 +108,19 @@ export class LinkSocket {
   }
 
   /**
-   * All links as of one moment, by index. EINTR if links kept coming and going during every
-   * attempt.
+   * All links at one moment, by index. EINTR if links were added or removed during every attempt.
    */
   list(): Promise<Link[]> {
     return this.#run(() => this.#socket.list());
   }
 
-  /** One link, null if there is none with this index. */
+  /** One link; null if there is none with this index. */
   async get(index: number): Promise<Link | null> {
     const [link = null] = await this.getMany([index]);
     return link;
   }
 
-  /** One answer for each index, null where there is no such link; each as of its own moment. */
+  /** One result per index, null if there is no such link; each as of its own moment. */
   async getMany(indices: readonly number[]): Promise<(Link | null)[]> {
     if (!Array.isArray(indices)) throw new TypeError('indices must be an array');
     for (const index of indices) requireInteger(index, 'index', 1, maximumIndex);
@@ -131,9 +129,8 @@ export class LinkSocket {
   }
 
   /**
-   * Puts a link into a group, and changes nothing else of it. Groups are 0 (where every link
-   * begins) to 2 ** 32 - 1. ENODEV if there is no such link (any more). Needs CAP_NET_ADMIN (else
-   * EPERM).
+   * Sets the group of a link and nothing else. Groups are 0 (the default of every link) to 2 ** 32
+   * - 1. ENODEV if there is no such link (any more). Needs CAP_NET_ADMIN (else EPERM).
    */
   async setGroup(index: number, group: number): Promise<void> {
     const [error] = await this.setGroups([{ index, group }]);
@@ -141,13 +138,13 @@ export class LinkSocket {
   }
 
   /**
-   * Does it for many links, in order and independently of each other: one answer for each change,
-   * null where it is done. Rejects only if the call as a whole is wrong.
+   * Sets the groups of many links, in order and independently: one result per change, null for
+   * success. Rejects only if the call as a whole fails.
    */
   async setGroups(changes: readonly LinkGroupChange[]): Promise<(NftError | null)[]> {
     if (!Array.isArray(changes)) throw new TypeError('changes must be an array');
     for (const { index, group, from = 0 } of changes) {
-      // Index 0 would stand for every link of a group.
+      // Index 0 would mean every link of a group.
       requireInteger(index, 'index', 1, maximumIndex);
       requireInteger(group, 'group', 0, maximumGroup);
       requireInteger(from, 'from', 0, maximumGroup);
@@ -161,7 +158,7 @@ export class LinkSocket {
     );
   }
 
-  /** Waits for the calls under way, then closes the socket. Idempotent. */
+  /** Waits for pending calls, then closes the socket. Idempotent. */
   close(): Promise<void> {
     return this.#lane.close(() => this.#socket.close());
   }

@@ -1,11 +1,11 @@
 import type { NativeMonitor } from './binding.ts';
 
-/** Wraps a listener so that it is not called after close(): something may have been on its way. */
+/** Wraps a listener so that it is not called after close(), when an event may still be pending. */
 export type WhileOpen = <Told>(listener: (told: Told) => void) => (told: Told) => void;
 
 /**
- * What listens on a thread of its own until it is closed. Opening throws what `toError` makes of
- * the addon's error.
+ * A listener on a thread of its own, until it is closed. If `open` throws, the constructor throws
+ * the error converted by `toError`.
  */
 export class Listening {
   readonly #native: NativeMonitor;
@@ -21,7 +21,7 @@ export class Listening {
     }
   }
 
-  /** Lets the process end while it listens. */
+  /** Lets the process exit while it listens. */
   unref(): this {
     this.#native.unref();
     return this;

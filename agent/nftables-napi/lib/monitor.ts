@@ -6,43 +6,46 @@ import { maximumReceiveBuffer, requireInteger } from './integer.ts';
 import { Listening } from './listening.ts';
 import { requireName, toFamilyNumber } from './name.ts';
 
-/** The kinds of object a commit can touch. */
+/** The kinds of objects that a commit can change. */
 export type ObjectKind = 'table' | 'chain' | 'rule' | 'set' | 'element' | 'object' | 'flowtable';
 
-/** What a monitor tells. */
+/** An event of a monitor. */
 export type MonitorEvent =
   | {
-      /** One commit that touched the table. */
+      /** One commit that changed the table. */
       kind: 'change';
-      /** The generation it made. */
+      /** The generation that it created. */
       generation: number;
       /**
-       * Name of the thread that committed ('nft'; a libuv worker of ours has the name Node.js gave
-       * it).
+       * Name of the thread that committed ('nft'; libuv workers of this process have the name that
+       * Node.js gave them).
        */
       processName: string | null;
       /**
-       * The kernel's id of that thread, in the first pid namespace: for nft it is the process, for
-       * us it is not process.pid.
+       * The kernel's id of that thread, in the initial pid namespace: for nft it is the id of the
+       * process; for this process it is not process.pid.
        */
       pid: number | null;
-      /** Messages about the table. */
+      /** Number of messages about the table. */
       touches: number;
-      /** How many of each kind were added, changed or deleted; kinds without any are missing. */
+      /**
+       * Number of objects of each kind that were added, changed or deleted; kinds without any are
+       * absent.
+       */
       objects: Partial<Record<ObjectKind, number>>;
     }
-  /** The socket's buffer was full: an unknown number of events is lost. Compare everything. */
+  /** The socket's buffer was full: an unknown number of events is lost. Compare the whole state. */
   | { kind: 'overrun' }
-  /** The socket failed; nothing more comes. */
+  /** The socket failed; no more events come. */
   | { kind: 'error'; error: NftError };
 
-/** What to listen to. */
+/** Options of a Monitor. */
 export interface MonitorOptions {
   family: Family;
   table: string;
   /**
-   * Bytes the socket may hold back for a slow reader. Default 64 MiB; memory is only used when
-   * there is something to hold.
+   * Bytes that the socket may buffer for a slow reader. Default 64 MiB; memory is only used while
+   * data waits.
    */
   receiveBuffer?: number;
 }
@@ -50,16 +53,16 @@ export interface MonitorOptions {
 const defaultReceiveBuffer = 64 * 1024 * 1024;
 
 /**
- * Tells of every commit that touched one table, ours and others'. Listens to the multicast group
- * NFNLGRP_NFTABLES on a thread of its own, in the network namespace the process is in when it is
- * made; a commit of any size is one call of the listener. Runs until close(), and keeps the process
- * alive unless unref() was called.
+ * Reports every commit that changes one table, by this process or any other. Listens to the
+ * multicast group NFNLGRP_NFTABLES on a thread of its own, in the network namespace in which it is
+ * created; a commit of any size is one call of the listener. Runs until close(), and keeps the
+ * process alive unless unref() was called.
  *
- * Creating it throws TypeError or RangeError for wrong options, NftError when no socket can be had
- * (EPERM without CAP_NET_ADMIN). What the listener throws is an uncaught exception.
+ * The constructor throws a TypeError or RangeError for wrong options, an NftError if the socket
+ * cannot be opened (EPERM without CAP_NET_ADMIN). An exception of the listener is uncaught.
  */
 export class Monitor extends Listening {
-  /** `binding` is only given by tests. */
+  /** `binding` is for tests only. */
   constructor(
     options: MonitorOptions,
     listener: (event: MonitorEvent) => void,

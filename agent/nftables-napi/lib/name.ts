@@ -1,13 +1,16 @@
 import type { Binding } from './binding.ts';
 import type { Family } from './family.ts';
 
-/** The kernel's number of a family. Throws TypeError for an unknown one. */
+/** The kernel's number of a family. Throws a TypeError for an unknown one. */
 export function toFamilyNumber(family: Family, binding: Binding): number {
   if (!Object.hasOwn(binding.families, family)) throw new TypeError(`unknown family ${String(family)}`);
   return binding.families[family];
 }
 
-/** Names are 1 to 255 bytes without NUL (NFT_NAME_MAXLEN is 256 with its NUL). */
+/**
+ * Checks a name: 1 to 255 bytes without NUL (NFT_NAME_MAXLEN is 256 with its NUL). Throws a
+ * TypeError if it is not a string, else a RangeError.
+ */
 export function requireName(name: unknown, what: string): asserts name is string {
   if (typeof name !== 'string') throw new TypeError(`${what} must be a string, not ${typeof name}`);
   if (name === '' || (name.length > 85 && Buffer.byteLength(name) > 255) || name.includes('\0')) {

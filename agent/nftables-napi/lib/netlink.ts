@@ -10,46 +10,46 @@ import { type ChainsSnapshot, type TableSnapshot, toSnapshot } from './snapshot.
 
 /**
  * The nf_tables generation: a number that grows by one with every commit in the network namespace,
- * anybody's.
+ * by any process.
  */
 export interface Generation {
-  /** Read directly before the transaction. */
+  /** Read right before the transaction. */
   before: number;
-  /** Read directly after it: `before + 1` if it committed and nobody else did. */
+  /** Read right after it: `before + 1` if it committed and no other process did. */
   after: number;
 }
 
+/** Final counters of one deleted rule; `operation` is the index of its flushChain in the batch. */
 export interface LastCount {
   operation: number;
   packets: bigint;
   bytes: bigint;
 }
 
-/** What a batch did. */
+/** The result of a batch. */
 export interface BatchResult {
   /** Equal numbers if there was nothing to send. */
   generation: Generation;
   /**
-   * Of each rule with a counter that a `flushChain` with `counts` deleted, what it had counted when
-   * the transaction was in force: by the operation's index, in the order of the chain. A packet
-   * that was on its way through the rule in that very moment may be missing.
+   * The final counters of each rule with a counter that a `flushChain` with `counts` deleted, as of
+   * the commit; by the operation's index, in the order of the chain. A packet that was passing the
+   * rule at that moment may be missing.
    */
   lastCounts: LastCount[];
   /**
-   * Wall-clock microseconds on the worker thread: building the messages, and sending them with the
-   * kernel's work.
+   * Wall-clock microseconds on the worker thread: `build` to build the messages, `kernel` to send
+   * them, including the kernel's work.
    */
   microseconds: { build: number; kernel: number };
 }
 
 /**
- * A NETLINK_NETFILTER socket for nf_tables, bound to the network namespace the process is in when
- * it is made.
+ * A NETLINK_NETFILTER socket for nf_tables, bound to the network namespace in which it is created.
  *
- * Calls run on libuv's thread pool, one after another in the order they were made. All methods
- * return promises and never throw synchronously: wrong arguments are TypeError or RangeError,
- * refusals of the kernel are NftError, calls after close() have code CLOSED. The constructor throws
- * NftError when no socket can be had.
+ * Calls run on libuv's thread pool, one after another in call order. All methods return promises
+ * and never throw synchronously: they reject with a TypeError or RangeError for wrong arguments,
+ * with an NftError for errors of the kernel, and with code CLOSED after close(). The constructor
+ * throws an NftError if the socket cannot be opened.
  */
 export class Netlink {
   readonly #binding: Binding;
@@ -57,7 +57,7 @@ export class Netlink {
   readonly #socket: NativeSocket;
   readonly #lane = new Lane('Netlink');
 
-  /** `binding` is only given by tests. */
+  /** `binding` is for tests only. */
   constructor(binding: Binding = loadBinding()) {
     this.#binding = binding;
     this.#errnos = toErrnoTable(binding.errors);
@@ -69,9 +69,9 @@ export class Netlink {
   }
 
   /**
-   * Does all operations in order, in one transaction: all of them or none. Buffers are copied
-   * before this returns. NftError: `operation` is the index of the first one refused, `set` and
-   * `element` say what it is about. Needs CAP_NET_ADMIN (else EPERM).
+   * Performs all operations in order, in one transaction: all of them or none. Buffers are copied
+   * before this returns. NftError: `operation` is the index of the first refused operation, `set`
+   * and `element` what it concerns. Needs CAP_NET_ADMIN (else EPERM).
    */
   batch(operations: readonly Operation[]): Promise<BatchResult> {
     return this.#attempt(() => {
@@ -93,8 +93,8 @@ export class Netlink {
   }
 
   /**
-   * The elements of a set, null if the set or its table does not exist. EINTR if commits kept
-   * falling into the dump.
+   * The elements of a set; null if the set or its table does not exist. EINTR if commits
+   * interrupted every attempt of the dump.
    */
   elements(name: SetName): Promise<Elements | null> {
     return this.#attempt(() => {
@@ -110,7 +110,7 @@ export class Netlink {
   }
 
   /**
-   * Chains, rules and sets of a table as of one generation, null if it does not exist. EINTR as
+   * Chains, rules and sets of a table, as of one generation; null if it does not exist. EINTR as
    * with elements().
    */
   snapshot(family: Family, table: string): Promise<TableSnapshot | null> {
@@ -124,9 +124,9 @@ export class Netlink {
   }
 
   /**
-   * Of a table only these chains with their rules, in the order of their names, as of one
-   * generation; what doesn't exist is left out. Costs what is in them, not what is in the table.
-   * The digests are those of snapshot(). EINTR as with elements().
+   * Only these chains of a table with their rules, ordered by name, as of one generation; chains
+   * that do not exist are left out. The cost depends on these chains, not on the table. The digests
+   * are those of snapshot(). EINTR as with elements().
    */
   chains(family: Family, table: string, names: readonly string[]): Promise<ChainsSnapshot> {
     return this.#attempt(() => {
@@ -143,12 +143,12 @@ export class Netlink {
     });
   }
 
-  /** The generation now. */
+  /** The current generation. */
   generation(): Promise<number> {
     return this.#run(() => this.#socket.generation());
   }
 
-  /** Waits for the calls under way, then closes the socket. Idempotent. */
+  /** Waits for pending calls, then closes the socket. Idempotent. */
   close(): Promise<void> {
     return this.#lane.close(() => this.#socket.close());
   }

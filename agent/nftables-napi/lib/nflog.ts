@@ -4,39 +4,37 @@ import type { NftError } from './errors.ts';
 import { maximumReceiveBuffer, requireInteger } from './integer.ts';
 import { Listening } from './listening.ts';
 
-/** A packet that a rule with `log group N` handed over. */
+/** A packet that a rule with `log group N` logged. */
 export interface NflogPacket {
   group: number;
-  /** What the rule says after `log prefix`, empty without. The kernel cuts it after 127 bytes. */
+  /** The rule's `log prefix`; empty without one. The kernel truncates it to 127 bytes. */
   prefix: string;
   /**
-   * From the network header on, up to copyRange bytes. Shares its memory with the batch: copy it to
-   * keep it for long.
+   * The packet from the network header on, up to copyRange bytes. Shares its memory with the batch:
+   * copy it to keep it.
    */
   payload: Uint8Array;
   /**
-   * The packet's whole length where the kernel tells; Linux 6.18 doesn't, so it is payload.length.
-   * The IP header has it.
+   * Length of the whole packet in bytes if the kernel reports it; Linux 6.18 does not, so it is
+   * payload.length. The IP header has the real length.
    */
   length: number;
   /**
-   * 2 (NFPROTO_IPV4), 10 (NFPROTO_IPV6), or for what is neither (ARP in a bridge) the family of the
+   * 2 (NFPROTO_IPV4), 10 (NFPROTO_IPV6), or for other protocols (ARP in a bridge) the family of the
    * rule's hook.
    */
   family: number;
   /** NF_INET_*: 0 prerouting, 1 input, 2 forward, 3 output, 4 postrouting. */
   hook: number;
-  /** Index of the link it came from, null where there is none. */
+  /** Index of the link that it came in by; null if there is none. */
   inputInterface: number | null;
-  /** Index of the link it leaves through, null where there is none (yet). */
+  /** Index of the link that it leaves by; null if there is none (yet). */
   outputInterface: number | null;
-  /** Microseconds since 1970, when it arrived; null for packets of this host. */
+  /** When it arrived, in microseconds since 1970; null for packets of this host. */
   timestamp: number | null;
   /** The packet's number in this group, modulo 2 ** 32. */
   sequence: number | null;
-  /**
-   * The connection it belongs to, in the direction that opened it; null if the kernel can't tell.
-   */
+  /** Its connection, in the original direction; null if the kernel does not report it. */
   original: NflogTuple | null;
 }
 
@@ -51,55 +49,57 @@ export interface NflogTuple {
   destinationPort: number | null;
 }
 
-/** What there was to read at one time. */
+/** The packets that were readable at one time. */
 export interface NflogBatch {
   /**
-   * In the order they were logged, at most 1,024. May be empty when something was lost or failed.
+   * At most 1,024, in the order of logging. May be empty if packets were lost or the socket failed.
    */
   packets: readonly NflogPacket[];
-  /** Packets known to be lost since the last batch: gaps in their numbers. */
+  /** Packets known to be lost since the last batch, from gaps in their numbers. */
   lost: number;
-  /** The socket failed; nothing more comes. Null in every batch but such a last one. */
+  /**
+   * The error if the socket failed and no more packets come, which is in the last batch only; else
+   * null.
+   */
   error: NftError | null;
 }
 
-/** What to listen to, and how eagerly. */
+/** Options of an Nflog. */
 export interface NflogOptions {
   /** The number after `log group`, 0 to 65535. */
   group: number;
   /**
-   * Bytes of each packet, 1 to 65531. Default 128: the headers. A rule's own `snaplen` can make it
-   * less.
+   * Bytes to copy of each packet, 1 to 65531. Default 128: the headers. A rule's own `snaplen` can
+   * reduce it.
    */
   copyRange?: number;
   /**
-   * Packets the kernel collects before it hands them over, 1 to 1024. Default 64. Fewer where they
-   * are more than 128 KiB (with 200 bytes for each beside its payload), or where a rule's own
+   * Packets that the kernel collects before it passes them on, 1 to 1024. Default 64. Fewer if they
+   * exceed 128 KiB (with 200 bytes for each besides its payload), or if a rule's own
    * `queue-threshold` says so.
    */
   queueThreshold?: number;
-  /** Milliseconds after which it hands over fewer, rounded up to tens. Default 10. */
+  /** Milliseconds after which it passes on fewer, rounded up to tens. Default 10. */
   flushInterval?: number;
-  /** Bytes the socket may hold back for a slow reader. Default 8 MiB. */
+  /** Bytes that the socket may buffer for a slow reader. Default 8 MiB. */
   receiveBuffer?: number;
 }
 
 const defaultReceiveBuffer = 8 * 1024 * 1024;
 
 /**
- * Gets the packets of one group of nfnetlink_log, in the network namespace the process is in when
- * it is made, on a thread of its own. Everything there is to read at one time, up to 1,024 packets,
- * is one call of the listener. While the listener is busy the socket's buffer keeps what comes;
- * when that is full the kernel drops packets (from the log, not from the network), and `lost` of a
- * later batch counts them. Runs until close(), and keeps the process alive unless unref() was
- * called.
+ * Receives the packets of one group of nfnetlink_log, in the network namespace in which it is
+ * created, on a thread of its own. All packets that are readable at one time, at most 1,024, go to
+ * one call of the listener. While it is busy, the socket's buffer keeps further packets; when that
+ * is full, the kernel drops packets (from the log, not from the network), and `lost` of a later
+ * batch counts them. Runs until close(), and keeps the process alive unless unref() was called.
  *
- * Creating it throws TypeError or RangeError for wrong options, NftError when the group can't be
- * had: EBUSY if somebody else listens to it, EPERM without CAP_NET_ADMIN. What the listener throws
- * is an uncaught exception.
+ * The constructor throws a TypeError or RangeError for wrong options, an NftError if the group is
+ * not available: EBUSY if another socket listens to it, EPERM without CAP_NET_ADMIN. An exception
+ * of the listener is uncaught.
  */
 export class Nflog extends Listening {
-  /** `binding` is only given by tests. */
+  /** `binding` is for tests only. */
   constructor(
     options: NflogOptions,
     listener: (batch: NflogBatch) => void,
@@ -137,7 +137,7 @@ function toNflogBatch(batch: NativeNflogBatch, group: number, errnos: ErrnoTable
   return { packets, lost, error };
 }
 
-// The bits of a record's flags, and its length without addresses and payload; as in
+// Flag bits of a record, and its length in bytes without addresses and payload, as in
 // src/core/nflog.h.
 const hasTimestamp = 1;
 const hasSequence = 2;
@@ -184,7 +184,7 @@ function toNflogPacket(
   };
 }
 
-/** The hook's family is `bridge` or `netdev` for some; the EtherType says what is inside. */
+/** The IP family by EtherType, since the hook's family is `bridge` or `netdev` for some packets. */
 function toIpFamily(etherType: number): number | null {
   if (etherType === 0x0800) return 2;
   return etherType === 0x86dd ? 10 : null;

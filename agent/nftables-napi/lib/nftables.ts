@@ -5,23 +5,22 @@ import { Lane } from './lane.ts';
 import type { Generation } from './netlink.ts';
 
 /**
- * How listings look. They change the output of run(); list() takes `numeric` and `stateless` from
- * here too.
+ * Format of listings. Applies to the output of run(); list() uses only `numeric` and `stateless`.
  */
 export interface NftablesOptions {
   /** Numbers instead of names of protocols, priorities, marks and times. Default true. */
   numeric?: boolean;
-  /** Handles in listings as text; JSON has them always. Default false. */
+  /** Handles in text listings; JSON always has them. Default false. */
   handles?: boolean;
-  /** run() gives back what it added, with handles. Default false. */
+  /** run() returns the objects that it added, with handles. Default false. */
   echo?: boolean;
-  /** Leaves counters and the like out of listings. Default false. */
+  /** Omits stateful information such as counters from listings. Default false. */
   stateless?: boolean;
 }
 
-/** What a successful run gives. */
+/** The result of a successful run. */
 export interface RunResult {
-  /** What nft would print: listings and echoed commands. */
+  /** The output of nft: listings and echoed commands. */
   output: string;
   generation: Generation;
 }
@@ -35,13 +34,13 @@ export interface JsonObject {
 }
 
 /**
- * A libnftables context: commands in nft's language, as text. Bound to the network namespace the
- * process is in when it is made.
+ * A libnftables context: runs commands in nft's language, as text. Bound to the network namespace
+ * in which it is created.
  *
- * Commands run on libuv's thread pool, one at a time: those of one context in the order they were
- * given, and never two of one process together, because libnftables 1.0.6 is not safe for that. All
- * methods return promises and never throw synchronously. A context nobody refers to any more frees
- * itself; close() does it at once.
+ * Commands run on libuv's thread pool, one at a time: those of one context in call order, and never
+ * two of one process at once, for which libnftables 1.0.6 is not safe. All methods return promises
+ * and never throw synchronously. A context is freed when it is garbage-collected; close() frees it
+ * at once.
  */
 export class Nftables {
   readonly #flags: Binding['outputFlags'];
@@ -51,7 +50,7 @@ export class Nftables {
   readonly #jsonFlags: number;
   readonly #lane = new Lane('Nftables');
 
-  /** Throws NftError when no netlink socket can be had. `binding` is only given by tests. */
+  /** Throws an NftError if no netlink socket can be opened. `binding` is for tests only. */
   constructor(options: NftablesOptions = {}, binding: Binding = loadBinding()) {
     const flags = binding.outputFlags;
     this.#flags = flags;
@@ -68,36 +67,37 @@ export class Nftables {
   }
 
   /**
-   * Runs commands as one transaction: all of them or none. Rejects with NftError: line, column and
-   * `refersTo` point into the text. `monitor` is not for here: it would never end (see Monitor).
+   * Runs commands as one transaction: all of them or none. Rejects with an NftError whose line,
+   * column and `refersTo` point into the text. Do not run `monitor`, which would never end (see
+   * Monitor).
    */
   async run(text: string): Promise<RunResult> {
     const { output, before, after } = await this.#command(text, this.#textFlags, false);
     return { output, generation: { before, after } };
   }
 
-  /** Dry run: the kernel examines the transaction, then forgets it. Rejects as run() would. */
+  /** Dry run: the kernel validates the transaction and discards it. Rejects as run() would. */
   async check(text: string): Promise<void> {
     await this.#command(text, this.#textFlags, true);
   }
 
   /**
-   * Runs `list ${what}` ('table inet filter', 'chains', 'set ip t s') and gives the objects of its
-   * JSON: the content of `nftables`. `terse` leaves out the elements of sets. A large table is slow
-   * and blocks while its JSON is parsed; see Netlink.snapshot() for what is there and what counters
-   * say.
+   * Runs `list ${what}` ('table inet filter', 'chains', 'set ip t s') and returns the objects of
+   * its JSON: the content of `nftables`. `terse` omits the elements of sets. A large table is slow
+   * and blocks the process while its JSON is parsed; see Netlink.snapshot() for objects and
+   * counters.
    */
   async list(what: string, options: { terse?: boolean } = {}): Promise<JsonObject[]> {
     if (typeof what !== 'string') throw new TypeError(`what must be a string, not ${typeof what}`);
     const flags = this.#jsonFlags | (options.terse ? this.#flags.terse : 0);
     const { output } = await this.#command(`list ${what}`, flags, false);
-    // Where there is nothing to list libnftables prints nothing at all.
+    // If there is nothing to list, libnftables prints nothing at all.
     return output === '' ? [] : JSON.parse(output).nftables;
   }
 
   /**
-   * Waits for the commands under way, then frees the context. Idempotent; later calls reject with
-   * code CLOSED.
+   * Waits for pending commands, then frees the context. Idempotent; later calls reject with code
+   * CLOSED.
    */
   close(): Promise<void> {
     return this.#lane.close(() => this.#context.close());

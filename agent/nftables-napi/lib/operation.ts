@@ -13,32 +13,31 @@ export interface SetName {
   set: string;
 }
 
-/** The set that an operation is about. */
+/** The set that an operation changes. */
 export interface OperationTarget extends SetName {
   /**
-   * The `id` of a set made earlier in the same batch: the kernel looks for that, not for the name,
-   * which is for messages then. It finds the set made last at once (6.12 and newer; older kernels
-   * look through what the batch did so far), a name in time that grows with the number of sets.
+   * The `id` of a set created earlier in the same batch. The kernel then looks up the id, not the
+   * name, which only serves messages. By id it finds the newest set at once (6.12 and newer; older
+   * kernels search the batch so far); by name, the time grows with the number of sets.
    */
   setId?: number;
 }
 
 /**
- * Adds or deletes single keys. Only for sets without the interval flag: in an interval set a key
- * alone would be a range without an end (use `ranges`).
+ * Adds or deletes single keys. Only for sets without the interval flag: in an interval set, a
+ * single key would be a range without an end (use `ranges`).
  */
 export interface KeysOperation extends OperationTarget {
   op: 'add' | 'delete';
   /**
-   * Bytes of one key, 1 to 64: 4 for ipv4_addr, 16 for ipv6_addr, 2 for inet_service; a
-   * concatenation's fields are padded to 4 each.
+   * Length of a key in bytes, 1 to 64: 4 for ipv4_addr, 16 for ipv6_addr, 2 for inet_service. Each
+   * field of a concatenation is padded to a multiple of 4.
    */
   keyLength: number;
-  /** Keys one after another, in network byte order, in any order. */
+  /** Concatenated keys in network byte order, in any order. */
   keys: Uint8Array;
   /**
-   * For a verdict map: one for each key, or with `verdictOf` each different one. Not needed for
-   * deleting.
+   * For a verdict map: one per key, or with `verdictOf` each distinct one. Not needed to delete.
    */
   verdicts?: readonly Verdict[];
   /** For each key an index into `verdicts`. */
@@ -46,33 +45,32 @@ export interface KeysOperation extends OperationTarget {
 }
 
 /**
- * Adds or deletes ranges of an interval set. A range must be deleted as it was added: part of one
+ * Adds or deletes ranges of an interval set. A range must be deleted as it was added: a part of one
  * is ENOENT.
  */
 export interface RangesOperation extends OperationTarget {
   op: 'add' | 'delete';
-  /** As for keys. */
+  /** As in KeysOperation. */
   keyLength: number;
   /**
-   * Pairs of first and last key, both inclusive, in network byte order. They may touch, but not
-   * overlap.
+   * Pairs of first and last key, both inclusive, in network byte order. They may be adjacent, but
+   * not overlap.
    */
   ranges: Uint8Array;
   /**
-   * For a verdict map: one for each range, or with `verdictOf` each different one. Not needed for
-   * deleting.
+   * For a verdict map: one per range, or with `verdictOf` each distinct one. Not needed to delete.
    */
   verdicts?: readonly Verdict[];
   /** For each range an index into `verdicts`. */
   verdictOf?: Uint32Array;
   /**
-   * The set's key is a concatenation: a range of each field, in one element with a closing key.
-   * Default false.
+   * The set's key is a concatenation: an element has a range per field, with a key and a closing
+   * key. Default false.
    */
   concatenated?: boolean;
   /**
-   * These are all of a new set, sorted: write them as libnftables writes an anonymous set, with an
-   * end before the first. Default false.
+   * These are all ranges of a new set, sorted: write them as libnftables writes an anonymous set,
+   * with an end element before the first. Default false.
    */
   whole?: boolean;
 }
@@ -83,8 +81,8 @@ export interface FlushOperation extends OperationTarget {
 }
 
 /**
- * Changes elements. Adding what is there already (with the same verdict) is no error; deleting what
- * isn't is ENOENT.
+ * Changes elements. Adding an existing element (with the same verdict) is no error; deleting a
+ * missing one is ENOENT.
  */
 export type SetOperation = KeysOperation | RangesOperation | FlushOperation;
 
@@ -98,7 +96,8 @@ const NLM_F_CREATE = 0x400;
 const NFTA_SET_ELEM_DATA = 2;
 
 /**
- * Writes the operation as a record. Throws TypeError or RangeError for what no kernel could take.
+ * Writes the operation as a record. Throws a TypeError or RangeError for values that no kernel
+ * could take.
  */
 export function putOperation(to: RecordWriter, operation: Operation, index: number, binding: Binding): void {
   switch (operation.op) {
@@ -115,12 +114,12 @@ export function putOperation(to: RecordWriter, operation: Operation, index: numb
   }
 }
 
-/** The set of an operation, for errors. */
+/** The set of an operation, for errors; null if it has none. */
 export function setOf(operation: Operation): string | null {
   return 'set' in operation && operation.set !== undefined ? operation.set : null;
 }
 
-/** The operation in few words, for errors. */
+/** A short description of the operation, for errors. */
 export function describeOperation(operation: Operation): string {
   const { op, family, table } = operation;
   const what = 'chain' in operation ? operation.chain : 'set' in operation ? operation.set : '';
@@ -133,7 +132,7 @@ function begin(to: RecordWriter, operation: SetOperation, index: number, binding
   const family = toFamilyNumber(operation.family, binding);
   requireName(table, 'table');
   requireName(set, 'set');
-  // Adding what is there already is no error, as with nft's `add element`; NLM_F_EXCL would make it
+  // Adding an existing element is no error, as with nft's `add element`; NLM_F_EXCL would make it
   // one.
   to.begin({
     operation: index,
@@ -142,7 +141,7 @@ function begin(to: RecordWriter, operation: SetOperation, index: number, binding
     family,
   });
   to.text(1, table);
-  // Not both: where it gets a name the kernel looks by name first, through the list of all sets.
+  // Not both: if the message has a name, the kernel looks that up first, in the list of all sets.
   if (setId === undefined) to.text(2, set);
   else to.u32(4, setId);
 }

@@ -1,21 +1,21 @@
 import { endianness } from 'node:os';
 
-/** NLA_F_NESTED of linux/netlink.h: libmnl sets it, and so do we. */
+/** NLA_F_NESTED of linux/netlink.h, set as libmnl does. */
 const NESTED = 0x8000;
-/** The length of an attribute is a 16-bit field. */
+/** Limit in bytes: the length of an attribute is a 16-bit field. */
 const ATTRIBUTE_LIMIT = 0xffff;
 /**
- * Of one TLV's value: NFT_USERDATA_MAXLEN of linux/netfilter/nf_tables.h is 256, with its type and
- * its length.
+ * Limit in bytes of a TLV's value: NFT_USERDATA_MAXLEN of linux/netfilter/nf_tables.h is 256,
+ * including the type and the length.
  */
 const USERDATA_LIMIT = 254;
-/** As src/core/steps.cc reads it. */
+/** Bytes of a record's header, as src/core/steps.cc reads it. */
 const HEADER_SIZE = 32;
 const isLittle = endianness() === 'LE';
 
-/** What the header of a record says. */
+/** The header of a record. */
 export interface RecordHeader {
-  /** The index that errors name. */
+  /** The index of the operation, used in errors. */
   operation: number;
   /** NFT_MSG_*. */
   message: number;
@@ -24,33 +24,33 @@ export interface RecordHeader {
   family: number;
 }
 
-/** The elements of a record; without them the attributes are the whole message. */
+/** The elements of a record; a record without them is a message of its attributes only. */
 export interface RecordElements {
   shape: 'keys' | 'ranges' | 'concatenatedRanges';
-  /** Ranges as libnftables writes a whole anonymous set. */
+  /** Write the ranges as libnftables writes a whole anonymous set. */
   whole: boolean;
   keyLength: number;
   data: Uint8Array;
   /** For each key or range an index into `values`; null for a set. */
   valuesOf: Uint32Array | null;
-  /** How many values there are, and what writes each, as one attribute. */
+  /** Number of values, and a function that writes each as one attribute. */
   values: { count: number; write(index: number): void };
 }
 
 const shapes = { keys: 1, ranges: 2, concatenatedRanges: 3 } as const;
 
 /**
- * Netlink messages, packed one after another into one buffer that grows: 10,000 rules cross to the
+ * Netlink messages, packed one after another into one buffer that grows: 10,000 rules go to the
  * addon as one array. A record is a header in the machine's byte order (src/core/steps.cc), then
- * the attributes as the kernel takes them: numbers in network byte order, each attribute padded to
- * 4 bytes.
+ * the attributes in the kernel's format: numbers in network byte order, each attribute padded to 4
+ * bytes.
  */
 export class RecordWriter {
   #bytes = new Uint8Array(4096);
   #length = 0;
   #begin = 0;
 
-  /** The records so far; a view, valid until the next write. */
+  /** The records so far: a view that is valid until the next write. */
   get records(): Uint8Array {
     return this.#bytes.subarray(0, this.#length);
   }
@@ -113,7 +113,7 @@ export class RecordWriter {
     this.#network32(value);
   }
 
-  /** Integers up to 2 ** 53 - 1, or bigints. */
+  /** Takes integers up to 2 ** 53 - 1, and bigints. */
   u64(type: number, value: number | bigint): void {
     this.#attribute(type, 8);
     const wide = BigInt(value);
@@ -121,10 +121,10 @@ export class RecordWriter {
     this.#network32(Number(wide & 0xffffffffn));
   }
 
-  /** The string and a NUL. */
+  /** Writes the string and a NUL. */
   text(type: number, value: string): void {
     const start = this.#length;
-    // Three bytes for a UTF-16 unit at most.
+    // At most three bytes per UTF-16 code unit.
     this.#attribute(type, 3 * value.length + 1);
     this.#string(value);
     this.#native16(start, this.#length - start);
@@ -136,14 +136,14 @@ export class RecordWriter {
     this.#copy(value);
   }
 
-  /** Begins an attribute that holds others; endNest() gets what this returns. */
+  /** Begins a nested attribute; pass the result to endNest(). */
   beginNest(type: number): number {
     const start = this.#length;
     this.#attribute(type | NESTED, 0);
     return start;
   }
 
-  /** RangeError if there is more in it than an attribute can hold. */
+  /** Throws a RangeError if the content exceeds the limit of an attribute. */
   endNest(start: number): void {
     const length = this.#length - start;
     if (length > ATTRIBUTE_LIMIT) {
@@ -153,9 +153,8 @@ export class RecordWriter {
   }
 
   /**
-   * Begins an attribute of TLVs, which libnftables keeps with its rules and sets
-   * (libnftnl/udata.h): one byte type, one byte length, value. endUserdata() gets what this
-   * returns.
+   * Begins an attribute of TLVs, which libnftables stores with its rules and sets
+   * (libnftnl/udata.h): one byte type, one byte length, value. Pass the result to endUserdata().
    */
   beginUserdata(type: number): number {
     const start = this.#length;
@@ -175,7 +174,7 @@ export class RecordWriter {
     for (const byte of value) this.#bytes[this.#length++] = byte;
   }
 
-  /** In the machine's byte order. */
+  /** Writes a 32-bit number in the machine's byte order. */
   userdata32(type: number, value: number): void {
     this.#reserve(6);
     this.#bytes[this.#length++] = type;
@@ -184,7 +183,7 @@ export class RecordWriter {
     this.#length += 4;
   }
 
-  /** The string and a NUL. RangeError where the kernel has no room for it. */
+  /** Writes the string and a NUL. Throws a RangeError if it exceeds the kernel's limit. */
   userdataText(type: number, value: string): void {
     this.#reserve(3 + 3 * value.length);
     const start = this.#length;
@@ -196,7 +195,7 @@ export class RecordWriter {
     this.#bytes[start + 1] = length;
   }
 
-  /** There must be room for it. */
+  /** The caller has reserved the room. */
   #string(value: string): void {
     const begin = this.#length;
     for (let i = 0; i < value.length; i++) {
@@ -222,7 +221,7 @@ export class RecordWriter {
 
   #copy(value: Uint8Array): void {
     this.#reserve(value.length + 4);
-    // A call of set() costs more than copying a short key.
+    // For a short key, a call of set() costs more than a loop.
     if (value.length <= 16) {
       for (let i = 0; i < value.length; i++) this.#bytes[this.#length + i] = value[i] as number;
     } else {
@@ -232,7 +231,7 @@ export class RecordWriter {
     this.#pad(value.length);
   }
 
-  /** The buffer is not cleared when it grows, so that padding is written. */
+  /** Writes the padding, since the buffer is not always zero. */
   #pad(length: number): void {
     for (let rest = length & 3; rest !== 0 && rest < 4; rest++) this.#bytes[this.#length++] = 0;
   }

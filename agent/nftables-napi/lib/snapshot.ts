@@ -1,10 +1,10 @@
 import type { Binding } from './binding.ts';
 import type { Family } from './family.ts';
 
-/** The netfilter hooks a base chain can be at. */
+/** The netfilter hooks of base chains. */
 export type Hook = 'prerouting' | 'input' | 'forward' | 'output' | 'postrouting' | 'ingress' | 'egress';
 
-/** What makes a chain a base chain. */
+/** The properties of a base chain. */
 export interface BaseChain {
   /** filter, nat or route. */
   type: string;
@@ -18,12 +18,12 @@ export interface RuleSnapshot {
   handle: number;
   comment: string | null;
   /**
-   * 16 hex digits over everything the rule does, without what its counters say and without its
-   * comment. The same for equal rules, wherever they stand: the members of anonymous sets are part
-   * of it, their names are not.
+   * 16 hex digits: a hash of everything the rule does, without its comment and the values of its
+   * counters. Equal rules have the same digest, wherever they stand: it includes the members of
+   * anonymous sets, but not their names.
    */
   digest: string;
-  /** Of the rule's first anonymous counter; null without one. */
+  /** The rule's first anonymous counter; null without one. */
   packets: bigint | null;
   bytes: bigint | null;
 }
@@ -40,14 +40,16 @@ export interface ChainSnapshot {
 export interface SetSnapshot {
   name: string;
   handle: number;
-  /** Bytes of one key. */
+  /** Length of a key in bytes. */
   keyLength: number;
   /** NFT_SET_* of linux/netfilter/nf_tables.h. */
   flags: number;
   isMap: boolean;
   isInterval: boolean;
   isAnonymous: boolean;
-  /** Elements as the kernel counts them; null on kernels before 6.15, which don't say. */
+  /**
+   * Number of elements according to the kernel; null before Linux 6.15, which does not report it.
+   */
   elementCount: number | null;
 }
 
@@ -81,7 +83,7 @@ interface NativeSnapshot {
   sets: { name: string; handle: number; keyLength: number; flags: number; elementCount: number | null }[];
 }
 
-// By hook number: linux/netfilter.h (nf_inet_hooks, nf_dev_hooks), linux/netfilter_arp.h.
+// Hooks by number: linux/netfilter.h (nf_inet_hooks, nf_dev_hooks), linux/netfilter_arp.h.
 const inetHooks: readonly Hook[] = ['prerouting', 'input', 'forward', 'output', 'postrouting', 'ingress'];
 const hooks: Record<Family, readonly Hook[]> = {
   inet: inetHooks,
@@ -92,7 +94,7 @@ const hooks: Record<Family, readonly Hook[]> = {
   netdev: ['ingress', 'egress'],
 };
 
-/** The addon's JSON in the API's words; null if the table does not exist. */
+/** Converts the addon's JSON; null if the table does not exist. */
 export function toSnapshot(json: string, family: Family, binding: Binding): TableSnapshot | null {
   const native: NativeSnapshot | null = JSON.parse(json);
   if (!native) return null;
@@ -122,7 +124,7 @@ export function toSnapshot(json: string, family: Family, binding: Binding): Tabl
   };
 }
 
-/** The kernel's number of a hook. Throws TypeError for one that the family doesn't have. */
+/** The kernel's number of a hook. Throws a TypeError if the family does not have it. */
 export function hookNumber(family: Family, hook: Hook): number {
   const found = hooks[family].indexOf(hook);
   if (found < 0) throw new TypeError(`family ${family} has no hook ${String(hook)}`);

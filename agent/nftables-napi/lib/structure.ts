@@ -12,22 +12,22 @@ export interface TableName {
   table: string;
 }
 
-/** Makes a table, or switches one on again that is dormant; one that is there is no error. */
+/** Creates a table, or activates a dormant one; an existing table is no error. */
 export interface AddTable extends TableName {
   op: 'addTable';
 }
 
-/** With everything in it. ENOENT if it isn't there. */
+/** Deletes a table with everything in it. ENOENT if it does not exist. */
 export interface DeleteTable extends TableName {
   op: 'deleteTable';
 }
 
-/** Makes a chain; one that is there is no error, and a base chain that is there gets the policy. */
+/** Creates a chain. An existing chain is no error; an existing base chain gets the policy. */
 export interface AddChain extends TableName {
   op: 'addChain';
   chain: string;
   /**
-   * Makes it a base chain: where the kernel begins. Hook and priority of one that is there can't
+   * Makes it a base chain: an entry point at a hook. Hook and priority of an existing one cannot
    * change (EEXIST, EOPNOTSUPP).
    */
   base?: { type: 'filter' | 'nat' | 'route'; hook: Hook; priority: number; policy: 'accept' | 'drop' };
@@ -37,20 +37,20 @@ export interface AddChain extends TableName {
 export interface FlushChain extends TableName {
   op: 'flushChain';
   chain: string;
-  /** Whether BatchResult.lastCounts is to hold what the rules counted. Default false. */
+  /** Whether BatchResult.lastCounts is to contain the counters of the rules. Default false. */
   counts?: boolean;
 }
 
-/** EBUSY while rules or elements lead to it. Its own rules go with it. */
+/** Deletes a chain with its rules. EBUSY while rules or elements refer to it. */
 export interface DeleteChain extends TableName {
   op: 'deleteChain';
   chain: string;
 }
 
 /**
- * By handle (ChainSnapshot.handle), as the kernel wants it. Nothing that leads to the chain
- * notices. EEXIST if the name is taken. The kernel renames with the commit: the other operations of
- * the batch find the chain under its old name.
+ * Renames a chain, by handle (ChainSnapshot.handle) as the kernel requires. References to the chain
+ * are kept. EEXIST if the name is taken. The kernel renames at the commit: the other operations of
+ * the batch use the old name.
  */
 export interface RenameChain extends TableName {
   op: 'renameChain';
@@ -63,31 +63,31 @@ export interface AddRule extends TableName {
   op: 'addRule';
   chain: string;
   expressions: readonly Expression[];
-  /** At most 253 bytes; nft itself takes 128. */
+  /** At most 253 bytes; nft itself accepts 128. */
   comment?: string;
 }
 
-/** What sets and maps have in common. */
+/** The definition of a set or map. */
 export interface SetDefinition extends TableName {
   set: string;
   /**
-   * Names the set for later operations and rules of the same batch (`setId`), and has to be unique
-   * in it: 1 to 2 ** 31 - 1. Needed for an anonymous set. The kernel finds the last one made at
-   * once; by name it walks the list of all sets of the table.
+   * Identifies the set for later operations and rules of the same batch (`setId`); unique in the
+   * batch, 1 to 2 ** 31 - 1. Required for an anonymous set. By id, the kernel finds the newest set
+   * at once; by name, it walks the list of all sets of the table.
    */
   id?: number;
   key: SetKey;
-  /** Has ranges. Default false. */
+  /** The set has ranges. Default false. */
   interval?: boolean;
   /**
-   * Set or map for one rule of the same batch, deleted with it; its elements never change. `set`
-   * must be a pattern as libnftables has it, `__set%d` or `__map%d`: the kernel fills the number
-   * in. Default false.
+   * A set or map for one rule of the same batch, which is deleted with it; its elements never
+   * change. `set` must be a pattern as in libnftables, `__set%d` or `__map%d`: the kernel fills in
+   * the number. Default false.
    */
   anonymous?: boolean;
   /**
-   * How many elements it will have at most: the kernel chooses its data structure by it. With
-   * `interval` count the ends. Default: open.
+   * Maximum number of elements, by which the kernel chooses its data structure. With `interval`,
+   * count the ends. Default: unlimited.
    */
   size?: number;
   /** At most 253 bytes. */
@@ -97,31 +97,34 @@ export interface SetDefinition extends TableName {
 /** The key of a set. */
 export interface SetKey {
   /**
-   * As nft numbers its data types (`enum datatypes` of its datatype.h: 7 ipv4_addr, 8 ipv6_addr, 12
-   * inet_proto, 13 inet_service ...), 6 bits a field of a concatenation. The kernel only keeps it,
-   * `nft list` prints by it.
+   * nft's number of the data type (`enum datatypes` of its datatype.h: 7 ipv4_addr, 8 ipv6_addr, 12
+   * inet_proto, 13 inet_service ...), 6 bits per field of a concatenation. The kernel only stores
+   * it; `nft list` formats by it.
    */
   type: number;
-  /** Bytes of one key. */
+  /** Length of a key in bytes. */
   length: number;
-  /** Of a concatenation: the bytes of each field. Each takes a multiple of 4 in the key. */
+  /**
+   * For a concatenation: the length of each field in bytes. Each is padded to a multiple of 4 in
+   * the key.
+   */
   fields?: readonly number[];
   /** For `nft list`: the byte order of the keys; null for a concatenation. Default 'network'. */
   byteOrder?: 'network' | 'machine' | null;
   /**
-   * For `nft list`: the expression that the key is, as libnftables writes it into
-   * NFTNL_UDATA_SET_KEY_TYPEOF (TLVs of one byte type, one byte length and value). Default: none,
+   * For `nft list`: the expression of the key, as libnftables writes it into
+   * NFTNL_UDATA_SET_KEY_TYPEOF (TLVs of one byte type, one byte length and value). Default: none;
    * for a concatenation that of `type a . b`.
    */
   typeOf?: Uint8Array;
 }
 
-/** Makes a set; one that is there with the same definition is no error. */
+/** Creates a set; an existing one with the same definition is no error. */
 export interface AddSet extends SetDefinition {
   op: 'addSet';
 }
 
-/** Makes a verdict map. */
+/** Creates a verdict map. */
 export interface AddMap extends SetDefinition {
   op: 'addMap';
 }
@@ -132,7 +135,7 @@ export interface DeleteSet extends TableName {
   set: string;
 }
 
-/** Changes what is in a table besides the elements of its sets. */
+/** Changes a table, except for the elements of its sets. */
 export type StructureOperation =
   | AddTable
   | DeleteTable
@@ -154,14 +157,17 @@ const NFT_MSG_NEWRULE = 6;
 const NFT_MSG_DELRULE = 8;
 const NFT_MSG_NEWSET = 9;
 const NFT_MSG_DELSET = 11;
-/** The kernel tells the sender, too, what it tells those who listen. */
+/** The kernel also sends the notifications for listeners to the sender. */
 const NLM_F_ECHO = 0x8;
 const NLM_F_CREATE = 0x400;
 const NLM_F_APPEND = 0x800;
-/** Ids that nobody gave: the kernel wants one of each new set. */
+/** First id for sets without one in the operation: the kernel requires an id for each new set. */
 const OWN_IDS = 2 ** 31;
 
-/** Writes the operation as a record. TypeError or RangeError for what no kernel could take. */
+/**
+ * Writes the operation as a record. Throws a TypeError or RangeError for values that no kernel
+ * could take.
+ */
 export function putStructure(
   to: RecordWriter,
   operation: StructureOperation,
@@ -298,13 +304,13 @@ function putDescription(to: RecordWriter, { size, key }: SetDefinition, withFiel
   to.endNest(nest);
 }
 
-// In the machine's byte order, like all of these.
+// Numbers are in the machine's byte order, as in all userdata.
 const CONCATENATION = Uint8Array.of(0, 4, ...new Uint8Array(Uint32Array.of(13).buffer), 1, 0); // NFTNL_UDATA_SET_TYPEOF_EXPR: EXPR_CONCAT; _DATA: none
 const BYTE_ORDER = { machine: 1, network: 2 } as const; // enum byteorder of nft's datatype.h
 
 /**
- * What nft keeps for itself: enum nftnl_udata_set_types of libnftnl/udata.h, in the order of
- * libnftables 1.0.6 (src/mnl.c).
+ * Writes the data that nft stores for itself: enum nftnl_udata_set_types of libnftnl/udata.h, in
+ * the order of libnftables 1.0.6 (src/mnl.c).
  */
 function putSetUserdata(to: RecordWriter, set: SetDefinition, isMap: boolean, concatenated: boolean): void {
   const { key, interval, anonymous, comment } = set;

@@ -6,8 +6,8 @@ export type Verdict =
   | { kind: 'accept' | 'drop' | 'continue' | 'return' };
 
 /**
- * Verdicts as the addon reads them: each different one once, and for every element which of them it
- * has.
+ * Verdicts as the addon reads them: each distinct verdict once, and per element the index of its
+ * verdict.
  */
 export interface VerdictTable {
   verdictOf: Uint32Array;
@@ -16,8 +16,8 @@ export interface VerdictTable {
 }
 
 /**
- * Each different verdict once, and for every element which it has. RangeError if there are not as
- * many as elements.
+ * Returns each distinct verdict once, and per element the index of its verdict. Throws a RangeError
+ * if the number of verdicts and elements differs, or an index is out of range.
  */
 export function toVerdictTable(
   verdicts: readonly Verdict[],
@@ -44,8 +44,8 @@ export function toVerdictTable(
 }
 
 /**
- * The verdict of each element. Equal verdicts are one object. Throws Error for a code nf_tables
- * doesn't use in maps.
+ * The verdict of each element; equal verdicts are one object. Throws an Error for a code that
+ * nf_tables does not use in maps.
  */
 export function toVerdicts(table: VerdictTable, binding: Binding): Verdict[] {
   const kinds = new Map(Object.entries(binding.verdicts).map(([kind, code]) => [code | 0, kind]));
