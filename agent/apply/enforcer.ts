@@ -5,11 +5,17 @@ import { RenderError } from '../render/rule-renderer.ts';
 import { type Applied, type Reconciler, Refusal } from './dataplane.ts';
 import { changedPolicies, policyKey, substitute } from './plan/substitute.ts';
 
-/** What an apply came to; of several, the last one's change and times. What is unswept is tried again by itself. */
+/**
+ * What an apply came to; of several, the last one's change and times. What is unswept is tried
+ * again by itself.
+ */
 export interface Enforced extends Applied {
   /** The state that was submitted. */
   readonly wanted: NodeState;
-  /** What is in force: the wanted state, with the failed policies in their last good version or left out. */
+  /**
+   * What is in force: the wanted state, with the failed policies in their last good version or left
+   * out.
+   */
   readonly state: NodeState;
   /** API group/name of each policy that could not be applied, and why. */
   readonly failed: ReadonlyMap<string, Error>;
@@ -19,11 +25,19 @@ export interface Enforced extends Applied {
 
 export interface EnforcerEvents {
   enforced(result: Enforced): void;
-  /** Nothing could be applied; what was in force still is. Tried again by itself after `retryIn` milliseconds. */
+  /**
+   * Nothing could be applied; what was in force still is. Tried again by itself after `retryIn`
+   * milliseconds.
+   */
   failed(error: Error, retryIn: number): void;
-  /** The kernel knows no NFLOG: all is enforced, nothing recorded, and no names are learnt from DNS answers. */
+  /**
+   * The kernel knows no NFLOG: all is enforced, nothing recorded, and no names are learnt from DNS
+   * answers.
+   */
   unrecorded(error: Error): void;
-  /** What is in force was changed by somebody else, and has been repaired where `enforced` follows. */
+  /**
+   * What is in force was changed by somebody else, and has been repaired where `enforced` follows.
+   */
   drifted(differences: readonly string[]): void;
 }
 
@@ -33,9 +47,15 @@ export interface EnforcerParts<Desired> {
   readonly renderer: (canLog: boolean) => (state: NodeState) => Desired;
   readonly events: EnforcerEvents;
   readonly clock: Clock;
-  /** What an earlier run last had in force; asked for when a policy is refused before anything was applied. */
+  /**
+   * What an earlier run last had in force; asked for when a policy is refused before anything was
+   * applied.
+   */
   readonly lastGood: () => Promise<NodeState | null>;
-  /** Called after each apply, before the next, with what failed of it: else what stood there before may go. False: to be tried again later. */
+  /**
+   * Called after each apply, before the next, with what failed of it: else what stood there before
+   * may go. False: to be tried again later.
+   */
   readonly settled?: (failed: Enforced['failed']) => Promise<boolean>;
 }
 
@@ -43,9 +63,9 @@ const FIRST_RETRY = 1_000;
 const LAST_RETRY = 60_000;
 
 /**
- * Keeps the newest wanted state in force. One apply runs at a time and what is submitted meanwhile is one next apply, so a
- * burst costs two. A policy that can't be applied never takes the others down: its last good version stays, and it is tried again with
- * back-off.
+ * Keeps the newest wanted state in force. One apply runs at a time and what is submitted meanwhile
+ * is one next apply, so a burst costs two. A policy that can't be applied never takes the others
+ * down: its last good version stays, and it is tried again with back-off.
  */
 export class Enforcer<Desired> {
   readonly #reconciler: Reconciler<Desired>;
@@ -141,7 +161,10 @@ export class Enforcer<Desired> {
     else this.#scheduleRetry(() => {});
   }
 
-  /** Applies the state; a policy that is refused is replaced by its last good version, then by nothing. */
+  /**
+   * Applies the state; a policy that is refused is replaced by its last good version, then by
+   * nothing.
+   */
   async #applyWithout(wanted: NodeState): Promise<Omit<Enforced, 'milliseconds' | 'wanted'>> {
     const failed = new Map<string, Error>();
     let state = wanted;
@@ -149,7 +172,8 @@ export class Enforcer<Desired> {
       try {
         return { state, failed, ...(await this.#reconciler.apply(this.#render(state))) };
       } catch (error) {
-        // What isn't a refusal (a dump that failed) says nothing about policies: the whole is tried again later.
+        // What isn't a refusal (a dump that failed) says nothing about policies: the whole is tried
+        // again later.
         if (!(error instanceof Refusal || error instanceof RenderError)) throw error;
         if (error instanceof Refusal && error.lacksLog && this.#canLog) {
           this.#renderWithoutLog(error);
@@ -177,8 +201,9 @@ export class Enforcer<Desired> {
   }
 
   /**
-   * The kernel didn't say which rule it refused: every changed policy is taken back to its last good version, then each is tried by itself.
-   * Where no good state is known and rules are there, that would open what the table closes: nothing is touched.
+   * The kernel didn't say which rule it refused: every changed policy is taken back to its last
+   * good version, then each is tried by itself. Where no good state is known and rules are there,
+   * that would open what the table closes: nothing is touched.
    */
   async #applyOneByOne(wanted: NodeState, first: Error): Promise<Omit<Enforced, 'milliseconds' | 'wanted'>> {
     const good = await this.#goodState();

@@ -39,7 +39,10 @@ interface Task {
   readonly retries: BackOff;
 }
 
-/** Each name is asked for again when its shortest TTL has ended, within the bounds; after a failure with back-off. */
+/**
+ * Each name is asked for again when its shortest TTL has ended, within the bounds; after a failure
+ * with back-off.
+ */
 export function resolver({ lookup, clock, times, random, resolved }: ResolverParts): RunningResolver {
   const tasks = new Map<string, Task>();
   let waiting: (() => void)[] = [];

@@ -2,12 +2,16 @@ import { type LookupAddress, lookup } from 'node:dns';
 import { isIP, type LookupFunction } from 'node:net';
 import type { Clock } from '../../lib/process/clock.ts';
 
-/** Milliseconds. Where a cluster's DNS is away, getaddrinfo(3) takes 10 s for each search domain before it says so. */
+/**
+ * Milliseconds. Where a cluster's DNS is away, getaddrinfo(3) takes 10 s for each search domain
+ * before it says so.
+ */
 const PATIENCE = 2_000;
 
 /**
- * Resolves names for node:net as the system does. Where that fails, or takes more than two seconds, the answer is the addresses that the name had last, if there
- * are any: the agent must find its controller while the cluster's DNS is away.
+ * Resolves names for node:net as the system does. Where that fails, or takes more than two seconds,
+ * the answer is the addresses that the name had last, if there are any: the agent must find its
+ * controller while the cluster's DNS is away.
  */
 export function lookupOrLast(
   last: () => readonly string[],

@@ -14,7 +14,10 @@ export interface ApiServerAddress {
   readonly caFile: string;
 }
 
-/** The few things that an agent asks the API server itself; deploy/rbac.yaml allows no more. Each throws ApiServerError. */
+/**
+ * The few things that an agent asks the API server itself; deploy/rbac.yaml allows no more. Each
+ * throws ApiServerError.
+ */
 export interface ApiServer {
   readonly url: URL;
   /** The controllers' CA (PEM); '' where the ConfigMap has none. */

@@ -26,12 +26,16 @@ export interface FetchedAuthoritiesParts {
   readonly learned: (certificates: string) => void;
 }
 
-/** Milliseconds after which they are fetched again: an authority that was taken off must not be trusted for ever. */
+/**
+ * Milliseconds after which they are fetched again: an authority that was taken off must not be
+ * trusted for ever.
+ */
 const FRESH = 24 * 3_600_000;
 
 /**
- * Of the API server: fetched at first, after a certificate that they did not sign, and for the first request of a day. Those of before serve where that fails, so that a start without
- * API server follows its controller.
+ * Of the API server: fetched at first, after a certificate that they did not sign, and for the
+ * first request of a day. Those of before serve where that fails, so that a start without API
+ * server follows its controller.
  */
 export class FetchedAuthorities implements Authorities {
   readonly origin: string;

@@ -56,19 +56,31 @@ export interface ControllerRequest {
 }
 
 export interface ControllerClient {
-  /** Settles with the head of a good answer (2xx); its body is the caller's to read. Throws ControllerError. */
+  /**
+   * Settles with the head of a good answer (2xx); its body is the caller's to read. Throws
+   * ControllerError.
+   */
   request(request: ControllerRequest): Promise<IncomingMessage>;
   close(): void;
 }
 
 /** Reports that come so soon after each other (milliseconds) have one connection. */
 const IDLE_CONNECTION = 5_000;
-/** Of HTTP (RFC 9110, section 15.5.20): the controller that was reached doesn't lead, and another connection may reach the one that does. */
+/**
+ * Of HTTP (RFC 9110, section 15.5.20): the controller that was reached doesn't lead, and another
+ * connection may reach the one that does.
+ */
 const MISDIRECTED = 421;
-/** Milliseconds before such another connection; after the last the caller waits as after any failure. */
+/**
+ * Milliseconds before such another connection; after the last the caller waits as after any
+ * failure.
+ */
 const ELSEWHERE = [0, 100, 200, 400, 800] as const;
 
-/** `random` gives numbers from 0 to 1. The token and the authorities are read for each request: both are replaced while the agent runs. */
+/**
+ * `random` gives numbers from 0 to 1. The token and the authorities are read for each request: both
+ * are replaced while the agent runs.
+ */
 export function controllerClient(
   address: ControllerAddress,
   userAgent: string,

@@ -25,7 +25,10 @@ export interface Folded {
 /** What came can't be followed. What was folded up to the last bookmark still holds. */
 export class FoldError extends Error {
   override readonly name = 'FoldError';
-  /** Whether the messages since the last bookmark are all that is missing; else a whole view is needed. */
+  /**
+   * Whether the messages since the last bookmark are all that is missing; else a whole view is
+   * needed.
+   */
   readonly resumable: boolean;
 
   constructor(message: string, resumable: boolean, options?: ErrorOptions) {
@@ -35,16 +38,20 @@ export class FoldError extends Error {
 }
 
 export interface Fold {
-  /** A connection begins: what came since the last bookmark is forgotten. Without `resumed` a whole view is expected. */
+  /**
+   * A connection begins: what came since the last bookmark is forgotten. Without `resumed` a whole
+   * view is expected.
+   */
   begin(resumed: boolean): void;
   /** At a bookmark what to enforce, else null. Throws FoldError; then `begin` must come next. */
   take(message: StreamMessage): Folded | null;
 }
 
 /**
- * Stage 4, for one node: the messages of connection after connection folded to states. What didn't change is the same object, also over a whole view, and
- * with respect to `before`: a controller that restarts changes nothing. Cost at a bookmark: what changed, and where rules or ids of sets did, a walk past
- * the others.
+ * Stage 4, for one node: the messages of connection after connection folded to states. What didn't
+ * change is the same object, also over a whole view, and with respect to `before`: a controller
+ * that restarts changes nothing. Cost at a bookmark: what changed, and where rules or ids of sets
+ * did, a walk past the others.
  */
 export function fold(node: string, before: NodeState | null = null): Fold {
   const earlier = before === null ? NOTHING : { ...NOTHING, state: before, rules: byId(before.rules) };
@@ -253,7 +260,10 @@ function toRules({ part, rules }: RulesUpdate, known: Rules): readonly CompiledR
   });
 }
 
-/** What order and identity need; what else is wrong with a rule is said by who renders it, of its policy alone. */
+/**
+ * What order and identity need; what else is wrong with a rule is said by who renders it, of its
+ * policy alone.
+ */
 function isPlaced({ id, source, tierPriority, priority, addressSets, serviceSets }: CompiledRule): boolean {
   const texts = [id, source?.apiGroup, source?.policy, source?.rule, source?.direction];
   const numbers = [tierPriority, priority, source?.ruleIndex, source?.generation];
@@ -332,7 +342,9 @@ function checkCounts(state: NodeState, bookmark: BookmarkUpdate): void {
   }
 }
 
-/** That every set that is named is held; not where neither names nor sets are others than before. */
+/**
+ * That every set that is named is held; not where neither names nor sets are others than before.
+ */
 function checkHeld(state: NodeState, before: NodeState): void {
   const { rules, allNodes, controllers, addressSets, serviceSets } = state;
   const isSame =

@@ -22,7 +22,10 @@ export interface HttpsCall {
   readonly lookup?: LookupFunction;
 }
 
-/** Milliseconds to the head of an answer: name, connection, certificate, and what the server does before it answers. */
+/**
+ * Milliseconds to the head of an answer: name, connection, certificate, and what the server does
+ * before it answers.
+ */
 const ANSWER_TIMEOUT = 15_000;
 /** After so many milliseconds without a packet TCP asks whether the other side is still there. */
 const KEEP_ALIVE_DELAY = 15_000;

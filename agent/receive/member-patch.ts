@@ -10,8 +10,9 @@ import {
 } from '../../lib/net/member-set.ts';
 
 /**
- * The members of a set after a patch. Throws where what is removed isn't there, or what is added is: sender and receiver then hold different sets. Single
- * addresses cost what they are and a copy of the family's; with a prefix in the patch all members are put together anew.
+ * The members of a set after a patch. Throws where what is removed isn't there, or what is added
+ * is: sender and receiver then hold different sets. Single addresses cost what they are and a copy
+ * of the family's; with a prefix in the patch all members are put together anew.
  */
 export function patchedMembers(
   { id, members }: AddressSet,

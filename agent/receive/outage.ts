@@ -1,7 +1,10 @@
 import type { Clock } from '../../lib/process/clock.ts';
 import type { ApiServer } from './api-server.ts';
 
-/** What the API server says while no controller answers; null: it has said nothing yet, or nothing of that. */
+/**
+ * What the API server says while no controller answers; null: it has said nothing yet, or nothing
+ * of that.
+ */
 export interface Seen {
   /** Addresses of the controllers' pods, sorted. */
   readonly controllers: readonly string[] | null;
@@ -28,15 +31,20 @@ export interface OutageParts {
   readonly events: OutageEvents;
 }
 
-/** Milliseconds, each a random quarter less or more: what concerns 5,000 nodes is not asked by all at once. */
+/**
+ * Milliseconds, each a random quarter less or more: what concerns 5,000 nodes is not asked by all
+ * at once.
+ */
 const FIRST_LOOK = 5_000;
 const BETWEEN_LOOKS = 10_000;
 /** So long without any controller, and up to a third more, the aggregated API is taken for dead. */
 const UNREGISTER_AFTER = 45_000;
 
 /**
- * Asks the API server while no controller answers: where the controllers are now, so that the failsafe list lets them reach it, and whether the gate was
- * switched. Once in an outage it unregisters the aggregated API, without which Kubernetes deletes no namespace. While a controller answers it asks nothing.
+ * Asks the API server while no controller answers: where the controllers are now, so that the
+ * failsafe list lets them reach it, and whether the gate was switched. Once in an outage it
+ * unregisters the aggregated API, without which Kubernetes deletes no namespace. While a controller
+ * answers it asks nothing.
  */
 export class Outage {
   readonly #parts: OutageParts;

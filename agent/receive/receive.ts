@@ -11,8 +11,9 @@ import { parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { toMemberSet } from '../../lib/net/member-set.ts';
 
 /**
- * Stage 4: messages folded to what the node must enforce. Throws where a snapshot is cut short or names what it doesn't hold:
- * the caller keeps what it had. What version 0.1 wrote to the state directory is read too.
+ * Stage 4: messages folded to what the node must enforce. Throws where a snapshot is cut short or
+ * names what it doesn't hold: the caller keeps what it had. What version 0.1 wrote to the state
+ * directory is read too.
  */
 export function receive(messages: Iterable<Message>): NodeState {
   let node: NodeMessage | null = null;

@@ -21,7 +21,10 @@ export interface Reporter {
   close(): Promise<void>;
 }
 
-/** Milliseconds. Each is a random half to whole of it: what concerns 5,000 nodes is not reported by all in the same moment. */
+/**
+ * Milliseconds. Each is a random half to whole of it: what concerns 5,000 nodes is not reported by
+ * all in the same moment.
+ */
 const SOON = 1_000;
 const LATER = 10_000;
 const INTERVAL = 66_000;
@@ -30,7 +33,10 @@ const LONGEST_RETRY = 30_000;
 /** At least from one report to the next. */
 const LEAST = 1_000;
 
-/** Tells the controller how this node does: when something changes, and once a minute. One report at a time; nobody waits for it. */
+/**
+ * Tells the controller how this node does: when something changes, and once a minute. One report at
+ * a time; nobody waits for it.
+ */
 export function reporter({ node, client, clock, random, report, done }: ReporterParts): Reporter {
   let due = Number.POSITIVE_INFINITY;
   let cancel: () => void = () => {};

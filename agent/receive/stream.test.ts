@@ -367,7 +367,10 @@ describe('a stream', function () {
       return random() < 0.15 && pick !== undefined ? pick(line) : line;
     });
     let answered = 0;
-    /** The next bookmark, or an error and the next try; a line that lost its end shows with the next one. */
+    /**
+     * The next bookmark, or an error and the next try; a line that lost its end shows with the next
+     * one.
+     */
     const go = async (isDone: () => boolean): Promise<void> => {
       while (!isDone()) {
         if (heard.told.errors.length > answered) {

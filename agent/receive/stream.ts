@@ -13,7 +13,9 @@ export interface StreamEvents {
   folded(folded: Folded): void;
   /** The connection ended, or there was none; the next try is in `retryIn` milliseconds. */
   disconnected(error: Error, retryIn: number): void;
-  /** In place of `disconnected`: the controller answers, and not even its whole view can be folded. */
+  /**
+   * In place of `disconnected`: the controller answers, and not even its whole view can be folded.
+   */
   unfollowable(error: FoldError, retryIn: number): void;
 }
 
@@ -33,7 +35,10 @@ export interface StreamParts {
   readonly random: () => number;
 }
 
-/** Milliseconds; each wait is a random half to whole of its turn, so that a thousand agents don't come back at once. */
+/**
+ * Milliseconds; each wait is a random half to whole of its turn, so that a thousand agents don't
+ * come back at once.
+ */
 const FIRST_WAIT = 500;
 const LONGEST_WAIT = 10_000;
 /** The longest that a controller may ask for (milliseconds). */
@@ -46,14 +51,17 @@ const LONGEST_LINE = 64 * 1024 * 1024;
 const LONGEST_BATCH = 512 * 1024 * 1024;
 
 export interface Following {
-  /** The way to the controller may be free now: a try that has no answer yet is given up, and the next made at once. */
+  /**
+   * The way to the controller may be free now: a try that has no answer yet is given up, and the
+   * next made at once.
+   */
   retryNow(): void;
   close(): Promise<void>;
 }
 
 /**
- * Follows the view of a node at the controller: connects, folds what comes, and connects again, from where it was, until closed. Whatever goes wrong, what was
- * folded before stays.
+ * Follows the view of a node at the controller: connects, folds what comes, and connects again,
+ * from where it was, until closed. Whatever goes wrong, what was folded before stays.
  */
 export function followController(parts: StreamParts): Following {
   const { node, client, fold, events, clock, random } = parts;

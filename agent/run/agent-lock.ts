@@ -5,15 +5,16 @@ import { CommandError, EXIT } from '../../lib/process/exit.ts';
 import { makeStateDirectory } from '../../lib/process/state-file.ts';
 
 /**
- * One agent for each network namespace and state directory: two would undo each other's rules. The file names the process with its start time
- * (proc(5), /proc/pid/stat field 22), so that one left behind by kill -9 is told from a living agent.
+ * One agent for each network namespace and state directory: two would undo each other's rules. The
+ * file names the process with its start time (proc(5), /proc/pid/stat field 22), so that one left
+ * behind by kill -9 is told from a living agent.
  */
 export interface AgentLock {
   /** Process id of the living agent that holds it, else null. */
   holder(): Promise<number | null>;
   /**
-   * Throws where another agent holds it. Returns what gives it back. A disk that is full or can't be written is said and no reason to enforce
-   * nothing: then nobody holds the lock.
+   * Throws where another agent holds it. Returns what gives it back. A disk that is full or can't
+   * be written is said and no reason to enforce nothing: then nobody holds the lock.
    */
   take(log: Warnings): Promise<() => void>;
 }
@@ -79,7 +80,9 @@ function networkNamespace(): string {
   return readlinkSync('/proc/self/ns/net');
 }
 
-/** In clock ticks since boot. The command name before it is in parentheses and may hold anything. */
+/**
+ * In clock ticks since boot. The command name before it is in parentheses and may hold anything.
+ */
 function startTime(pid: number): string | undefined {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');

@@ -54,7 +54,10 @@ export interface AgentState extends Beginning {
   readonly isWaiting: boolean;
   /** An enforcement runs. */
   readonly isEnforcing: boolean;
-  /** The control plane moved since the running enforcement, or the one before, took its failsafe list. */
+  /**
+   * The control plane moved since the running enforcement, or the one before, took its failsafe
+   * list.
+   */
   readonly isStale: boolean;
   /** Why the kernel holds nothing of ours; null: it holds something, or nobody looked. */
   readonly without: Why | null;

@@ -238,7 +238,10 @@ function merged(before: Seen, now: Seen): Seen {
   return isSame ? before : { controllers, gate };
 }
 
-/** An enforcement has its failsafe list from its start: one that runs, or is starting, is started anew. */
+/**
+ * An enforcement has its failsafe list from its start: one that runs, or is starting, is started
+ * anew.
+ */
 function moved(before: AgentState, { addresses, endpoints }: EventOf<'moved'>): Transition {
   const state = { ...before, isStale: true };
   if (!state.isEnforcing) return { state, effects: [REMEMBER] };

@@ -7,7 +7,10 @@ import { stateFile } from '../../lib/process/state-file.ts';
 export interface ClusterMemory {
   /** The feature gate as the cluster last had it; null: it has not said yet. */
   readonly enabled: boolean | null;
-  /** Addresses that the controller was reached at, sorted: for the failsafe list while names can't be resolved. */
+  /**
+   * Addresses that the controller was reached at, sorted: for the failsafe list while names can't
+   * be resolved.
+   */
   readonly controllerAddresses: readonly string[];
   /** Where the API server was; absent is nothing known. */
   readonly endpoints?: readonly Endpoints[];

@@ -50,7 +50,9 @@ export class ControlPlanePlaces {
     if (address !== '') this.#know([...this.addresses, address]);
   }
 
-  /** Names may not be resolvable before the node has a network; connections tell the address too. */
+  /**
+   * Names may not be resolvable before the node has a network; connections tell the address too.
+   */
   async resolve(): Promise<void> {
     const { node, url, log } = this.#parts;
     try {

@@ -15,7 +15,10 @@ export function addressOf(url: URL): readonly string[] {
   return isIP(host) === 0 ? [] : [host];
 }
 
-/** The addresses of the controller's host, sorted; what it is a name for may change. Throws where it can't be resolved. */
+/**
+ * The addresses of the controller's host, sorted; what it is a name for may change. Throws where it
+ * can't be resolved.
+ */
 export async function controllerAddresses(url: URL): Promise<string[]> {
   const known = addressOf(url);
   if (known.length > 0) return [...known];
@@ -24,8 +27,10 @@ export async function controllerAddresses(url: URL): Promise<string[]> {
 }
 
 /**
- * The failsafe list with what this agent uses on it: the API server, and the controller by the address it asks for, before or after destination NAT. A blanket
- * Drop must cut neither the agent off from who could take it back, nor the node from the API server. A list that the configuration replaces is replaced whole.
+ * The failsafe list with what this agent uses on it: the API server, and the controller by the
+ * address it asks for, before or after destination NAT. A blanket Drop must cut neither the agent
+ * off from who could take it back, nor the node from the API server. A list that the configuration
+ * replaces is replaced whole.
  */
 export function withControlPlane(config: Config, endpoints: readonly Endpoints[]): Config {
   const { ingress, egress } = config.failsafe;

@@ -18,7 +18,10 @@ interface Parts {
   readonly interfaces: Interfaces;
 }
 
-/** The record and the counters of an agent. `agent --once` counts, but records nothing: nobody would read on. */
+/**
+ * The record and the counters of an agent. `agent --once` counts, but records nothing: nobody would
+ * read on.
+ */
 export function recording({ options: { node, stateDir, once }, config, log, interfaces }: Parts) {
   const counters = ruleCounters({ file: stateFile(stateDir, 'counters.json'), log, running: !once });
   const file = config.log.file === '' ? join(stateDir, 'records.jsonl') : config.log.file;

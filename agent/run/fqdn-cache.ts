@@ -18,7 +18,9 @@ interface NameOverlayParts {
 
 export interface NameOverlay {
   submit(state: NodeState): void;
-  /** A state as it is without what names resolve to: what is saved must not hold addresses for good. */
+  /**
+   * A state as it is without what names resolve to: what is saved must not hold addresses for good.
+   */
   withoutNames(state: NodeState): NodeState;
   withNames(state: NodeState): NodeState;
   /** Settles once the latest state has been submitted. */
@@ -26,12 +28,16 @@ export interface NameOverlay {
   close(): Promise<void>;
 }
 
-/** `--once` waits so long for names (milliseconds); what isn't answered by then has the addresses that were saved. */
+/**
+ * `--once` waits so long for names (milliseconds); what isn't answered by then has the addresses
+ * that were saved.
+ */
 const ONCE_PATIENCE = 5_000;
 
 /**
- * Between the states that policies make and the enforcer: adds the addresses of fqdn peers, and submits again when they change. As long as
- * no rule has such a peer, states go straight through and nothing is loaded.
+ * Between the states that policies make and the enforcer: adds the addresses of fqdn peers, and
+ * submits again when they change. As long as no rule has such a peer, states go straight through
+ * and nothing is loaded.
  */
 export function nameOverlay(parts: NameOverlayParts): NameOverlay {
   const { log, once, submit } = parts;
@@ -53,7 +59,10 @@ export function nameOverlay(parts: NameOverlayParts): NameOverlay {
     }
     return resolved;
   }
-  /** What is in force may be a state of its own, with a policy as it was before: its AddressSets are the same objects. */
+  /**
+   * What is in force may be a state of its own, with a policy as it was before: its AddressSets are
+   * the same objects.
+   */
   function withoutNames(state: NodeState): NodeState {
     const base = bases.get(state);
     if (base !== undefined) return base;

@@ -16,8 +16,8 @@ export function usedLinkGroups({ rules }: NodeState, { interfaceGroups }: Config
 }
 
 /**
- * A name that was taken out of the configuration while a policy asks for it stands for what it last did: else the policy would be invalid, and what it
- * closes would be open after a restart.
+ * A name that was taken out of the configuration while a policy asks for it stands for what it last
+ * did: else the policy would be invalid, and what it closes would be open after a restart.
  */
 export function withLastLinkGroups(config: Config, last: LinkGroups, log: Log): Config {
   const lost = Object.entries(last).filter(([name]) => !Object.hasOwn(config.interfaceGroups, name));

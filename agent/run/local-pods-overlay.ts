@@ -9,7 +9,9 @@ export interface LocalPodsOverlay {
   close(): void;
 }
 
-/** Before the enforcer: adds the destinations routed to local pods; submits again when they change. */
+/**
+ * Before the enforcer: adds the destinations routed to local pods; submits again when they change.
+ */
 export function localPodsOverlay(pods: LocalPods, submit: (state: NodeState) => void): LocalPodsOverlay {
   const bases = new WeakMap<NodeState, NodeState>();
   let latest: NodeState | null = null;

@@ -2,7 +2,10 @@ import { lstatSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node
 import { join } from 'node:path';
 import { makeStateDirectory } from '../../lib/process/state-file.ts';
 
-/** That nothing is to be enforced on this node (SEMANTICS.md section 6), as far as it is written down. */
+/**
+ * That nothing is to be enforced on this node (SEMANTICS.md section 6), as far as it is written
+ * down.
+ */
 export interface Off {
   /** '' where none was given. */
   readonly reason: string;
@@ -12,7 +15,10 @@ export interface Off {
   readonly by: string;
 }
 
-/** In the state directory. That it is there counts, whatever it holds: somebody without nodewall makes it by touch(1). */
+/**
+ * In the state directory. That it is there counts, whatever it holds: somebody without nodewall
+ * makes it by touch(1).
+ */
 export const OFF_FILE = 'off';
 /** Bytes that are read of it, and characters of each text in it. */
 const MOST_BYTES = 16 * 1024;

@@ -12,7 +12,10 @@ interface SwitchParts {
   readonly log: Log;
 }
 
-/** Whether this node is off, from the file in the state directory: known from the start, then told by events. */
+/**
+ * Whether this node is off, from the file in the state directory: known from the start, then told
+ * by events.
+ */
 export class OffSwitch {
   readonly #parts: SwitchParts;
   readonly #listeners = new Set<() => void>();

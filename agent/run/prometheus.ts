@@ -21,7 +21,10 @@ interface Options {
 /** Seconds. */
 const APPLY_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
-/** The metrics of an agent, for Prometheus. Names and labels stay; values are those of the moment they are asked for. */
+/**
+ * The metrics of an agent, for Prometheus. Names and labels stay; values are those of the moment
+ * they are asked for.
+ */
 export function prometheusMetrics({ version, isInCluster, ofRules }: Options): PrometheusMetrics {
   const registry = new Registry();
   const registers = [registry];

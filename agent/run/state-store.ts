@@ -15,7 +15,10 @@ interface StoreOptions {
 
 export type StateStore = ReturnType<typeof stateStore>;
 
-/** The state that was enforced last, and what belongs to it, on disk. A disk that can't be read or written is logged and never stops enforcement. */
+/**
+ * The state that was enforced last, and what belongs to it, on disk. A disk that can't be read or
+ * written is logged and never stops enforcement.
+ */
 export function stateStore({ stateDir, node, log }: StoreOptions) {
   const state = saver<NodeState>(stateFile(stateDir, STATE_FILE), snapshotText(), log);
   const digests = saver<Digests>(stateFile(stateDir, DIGESTS_FILE), (value) => JSON.stringify(value), log);
@@ -52,7 +55,10 @@ export function stateStore({ stateDir, node, log }: StoreOptions) {
 
 type Digests = Readonly<Record<string, string>>;
 
-/** The digests that an agent of this state directory last saved; none where there are none, or they can't be read. */
+/**
+ * The digests that an agent of this state directory last saved; none where there are none, or they
+ * can't be read.
+ */
 export async function savedDigests(stateDir: string): Promise<Digests> {
   try {
     return JSON.parse((await stateFile(stateDir, DIGESTS_FILE).read()) ?? '{}') as Digests;
@@ -61,7 +67,10 @@ export async function savedDigests(stateDir: string): Promise<Digests> {
   }
 }
 
-/** The addresses of the Node object that an agent of this state directory last knew; null where there was none, or it can't be read. */
+/**
+ * The addresses of the Node object that an agent of this state directory last knew; null where
+ * there was none, or it can't be read.
+ */
 export async function savedNodeAddresses(stateDir: string): Promise<readonly string[] | null> {
   try {
     const text = await stateFile(stateDir, STATE_FILE).read();

@@ -1,7 +1,10 @@
 import { CommandError, EXIT } from '../../lib/process/exit.ts';
 import type { Kernel } from '../apply/netlink/kernel.ts';
 
-/** Opens the kernel for one piece of work, and closes it after. What the system refuses ends the command with status 3. */
+/**
+ * Opens the kernel for one piece of work, and closes it after. What the system refuses ends the
+ * command with status 3.
+ */
 export async function withKernel<T>(work: (kernel: Kernel) => Promise<T>): Promise<T> {
   const { Netlink, NftError } = await loadAddon();
   const { netlinkKernel } = await import('../apply/netlink/netlink-kernel.ts');

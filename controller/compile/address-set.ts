@@ -107,7 +107,8 @@ function select(selector: Selector, { index, services }: World): Iterable<Holder
     case 'account':
       return index.serviceAccountPods(selector.account.namespace, selector.account.name);
     case 'service': {
-      // A Service without a selector, or with an empty one, selects no pods: its endpoints are somebody else's to say.
+      // A Service without a selector, or with an empty one, selects no pods: its endpoints are
+      // somebody else's to say.
       const labels = services.service(selector.service)?.selector ?? {};
       return Object.keys(labels).length === 0 ? [] : index.labelledPods(selector.service.namespace, labels);
     }

@@ -16,9 +16,10 @@ import { nodeSpans, type Spans } from './spans.ts';
 import { tierName, tierPriority } from './tiers.ts';
 
 /**
- * Stage 2: the objects' policies with peers resolved, ports as ranges, and the nodes each applies to.
- * A pure function of the objects, in whatever order they are given. The objects must have passed validation;
- * a policy whose tier or group doesn't exist throws. Cost: rules × log rules, plus for each distinct selector the objects it can select.
+ * Stage 2: the objects' policies with peers resolved, ports as ranges, and the nodes each applies
+ * to. A pure function of the objects, in whatever order they are given. The objects must have
+ * passed validation; a policy whose tier or group doesn't exist throws. Cost: rules × log rules,
+ * plus for each distinct selector the objects it can select.
  */
 export function compile(objects: ClusterObjects): Compiled {
   return compiler()(objects);
@@ -27,9 +28,11 @@ export function compile(objects: ClusterObjects): Compiled {
 /** `compile` for one state of the objects after another. */
 export interface Compiler {
   /**
-   * Gives what `compile` gives, and what didn't change is the same JavaScript object: a rule that says what it said, a policy with its rules and nodes, an
-   * AddressSet or ServiceSet with its members, and the maps of them. Objects are taken for unchanged where they are the same JavaScript objects; the cost is
-   * that of those that aren't and of what they belong to, and a walk over the lists of objects that are other arrays.
+   * Gives what `compile` gives, and what didn't change is the same JavaScript object: a rule that
+   * says what it said, a policy with its rules and nodes, an AddressSet or ServiceSet with its
+   * members, and the maps of them. Objects are taken for unchanged where they are the same
+   * JavaScript objects; the cost is that of those that aren't and of what they belong to, and a
+   * walk over the lists of objects that are other arrays.
    */
   (objects: ClusterObjects): Compiled;
   /** Builds what the first change needs, for when there is time; else the first change does. */

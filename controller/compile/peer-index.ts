@@ -5,7 +5,10 @@ import { type SelectorIndex, selectorIndex } from '../index/selector-index.ts';
 import { formatName } from '../index/service-index.ts';
 import { type CanonicalPeers, selectsHolder, type World } from './address-set.ts';
 
-/** From what a Node or Pod can be selected by to the peers that select it, so that its event touches only those. */
+/**
+ * From what a Node or Pod can be selected by to the peers that select it, so that its event touches
+ * only those.
+ */
 export interface PeerIndex {
   add(peers: CanonicalPeers): void;
   remove(peers: CanonicalPeers): void;

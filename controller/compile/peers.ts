@@ -7,7 +7,10 @@ import type {
   NetworkPolicyPeer,
 } from '../../apis/objects.ts';
 
-/** A peer that stands for addresses by itself: what a rule lists, or what a ClusterGroup that it names holds. Exactly one kind, as there. */
+/**
+ * A peer that stands for addresses by itself: what a rule lists, or what a ClusterGroup that it
+ * names holds. Exactly one kind, as there.
+ */
 export interface AddressPeer extends Omit<NetworkPolicyPeer, 'group' | 'interfaceGroup'> {
   readonly serviceReference?: NamespacedName;
 }
@@ -15,7 +18,10 @@ export interface AddressPeer extends Omit<NetworkPolicyPeer, 'group' | 'interfac
 /** The ClusterGroup of a name as the policy sees it, and its childGroups. */
 export type FamilyOf = (name: string) => readonly ClusterGroup[];
 
-/** The peers with addresses, groups replaced by what they hold: a rule says the same with a group as without. */
+/**
+ * The peers with addresses, groups replaced by what they hold: a rule says the same with a group as
+ * without.
+ */
 export function addressPeers(peers: readonly NetworkPolicyPeer[], familyOf: FamilyOf): AddressPeer[] {
   return peers.flatMap(({ group, interfaceGroup, ...peer }): readonly AddressPeer[] => {
     if (interfaceGroup !== undefined) return [];

@@ -69,8 +69,9 @@ function memoized<T, R>(make: (spelled: T) => R): (spelled: T) => R {
 }
 
 /**
- * What a policy (the same JavaScript object) came to before still holds as long as its tier has the same priority and the groups that it names, and
- * their children, are the same objects. Other groups don't matter to it.
+ * What a policy (the same JavaScript object) came to before still holds as long as its tier has the
+ * same priority and the groups that it names, and their children, are the same objects. Other
+ * groups don't matter to it.
  */
 export function stillHold(
   rules: PolicyRules,
@@ -82,7 +83,10 @@ export function stillHold(
   return [...rules.groups].every(([name, family]) => sameItems(family, familyOf(name)));
 }
 
-/** `before`: what an earlier version of the policy came to; rules that say the same are taken over from there. */
+/**
+ * `before`: what an earlier version of the policy came to; rules that say the same are taken over
+ * from there.
+ */
 export function policyRules(
   policy: ClusterNetworkPolicy,
   surroundings: Surroundings,
@@ -137,7 +141,8 @@ function compiledRules(
       rule: names[direction][ruleIndex] ?? '',
     };
     const listed = (direction === 'ingress' ? rule.from : rule.to) ?? [];
-    // An absent or empty list of peers is any address, and one of link groups alone has no addresses: no AddressSet.
+    // An absent or empty list of peers is any address, and one of link groups alone has no
+    // addresses: no AddressSet.
     const withAddresses = listed.some(({ interfaceGroup }) => interfaceGroup === undefined);
     const canonical = withAddresses ? peersOf(addressPeers(listed, recorded)) : null;
     if (canonical !== null) peers.set(canonical.id, canonical);

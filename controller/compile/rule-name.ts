@@ -2,8 +2,8 @@ import type { ClusterNetworkPolicySpec, Direction, Rule } from '../../apis/objec
 import { shortHash } from '../../lib/sharing/hash.ts';
 
 /**
- * Names for the rules of a policy: their own, or one made from what the rule says, so that moving a rule
- * keeps its name. Equal unnamed rules, and a made name that is taken, get a number behind.
+ * Names for the rules of a policy: their own, or one made from what the rule says, so that moving a
+ * rule keeps its name. Equal unnamed rules, and a made name that is taken, get a number behind.
  * Result: by direction, by rule index.
  */
 export function ruleNames(spec: ClusterNetworkPolicySpec): Record<Direction, string[]> {

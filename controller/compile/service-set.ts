@@ -26,7 +26,10 @@ export function canonicalServices(listed: readonly NamespacedName[]): CanonicalS
   };
 }
 
-/** Looks the members up: cluster IPs with the Service's ports, and the addresses of each EndpointSlice with its own ports. An unknown Service has none. */
+/**
+ * Looks the members up: cluster IPs with the Service's ports, and the addresses of each
+ * EndpointSlice with its own ports. An unknown Service has none.
+ */
 function resolveServices(canonical: CanonicalServices, index: ServiceIndex): ServiceSet {
   const members = new Map<string, Placed>();
   for (const name of canonical.services) {
@@ -71,8 +74,9 @@ function comparePlaced({ address: a, member: m }: Placed, { address: b, member: 
 /** The ServiceSets of what is wanted, over one state of the objects after another. */
 export interface ServiceSets {
   /**
-   * Sorted by id, the same map where every set is the same object, and the same object where its members are what they were. `changed` are the names of
-   * the Services of which something is different.
+   * Sorted by id, the same map where every set is the same object, and the same object where its
+   * members are what they were. `changed` are the names of the Services of which something is
+   * different.
    */
   advance(
     wanted: UseChange<CanonicalServices>,

@@ -4,11 +4,16 @@ import type { ObjectIndex } from '../index/object-index.ts';
 import { selectorIndex } from '../index/selector-index.ts';
 import type { AppliedNodes, PolicyRules } from './policy-rules.ts';
 
-/** The names of the nodes that appliedTo lists select, over one state of the nodes after another. */
+/**
+ * The names of the nodes that appliedTo lists select, over one state of the nodes after another.
+ */
 export interface Spans<U> {
   /** In the order of names; equal lists share one set. Of a list that somebody uses. */
   of(nodes: AppliedNodes): ReadonlySet<string>;
-  /** After the index went on to that state: who must ask anew, those who came among them. What has the nodes that it had is the same set. */
+  /**
+   * After the index went on to that state: who must ask anew, those who came among them. What has
+   * the nodes that it had is the same set.
+   */
   advance(
     change: ListChange<Node>,
     users: { readonly gone: readonly U[]; readonly come: readonly U[] },

@@ -4,8 +4,8 @@ import { BUILT_IN_TIERS } from '../../apis/validate/builtin-tiers.ts';
 const DEFAULT_TIER = 'application';
 
 /**
- * The priority of the tier a policy names: built-in (any case of the Antrea names), else an object of the policy's own API group,
- * else one of the other group. Null where there is none.
+ * The priority of the tier a policy names: built-in (any case of the Antrea names), else an object
+ * of the policy's own API group, else one of the other group. Null where there is none.
  */
 export function tierPriority(tiers: readonly Tier[], apiGroup: ApiGroup, name: string): number | null {
   const builtIn = BUILT_IN_TIERS[tierName(name)];

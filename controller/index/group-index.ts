@@ -17,8 +17,9 @@ export function groupIndex(groups: readonly ClusterGroup[]): GroupIndex {
 }
 
 /**
- * A group and its childGroups, in that order; children are looked up in the group's own API group first, so that a group means the same
- * whoever names it. One level: the children of a child are not looked at. Throws on a name that is not there: validation should have seen it.
+ * A group and its childGroups, in that order; children are looked up in the group's own API group
+ * first, so that a group means the same whoever names it. One level: the children of a child are
+ * not looked at. Throws on a name that is not there: validation should have seen it.
  */
 export function groupFamily(
   index: GroupIndex,

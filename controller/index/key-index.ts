@@ -11,7 +11,10 @@ export interface KeyIndex<T extends object> {
 /** Beyond so many objects of a key they are a Set. */
 const FEW = 8;
 
-/** Most keys have one object, many a few: a Set for each of 100,000 addresses would be 20 MB, and takes long to make. */
+/**
+ * Most keys have one object, many a few: a Set for each of 100,000 addresses would be 20 MB, and
+ * takes long to make.
+ */
 export function keyIndex<T extends object>(
   items: Iterable<T>,
   keysOf: (item: T) => readonly string[],

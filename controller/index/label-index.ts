@@ -22,9 +22,10 @@ interface Keyed<T> {
 const MOST_KEYS = 1000;
 
 /**
- * From label key and value to items: a selector costs the items of its rarest requirement of the kinds In and Exists, all items where it has none, and a
- * change the labels of what changed. A key is indexed once a selector names it, by a walk over all items: of most keys nobody asks, and some have
- * a value for each item. Labels of an item must not change.
+ * From label key and value to items: a selector costs the items of its rarest requirement of the
+ * kinds In and Exists, all items where it has none, and a change the labels of what changed. A key
+ * is indexed once a selector names it, by a walk over all items: of most keys nobody asks, and some
+ * have a value for each item. Labels of an item must not change.
  */
 export function labelIndex<T extends { readonly labels: Labels }>(items: Iterable<T>): LabelIndex<T> {
   const all = new Set<T>(items);

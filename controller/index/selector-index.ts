@@ -21,12 +21,15 @@ interface Keyed<T> {
   readonly byValue: Map<string, Set<Entry<T>>>;
 }
 
-/** So few are looked at one by one: 25,000 indexes of three selectors each are not worth their maps. */
+/**
+ * So few are looked at one by one: 25,000 indexes of three selectors each are not worth their maps.
+ */
 const FEW = 8;
 
 /**
- * Each selector is found by one of its requirements of the kinds In and Exists: by the one that fewest others are found by. What has neither is looked at
- * each time. So labels cost the selectors that say one of them, not all.
+ * Each selector is found by one of its requirements of the kinds In and Exists: by the one that
+ * fewest others are found by. What has neither is looked at each time. So labels cost the selectors
+ * that say one of them, not all.
  */
 export function selectorIndex<T>(): SelectorIndex<T> {
   /** All of them while they are few. */

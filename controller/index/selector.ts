@@ -8,7 +8,10 @@ import type { LabelSelector, LabelSelectorRequirement, Labels } from '../../apis
 /** All of them must hold; none at all hold for everything. */
 export type Requirements = readonly LabelSelectorRequirement[];
 
-/** matchLabels folded into requirements, sorted, values sorted and unique: equal selectors have equal forms. */
+/**
+ * matchLabels folded into requirements, sorted, values sorted and unique: equal selectors have
+ * equal forms.
+ */
 export function canonicalRequirements(selector: LabelSelector): LabelSelectorRequirement[] {
   const requirements: LabelSelectorRequirement[] = Object.entries(selector.matchLabels ?? {}).map(
     ([key, value]) => ({ key, operator: 'In', values: [value] }),

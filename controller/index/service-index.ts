@@ -8,7 +8,10 @@ type Indexed = Pick<ClusterObjects, 'services' | 'endpointSlices'>;
 export interface ServiceIndex {
   service(name: NamespacedName): Service | undefined;
   endpointSlices(service: NamespacedName): Iterable<EndpointSlice>;
-  /** On to another state. Names (formatName) of the Services of which something is different; none where nobody asked for any so far. */
+  /**
+   * On to another state. Names (formatName) of the Services of which something is different; none
+   * where nobody asked for any so far.
+   */
   advance(objects: Indexed): ReadonlySet<string>;
 }
 

@@ -16,7 +16,9 @@ export interface Outgoing {
 export interface ApiConnection {
   /** Its origin, for messages. */
   readonly server: string;
-  /** Resolves with the head of the answer. Throws CredentialsError, or what went wrong on the way. */
+  /**
+   * Resolves with the head of the answer. Throws CredentialsError, or what went wrong on the way.
+   */
   send(outgoing: Outgoing): Promise<http.IncomingMessage>;
   /** Breaks all connections. */
   close(): void;
@@ -26,12 +28,15 @@ export class CredentialsError extends Error {
   override readonly name = 'CredentialsError';
 }
 
-/** Milliseconds without traffic after which the kernel asks whether the other end is still there. */
+/**
+ * Milliseconds without traffic after which the kernel asks whether the other end is still there.
+ */
 const KEEP_ALIVE = 30_000;
 
 /**
- * The API server of the current context, over connections that are kept: `maxSockets` at once. Certificates and credentials are asked for with each
- * request (and read again, or run again, as the kubeconfig says), so a renewed one counts at once.
+ * The API server of the current context, over connections that are kept: `maxSockets` at once.
+ * Certificates and credentials are asked for with each request (and read again, or run again, as
+ * the kubeconfig says), so a renewed one counts at once.
  */
 export function apiConnection(kubeConfig: KubeConfig, maxSockets = Number.POSITIVE_INFINITY): ApiConnection {
   const cluster = kubeConfig.getCurrentCluster();
@@ -54,7 +59,10 @@ export function apiConnection(kubeConfig: KubeConfig, maxSockets = Number.POSITI
     return options;
   }
 
-  /** Where one connection says nothing, those that are kept beside it may be as dead, each for a time-out of its own. */
+  /**
+   * Where one connection says nothing, those that are kept beside it may be as dead, each for a
+   * time-out of its own.
+   */
   function dropIdle(): void {
     for (const sockets of Object.values(agent.freeSockets)) {
       for (const socket of sockets ?? []) socket.destroy();

@@ -10,9 +10,14 @@ export interface KubeRequest {
   /** From the root on: `/api/v1/namespaces/…`. */
   readonly path: string;
   readonly query?: Readonly<Record<string, string>>;
-  /** Sent as JSON; of a PATCH it is a merge patch (RFC 7386), or a list of operations (RFC 6902). */
+  /**
+   * Sent as JSON; of a PATCH it is a merge patch (RFC 7386), or a list of operations (RFC 6902).
+   */
   readonly body?: unknown;
-  /** Of a PATCH: the body is what the object must be (server-side apply), made where there is none; the query names the field manager. */
+  /**
+   * Of a PATCH: the body is what the object must be (server-side apply), made where there is none;
+   * the query names the field manager.
+   */
   readonly isApply?: boolean;
   /** Milliseconds for all of it, waiting included; default 10,000. */
   readonly timeout?: number;
@@ -31,7 +36,10 @@ export interface KubeApiClient {
 }
 
 const TIMEOUT = 10_000;
-/** Bytes of an answer that is taken; an object is at most 3 MiB in etcd, a list of policies some more. */
+/**
+ * Bytes of an answer that is taken; an object is at most 3 MiB in etcd, a list of policies some
+ * more.
+ */
 const MOST_BYTES = 256 * 1024 * 1024;
 /** Connections are for single requests; so many at once are enough. */
 const MOST_CONNECTIONS = 16;
@@ -39,8 +47,9 @@ const MOST_CONNECTIONS = 16;
 const MOST_WAITS = 5;
 
 /**
- * Requests to the API server over connections of their own (see connection.ts). Where the server is too busy (429, or 503 with Retry-After, which
- * it answers before it did anything), it waits as long as it is asked to, within the time-out.
+ * Requests to the API server over connections of their own (see connection.ts). Where the server is
+ * too busy (429, or 503 with Retry-After, which it answers before it did anything), it waits as
+ * long as it is asked to, within the time-out.
  */
 export function kubeApi(kubeConfig: KubeConfig): KubeApiClient {
   const { server, send, close } = apiConnection(kubeConfig, MOST_CONNECTIONS);

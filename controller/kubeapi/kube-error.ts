@@ -3,7 +3,10 @@ export class KubeError extends Error {
   override readonly name = 'KubeError';
   /** HTTP status; 0 where there was no answer. */
   readonly status: number;
-  /** metav1.Status' reason (`NotFound`, `Conflict`, `Forbidden` …); without an answer `Unreachable`, `Timeout` or `Aborted`. */
+  /**
+   * metav1.Status' reason (`NotFound`, `Conflict`, `Forbidden` …); without an answer `Unreachable`,
+   * `Timeout` or `Aborted`.
+   */
   readonly reason: string;
   /** Seconds that the server asks to wait; null where it doesn't. */
   readonly retryAfter: number | null;
@@ -27,7 +30,10 @@ export function isKubeError(error: unknown, ...reasons: readonly string[]): erro
   return error instanceof KubeError && (reasons.length === 0 || reasons.includes(error.reason));
 }
 
-/** The reasons of answers that carry no metav1.Status: a proxy's, or an API server's that is starting. */
+/**
+ * The reasons of answers that carry no metav1.Status: a proxy's, or an API server's that is
+ * starting.
+ */
 export function reasonOfStatus(status: number): string {
   return REASONS.get(status) ?? (status >= 500 ? 'InternalError' : 'Unknown');
 }

@@ -4,8 +4,9 @@ import type { KubeConfig } from '@kubernetes/client-node';
 const TOKEN_FILE = '/var/run/secrets/kubernetes.io/serviceaccount/token';
 
 /**
- * The file's current context, or the pod's service account. Throws an Error that says what is wrong and what to do. The library is loaded here: it takes
- * half a second, which commands without a cluster need not pay.
+ * The file's current context, or the pod's service account. Throws an Error that says what is wrong
+ * and what to do. The library is loaded here: it takes half a second, which commands without a
+ * cluster need not pay.
  */
 export async function loadKubeConfig(file: string | undefined): Promise<KubeConfig> {
   const { KubeConfig } = await import('@kubernetes/client-node');

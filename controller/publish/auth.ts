@@ -13,7 +13,10 @@ export interface Identity {
   readonly expires: number | null;
 }
 
-/** Null where the request says nobody, or somebody it isn't; throws where that can't be found out now. */
+/**
+ * Null where the request says nobody, or somebody it isn't; throws where that can't be found out
+ * now.
+ */
 export type Authenticate = (request: IncomingMessage) => Promise<Identity | null>;
 
 /** What somebody wants: authorization.k8s.io/v1 ResourceAttributes. */
@@ -35,7 +38,10 @@ export interface Permission {
   readonly reason: string;
 }
 
-/** Extra of a service account token that is bound to a pod or a node (Kubernetes 1.32 and later): the node. */
+/**
+ * Extra of a service account token that is bound to a pod or a node (Kubernetes 1.32 and later):
+ * the node.
+ */
 const NODE_NAME = 'authentication.kubernetes.io/node-name';
 
 /** The node that a token is bound to; null where it is bound to none. */
@@ -75,14 +81,20 @@ export interface TokenOptions {
 }
 
 const MOST_TOKENS = 20_000;
-/** A token that is wrong may be tried again and again; one that has just been made may not be known to every API server. */
+/**
+ * A token that is wrong may be tried again and again; one that has just been made may not be known
+ * to every API server.
+ */
 const KEEP_REFUSED = 2000;
 
 interface Reviewed {
   readonly identity: Identity | null;
 }
 
-/** By the bearer token; each is reviewed once a minute however often it comes, and kept by its hash alone. */
+/**
+ * By the bearer token; each is reviewed once a minute however often it comes, and kept by its hash
+ * alone.
+ */
 export function tokenAuthenticator({
   review,
   audiences,
@@ -121,13 +133,17 @@ function toIdentity(
   token: string,
 ): Identity | null {
   if (authenticated !== true || user?.username === undefined || user.username === '') return null;
-  // An authenticator that knows no audiences answers with none: TokenReviewStatus says to treat that as refused where some were asked for.
+  // An authenticator that knows no audiences answers with none: TokenReviewStatus says to treat
+  // that as refused where some were asked for.
   if (wanted.length > 0 && !held.some((audience) => wanted.includes(audience))) return null;
   const { username, uid = '', groups = [], extra = {} } = user;
   return { username, uid, groups, extra, expires: expiryOf(token) };
 }
 
-/** RFC 7519's `exp` of a token that the API server has found good; null where it is no JWT or says none. */
+/**
+ * RFC 7519's `exp` of a token that the API server has found good; null where it is no JWT or says
+ * none.
+ */
 function expiryOf(token: string): number | null {
   const [, claims = ''] = token.split('.');
   try {
@@ -156,13 +172,20 @@ function turns(atOnce: number): <T>(task: () => Promise<T>) => Promise<T> {
   };
 }
 
-/** ConfigMap kube-system/extension-apiserver-authentication: whom the API server's aggregation layer is known by. */
+/**
+ * ConfigMap kube-system/extension-apiserver-authentication: whom the API server's aggregation layer
+ * is known by.
+ */
 export interface FrontProxy {
-  /** `requestheader-allowed-names`: common names of its certificate; empty is any that its CA signed. */
+  /**
+   * `requestheader-allowed-names`: common names of its certificate; empty is any that its CA
+   * signed.
+   */
   readonly allowedNames: readonly string[];
   /**
-   * `requestheader-username-headers`, `-uid-headers`, `-group-headers`, `-extra-headers-prefix`. Headers that these don't name are the user's own: an API
-   * server that knows none for the uid passes them on as they come.
+   * `requestheader-username-headers`, `-uid-headers`, `-group-headers`, `-extra-headers-prefix`.
+   * Headers that these don't name are the user's own: an API server that knows none for the uid
+   * passes them on as they come.
    */
   readonly usernameHeaders: readonly string[];
   readonly uidHeaders: readonly string[];
@@ -171,8 +194,9 @@ export interface FrontProxy {
 }
 
 /**
- * Users whom the API server's aggregation layer vouches for. Its client certificate must have been verified against the front proxy's CA, which alone may
- * be the server's client CA. `proxy` is asked for at each request; null: nobody may vouch for anybody.
+ * Users whom the API server's aggregation layer vouches for. Its client certificate must have been
+ * verified against the front proxy's CA, which alone may be the server's client CA. `proxy` is
+ * asked for at each request; null: nobody may vouch for anybody.
  */
 export function frontProxyAuthenticator(proxy: () => FrontProxy | null): Authenticate {
   return async ({ socket, headersDistinct }) => {
@@ -222,7 +246,8 @@ function decoded(key: string): string {
   try {
     return decodeURIComponent(key);
   } catch {
-    // As the API server's own reading of these headers has it: what can't be decoded stands for itself.
+    // As the API server's own reading of these headers has it: what can't be decoded stands for
+    // itself.
     return key;
   }
 }

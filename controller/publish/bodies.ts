@@ -4,7 +4,10 @@ import { toBody } from './line.ts';
 import { toAddressSetMessage } from './members-diff.ts';
 import type { PartContent } from './parts.ts';
 
-/** Messages as bytes. What is the same JavaScript object is serialised once, when it is first asked for, for as long as anybody holds it. */
+/**
+ * Messages as bytes. What is the same JavaScript object is serialised once, when it is first asked
+ * for, for as long as anybody holds it.
+ */
 export interface Bodies {
   addressSet(set: AddressSet): Buffer;
   serviceSet(set: ServiceSet): Buffer;

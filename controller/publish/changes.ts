@@ -24,7 +24,10 @@ export interface Draft {
   readonly counts: Counts;
 }
 
-/** One state of everything compiled, as it is told to nodes. The maps are changed in place by the next. */
+/**
+ * One state of everything compiled, as it is told to nodes. The maps are changed in place by the
+ * next.
+ */
 export interface Told {
   readonly compiled: Compiled;
   /** By the policy's API group and name. */
@@ -56,8 +59,10 @@ export function toldNothing({ allNodes, controllers, apiServerPorts }: Compiled)
 }
 
 /**
- * What has to be said after `told` to make it `compiled`, in order: sets before the rules that name them, removals after. `allNodes`, `controllers` and `apiServerPorts` must be the same in both.
- * What is the same JavaScript object says the same; the cost is that of what isn't, and a walk over policies, sets and nodes where their lists are others.
+ * What has to be said after `told` to make it `compiled`, in order: sets before the rules that name
+ * them, removals after. `allNodes`, `controllers` and `apiServerPorts` must be the same in both.
+ * What is the same JavaScript object says the same; the cost is that of what isn't, and a walk over
+ * policies, sets and nodes where their lists are others.
  */
 export function changes(
   told: Told,

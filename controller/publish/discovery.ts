@@ -6,8 +6,10 @@ const API = { groupVersion: GROUP_VERSION, version };
 const GROUP = { name: group, versions: [API], preferredVersion: API };
 
 /**
- * What the API server and kubectl ask to find the resource, by path: meta/v1 APIGroupList, APIGroup and APIResourceList, and OpenAPI documents that say
- * no more than that there is nothing to validate. Watching is left out of the verbs: what comes is no meta/v1 WatchEvent, so no informer may try.
+ * What the API server and kubectl ask to find the resource, by path: meta/v1 APIGroupList, APIGroup
+ * and APIResourceList, and OpenAPI documents that say no more than that there is nothing to
+ * validate. Watching is left out of the verbs: what comes is no meta/v1 WatchEvent, so no informer
+ * may try.
  */
 export const DISCOVERY: ReadonlyMap<string, object> = new Map<string, object>([
   ['/apis', { kind: 'APIGroupList', apiVersion: 'v1', groups: [GROUP] }],

@@ -3,8 +3,9 @@ import type { ClusterObjects, EndpointSlice } from '../../apis/objects.ts';
 import type { Endpoints } from '../../apis/stream.ts';
 
 /**
- * Where the API server is, as a node's packets have it: its Service by the cluster IPs, and what is behind it. By port, sorted. Objects must be sorted by
- * namespace and name; the cost is a search in each list, not a walk.
+ * Where the API server is, as a node's packets have it: its Service by the cluster IPs, and what is
+ * behind it. By port, sorted. Objects must be sorted by namespace and name; the cost is a search in
+ * each list, not a walk.
  */
 export function apiServerEndpoints({ services, endpointSlices }: ClusterObjects): Endpoints[] {
   const byPort = new Map<number, Set<string>>();
@@ -29,8 +30,8 @@ export function apiServerEndpoints({ services, endpointSlices }: ClusterObjects)
 }
 
 /**
- * The objects, with the API server's last endpoints where none is listed: an API server that ends takes its own away, and the failsafe list must know its
- * ports still when it is back.
+ * The objects, with the API server's last endpoints where none is listed: an API server that ends
+ * takes its own away, and the failsafe list must know its ports still when it is back.
  */
 export function apiServerMemory(): (objects: ClusterObjects) => ClusterObjects {
   let last: readonly EndpointSlice[] = [];

@@ -1,7 +1,10 @@
 import type { PartChange, PartContent } from './parts.ts';
 import { NOBODY, type Span, type SpanChange } from './spans.ts';
 
-/** Which nodes hold a set after a change, by what they held before. No two of the three share a node. */
+/**
+ * Which nodes hold a set after a change, by what they held before. No two of the three share a
+ * node.
+ */
 export interface HolderChange {
   readonly kept: readonly Span[];
   readonly gained: readonly Span[];
@@ -27,7 +30,10 @@ interface Use {
 
 interface Touched {
   readonly before: readonly Span[];
-  /** What happened to the spans of parts that name it; a node outside of these holds it if it held it. */
+  /**
+   * What happened to the spans of parts that name it; a node outside of these holds it if it held
+   * it.
+   */
   readonly changes: Set<SpanChange>;
 }
 
@@ -111,7 +117,10 @@ function allBut(spans: readonly Span[], less: Span): Span {
 
 const FEW = 16;
 
-/** Equal spans of a few nodes are one object: a node that is relabelled gains thousands of sets, and they are all for it alone. */
+/**
+ * Equal spans of a few nodes are one object: a node that is relabelled gains thousands of sets, and
+ * they are all for it alone.
+ */
 function sharing(): (span: Span) => Span {
   const known = new Map<string, Span>();
   return (span) => {

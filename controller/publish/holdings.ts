@@ -12,8 +12,9 @@ export interface Holding {
 }
 
 /**
- * What nodes hold at one position. Nodes of the same spans share one answer: a cluster has as many as it has kinds of nodes,
- * and thousands of watchers that come at once are given the same list of the same buffers.
+ * What nodes hold at one position. Nodes of the same spans share one answer: a cluster has as many
+ * as it has kinds of nodes, and thousands of watchers that come at once are given the same list of
+ * the same buffers.
  */
 export function holdings(told: Told, bodies: Bodies, revision: string): (node: string) => Holding {
   const known = new Map<string, Holding>();

@@ -12,8 +12,9 @@ import {
 } from '../../lib/net/member-set.ts';
 
 /**
- * What makes a holder of `before` hold `now`: the members that come and go, or the whole set where that is shorter or something else of it is another.
- * Null where they say the same. The cost is that of the change, not of the members.
+ * What makes a holder of `before` hold `now`: the members that come and go, or the whole set where
+ * that is shorter or something else of it is another. Null where they say the same. The cost is
+ * that of the change, not of the members.
  */
 export function addressSetUpdate(
   before: AddressSet,

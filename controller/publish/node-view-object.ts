@@ -21,7 +21,9 @@ const WITHOUT_REPORTS = {
   },
 } as const;
 
-/** In a list the view itself is left out, for it is megabytes for each node: numbers stand for it. */
+/**
+ * In a list the view itself is left out, for it is megabytes for each node: numbers stand for it.
+ */
 export function toNodeView(summary: NodeViewSummary, revision: string): object {
   const { name, counts, report, hasReports } = summary;
   return {

@@ -4,14 +4,18 @@ import { listChange } from '../../lib/sharing/list-change.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
 import { useCount } from '../../lib/sharing/use-count.ts';
 
-/** What of everything compiled one node needs: the rules that apply to it, and the AddressSets and ServiceSets those name. */
+/**
+ * What of everything compiled one node needs: the rules that apply to it, and the AddressSets and
+ * ServiceSets those name.
+ */
 export function nodeView(compiled: Compiled, node: string): NodeState {
   return nodeViewer(node)(compiled);
 }
 
 /**
- * `nodeView` for one state after another. What didn't change is the same object: the list of rules, the maps of sets, and the whole state. Policies are
- * taken for unchanged where they are the same objects.
+ * `nodeView` for one state after another. What didn't change is the same object: the list of rules,
+ * the maps of sets, and the whole state. Policies are taken for unchanged where they are the same
+ * objects.
  */
 export function nodeViewer(node: string): (compiled: Compiled) => NodeState {
   let last: View | null = null;
@@ -122,7 +126,9 @@ function shareOf({ rules, spans }: CompiledPolicy, node: string): Share {
   };
 }
 
-/** In evaluation order, ingress first: the policies are in that order, and so are the rules of each. */
+/**
+ * In evaluation order, ingress first: the policies are in that order, and so are the rules of each.
+ */
 function rulesOf(
   policies: readonly CompiledPolicy[],
   shares: ReadonlyMap<CompiledPolicy, Share>,

@@ -23,8 +23,8 @@ export interface PartChange {
 }
 
 /**
- * A policy's parts, after those that it had. One that applies to the same nodes, or says the same, keeps its name, so that a relabelled node, or a rule that is
- * edited, is told as just that.
+ * A policy's parts, after those that it had. One that applies to the same nodes, or says the same,
+ * keeps its name, so that a relabelled node, or a rule that is edited, is told as just that.
  */
 export function partsOf(policy: CompiledPolicy, before: readonly Part[]): readonly Part[] {
   const groups = new Map<Span, CompiledRule[]>();

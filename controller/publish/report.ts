@@ -6,7 +6,10 @@ import { parseAddress } from '../../lib/net/address.ts';
 const MOST_ADDRESSES = 10_000;
 const LONGEST = { name: 253, reason: 2048, revision: 64, version: 64 };
 
-/** A report as an agent sent it, without control characters in its words, or what is wrong with it. Fields that aren't known are left out: agents may be newer than their controller. */
+/**
+ * A report as an agent sent it, without control characters in its words, or what is wrong with it.
+ * Fields that aren't known are left out: agents may be newer than their controller.
+ */
 export function parseReport(
   value: unknown,
   node: string,
@@ -75,7 +78,10 @@ function toFailing(value: unknown): FailingRule | null {
   };
 }
 
-/** Statuses and events are read on terminals: what would steer one (escapes, direction of writing, lines) is a blank. */
+/**
+ * Statuses and events are read on terminals: what would steer one (escapes, direction of writing,
+ * lines) is a blank.
+ */
 function harmless(text: string): string {
   return text.replaceAll(/[\p{C}\p{Zl}\p{Zp}]+/gu, ' ');
 }

@@ -46,7 +46,8 @@ export function requestRouter(
   return async (request, response) => {
     const url = parseUrl(request);
     if (url === null) return refused('BadRequest', 'the request names no valid path');
-    // Before anybody is asked who it is: thousands of agents may come to a replica that can't help them.
+    // Before anybody is asked who it is: thousands of agents may come to a replica that can't help
+    // them.
     const refusal = isOfAgents(request, url) ? (options.refusesAgents?.() ?? null) : null;
     if (refusal !== null) return { failure: refusal };
     const identity = await options.authenticate(request).catch((error: unknown) => error as Error);
@@ -107,7 +108,10 @@ function allowed({ method = '' }: IncomingMessage, methods: readonly string[]): 
   return { failure: failure('MethodNotAllowed', message, { allow: methods.join(', ') }) };
 }
 
-/** Null where they may. An agent may do what it must for its own node, and nothing of anybody else's. */
+/**
+ * Null where they may. An agent may do what it must for its own node, and nothing of anybody
+ * else's.
+ */
 async function forbidden(
   { agents, authorise }: RouterOptions,
   identity: Identity,
@@ -137,7 +141,10 @@ async function forbidden(
   return refused('Forbidden', `${JSON.stringify(identity.username)} may not ${what}${why}`);
 }
 
-/** Milliseconds. An agent's right hangs on its token alone; others may be taken theirs, which is asked for at the beginning only. */
+/**
+ * Milliseconds. An agent's right hangs on its token alone; others may be taken theirs, which is
+ * asked for at the beginning only.
+ */
 const LONGEST_WATCH = 1_800_000;
 
 async function watch(options: RouterOptions, asked: Asked): Promise<Answer> {

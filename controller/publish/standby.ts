@@ -3,7 +3,10 @@ import { type Failure, failure } from './failure.ts';
 /** Agents that come back in one second at the most, when nobody leads. */
 const AGENTS_A_SECOND = 1_000;
 
-/** To agents of so many nodes that reach a replica that doesn't lead. Each of their connections is balanced anew, so it may reach another. */
+/**
+ * To agents of so many nodes that reach a replica that doesn't lead. Each of their connections is
+ * balanced anew, so it may reach another.
+ */
 export function standbyAnswer(isAnotherLeading: boolean, nodes: number): Failure {
   const headers = { connection: 'close' };
   if (isAnotherLeading)

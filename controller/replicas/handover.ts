@@ -25,8 +25,8 @@ export const LEAST_SERVING = 3_000;
 export const LONGEST_SERVING = 20_000;
 
 /**
- * Whether to serve on. An agent on a node whose egress is closed reaches the next controller only if it knows its address, and only this one can tell it: so
- * a leader serves until that is sent.
+ * Whether to serve on. An agent on a node whose egress is closed reaches the next controller only
+ * if it knows its address, and only this one can tell it: so a leader serves until that is sent.
  */
 export function handover(facts: HandoverFacts): Handover {
   const { self, pods, isNamespaceTerminating, isLeading, isPublished, unsentBytes, waited } = facts;

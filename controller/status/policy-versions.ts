@@ -13,7 +13,10 @@ export interface PolicyVersion {
 
 type Options = Pick<ReflectorOptions<PolicyVersion>, 'get' | 'times' | 'random' | 'notice'>;
 
-/** Follows them. The stage before keeps neither a policy's status nor the generation of one that is invalid. */
+/**
+ * Follows them. The stage before keeps neither a policy's status nor the generation of one that is
+ * invalid.
+ */
 export function policyVersions(
   options: Options,
   changed: (before: PolicyVersion | null, now: PolicyVersion | null) => void,

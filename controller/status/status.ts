@@ -15,7 +15,10 @@ export interface PolicyFacts {
   readonly generation: number;
   /** Why that version is left out, a line each; empty where it is valid. */
   readonly problems: readonly string[];
-  /** Of the version in force; null where there is none. Other than `generation` it is the last valid one. */
+  /**
+   * Of the version in force; null where there is none. Other than `generation` it is the last valid
+   * one.
+   */
   readonly enforcedGeneration: number | null;
   /** Its spec; null where there is none. */
   readonly enforcedSpec: object | null;
@@ -35,7 +38,10 @@ export interface Progress {
 
 export const NO_PROGRESS: Progress = { desired: 0, current: 0, failing: [], hasRules: false };
 
-/** `before` is the status it has: conditions that stay keep their times. The same facts give an equal status, whenever. */
+/**
+ * `before` is the status it has: conditions that stay keep their times. The same facts give an
+ * equal status, whenever.
+ */
 export function statusOf(facts: PolicyFacts, before: PolicyStatus | null, now: Date): PolicyStatus {
   const { generation, problems, enforcedGeneration, enforcedSpec, enabled, progress } = facts;
   const isInvalid = problems.length > 0;

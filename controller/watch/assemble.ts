@@ -24,9 +24,15 @@ export interface AssembleInput {
   readonly unreadable: readonly string[];
   /** The last valid version of an object of the kinds that are not in memory. */
   readonly lastValid: (identity: string) => ClusterObject | undefined;
-  /** The merged lists of the last time, so that files with 100,000 pods cost nothing while they don't change. */
+  /**
+   * The merged lists of the last time, so that files with 100,000 pods cost nothing while they
+   * don't change.
+   */
   readonly merged?: MergeCache;
-  /** Names of link groups that the agent's configuration knows; those it always knows where this is absent. */
+  /**
+   * Names of link groups that the agent's configuration knows; those it always knows where this is
+   * absent.
+   */
   readonly interfaceGroups?: readonly string[] | undefined;
 }
 
@@ -42,8 +48,9 @@ export interface Assembled {
 }
 
 /**
- * One state out of many files: a function of their content and of the last valid versions alone, never of the order in
- * which things happened. What is invalid now is replaced by its last valid version, or left out where there is none.
+ * One state out of many files: a function of their content and of the last valid versions alone,
+ * never of the order in which things happened. What is invalid now is replaced by its last valid
+ * version, or left out where there is none.
  */
 export function assemble(input: AssembleInput): Assembled {
   const { memory, interfaceGroups } = input;

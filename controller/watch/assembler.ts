@@ -9,8 +9,9 @@ import { toLoadProblem } from './settle.ts';
 import type { LoadProblem } from './source.ts';
 
 /**
- * `assemble` for one state of the files after another: what it gives is what `assemble` gives, and lists in which nothing changed are the same arrays.
- * Where all is as it should be, and files that hold policies alone change and are so too, only those are looked at; else everything is.
+ * `assemble` for one state of the files after another: what it gives is what `assemble` gives, and
+ * lists in which nothing changed are the same arrays. Where all is as it should be, and files that
+ * hold policies alone change and are so too, only those are looked at; else everything is.
  */
 export function assembler(): Assembler {
   let last: Last | null = null;
@@ -151,7 +152,10 @@ function isSound({ broken, rejected, undecided }: FileContent): boolean {
   return !broken && rejected.size === 0 && undecided.length === 0;
 }
 
-/** Whether what is in force is just what the files hold: nothing invalid, undecided, twice, or as it last was. */
+/**
+ * Whether what is in force is just what the files hold: nothing invalid, undecided, twice, or as it
+ * last was.
+ */
 function isPlain({ assembled: { memory }, input, files }: Last): boolean {
   if (input.unreadable.length > 0) return false;
   let count = 0;

@@ -24,7 +24,10 @@ import type { LoadProblem } from './source.ts';
 export interface Listed<T extends ClusterObject> {
   readonly objects: T[];
   readonly lines: number[];
-  /** Of the fields that depend on other objects (referencesOf, in its order); only for kinds that have some. */
+  /**
+   * Of the fields that depend on other objects (referencesOf, in its order); only for kinds that
+   * have some.
+   */
   readonly referenceLines: (readonly number[])[];
 }
 
@@ -69,7 +72,10 @@ export const LISTS = {
   ClusterNetworkPolicy: 'policies',
 } as const satisfies Record<ClusterObject['kind'], keyof ClusterObjects>;
 
-/** Equal labels as one object, and equal words as one string: pods of one deployment differ in little else. */
+/**
+ * Equal labels as one object, and equal words as one string: pods of one deployment differ in
+ * little else.
+ */
 export type Interned = Map<string, Labels | string | readonly ServicePort[]>;
 
 /** What 100,000 objects of a kind have in common is kept once. */

@@ -8,20 +8,27 @@ export interface FileList {
   readonly files: readonly string[];
   /** Directories and paths that could not be read. */
   readonly unreadable: readonly { readonly path: string; readonly reason: string }[];
-  /** The directories that were searched, as they were reached. `id` is another one where a directory of that path is. */
+  /**
+   * The directories that were searched, as they were reached. `id` is another one where a directory
+   * of that path is.
+   */
   readonly directories: readonly { readonly path: string; readonly id: string }[];
   /** Real paths of what symbolic links lead to. */
   readonly links: readonly string[];
 }
 
-/** Whether a file in a manifests directory is read: hidden ones and editors' temporary files are not. */
+/**
+ * Whether a file in a manifests directory is read: hidden ones and editors' temporary files are
+ * not.
+ */
 export function isManifestName(name: string): boolean {
   return !name.startsWith('.') && /\.(ya?ml|json)$/i.test(name);
 }
 
 /**
- * The manifest files under the paths. Directories are searched with all below them, through symbolic links too; what
- * starts with a dot is left out, which leaves the `..data` directories of a ConfigMap mount to the links beside them.
+ * The manifest files under the paths. Directories are searched with all below them, through
+ * symbolic links too; what starts with a dot is left out, which leaves the `..data` directories of
+ * a ConfigMap mount to the links beside them.
  */
 export async function listFiles(paths: readonly string[]): Promise<FileList> {
   const walk: Walk = { files: new Map(), seen: new Set(), unreadable: [], directories: [], links: [] };

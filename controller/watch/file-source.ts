@@ -20,18 +20,25 @@ export interface FileSourceOptions extends ValidateOptions {
   readonly quiet?: number;
   /** … or when the first change is so long ago. */
   readonly longest?: number;
-  /** Looks by itself at this interval, should the system have told nothing; ten times as often while a path is missing. */
+  /**
+   * Looks by itself at this interval, should the system have told nothing; ten times as often while
+   * a path is missing.
+   */
   readonly poll?: number;
 }
 
 export interface FileSource extends ObjectSource {
-  /** The policies, groups and tiers in force, to be written down: given back as `remembered` after a restart. */
+  /**
+   * The policies, groups and tiers in force, to be written down: given back as `remembered` after a
+   * restart.
+   */
   remember(): MemoryJson;
 }
 
 /**
- * The objects of manifest files and directories, delivered again after every change. What becomes invalid or unreadable keeps its
- * last valid version; what is deleted from a file that can be read is gone.
+ * The objects of manifest files and directories, delivered again after every change. What becomes
+ * invalid or unreadable keeps its last valid version; what is deleted from a file that can be read
+ * is gone.
  */
 export function fileSource(paths: readonly string[], options: FileSourceOptions = {}): FileSource {
   const { quiet = 15, longest = 100, poll = 5000 } = options;
@@ -68,7 +75,10 @@ export function fileSource(paths: readonly string[], options: FileSourceOptions 
     if (changed) deliver(state.snapshot ?? EMPTY);
     timer.refresh(Math.max(0, look.at + look.wait - performance.now()));
   };
-  /** A look at many files that found nothing to read and took long (milliseconds) is taken less often: it is never more than a small part of a core. */
+  /**
+   * A look at many files that found nothing to read and took long (milliseconds) is taken less
+   * often: it is never more than a small part of a core.
+   */
   const lookedNow = (took: number): { at: number; wait: number } => {
     const wait = Math.max(poll, took * REST);
     const isBlind = state.unreadable.length > 0 || watcher.isDeaf();
@@ -88,7 +98,10 @@ export function fileSource(paths: readonly string[], options: FileSourceOptions 
   };
 }
 
-/** What is told to have changed since the last look; null: something, somewhere. Nothing at all: it is time to look. */
+/**
+ * What is told to have changed since the last look; null: something, somewhere. Nothing at all: it
+ * is time to look.
+ */
 type Touched = Set<string> | null;
 
 /** A look at everything is followed by so many times its time without one. */
@@ -113,8 +126,8 @@ interface State {
 }
 
 /**
- * Reads what is told to have changed, where that is files that are there already; true where the snapshot is another than before. Null: that takes a look at
- * all paths.
+ * Reads what is told to have changed, where that is files that are there already; true where the
+ * snapshot is another than before. Null: that takes a look at all paths.
  */
 async function readSome(state: State, touched: Touched, watcher: PathWatcher): Promise<boolean | null> {
   if (touched === null || touched.size === 0 || touched.size > MOST_TOUCHED) return null;
@@ -152,7 +165,10 @@ async function whatChanged(
   }
 }
 
-/** After so many lists in which something was new each time, what follows is told of by what is watched by then. */
+/**
+ * After so many lists in which something was new each time, what follows is told of by what is
+ * watched by then.
+ */
 const MOST_LISTS = 5;
 
 /** One look at all paths; true where the snapshot is another than before. */
@@ -191,7 +207,10 @@ function takeUp(state: State, list: Pick<FileList, 'unreadable'>): void {
   };
 }
 
-/** Looks objects up in the last snapshot; the index is made when the first is asked for, which is rare. */
+/**
+ * Looks objects up in the last snapshot; the index is made when the first is asked for, which is
+ * rare.
+ */
 function lastValidOf(snapshot: Snapshot | null): AssembleInput['lastValid'] {
   let index: Map<string, ClusterObject> | null = null;
   return (identity) => {

@@ -24,7 +24,10 @@ interface FileState {
 
 export type FileStates = Map<string, FileState>;
 
-/** A file written less than this many milliseconds ago may be written again without another time stamp. */
+/**
+ * A file written less than this many milliseconds ago may be written again without another time
+ * stamp.
+ */
 const FRESH = 100;
 
 /** Reads the files that are new or changed, forgets those that are gone; true where any was. */

@@ -25,8 +25,8 @@ export async function readFileBytes(path: string): Promise<FileBytes> {
 }
 
 /**
- * Gives the memory of a file back at once, where it isn't shared: a collector that counts its heap only lets 25 MB of pods lie for seconds.
- * The bytes must not be used again.
+ * Gives the memory of a file back at once, where it isn't shared: a collector that counts its heap
+ * only lets 25 MB of pods lie for seconds. The bytes must not be used again.
  */
 export function release(read: FileBytes): void {
   if (!('bytes' in read)) return;

@@ -5,7 +5,10 @@ import { addBroken, addObject, type Reading } from './content.ts';
 import { jsonPositions } from './json-position.ts';
 import { type JsonDocument, type Span, splitJson } from './json-text.ts';
 
-/** Reads the JSON values of a file one after the other, Lists item by item, so that large ones don't stay in memory. */
+/**
+ * Reads the JSON values of a file one after the other, Lists item by item, so that large ones don't
+ * stay in memory.
+ */
 export function readJson(bytes: Buffer, reading: Reading): void {
   const { content } = reading;
   const documents = splitJson(bytes);
@@ -87,7 +90,10 @@ function isOurs(raw: unknown): boolean {
   return typeof apiVersion === 'string' && /^(nodewall\.io|crd\.antrea\.io)\//.test(apiVersion);
 }
 
-/** What JSON.parse says of a broken text, without what it quotes of it; and the line where it breaks. */
+/**
+ * What JSON.parse says of a broken text, without what it quotes of it; and the line where it
+ * breaks.
+ */
 function jsonReason(bytes: Buffer, firstLine: number): { reason: string; line: number } {
   const line = jsonPositions(bytes, firstLine).brokenLine ?? firstLine;
   try {

@@ -17,8 +17,9 @@ export interface JsonDocument extends Span {
 }
 
 /**
- * Finds the top-level values of a file and the items of Lists, without reading any of it into objects: a List of
- * 100,000 pods is then read pod by pod. Null where the text is broken; JSON.parse has the words for it.
+ * Finds the top-level values of a file and the items of Lists, without reading any of it into
+ * objects: a List of 100,000 pods is then read pod by pod. Null where the text is broken;
+ * JSON.parse has the words for it.
  */
 export function splitJson(bytes: Uint8Array): JsonDocument[] | null {
   const cursor = new Cursor(bytes);
@@ -69,7 +70,9 @@ function splitList(cursor: Cursor): Span[] | null {
   }
 }
 
-/** A place in the text. A class, because its two numbers move in the one hot loop of a large file. */
+/**
+ * A place in the text. A class, because its two numbers move in the one hot loop of a large file.
+ */
 export class Cursor {
   readonly #bytes: Uint8Array;
   at = 0;

@@ -4,8 +4,9 @@ import type { FileContent, Listed } from './content.ts';
 import { sameValue } from './same-value.ts';
 
 /**
- * What a file holds, with the objects that it held before in place of those that say the same: later stages take what is the same JavaScript object for
- * unchanged. Of a file of 100,000 pods with one other address, one object is new.
+ * What a file holds, with the objects that it held before in place of those that say the same:
+ * later stages take what is the same JavaScript object for unchanged. Of a file of 100,000 pods
+ * with one other address, one object is new.
  */
 export function keepObjects(now: FileContent, before: FileContent | null): FileContent {
   if (before === null) return now;

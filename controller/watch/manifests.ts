@@ -10,8 +10,8 @@ import type { Loaded, LoadProblem } from './source.ts';
 export type Places = ReadonlyMap<ClusterNetworkPolicy, { readonly file: string; readonly line: number }>;
 
 /**
- * Reads manifests once. A path is a directory, read with all below it, or a file. Never throws for what it reads: what is
- * invalid, unreadable or no YAML is left out and named in `problems`.
+ * Reads manifests once. A path is a directory, read with all below it, or a file. Never throws for
+ * what it reads: what is invalid, unreadable or no YAML is left out and named in `problems`.
  */
 export async function loadManifests(
   paths: readonly string[],

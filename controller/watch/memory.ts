@@ -1,7 +1,9 @@
 import type { ClusterGroup, ClusterNetworkPolicy, Tier } from '../../apis/objects.ts';
 import { identityOf } from '../../apis/validate/identity.ts';
 
-/** The policies, groups and tiers that were last in force, by identity, and the file each came from. */
+/**
+ * The policies, groups and tiers that were last in force, by identity, and the file each came from.
+ */
 export type Memory = ReadonlyMap<string, Remembered>;
 
 export interface Remembered {

@@ -21,8 +21,9 @@ export interface Merged<T extends ClusterObject> {
 }
 
 /**
- * The objects of one kind of all files, sorted, or null where one is there twice (mergeFiles has the words for it). Sorting what is
- * sorted is one pass: this is for the 100,000 pods that change with no policy.
+ * The objects of one kind of all files, sorted, or null where one is there twice (mergeFiles has
+ * the words for it). Sorting what is sorted is one pass: this is for the 100,000 pods that change
+ * with no policy.
  */
 export function mergeUnique<T extends ClusterObject>(lists: readonly (readonly T[])[]): readonly T[] | null {
   const objects = lists.flat().sort(compareObjects);
@@ -33,7 +34,10 @@ export function mergeUnique<T extends ClusterObject>(lists: readonly (readonly T
   return objects;
 }
 
-/** The objects of one kind of all files. The same object twice is an error at each place, naming the other. */
+/**
+ * The objects of one kind of all files. The same object twice is an error at each place, naming the
+ * other.
+ */
 export function mergeFiles<T extends ClusterObject>(
   contents: readonly FileContent[],
   listOf: (content: FileContent) => Listed<T>,

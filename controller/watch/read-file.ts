@@ -24,7 +24,9 @@ export async function readManifest(path: string, options: ValidateOptions): Prom
   return content;
 }
 
-/** What is in the bytes of a file, or why there are none; the file's name says whether it is JSON. */
+/**
+ * What is in the bytes of a file, or why there are none; the file's name says whether it is JSON.
+ */
 export function parseManifest(
   path: string,
   read: FileBytes,

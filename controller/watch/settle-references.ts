@@ -28,9 +28,11 @@ export interface World {
 type Failed = CrossProblem<ClusterGroup | ClusterNetworkPolicy>;
 
 /**
- * Changes what is in force until everything that one object names is there, and fits. An object of a file that names what isn't there gives way to its
- * last valid version. A last valid version needs what it was valid with: that comes back, in place of what it is now if need be.
- * Ends, since every step takes an object of a file out of force, or a last valid version for good, or brings one back that was not in force.
+ * Changes what is in force until everything that one object names is there, and fits. An object of
+ * a file that names what isn't there gives way to its last valid version. A last valid version
+ * needs what it was valid with: that comes back, in place of what it is now if need be. Ends, since
+ * every step takes an object of a file out of force, or a last valid version for good, or brings
+ * one back that was not in force.
  */
 export function settleReferences(world: World): void {
   const lost = new Set<string>();
@@ -88,8 +90,9 @@ function drop(world: World, object: Failed['object']): void {
 }
 
 /**
- * Brings back what last valid versions were valid with. Where that is not known, they can't be in force either; that can be told only when nothing is
- * brought back any more, since many need the same.
+ * Brings back what last valid versions were valid with. Where that is not known, they can't be in
+ * force either; that can be told only when nothing is brought back any more, since many need the
+ * same.
  */
 function restoreOrDrop(world: World, failed: readonly Failed[], lost: Set<string>): void {
   const objects = [...byObject(failed)];
@@ -143,7 +146,10 @@ function restoreTier({ tiers, memory, invalid }: World, apiGroup: ApiGroup, want
   return last.length > 0;
 }
 
-/** `needed` is the last valid version that names the group; of the names of its children, its group's API group goes first. */
+/**
+ * `needed` is the last valid version that names the group; of the names of its children, its
+ * group's API group goes first.
+ */
 function restoreGroup(
   world: World,
   needed: Pick<Failed['object'], 'kind' | 'name' | 'apiGroup'>,

@@ -31,7 +31,10 @@ export interface Settled {
   readonly invalid: Set<string>;
 }
 
-/** Which objects of a kind are in force: valid ones as they are, and the last valid version of the others. */
+/**
+ * Which objects of a kind are in force: valid ones as they are, and the last valid version of the
+ * others.
+ */
 export function settle<T extends Remembered['object']>(
   { contents, memory, unreadable, problems }: Settling,
   kind: T['kind'],
@@ -40,7 +43,8 @@ export function settle<T extends Remembered['object']>(
 ): Settled {
   const remembered = [...memory].filter(([, { object }]) => object.kind === kind);
   const lost = [...unreadable, ...contents.filter(({ broken }) => broken).map(({ file }) => file)];
-  // A broken file holds what it last held. One that nothing is remembered of gives what can be read of it.
+  // A broken file holds what it last held. One that nothing is remembered of gives what can be read
+  // of it.
   const held = new Set([...memory.values()].map(({ file }) => file));
   const known = contents.filter(({ broken, file }) => !(broken && held.has(file)));
   const merged = mergeFiles(known, listOf);
@@ -74,8 +78,8 @@ export function settle<T extends Remembered['object']>(
 }
 
 /**
- * A file cut off in an object's kind or name parses, and holds an invalid object that nobody knows: perhaps what is left of one that it
- * held. Until that is mended nothing it held is taken away.
+ * A file cut off in an object's kind or name parses, and holds an invalid object that nobody knows:
+ * perhaps what is left of one that it held. Until that is mended nothing it held is taken away.
  */
 function isPerhapsHalf({ rejected }: FileContent, memory: Memory): boolean {
   return [...rejected].some((identity) => !memory.has(identity));

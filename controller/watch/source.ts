@@ -17,8 +17,8 @@ export interface LoadProblem extends Problem {
 
 export interface Snapshot extends Loaded {
   /**
-   * False while something that should be read at start can't be: what is in `objects` is then not all there is, and
-   * nothing may be taken away from what is enforced.
+   * False while something that should be read at start can't be: what is in `objects` is then not
+   * all there is, and nothing may be taken away from what is enforced.
    */
   readonly complete: boolean;
 }

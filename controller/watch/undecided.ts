@@ -4,7 +4,10 @@ import { FOR_PODS_ONLY } from '../../apis/validate/policy.ts';
 import type { FileContent, Listed, Undecided } from './content.ts';
 import type { LoadProblem } from './source.ts';
 
-/** The files with the undecided policies in their place: those for pods only with a notice, the others like any. */
+/**
+ * The files with the undecided policies in their place: those for pods only with a notice, the
+ * others like any.
+ */
 export function decide(
   contents: readonly FileContent[],
   groups: readonly ClusterGroup[],

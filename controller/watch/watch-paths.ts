@@ -3,7 +3,10 @@ import { basename, dirname, join } from 'node:path';
 import type { FileList } from './file-list.ts';
 
 export interface PathWatcher {
-  /** Watches what a list was made of from now on. True where it did not watch some of it before: then the list may be old already. */
+  /**
+   * Watches what a list was made of from now on. True where it did not watch some of it before:
+   * then the list may be old already.
+   */
   follow(list: FileList): boolean;
   /** The system refused to watch (too many watches); only looking helps. */
   isDeaf(): boolean;
@@ -18,8 +21,9 @@ interface Watched {
 }
 
 /**
- * Calls `changed` whenever something may have changed at or below the paths; too often rather than too rarely. It is given the path of what changed in a
- * directory of the list, or null where that says too little. By inotify(7) through node:fs: one watch a directory, whatever is in it, since a
+ * Calls `changed` whenever something may have changed at or below the paths; too often rather than
+ * too rarely. It is given the path of what changed in a directory of the list, or null where that
+ * says too little. By inotify(7) through node:fs: one watch a directory, whatever is in it, since a
  * directory's events tell of its files too.
  */
 export function watchPaths(paths: readonly string[], changed: (path: string | null) => void): PathWatcher {
@@ -33,7 +37,8 @@ export function watchPaths(paths: readonly string[], changed: (path: string | nu
   function start(key: string, { path, only }: Watched): void {
     try {
       const watcher = watch(path, (_, name) => {
-        // The directory itself went, was moved, or (perhaps) something in it of its name: the next list says.
+        // The directory itself went, was moved, or (perhaps) something in it of its name: the next
+        // list says.
         const isItself = name === basename(path);
         if (isItself) drop(key);
         if (name === null || isItself) changed(null);
@@ -72,7 +77,10 @@ export function watchPaths(paths: readonly string[], changed: (path: string | nu
   };
 }
 
-/** The directories that were searched; those that the paths are in, for a path may come, go, or lead elsewhere; those of files that links lead to. */
+/**
+ * The directories that were searched; those that the paths are in, for a path may come, go, or lead
+ * elsewhere; those of files that links lead to.
+ */
 function wantedOf(paths: readonly string[], { directories, links }: FileList): Map<string, Watched> {
   const wanted = new Map<string, Watched>();
   for (const { path, id } of directories) wanted.set(`${path} ${id}`, { path, only: null });

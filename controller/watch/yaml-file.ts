@@ -14,8 +14,8 @@ import {
 import { splitDocuments } from './yaml-text.ts';
 
 /**
- * What each document of a file came to, by its text, lines counted from the document's own first. Kept per file, it
- * makes the next reading parse only what changed.
+ * What each document of a file came to, by its text, lines counted from the document's own first.
+ * Kept per file, it makes the next reading parse only what changed.
  */
 export type DocumentCache = ReadonlyMap<string, FileContent>;
 

@@ -6,9 +6,9 @@ export interface DocumentText {
 }
 
 /**
- * Splits at the lines that start with `---`, so that documents can be read, and remembered, one by one.
- * In YAML such a line ends a document wherever it stands, in a block of text too. Directives (`%YAML`) stay with the
- * document that they precede.
+ * Splits at the lines that start with `---`, so that documents can be read, and remembered, one by
+ * one. In YAML such a line ends a document wherever it stands, in a block of text too. Directives
+ * (`%YAML`) stay with the document that they precede.
  */
 export function splitDocuments(text: string): DocumentText[] {
   const documents: DocumentText[] = [];

@@ -23,7 +23,10 @@ export interface AdmissionWorld {
   readonly interfaceGroups: readonly string[];
 }
 
-/** Both refuse what is invalid: `mutate` is asked before the schema is, and so in validate's words; it patches. `validate` warns. */
+/**
+ * Both refuse what is invalid: `mutate` is asked before the schema is, and so in validate's words;
+ * it patches. `validate` warns.
+ */
 export type AdmissionStep = 'mutate' | 'validate';
 
 const ALLOWED: Admission = { refusal: null, patch: [], warnings: [] };
@@ -63,7 +66,10 @@ function isRelated(object: ClusterObject): object is RelatedObject {
   return ['ClusterNetworkPolicy', 'ClusterGroup', 'Tier'].includes(object.kind);
 }
 
-/** Labels, finalizers and the like of an object that became invalid can still be changed, and it can go. */
+/**
+ * Labels, finalizers and the like of an object that became invalid can still be changed, and it can
+ * go.
+ */
 function isUntouched(object: FieldMap, oldObject: FieldMap | null): boolean {
   if (oldObject === null) return false;
   const isGoing = asFields(object.metadata)?.deletionTimestamp !== undefined;

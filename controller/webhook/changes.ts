@@ -1,6 +1,9 @@
 /** Who waits for the cluster to be another one. */
 export interface Changes {
-  /** Resolves at the next `happened`, at the latest after so many milliseconds; then nothing is left of it. */
+  /**
+   * Resolves at the next `happened`, at the latest after so many milliseconds; then nothing is left
+   * of it.
+   */
   wait(milliseconds: number): Promise<void>;
   happened(): void;
   /** How many wait. */

@@ -6,8 +6,9 @@ import type { AddressPeer } from '../compile/peers.ts';
 import { canonicalRequirements } from '../index/selector.ts';
 
 /**
- * Whether what one says takes in all that another says: by what is written alone, whatever the objects are, so that true stays true. Addresses and
- * ports are reckoned exactly; a selector covers another where each of its requirements follows from one of the other's.
+ * Whether what one says takes in all that another says: by what is written alone, whatever the
+ * objects are, so that true stays true. Addresses and ports are reckoned exactly; a selector covers
+ * another where each of its requirements follows from one of the other's.
  */
 export function selectorCovers(wide: LabelSelector, narrow: LabelSelector): boolean {
   const given = canonicalRequirements(narrow);

@@ -18,7 +18,10 @@ export interface Consequences {
   readonly others: readonly RelatedProblem[];
 }
 
-/** What would be wrong if the object took the place of the one of its identity; null: if that were deleted. */
+/**
+ * What would be wrong if the object took the place of the one of its identity; null: if that were
+ * deleted.
+ */
 export function consequences(
   related: Related,
   identity: string,

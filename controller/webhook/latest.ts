@@ -23,8 +23,9 @@ type World = NonNullable<AdmissionWorld['objects']>;
 type Named = Tier | ClusterGroup;
 
 /**
- * The world in which the Tiers and ClusterGroups that the object names, and the groups that these name, are as the API server has them now; asked only while
- * the watches may be behind it, else null. Null, too, where it would be too much.
+ * The world in which the Tiers and ClusterGroups that the object names, and the groups that these
+ * name, are as the API server has them now; asked only while the watches may be behind it, else
+ * null. Null, too, where it would be too much.
  */
 export function latestWorld({ request, isCurrent }: LatestParts) {
   let running = 0;

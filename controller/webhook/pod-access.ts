@@ -26,7 +26,10 @@ export type PodAccessObjects = Pick<
 
 const CONTROL_PLANE_LABEL = 'node-role.kubernetes.io/control-plane';
 const API_PORT = 6443;
-/** So many networks of pods and Nodes of the API server are looked at; a warning may be missing then. */
+/**
+ * So many networks of pods and Nodes of the API server are looked at; a warning may be missing
+ * then.
+ */
 const MOST_NETWORKS = 64;
 const MOST_NODES = 16;
 
@@ -39,9 +42,11 @@ interface Judge {
 }
 
 /**
- * Rules of the policy that close the API server to pods which reach it by its ClusterIP with their own addresses: pods are no Nodes, and not on the failsafe
- * list. Looked at are the networks of pods that Nodes name (spec.podCIDRs), else the addresses of pods that are known; where neither is there, nothing is said.
- * A rule that lets pods in by a selector or an interface group is taken to let all in, and one that names such peers to deny is meant: no warning is false.
+ * Rules of the policy that close the API server to pods which reach it by its ClusterIP with their
+ * own addresses: pods are no Nodes, and not on the failsafe list. Looked at are the networks of
+ * pods that Nodes name (spec.podCIDRs), else the addresses of pods that are known; where neither is
+ * there, nothing is said. A rule that lets pods in by a selector or an interface group is taken to
+ * let all in, and one that names such peers to deny is meant: no warning is false.
  */
 export function podAccessWarnings(
   policy: ClusterNetworkPolicy,
@@ -86,7 +91,10 @@ interface PodFlow {
   readonly failsafe: readonly FailsafeEntry[];
 }
 
-/** The first rule that matches all of the network, or denies a part of it; null: none, or a Pass that nothing follows. */
+/**
+ * The first rule that matches all of the network, or denies a part of it; null: none, or a Pass
+ * that nothing follows.
+ */
 function decidingRule(judges: readonly Judge[], flow: PodFlow): Rule | null {
   let hasPassed = false;
   for (const { rules, isFor, familyOf, isBaseline } of judges) {
@@ -152,7 +160,9 @@ function placeOfPolicy(
   return tier === null ? null : { tierPriority: tier, priority: spec.priority, name, apiGroup };
 }
 
-/** The Nodes where the API server is by its endpoints; by the usual label where these are not known. */
+/**
+ * The Nodes where the API server is by its endpoints; by the usual label where these are not known.
+ */
 function apiServers({ nodes, endpointSlices }: PodAccessObjects): { nodes: Node[]; ports: number[] } {
   const slices = apiServerSlices(endpointSlices);
   const addresses = new Set(slices.flatMap((slice) => slice.addresses));

@@ -30,13 +30,19 @@ export interface Refusal {
   readonly reason: 'Invalid' | 'Conflict';
   /** A line for each problem. */
   readonly message: string;
-  /** Whether it might be otherwise once the newest objects are known here: others' names are at fault. */
+  /**
+   * Whether it might be otherwise once the newest objects are known here: others' names are at
+   * fault.
+   */
   readonly mayPass: boolean;
 }
 
 const OPERATIONS: readonly unknown[] = ['CREATE', 'UPDATE', 'DELETE'];
 
-/** Null where the document is no AdmissionReview of v1 about something that is made, changed or deleted. */
+/**
+ * Null where the document is no AdmissionReview of v1 about something that is made, changed or
+ * deleted.
+ */
 export function parseReview(document: unknown): AdmissionRequest | null {
   const { apiVersion, kind, request } = asFields(document) ?? {};
   const { uid, operation, object, oldObject } = asFields(request) ?? {};

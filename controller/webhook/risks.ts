@@ -1,13 +1,19 @@
 import type { Config, FailsafeEntry } from '../../apis/config.ts';
 import type { ClusterNetworkPolicy, Direction, Rule } from '../../apis/objects.ts';
 
-/** Whether the failsafe makes the rule pass over its traffic: a Drop or Reject that names neither ports, protocols nor Services. */
+/**
+ * Whether the failsafe makes the rule pass over its traffic: a Drop or Reject that names neither
+ * ports, protocols nor Services.
+ */
 export function passesOver({ action, ports, protocols, toServices }: Rule): boolean {
   const isOpen = !ports?.length && !protocols?.length && !toServices?.length;
   return (action === 'Drop' || action === 'Reject') && isOpen;
 }
 
-/** One warning a direction: its rules that don't close what is on the failsafe list, and what that is. */
+/**
+ * One warning a direction: its rules that don't close what is on the failsafe list, and what that
+ * is.
+ */
 export function failsafeWarnings({ spec }: ClusterNetworkPolicy, failsafe: Config['failsafe']): string[] {
   if (spec.mode === 'Audit' || spec.traffic === 'NodePort') return [];
   return (['ingress', 'egress'] as const).flatMap((direction) => {

@@ -9,13 +9,20 @@ export interface WebhookOptions {
   /** What the cluster holds now. */
   readonly world: () => AdmissionWorld;
   /**
-   * Resolves when the world is another one, at the latest after so many milliseconds. A policy that is made right after its Tier comes here before the
-   * Tier does; a refusal for others' sake waits for that.
+   * Resolves when the world is another one, at the latest after so many milliseconds. A policy that
+   * is made right after its Tier comes here before the Tier does; a refusal for others' sake waits
+   * for that.
    */
   readonly changed: (milliseconds: number) => Promise<void>;
-  /** The world with what the object names as the API server has it now; null where `world` is as good. See latestWorld. */
+  /**
+   * The world with what the object names as the API server has it now; null where `world` is as
+   * good. See latestWorld.
+   */
   readonly latest: (review: AdmissionRequest, world: AdmissionWorld) => Promise<AdmissionWorld | null>;
-  /** Told of what should not happen: a failure of our own. The answer is 500 then, and the configuration's failurePolicy decides. */
+  /**
+   * Told of what should not happen: a failure of our own. The answer is 500 then, and the
+   * configuration's failurePolicy decides.
+   */
   readonly onFailure: (error: Error) => void;
 }
 
@@ -23,7 +30,10 @@ export interface WebhookOptions {
 const MOST_BYTES = 8 * 1024 * 1024;
 /** Of all bodies that are being read: who asks is not known, and nobody may fill the memory. */
 const MOST_BYTES_AT_ONCE = 8 * MOST_BYTES;
-/** API servers keep a few connections each. More than that, and who has asked nothing for longest goes. */
+/**
+ * API servers keep a few connections each. More than that, and who has asked nothing for longest
+ * goes.
+ */
 const MOST_CONNECTIONS = 256;
 /** Milliseconds; the configurations give the webhook 5 s in all. */
 const LONGEST_WAIT = 1000;
@@ -31,8 +41,9 @@ const REQUEST_TIMEOUT = 5000;
 const STEPS: Readonly<Record<string, AdmissionStep>> = { '/mutate': 'mutate', '/validate': 'validate' };
 
 /**
- * Answers AdmissionReview requests (`POST /mutate`, `POST /validate`). Who asks is not known: an API server shows no certificate by default. So an answer
- * says nothing beyond what the request says and the names of objects that depend on it.
+ * Answers AdmissionReview requests (`POST /mutate`, `POST /validate`). Who asks is not known: an
+ * API server shows no certificate by default. So an answer says nothing beyond what the request
+ * says and the names of objects that depend on it.
  */
 export function webhookHandler(options: WebhookOptions): RequestListener {
   const room = { bytes: MOST_BYTES_AT_ONCE };
@@ -45,7 +56,10 @@ export function webhookHandler(options: WebhookOptions): RequestListener {
   });
 }
 
-/** The server, not listening yet. `tls` has key and cert; setSecureContext exchanges them while it runs. */
+/**
+ * The server, not listening yet. `tls` has key and cert; setSecureContext exchanges them while it
+ * runs.
+ */
 export function webhookServer(tls: ServerOptions, options: WebhookOptions): Server {
   const server = createHttpsServer(
     {
@@ -87,7 +101,10 @@ async function answer(
   response.writeHead(200, { 'content-type': 'application/json' }).end(text);
 }
 
-/** A refusal that newer objects might turn is given only when the API server has none, and there were none for a while. */
+/**
+ * A refusal that newer objects might turn is given only when the API server has none, and there
+ * were none for a while.
+ */
 async function decide(
   review: AdmissionRequest,
   step: AdmissionStep,

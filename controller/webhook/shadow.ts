@@ -10,13 +10,17 @@ import type { Related } from './dependants.ts';
 import { type Reach, reachCovers, reachOf } from './reach.ts';
 import { passesOver, placeOf } from './risks.ts';
 
-/** So many pairs of rules are compared at most, which takes some 50 ms; a warning may be missing then. */
+/**
+ * So many pairs of rules are compared at most, which takes some 50 ms; a warning may be missing
+ * then.
+ */
 const MOST_PAIRS = 50_000;
 
 /**
- * Rules of a valid policy that can never match, because one rule before them matches all that they do, on every Node that they are for. Of the same policy
- * every rule before is looked at; of other policies those that are for anybody, or for exactly the same peers. Several rules that only together match all
- * are not found.
+ * Rules of a valid policy that can never match, because one rule before them matches all that they
+ * do, on every Node that they are for. Of the same policy every rule before is looked at; of other
+ * policies those that are for anybody, or for exactly the same peers. Several rules that only
+ * together match all are not found.
  */
 export function shadowWarnings(
   policy: ClusterNetworkPolicy,
@@ -73,8 +77,9 @@ function reaches(groups: ReturnType<typeof groupIndex>): ReachOf {
 }
 
 /**
- * Those whose rules decide, and are evaluated before the policy's. What a Pass passes on comes to the baseline tier whatever the others say of it: as long as
- * there is any, they hide nothing there.
+ * Those whose rules decide, and are evaluated before the policy's. What a Pass passes on comes to
+ * the baseline tier whatever the others say of it: as long as there is any, they hide nothing
+ * there.
  */
 function policiesBefore(
   policy: ClusterNetworkPolicy,
@@ -104,7 +109,10 @@ function placeOfPolicy({ name, apiGroup, spec }: ClusterNetworkPolicy, { tiers }
   return tier === null ? null : { tierPriority: tier, priority: spec.priority, name, apiGroup };
 }
 
-/** A rule that the failsafe makes pass over its traffic hides only what has none of that, or is passed over as well. */
+/**
+ * A rule that the failsafe makes pass over its traffic hides only what has none of that, or is
+ * passed over as well.
+ */
 function mayHide(
   earlier: Rule,
   rule: Rule,

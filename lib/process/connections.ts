@@ -2,8 +2,9 @@ import type { IncomingMessage, Server } from 'node:http';
 import type { Socket } from 'node:net';
 
 /**
- * Lets in everybody who knocks, and ends the connection that has asked nothing for longest where there are more than so many. With `maxConnections`
- * strangers who hold connections open would lock everybody else out.
+ * Lets in everybody who knocks, and ends the connection that has asked nothing for longest where
+ * there are more than so many. With `maxConnections` strangers who hold connections open would lock
+ * everybody else out.
  */
 export function newestConnections(server: Pick<Server, 'on'>, most: number): void {
   /** By the other end, the one that has asked nothing for longest first. */

@@ -14,11 +14,17 @@ export interface Debounced {
 export interface DebounceTimes {
   /** A run comes when nothing has triggered for so long … (milliseconds) */
   readonly quiet: number;
-  /** … or when the first trigger since the last run is so long ago, however many follow: what changes forever delays nothing for longer. */
+  /**
+   * … or when the first trigger since the last run is so long ago, however many follow: what
+   * changes forever delays nothing for longer.
+   */
   readonly longest: number;
 }
 
-/** The task must not throw: it is the one who knows what to say. What triggers while it runs is one run after it. */
+/**
+ * The task must not throw: it is the one who knows what to say. What triggers while it runs is one
+ * run after it.
+ */
 export function debounce(
   task: () => Promise<void>,
   { quiet, longest }: DebounceTimes,

@@ -1,6 +1,6 @@
 /**
- * Bytes to the lines they hold, whatever the pieces they come in. Returns what takes the next piece. Throws where a line is longer than `longest` bytes:
- * what has no end would fill the memory.
+ * Bytes to the lines they hold, whatever the pieces they come in. Returns what takes the next
+ * piece. Throws where a line is longer than `longest` bytes: what has no end would fill the memory.
  */
 export function lines(longest: number, take: (line: string) => void): (piece: Buffer) => void {
   let parts: Buffer[] = [];

@@ -8,7 +8,10 @@ export interface ListenAddress {
   readonly port: number;
 }
 
-/** HOST:PORT, [IPv6]:PORT or :PORT, as an option has it. Throws a CommandError that names the option. */
+/**
+ * HOST:PORT, [IPv6]:PORT or :PORT, as an option has it. Throws a CommandError that names the
+ * option.
+ */
 export function toListenAddress(text: string, option: string): ListenAddress {
   const match = /^(?:\[([^\]]+)\]|([^:[\]]*)):(\d{1,5})$/.exec(text);
   const [, ipv6, host = ''] = match ?? [];

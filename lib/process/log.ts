@@ -10,7 +10,10 @@ export interface LogOptions {
 
 const COLOURS = { error: 'red', warn: 'yellow', info: 'green', debug: 'gray' } as const;
 
-/** To standard error: JSON lines, or text for people. Control characters in values are escaped (JSON) in both. */
+/**
+ * To standard error: JSON lines, or text for people. Control characters in values are escaped
+ * (JSON) in both.
+ */
 export function createLog({ logFormat, logLevel }: LogOptions): Log {
   const people = (logFormat ?? (process.stderr.isTTY ? 'text' : 'json')) === 'text';
   return createLogger({

@@ -21,14 +21,18 @@ export interface MetricsServer {
   close(): Promise<void>;
 }
 
-/** Who reads is a kubelet and a Prometheus or two. A kubelet that gets no connection would restart the process. */
+/**
+ * Who reads is a kubelet and a Prometheus or two. A kubelet that gets no connection would restart
+ * the process.
+ */
 const MAX_CONNECTIONS = 64;
 /** Milliseconds for a whole request. */
 const REQUEST_TIMEOUT = 10_000;
 
 /**
- * Serves /healthz and /readyz (200 `ok`, or 503 with the reason, as Kubernetes' own processes do) and /metrics (Prometheus text) over HTTP. Settles when
- * it listens; throws a CommandError where the address can't be had.
+ * Serves /healthz and /readyz (200 `ok`, or 503 with the reason, as Kubernetes' own processes do)
+ * and /metrics (Prometheus text) over HTTP. Settles when it listens; throws a CommandError where
+ * the address can't be had.
  */
 export async function serveMetrics({
   listen,

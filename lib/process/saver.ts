@@ -1,7 +1,10 @@
 import type { Log } from './log.ts';
 import type { StateFile } from './state-file.ts';
 
-/** The least time between two writes (milliseconds): the first is made at once, a burst after it is one write. */
+/**
+ * The least time between two writes (milliseconds): the first is made at once, a burst after it is
+ * one write.
+ */
 const WRITE_INTERVAL = 500;
 /** A write that failed is tried again after this long (milliseconds). */
 const WRITE_RETRY = 10_000;

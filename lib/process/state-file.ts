@@ -4,9 +4,9 @@ import { mkdir, open, readFile, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
 /**
- * The file in the state directory that must survive a restart, a crash and a power cut. One header line with the length and SHA-256 of
- * the rest; written beside, synced, renamed over the old one, directory synced: a reader sees the old or the new
- * content, never a part. Mode 0600.
+ * The file in the state directory that must survive a restart, a crash and a power cut. One header
+ * line with the length and SHA-256 of the rest; written beside, synced, renamed over the old one,
+ * directory synced: a reader sees the old or the new content, never a part. Mode 0600.
  */
 export interface StateFile {
   /** Null where there is none. Throws StateFileError where there is one that can't be trusted. */
@@ -35,7 +35,8 @@ export function stateFile(directory: string, name: string): StateFile {
     },
     async write(body) {
       await makeStateDirectory(directory);
-      // One name: what a crash left behind is written over. The agent's lock makes us the only writer.
+      // One name: what a crash left behind is written over. The agent's lock makes us the only
+      // writer.
       const temporary = `${path}.new`;
       try {
         await writeSynced(temporary, `${header(body)}\n${body}`);
@@ -49,7 +50,10 @@ export function stateFile(directory: string, name: string): StateFile {
   };
 }
 
-/** Mode 0700. The last step is made by itself: Node's recursive mkdir never ends in /proc, which answers ENOENT for ever. */
+/**
+ * Mode 0700. The last step is made by itself: Node's recursive mkdir never ends in /proc, which
+ * answers ENOENT for ever.
+ */
 export async function makeStateDirectory(path: string): Promise<void> {
   await mkdir(dirname(path), { recursive: true });
   await mkdir(path, { mode: 0o700 }).catch((error: unknown) => {

@@ -7,7 +7,10 @@ export interface RegistrationFacts {
   /** This controller ends. */
   readonly isStopping: boolean;
   readonly isNamespaceTerminating: boolean;
-  /** Base64 of the CA certificates (PEM) by which to check our own; null: the API server is told some other way. Undefined: not known yet. */
+  /**
+   * Base64 of the CA certificates (PEM) by which to check our own; null: the API server is told
+   * some other way. Undefined: not known yet.
+   */
   readonly caBundle: string | null | undefined;
   /** The APIService; null: there is none. Undefined: not read yet. */
   readonly held: RegisteredApi | null | undefined;
@@ -27,8 +30,9 @@ export const API_SERVICE_TARGET = {
 } as const;
 
 /**
- * Any replica that serves registers, the last one that ends removes. Nodewall's namespace can't be deleted while the API is registered and nobody serves it, so
- * as soon as it is being deleted every replica removes.
+ * Any replica that serves registers, the last one that ends removes. Nodewall's namespace can't be
+ * deleted while the API is registered and nobody serves it, so as soon as it is being deleted every
+ * replica removes.
  */
 export function registrationAction(facts: RegistrationFacts): 'register' | 'remove' | 'leave' {
   const { isServing, isLast, isStopping, isNamespaceTerminating, caBundle, held } = facts;

@@ -29,7 +29,10 @@ export interface RegistrationParts {
   readonly failed: (error: unknown) => void;
 }
 
-/** Milliseconds. What somebody else writes again and again isn't mended more often, and what failed isn't tried more often. */
+/**
+ * Milliseconds. What somebody else writes again and again isn't mended more often, and what failed
+ * isn't tried more often.
+ */
 const LEAST = 1_000;
 
 /** Milliseconds; the process may be about to end. */
@@ -136,7 +139,8 @@ export class Registration {
       const { metadata } = await this.#parts.request<{ metadata: { uid: string } }>({ method: 'GET', path });
       return [{ apiVersion: OWNER_API, kind: 'ClusterRole', name: OWNER, uid: metadata.uid }];
     } catch (error) {
-      // The rights come from another role: then nothing but the controllers, or somebody's own hand, removes it.
+      // The rights come from another role: then nothing but the controllers, or somebody's own
+      // hand, removes it.
       if (isKubeError(error, 'NotFound')) return [];
       throw error;
     }

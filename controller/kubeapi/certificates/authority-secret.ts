@@ -14,8 +14,9 @@ interface Secret {
 const MOST_TRIES = 5;
 
 /**
- * The CA in the Secret, made or advanced where it is time. Whoever is first makes it; the others take theirs. Throws where the Secret holds something
- * else: who put it there should know what becomes of it.
+ * The CA in the Secret, made or advanced where it is time. Whoever is first makes it; the others
+ * take theirs. Throws where the Secret holds something else: who put it there should know what
+ * becomes of it.
  */
 export async function authorityInSecret(
   request: KubeApi,

@@ -20,7 +20,8 @@ export async function advanceAuthority(
   now: Date,
   make: (now: Date) => Promise<CertificateAndKey>,
 ): Promise<Authority> {
-  // Made by a clock that was ahead: nobody whose clock is right would believe it for as long as that.
+  // Made by a clock that was ahead: nobody whose clock is right would believe it for as long as
+  // that.
   if (authority === null || startOf(authority.current.certificate) > now.getTime())
     return { current: await make(now), next: null, previous: [] };
   const previous = authority.previous.filter((certificate) => endOf(certificate) > now.getTime());

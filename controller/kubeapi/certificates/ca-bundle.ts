@@ -4,7 +4,10 @@ import type { Reflector } from '../../watch/cluster/reflector.ts';
 import type { KubeApi } from '../kube-api.ts';
 import { KubeError } from '../kube-error.ts';
 
-/** By which the API server calls the webhook, and in which it looks up the CA of its certificate; the names are those of deploy/. */
+/**
+ * By which the API server calls the webhook, and in which it looks up the CA of its certificate;
+ * the names are those of deploy/.
+ */
 const CONFIGURATIONS = [
   { kind: 'MutatingWebhookConfiguration', plural: 'mutatingwebhookconfigurations', name: 'nodewall' },
   { kind: 'ValidatingWebhookConfiguration', plural: 'validatingwebhookconfigurations', name: 'nodewall' },
@@ -23,14 +26,20 @@ function bundlesOf({ webhooks }: FieldMap): unknown[] {
   return asList(webhooks).map((webhook) => asFields(asFields(webhook)?.clientConfig)?.caBundle);
 }
 
-/** Calls back at first and whenever somebody makes one of the configurations, deletes it, or writes another caBundle: an `apply` of deploy/ empties them. */
+/**
+ * Calls back at first and whenever somebody makes one of the configurations, deletes it, or writes
+ * another caBundle: an `apply` of deploy/ empties them.
+ */
 export function followCaBundles(following: Following, changed: () => void): Reflector[] {
   return CONFIGURATIONS.map((configuration) =>
     followObject({ ...following, ...configuration, apiVersion: API_VERSION, read: bundlesOf, changed }),
   );
 }
 
-/** Writes the CA certificates (PEM) into the webhook configurations where they hold others. Throws a KubeError when the API server refuses. */
+/**
+ * Writes the CA certificates (PEM) into the webhook configurations where they hold others. Throws a
+ * KubeError when the API server refuses.
+ */
 export async function publishCaBundle(request: KubeApi, pem: string): Promise<CaBundleResult> {
   const value = Buffer.from(pem).toString('base64');
   const changed: string[] = [];
@@ -46,7 +55,8 @@ export async function publishCaBundle(request: KubeApi, pem: string): Promise<Ca
       bundle === value ? [] : [{ op: 'add', path: `/webhooks/${index}/clientConfig/caBundle`, value }],
     );
     if (body.length === 0) continue;
-    // The places are those of this version: of another one it is an error, and done again the next time.
+    // The places are those of this version: of another one it is an error, and done again the next
+    // time.
     const version = asFields(object.metadata)?.resourceVersion;
     const test = { op: 'test', path: '/metadata/resourceVersion', value: version };
     await request({ method: 'PATCH', path, body: [test, ...body] });

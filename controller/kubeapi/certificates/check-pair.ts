@@ -1,7 +1,10 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import type { CertificateAndKey } from './issue.ts';
 
-/** The first certificate, parsed. Throws an Error that says which of the two is wrong and how; `where` names both. */
+/**
+ * The first certificate, parsed. Throws an Error that says which of the two is wrong and how;
+ * `where` names both.
+ */
 export function checkPair(
   { certificate, key }: CertificateAndKey,
   where: { readonly certificate: string; readonly key: string },

@@ -36,7 +36,10 @@ export async function makeAuthority(now: Date): Promise<CertificateAndKey> {
   return { certificate: certificate.toString('pem'), key: await toPem(keys.privateKey) };
 }
 
-/** For a server that is called by any of `names` (DNS names and IP addresses); the first is its common name. Ends no later than its CA. */
+/**
+ * For a server that is called by any of `names` (DNS names and IP addresses); the first is its
+ * common name. Ends no later than its CA.
+ */
 export async function issueServing(
   authority: CertificateAndKey,
   names: readonly string[],

@@ -280,7 +280,10 @@ function serialOf(certificate: string): string {
   return new X509Certificate(certificate).serialNumber;
 }
 
-/** Of the certificate that the server at this port shows to who calls it by this name and trusts these. */
+/**
+ * Of the certificate that the server at this port shows to who calls it by this name and trusts
+ * these.
+ */
 async function serial(port: number, name: string, ca: string): Promise<string> {
   const options = { host: '127.0.0.1', port, ca, agent: false, headers: { host: name } };
   // An address is no server name (RFC 6066), so it is checked as what was called.

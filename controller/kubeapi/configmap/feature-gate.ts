@@ -51,8 +51,9 @@ export interface GateChange {
 }
 
 /**
- * Off takes every node's table away, so only who says off gets it: where the ConfigMap was deleted, emptied or can't be read, the gate stays as it was. At the
- * start of a controller that is what was stated last; else the controller's own configuration; else off.
+ * Off takes every node's table away, so only who says off gets it: where the ConfigMap was deleted,
+ * emptied or can't be read, the gate stays as it was. At the start of a controller that is what was
+ * stated last; else the controller's own configuration; else off.
  */
 export function gateAfter(
   data: ConfigMapData | null,

@@ -6,7 +6,10 @@ export interface FrontProxySetting extends FrontProxy {
   readonly clientCa: string;
 }
 
-/** Null where the API server has no aggregation layer, or says what can't be read: then nobody may vouch for anybody. */
+/**
+ * Null where the API server has no aggregation layer, or says what can't be read: then nobody may
+ * vouch for anybody.
+ */
 export function frontProxySetting(data: ConfigMapData | null): FrontProxySetting | null {
   const clientCa = data?.['requestheader-client-ca-file'];
   if (data === null || clientCa === undefined || clientCa === '') return null;

@@ -10,7 +10,10 @@ export interface GateEvents {
 
 type Annotations = Readonly<Record<string, string>>;
 
-/** The feature gate NodeNetworkPolicy of the cluster, from ConfigMap nodewall-config and the Lease that remembers what it said last. */
+/**
+ * The feature gate NodeNetworkPolicy of the cluster, from ConfigMap nodewall-config and the Lease
+ * that remembers what it said last.
+ */
 export class Gate {
   readonly #configured: boolean | null;
   readonly #events: GateEvents;
@@ -44,7 +47,10 @@ export class Gate {
     this.#decide();
   }
 
-  /** Of the Lease; null: there is none. Only the first reading matters: later ones repeat what this process, or the leader beside it, has read. */
+  /**
+   * Of the Lease; null: there is none. Only the first reading matters: later ones repeat what this
+   * process, or the leader beside it, has read.
+   */
   takeLease(annotations: Annotations | null): void {
     if (this.#remembered !== undefined) return;
     this.#remembered = parseGate(annotations?.[GATE_ANNOTATION]);

@@ -213,7 +213,10 @@ const FAULTY = 180_000;
 const HEALTHY = 45_000;
 const STEP = 250;
 
-/** Virtual time; candidates whose clocks are wrong, in a network that loses and delays, and that stop running now and then. */
+/**
+ * Virtual time; candidates whose clocks are wrong, in a network that loses and delays, and that
+ * stop running now and then.
+ */
 async function simulate(faults: Faults): Promise<void> {
   const random = generator(faults.seed);
   const world = fakeClock();

@@ -21,7 +21,10 @@ export interface LeaseSpec {
   /** Absent or '' where nobody holds it. */
   readonly holderIdentity?: string;
   readonly leaseDurationSeconds?: number;
-  /** When the holder became it, and when it last said so (RFC 3339 with microseconds), by its own clock: for people. */
+  /**
+   * When the holder became it, and when it last said so (RFC 3339 with microseconds), by its own
+   * clock: for people.
+   */
   readonly acquireTime?: string;
   readonly renewTime?: string;
   readonly leaseTransitions?: number;

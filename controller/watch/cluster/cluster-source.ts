@@ -37,13 +37,20 @@ export interface ClusterSourceOptions extends ValidateOptions, Partial<DebounceT
 
 export interface ClusterSource extends ObjectSource {
   /**
-   * Begins, and returns at once. The first snapshot is delivered when every resource has been listed, and is complete, as all that follow: half of a
-   * cluster is delivered to nobody, since policies would be called invalid for what they name and isn't there yet.
+   * Begins, and returns at once. The first snapshot is delivered when every resource has been
+   * listed, and is complete, as all that follow: half of a cluster is delivered to nobody, since
+   * policies would be called invalid for what they name and isn't there yet.
    */
   start(deliver: (snapshot: Snapshot) => void): Promise<void>;
-  /** Resolves after the first snapshot was delivered; not at all where that doesn't happen before it is closed. */
+  /**
+   * Resolves after the first snapshot was delivered; not at all where that doesn't happen before it
+   * is closed.
+   */
   readonly synced: Promise<void>;
-  /** Whether tiers, groups and policies are known as the API server has them; false while a watch of them is broken, or only just mended. */
+  /**
+   * Whether tiers, groups and policies are known as the API server has them; false while a watch of
+   * them is broken, or only just mended.
+   */
   isCurrent(): boolean;
   /** Changes that events should have told and a later list did, of all resources. */
   corrections(): number;
@@ -52,8 +59,9 @@ export interface ClusterSource extends ObjectSource {
 }
 
 /**
- * The objects of a cluster, by its API: listed, watched, and delivered again after every change. What becomes invalid keeps its last valid version. Objects
- * and lists that didn't change are the same JavaScript objects.
+ * The objects of a cluster, by its API: listed, watched, and delivered again after every change.
+ * What becomes invalid keeps its last valid version. Objects and lists that didn't change are the
+ * same JavaScript objects.
  */
 export function clusterSource(options: ClusterSourceOptions): ClusterSource {
   const { kubeConfig, onNotice: notice = () => undefined, random = Math.random } = options;

@@ -8,7 +8,10 @@ import { sameValue } from '../same-value.ts';
 import type { Narrow } from './entries.ts';
 import { NODEWALL, type Resource } from './resources.ts';
 
-/** What is made of a policy, group or Tier: the content of a file that holds it alone, since what holds for files holds for it. */
+/**
+ * What is made of a policy, group or Tier: the content of a file that holds it alone, since what
+ * holds for files holds for it.
+ */
 export interface Document {
   /** Of the object; with another it is another object of the same name. */
   readonly uid: string;
@@ -35,7 +38,9 @@ export function documenting(resource: Resource, options: ValidateOptions): Narro
   };
 }
 
-/** Of the status that status/ writes; null where there is none, or where it can't be read any more. */
+/**
+ * Of the status that status/ writes; null where there is none, or where it can't be read any more.
+ */
 function enforcedInPlaceOf(raw: FieldMap, options: ValidateOptions): ClusterNetworkPolicy | null {
   const { enforcedGeneration: generation, enforcedSpec } = asFields(raw.status) ?? {};
   if (typeof enforcedSpec !== 'string') return null;

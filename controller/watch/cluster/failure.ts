@@ -10,7 +10,9 @@ export const FAILURE_REASONS = [
   'forbidden',
   /** 404 of a resource that discovery lists, or that had objects a moment ago. */
   'missing',
-  /** Where the watch should go on is no longer known to the server (410), or a page of a list is. */
+  /**
+   * Where the watch should go on is no longer known to the server (410), or a page of a list is.
+   */
   'expired',
   /** 429: the server asks to come later. */
   'throttled',
@@ -19,7 +21,10 @@ export const FAILURE_REASONS = [
   'refused',
   /** What was sent is no JSON, is cut off, or is no event or list. */
   'malformed',
-  /** Events came in an order that no API server sends them in, so nothing can be said of what else is missing. */
+  /**
+   * Events came in an order that no API server sends them in, so nothing can be said of what else
+   * is missing.
+   */
   'disordered',
   /** A fault in nodewall itself. */
   'internal',
@@ -52,7 +57,10 @@ export function toWatchFailure(error: unknown): WatchFailure {
   return new WatchFailure(isOfSystem ? 'unreachable' : 'internal', message, { cause: error });
 }
 
-/** Of an answer that isn't the one hoped for: by its HTTP status, which metav1.Status repeats as `code`. */
+/**
+ * Of an answer that isn't the one hoped for: by its HTTP status, which metav1.Status repeats as
+ * `code`.
+ */
 export function reasonOfCode(code: number): FailureReason {
   if (code === 401) return 'unauthorized';
   if (code === 403) return 'forbidden';

@@ -19,7 +19,10 @@ export interface FollowOptions<T> extends Following {
   readonly changed: (now: T | null) => void;
 }
 
-/** Follows one object. To RBAC the list and the watch are of that name (list and watch with resourceNames). */
+/**
+ * Follows one object. To RBAC the list and the watch are of that name (list and watch with
+ * resourceNames).
+ */
 export function followObject<T>(options: FollowOptions<T>): Reflector {
   const { apiVersion, kind, plural, namespace, name, read, changed, ...following } = options;
   let isFirst = true;
@@ -33,7 +36,8 @@ export function followObject<T>(options: FollowOptions<T>): Reflector {
   };
   return reflector<{ readonly value: T }>({
     ...following,
-    // Nothing of a resource's kind matters to the reflector but that it is written into the objects.
+    // Nothing of a resource's kind matters to the reflector but that it is written into the
+    // objects.
     resource: resource as unknown as Resource,
     narrow({ raw }, before) {
       const value = read(raw);

@@ -7,17 +7,26 @@ import { sameValue } from '../same-value.ts';
 import type { LoadProblem } from '../source.ts';
 import type { Narrow } from './entries.ts';
 
-/** What is made of a Node, Namespace, Pod, Service or EndpointSlice: the object alone where nothing is to be said of it. */
+/**
+ * What is made of a Node, Namespace, Pod, Service or EndpointSlice: the object alone where nothing
+ * is to be said of it.
+ */
 export type Kept = ClusterObject | Flawed;
 
 export interface Flawed {
   readonly kind: 'Flawed';
-  /** The last valid version where this one is not; null where there is none, or where it is nothing that nodewall uses. */
+  /**
+   * The last valid version where this one is not; null where there is none, or where it is nothing
+   * that nodewall uses.
+   */
   readonly object: ClusterObject | null;
   readonly problems: readonly LoadProblem[];
 }
 
-/** Distinct labels and words at most, before what is kept of them is begun anew: those of objects that are gone must go as well. */
+/**
+ * Distinct labels and words at most, before what is kept of them is begun anew: those of objects
+ * that are gone must go as well.
+ */
 const MOST_INTERNED = 200_000;
 
 export function narrowing(options: ValidateOptions): Narrow<Kept> {

@@ -16,8 +16,9 @@ export interface Listing {
 }
 
 /**
- * Every object of a resource, page by page; each is handed over and not kept. Returns the version that the whole list is of. Throws a WatchFailure; after
- * one, what was handed over is worth nothing.
+ * Every object of a resource, page by page; each is handed over and not kept. Returns the version
+ * that the whole list is of. Throws a WatchFailure; after one, what was handed over is worth
+ * nothing.
  */
 export async function listAll(listing: Listing, take: (object: RawObject) => void): Promise<number> {
   const { resource, limit } = listing;
@@ -55,8 +56,9 @@ function toPage(value: unknown): Page {
 }
 
 /**
- * Whether a 404 is true: discovery, which knows every resource, doesn't list it. Another server's 404 page, or that of an API server that is only starting,
- * is no reason to think that there are no policies. Throws where that can't be told.
+ * Whether a 404 is true: discovery, which knows every resource, doesn't list it. Another server's
+ * 404 page, or that of an API server that is only starting, is no reason to think that there are no
+ * policies. Throws where that can't be told.
  */
 export async function isAbsent(listing: Listing): Promise<boolean> {
   const { resource } = listing;

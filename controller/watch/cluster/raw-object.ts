@@ -25,8 +25,8 @@ export function toRawObject(value: unknown, { kind, apiVersion }: Resource): Raw
 }
 
 /**
- * Versions of one resource compare as numbers: what etcd counts, and since Kubernetes 1.35 the API's promise
- * (KEP-5504, Comparable Resource Version).
+ * Versions of one resource compare as numbers: what etcd counts, and since Kubernetes 1.35 the
+ * API's promise (KEP-5504, Comparable Resource Version).
  */
 export function toVersion(value: unknown): number {
   if (typeof value === 'string' && /^[1-9]\d{0,15}$/.test(value)) {
@@ -36,7 +36,10 @@ export function toVersion(value: unknown): number {
   throw new WatchFailure('malformed', `resourceVersion ${JSON.stringify(value)} is no number`);
 }
 
-/** Throws what an answer that isn't the one hoped for says, in the words of its metav1.Status or its first 200 characters. */
+/**
+ * Throws what an answer that isn't the one hoped for says, in the words of its metav1.Status or its
+ * first 200 characters.
+ */
 export async function refuse({ status, retryAfter, chunks }: ApiAnswer): Promise<never> {
   const text = await textOf(chunks, MOST_OF_REFUSAL);
   let said: unknown;

@@ -11,7 +11,10 @@ export interface ApiAnswer {
   readonly chunks: AsyncIterable<Buffer>;
 }
 
-/** GET of a path with its query. What goes wrong before the head of the answer throws; aborting breaks the connection. */
+/**
+ * GET of a path with its query. What goes wrong before the head of the answer throws; aborting
+ * breaks the connection.
+ */
 export type ApiGet = (path: string, signal: AbortSignal) => Promise<ApiAnswer>;
 
 export interface ApiTransport {

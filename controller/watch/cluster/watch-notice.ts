@@ -9,7 +9,10 @@ export type WatchNotice = {
       readonly event: 'failed';
       readonly reason: FailureReason;
       readonly message: string;
-      /** Since anything was heard last. Told of the first, and whenever their number doubles or the reason is another. */
+      /**
+       * Since anything was heard last. Told of the first, and whenever their number doubles or the
+       * reason is another.
+       */
       readonly failures: number;
       /** Milliseconds. */
       readonly retryIn: number;
