@@ -31,6 +31,8 @@ const MADE_AHEAD: { readonly [suite: string]: string } = {
   e2e: 'test/cluster/build.ts',
   realcluster: 'test/realcluster/box.ts',
 };
+/** Suites whose files run side by side: each has namespaces of its own, and mostly waits. */
+const JOBS: { readonly [suite: string]: number } = { kernel: 3 };
 /** Unit tests that make namespaces or mounts, or wait for real time. */
 const NOT_QUICK: readonly string[] = [
   'agent/apply/netlink/encode.test.ts',
@@ -78,7 +80,9 @@ function runSuite(name: string, files: readonly string[]): void {
     }
   }
   const report = join(scratch, `${name}.json`);
-  const args = ['--reporter-option', `counts=${report}`, ...files];
+  const jobs = JOBS[name];
+  const parallel = jobs === undefined ? [] : ['--parallel', '--jobs', String(jobs)];
+  const args = ['--reporter-option', `counts=${report}`, ...parallel, ...files];
   const { status } = spawnSync(join(bin, 'mocha'), args, { stdio: 'inherit' });
   process.stdout.write(`${name}: ${((performance.now() - started) / 1000).toFixed(1)} s\n`);
   try {
