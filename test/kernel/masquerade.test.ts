@@ -6,11 +6,11 @@ import { policy, tcp } from './manifests.ts';
 import { FAMILIES, type Family, type Protocol } from './passed-by.ts';
 import {
   ADDRESSES,
+  ANSWER_PATIENCE,
   type Cluster,
   createCluster,
   NO_NAT,
   of,
-  PATIENCE,
   POD_PORT,
 } from './passed-by-cluster.ts';
 import type { Party } from './passed-by-party.ts';
@@ -88,7 +88,7 @@ forEachDataplane('masquerading by interface groups', (dataplane) => {
   const call = ({ from, src, dst, protocol, family }: Connection, leaveOpen = false): Promise<Answer> => {
     const party: Party = cluster[from];
     const ends = { src: of(ADDRESSES[src], family), dst: of(ADDRESSES[dst], family) };
-    return party.call({ protocol, family, ...ends, port: POD_PORT, patience: PATIENCE, leaveOpen });
+    return party.call({ protocol, family, ...ends, port: POD_PORT, patience: ANSWER_PATIENCE, leaveOpen });
   };
 
   async function assertSeen(isChanged: (connection: Connection) => boolean): Promise<void> {
@@ -133,7 +133,9 @@ forEachDataplane('masquerading by interface groups', (dataplane) => {
     await restart(WITHOUT_EXCEPTIONS);
     const masqueraded = await Promise.all(outwards.map((connection) => call(connection, true)));
     const again = (before: readonly Answer[]) =>
-      Promise.all(before.map((answer, i) => cluster[outwards[i]?.from ?? 'local'].again(answer, PATIENCE)));
+      Promise.all(
+        before.map((answer, i) => cluster[outwards[i]?.from ?? 'local'].again(answer, ANSWER_PATIENCE)),
+      );
     assert.deepEqual((await again(plain)).map(seen), plain.map(seen));
     await restart(OFF);
     assert.deepEqual((await again(masqueraded)).map(seen), masqueraded.map(seen));

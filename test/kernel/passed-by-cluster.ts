@@ -160,15 +160,24 @@ export function of({ v4, v6 }: AddressPair, family: Family): string {
   return family === 4 ? v4 : v6;
 }
 
-/** Milliseconds without an answer that are silence. */
+/** Milliseconds without an answer that are silence, where silence is what should be. */
 export const PATIENCE = 400;
+/** So long an answer that must come is waited for (milliseconds): it costs nothing when it comes. */
+export const ANSWER_PATIENCE = 5_000;
+
+interface CallOptions {
+  readonly from?: AddressPair;
+  readonly leaveOpen?: boolean;
+  /** Milliseconds. */
+  readonly patience?: number;
+}
 
 /** Calls by one of the ways, from a client outside. */
 export function callBy(
   { outside }: Pick<Cluster, 'outside'>,
   way: Way,
-  { from = STRANGER, leaveOpen = false }: { from?: AddressPair; leaveOpen?: boolean } = {},
+  { from = STRANGER, leaveOpen = false, patience = ANSWER_PATIENCE }: CallOptions = {},
 ): Promise<Answer> {
   const { protocol, family, address: dst, port } = way;
-  return outside.call({ protocol, family, src: of(from, family), dst, port, patience: PATIENCE, leaveOpen });
+  return outside.call({ protocol, family, src: of(from, family), dst, port, patience, leaveOpen });
 }
