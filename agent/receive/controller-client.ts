@@ -78,8 +78,9 @@ const MISDIRECTED = 421;
 const ELSEWHERE = [0, 100, 200, 400, 800] as const;
 
 /**
- * @param random returns numbers from 0 to 1. The token and the authorities are read for each
- * request, because both are replaced while the agent runs.
+ * Reads the token and the authorities for each request, because both are replaced while the agent
+ * runs.
+ * @param random returns numbers from 0 to 1
  */
 export function controllerClient(
   address: ControllerAddress,
