@@ -52,8 +52,7 @@ export interface EnforcerParts<Desired> {
   readonly lastGood: () => Promise<NodeState | null>;
   /**
    * Called after each successful apply, before the next one, with the policies that failed. If none
-   * failed, the left-overs of earlier rules may be removed. Resolves with false if it has to be
-   * tried again later.
+   * failed, the left-overs may be removed. Resolves with false if it has to be tried again later.
    */
   readonly settled?: (failed: Enforced['failed']) => Promise<boolean>;
 }

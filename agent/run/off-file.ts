@@ -56,8 +56,8 @@ function text(value: unknown): string {
 }
 
 /**
- * Writes a temporary file and renames it. If the disk is full, leaves the file empty, which has the
- * same effect.
+ * Writes a temporary file and renames it. If that fails, as on a full disk, makes an empty file,
+ * which has the same effect.
  */
 export async function writeOff(stateDir: string, { reason, since, by }: Off): Promise<void> {
   await makeStateDirectory(stateDir);

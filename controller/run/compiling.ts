@@ -18,7 +18,7 @@ export interface CompilingParts {
   readonly compiler?: typeof compiler;
   /** Logs the problems of a snapshot. */
   readonly sayProblems: (snapshot: Snapshot) => void;
-  /** Called after each snapshot, published or failed. */
+  /** Called after each published snapshot. */
   readonly published: () => void;
 }
 

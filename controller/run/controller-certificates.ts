@@ -11,7 +11,10 @@ interface CertificateParts extends CertificateEvents {
   readonly service: { readonly namespace: string; readonly name: string };
   readonly request: KubeApi;
   readonly clock: WallClock;
-  /** Called with the CA certificates (PEM) of the serving certificate, at each check. */
+  /**
+   * Called with the CA certificates (PEM) of the serving certificate, possibly repeatedly with the
+   * same ones.
+   */
   readonly trusted: (certificates: string) => void;
 }
 

@@ -54,9 +54,7 @@ interface Tracked {
   readonly rows: readonly Row[];
   /** The number of the revision that first had these rules. */
   readonly since: number;
-  /**
-   * Nodes to which the rules apply, or no longer apply, only since a later revision, by its number.
-   */
+  /** Nodes whose share of the rules changed at a later revision, by its number. */
   readonly later: ReadonlyMap<Row, number>;
 }
 

@@ -22,7 +22,7 @@ export interface FileSourceOptions extends ValidateOptions {
   readonly longest?: number;
   /**
    * Polls at this interval, in case an event was missed (milliseconds); ten times as often while a
-   * path is missing.
+   * path is missing or can't be watched.
    */
   readonly poll?: number;
 }

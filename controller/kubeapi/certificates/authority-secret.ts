@@ -18,7 +18,7 @@ const MOST_TRIES = 5;
 
 /**
  * The CA in the Secret, made or advanced when it is due. The first replica makes it; the others use
- * it. Throws if the Secret holds something else, because it may belong to somebody.
+ * it. Throws if the Secret holds something else, which must not be overwritten unnoticed.
  */
 export async function authorityInSecret(
   request: KubeApi,

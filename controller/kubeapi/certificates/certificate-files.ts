@@ -63,7 +63,7 @@ class FilesSource implements CertificateSource {
     return this.#held;
   }
 
-  /** Does nothing: no other process changes these files through the API. */
+  /** Does nothing: the CA is in no object of the API. */
   look(): void {}
 
   async close(): Promise<void> {

@@ -48,8 +48,8 @@ export interface Reflector {
 const PAGE = 500;
 const MOST_A_PAGE = 32_000;
 /**
- * The most failing watches without any data from the same version; then the version itself may be
- * the cause.
+ * After this many failed watches without any data from the same version, lists again: the version
+ * itself may be the cause.
  */
 const MOST_FRUITLESS = 2;
 /** A watch without any event counts as a success after this time (milliseconds). */
