@@ -130,7 +130,7 @@ export class Cursor {
     }
   }
 
-  /** Skips a value by matching brackets only; returns false if it has no end. */
+  /** Skips a value by matching brackets only; returns false if there is no complete value. */
   skipValue(): boolean {
     const bytes = this.#bytes;
     let depth = 0;

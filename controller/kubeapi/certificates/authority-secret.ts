@@ -11,8 +11,7 @@ interface Secret {
 }
 
 /**
- * The most attempts: two replicas may write at the same time, and in each round one of them
- * succeeds.
+ * The most attempts: two replicas may write at the same time, and each time one of them succeeds.
  */
 const MOST_TRIES = 5;
 

@@ -48,8 +48,8 @@ export class Gate {
   }
 
   /**
-   * @param annotations of the Lease; null: it doesn't exist. Only the first value is used: later
-   * ones repeat what this process, or the leader, has read from the ConfigMap.
+   * Takes the annotations of the Lease; null: it doesn't exist. Only the first call has an effect:
+   * later annotations repeat what this process, or the leader, has read from the ConfigMap.
    */
   takeLease(annotations: Annotations | null): void {
     if (this.#remembered !== undefined) return;

@@ -6,7 +6,8 @@ import type { Lease, LeaseSpec, LeaseStore } from './lease.ts';
 /** Milliseconds; defaults as in kube-controller-manager. */
 export interface LeaseTimes {
   /**
-   * The time for which other replicas don't take a Lease after they saw it change; whole seconds.
+   * The time for which other replicas don't take a Lease after they saw it change; a whole number
+   * of seconds.
    */
   readonly duration: number;
   /** A leader that can't renew stops leading after this time; less than `duration`. */
