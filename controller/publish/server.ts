@@ -69,7 +69,7 @@ export const SERVER_LIMITS: ServerLimits = {
   head: 32 << 10,
   body: 256 << 10,
   // When all agents connect at the same time, thousands of handshakes wait for each other; a client
-  // that is rejected because of it comes again, and makes it worse.
+  // that is rejected then reconnects, and increases the load.
   handshake: 60_000,
   headTime: 60_000,
   requestTime: 90_000,

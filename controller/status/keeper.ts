@@ -242,7 +242,7 @@ class Keeper implements StatusKeeper {
     const said = isInForce ? [] : (this.#problemsOf.get(name) ?? []);
     // One of the two watches is behind; its event follows.
     if (!isInForce && said.length === 0) return true;
-    // The problems may be those of the previous version; only time can tell.
+    // The problems may be those of the previous version: computed after a delay.
     if (!isInForce && this.#clock.now() < known.since + DOUBT) return false;
     const progress = policy === undefined ? NO_PROGRESS : this.#realized.progress(`${GROUP}/${name}`);
     const facts = {
