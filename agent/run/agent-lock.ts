@@ -26,6 +26,7 @@ interface Warnings {
 
 const UNWRITABLE: ReadonlySet<string | undefined> = new Set(['ENOSPC', 'EDQUOT', 'EROFS', 'EIO']);
 
+/** The lock of a state directory, in its file agent.json. */
 export function agentLock(stateDir: string): AgentLock {
   const path = join(stateDir, 'agent.json');
   const holder = async (): Promise<number | null> => {

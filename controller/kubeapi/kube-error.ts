@@ -26,6 +26,7 @@ export interface KubeErrorParts {
   readonly cause?: unknown;
 }
 
+/** Whether it is a KubeError, with one of these reasons if any are given. */
 export function isKubeError(error: unknown, ...reasons: readonly string[]): error is KubeError {
   return error instanceof KubeError && (reasons.length === 0 || reasons.includes(error.reason));
 }

@@ -14,6 +14,7 @@ export interface Deadline {
   clear(): void;
 }
 
+/** Starts a time limit (milliseconds) that also ends when the signal `above` is aborted. */
 export function deadline(milliseconds: number, above: AbortSignal): Deadline {
   const controller = new AbortController();
   let over = false;

@@ -21,6 +21,7 @@ export class StateFileError extends Error {
 
 const FORMAT = 'nodewall-state/1';
 
+/** The state file of this name in a state directory, which a write creates if necessary. */
 export function stateFile(directory: string, name: string): StateFile {
   const path = join(directory, name);
   return {

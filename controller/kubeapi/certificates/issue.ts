@@ -13,6 +13,7 @@ export interface CertificateAndKey {
 
 const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
 const DAY = 86_400_000;
+/** Lifetimes of CAs and of servers' certificates (milliseconds). */
 export const AUTHORITY_LIFE = 730 * DAY;
 export const SERVING_LIFE = 90 * DAY;
 /**

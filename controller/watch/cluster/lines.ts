@@ -15,6 +15,7 @@ export interface LineSplitter {
 const LONGEST = 64 * 1024 * 1024;
 const LINE_FEED = 0x0a;
 
+/** @param longest size limit of a line (bytes) */
 export function lineSplitter(longest = LONGEST): LineSplitter {
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
   let begun: Buffer[] = [];
