@@ -12,7 +12,7 @@ import { type Applied, Refusal } from './dataplane.ts';
 import { type Enforced, Enforcer } from './enforcer.ts';
 import { NodeRuleReconciler } from './reconciler.ts';
 
-/** An enforcer over the fake kernel, and all it said. */
+/** An enforcer with the fake kernel, and everything that it reported. */
 function setUp({
   kernel = fakeKernel(),
   lastGood = null,
@@ -50,7 +50,7 @@ function setUp({
     results,
     enforcer,
     reconciler,
-    /** What is in force: for each policy its port. */
+    /** The rules in force: the port of each policy. */
     inForce: () =>
       [...(kernel.table()?.chains.values() ?? [])]
         .flatMap(({ name, rules }) => {
@@ -79,7 +79,7 @@ function state(ports: Readonly<Record<string, number>>): NodeState {
   return nodeState(...Object.entries(ports).map(([name, port]) => closing(name, port)));
 }
 
-/** The kernel refuses every rule about this port; it says which line, or not. */
+/** Makes the kernel refuse every rule about this port; `silently`: without naming the line. */
 function refusing(port: number, { silently = false } = {}) {
   return ({ lines }: Call) => {
     const operation = lines.findIndex(
@@ -136,7 +136,7 @@ describe('the enforcer', () => {
     const { enforcer, results, inForce } = setUp();
     for (let port = 1; port <= 1000; port++) {
       enforcer.submit(state({ a: port }));
-      // Some come while an apply runs.
+      // Lets an apply start in the middle of the burst.
       if (port === 500) await Promise.resolve();
     }
     await enforcer.idle();
@@ -232,7 +232,7 @@ for (const silently of [false, true]) {
       kernel.intercept(refusing(66, { silently }));
       await submit(state({ a: 9, bad: 66 }));
       assert.deepEqual(inForce(), ['a:9', 'bad:2']);
-      // What is reported as in force is what is in force.
+      // The reported state is the one in force.
       assert.deepEqual(policies(results.at(-1)?.state ?? state({})), ['a', 'bad']);
       await submit(state({ a: 8, bad: 66 }));
       assert.deepEqual(inForce(), ['a:8', 'bad:2']);
@@ -268,7 +268,7 @@ for (const silently of [false, true]) {
       assert.deepEqual(inForce(), ['a:1', 'bad:66']);
       assert.equal(said.at(-1), 'enforced a bad');
       assert.deepEqual(clock.waiting(), []);
-      // The next failure starts from the first wait again.
+      // After a success the back-off starts again from the first wait.
       kernel.intercept(refusing(77, { silently }));
       await submit(state({ a: 1, bad: 77 }));
       assert.deepEqual(clock.waiting(), [1000]);
@@ -296,7 +296,7 @@ describe('a policy whose last good version is refused now', () => {
     await submit(state({ a: 1, bad: 66 }));
     await kernel.transact([{ kind: 'deleteTable' }]);
     kernel.intercept(refusing(66));
-    // The first finds the table gone; from then on it is known.
+    // The first apply finds that the table is gone; the second one knows it.
     await submit(state({ a: 2, bad: 66 }));
     await submit(state({ a: 3, bad: 66 }));
     assert.deepEqual(inForce(), ['a:3']);
@@ -400,7 +400,7 @@ describe('a kernel that refuses everything', () => {
     await pass(1000);
     await pass(2000);
     assert.deepEqual(inForce(), ['a:1']);
-    // Said of the whole or of each policy: a retry comes, later and later.
+    // Each retry reports a failure of the whole or of policy a, with increasing back-off.
     for (const line of said.slice(1)) assert.match(line, /failed|enforced a without nodewall.io\/a/);
     assert.deepEqual(clock.waiting(), [4000]);
     kernel.intercept(() => undefined);
@@ -451,14 +451,14 @@ describe('a retry that waits', () => {
 describe('a restart over a table that is in force', () => {
   const before = state({ a: 1, b: 2 });
 
-  /** What an earlier run left in the kernel. */
+  /** A kernel with rules of an earlier run. */
   async function inUse(): Promise<FakeKernel> {
     const { kernel, submit } = setUp();
     await submit(before);
     return kernel;
   }
 
-  /** The fewest rules that the index had at any moment. */
+  /** Returns a function for the fewest rules that the index has had since this call. */
   function watchIndex(kernel: FakeKernel): () => number {
     let fewest = Number.POSITIVE_INFINITY;
     kernel.intercept(() => {
@@ -564,7 +564,7 @@ describe('drift', () => {
     const { kernel, submit, said, inForce, pass } = setUp();
     await submit(state({ a: 1 }));
     await kernel.transact([{ kind: 'deleteTable' }]);
-    // No event has told of it yet.
+    // No event has reported the deletion yet.
     await submit(state({ a: 1, b: 2 }));
     await pass(1000);
     assert.deepEqual(inForce(), ['a:1', 'b:2']);

@@ -6,55 +6,53 @@ import { type Applied, type Reconciler, Refusal } from './dataplane.ts';
 import { changedPolicies, policyKey, substitute } from './plan/substitute.ts';
 
 /**
- * What an apply came to; of several, the last one's change and times. What is unswept is tried
- * again by itself.
+ * The result of enforcing a submitted state. If that took several applies, `change` and the times
+ * are those of the last one. If left-overs could not be removed, the enforcer tries again.
  */
 export interface Enforced extends Applied {
   /** The state that was submitted. */
   readonly wanted: NodeState;
   /**
-   * What is in force: the wanted state, with the failed policies in their last good version or left
-   * out.
+   * The state in force: the wanted state, with the failed policies in their last good version or
+   * left out.
    */
   readonly state: NodeState;
-  /** API group/name of each policy that could not be applied, and why. */
+  /** The error of each policy that could not be applied, by API group/name. */
   readonly failed: ReadonlyMap<string, Error>;
-  /** Until all is done, reading and sweeping included. */
+  /** Total time, including reading the kernel and garbage collection. */
   readonly milliseconds: number;
 }
 
 export interface EnforcerEvents {
   enforced(result: Enforced): void;
   /**
-   * Nothing could be applied; what was in force still is. Tried again by itself after `retryIn`
+   * Nothing could be applied; the rules in force before stay. The enforcer retries after `retryIn`
    * milliseconds.
    */
   failed(error: Error, retryIn: number): void;
   /**
-   * The kernel knows no NFLOG: all is enforced, nothing recorded, and no names are learnt from DNS
-   * answers.
+   * The kernel has no NFLOG: everything is enforced, but nothing is recorded, and no names are
+   * learnt from DNS answers.
    */
   unrecorded(error: Error): void;
-  /**
-   * What is in force was changed by somebody else, and has been repaired where `enforced` follows.
-   */
+  /** A third party changed the rules in force. If `enforced` follows, they have been repaired. */
   drifted(differences: readonly string[]): void;
 }
 
 export interface EnforcerParts<Desired> {
   readonly reconciler: Reconciler<Desired>;
-  /** @param canLog without it nothing rendered needs the kernel's NFLOG */
+  /** @param canLog if false, the rendered rules don't need the kernel's NFLOG */
   readonly renderer: (canLog: boolean) => (state: NodeState) => Desired;
   readonly events: EnforcerEvents;
   readonly clock: Clock;
   /**
-   * What an earlier run last had in force; asked for when a policy is refused before anything was
-   * applied.
+   * Reads the state that an earlier run last had in force. Called when a policy is refused before
+   * anything was applied.
    */
   readonly lastGood: () => Promise<NodeState | null>;
   /**
-   * Called after each apply, before the next, with what failed of it: else what stood there before
-   * may go. False: to be tried again later.
+   * Called after each successful apply, before the next one, with the policies that failed. If none
+   * failed, the left-overs may be removed. Resolves with false if it has to be tried again later.
    */
   readonly settled?: (failed: Enforced['failed']) => Promise<boolean>;
 }
@@ -63,9 +61,9 @@ const FIRST_RETRY = 1_000;
 const LAST_RETRY = 60_000;
 
 /**
- * Keeps the newest wanted state in force. One apply runs at a time and what is submitted meanwhile
- * is one next apply, so a burst costs two. A policy that can't be applied never takes the others
- * down: its last good version stays, and it is tried again with back-off.
+ * Keeps the newest wanted state in force. One apply runs at a time; states submitted meanwhile are
+ * combined in one next apply, so a burst costs two. A policy that can't be applied doesn't affect
+ * the others: its last good version stays, and it is retried with back-off.
  */
 export class Enforcer<Desired> {
   readonly #reconciler: Reconciler<Desired>;
@@ -77,7 +75,7 @@ export class Enforcer<Desired> {
   readonly #lastGood: () => Promise<NodeState | null>;
   readonly #settled: (failed: Enforced['failed']) => Promise<boolean>;
   #wanted: NodeState | null = null;
-  /** What is in force; null before the first apply. */
+  /** The state in force; null before the first apply. */
   #good: NodeState | null = null;
   readonly #pending = { verify: false, apply: false };
   #running: Promise<void> | null = null;
@@ -95,23 +93,23 @@ export class Enforcer<Desired> {
     this.#settled = settled ?? (async () => true);
   }
 
-  /** The newest state wins. */
+  /** Enforces a state. The newest state wins. */
   submit(state: NodeState): void {
     this.#wanted = state;
     this.#request('apply');
   }
 
-  /** Compare with the kernel, and repair. */
+  /** Compares the kernel with the ruleset applied last, and repairs differences. */
   verify(): void {
     this.#request('verify');
   }
 
-  /** Settles once nothing is pending; a retry that waits for its time doesn't count. */
+  /** Resolves once nothing is pending. A scheduled retry doesn't count. */
   async idle(): Promise<void> {
     while (this.#running !== null) await this.#running;
   }
 
-  /** Lets a running apply end, and starts no other. Rules stay. */
+  /** Waits for a running apply, and starts no other. Rules stay. */
   async close(): Promise<void> {
     this.#closed = true;
     Object.assign(this.#pending, { verify: false, apply: false });
@@ -162,8 +160,8 @@ export class Enforcer<Desired> {
   }
 
   /**
-   * Applies the state; a policy that is refused is replaced by its last good version, then by
-   * nothing.
+   * Applies the state. If a policy is refused, replaces it by its last good version; if that is
+   * refused too, leaves it out.
    */
   async #applyWithout(wanted: NodeState): Promise<Omit<Enforced, 'milliseconds' | 'wanted'>> {
     const failed = new Map<string, Error>();
@@ -172,8 +170,8 @@ export class Enforcer<Desired> {
       try {
         return { state, failed, ...(await this.#reconciler.apply(this.#render(state))) };
       } catch (error) {
-        // What isn't a refusal (a dump that failed) says nothing about policies: the whole is tried
-        // again later.
+        // An error other than a refusal (such as a failed dump) is not caused by a policy: the
+        // whole state is retried later.
         if (!(error instanceof Refusal || error instanceof RenderError)) throw error;
         if (error instanceof Refusal && error.lacksLog && this.#canLog) {
           this.#renderWithoutLog(error);
@@ -189,7 +187,7 @@ export class Enforcer<Desired> {
     }
   }
 
-  /** Till the agent is started again. */
+  /** In effect until the agent is restarted. */
   #renderWithoutLog(error: Refusal): void {
     this.#canLog = false;
     this.#render = this.#renderer(false);
@@ -201,9 +199,10 @@ export class Enforcer<Desired> {
   }
 
   /**
-   * The kernel didn't say which rule it refused: every changed policy is taken back to its last
-   * good version, then each is tried by itself. Where no good state is known and rules are there,
-   * that would open what the table closes: nothing is touched.
+   * Used if the kernel didn't say which rule it refused: takes every changed policy back to its
+   * last good version, then tries each one by itself. If no good state is known and the kernel
+   * holds rules, removing the changed policies could open what the table closes, so nothing is
+   * touched.
    */
   async #applyOneByOne(wanted: NodeState, first: Error): Promise<Omit<Enforced, 'milliseconds' | 'wanted'>> {
     const good = await this.#goodState();
@@ -221,7 +220,7 @@ export class Enforcer<Desired> {
         failed.set(key, toError(error));
       }
     }
-    // What a refused trial left over goes, and the state said to be in force is.
+    // Removes the left-overs of a refused trial, and makes sure that `state` is the one in force.
     const last = suspects.at(-1);
     if (last !== undefined && failed.has(last)) {
       applied = await this.#reconciler.apply(this.#render(state));

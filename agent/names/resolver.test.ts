@@ -17,7 +17,7 @@ const FAILED: Resolution = {
   6: { kind: 'none', reason: 'ENODATA' },
 };
 
-/** A resolver whose answers come when the test says so. */
+/** A resolver whose answers arrive when the test sends them. */
 function started(random = 0) {
   const clock = fakeClock();
   const asked: string[] = [];
@@ -112,7 +112,7 @@ describe('resolver', () => {
     for (const name of names.slice(0, 100)) await reply(name, FAILED);
     await pass(100);
     assert.equal(asked.length, 200);
-    // Those that failed are due again, but others have waited longer.
+    // The names that failed are due again, but the others have waited longer.
     await pass(60_000);
     for (const name of names.slice(100, 200)) await reply(name, FAILED);
     await pass(100);

@@ -8,28 +8,28 @@ export interface ResolverParts {
   readonly lookup: Lookup;
   readonly clock: Clock;
   readonly times: NameTimes;
-  /** 0 ≤ x < 1. */
+  /** Returns a number 0 ≤ x < 1. */
   readonly random: () => number;
   resolved(name: string, resolution: Resolution): void;
 }
 
-/** Asks for names again and again. */
+/** Resolves names repeatedly. */
 export interface RunningResolver {
-  /** The names from now on; a new one is asked for at once. */
+  /** Sets the names to resolve from now on; a new one is resolved at once. */
   want(names: readonly string[]): void;
-  /** Settles once every name was asked for, whatever came of it. */
+  /** Resolves once every name has been asked for, successfully or not. */
   settled(): Promise<void>;
   close(): void;
 }
 
-/** So many names are asked for at one time. */
+/** The most names resolved at the same time. */
 const CONCURRENCY = 100;
-/** Names that are due within so long are one wake-up (milliseconds). */
+/** Names that are due within this time share one wake-up (milliseconds). */
 const TICK = 100;
-/** After a failure (milliseconds), doubled with each. */
+/** Wait after a failure (milliseconds), doubled with each further failure. */
 const FIRST_RETRY = 5_000;
 const LAST_RETRY = 60_000;
-/** Share by which waits differ, so that names asked for together don't stay together. */
+/** The share by which waits vary, so that names resolved together don't stay together. */
 const JITTER = 0.1;
 
 interface Task {
@@ -40,8 +40,8 @@ interface Task {
 }
 
 /**
- * Each name is asked for again when its shortest TTL has ended, within the bounds; after a failure
- * with back-off.
+ * Resolves each name again when its shortest TTL has ended, within the configured bounds; after a
+ * failure with back-off.
  */
 export function resolver({ lookup, clock, times, random, resolved }: ResolverParts): RunningResolver {
   const tasks = new Map<string, Task>();
@@ -83,14 +83,14 @@ export function resolver({ lookup, clock, times, random, resolved }: ResolverPar
     cancel = null;
     const now = clock.now();
     const due = [...tasks].filter(([, task]) => !task.isRunning && task.due <= now);
-    // Whoever has waited longest: names that fail slowly must not keep others from their turn.
+    // The name that has waited longest is first: names that fail slowly must not delay the others.
     due.sort(([, a], [, b]) => a.due - b.due);
     for (const [name, task] of due.slice(0, CONCURRENCY - running)) void ask(name, task);
     schedule();
   }
 
   function schedule(): void {
-    // Each that ends comes here again.
+    // Each lookup that ends calls this function again.
     if (closed || cancel !== null || running >= CONCURRENCY) return;
     let first = Number.POSITIVE_INFINITY;
     for (const { due, isRunning } of tasks.values()) if (!isRunning) first = Math.min(first, due);

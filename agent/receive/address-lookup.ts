@@ -3,15 +3,15 @@ import { isIP, type LookupFunction } from 'node:net';
 import type { Clock } from '../../lib/process/clock.ts';
 
 /**
- * Milliseconds. Where a cluster's DNS is away, getaddrinfo(3) takes 10 s for each search domain
- * before it says so.
+ * Milliseconds. If the cluster's DNS is unreachable, getaddrinfo(3) fails only after 10 s for each
+ * search domain.
  */
 const PATIENCE = 2_000;
 
 /**
- * Resolves names for node:net as the system does. Where that fails, or takes more than two seconds,
- * the answer is the addresses that the name had last, if there are any: the agent must find its
- * controller while the cluster's DNS is away.
+ * Resolves names for node:net like the system. If that fails, or takes more than two seconds,
+ * answers with the last known addresses of the name, if there are any: the agent must find its
+ * controller while the cluster's DNS is unreachable.
  */
 export function lookupOrLast(
   last: () => readonly string[],

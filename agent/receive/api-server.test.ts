@@ -18,7 +18,7 @@ describe('apiServer', () => {
   let server: Server;
   let clock: FakeClock;
   let api: ApiServer;
-  /** By path without the query; a number is a refusal, null: no answer. */
+  /** By path without the query; a number is the status of a refusal, null: no answer. */
   let answers: Record<string, object | string | number | null>;
   let requests: { line: string; token: string; body: string }[];
   let arrived: () => void;

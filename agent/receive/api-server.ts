@@ -6,7 +6,10 @@ import { parseAddress } from '../../lib/net/address.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import { bodyText, httpsCall, readAuthorities, readToken, refusalText } from './https-call.ts';
 
-/** Where the Kubernetes API server is, and by what it and this agent are known to each other. */
+/**
+ * The address of the Kubernetes API server, and the files with the agent's token and the server's
+ * CA.
+ */
 export interface ApiServerAddress {
   /** https://HOST:PORT. */
   readonly url: URL;
@@ -15,24 +18,27 @@ export interface ApiServerAddress {
 }
 
 /**
- * The few things that an agent asks the API server itself; deploy/rbac.yaml allows no more. Each
- * throws ApiServerError.
+ * The few requests that an agent sends to the API server itself; deploy/rbac.yaml allows no others.
+ * Each throws ApiServerError.
  */
 export interface ApiServer {
   readonly url: URL;
-  /** The controllers' CA (PEM); '' where the ConfigMap has none. */
+  /** Reads the controllers' CA (PEM); '' if the ConfigMap has none. */
   authorities(signal: AbortSignal): Promise<string>;
-  /** The feature gate NodeNetworkPolicy; null: nothing is said, or nothing that can be read. */
+  /**
+   * Reads the feature gate NodeNetworkPolicy; null: it is not set, or the configuration can't be
+   * parsed.
+   */
   gate(signal: AbortSignal): Promise<boolean | null>;
-  /** Of the pods that run controllers, sorted. */
+  /** Lists the addresses of the pods that run controllers, sorted. */
   controllerAddresses(signal: AbortSignal): Promise<readonly string[]>;
-  /** Unregisters the aggregated API where the API server finds it unavailable. */
+  /** Unregisters the aggregated API if the API server reports it as unavailable. */
   removeApiService(signal: AbortSignal): Promise<'removed' | 'absent' | 'available'>;
 }
 
 export class ApiServerError extends Error {
   override readonly name = 'ApiServerError';
-  /** Of HTTP; null where there was no answer. */
+  /** The HTTP status; null if there was no answer. */
   readonly status: number | null;
 
   constructor(message: string, status: number | null, options?: ErrorOptions) {
@@ -41,9 +47,9 @@ export class ApiServerError extends Error {
   }
 }
 
-/** Milliseconds for a whole request. */
+/** Time limit for a whole request (milliseconds). */
 const REQUEST_TIMEOUT = 10_000;
-/** Bytes of an answer: of pods, a few KB each, finished ones left out. */
+/** Size limit of a response body (bytes). A pod takes a few KB; finished pods are left out. */
 const LONGEST_ANSWER = 8 * 1024 * 1024;
 const MOST_ADDRESSES = 1_000;
 
@@ -53,7 +59,7 @@ export const CA_CONFIG_MAP = 'nodewall-ca';
 export const GATE_CONFIG_MAP = 'nodewall-config';
 export const API_SERVICE = `${CONTROL_PLANE.version}.${CONTROL_PLANE.group}`;
 const API_SERVICE_PATH = `/apis/apiregistration.k8s.io/v1/apiservices/${API_SERVICE}`;
-/** Of the API server's cache, so that a thousand agents cost etcd nothing. */
+/** Answered from the API server's cache, so that a thousand agents put no load on etcd. */
 const CACHED = { resourceVersion: '0' } as const;
 const PODS = `/api/v1/namespaces/${namespace}/pods?${new URLSearchParams({
   fieldSelector: `spec.serviceAccountName=${account},status.phase!=Succeeded,status.phase!=Failed`,
@@ -73,7 +79,7 @@ interface ApiService {
   readonly status?: { readonly conditions?: readonly { readonly type?: string; readonly status?: string }[] };
 }
 
-/** Token and authorities are read for each request: both are replaced while the agent runs. */
+/** Reads the token and the authorities for each request: both are replaced while the agent runs. */
 export function apiServer(address: ApiServerAddress, userAgent: string, clock: Clock): ApiServer {
   async function send(
     method: 'GET' | 'DELETE',
@@ -90,7 +96,7 @@ export function apiServer(address: ApiServerAddress, userAgent: string, clock: C
     return await httpsCall({ method, ...common, ...(body === undefined ? {} : { body }) }, clock);
   }
 
-  /** Null where there is no such object. */
+  /** Resolves with null if there is no such object. */
   async function request(
     method: 'GET' | 'DELETE',
     path: string,
@@ -150,7 +156,7 @@ export function apiServer(address: ApiServerAddress, userAgent: string, clock: C
         ({ type, status }) => type === 'Available' && status === 'True',
       );
       if (isAvailable) return 'available';
-      // Not one that a controller has registered anew meanwhile.
+      // The preconditions keep an object that a controller has registered again meanwhile.
       const { uid, resourceVersion } = found.metadata ?? {};
       await request('DELETE', API_SERVICE_PATH, signal, { preconditions: { uid, resourceVersion } });
       return 'removed';

@@ -1,41 +1,41 @@
 import type { Clock } from '../../lib/process/clock.ts';
 import { holdsCertificate, readAuthorities } from './https-call.ts';
 
-/** The certificates (PEM) that the controller's may be signed by. */
+/** The CA certificates (PEM) that the controller's certificate is verified against. */
 export interface Authorities {
-  /** For messages: where they are kept. */
+  /** The source of the certificates, for messages. */
   readonly origin: string;
-  /** As they are now. Throws where there are none. */
+  /** Returns the current certificates. Throws if there are none. */
   read(): Promise<string>;
-  /** The controller's certificate is signed by none of them. */
+  /** Called when none of the certificates has signed the controller's. */
   refused(): void;
 }
 
-/** Read anew for each request: the file is replaced while the agent runs. */
+/** Reads the file for each request, because it is replaced while the agent runs. */
 export function fileAuthorities(path: string): Authorities {
   return { origin: path, read: () => readAuthorities(path, '--ca-file'), refused() {} };
 }
 
 export interface FetchedAuthoritiesParts {
   readonly origin: string;
-  /** Of an earlier run; null: none. */
+  /** The certificates that an earlier run saved; null: none. */
   readonly remembered: string | null;
   readonly fetch: () => Promise<string>;
   readonly clock: Clock;
-  /** They are others than before: to be remembered. */
+  /** Called with new certificates that differ from the previous ones, to save them. */
   readonly learned: (certificates: string) => void;
 }
 
 /**
- * Milliseconds after which they are fetched again: an authority that was taken off must not be
- * trusted for ever.
+ * Time after which the certificates are fetched again (milliseconds): an authority that was removed
+ * must not stay trusted forever.
  */
 const FRESH = 24 * 3_600_000;
 
 /**
- * Of the API server: fetched at first, after a certificate that they did not sign, and for the
- * first request of a day. Those of before serve where that fails, so that a start without API
- * server follows its controller.
+ * Authorities from the API server: fetched at first, after a certificate that they did not sign,
+ * and on the first request after 24 hours. If fetching fails, the previous ones are used, so that
+ * an agent that starts without an API server can connect to its controller.
  */
 export class FetchedAuthorities implements Authorities {
   readonly origin: string;
@@ -53,7 +53,8 @@ export class FetchedAuthorities implements Authorities {
   async read(): Promise<string> {
     if (this.#parts.clock.now() >= this.#freshUntil) {
       const fetching = this.#fetch();
-      // With what is remembered nobody waits; a refusal brings the next turn.
+      // A request doesn't wait if certificates are known already; if they are refused, the next
+      // request has the new ones.
       if (this.#known === null) await fetching;
       else fetching.catch(() => {});
     }
@@ -65,7 +66,7 @@ export class FetchedAuthorities implements Authorities {
     this.#freshUntil = Number.NEGATIVE_INFINITY;
   }
 
-  /** One at a time. */
+  /** One fetch at a time. */
   #fetch(): Promise<void> {
     this.#fetching ??= this.#take().finally(() => {
       this.#fetching = null;

@@ -5,25 +5,25 @@ import type { Clock } from '../../lib/process/clock.ts';
 import type { Authorities } from './authorities.ts';
 import { httpsCall, isOfUnknownAuthority, readToken, refusalText } from './https-call.ts';
 
-/** Where the controller is, and by what it and this node are known to each other. */
+/** The address of the controller, and the credentials of both sides. */
 export interface ControllerAddress {
   /** https://HOST:PORT. */
   readonly url: URL;
-  /** Holds this node's service account token; kubelet writes another before it expires. */
+  /** File with this node's service account token; kubelet replaces it before it expires. */
   readonly tokenFile: string;
   readonly authorities: Authorities;
-  /** Default: the system's. */
+  /** Default: the system's resolver. */
   readonly lookup?: LookupFunction;
 }
 
-/** The controller can't be reached, isn't who it should be, or refused. */
+/** The controller can't be reached, fails authentication, or refused the request. */
 export class ControllerError extends Error {
   override readonly name = 'ControllerError';
-  /** Of HTTP; null where there was no answer. */
+  /** The HTTP status; null if there was no answer. */
   readonly status: number | null;
-  /** How long the controller asks to wait (milliseconds); null: it doesn't say. */
+  /** The wait that the controller asks for with Retry-After (milliseconds); null: none. */
   readonly retryAfter: number | null;
-  /** Whether the file holds another token by now: then it may be tried at once. */
+  /** Whether the file holds a different token by now: then a retry may follow at once. */
   readonly hasNewToken: boolean;
 
   constructor(
@@ -46,40 +46,41 @@ interface Refusal {
 
 export interface ControllerRequest {
   readonly method: 'GET' | 'PUT';
-  /** Below the address, with the query. */
+  /** Relative to the controller's address, with the query. */
   readonly path: string;
   readonly body?: object;
-  /** Ends it, whatever it is at. */
+  /** Aborts the request in any phase. */
   readonly signal: AbortSignal;
-  /** A connection of its own, which is kept for long. */
+  /** Uses a separate long-lived connection. */
   readonly isStream?: boolean;
 }
 
 export interface ControllerClient {
   /**
-   * Settles with the head of a good answer (2xx); its body is the caller's to read. Throws
+   * Resolves with the head of a successful response (2xx); the caller reads the body. Throws
    * ControllerError.
    */
   request(request: ControllerRequest): Promise<IncomingMessage>;
   close(): void;
 }
 
-/** Reports that come so soon after each other (milliseconds) have one connection. */
+/** Reports that follow each other within this time share a connection (milliseconds). */
 const IDLE_CONNECTION = 5_000;
 /**
- * Of HTTP (RFC 9110, section 15.5.20): the controller that was reached doesn't lead, and another
- * connection may reach the one that does.
+ * HTTP status 421 (RFC 9110, section 15.5.20): this replica doesn't lead, and another connection
+ * may reach the one that does.
  */
 const MISDIRECTED = 421;
 /**
- * Milliseconds before such another connection; after the last the caller waits as after any
- * failure.
+ * Wait before each such further connection (milliseconds); after the last one the request fails,
+ * and the caller backs off as after any failure.
  */
 const ELSEWHERE = [0, 100, 200, 400, 800] as const;
 
 /**
- * `random` gives numbers from 0 to 1. The token and the authorities are read for each request: both
- * are replaced while the agent runs.
+ * Reads the token and the authorities for each request, because both are replaced while the agent
+ * runs.
+ * @param random returns numbers from 0 to 1
  */
 export function controllerClient(
   address: ControllerAddress,

@@ -2,15 +2,15 @@ import type { AddressSet, NodeState } from '../../apis/compiled.ts';
 import { sameMembers, toMemberSet } from '../../lib/net/member-set.ts';
 
 /**
- * Stands in where an older controller, or what an older agent saved, names no AddressSet of the
- * controllers.
+ * The AddressSet's id if an older controller, or a state saved by an older agent, names no
+ * AddressSet of the controllers.
  */
 const UNNAMED = 'controllers';
 
 /**
- * The state with these as the addresses of nodewall's controllers, for an agent that learnt them
- * elsewhere while no controller answers. The same state where they are what they were; else another
- * member of one AddressSet, and no other rule.
+ * The state with these addresses as those of nodewall's controllers, for an agent that learnt them
+ * from the API server while no controller answers. Returns the same state if the addresses are the
+ * same; otherwise only the members of one AddressSet differ, and no rule changes.
  */
 export function withControllers(state: NodeState, addresses: Iterable<string>): NodeState {
   const id = state.controllers === '' ? UNNAMED : state.controllers;

@@ -1,17 +1,17 @@
 import { withValues } from '../../lib/sharing/changed-map.ts';
 
-/** A map while messages change it. */
+/** A mutable view of a map while messages are applied to it. */
 export interface DraftMap<T> {
   get(key: string): T | undefined;
   set(key: string, value: T): void;
   delete(key: string): void;
-  /** The one it was made of where nothing was changed. */
+  /** The resulting map; the original one if nothing was changed. */
   map(): ReadonlyMap<string, T>;
 }
 
-/** Copied at the first change of its keys. What is deleted must be there. */
+/** Copies the map at the first change of its keys. Throws if a deleted key doesn't exist. */
 export function draftMap<T>(of: ReadonlyMap<string, T>): DraftMap<T> {
-  /** Other values, as long as there is no copy. */
+  /** Changed values of existing keys, as long as there is no copy. */
   const values = new Map<string, T>();
   let copy: Map<string, T> | null = null;
   const written = (): Map<string, T> => {

@@ -377,7 +377,7 @@ describe('fold', function () {
         [0, 1, 2].map((j) => stateOf(withoutOne(objects, subsets[3 * i + j] ?? 0), node)),
       );
       const last = states.at(-1) ?? assert.fail();
-      /** What the receiver has as of its last bookmark. */
+      /** The receiver's state as of its last bookmark. */
       let known: NodeState | null = null;
       let now: NodeState | null = null;
       let result: Folded | null = null;
@@ -446,7 +446,7 @@ describe('fold', function () {
   });
 });
 
-/** As another version may have written it down. */
+/** The state with all lists reversed, as another version may have saved it. */
 function reversed(state: NodeState): NodeState {
   return {
     ...state,
@@ -470,7 +470,7 @@ function kindOf(object: object): string {
   return (object as { kind: string }).kind;
 }
 
-/** Of whichever node, under the name of one. */
+/** The state of any node, under the name NODE. */
 function stateOf(objects: readonly object[], node: string): NodeState {
   return { ...toState(objects, node), node: NODE };
 }

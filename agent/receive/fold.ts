@@ -11,24 +11,21 @@ import { type DraftMap, draftMap } from './draft-map.ts';
 import { patchedMembers } from './member-patch.ts';
 import { failsafeSets, toAddressSet, toRule, toServiceSet } from './receive.ts';
 
-/** What the controller wants of this node, as of a bookmark. */
+/** The controller's view of this node, as of a bookmark. */
 export interface Folded {
   readonly state: NodeState;
-  /** The feature gate as the cluster has it. */
+  /** The cluster's feature gate. */
   readonly enabled: boolean;
-  /** Where the API server is. */
+  /** The API server's endpoints. */
   readonly endpoints: readonly Endpoints[];
-  /** Of the bookmark: what a later connection resumes from. */
+  /** The bookmark's revision; a later connection resumes from it. */
   readonly revision: string;
 }
 
-/** What came can't be followed. What was folded up to the last bookmark still holds. */
+/** A message can't be applied. The state of the last bookmark stays valid. */
 export class FoldError extends Error {
   override readonly name = 'FoldError';
-  /**
-   * Whether the messages since the last bookmark are all that is missing; else a whole view is
-   * needed.
-   */
+  /** Whether resuming from the last bookmark is enough; otherwise a whole view is needed. */
   readonly resumable: boolean;
 
   constructor(message: string, resumable: boolean, options?: ErrorOptions) {
@@ -39,19 +36,22 @@ export class FoldError extends Error {
 
 export interface Fold {
   /**
-   * A connection begins: what came since the last bookmark is forgotten. Without `resumed` a whole
+   * Starts a connection: messages since the last bookmark are discarded. Without `resumed` a whole
    * view is expected.
    */
   begin(resumed: boolean): void;
-  /** At a bookmark what to enforce, else null. Throws FoldError; then `begin` must come next. */
+  /**
+   * Applies a message. Returns the new state at a bookmark, else null. Throws FoldError; `begin`
+   * must be called after that.
+   */
   take(message: StreamMessage): Folded | null;
 }
 
 /**
- * Stage 4, for one node: the messages of connection after connection folded to states. What didn't
- * change is the same object, also over a whole view, and with respect to `before`: a controller
- * that restarts changes nothing. Cost at a bookmark: what changed, and where rules or ids of sets
- * did, a walk past the others.
+ * Stage 4, for one node: folds the messages of successive connections to states. Unchanged values
+ * are the same objects, also after a whole view and compared to `before`, so a restarted controller
+ * causes no changes. Cost at a bookmark: proportional to the changes; if rules or set ids changed,
+ * also one pass over the rest.
  */
 export function fold(node: string, before: NodeState | null = null): Fold {
   const earlier = before === null ? NOTHING : { ...NOTHING, state: before, rules: byId(before.rules) };
@@ -107,10 +107,10 @@ function broken(what: string, cause?: unknown): FoldError {
 
 type Rules = ReadonlyMap<string, CompiledRule>;
 
-/** What is held as of a bookmark. */
+/** The current state as of a bookmark. */
 interface Held {
   readonly state: NodeState;
-  /** By id; what a rule that comes again is compared with. */
+  /** By id; rules received again are compared with these. */
   readonly rules: Rules;
   readonly parts: ReadonlyMap<string, readonly CompiledRule[]>;
   /** Null before the first view. */
@@ -135,7 +135,7 @@ const NOTHING: Held = {
   endpoints: [],
 };
 
-/** A copy of what is held, as far as messages change it. */
+/** A mutable copy of the current state; values are copied only when messages change them. */
 interface Draft {
   node: NodeMessage | null;
   enabled: boolean | null;
@@ -193,7 +193,7 @@ function change(draft: Draft, update: Update, held: Held): void {
     case 'reset':
       return;
     case 'gate':
-      // Off takes the table away: nothing but a plain no may do that.
+      // A gate that is off removes the table: only an explicit false may do that.
       if (typeof update.enabled !== 'boolean') throw new Error('a gate that is neither on nor off');
       draft.enabled = update.enabled;
       return;
@@ -233,7 +233,7 @@ function change(draft: Draft, update: Update, held: Held): void {
     case 'bookmark':
       throw new Error('a bookmark within a batch');
     default:
-      // The types know no other, a newer controller might.
+      // A newer controller may send types that this version's TypeScript types don't have.
       throw new Error(
         `message of type ${JSON.stringify((update as { type: unknown }).type)}; is the controller newer than this agent?`,
       );
@@ -261,8 +261,8 @@ function toRules({ part, rules }: RulesUpdate, known: Rules): readonly CompiledR
 }
 
 /**
- * What order and identity need; what else is wrong with a rule is said by who renders it, of its
- * policy alone.
+ * Whether a rule has the fields that ordering and identity need. Any other mistake in a rule is
+ * reported by the renderer, for its policy only.
  */
 function isPlaced({ id, source, tierPriority, priority, addressSets, serviceSets }: CompiledRule): boolean {
   const texts = [id, source?.apiGroup, source?.policy, source?.rule, source?.direction];
@@ -279,7 +279,9 @@ function like<T>(value: T, before: T | undefined): T {
   return before !== undefined && isDeepStrictEqual(value, before) ? before : value;
 }
 
-/** Also each family by itself. */
+/**
+ * Returns the previous set if it is equal; else reuses the members of each family that is equal.
+ */
 function likeAddressSet(set: AddressSet, before: AddressSet | undefined): AddressSet {
   if (before === undefined) return set;
   const v4 = sameMembers(set.members.v4, before.members.v4) ? before.members.v4 : set.members.v4;
@@ -288,7 +290,9 @@ function likeAddressSet(set: AddressSet, before: AddressSet | undefined): Addres
   return like({ ...set, members: before.members }, before);
 }
 
-/** The rules of all parts in evaluation order. Those of parts that stayed are in it already. */
+/**
+ * The rules of all parts in evaluation order. Rules of unchanged parts are already in `ordered`.
+ */
 function orderedRules(
   ordered: readonly CompiledRule[],
   before: ReadonlyMap<string, readonly CompiledRule[]>,
@@ -312,7 +316,7 @@ function orderedRules(
   return merged(kept, [...added].sort(compareRules));
 }
 
-/** Of two lists in order. A place that is taken twice is a mistake. */
+/** Merges two sorted lists. Throws if two rules have the same position. */
 function merged(a: readonly CompiledRule[], b: readonly CompiledRule[]): readonly CompiledRule[] {
   if (b.length === 0) return a;
   const rules: CompiledRule[] = [];
@@ -342,9 +346,7 @@ function checkCounts(state: NodeState, bookmark: BookmarkUpdate): void {
   }
 }
 
-/**
- * That every set that is named is held; not where neither names nor sets are others than before.
- */
+/** Throws if a named set is missing. Does nothing if neither the names nor the set ids changed. */
 function checkHeld(state: NodeState, before: NodeState): void {
   const { rules, allNodes, controllers, addressSets, serviceSets } = state;
   const isSame =
@@ -376,7 +378,7 @@ function sameKeys(a: ReadonlyMap<string, unknown>, b: ReadonlyMap<string, unknow
   return true;
 }
 
-/** Sorted by key; the map of before where it holds the same objects in that order. */
+/** Sorted by key; returns the previous map if it holds the same objects in that order. */
 function sortedLike<T>(now: ReadonlyMap<string, T>, before: ReadonlyMap<string, T>): ReadonlyMap<string, T> {
   if (sharesKeys(now, before)) return now;
   const ordered = sorted(now);

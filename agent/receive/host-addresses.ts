@@ -2,25 +2,25 @@ import type { NetworkInterfaceInfo } from 'node:os';
 import { type Address, covers, formatAddress, parseAddress, parseCidr } from '../../lib/net/address.ts';
 
 /**
- * More a node does not report. The controller takes fewer (controller/index/host-addresses.ts), and
- * says that there are more.
+ * The most addresses that a node reports. The controller accepts fewer
+ * (controller/index/host-addresses.ts), and reports that there are more.
  */
 const MOST = 256;
 
-/** Addresses that are of no use to others: link-local ones (RFC 3927, RFC 4291). */
+/** Link-local addresses (RFC 3927, RFC 4291): of no use to other nodes. */
 const LINK_LOCAL = ['169.254.0.0/16', 'fe80::/10'].flatMap((text) => parseCidr(text)?.cidr ?? []);
 
 /**
- * kube-proxy in its ipvs mode gives this interface the address of every Service: they are not the
- * machine's.
+ * kube-proxy in ipvs mode assigns the address of every Service to this interface: they are not the
+ * machine's own.
  */
 const NOT_OURS: ReadonlySet<string> = new Set(['kube-ipvs0']);
 
 type Interfaces = NodeJS.Dict<readonly Pick<NetworkInterfaceInfo, 'address' | 'internal'>[]>;
 
 /**
- * The addresses a machine has (os.networkInterfaces), without loopback and link-local ones: unique,
- * IPv4 first, each family sorted as text.
+ * The addresses of a machine (from os.networkInterfaces) without loopback and link-local ones:
+ * unique, IPv4 first, each family sorted as text.
  */
 export function hostAddresses(interfaces: Interfaces): string[] {
   const found: Address[] = [];

@@ -4,34 +4,34 @@ import { type Agent, request as httpsRequest } from 'node:https';
 import type { LookupFunction } from 'node:net';
 import type { Clock } from '../../lib/process/clock.ts';
 
-/** One request by HTTPS with a bearer token. */
+/** One HTTPS request with a bearer token. */
 export interface HttpsCall {
   readonly method: 'GET' | 'PUT' | 'DELETE';
   /** With the query. */
   readonly url: URL;
   readonly token: string;
-  /** Certificates (PEM) that the server's may be signed by. */
+  /** CA certificates (PEM) that the server's certificate is verified against. */
   readonly authorities: string;
   readonly userAgent: string;
   readonly body?: object;
-  /** Ends it, whatever it is at. */
+  /** Aborts the request in any phase. */
   readonly signal: AbortSignal;
-  /** False: a connection of its own. */
+  /** False: a separate connection. */
   readonly agent: Agent | false;
-  /** Default: the system's. */
+  /** Default: the system's resolver. */
   readonly lookup?: LookupFunction;
 }
 
 /**
- * Milliseconds to the head of an answer: name, connection, certificate, and what the server does
- * before it answers.
+ * Time limit until the response head arrives (milliseconds): name resolution, connection, TLS
+ * handshake, and the server's processing.
  */
 const ANSWER_TIMEOUT = 15_000;
-/** After so many milliseconds without a packet TCP asks whether the other side is still there. */
+/** TCP keep-alive probes start after this idle time (milliseconds). */
 const KEEP_ALIVE_DELAY = 15_000;
 const LONGEST_REFUSAL = 64 * 1024;
 
-/** Settles with the head of the answer, whatever its status. */
+/** Resolves with the response head, whatever its status. */
 export function httpsCall(call: HttpsCall, clock: Clock): Promise<IncomingMessage> {
   const { method, url, token, authorities, userAgent, body, signal, agent, lookup } = call;
   const text = body === undefined ? null : JSON.stringify(body);
@@ -41,7 +41,7 @@ export function httpsCall(call: HttpsCall, clock: Clock): Promise<IncomingMessag
     signal,
     agent,
     ...(lookup === undefined ? {} : { lookup }),
-    // Also where NODE_TLS_REJECT_UNAUTHORIZED says otherwise.
+    // Set explicitly, because NODE_TLS_REJECT_UNAUTHORIZED could change the default.
     rejectUnauthorized: true,
     headers: {
       authorization: `Bearer ${token}`,
@@ -61,7 +61,7 @@ export function httpsCall(call: HttpsCall, clock: Clock): Promise<IncomingMessag
       cancel();
       resolve(response);
     });
-    // Stays: what happens to the connection later is an error of the answer too.
+    // The listener stays: later errors of the connection are also emitted by the response.
     sent.on('error', (error) => {
       cancel();
       reject(error);
@@ -70,15 +70,18 @@ export function httpsCall(call: HttpsCall, clock: Clock): Promise<IncomingMessag
   });
 }
 
-/** The token in a file. Throws an Error that names the option where there is none. */
+/** Reads the token from a file. Throws an Error that names the option if there is none. */
 export async function readToken(path: string, option: string): Promise<string> {
   const token = (await read(path, option)).trim();
-  // What HTTP can't carry in a header would be an error of another kind.
+  // A character that isn't allowed in an HTTP header would cause a different error later.
   if (!/^[\x21-\x7e]+$/.test(token)) throw new Error(`${option}: ${path} holds no token`);
   return token;
 }
 
-/** The certificates in a file. Throws an Error that names the option where there are none. */
+/**
+ * Reads the certificates (PEM) from a file. Throws an Error that names the option if there are
+ * none.
+ */
 export async function readAuthorities(path: string, option: string): Promise<string> {
   const text = await read(path, option);
   if (holdsCertificate(text)) return text;
@@ -97,7 +100,7 @@ async function read(path: string, option: string): Promise<string> {
   }
 }
 
-/** All of an answer. Throws where it is more than so many bytes. */
+/** Reads a whole response body. Throws if it is longer than `most` bytes. */
 export async function bodyText(response: IncomingMessage, most: number): Promise<string> {
   const pieces: Buffer[] = [];
   let length = 0;
@@ -109,15 +112,15 @@ export async function bodyText(response: IncomingMessage, most: number): Promise
   return Buffer.concat(pieces).toString('utf8');
 }
 
-/** The message of a metav1.Status, or the beginning of whatever it is. */
+/** The message of a metav1.Status, or the beginning of any other body. */
 export async function refusalText(response: IncomingMessage): Promise<string> {
-  // Where it can't be read the status alone says enough.
+  // If the body can't be read, the status alone is enough.
   const text = await bodyText(response, LONGEST_REFUSAL).catch(() => '');
   try {
     const { message } = JSON.parse(text) as { message?: unknown };
     if (typeof message === 'string') return message;
   } catch {
-    // No JSON, so not of a Kubernetes server: a proxy, or another.
+    // Not JSON, so not from a Kubernetes API server: a proxy, or another server.
   }
   return text.trim().slice(0, 200) || (response.statusMessage ?? 'no reason');
 }
@@ -132,7 +135,7 @@ const UNKNOWN_AUTHORITY: ReadonlySet<string | undefined> = new Set([
   'CERT_SIGNATURE_FAILURE',
 ]);
 
-/** Whether the server's certificate is signed by none of the authorities. */
+/** Whether the server's certificate was signed by none of the authorities. */
 export function isOfUnknownAuthority(error: unknown): boolean {
   return UNKNOWN_AUTHORITY.has((error as NodeJS.ErrnoException).code);
 }

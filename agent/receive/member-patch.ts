@@ -10,9 +10,9 @@ import {
 } from '../../lib/net/member-set.ts';
 
 /**
- * The members of a set after a patch. Throws where what is removed isn't there, or what is added
- * is: sender and receiver then hold different sets. Single addresses cost what they are and a copy
- * of the family's; with a prefix in the patch all members are put together anew.
+ * The members of a set after a patch. Throws if a removed member doesn't exist, or an added one
+ * already does: sender and receiver then have different sets. A patch of single addresses costs its
+ * own size and a copy of the family's members; a patch with a prefix rebuilds all members.
  */
 export function patchedMembers(
   { id, members }: AddressSet,

@@ -11,7 +11,7 @@ describe('Outage', () => {
   let outage: Outage;
   let asked: string[];
   let said: (Seen | string)[];
-  /** What the API server answers; an Error: it doesn't. */
+  /** The API server's answers; an Error: the request fails. */
   let answers: {
     pods: readonly string[] | Error;
     gate: boolean | null | Error;

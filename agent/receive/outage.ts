@@ -2,8 +2,8 @@ import type { Clock } from '../../lib/process/clock.ts';
 import type { ApiServer } from './api-server.ts';
 
 /**
- * What the API server says while no controller answers; null: it has said nothing yet, or nothing
- * of that.
+ * State read from the API server while no controller answers; a null field is not known yet, or not
+ * set.
  */
 export interface Seen {
   /** Addresses of the controllers' pods, sorted. */
@@ -15,36 +15,39 @@ export interface Seen {
 export const UNSEEN: Seen = { controllers: null, gate: null };
 
 export interface OutageEvents {
-  /** After each look that said something. */
+  /** Called after each request round that returned something. */
   seen(seen: Seen): void;
-  /** The first look of an outage that failed; later ones are tried all the same. */
+  /** Called for the first failed request of an outage; requests continue all the same. */
   failed(error: Error): void;
-  /** The aggregated API was unavailable, and is unregistered. */
+  /** The aggregated API was unavailable, and has been unregistered. */
   unregistered(): void;
 }
 
 export interface OutageParts {
   readonly api: Pick<ApiServer, 'controllerAddresses' | 'gate' | 'removeApiService'>;
   readonly clock: Clock;
-  /** 0 to 1. */
+  /** Returns numbers from 0 to 1. */
   readonly random: () => number;
   readonly events: OutageEvents;
 }
 
 /**
- * Milliseconds, each a random quarter less or more: what concerns 5,000 nodes is not asked by all
- * at once.
+ * Milliseconds, each varied at random by up to a quarter, so that 5,000 nodes don't send their
+ * requests at the same time.
  */
 const FIRST_LOOK = 5_000;
 const BETWEEN_LOOKS = 10_000;
-/** So long without any controller, and up to a third more, the aggregated API is taken for dead. */
+/**
+ * Without any controller for this time, plus up to a third at random, the aggregated API is
+ * considered unavailable for good (milliseconds).
+ */
 const UNREGISTER_AFTER = 45_000;
 
 /**
- * Asks the API server while no controller answers: where the controllers are now, so that the
- * failsafe list lets them reach it, and whether the gate was switched. Once in an outage it
- * unregisters the aggregated API, without which Kubernetes deletes no namespace. While a controller
- * answers it asks nothing.
+ * Polls the API server while no controller answers: for the controllers' addresses, so that the
+ * failsafe list lets them reach it, and for changes of the gate. Once in an outage it unregisters
+ * the aggregated API, because Kubernetes can't delete namespaces while an aggregated API is
+ * unavailable. While a controller answers it sends no requests.
  */
 export class Outage {
   readonly #parts: OutageParts;
@@ -58,7 +61,7 @@ export class Outage {
     this.#parts = parts;
   }
 
-  /** No controller answers, now or still. */
+  /** Starts polling, unless it runs already: no controller answers. */
   begin(): void {
     if (this.#ending !== null) return;
     const { clock, random } = this.#parts;
@@ -68,7 +71,7 @@ export class Outage {
     this.#lookAfter(FIRST_LOOK, this.#ending.signal);
   }
 
-  /** A controller answers. Nothing is told any more. */
+  /** Stops polling: a controller answers. No event is emitted after this. */
   end(): void {
     this.#cancel();
     this.#ending?.abort();

@@ -34,7 +34,7 @@ const STATE = nodeState(
 );
 const MESSAGES = [...snapshot(STATE)];
 
-/** By way of a file, or of a connection. */
+/** Sends messages through JSON, as a file or a connection does. */
 function overTheWire(messages: readonly Message[]): Message[] {
   return messages.map((message) => JSON.parse(JSON.stringify(message)) as Message);
 }

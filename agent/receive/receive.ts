@@ -11,9 +11,9 @@ import { parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { toMemberSet } from '../../lib/net/member-set.ts';
 
 /**
- * Stage 4: messages folded to what the node must enforce. Throws where a snapshot is cut short or
- * names what it doesn't hold: the caller keeps what it had. What version 0.1 wrote to the state
- * directory is read too.
+ * Stage 4: folds messages to the state that the node must enforce. Throws if a snapshot is
+ * incomplete or names a set that it doesn't hold: the caller keeps its previous state. Also reads
+ * state files written by version 0.1.
  */
 export function receive(messages: Iterable<Message>): NodeState {
   let node: NodeMessage | null = null;
@@ -26,7 +26,7 @@ export function receive(messages: Iterable<Message>): NodeState {
     bookmark.addressSets === addressSets.size &&
     (bookmark.serviceSets ?? 0) === serviceSets.size;
   for (const message of messages) {
-    // What comes after a bookmark waits for the next.
+    // Messages after a bookmark take effect at the next one.
     complete = false;
     switch (message.type) {
       case 'node':
@@ -67,7 +67,7 @@ export function receive(messages: Iterable<Message>): NodeState {
   };
 }
 
-/** The AddressSets that every node holds. */
+/** The ids of the AddressSets that every node holds. */
 export function failsafeSets({
   allNodes,
   controllers,
@@ -81,17 +81,17 @@ function requireHeld(kind: string, ids: readonly string[], sets: ReadonlyMap<str
   }
 }
 
-/** What version 0.1 did not have, and so does not say. */
+/** Fields that version 0.1 did not have. */
 type Newer = 'interfaceGroups' | 'serviceSets' | 'log';
 type WrittenRule = Omit<CompiledRule, Newer> & Partial<Pick<CompiledRule, Newer>>;
 
-/** What version 0.1 left unsaid is filled in. */
+/** Fills in the fields that version 0.1 did not write. */
 export function toRule(rule: WrittenRule): CompiledRule {
   const { interfaceGroups = [], serviceSets = [], log = null } = rule;
   return { ...rule, interfaceGroups, serviceSets, log };
 }
 
-/** Throws TypeError where a member is no address. */
+/** Throws TypeError if a member is not an address. */
 export function toServiceSet({ id, description, members }: ServiceSetMessage): ServiceSet {
   for (const { address } of members) {
     if (parseAddress(address) === null) throw new TypeError(`ServiceSet ${id}: ${address} is no IP address`);
@@ -99,7 +99,7 @@ export function toServiceSet({ id, description, members }: ServiceSetMessage): S
   return { id, description, members };
 }
 
-/** Throws TypeError where a member is neither an address nor a CIDR. */
+/** Throws TypeError if a member is neither an address nor a CIDR. */
 export function toAddressSet({
   id,
   description,

@@ -33,7 +33,7 @@ describe('a reporter', () => {
     close() {},
   };
   const accepted = async () => new PassThrough() as unknown as IncomingMessage;
-  /** Time goes on second by second, and what it sets off is done. */
+  /** Advances the time second by second, and waits for the resulting actions. */
   async function pass(seconds: number): Promise<void> {
     for (let i = 0; i < seconds; i++) {
       clock.pass(1000);

@@ -7,35 +7,38 @@ export interface ReporterParts {
   readonly node: string;
   readonly client: ControllerClient;
   readonly clock: Clock;
-  /** 0 to 1. */
+  /** Returns numbers from 0 to 1. */
   readonly random: () => number;
-  /** What is to be said, now. */
+  /** Returns the current report. */
   readonly report: () => NodeReport;
-  /** The report was taken (null), or why not; then it is tried again by itself. */
+  /**
+   * Called after each report: null if the controller accepted it, else the error; the reporter
+   * retries.
+   */
   readonly done: (error: Error | null) => void;
 }
 
 export interface Reporter {
-  /** There is something new to say. `soon`: within a second or two; else within ten. */
+  /** Schedules a report. `soon`: within a second or two; else within ten. */
   changed(soon: boolean): void;
   close(): Promise<void>;
 }
 
 /**
- * Milliseconds. Each is a random half to whole of it: what concerns 5,000 nodes is not reported by
- * all in the same moment.
+ * Milliseconds. Each wait is a random half to whole of it, so that 5,000 nodes don't send their
+ * reports at the same time.
  */
 const SOON = 1_000;
 const LATER = 10_000;
 const INTERVAL = 66_000;
 const FIRST_RETRY = 1_000;
 const LONGEST_RETRY = 30_000;
-/** At least from one report to the next. */
+/** The least time between two reports (milliseconds). */
 const LEAST = 1_000;
 
 /**
- * Tells the controller how this node does: when something changes, and once a minute. One report at
- * a time; nobody waits for it.
+ * Reports this node's status to the controller: when something changes, and once a minute. One
+ * report at a time; callers don't wait for it.
  */
 export function reporter({ node, client, clock, random, report, done }: ReporterParts): Reporter {
   let due = Number.POSITIVE_INFINITY;
@@ -49,7 +52,7 @@ export function reporter({ node, client, clock, random, report, done }: Reporter
     const at = Math.max(clock.now() + milliseconds * (0.5 + random() / 2), last + LEAST);
     if (closing.signal.aborted || at >= due) return;
     due = at;
-    // After the one that is under way.
+    // Otherwise armed after the report in progress.
     if (sending === null) arm();
   }
 

@@ -22,14 +22,14 @@ const STATES: readonly NodeState[] = [1, 2, 3, 4, 5, 6].map((i) =>
 );
 const [FIRST, SECOND, THIRD] = STATES as [NodeState, NodeState, NodeState];
 
-/** What a stream told, and a way to wait for more of it. */
+/** Records the events of a stream, and lets tests wait for more. */
 function listener() {
   const waiting = new Set<() => void>();
   const told = {
     connects: 0,
     folded: null as Folded | null,
     errors: [] as Error[],
-    /** Of the errors, those of a whole view. */
+    /** The errors among them that are about a whole view. */
     unfollowable: [] as Error[],
     waits: [] as number[],
   };
@@ -173,7 +173,7 @@ describe('a stream', function () {
     follow();
     for (const [tries, wait] of [0, 100, 200, 400].entries()) {
       await plane.until(() => asked === tries + 1);
-      // The answer is read, and a wait begun.
+      // Waits until the answer was read and the next wait began.
       while (!clock.waiting().includes(wait)) await new Promise(setImmediate);
       clock.pass(wait);
     }
@@ -330,7 +330,7 @@ describe('a stream', function () {
     await heard.until(holds(FIRST));
     plane.fault((line) => line.repeat(2));
     plane.bookmark();
-    // The repetition comes after the bookmark was read.
+    // The repeated line arrives after the bookmark was read.
     await failures(1);
     plane.publish(SECOND);
     for (let i = 2; i <= 3; i++) {
@@ -344,7 +344,7 @@ describe('a stream', function () {
   });
 
   it('ends in the same state whatever happens to lines on their way', async () => {
-    // The generator of Numerical Recipes: the same faults each time.
+    // The generator of Numerical Recipes: the same faults in each run.
     let seed = 6;
     const random = (): number => {
       seed = (Math.imul(seed, 1_664_525) + 1_013_904_223) >>> 0;
@@ -368,8 +368,8 @@ describe('a stream', function () {
     });
     let answered = 0;
     /**
-     * The next bookmark, or an error and the next try; a line that lost its end shows with the next
-     * one.
+     * Waits for the next bookmark, or for an error and the next attempt; a line without its end is
+     * noticed at the next line.
      */
     const go = async (isDone: () => boolean): Promise<void> => {
       while (!isDone()) {
@@ -421,7 +421,7 @@ describe('a stream', function () {
   it('tries again at once where the token was replaced meanwhile', async () => {
     plane.refuse(({ headers }) => {
       if (headers.authorization === 'Bearer token-2') return null;
-      // As kubelet does, between the request and its answer.
+      // Replaces the token between the request and its answer, as kubelet may do.
       writeFileSync(plane.tokenFile, 'token-2');
       return { status: 401, message: 'expired' };
     });

@@ -7,19 +7,22 @@ import { type ControllerClient, ControllerError } from './controller-client.ts';
 import { type Fold, FoldError, type Folded } from './fold.ts';
 
 export interface StreamEvents {
-  /** The controller answered; nothing is known yet. */
+  /** The controller answered; no message has been read yet. */
   connected(remote: Remote): void;
-  /** A bookmark: what to enforce. Must not throw. */
+  /** A bookmark was reached, with the state to enforce. Must not throw. */
   folded(folded: Folded): void;
-  /** The connection ended, or there was none; the next try is in `retryIn` milliseconds. */
+  /**
+   * The connection ended or could not be made; the next attempt follows in `retryIn` milliseconds.
+   */
   disconnected(error: Error, retryIn: number): void;
   /**
-   * In place of `disconnected`: the controller answers, and not even its whole view can be folded.
+   * Called instead of `disconnected`: the controller answers, but even its whole view can't be
+   * folded.
    */
   unfollowable(error: FoldError, retryIn: number): void;
 }
 
-/** The other end of the connection, as this machine sees it. */
+/** The remote end of the connection, as the local socket reports it. */
 export interface Remote {
   readonly address: string;
   readonly port: number;
@@ -31,49 +34,55 @@ export interface StreamParts {
   readonly fold: Fold;
   readonly events: StreamEvents;
   readonly clock: Clock;
-  /** 0 to 1. */
+  /** Returns numbers from 0 to 1. */
   readonly random: () => number;
 }
 
 /**
- * Milliseconds; each wait is a random half to whole of its turn, so that a thousand agents don't
- * come back at once.
+ * Back-off (milliseconds); each wait is a random half to whole of it, so that a thousand agents
+ * don't reconnect at the same time.
  */
 const FIRST_WAIT = 500;
 const LONGEST_WAIT = 10_000;
-/** The longest that a controller may ask for (milliseconds). */
+/** The longest wait that a controller may ask for with Retry-After (milliseconds). */
 const LONGEST_ASKED = 30_000;
-/** A bookmark comes every 30 s: three that are missing, and some patience. */
+/**
+ * Time without a message after which the connection is closed (milliseconds). A bookmark comes
+ * every 30 s: three missing ones, and a margin.
+ */
 const SILENCE = 95_000;
-/** Bytes. 100,000 IPv6 addresses in a set are less than 5 MB. */
+/** Size limit of a line (bytes). 100,000 IPv6 addresses in a set take less than 5 MB. */
 const LONGEST_LINE = 64 * 1024 * 1024;
-/** Bytes from one bookmark to the next: all of it is kept in memory. */
+/** Size limit of the messages between two bookmarks (bytes): all of them are kept in memory. */
 const LONGEST_BATCH = 512 * 1024 * 1024;
 
 export interface Following {
   /**
-   * The way to the controller may be free now: a try that has no answer yet is given up, and the
-   * next made at once.
+   * Called when the path to the controller may be free: an attempt without an answer is given up,
+   * and the next made at once.
    */
   retryNow(): void;
   close(): Promise<void>;
 }
 
 /**
- * Follows the view of a node at the controller: connects, folds what comes, and connects again,
- * from where it was, until closed. Whatever goes wrong, what was folded before stays.
+ * Watches the controller's view of a node: connects, folds the messages, and reconnects from the
+ * last bookmark, until closed. After any failure the last folded state stays.
  */
 export function followController(parts: StreamParts): Following {
   const { node, client, fold, events, clock, random } = parts;
   const closing = new AbortController();
-  /** Of the try without an answer, or the wait for the next; null: a controller answers. */
+  /**
+   * Aborts the attempt that has no answer yet, or the wait for the next one; null: a controller
+   * answers.
+   */
   let unanswered: AbortController | null = null;
   let revision: string | null = null;
   const waits = new BackOff({ first: FIRST_WAIT, longest: LONGEST_WAIT, random });
   /** Messages were lost, and no bookmark was reached since. */
   let hasLost = false;
 
-  /** Until the connection ends; throws why. */
+  /** Runs one connection until it ends; always throws the reason. */
   async function connection(): Promise<never> {
     const path = viewPath(node, revision);
     unanswered = new AbortController();
@@ -85,7 +94,7 @@ export function followController(parts: StreamParts): Following {
     try {
       await read(response);
     } catch (error) {
-      // node:http says no more of it than "aborted".
+      // For this error node:http gives no more detail than "aborted".
       if ((error as NodeJS.ErrnoException).code !== 'ECONNRESET') throw error;
       throw new Error('the connection to the controller broke', { cause: error });
     }
@@ -124,15 +133,18 @@ export function followController(parts: StreamParts): Following {
     }
   }
 
-  /** Of a whole view; one that something of was lost on its way is asked for again first. */
+  /**
+   * Whether a whole view can't be folded. If messages of it were lost, it is requested once more
+   * first.
+   */
   function isUnfollowable(error: unknown): error is FoldError {
     return error instanceof FoldError && revision === null && (!error.resumable || hasLost);
   }
 
-  /** How long to wait after an error (milliseconds). */
+  /** The wait after an error (milliseconds). */
   function waitAfter(error: unknown): number {
     if (error instanceof FoldError) {
-      // What can't be made up for by going on from the bookmark needs a whole view.
+      // An error that resuming from the bookmark can't repair needs a whole view.
       if (!error.resumable || hasLost) revision = null;
       hasLost = error.resumable;
     }

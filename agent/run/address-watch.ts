@@ -5,22 +5,22 @@ import { hostAddresses } from '../receive/host-addresses.ts';
 import { loadAddon } from './with-kernel.ts';
 
 /**
- * Milliseconds. While pods come and go in a burst, the addresses of all interfaces are read once a
- * second: with 200 interfaces that takes 4 ms.
+ * Milliseconds. While pods are added and removed in a burst, the addresses of all interfaces are
+ * read once a second: with 200 interfaces that takes 4 ms.
  */
 const TIMES = { quiet: 200, longest: 1_000 };
 
 interface Parts {
   readonly node: string;
   readonly log: Log;
-  /** Other addresses are to be reported than before. */
+  /** Called when the addresses to report have changed. */
   readonly changed: () => void;
 }
 
 /**
- * Follows the machine's addresses. Events of links count too: an address is not listed while its
- * link is down or has no carrier, as a bridge without ports. Where the kernel tells nothing, the
- * report that comes every minute has the addresses all the same.
+ * Watches the machine's addresses. Link events count too: an address is not listed while its link
+ * is down or has no carrier, such as a bridge without ports. Without kernel events, the report sent
+ * every minute still has the current addresses.
  */
 export async function watchAddresses({ node, log, changed }: Parts): Promise<{ close(): Promise<void> }> {
   const deaf = (error: Error): void =>

@@ -5,16 +5,17 @@ import { CommandError, EXIT } from '../../lib/process/exit.ts';
 import { makeStateDirectory } from '../../lib/process/state-file.ts';
 
 /**
- * One agent for each network namespace and state directory: two would undo each other's rules. The
- * file names the process with its start time (proc(5), /proc/pid/stat field 22), so that one left
- * behind by kill -9 is told from a living agent.
+ * Allows one agent for each network namespace and state directory: two would undo each other's
+ * rules. The file names the process with its start time (proc(5), /proc/pid/stat field 22), so that
+ * a file left behind by kill -9 is distinguished from that of a living agent.
  */
 export interface AgentLock {
-  /** Process id of the living agent that holds it, else null. */
+  /** Returns the process id of another living agent that holds the lock, else null. */
   holder(): Promise<number | null>;
   /**
-   * Throws where another agent holds it. Returns what gives it back. A disk that is full or can't
-   * be written is said and no reason to enforce nothing: then nobody holds the lock.
+   * Takes the lock and returns the function that releases it. Throws CommandError if another agent
+   * holds it. A disk that is full or can't be written is logged, and is no reason to enforce
+   * nothing: then there is no lock.
    */
   take(log: Warnings): Promise<() => void>;
 }
@@ -25,6 +26,7 @@ interface Warnings {
 
 const UNWRITABLE: ReadonlySet<string | undefined> = new Set(['ENOSPC', 'EDQUOT', 'EROFS', 'EIO']);
 
+/** The lock of a state directory, in its file agent.json. */
 export function agentLock(stateDir: string): AgentLock {
   const path = join(stateDir, 'agent.json');
   const holder = async (): Promise<number | null> => {
@@ -34,7 +36,7 @@ export function agentLock(stateDir: string): AgentLock {
       const same = pid !== process.pid && now !== undefined && now === started;
       return same && namespace === networkNamespace() ? pid : null;
     } catch {
-      // No file, a damaged one, or a process that is gone: nobody holds it.
+      // No file, a damaged one, or a process that has ended: the lock is free.
       return null;
     }
   };
@@ -46,7 +48,7 @@ export function agentLock(stateDir: string): AgentLock {
       try {
         await makeStateDirectory(stateDir);
         if ((await holder()) === null) rmSync(path, { force: true });
-        // link(2) is all or nothing, and what it makes is complete: nobody reads half a lock.
+        // link(2) is atomic and the linked file is complete: no reader sees half a lock.
         try {
           writeFileSync(draft, JSON.stringify(own), { mode: 0o600 });
           linkSync(draft, path);
@@ -81,11 +83,12 @@ function networkNamespace(): string {
 }
 
 /**
- * In clock ticks since boot. The command name before it is in parentheses and may hold anything.
+ * In clock ticks since boot; undefined for a process that has ended. The command name that precedes
+ * it is in parentheses and may contain any character.
  */
 function startTime(pid: number): string | undefined {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  // Z, X: it has ended, and nobody has asked how.
+  // Z, X: the process has ended, but its parent has not waited for it yet.
   return fields[0] === 'Z' || fields[0] === 'X' ? undefined : fields[19];
 }

@@ -6,17 +6,17 @@ import type { Enforced } from '../apply/enforcer.ts';
 import { policyKey } from '../apply/plan/substitute.ts';
 import { RenderError } from '../render/rule-renderer.ts';
 
-/** So many differences of a drift are named. */
+/** The most differences of a drift that are logged. */
 const SHOWN = 20;
 
 type Policies = ReadonlyMap<string, readonly CompiledRule[]>;
 
-/** What the agent says: each policy it enforces, changes or leaves out, once, when that happens. */
+/** The agent's log: one line for each policy when it is enforced, changed or left out. */
 export class AgentLog {
   readonly #node: string;
   readonly #log: Log;
   #isFirst = true;
-  /** The policies in force, and their rules in one list. */
+  /** The policies in force; `#rules` has their rules in one list. */
   #policies: Policies = new Map();
   #rules: readonly CompiledRule[] = [];
   #warned: string | null = null;
@@ -46,7 +46,8 @@ export class AgentLog {
     this.#warned = warning;
     this.#policies = policies;
     this.#rules = state.rules;
-    // What an earlier run left may be all that is wanted: the start is told all the same.
+    // An earlier run may have left exactly the desired rules: the first apply is logged at info all
+    // the same.
     const changed = this.#isFirst || !change.isEmpty;
     this.#isFirst = false;
     this.#log.log(changed ? 'info' : 'debug', changed ? 'enforced' : 'nothing to change', {
@@ -67,7 +68,7 @@ export class AgentLog {
     });
   }
 
-  /** A mistake of ours in a stage before: the next change of the objects is the next try. */
+  /** Logs a bug in an earlier stage. The next change of the objects is the next attempt. */
   internalError(error: unknown): void {
     this.#log.error('internal error; what was enforced stays enforced. Please report it', {
       node: this.#node,
@@ -112,7 +113,7 @@ export class AgentLog {
   }
 }
 
-/** Rules of a policy that wasn't edited are the same objects. */
+/** Compares rules by identity first: rules of a policy that wasn't edited are the same objects. */
 function sameRules(a: readonly CompiledRule[], b: readonly CompiledRule[]): boolean {
   return (
     a.length === b.length &&
@@ -121,8 +122,8 @@ function sameRules(a: readonly CompiledRule[], b: readonly CompiledRule[]): bool
 }
 
 /**
- * What the kernel or nft refused says itself. Anything else is a mistake of ours, and its place is
- * needed.
+ * Errors of the kernel, nft or the renderer are explained by their message. Any other error is a
+ * bug of nodewall, so its stack is logged.
  */
 function errorFields(error: unknown): object {
   if (!(error instanceof Error)) return { error: String(error) };

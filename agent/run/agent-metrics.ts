@@ -1,28 +1,28 @@
 import type { Enforced } from '../apply/enforcer.ts';
 import type { RuleTotals } from '../record/accounting.ts';
 
-/** What an agent tells whoever measures it. */
+/** The values that an agent exports as metrics. */
 export interface AgentMetrics {
   enforced(result: Enforced): void;
   failed(): void;
   drifted(): void;
-  /** Where what rules counted can be asked for; null: nothing is enforced any more. */
+  /** Sets the function that returns the totals of each rule; null: nothing is enforced any more. */
   counts(totals: (() => Map<string, RuleTotals>) | null): void;
-  /** Whether the feature gate lets the agent enforce anything. */
+  /** Sets whether the feature gate lets the agent enforce anything. */
   enabled(enabled: boolean): void;
-  /** Whether `nodewall off` holds. */
+  /** Sets whether the node is off (`nodewall off`). */
   off(isOff: boolean): void;
-  /** The agent of a cluster alone. */
+  /** This and the following methods are for the agent of a cluster only. */
   connected(connected: boolean): void;
   bookmark(revision: string): void;
-  /** Why not even the controller's whole view can be followed; a bookmark ends that. */
+  /** Sets the reason why even the controller's whole view can't be folded; a bookmark resets it. */
   unfollowable(reason: string): void;
-  /** The revision that is in force. */
+  /** Sets the revision in force; null: nothing is in force, or its revision isn't known. */
   revision(enforced: string | null): void;
   reported(): void;
 }
 
-/** Without --metrics-listen nobody asks, and nothing is loaded for it. */
+/** Used without --metrics-listen; loads no library. */
 export const NO_METRICS: AgentMetrics = {
   enforced() {},
   failed() {},

@@ -9,11 +9,11 @@ export interface AgentOptions extends LogOptions {
   readonly once: boolean;
   readonly strict: boolean;
   readonly featureGates?: string;
-  /** https://HOST:PORT; with it the token, and the CA or an API server that has it. */
+  /** https://HOST:PORT; requires the token, and either the CA or an API server that has it. */
   readonly controller?: string;
   readonly tokenFile?: string;
   readonly caFile?: string;
-  /** https://HOST:PORT; with it the two files. */
+  /** https://HOST:PORT; requires the two files. */
   readonly apiServer?: string;
   readonly apiTokenFile?: string;
   readonly apiCaFile?: string;

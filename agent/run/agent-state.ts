@@ -5,73 +5,76 @@ import type { Folded } from '../receive/fold.ts';
 import { type Seen, UNSEEN } from '../receive/outage.ts';
 import type { Off } from './off-file.ts';
 
-/** What the agent knew when it was started. */
+/** The agent's knowledge at its start. */
 export interface Beginning {
-  /** False where this machine has the feature gate off, whatever the cluster says. */
+  /** False if the feature gate is off on this machine, whatever the cluster's gate is. */
   readonly isAllowed: boolean;
   /** The state that an earlier run enforced last; null: none. */
   readonly last: NodeState | null;
-  /** The gate as an earlier run knew it; null: not at all. */
+  /** The last gate that an earlier run received; null: none. */
   readonly rememberedGate: boolean | null;
-  /** `nodewall off`; null: this node is on. */
+  /** Set by `nodewall off`; null: this node is on. */
   readonly off: Off | null;
 }
 
-/** Why nothing is enforced. */
+/** The reason why nothing is enforced. */
 export type Why = 'machine' | 'off' | 'gate';
 
-/** A state to enforce, and what it was made of. */
+/** A state to enforce, and the state it was made from. */
 export interface Target {
   readonly of: NodeState;
   readonly seen: Seen;
   readonly state: NodeState;
 }
 
-/** What the kernel enforces. */
+/** The state in the kernel. */
 export interface InForce {
-  /** As it was submitted. */
+  /** The state as it was submitted. */
   readonly state: NodeState;
-  /** The state that it was made of. */
+  /** The state that it was made from. */
   readonly of: NodeState;
-  /** The controller's revision of `of`; null: it is not known. */
+  /** The controller's revision of `of`; null: not known. */
   readonly revision: string | null;
 }
 
-/** All that the agent of a cluster knows. Only a transition makes another. */
+/** The complete state of the agent of a cluster. Only a transition makes a new one. */
 export interface AgentState extends Beginning {
   readonly phase: 'starting' | 'running' | 'stopping';
   /** The controller's view as of the last bookmark. */
   readonly folded: Folded | null;
-  /** What the API server says while no controller answers. */
+  /** State read from the API server while no controller answers. */
   readonly seen: Seen;
-  /** The connection to the controller is lost, and no bookmark came since. */
+  /** The connection to the controller was lost, and no bookmark has arrived since. */
   readonly isAway: boolean;
-  /** Why the controller's view cannot be followed. */
+  /** The reason why the controller's view can't be folded; null: it can. */
   readonly viewError: string | null;
-  /** The controller was not heard in time: what was enforced last is wanted. */
+  /** No bookmark arrived in time: the state enforced last is wanted. */
   readonly isLastUsed: boolean;
-  /** `nodewall on` came while no controller answered, and the agent waits for what it says. */
+  /**
+   * `nodewall on` was given while no controller answered, and the agent waits for the controller's
+   * view.
+   */
   readonly isWaiting: boolean;
   /** An enforcement runs. */
   readonly isEnforcing: boolean;
   /**
-   * The control plane moved since the running enforcement, or the one before, took its failsafe
-   * list.
+   * The control plane's addresses changed since the running enforcement, or the one before, took
+   * its failsafe list.
    */
   readonly isStale: boolean;
-  /** Why the kernel holds nothing of ours; null: it holds something, or nobody looked. */
+  /** The reason why the kernel has been cleared; null: it holds rules, or was not looked at. */
   readonly without: Why | null;
-  /** The running enforcement got it last. */
+  /** The target last submitted to the running enforcement. */
   readonly submitted: Target | null;
   readonly inForce: InForce | null;
-  /** Policies in force. */
+  /** The number of policies in force. */
   readonly policies: number;
   readonly failing: readonly FailingRule[];
   /** The gate, as it is reported. */
   readonly enabled: boolean;
 }
 
-/** Before the first event. */
+/** The state before the first event. */
 export function initialState(beginning: Beginning): AgentState {
   return {
     ...beginning,
@@ -93,32 +96,35 @@ export function initialState(beginning: Beginning): AgentState {
   };
 }
 
-/** The feature gate of the cluster; null: nobody said it yet. */
+/** The cluster's feature gate; null: not known yet. */
 export function gateOf({ seen, folded, rememberedGate }: AgentState): boolean | null {
   return seen.gate ?? folded?.enabled ?? rememberedGate;
 }
 
-/** Why nothing is to be enforced; null: nobody forbids it. */
+/** The reason why nothing may be enforced; null: there is none. */
 export function whyNone(state: AgentState): Why | null {
   if (!state.isAllowed) return 'machine';
   if (state.off !== null || state.isWaiting) return 'off';
   return gateOf(state) === false ? 'gate' : null;
 }
 
-/** One piece of the work that makes the kernel hold what is wanted. */
+/** One step of the work that makes the kernel hold the wanted state. */
 export type Step =
   /** Ends the enforcement; its rules stay. */
   | { readonly kind: 'stop' }
   /** Starts an enforcement. */
   | { readonly kind: 'start' }
   | { readonly kind: 'enforce'; readonly target: Target }
-  /** Removes all of ours from the kernel. */
+  /** Removes all of nodewall's rules from the kernel. */
   | { readonly kind: 'clear'; readonly why: Why };
 
 const STOP: Step = { kind: 'stop' };
 const START: Step = { kind: 'start' };
 
-/** The work from what is to what is wanted, in order. Empty: nothing is wanted, or all is done. */
+/**
+ * The steps from the current state to the wanted one, in order. Empty: no state is wanted, or the
+ * work is done.
+ */
 export function nextSteps(state: AgentState): readonly Step[] {
   const why = whyNone(state);
   if (why !== null) return state.without === why ? [] : [STOP, { kind: 'clear', why }];
@@ -131,8 +137,8 @@ export function nextSteps(state: AgentState): readonly Step[] {
 }
 
 /**
- * Null: nobody knows yet what is wanted, and what is in force stays. Without news it is the same
- * object.
+ * Null: the wanted state isn't known yet, and the rules in force stay. Returns the same object if
+ * nothing changed.
  */
 function wantedTarget({ folded, isLastUsed, seen, last, submitted }: AgentState): Target | null {
   const isLast = isLastUsed || seen.gate === true;

@@ -13,15 +13,15 @@ const OFF = { reason: 'locked out', since: '', by: '' };
 const ENDPOINTS = [{ port: 6443, addresses: ['10.0.0.1'] }];
 
 /**
- * What happens. `turn`: the work has its turn. `failing`: so too, and that step fails. `meanwhile`:
- * so too, and that happens while the enforcement starts.
+ * An event or a turn. `turn`: one turn of the work. `failing`: a turn in which that step fails.
+ * `meanwhile`: a turn with that event while the enforcement starts.
  */
 type Happening = AgentEvent | 'turn' | Turn;
 interface Turn {
   readonly failing?: Step['kind'];
   readonly meanwhile?: AgentEvent;
 }
-/** What happens, and the steps and effects that it has, in order. */
+/** A happening, and its expected steps and effects, in order. */
 type Row = readonly [Happening, ...string[]];
 
 const started = (holdsRules: boolean): AgentEvent => ({ kind: 'started', holdsRules });
@@ -49,7 +49,7 @@ const STOPPING: AgentEvent = { kind: 'stopping' };
 const REFUSED_NOW: Enforced['failed'] = new Map([['nodewall.io/now', new Error('no')]]);
 const NO_CONTROLLER = 'nothing is enforced until a controller says what';
 
-/** What a bookmark always has; `soon`: it is the first. */
+/** The effects of every bookmark; `soon`: it is the first. */
 const bookmark = (revision: string, remembers = false, soon = false): readonly string[] => [
   'ask no longer',
   `revision ${revision}`,
@@ -68,7 +68,7 @@ const cleared = (gate: string, off: string, why: string): readonly string[] => [
 const FIRST_TURN = (name: string) => ['start', `enforce ${name}`, 'gate on, on', `submit ${name}`];
 const END = ['disarm patience', 'disarm retry', 'disarm comeBack'];
 
-/** An agent that enforces what the controller said. */
+/** Leads to an agent that enforces the controller's state. */
 const FOLLOWING: readonly Row[] = [
   [started(true), 'ask', 'arm patience 10000'],
   [CONNECTED, 'ask no longer', 'report soon'],
@@ -77,7 +77,7 @@ const FOLLOWING: readonly Row[] = [
   [enforced(NOW, 'e.1'), 'revision e.1', 'report soon'],
 ];
 
-/** Plays the rows, and returns what the agent knows then. */
+/** Plays the rows, and returns the agent's state after them. */
 function play(beginning: Partial<Beginning>, rows: readonly Row[]): AgentState {
   let state = initialState({ isAllowed: true, last: LAST, rememberedGate: null, off: null, ...beginning });
   let did: string[] = [];

@@ -7,23 +7,23 @@ import { type AgentState, gateOf, type InForce, type Target, type Why, whyNone }
 import type { Off } from './off-file.ts';
 import { allFailing, failingRules } from './rule-errors.ts';
 
-/** What happens to the agent. */
+/** An event that the agent reacts to. */
 export type AgentEvent =
-  /** All is set up. `holdsRules`: the kernel holds rules of an earlier run. */
+  /** Setup is complete. `holdsRules`: the kernel holds rules of an earlier run. */
   | { readonly kind: 'started'; readonly holdsRules: boolean }
-  /** `nodewall off`, or `on` (null). */
+  /** `nodewall off`, or `nodewall on` (null). */
   | { readonly kind: 'switched'; readonly off: Off | null }
   /** The controller answered. */
   | { readonly kind: 'connected' }
   /** No controller answers. */
   | { readonly kind: 'disconnected' }
-  /** The controller answers, and its view cannot be followed. */
+  /** The controller answers, but its view can't be folded. */
   | { readonly kind: 'unfollowable'; readonly reason: string }
   /** A bookmark of the controller's view. */
   | { readonly kind: 'folded'; readonly folded: Folded }
-  /** The API server was asked while no controller answered. */
+  /** The API server answered while no controller did. */
   | { readonly kind: 'seen'; readonly seen: Seen }
-  /** The control plane has other addresses. */
+  /** The control plane's addresses changed. */
   | {
       readonly kind: 'moved';
       readonly addresses: readonly string[];
@@ -32,11 +32,11 @@ export type AgentEvent =
   | { readonly kind: 'timer'; readonly timer: TimerName }
   /** Step `stop` is done. */
   | { readonly kind: 'stopped' }
-  /** Step `start` begins, with the failsafe list of now. */
+  /** Step `start` begins, with the current failsafe list. */
   | { readonly kind: 'starting' }
   /** Step `start` is done. */
   | { readonly kind: 'enforcing' }
-  /** Step `enforce` has its turn. */
+  /** Step `enforce` runs. */
   | { readonly kind: 'wanted'; readonly target: Target }
   /** Step `clear` is done. */
   | {
@@ -47,7 +47,7 @@ export type AgentEvent =
     }
   /** A step failed. */
   | { readonly kind: 'workFailed' }
-  /** The kernel enforces what was submitted. */
+  /** The submitted state is in force. */
   | {
       readonly kind: 'enforced';
       readonly inForce: InForce;
@@ -59,26 +59,26 @@ export type AgentEvent =
 
 export type TimerName = 'patience' | 'comeBack' | 'retry';
 
-/** What the agent does about it, in order. */
+/** The agent's reactions to an event, in order. */
 export type Effect =
-  /** One more turn of work: takes the steps that are next when its turn comes. */
+  /** Adds one turn of work, which computes its steps when it begins. */
   | { readonly kind: 'work' }
-  /** Writes down what the next start must know. */
+  /** Saves what the next start needs. */
   | { readonly kind: 'remember' }
   | { readonly kind: 'report'; readonly isSoon: boolean }
-  /** Asks the API server from now on, or no longer. */
+  /** Starts or stops polling the API server. */
   | { readonly kind: 'askApiServer'; readonly isOn: boolean }
-  /** The way to the controller may be free: tries again at once. */
+  /** The path to the controller may be free: tries again at once. */
   | { readonly kind: 'retryController' }
-  /** Puts the API server there on the failsafe list. */
+  /** Puts these endpoints of the API server on the failsafe list. */
   | { readonly kind: 'endpoints'; readonly endpoints: readonly Endpoints[] }
   | { readonly kind: 'submit'; readonly target: Target }
-  /** Restarts that timer. */
+  /** Starts or restarts the timer. */
   | { readonly kind: 'arm'; readonly timer: TimerName; readonly milliseconds: number }
   | { readonly kind: 'disarm'; readonly timer: TimerName }
-  /** For the metrics: the revision in force. */
+  /** Sets the metric of the revision in force. */
   | { readonly kind: 'showRevision'; readonly revision: string | null }
-  /** For the metrics: the gate and `nodewall off`. */
+  /** Sets the metrics of the gate and of `nodewall off`. */
   | { readonly kind: 'showGate'; readonly enabled: boolean; readonly isOff: boolean }
   | { readonly kind: 'say'; readonly message: string; readonly fields: object };
 
@@ -88,20 +88,21 @@ export interface Transition {
 }
 
 /**
- * So long an agent that finds rules in force waits for the controller (milliseconds). Then it
- * enforces what was enforced last.
+ * The time that an agent which finds rules in force waits for the controller (milliseconds). After
+ * it the state enforced last is enforced.
  */
 const PATIENCE = 10_000;
 /**
- * So long `nodewall on` waits for a controller (milliseconds): several tries, each of which may
- * take 15 s and wait 10 s for the next. What was enforced last may have locked this node out.
- * Without those rules the node can hear what the cluster wants now; until then it stays without.
+ * The time that `nodewall on` waits for a controller (milliseconds): several attempts, each of
+ * which may take 15 s and wait 10 s for the next. The state enforced last may have locked this node
+ * out. Without those rules the node can receive the current policies; until then nothing is
+ * enforced.
  */
 const COME_BACK_PATIENCE = 60_000;
-/** A step that failed is tried again after so long (milliseconds). The enforcer tries by itself. */
+/** Wait before a failed step is tried again (milliseconds). The enforcer retries by itself. */
 const RETRY = 10_000;
 
-/** Why nothing is enforced, for the log. */
+/** The reasons why nothing is enforced, as the log has them. */
 const GATES: Readonly<Record<Why, string>> = {
   machine: 'NodeNetworkPolicy off on this machine',
   gate: 'NodeNetworkPolicy off in the cluster',
@@ -141,7 +142,8 @@ export function transition(state: AgentState, event: AgentEvent): Transition {
     case 'starting':
       return { state: { ...state, isStale: false }, effects: [] };
     case 'enforcing':
-      // The control plane moved during the start: the failsafe list is an old one already.
+      // The control plane's addresses changed during the start: the failsafe list is out of date
+      // already.
       return { state: { ...state, isEnforcing: true }, effects: state.isStale ? [WORK] : [] };
     case 'wanted':
       return wanted(state, event.target);
@@ -162,15 +164,16 @@ type EventOf<K extends AgentEvent['kind']> = Extract<AgentEvent, { kind: K }>;
 
 function started(before: AgentState, holdsRules: boolean): Transition {
   const state: AgentState = { ...before, phase: 'running' };
-  // This machine, `nodewall off` or the remembered gate decides without the controller.
+  // If this machine, `nodewall off` or the saved gate disables enforcement, no controller is
+  // needed.
   const decided = whyNone(state) === null ? [] : [WORK];
-  // Rules that are in the kernel are as good as what is remembered of them.
+  // Rules that are in the kernel are as good as the saved state.
   const last = holdsRules ? { state, effects: [] } : useLast(state);
   const patience: Effect = { kind: 'arm', timer: 'patience', milliseconds: PATIENCE };
   return { state: last.state, effects: [...decided, ASK, ...last.effects, patience] };
 }
 
-/** The controller was not heard in time: what was enforced last is wanted until it is. */
+/** No bookmark arrived in time: the state enforced last is wanted until one does. */
 function useLast(state: AgentState): Transition {
   const { folded, isAllowed, last, off } = state;
   if (folded !== null || !isAllowed || gateOf(state) === false) return { state, effects: [] };
@@ -202,7 +205,7 @@ function switched(before: AgentState, off: Off | null): Transition {
   };
 }
 
-/** From now on the controller alone counts. */
+/** From now on only the controller's view counts. */
 function folded(before: AgentState, now: Folded): Transition {
   const { inForce, isWaiting, isAway } = before;
   const isOfIt = inForce?.of === now.state;
@@ -230,7 +233,7 @@ function folded(before: AgentState, now: Folded): Transition {
   return { state, effects };
 }
 
-/** What was not said this time is as it was said before. Without news it is the same object. */
+/** Fields that are null keep their previous value. Returns the same object if nothing changed. */
 function merged(before: Seen, now: Seen): Seen {
   const controllers = now.controllers ?? before.controllers;
   const gate = now.gate ?? before.gate;
@@ -239,8 +242,7 @@ function merged(before: Seen, now: Seen): Seen {
 }
 
 /**
- * An enforcement has its failsafe list from its start: one that runs, or is starting, is started
- * anew.
+ * An enforcement takes its failsafe list at its start: one that runs, or is starting, is restarted.
  */
 function moved(before: AgentState, { addresses, endpoints }: EventOf<'moved'>): Transition {
   const state = { ...before, isStale: true };
@@ -274,7 +276,7 @@ function wanted(state: AgentState, target: Target): Transition {
 }
 
 function cleared(before: AgentState, { why, removed, interfaces }: EventOf<'cleared'>): Transition {
-  // `nodewall off` says nothing of the gate.
+  // `nodewall off` leaves the gate as it is.
   const enabled = why === 'off' && gateOf(before) !== false;
   const fields = { removed, interfaces, gate: GATES[why] };
   return {
@@ -318,7 +320,7 @@ function refused(state: AgentState, error: Error): Transition {
   return { state: { ...state, failing }, effects: [REPORT_SOON] };
 }
 
-/** What waits for `nodewall on` goes on waiting: a turn that is left enforces nothing. */
+/** `isWaiting` stays set: a remaining turn of work enforces nothing. */
 function stopping(state: AgentState): Transition {
   const timers = ['patience', 'retry', 'comeBack'] as const;
   const effects = timers.map((timer): Effect => ({ kind: 'disarm', timer }));

@@ -5,7 +5,7 @@ import { type Authorities, FetchedAuthorities, fileAuthorities } from '../receiv
 import { Outage, type Seen } from '../receive/outage.ts';
 
 interface AuthoritiesParts {
-  /** Null: the API server has them. */
+  /** Null: read from the API server. */
   readonly caFile: string | null;
   readonly api: ApiServer | null;
   readonly remembered: string | null;
@@ -15,8 +15,8 @@ interface AuthoritiesParts {
 }
 
 /**
- * Whom the controller's certificate may be signed by: of the file, else of the API server. One of
- * the two is there.
+ * The CA certificates for the controller's certificate: from the file if one is given, else from
+ * the API server. The caller gives at least one of the two.
  */
 export function controllerAuthorities({
   caFile,
@@ -37,12 +37,12 @@ interface OutageOptions {
   readonly api: ApiServer;
   readonly log: Log;
   readonly clock: Clock;
-  /** 0 to 1. */
+  /** Returns numbers from 0 to 1. */
   readonly random: () => number;
   readonly seen: (seen: Seen) => void;
 }
 
-/** What the log says of it: when something is new, not each look. */
+/** An Outage that logs news only, not each request. */
 export function loggedOutage({ node, api, log, clock, random, seen }: OutageOptions): Outage {
   return new Outage({
     api,

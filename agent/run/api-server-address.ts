@@ -3,12 +3,15 @@ import { CommandError, EXIT } from '../../lib/process/exit.ts';
 import type { ApiServerAddress } from '../receive/api-server.ts';
 import type { AgentOptions } from './agent-options.ts';
 
-/** Where kubelet puts the token and the CA of a pod's ServiceAccount. */
+/** The directory where kubelet puts the token and the CA of a pod's ServiceAccount. */
 const MOUNTED = '/var/run/secrets/kubernetes.io/serviceaccount';
 
 type Options = Pick<AgentOptions, 'apiServer' | 'apiTokenFile' | 'apiCaFile'>;
 
-/** By the options, else as a pod of the cluster; null: neither says. */
+/**
+ * The API server's address from the options, else from a pod's environment; null: neither has it.
+ * Throws CommandError if it isn't https://HOST:PORT.
+ */
 export function apiServerAddress(
   { apiServer, apiTokenFile, apiCaFile }: Options,
   environment: Readonly<Record<string, string | undefined>>,
@@ -23,7 +26,7 @@ export function apiServerAddress(
   return { url: httpsUrl('KUBERNETES_SERVICE_HOST', url), tokenFile, caFile };
 }
 
-/** https://HOST:PORT and nothing more. */
+/** Parses https://HOST:PORT without anything more. Throws a CommandError that names the option. */
 export function httpsUrl(option: string, text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : null;
   const isPlain =

@@ -33,35 +33,38 @@ import { nodeReport } from './node-report.ts';
 import type { OffSwitch } from './off-switch.ts';
 import { type StateStore, stateStore } from './state-store.ts';
 
-/** A start without any address of the controller waits so long for a name server (milliseconds). */
+/**
+ * The time that a start without any address of the controller waits for a name server
+ * (milliseconds).
+ */
 const RESOLVE_PATIENCE = 2_000;
 
-/** The controller as the command line names it. */
+/** The controller, from the command line. */
 export interface ControllerOptions {
   readonly url: URL;
   readonly tokenFile: string;
-  /** Null: the API server has its CA. */
+  /** Null: the CA is read from the API server. */
   readonly caFile: string | null;
 }
 
 interface Parts {
   readonly options: AgentOptions;
   readonly controller: ControllerOptions;
-  /** Null: this agent may ask none. */
+  /** Null: this agent has no access to the API server. */
   readonly api: ApiServer | null;
   readonly off: OffSwitch;
   readonly config: Config;
-  /** False where this machine has the feature gate off, whatever the cluster says. */
+  /** False if the feature gate is off on this machine, whatever the cluster's gate is. */
   readonly isAllowed: boolean;
   readonly log: Log;
   readonly dataplanes: Dataplanes;
   readonly metrics: AgentMetrics;
   readonly clock: WallClock;
-  /** 0 to 1. */
+  /** Returns numbers from 0 to 1. */
   readonly random: () => number;
 }
 
-/** What earlier runs left in the state directory. */
+/** The values that earlier runs saved in the state directory. */
 interface Saved {
   readonly states: StateStore;
   readonly last: NodeState | null;
@@ -69,7 +72,7 @@ interface Saved {
   readonly remembered: ClusterMemory | null;
 }
 
-/** The agent of a cluster, until a signal ends it; rules stay. */
+/** Runs the agent of a cluster until a signal ends it; rules stay. */
 export async function runClusterAgent(parts: Parts): Promise<ExitStatus> {
   const { options, log } = parts;
   const agent = await ClusterAgent.load(parts);
@@ -81,9 +84,9 @@ export async function runClusterAgent(parts: Parts): Promise<ExitStatus> {
 }
 
 /**
- * Stages 4 to 6, from the controller's stream. What happens is an event of the transition
- * (agent-transition.ts), and this class does the effects. Log lines and metrics that need no
- * decision are written here before the event.
+ * Stages 4 to 6, from the controller's stream. This class turns everything that happens into events
+ * of the transition (agent-transition.ts), and carries out its effects. Log lines and metrics that
+ * need no decision are written here before the event.
  */
 class ClusterAgent {
   readonly #parts: Parts;
@@ -92,28 +95,28 @@ class ClusterAgent {
   readonly #contact: ContactLog;
   readonly #places: ControlPlanePlaces;
   readonly #client: ControllerClient;
-  /** Null: this agent may not ask the API server. */
+  /** Null: this agent has no access to the API server. */
   readonly #outage: Outage | null;
   readonly #closing = new AbortController();
-  /** What cancels each timer that is armed. */
+  /** The cancel function of each armed timer. */
   readonly #timers = new Map<TimerName, () => void>();
-  /** The controller's revision of each state that it sent. */
+  /** The controller's revision of each received state. */
   readonly #revisions = new WeakMap<NodeState, string>();
-  /** What each submitted state was made of. */
+  /** The state that each submitted state was made from. */
   readonly #origins = new WeakMap<NodeState, NodeState>();
   #state: AgentState;
-  /** The CA (PEM) of the controller that the API server gave last. */
+  /** The controller's CA (PEM) as last read from the API server. */
   #certificates: string | null;
   #interfaces: InterfaceGroups | null = null;
   #enforcement: Enforcement | null = null;
-  /** One turn after another: steps take their time. */
+  /** Serializes the turns of work, because steps are asynchronous. */
   #work: Promise<void> = Promise.resolve();
   #report: Reporter | null = null;
   #addresses: { close(): Promise<void> } | null = null;
   #stream: Following | null = null;
   #stopListening: () => void = () => {};
 
-  /** Reads what earlier runs saved. Nothing is done before `start`. */
+  /** Reads what earlier runs saved. Nothing else happens before `start`. */
   static async load(parts: Parts): Promise<ClusterAgent> {
     const { options, log } = parts;
     const { node, stateDir } = options;
@@ -129,7 +132,7 @@ class ClusterAgent {
     const { node } = options;
     this.#parts = parts;
     this.#saved = saved;
-    // Where the remembered gate cannot be read, what was in force last is wanted.
+    // If the saved gate can't be read, the state that was in force last is wanted.
     const rememberedGate = remembered?.enabled ?? null;
     this.#state = initialState({ isAllowed, last, rememberedGate, off: off.now });
     this.#certificates = remembered?.authorities ?? null;
@@ -155,7 +158,7 @@ class ClusterAgent {
     const { options, log, dataplanes, off, clock, random } = this.#parts;
     const { node } = options;
     this.#stopListening = off.listen(() => this.#happened({ kind: 'switched', off: off.now }));
-    // Before anything else: what the kernel refuses this process ends it here.
+    // Comes first: if this process lacks the privileges, it ends here.
     const holdsRules = await holdRules(dataplanes, node, log);
     const common = { node, client: this.#client, clock, random };
     this.#report = reporter({
@@ -307,7 +310,7 @@ class ClusterAgent {
     return started;
   }
 
-  /** `submitted` gives a state as it was submitted, of one that is in force. */
+  /** @param submitted returns, for a state in force, the state as it was submitted */
   #enforcerEvents(submitted: (state: NodeState) => NodeState): EnforcerEvents {
     const { metrics } = this.#parts;
     return {
@@ -335,7 +338,7 @@ class ClusterAgent {
     this.#happened({ kind: 'enforced', inForce: { state, of, revision }, result });
   }
 
-  /** Nothing of ours stays in the kernel. */
+  /** Removes all of nodewall's rules from the kernel, and its interface groups. */
   async #clear(why: Why): Promise<void> {
     const { options, config, log, dataplanes } = this.#parts;
     const { node, stateDir } = options;
@@ -354,7 +357,7 @@ class ClusterAgent {
       folded: (now) => this.#folded(now),
       disconnected: (error, retryIn) => {
         metrics.connected(false);
-        // The controller answers; a whole view may mend it.
+        // The controller answers; a whole view may repair this.
         if (error instanceof FoldError) return this.#contact.refolding(error);
         this.#contact.disconnected(error, retryIn);
         this.#happened({ kind: 'disconnected' });
@@ -387,7 +390,7 @@ class ClusterAgent {
     this.#happened({ kind: 'moved', addresses, endpoints });
   }
 
-  /** Without any address of the controller it waits for the name server, but not for long. */
+  /** Without any known address of the controller, waits for the name server for a limited time. */
   async #resolve(): Promise<void> {
     const resolving = this.#places.resolve();
     if (this.#places.addresses.length > 0) return;

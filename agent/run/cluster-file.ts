@@ -3,20 +3,22 @@ import type { Log } from '../../lib/process/log.ts';
 import { saver } from '../../lib/process/saver.ts';
 import { stateFile } from '../../lib/process/state-file.ts';
 
-/** What the agent of a cluster must know at its next start, besides the last good state. */
+/** Values that the agent of a cluster needs at its next start, besides the last good state. */
 export interface ClusterMemory {
-  /** The feature gate as the cluster last had it; null: it has not said yet. */
+  /** The cluster's feature gate as last received; null: not received yet. */
   readonly enabled: boolean | null;
   /**
-   * Addresses that the controller was reached at, sorted: for the failsafe list while names can't
+   * Addresses at which the controller was reached, sorted: for the failsafe list while names can't
    * be resolved.
    */
   readonly controllerAddresses: readonly string[];
-  /** Where the API server was; absent is nothing known. */
+  /** Endpoints of the API server; absent: none are known. */
   readonly endpoints?: readonly Endpoints[];
-  /** The CA (PEM) that the API server last gave for the controller's certificate; absent: none. */
+  /**
+   * The CA (PEM) for the controller's certificate as last read from the API server; absent: none.
+   */
   readonly authorities?: string;
-  /** Since when the controller is away (ISO 8601); null: it isn't. */
+  /** The time when the connection to the controller was lost (ISO 8601); null: it is connected. */
   readonly awaySince: string | null;
 }
 

@@ -1,10 +1,10 @@
 import type { WallClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 
-/** That the controller is still away is said again after so long (milliseconds). */
+/** Interval at which a continuing outage of the controller is logged again (milliseconds). */
 const AGAIN = 300_000;
 
-/** No view that cannot be followed was spoken of. */
+/** The value while no folding error has been logged. */
 const FOLLOWED = { reason: '', said: 0 };
 
 interface ContactOptions {
@@ -14,7 +14,7 @@ interface ContactOptions {
   readonly clock: WallClock;
 }
 
-/** What the log says of the controller: when it goes and comes, not each try. */
+/** The log of the connection to the controller: when it is lost and restored, not each attempt. */
 export class ContactLog {
   readonly #log: Log;
   readonly #clock: WallClock;
@@ -22,7 +22,7 @@ export class ContactLog {
   #away: { readonly since: Date; readonly reason: string; readonly said: number } | null = null;
   #unfollowed = FOLLOWED;
   #isFollowed = false;
-  /** Why the last report was not taken; empty: it was. */
+  /** The error of the last report; empty: the controller accepted it. */
   #unreported = '';
 
   constructor({ node, controller, log, clock }: ContactOptions) {
@@ -31,7 +31,7 @@ export class ContactLog {
     this.#fields = { node, stage: 'receive', controller };
   }
 
-  /** Null: the controller is there. */
+  /** ISO 8601; null: the controller is connected. */
   awaySince(): string | null {
     return this.#away?.since.toISOString() ?? null;
   }
@@ -40,7 +40,7 @@ export class ContactLog {
     this.#log.debug('connected', this.#fields);
   }
 
-  /** The view is complete: only now the controller is back. */
+  /** The view is complete: only now the connection counts as restored. */
   bookmark(revision: string): void {
     const fields = { ...this.#fields, revision };
     if (this.#away !== null) {
@@ -53,7 +53,7 @@ export class ContactLog {
     this.#isFollowed = true;
   }
 
-  /** What came does not fit; the agent asks for it again. */
+  /** The messages can't be applied to the current state; the agent requests them again. */
   refolding(error: Error): void {
     this.#log.warn('what the controller sent does not fit; asking for it again', {
       ...this.#fields,
@@ -61,7 +61,7 @@ export class ContactLog {
     });
   }
 
-  /** The controller answers, and not even its whole view can be folded. */
+  /** The controller answers, but even its whole view can't be folded. */
   unfollowable(error: Error, retryIn: number): void {
     const now = this.#clock.now();
     const { reason, said } = this.#unfollowed;
@@ -90,11 +90,11 @@ export class ContactLog {
     this.#log.warn('the controller is away; what was enforced stays enforced', fields);
   }
 
-  /** Null: the controller took the report. */
+  /** Null: the controller accepted the report. */
   reported(error: Error | null): void {
     const reason = error?.message ?? '';
     const isThere = this.#away === null;
-    // Without a connection that is no news.
+    // While the connection is lost, a failed report is no news.
     const level = isThere && reason !== this.#unreported ? 'warn' : 'debug';
     if (error !== null)
       this.#log.log(level, 'the controller did not take the report of this node; trying again', {

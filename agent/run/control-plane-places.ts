@@ -7,20 +7,23 @@ import { addressOf, controllerAddresses, portOf, withControlPlane } from './cont
 interface PlacesParts {
   readonly node: string;
   readonly url: URL;
-  /** Of the API server as the agent asks it; null: it asks none. */
+  /** The API server's URL that the agent uses; null: none. */
   readonly apiServer: URL | null;
   readonly config: Config;
   readonly addresses: readonly string[];
   readonly endpoints: readonly Endpoints[];
   readonly log: Log;
-  /** They are others than before: to be remembered, and the failsafe list to follow. */
+  /**
+   * Called after a change of addresses or endpoints, which must be saved and put on the failsafe
+   * list.
+   */
   readonly changed: () => void;
 }
 
-/** Where the control plane is as this agent learns it, for the failsafe list. */
+/** The control plane's addresses as far as this agent knows them, for the failsafe list. */
 export class ControlPlanePlaces {
   readonly #parts: PlacesParts;
-  /** Of the controller, sorted. */
+  /** The controller's addresses, sorted. */
   addresses: readonly string[];
   endpoints: readonly Endpoints[];
 
@@ -30,7 +33,7 @@ export class ControlPlanePlaces {
     this.endpoints = parts.endpoints;
   }
 
-  /** The agent's own, with the places on its failsafe list. */
+  /** The agent's configuration, with the control plane on its failsafe list. */
   config(): Config {
     const { config, url, apiServer } = this.#parts;
     const controller = { port: portOf(url), addresses: this.addresses };
@@ -38,20 +41,21 @@ export class ControlPlanePlaces {
     return withControlPlane(config, [...this.endpoints, controller, ...asked]);
   }
 
-  /** As the controller says them. */
+  /** Sets the API server's endpoints as the controller sent them. */
   said(endpoints: readonly Endpoints[]): void {
     if (isDeepStrictEqual(endpoints, this.endpoints)) return;
     this.endpoints = endpoints;
     this.#parts.changed();
   }
 
-  /** The controller was reached there. */
+  /** Adds an address at which the controller was reached. */
   reached(address: string): void {
     if (address !== '') this.#know([...this.addresses, address]);
   }
 
   /**
-   * Names may not be resolvable before the node has a network; connections tell the address too.
+   * Resolves the controller's name. A failure is only logged: names may not be resolvable before
+   * the node has a network, and connections provide the address too.
    */
   async resolve(): Promise<void> {
     const { node, url, log } = this.#parts;

@@ -9,15 +9,15 @@ export function portOf(url: URL): number {
   return url.port === '' ? 443 : Number(url.port);
 }
 
-/** The address that stands in the place of a name; none where it is a name. */
+/** The URL's host if it is an address; empty if it is a name. */
 export function addressOf(url: URL): readonly string[] {
   const host = url.hostname.replace(/^\[|\]$/g, '');
   return isIP(host) === 0 ? [] : [host];
 }
 
 /**
- * The addresses of the controller's host, sorted; what it is a name for may change. Throws where it
- * can't be resolved.
+ * The addresses of the controller's host, sorted; a name is resolved at each call, because its
+ * addresses may change. Throws if the name can't be resolved.
  */
 export async function controllerAddresses(url: URL): Promise<string[]> {
   const known = addressOf(url);
@@ -27,10 +27,10 @@ export async function controllerAddresses(url: URL): Promise<string[]> {
 }
 
 /**
- * The failsafe list with what this agent uses on it: the API server, and the controller by the
- * address it asks for, before or after destination NAT. A blanket Drop must cut neither the agent
- * off from who could take it back, nor the node from the API server. A list that the configuration
- * replaces is replaced whole.
+ * The configuration with the control plane on the failsafe list: the API server, and the controller
+ * by the address that the agent connects to, before or after destination NAT. A blanket Drop must
+ * cut off neither the agent from the controller, through which the policy can be deleted, nor the
+ * node from the API server. If the configuration replaces the list, nothing is added.
  */
 export function withControlPlane(config: Config, endpoints: readonly Endpoints[]): Config {
   const { ingress, egress } = config.failsafe;

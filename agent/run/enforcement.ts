@@ -22,30 +22,30 @@ interface EnforcementParts {
   readonly interfaces: InterfaceGroups;
   readonly saved: StateStore;
   readonly clock: Clock;
-  /** Told after what the enforcement itself does about it. */
+  /** Called after the enforcement's own reactions. */
   readonly events: EnforcerEvents;
 }
 
-/** Stages 5 and 6 as an agent has them, wherever its states come from. */
+/** Stages 5 and 6 of an agent, for any source of states. */
 export interface Enforcement {
-  /** With the link groups that rules in force ask for. */
+  /** The configuration, with the link groups that saved rules use. */
   readonly config: Config;
   submit(state: NodeState): void;
-  /** A state as it was submitted, of one that is in force. */
+  /** Returns, for a state in force, the state as it was submitted. */
   submitted(state: NodeState): NodeState;
-  /** What each rule in force counted, by its id. */
+  /** The totals of each rule in force, by rule id. */
   totals(): Map<string, RuleTotals>;
-  /** Whether packets meet rules of ours. */
+  /** Whether the kernel holds rules of nodewall that packets pass through. */
   holdsRules(): Promise<boolean>;
-  /** Settles once what was submitted is in force, or was refused. */
+  /** Resolves once the submitted state is in force, or was refused. */
   idle(): Promise<void>;
   /** Rules stay. */
   close(): Promise<void>;
 }
 
 /**
- * What is saved, recorded, counted, resolved and watched around the enforcer. Nothing is touched
- * before the first state.
+ * Starts everything around the enforcer: saving, recording, counting, name resolution, watches. The
+ * kernel is not changed before the first state.
  */
 export async function startEnforcement(parts: EnforcementParts): Promise<Enforcement> {
   const { options, log, dataplanes, interfaces, saved, clock, events } = parts;

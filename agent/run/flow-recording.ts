@@ -19,15 +19,15 @@ interface Parts {
 }
 
 /**
- * The record and the counters of an agent. `agent --once` counts, but records nothing: nobody would
- * read on.
+ * The flow log and the counters of an agent. `agent --once` counts, but records nothing, because no
+ * process stays to read the kernel's log messages.
  */
 export function recording({ options: { node, stateDir, once }, config, log, interfaces }: Parts) {
   const counters = ruleCounters({ file: stateFile(stateDir, 'counters.json'), log, running: !once });
   const file = config.log.file === '' ? join(stateDir, 'records.jsonl') : config.log.file;
   let records: Recorder | null = null;
   return {
-    /** To be awaited before anything is applied. */
+    /** Must be awaited before anything is applied. */
     async start(source: CountSource): Promise<void> {
       await counters.start(source);
       if (once) return;
@@ -43,7 +43,7 @@ export function recording({ options: { node, stateDir, once }, config, log, inte
       });
     },
     readings: counters.readings,
-    /** What is about to be in force. */
+    /** Announces a state that is about to be in force. */
     learn: (state: NodeState) => records?.learn(state),
     enforced({ state }: Enforced, owners: Owners | null): void {
       if (owners !== null) counters.enforced(owners, state);

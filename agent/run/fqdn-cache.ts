@@ -10,34 +10,32 @@ interface NameOverlayParts {
   readonly clock: Clock;
   readonly log: Log;
   readonly stateDir: string;
-  /** Names are resolved before the state is submitted, and not watched afterwards. */
+  /** True: names are resolved before the state is submitted, and not watched afterwards. */
   readonly once: boolean;
-  /** Where states go. */
+  /** Takes the states with resolved names. */
   submit(state: NodeState): void;
 }
 
 export interface NameOverlay {
   submit(state: NodeState): void;
-  /**
-   * A state as it is without what names resolve to: what is saved must not hold addresses for good.
-   */
+  /** The state without the addresses of names: the saved state must not keep addresses forever. */
   withoutNames(state: NodeState): NodeState;
   withNames(state: NodeState): NodeState;
-  /** Settles once the latest state has been submitted. */
+  /** Resolves once the latest state has been submitted. */
   idle(): Promise<void>;
   close(): Promise<void>;
 }
 
 /**
- * `--once` waits so long for names (milliseconds); what isn't answered by then has the addresses
- * that were saved.
+ * Time limit of `--once` for names (milliseconds); names without an answer by then have their saved
+ * addresses.
  */
 const ONCE_PATIENCE = 5_000;
 
 /**
- * Between the states that policies make and the enforcer: adds the addresses of fqdn peers, and
- * submits again when they change. As long as no rule has such a peer, states go straight through
- * and nothing is loaded.
+ * Stands before the enforcer: adds the addresses of fqdn peers to states, and submits again when
+ * they change. As long as no rule has such a peer, states are passed on unchanged and nothing is
+ * loaded.
  */
 export function nameOverlay(parts: NameOverlayParts): NameOverlay {
   const { log, once, submit } = parts;
@@ -60,8 +58,8 @@ export function nameOverlay(parts: NameOverlayParts): NameOverlay {
     return resolved;
   }
   /**
-   * What is in force may be a state of its own, with a policy as it was before: its AddressSets are
-   * the same objects.
+   * The enforcer may have put a state in force that has an earlier version of a policy: its
+   * AddressSets are still the same objects.
    */
   function withoutNames(state: NodeState): NodeState {
     const base = bases.get(state);

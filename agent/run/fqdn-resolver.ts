@@ -15,7 +15,10 @@ interface NamesOnNodeParts {
   readonly once: boolean;
 }
 
-/** Names with all that is real: DNS, nflog, the state directory. Loaded where a rule needs it. */
+/**
+ * The FQDN cache with its real dependencies: DNS, nflog, the state directory. Loaded only when a
+ * rule needs it.
+ */
 export function namesOnNode(
   { config, clock, log, stateDir, once }: NamesOnNodeParts,
   changed: () => void,

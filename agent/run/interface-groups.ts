@@ -19,18 +19,21 @@ import { interfaceLog } from './interface-log.ts';
 import { savedNodeAddresses } from './state-store.ts';
 import { loadAddon } from './with-kernel.ts';
 
-/** For what no event tells: addresses, groups set on links that are down (milliseconds). */
+/**
+ * Interval for changes that have no event: addresses, groups set on links that are down
+ * (milliseconds).
+ */
 const LOOK_INTERVAL = 60_000;
 
-/** What others of the agent may ask; the tables are live and cost nothing. */
+/** Interface data for other parts of the agent; reads come from memory. */
 export interface InterfaceGroups {
-  /** Of an interface that is there, or was a while ago. */
+  /** The name of an interface that exists, or existed a while ago. */
   nameOf(index: number): string | null;
   groupOf(index: number): number | null;
   readonly localPods: LocalPods;
   /**
-   * Addresses of the Node object. The node itself is attached by an interface that has one: it is
-   * no pod's.
+   * Sets the addresses of the Node object. An interface that has one of them attaches the node
+   * itself: it is no pod's.
    */
   nodeHas(addresses: readonly string[]): Promise<void>;
   close(): Promise<void>;
@@ -42,14 +45,14 @@ interface Parts {
   readonly log: Log;
 }
 
-/** The file in the state directory that says which groups are ours. */
+/** The file in the state directory that lists the groups set by the agent. */
 export function heldFile(stateDir: string): StateFile {
   return stateFile(stateDir, 'interfaces.json');
 }
 
 /**
- * Puts every interface into its group, then goes on doing so (`--once`: not). What fails is logged:
- * interfaces without a group are policed as the host's, so that nothing is open by it.
+ * Puts every interface into its group, and keeps doing so unless `--once`. Failures are logged:
+ * interfaces without a group are policed as the host's, so that a failure opens nothing.
  */
 export async function keepInterfaceGroups({ options, config, log }: Parts): Promise<InterfaceGroups> {
   const { node, once, stateDir } = options;
@@ -86,7 +89,7 @@ interface KeptParts {
   readonly saved: Saver<readonly Held[]>;
   /** The groups that an earlier run set. */
   readonly remembered: readonly Held[];
-  /** Addresses of the Node object as an earlier run knew them; null: not at all. */
+  /** Addresses of the Node object as an earlier run saved them; null: not known. */
   readonly declared: readonly string[] | null;
 }
 
@@ -99,7 +102,7 @@ class KeptGroups implements InterfaceGroups {
   #monitor: LinkMonitor | null = null;
   #interval: NodeJS.Timeout | undefined;
 
-  /** Throws where the kernel refuses a socket. */
+  /** Throws if the kernel refuses a socket. */
   constructor(parts: KeptParts) {
     const { node, config, log, addon, saved, remembered } = parts;
     this.#parts = parts;
@@ -136,7 +139,7 @@ class KeptGroups implements InterfaceGroups {
 
   async start(): Promise<void> {
     const { once, config, log, addon } = this.#parts;
-    // First the events, then the list: what changes meanwhile is told again.
+    // The monitor is opened before the first list, so that a change during the list is not missed.
     if (!once) this.#monitor = new addon.LinkMonitor({}, (events) => this.#tell(events));
     await this.#keeper.lookAtAll();
     await this.#lookAtPods();
@@ -179,7 +182,7 @@ class KeptGroups implements InterfaceGroups {
   }
 }
 
-/** The state with the destinations routed to local pods, as an agent that starts now has it. */
+/** The state with the destinations routed to local pods as they are now. */
 export async function withLocalPodsNow(state: NodeState, config: Config): Promise<NodeState> {
   const { LinkSocket } = await loadAddon();
   const links = new LinkSocket();
@@ -200,7 +203,7 @@ async function readRoutes(): Promise<RouteTexts> {
   return { ipv4, ipv6 };
 }
 
-/** A kernel without IPv6. */
+/** The kernel has no IPv6. */
 function ifMissing(error: NodeJS.ErrnoException): string {
   if (error.code === 'ENOENT') return '';
   throw error;
@@ -211,13 +214,13 @@ interface Warnings {
 }
 
 interface Released {
-  /** Names of the interfaces that were set back to group 0. */
+  /** Names of the interfaces that were reset to group 0. */
   readonly interfaces: readonly string[];
 }
 
 /**
- * Undoes what an agent with this state directory did: its groups go back to 0, its lines leave the
- * file of names.
+ * Undoes the changes of an agent with this state directory: resets its interfaces to group 0, and
+ * removes its lines from the file of group names.
  */
 export async function releaseInterfaceGroups(
   stateDir: string,

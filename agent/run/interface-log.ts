@@ -3,7 +3,7 @@ import type { Log } from '../../lib/process/log.ts';
 import { groupName, reasonText } from '../interfaces/classify.ts';
 import type { GroupChange, GroupKeeperEvents } from '../interfaces/group-keeper.ts';
 
-/** More changes than this at once are one line. */
+/** More simultaneous changes than this are logged as one line for each group. */
 const NAMED_ALONE = 5;
 const NAMED = 20;
 
@@ -11,11 +11,11 @@ interface LogParts {
   readonly node: string;
   readonly config: Config;
   readonly log: Log;
-  /** Without events the links are looked at after so long (milliseconds). */
+  /** The interval between lists of the links without events (milliseconds). */
   readonly lookInterval: number;
 }
 
-/** What the log says of interface groups. */
+/** The log of interface groups. */
 export function interfaceLog(parts: LogParts): Omit<GroupKeeperEvents, 'held'> {
   const { node, config, log, lookInterval } = parts;
   const refusals = new Set<string>();

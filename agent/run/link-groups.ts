@@ -2,10 +2,10 @@ import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import type { Log } from '../../lib/process/log.ts';
 
-/** Numbers by name. */
+/** Group numbers by name. */
 export type LinkGroups = Readonly<Record<string, number>>;
 
-/** The named link groups that rules in force ask for. */
+/** The named link groups that these rules use. */
 export function usedLinkGroups({ rules }: NodeState, { interfaceGroups }: Config): LinkGroups {
   const used: Record<string, number> = {};
   for (const name of rules.flatMap((rule) => rule.interfaceGroups)) {
@@ -16,8 +16,8 @@ export function usedLinkGroups({ rules }: NodeState, { interfaceGroups }: Config
 }
 
 /**
- * A name that was taken out of the configuration while a policy asks for it stands for what it last
- * did: else the policy would be invalid, and what it closes would be open after a restart.
+ * If a name was removed from the configuration while a policy uses it, it keeps its last number:
+ * otherwise the policy would be invalid, and traffic that it closes would be open after a restart.
  */
 export function withLastLinkGroups(config: Config, last: LinkGroups, log: Log): Config {
   const lost = Object.entries(last).filter(([name]) => !Object.hasOwn(config.interfaceGroups, name));

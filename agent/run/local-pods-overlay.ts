@@ -4,13 +4,14 @@ import type { LocalPods } from '../interfaces/local-pods.ts';
 export interface LocalPodsOverlay {
   submit(state: NodeState): void;
   withLocalPods(state: NodeState): NodeState;
-  /** The state that one submitted was made of. */
+  /** The state that a submitted state was made from. */
   withoutLocalPods(state: NodeState): NodeState;
   close(): void;
 }
 
 /**
- * Before the enforcer: adds the destinations routed to local pods; submits again when they change.
+ * Stands before the enforcer: adds the destinations routed to local pods to states, and submits
+ * again when they change.
  */
 export function localPodsOverlay(pods: LocalPods, submit: (state: NodeState) => void): LocalPodsOverlay {
   const bases = new WeakMap<NodeState, NodeState>();

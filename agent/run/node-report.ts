@@ -3,7 +3,7 @@ import type { NodeReport } from '../../apis/stream.ts';
 import type { AgentState } from './agent-state.ts';
 import { LONGEST_REASON } from './rule-errors.ts';
 
-/** What a report says besides what the agent knows. */
+/** The fields of a report that are not part of the agent's state. */
 interface Circumstances {
   readonly node: string;
   readonly hostAddresses: readonly string[];
@@ -12,7 +12,7 @@ interface Circumstances {
   readonly now: Date;
 }
 
-/** What the controller is told of this node. */
+/** The report of this node for the controller. */
 export function nodeReport(state: AgentState, circumstances: Circumstances): NodeReport {
   const { folded, inForce, enabled, off, viewError, failing, policies } = state;
   const { node, hostAddresses, version, dataplane, now } = circumstances;

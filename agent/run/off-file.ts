@@ -3,29 +3,29 @@ import { join } from 'node:path';
 import { makeStateDirectory } from '../../lib/process/state-file.ts';
 
 /**
- * That nothing is to be enforced on this node (SEMANTICS.md section 6), as far as it is written
- * down.
+ * The switch that turns enforcement off on this node (docs/semantics.md section 6), as saved in its
+ * file.
  */
 export interface Off {
-  /** '' where none was given. */
+  /** '' if none was given. */
   readonly reason: string;
-  /** ISO 8601; '' where it isn't known. */
+  /** ISO 8601; '' if not known. */
   readonly since: string;
-  /** Who said so; '' where it isn't known. */
+  /** The user who turned it off; '' if not known. */
   readonly by: string;
 }
 
 /**
- * In the state directory. That it is there counts, whatever it holds: somebody without nodewall
- * makes it by touch(1).
+ * The file's name in the state directory. Its existence counts, not its content: without nodewall
+ * it can be made by touch(1).
  */
 export const OFF_FILE = 'off';
-/** Bytes that are read of it, and characters of each text in it. */
+/** Limits: bytes of a file that is read, and characters of each text in it. */
 const MOST_BYTES = 16 * 1024;
 const LONGEST_TEXT = 1_024;
 const NOT_THERE: ReadonlySet<string | undefined> = new Set(['ENOENT', 'ENOTDIR']);
 
-/** Null: there is no such file. Throws where that can't be found out. */
+/** Null: there is no such file. Throws if its existence can't be determined. */
 export function readOff(stateDir: string): Off | null {
   const path = join(stateDir, OFF_FILE);
   let isReadable: boolean;
@@ -46,7 +46,7 @@ function parsed(path: string): Off {
     const { reason, since, by } = JSON.parse(readFileSync(path, 'utf8')) as Record<string, unknown>;
     return { reason: text(reason), since: text(since), by: text(by) };
   } catch {
-    // Empty, half written, not ours to read: it is there all the same.
+    // An empty, incomplete or unreadable file counts as existing.
     return UNSAID;
   }
 }
@@ -55,7 +55,10 @@ function text(value: unknown): string {
   return typeof value === 'string' ? value.slice(0, LONGEST_TEXT) : '';
 }
 
-/** Written beside and renamed. On a disk without room it is left empty, which says the same. */
+/**
+ * Writes a temporary file and renames it. If that fails, as on a full disk, makes an empty file,
+ * which has the same effect.
+ */
 export async function writeOff(stateDir: string, { reason, since, by }: Off): Promise<void> {
   await makeStateDirectory(stateDir);
   const path = join(stateDir, OFF_FILE);
@@ -71,7 +74,7 @@ export async function writeOff(stateDir: string, { reason, since, by }: Off): Pr
   }
 }
 
-/** Whether it was there. */
+/** Returns whether the file existed. */
 export function removeOff(stateDir: string): boolean {
   try {
     rmSync(join(stateDir, OFF_FILE), { recursive: true });

@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Log } from '../../lib/process/log.ts';
 import { OFF_FILE, type Off, readOff } from './off-file.ts';
 
-/** For a directory that can't be watched, or is another by now (milliseconds). */
+/** Poll interval, for a directory that can't be watched or has been replaced (milliseconds). */
 const LOOK_INTERVAL = 5_000;
 
 interface SwitchParts {
@@ -13,8 +13,8 @@ interface SwitchParts {
 }
 
 /**
- * Whether this node is off, from the file in the state directory: known from the start, then told
- * by events.
+ * Whether this node is off, from the file in the state directory: read at construction, then kept
+ * current by file events.
  */
 export class OffSwitch {
   readonly #parts: SwitchParts;
@@ -30,12 +30,12 @@ export class OffSwitch {
     this.#interval = setInterval(() => this.#look(), LOOK_INTERVAL).unref();
   }
 
-  /** Null: it isn't. */
+  /** Null: the node is on. */
   get now(): Off | null {
     return this.#now;
   }
 
-  /** Told of each change; the answer ends that. */
+  /** Calls back after each change; returns the function that unsubscribes. */
   listen(changed: () => void): () => void {
     this.#listeners.add(changed);
     return () => void this.#listeners.delete(changed);
@@ -47,7 +47,7 @@ export class OffSwitch {
     this.#listeners.clear();
   }
 
-  /** Inotify's; without it, every look. */
+  /** Watches the directory with inotify; if that fails, only polling remains. */
   #watch(): void {
     const { node, stateDir, log } = this.#parts;
     const failed = (error: Error): void => {
@@ -76,7 +76,7 @@ export class OffSwitch {
     try {
       this.#now = readOff(stateDir);
     } catch (error) {
-      // As it was: neither opens nor closes a node by a disk that fails.
+      // Keeps the last value: a failing disk must neither open nor close a node.
       log.warn('cannot tell whether nodewall is off on this node; it stays as it was', {
         node,
         error: (error as Error).message,

@@ -6,29 +6,29 @@ import type { AgentMetrics } from './agent-metrics.ts';
 
 interface PrometheusMetrics extends AgentMetrics {
   readonly registry: Registry;
-  /** Null, or why /readyz says no: nothing is enforced yet. Gate off, that is as it should be. */
+  /**
+   * Null, or the reason why /readyz fails: nothing is enforced yet. With the gate off, the agent is
+   * ready.
+   */
   ready(): string | null;
 }
 
 interface Options {
   readonly version: string;
-  /** Follows a controller. */
+  /** Whether the agent follows a controller. */
   readonly isInCluster: boolean;
-  /** A counter for each rule: many series. */
+  /** Whether to export a counter for each rule: many series. */
   readonly ofRules: boolean;
 }
 
 /** Seconds. */
 const APPLY_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
-/**
- * The metrics of an agent, for Prometheus. Names and labels stay; values are those of the moment
- * they are asked for.
- */
+/** The metrics of an agent, for Prometheus. Names and labels are stable. */
 export function prometheusMetrics({ version, isInCluster, ofRules }: Options): PrometheusMetrics {
   const registry = new Registry();
   const registers = [registry];
-  // It wakes the process each time: by default 100 times a second.
+  // Event loop monitoring wakes the process for each sample: by default 100 times a second.
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 1000 });
   const gauge = (name: string, help: string): Gauge =>
     new Gauge({ name: `nodewall_agent_${name}`, help, registers });
@@ -66,7 +66,7 @@ export function prometheusMetrics({ version, isInCluster, ofRules }: Options): P
   let totals: (() => Map<string, RuleTotals>) | null = null;
   if (ofRules) rulePackets(registers, () => ({ rules: inForce, totals: totals?.() ?? new Map() }));
 
-  /** As it is wanted: the agent is ready. */
+  /** Nothing in force is the wanted state: the agent is ready. */
   function nothingInForce(): void {
     isReady = true;
     inForce = [];
@@ -191,7 +191,10 @@ interface Counted {
   readonly totals: ReadonlyMap<string, RuleTotals>;
 }
 
-/** Of rules in force; what they counted is kept while they exist, whatever becomes of the table. */
+/**
+ * Counters of the rules in force; totals are kept as long as the rules exist, even if the table is
+ * replaced.
+ */
 function rulePackets(registers: Registry[], counted: () => Counted): void {
   const labelNames = ['api_group', 'policy', 'rule', 'direction'] as const;
   new Counter({

@@ -5,10 +5,10 @@ import type { Enforced } from '../apply/enforcer.ts';
 import { changedPolicies, policyKey } from '../apply/plan/substitute.ts';
 import { RenderError } from '../render/rule-renderer.ts';
 
-/** Longer reasons are cut: a status is read by people. */
+/** Longest reason (characters). Longer ones are cut, because people read them in a status. */
 export const LONGEST_REASON = 500;
 
-/** The policies that an apply left out or kept in an earlier version, as the controller is told. */
+/** The policies that an apply left out or kept in an earlier version, for the report. */
 export function failingRules({ failed, wanted }: Pick<Enforced, 'failed' | 'wanted'>): FailingRule[] {
   const policies = Map.groupBy(wanted.rules, policyKey);
   return [...failed].slice(0, MOST_FAILING).flatMap(([key, error]) => {
@@ -17,7 +17,7 @@ export function failingRules({ failed, wanted }: Pick<Enforced, 'failed' | 'want
   });
 }
 
-/** Where nothing could be applied: all that is wanted and not in force. */
+/** The policies to report if nothing could be applied: all that are wanted and not in force. */
 export function allFailing(wanted: NodeState, inForce: NodeState | null, error: Error): FailingRule[] {
   const policies = Map.groupBy(wanted.rules, policyKey);
   return changedPolicies(wanted, inForce)

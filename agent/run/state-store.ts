@@ -16,8 +16,8 @@ interface StoreOptions {
 export type StateStore = ReturnType<typeof stateStore>;
 
 /**
- * The state that was enforced last, and what belongs to it, on disk. A disk that can't be read or
- * written is logged and never stops enforcement.
+ * The state enforced last and its related data, on disk. Failed reads and writes are logged and
+ * never stop enforcement.
  */
 export function stateStore({ stateDir, node, log }: StoreOptions) {
   const state = saver<NodeState>(stateFile(stateDir, STATE_FILE), snapshotText(), log);
@@ -30,12 +30,12 @@ export function stateStore({ stateDir, node, log }: StoreOptions) {
   return {
     state: state.save,
     digests: digests.save,
-    /** What the chains of the last run were, so that what still is that keeps its counters. */
+    /** The digests of the last run's chains, so that unchanged chains keep their counters. */
     async readDigests(): Promise<Digests> {
       return (await digests.read((text) => JSON.parse(text) as Digests)) ?? {};
     },
     linkGroups: linkGroups.save,
-    /** What the names of link groups in rules stood for. */
+    /** The numbers of the link groups that rules name. */
     async readLinkGroups(): Promise<LinkGroups> {
       return (await linkGroups.read((text) => JSON.parse(text) as LinkGroups)) ?? {};
     },
@@ -56,8 +56,7 @@ export function stateStore({ stateDir, node, log }: StoreOptions) {
 type Digests = Readonly<Record<string, string>>;
 
 /**
- * The digests that an agent of this state directory last saved; none where there are none, or they
- * can't be read.
+ * The digests last saved in this state directory; empty if there are none, or they can't be read.
  */
 export async function savedDigests(stateDir: string): Promise<Digests> {
   try {
@@ -68,8 +67,8 @@ export async function savedDigests(stateDir: string): Promise<Digests> {
 }
 
 /**
- * The addresses of the Node object that an agent of this state directory last knew; null where
- * there was none, or it can't be read.
+ * The addresses of the Node object last saved in this state directory; null if there are none, or
+ * they can't be read.
  */
 export async function savedNodeAddresses(stateDir: string): Promise<readonly string[] | null> {
   try {
@@ -78,7 +77,7 @@ export async function savedNodeAddresses(stateDir: string): Promise<readonly str
     const message = first === '' ? null : (JSON.parse(first) as Message);
     return message?.type === 'node' ? message.addresses : null;
   } catch {
-    // Whoever needs the state itself says why it can't be read.
+    // The caller that reads the whole state reports the error.
     return null;
   }
 }
@@ -86,7 +85,7 @@ export async function savedNodeAddresses(stateDir: string): Promise<readonly str
 const STATE_FILE = 'node-state.jsonl';
 const DIGESTS_FILE = 'digests.json';
 
-/** What is in node-state.jsonl. */
+/** Parses node-state.jsonl. Throws if it is not valid. */
 export function toNodeState(text: string): NodeState {
   return receive(parseLines(text));
 }

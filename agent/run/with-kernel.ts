@@ -2,8 +2,8 @@ import { CommandError, EXIT } from '../../lib/process/exit.ts';
 import type { Kernel } from '../apply/netlink/kernel.ts';
 
 /**
- * Opens the kernel for one piece of work, and closes it after. What the system refuses ends the
- * command with status 3.
+ * Opens a netlink socket for one piece of work, and closes it afterwards. Errors of the system
+ * become a CommandError with exit status 3.
  */
 export async function withKernel<T>(work: (kernel: Kernel) => Promise<T>): Promise<T> {
   const { Netlink, NftError } = await loadAddon();
@@ -12,7 +12,7 @@ export async function withKernel<T>(work: (kernel: Kernel) => Promise<T>): Promi
   try {
     return await work(netlinkKernel(netlink));
   } catch (error) {
-    // Not the system's: the work says itself what it is.
+    // Not an error of the system: the work chose its message and status itself.
     if (error instanceof CommandError) throw error;
     const cause = error instanceof Error && error.cause instanceof NftError ? error.cause : error;
     if (cause instanceof NftError && cause.code === 'EPERM') {

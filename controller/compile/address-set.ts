@@ -15,11 +15,14 @@ import { allHold, canonicalRequirements, formatRequirements, type Requirements }
 import { formatName, type ServiceIndex } from '../index/service-index.ts';
 import type { AddressPeer } from './peers.ts';
 
-/** A rule's peers with everything that is written differently but means the same made equal. */
+/** A rule's peers in canonical form: peers with the same meaning are equal. */
 export interface CanonicalPeers {
-  /** A hash of what the peers say, never of what they resolve to: members change, the id stays. */
+  /**
+   * A hash of the peers themselves, not of the addresses they resolve to: members change, the id
+   * doesn't.
+   */
   readonly id: string;
-  /** The selectors and names in words, sorted, and the static addresses. */
+  /** Human-readable: the selectors and names, sorted, and the static addresses. */
   readonly description: string;
   /** The fqdn peers, sorted. */
   readonly names: readonly string[];
@@ -28,7 +31,7 @@ export interface CanonicalPeers {
   readonly selectors: readonly Selector[];
 }
 
-/** One after the other: a million of them need not be there at once. */
+/** A generator, so that a million blocks need not be in memory at once. */
 function* blocksOf(peers: readonly AddressPeer[]): Iterable<Block> {
   for (const { ipBlock } of peers) {
     if (ipBlock !== undefined)
@@ -36,17 +39,17 @@ function* blocksOf(peers: readonly AddressPeer[]): Iterable<Block> {
   }
 }
 
-/** What a peer without addresses of its own looks at. `words` are equal for equal ones. */
+/** A selector of a peer that has no addresses of its own. Equal selectors have equal `words`. */
 export type Selector = { readonly words: string } & (
   | { readonly of: 'nodes'; readonly requirements: Requirements }
-  /** `namespace`: those of the Namespace that the pod is in. */
+  /** `namespace` selects the pods' Namespaces. */
   | { readonly of: 'pods'; readonly requirements: Requirements; readonly namespace: Requirements }
   | { readonly of: 'account'; readonly account: NamespacedName }
-  /** The pods of a Service. */
+  /** Selects the pods of a Service. */
   | { readonly of: 'service'; readonly service: NamespacedName }
 );
 
-/** No peers at all (a ClusterGroup that holds nothing) are a set without members. */
+/** No peers at all (an empty ClusterGroup) result in a set without members. */
 export function canonicalPeers(peers: readonly AddressPeer[]): CanonicalPeers {
   const byName = new Map<string, string>();
   const bySelector = new Map<string, Selector>();
@@ -92,7 +95,7 @@ function toSelector(peer: Omit<AddressPeer, 'ipBlock' | 'fqdn'>): Selector {
   return { words, of: 'pods', requirements, namespace };
 }
 
-/** Nodes and Services as they stand. */
+/** The current Nodes, Pods and Services. */
 export interface World {
   readonly index: ObjectIndex;
   readonly services: ServiceIndex;
@@ -107,15 +110,15 @@ function select(selector: Selector, { index, services }: World): Iterable<Holder
     case 'account':
       return index.serviceAccountPods(selector.account.namespace, selector.account.name);
     case 'service': {
-      // A Service without a selector, or with an empty one, selects no pods: its endpoints are
-      // somebody else's to say.
+      // A Service without a selector, or with an empty one, selects no pods: third parties manage
+      // its endpoints.
       const labels = services.service(selector.service)?.selector ?? {};
       return Object.keys(labels).length === 0 ? [] : index.labelledPods(selector.service.namespace, labels);
     }
   }
 }
 
-/** Whether one of the selectors selects it; what `select` says, asked of one. */
+/** Whether one of the selectors selects this Node or Pod; consistent with `select`. */
 export function selectsHolder({ selectors }: CanonicalPeers, holder: Holder, world: World): boolean {
   return selectors.some((selector) => selects(selector, holder, world));
 }
@@ -146,7 +149,7 @@ function selects(selector: Selector, holder: Holder, world: World): boolean {
   }
 }
 
-/** Looks the members up, all but what names resolve to: that is the node's to know. */
+/** Resolves the members, except those of names, which each node resolves itself. */
 export function resolve(peers: CanonicalPeers, world: World): AddressSet {
   const found: string[] = [];
   for (const selector of peers.selectors) {
@@ -162,7 +165,7 @@ export function resolve(peers: CanonicalPeers, world: World): AddressSet {
   };
 }
 
-/** Validation made it a CIDR. */
+/** Validation has checked that it is a CIDR. */
 function toCidr(text: string): Cidr {
   const parsed = parseCidr(text);
   if (parsed === null) throw new TypeError(`${text} is no CIDR`);

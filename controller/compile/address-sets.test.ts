@@ -55,7 +55,9 @@ const PEERS: Readonly<Record<string, AddressPeer[]>> = {
   ],
 };
 
-/** The sets after each state, and the names of those that are other objects than before. */
+/**
+ * Returns the sets after each state, and the names of those that are different objects than before.
+ */
 function following() {
   const empty: State = { nodes: [], namespaces: [], pods: [], services: [], endpointSlices: [] };
   const world = { index: objectIndex(empty), services: serviceIndex(empty) };

@@ -6,19 +6,20 @@ import { addressesOf, type Holder, type ObjectChange } from '../index/object-ind
 import { type CanonicalPeers, resolve, selectsHolder, type World } from './address-set.ts';
 import { type PeerIndex, peerIndex } from './peer-index.ts';
 
-/** The AddressSets of what is wanted, over one state of the objects after another. */
+/** The AddressSets of the current rules, maintained over successive states of the objects. */
 export interface AddressSets {
   /**
-   * What the sets may lose by the change; to be asked before the index goes on to the next state.
+   * The members that the sets may lose by the change. Must be called before the index advances to
+   * the next state.
    */
   losses(change: ObjectChange): Losses;
   /**
-   * After that: sorted by id, the same map where every set is the same object, and the same object
-   * where its members are what they were. `services` are the names of those of which something
-   * changed.
+   * Updates the sets; must be called after the index has advanced. Returns them sorted by id: the
+   * same map if every set is the same object, and the same set object if its members are unchanged.
+   * `services` are the names of changed Services.
    */
   advance(step: Step): ReadonlyMap<string, AddressSet>;
-  /** Builds what the first change needs, else the first change does. */
+  /** Builds the indexes that the first change needs; otherwise the first change builds them. */
   prepare(): void;
 }
 
@@ -30,14 +31,14 @@ export interface Step {
 }
 
 /**
- * The addresses of what was selected and went; null where so much changes that all members are
- * looked up again.
+ * The addresses of removed Nodes and Pods, by the peers that selected them; null if so much changes
+ * that all members are resolved again.
  */
 export type Losses = ReadonlyMap<CanonicalPeers, ReadonlySet<string>> | null;
 
 /**
- * Beyond so many Nodes and Pods, and this share of all, changes are not followed one by one:
- * looking all members up is the shorter way.
+ * Limits on following changes one by one, as a number of changed Nodes and Pods and as a share of
+ * all; above the larger one, resolving all members again is faster.
  */
 const FEW = { holders: 16, share: 1 / 8 };
 
@@ -47,7 +48,10 @@ export function addressSets(world: World): AddressSets {
 
 class SharedSets implements AddressSets {
   readonly #world: World;
-  /** In the order they are asked for, by id; each is the object that is in `followed` too. */
+  /**
+   * The peers of current rules, by id, in the order of their first use. `#followed` indexes the
+   * same objects.
+   */
   readonly #wanted = new Map<string, CanonicalPeers>();
   #followed: PeerIndex | null = null;
   #sets: ReadonlyMap<string, AddressSet> = new Map();
@@ -153,8 +157,8 @@ function* addedBy({ nodes, pods, moved }: ObjectChange): Iterable<Holder> {
 }
 
 /**
- * The set with what came and without what went, unless somebody else whom the peers select has that
- * address too, or a static block.
+ * The set with the added and without the removed addresses. An address stays if another object that
+ * the peers select has it too, or a static block contains it.
  */
 function withChange(
   set: AddressSet,

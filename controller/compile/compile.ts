@@ -16,26 +16,29 @@ import { nodeSpans, type Spans } from './spans.ts';
 import { tierName, tierPriority } from './tiers.ts';
 
 /**
- * Stage 2: the objects' policies with peers resolved, ports as ranges, and the nodes each applies
- * to. A pure function of the objects, in whatever order they are given. The objects must have
- * passed validation; a policy whose tier or group doesn't exist throws. Cost: rules × log rules,
- * plus for each distinct selector the objects it can select.
+ * Stage 2: compiles the policies, with peers resolved, ports as ranges, and the nodes that each
+ * applies to. A pure function of the objects, independent of their order. The objects must have
+ * passed validation; throws if the tier or group of a policy doesn't exist. Cost: rules × log
+ * rules, plus for each distinct selector the objects that it can select.
  */
 export function compile(objects: ClusterObjects): Compiled {
   return compiler()(objects);
 }
 
-/** `compile` for one state of the objects after another. */
+/** An incremental `compile` for successive states of the objects. */
 export interface Compiler {
   /**
-   * Gives what `compile` gives, and what didn't change is the same JavaScript object: a rule that
-   * says what it said, a policy with its rules and nodes, an AddressSet or ServiceSet with its
-   * members, and the maps of them. Objects are taken for unchanged where they are the same
-   * JavaScript objects; the cost is that of those that aren't and of what they belong to, and a
-   * walk over the lists of objects that are other arrays.
+   * Returns the same result as `compile`, in which everything unchanged is the same JavaScript
+   * object: an equal rule, a policy with its rules and nodes, an AddressSet or ServiceSet with its
+   * members, and the maps of them. Objects count as unchanged if they are the same JavaScript
+   * objects. The cost is that of the changed ones and everything that depends on them, and a pass
+   * over each list of objects that is a different array.
    */
   (objects: ClusterObjects): Compiled;
-  /** Builds what the first change needs, for when there is time; else the first change does. */
+  /**
+   * Builds the indexes that the first change needs, in idle time; otherwise the first change builds
+   * them.
+   */
   prepare(): void;
 }
 
@@ -43,7 +46,7 @@ export function compiler(): Compiler {
   let state: State | null = null;
   const next = (objects: ClusterObjects): Compiled => {
     const before = state ?? startState();
-    // What throws leaves a state that nobody can say anything of.
+    // An exception leaves the state inconsistent, so the next call starts from scratch.
     state = null;
     state = advance(before, objects);
     return state.compiled;
@@ -54,14 +57,14 @@ export function compiler(): Compiler {
 const ALL_NODES = canonicalPeers([{ nodeSelector: {} }]);
 const CONTROLLERS = canonicalPeers([{ serviceAccount: CONTROLLER_ACCOUNT }]);
 
-/** A policy where it belongs, and what it came to. */
+/** A policy with its position in the evaluation order and its compiled form. */
 interface Placed extends Place {
   readonly rules: PolicyRules;
-  /** Null until it is given its nodes. */
+  /** Null until its nodes are known. */
   compiled: CompiledPolicy | null;
 }
 
-/** Of one state of the objects; what is not readonly inside is changed in place by the next. */
+/** One state of the objects; parts that are not readonly are updated in place by the next one. */
 interface State {
   readonly objects: ClusterObjects;
   readonly groups: GroupIndex;
@@ -146,7 +149,7 @@ function advance(last: State, objects: ClusterObjects): State {
   };
 }
 
-/** Brings `placed` up to date. A policy that comes to what it came to stays where it is. */
+/** Updates `placed`. A policy with an unchanged result keeps its entry. */
 function placePolicies(
   last: State,
   objects: ClusterObjects,
@@ -177,7 +180,7 @@ function placePolicies(
   return { gone, come };
 }
 
-/** `before` is in order: only what came is sorted. */
+/** `before` is sorted: only added policies are sorted, then merged. */
 function reordered(
   before: readonly Placed[],
   gone: readonly Placed[],
@@ -196,7 +199,7 @@ function reordered(
   return [...parts, kept.slice(at)].flat();
 }
 
-/** Where the first policy stands, from `from` on, that comes after this one. */
+/** The position of the first policy, from `from` on, that comes after this one. */
 function firstAfter(ordered: readonly Placed[], one: Placed, from: number): number {
   let low = from;
   let high = ordered.length;
@@ -213,7 +216,7 @@ function compiledPolicy({ apiGroup, name, rules }: Placed, spans: Spans<Placed>)
   return { apiGroup, name, rules: rules.rules, spans: rules.appliedTo.map((nodes) => spans.of(nodes)) };
 }
 
-/** The same map where every node has the addresses it had. */
+/** Returns the same map if every node has the same addresses as before. */
 function nodeAddresses(
   before: Compiled['nodeAddresses'],
   nodes: readonly Node[],
@@ -231,7 +234,7 @@ function nodeAddresses(
   return new Map(nodes.map(({ name, addresses }) => [name, addresses]));
 }
 
-/** The same list where the ports are what they were. */
+/** Returns the same list if the ports are unchanged. */
 function apiServerPorts(
   { objects: before, compiled }: State,
   { endpointSlices }: ClusterObjects,

@@ -5,20 +5,17 @@ import { type SelectorIndex, selectorIndex } from '../index/selector-index.ts';
 import { formatName } from '../index/service-index.ts';
 import { type CanonicalPeers, selectsHolder, type World } from './address-set.ts';
 
-/**
- * From what a Node or Pod can be selected by to the peers that select it, so that its event touches
- * only those.
- */
+/** Finds the peers that select a Node or Pod, so that its event affects only those. */
 export interface PeerIndex {
   add(peers: CanonicalPeers): void;
   remove(peers: CanonicalPeers): void;
   ofNode(node: Node): ReadonlySet<CanonicalPeers>;
   ofPod(pod: Pod, world: World): ReadonlySet<CanonicalPeers>;
-  /** Those that name the Service (formatName). */
+  /** The peers that name the Service (as formatName writes it). */
   ofService(name: string): Iterable<CanonicalPeers>;
 }
 
-/** Selectors of pods in the namespaces that one selector selects. */
+/** Selectors of pods, for the namespaces that one namespace selector selects. */
 interface InNamespaces {
   readonly pods: SelectorIndex<CanonicalPeers>;
   readonly takeOut: () => void;

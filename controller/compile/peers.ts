@@ -8,19 +8,19 @@ import type {
 } from '../../apis/objects.ts';
 
 /**
- * A peer that stands for addresses by itself: what a rule lists, or what a ClusterGroup that it
- * names holds. Exactly one kind, as there.
+ * A peer that stands for addresses directly: one listed by a rule, or one from a ClusterGroup that
+ * the rule names. Exactly one kind of peer is set, as in NetworkPolicyPeer.
  */
 export interface AddressPeer extends Omit<NetworkPolicyPeer, 'group' | 'interfaceGroup'> {
   readonly serviceReference?: NamespacedName;
 }
 
-/** The ClusterGroup of a name as the policy sees it, and its childGroups. */
+/** Finds the ClusterGroup of a name as the policy resolves it, and its childGroups. */
 export type FamilyOf = (name: string) => readonly ClusterGroup[];
 
 /**
- * The peers with addresses, groups replaced by what they hold: a rule says the same with a group as
- * without.
+ * The peers that have addresses, with groups replaced by their content: a rule compiles to the same
+ * result with a group as without.
  */
 export function addressPeers(peers: readonly NetworkPolicyPeer[], familyOf: FamilyOf): AddressPeer[] {
   return peers.flatMap(({ group, interfaceGroup, ...peer }): readonly AddressPeer[] => {
@@ -42,7 +42,7 @@ export function interfaceGroups(peers: readonly NetworkPolicyPeer[]): (string | 
   return [...numbers, ...groups.filter((group) => typeof group === 'string').sort()];
 }
 
-/** The selectors of the Nodes that an appliedTo list stands for. */
+/** The selectors of the Nodes that an appliedTo list selects. */
 export function nodeSelectors(appliedTo: readonly AppliedTo[], familyOf: FamilyOf): LabelSelector[] {
   return appliedTo.flatMap(({ nodeSelector, group }) => {
     if (group === undefined) return nodeSelector ?? [];

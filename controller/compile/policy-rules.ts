@@ -18,16 +18,16 @@ import { type CanonicalServices, canonicalServices } from './service-set.ts';
 import { toServices } from './services.ts';
 import { tierName } from './tiers.ts';
 
-/** What a policy comes to, whatever the nodes, pods and Services are. */
+/** The compiled form of a policy, independent of the current Nodes, Pods and Services. */
 export interface PolicyRules {
   readonly tierPriority: number;
   readonly rules: readonly CompiledRule[];
-  /** By rule (same index as `rules`): the Nodes it applies to. */
+  /** The Nodes that each rule applies to (same index as `rules`). */
   readonly appliedTo: readonly AppliedNodes[];
-  /** What the rules' AddressSets and ServiceSets stand for, by id. */
+  /** The peers of the rules' AddressSets, and the Services of their ServiceSets, by id. */
   readonly peers: ReadonlyMap<string, CanonicalPeers>;
   readonly services: ReadonlyMap<string, CanonicalServices>;
-  /** The groups it was made with, by the names the policy has for them. */
+  /** The groups it was compiled with, by the names that the policy uses. */
   readonly groups: ReadonlyMap<string, readonly ClusterGroup[]>;
 }
 
@@ -37,20 +37,20 @@ export interface AppliedNodes {
   readonly selectors: readonly Requirements[];
 }
 
-/** What one state of the tiers and groups is to a policy. */
+/** The tiers and groups that a policy is compiled with. */
 export interface Surroundings {
   readonly tierPriority: number;
   readonly groups: GroupIndex;
   readonly spellings: Spellings;
 }
 
-/** What lists of peers and appliedTo come to, for one state. */
+/** Canonical forms of lists of peers and appliedTo, for one state of the objects. */
 export interface Spellings {
   readonly peersOf: (peers: readonly AddressPeer[]) => CanonicalPeers;
   readonly appliedOf: (selectors: readonly LabelSelector[]) => AppliedNodes;
 }
 
-/** Many rules spell theirs alike. */
+/** Memoized by the lists' JSON, because many rules have equal lists. */
 export function memoizedSpellings(): Spellings {
   return { peersOf: memoized(canonicalPeers), appliedOf: memoized(appliedNodes) };
 }
@@ -69,9 +69,9 @@ function memoized<T, R>(make: (spelled: T) => R): (spelled: T) => R {
 }
 
 /**
- * What a policy (the same JavaScript object) came to before still holds as long as its tier has the
- * same priority and the groups that it names, and their children, are the same objects. Other
- * groups don't matter to it.
+ * Whether the compiled form of the same policy object is still valid: its tier has the same
+ * priority, and the groups that it names, and their children, are the same objects. Other groups
+ * don't affect it.
  */
 export function stillHold(
   rules: PolicyRules,
@@ -84,8 +84,7 @@ export function stillHold(
 }
 
 /**
- * `before`: what an earlier version of the policy came to; rules that say the same are taken over
- * from there.
+ * Compiles a policy. Reuses the equal rules of `before`, the compiled form of an earlier version.
  */
 export function policyRules(
   policy: ClusterNetworkPolicy,
@@ -141,8 +140,8 @@ function compiledRules(
       rule: names[direction][ruleIndex] ?? '',
     };
     const listed = (direction === 'ingress' ? rule.from : rule.to) ?? [];
-    // An absent or empty list of peers is any address, and one of link groups alone has no
-    // addresses: no AddressSet.
+    // An absent or empty list of peers means any address, and a list of link groups only has no
+    // addresses: neither has an AddressSet.
     const withAddresses = listed.some(({ interfaceGroup }) => interfaceGroup === undefined);
     const canonical = withAddresses ? peersOf(addressPeers(listed, recorded)) : null;
     if (canonical !== null) peers.set(canonical.id, canonical);
@@ -176,10 +175,10 @@ function compiledRules(
   };
 }
 
-/** Most policies name neither Services nor groups: one map for all of them. */
+/** Most policies name neither Services nor groups: they share one map. */
 const NONE: ReadonlyMap<string, never> = new Map<string, never>();
 
-/** Ingress first, in the order of the list. */
+/** Ingress rules first, each direction in the order of its list. */
 function* eachRule({ spec }: ClusterNetworkPolicy): Iterable<[Direction, number, Rule]> {
   for (const direction of ['ingress', 'egress'] as const) {
     for (const [ruleIndex, rule] of (spec[direction] ?? []).entries()) yield [direction, ruleIndex, rule];
@@ -195,7 +194,7 @@ function appliedNodes(selectors: readonly LabelSelector[]): AppliedNodes {
   return { key: canonical.map(formatRequirements).sort().join(' | '), selectors: canonical };
 }
 
-/** An Audit rule is there to be read about. */
+/** Rules in Audit mode always log, because that is their purpose. */
 function ruleLog({ enableLogging, logLabel }: Rule, mode: PolicyMode): RuleLog | null {
   return enableLogging || mode === 'Audit' ? { label: logLabel ?? '' } : null;
 }

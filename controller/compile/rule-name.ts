@@ -2,9 +2,9 @@ import type { ClusterNetworkPolicySpec, Direction, Rule } from '../../apis/objec
 import { shortHash } from '../../lib/sharing/hash.ts';
 
 /**
- * Names for the rules of a policy: their own, or one made from what the rule says, so that moving a
- * rule keeps its name. Equal unnamed rules, and a made name that is taken, get a number behind.
- * Result: by direction, by rule index.
+ * Names for the rules of a policy, by direction and rule index: the rule's own name, or one made
+ * from its content, so that moving a rule keeps its name. Equal unnamed rules, and a made name that
+ * is already taken, get a number appended.
  */
 export function ruleNames(spec: ClusterNetworkPolicySpec): Record<Direction, string[]> {
   const rules = { ingress: spec.ingress ?? [], egress: spec.egress ?? [] };
@@ -22,7 +22,7 @@ function generate(direction: Direction, rule: Rule, taken: Set<string>): string 
   return name;
 }
 
-/** The same value with object keys sorted, so that the order of fields in a file doesn't matter. */
+/** The value with object keys sorted, so that the order of fields in a file doesn't matter. */
 function canonical(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(canonical);
   if (typeof value !== 'object' || value === null) return value;

@@ -10,7 +10,7 @@ import { PORT_PROTOCOLS } from './services.ts';
 
 /** A rule's `toServices`, sorted and without duplicates. */
 export interface CanonicalServices {
-  /** A hash of the Services' names, never of their endpoints: members change, the id stays. */
+  /** A hash of the Services' names, not of their endpoints: members change, the id doesn't. */
   readonly id: string;
   readonly description: string;
   readonly services: readonly NamespacedName[];
@@ -27,7 +27,7 @@ export function canonicalServices(listed: readonly NamespacedName[]): CanonicalS
 }
 
 /**
- * Looks the members up: cluster IPs with the Service's ports, and the addresses of each
+ * Resolves the members: cluster IPs with the Service's ports, and the addresses of each
  * EndpointSlice with its own ports. An unknown Service has none.
  */
 function resolveServices(canonical: CanonicalServices, index: ServiceIndex): ServiceSet {
@@ -63,7 +63,7 @@ function collect(
   }
 }
 
-/** IPv4 first, by address, protocol and port. */
+/** IPv4 first, then by address, protocol and port. */
 function comparePlaced({ address: a, member: m }: Placed, { address: b, member: n }: Placed): number {
   if (a.family !== b.family) return a.family - b.family;
   if (a.value !== b.value) return a.value < b.value ? -1 : 1;
@@ -71,12 +71,11 @@ function comparePlaced({ address: a, member: m }: Placed, { address: b, member: 
   return m.port - n.port;
 }
 
-/** The ServiceSets of what is wanted, over one state of the objects after another. */
+/** The ServiceSets of the current rules, maintained over successive states of the objects. */
 export interface ServiceSets {
   /**
-   * Sorted by id, the same map where every set is the same object, and the same object where its
-   * members are what they were. `changed` are the names of the Services of which something is
-   * different.
+   * Returns the sets sorted by id: the same map if every set is the same object, and the same set
+   * object if its members are unchanged. `changed` are the names of changed Services.
    */
   advance(
     wanted: UseChange<CanonicalServices>,

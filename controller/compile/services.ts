@@ -1,10 +1,12 @@
 import type { Service } from '../../apis/compiled.ts';
 import type { NetworkPolicyPort, NetworkPolicyProtocol, Rule } from '../../apis/objects.ts';
 
-/** Kubernetes' names of the protocols with ports, in nft's words. */
+/** Protocols with ports: Kubernetes' names to nft's. */
 export const PORT_PROTOCOLS = { TCP: 'tcp', UDP: 'udp', SCTP: 'sctp' } as const;
 
-/** A rule's `ports` and `protocols` as one sorted list without duplicates; empty is all traffic. */
+/**
+ * A rule's `ports` and `protocols` as one sorted list without duplicates; empty means all traffic.
+ */
 export function toServices(rule: Rule): Service[] {
   const services = [
     ...(rule.ports ?? []).map(portService),

@@ -5,14 +5,18 @@ import { selectorIndex } from '../index/selector-index.ts';
 import type { AppliedNodes, PolicyRules } from './policy-rules.ts';
 
 /**
- * The names of the nodes that appliedTo lists select, over one state of the nodes after another.
+ * The names of the nodes that appliedTo lists select, maintained over successive states of the
+ * nodes.
  */
 export interface Spans<U> {
-  /** In the order of names; equal lists share one set. Of a list that somebody uses. */
+  /**
+   * The names of the selected nodes, sorted; equal lists share one set. Throws if no user has this
+   * list.
+   */
   of(nodes: AppliedNodes): ReadonlySet<string>;
   /**
-   * After the index went on to that state: who must ask anew, those who came among them. What has
-   * the nodes that it had is the same set.
+   * Must be called after the index has advanced. Returns the users whose nodes changed, added users
+   * included. A list that selects the same nodes as before keeps its set.
    */
   advance(
     change: ListChange<Node>,
@@ -41,7 +45,7 @@ export function nodeSpans<U extends { readonly rules: Pick<PolicyRules, 'applied
     return span;
   }
 
-  /** The names of what went and came, by span; whether each is selected now. */
+  /** The names of removed and added nodes by span, and whether each is selected now. */
   function touched({ removed, added }: ListChange<Node>): Map<Span<U>, Map<string, boolean>> {
     const found = new Map<Span<U>, Map<string, boolean>>();
     for (const [nodes, isSelected] of [
@@ -92,7 +96,7 @@ export function nodeSpans<U extends { readonly rules: Pick<PolicyRules, 'applied
   };
 }
 
-/** The same set where nothing changes. */
+/** Returns the same set if nothing changes. */
 function changedNames(
   names: ReadonlySet<string>,
   touched: ReadonlyMap<string, boolean>,

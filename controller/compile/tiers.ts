@@ -4,8 +4,8 @@ import { BUILT_IN_TIERS } from '../../apis/validate/builtin-tiers.ts';
 const DEFAULT_TIER = 'application';
 
 /**
- * The priority of the tier a policy names: built-in (any case of the Antrea names), else an object
- * of the policy's own API group, else one of the other group. Null where there is none.
+ * The priority of the tier that a policy names: a built-in tier (Antrea's names in any case), else
+ * an object of the policy's own API group, else one of the other API group. Null if there is none.
  */
 export function tierPriority(tiers: readonly Tier[], apiGroup: ApiGroup, name: string): number | null {
   const builtIn = BUILT_IN_TIERS[tierName(name)];
@@ -14,7 +14,10 @@ export function tierPriority(tiers: readonly Tier[], apiGroup: ApiGroup, name: s
   return (named.find((tier) => tier.apiGroup === apiGroup) ?? named[0])?.priority ?? null;
 }
 
-/** Tier names in answers and records are lower case. */
+/**
+ * The lower-case name of a tier, as used in answers and records; the default tier if there is no
+ * name.
+ */
 export function tierName(name: string | undefined): string {
   return (name || DEFAULT_TIER).toLowerCase();
 }

@@ -1,8 +1,8 @@
 import type { ApiGroup, ClusterGroup } from '../../apis/objects.ts';
 
-/** Finds ClusterGroups as a policy or a group names them. */
+/** Finds ClusterGroups by the name that a policy or another group uses. */
 export interface GroupIndex {
-  /** One of the API group of whoever names it, else one of the other API group. */
+  /** Prefers a group in the API group of the object that names it, then the other API group. */
   find(name: string, apiGroup: ApiGroup): ClusterGroup | undefined;
 }
 
@@ -17,9 +17,9 @@ export function groupIndex(groups: readonly ClusterGroup[]): GroupIndex {
 }
 
 /**
- * A group and its childGroups, in that order; children are looked up in the group's own API group
- * first, so that a group means the same whoever names it. One level: the children of a child are
- * not looked at. Throws on a name that is not there: validation should have seen it.
+ * A group and its childGroups, in that order. Children are looked up in the group's own API group
+ * first, so that a group means the same whichever object names it. One level only: children of a
+ * child are ignored. Throws if a name doesn't exist, which validation should have rejected.
  */
 export function groupFamily(
   index: GroupIndex,

@@ -23,7 +23,7 @@ const service = (clusterIPs: string[], externalAddresses?: string[]): Service =>
 
 const NODES = [node('a', '192.0.2.1'), node('b', '192.0.2.2')];
 
-/** Nodes a and b, and what each test adds. */
+/** Nodes a and b, and the given objects. */
 function world(more: Partial<ClusterObjects> = {}): ClusterObjects {
   return { ...NO_OBJECTS, nodes: NODES, ...more };
 }
@@ -39,7 +39,7 @@ describe('addresses that agents report', () => {
     addresses.advance(world());
   });
 
-  /** Those of node a, which alone reports. */
+  /** The reported addresses of node a that count, if only a reports. */
   function ofA(reported: readonly string[], objects = world()): readonly string[] | undefined {
     addresses.report('a', reported);
     return counted(addresses.advance(objects)).a;

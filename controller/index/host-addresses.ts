@@ -5,63 +5,62 @@ import { sameItems } from '../../lib/sharing/same-items.ts';
 
 type Objects = Pick<ClusterObjects, 'nodes' | 'pods' | 'services'>;
 
-/** So many addresses that its agent reported count for one Node. */
+/** The most reported addresses that are used for one Node. */
 export const MOST_REPORTED = 64;
 
 /**
- * "This network", loopback, link-local, multicast and reserved addresses, broadcast; unspecified
- * and loopback, IPv4-mapped, link-local and multicast ones of IPv6: they are no machine's alone.
+ * IPv4: "this network", loopback, link-local, multicast, reserved and broadcast addresses. IPv6:
+ * unspecified, loopback, IPv4-mapped, link-local and multicast addresses. None of them belongs to
+ * one machine alone.
  */
 const UNUSABLE = [
   ...['0.0.0.0/8', '127.0.0.0/8', '169.254.0.0/16', '224.0.0.0/3'],
   ...['::/127', '::ffff:0:0/96', 'fe80::/10', 'ff00::/8'],
 ].flatMap((text) => parseCidr(text)?.cidr ?? []);
 
-/** What a report changed. */
+/** The effect of a report. */
 export interface ReportChange {
   readonly isNew: boolean;
-  /** Addresses beyond MOST_REPORTED, which are passed over. */
+  /** The number of addresses beyond MOST_REPORTED, which are ignored. */
   readonly beyond: number;
 }
 
 /**
- * The further addresses that agents reported of their Nodes, over one state of the objects and
- * reports after another. Nobody checks what an agent says of its own machine, so a reported address
- * counts (as `Node.reportedAddresses`) only where nobody else has a claim to it:
+ * The further addresses that agents report of their machines, maintained over successive states of
+ * the objects and reports. An agent's report about its own machine is not verified, so a reported
+ * address counts (as `Node.reportedAddresses`) only if nothing else claims it:
  * - no Node object has it (status or annotation), no pod with an address of its own, and no
  *   Service;
  * - no other Node's agent reports it: an address that two report counts for neither;
- * - it is one that a machine can have for itself (see UNUSABLE), and among the first MOST_REPORTED
- *   of those in the report: IPv4 first, in ascending order.
+ * - it can belong to one machine alone (see UNUSABLE), and is among the first MOST_REPORTED such
+ *   addresses of the report: IPv4 first, in ascending order.
  * An address counts again when the other claim is gone. So the same objects and last reports give
- * the same Nodes, whatever came first. A report counts until the next one of that Node, or until
- * the Node is deleted; one of a Node that there is not is passed over.
+ * the same Nodes, in whatever order they arrived. A report counts until the next one of that Node,
+ * or until the Node is deleted; a report for an unknown Node is ignored.
  *
- * A report costs its own addresses, and the next `advance` a walk over the Nodes if another address
- * counts then; a change of the objects costs what changed, and a walk over the lists that are
- * others.
+ * A report costs its own addresses, and if another address counts then, the next `advance` a pass
+ * over the Nodes. A change of the objects costs the changed ones, and a pass over each list that is
+ * a different array.
  */
 export class HostAddresses {
   #objects: Objects = NO_OBJECTS;
-  /** `nodes` as they were given out. */
+  /** `nodes` as last returned. */
   #nodes: readonly Node[] = NO_OBJECTS.nodes;
   readonly #byName = new Map<string, Node>();
   readonly #reports = new Map<string, readonly string[]>();
-  /** From an address to the Nodes that report it. */
+  /** The names of the Nodes that report an address. */
   readonly #reporters = new Map<string, Set<string>>();
   /**
-   * How many Node objects, pods and Services have an address; null before anything was reported.
+   * The number of Node objects, pods and Services that have an address; null as long as there are
+   * no reports.
    */
   #claims: Map<string, number> | null = null;
-  /**
-   * The Nodes of which a reported address counts: the object as it was read, and as it is given
-   * out.
-   */
+  /** The Nodes with reported addresses that count: the object as read, and as returned. */
   readonly #extended = new Map<string, { readonly node: Node; readonly extended: Node }>();
-  /** Names of the Nodes for which other addresses may count than before. */
+  /** Names of the Nodes whose counting addresses may have changed. */
   readonly #stale = new Set<string>();
 
-  /** A Node's addresses as its agent reports them: that counts from the next `advance` on. */
+  /** Sets the addresses that a Node's agent reports, effective at the next `advance`. */
   report(node: string, addresses: readonly string[]): ReportChange {
     const usable = usableAddresses(addresses);
     const beyond = Math.max(0, usable.length - MOST_REPORTED);
@@ -73,8 +72,8 @@ export class HostAddresses {
   }
 
   /**
-   * On to this state of the objects: they themselves, with what counts now on each Node. What did
-   * not change is the same object.
+   * Advances to this state of the objects, and returns it with the addresses that count now on each
+   * Node. Unchanged objects and lists are the same ones.
    */
   advance<T extends Objects>(objects: T): T {
     this.#follow(objects);
@@ -150,8 +149,8 @@ export class HostAddresses {
   }
 
   /**
-   * Where more than one Node reports it, it counts for none: an address that all have costs no walk
-   * over them.
+   * Marks the Node that is the only one to report an address. If more than one reports it, it
+   * counts for none: an address that all Nodes have costs no pass over them.
    */
   #markOnly(address: string): void {
     const reporters = this.#reporters.get(address);
@@ -159,7 +158,7 @@ export class HostAddresses {
     for (const node of reporters) this.#stale.add(node);
   }
 
-  /** Whether another object stands for the Node than before. */
+  /** Updates a Node's entry; returns whether the returned object changes. */
   #settle(name: string): boolean {
     const before = this.#extended.get(name);
     const node = this.#byName.get(name);
@@ -182,7 +181,7 @@ function* claimants({ nodes, pods, services }: Objects): Iterable<readonly strin
   }
 }
 
-/** In one way to write them, each once, sorted. */
+/** Canonical texts, unique, sorted. */
 function usableAddresses(texts: readonly string[]): string[] {
   const found = texts.flatMap((text) => parseAddress(text) ?? []).filter(isUsable);
   found.sort((a, b) => a.family - b.family || (a.value < b.value ? -1 : a.value > b.value ? 1 : 0));

@@ -1,6 +1,6 @@
 import type { ListChange } from '../../lib/sharing/list-change.ts';
 
-/** Objects by keys that several may have. */
+/** Objects by keys that several objects may share. */
 export interface KeyIndex<T extends object> {
   get(key: string): Iterable<T>;
   has(key: string): boolean;
@@ -8,12 +8,12 @@ export interface KeyIndex<T extends object> {
   change(change: ListChange<T>): void;
 }
 
-/** Beyond so many objects of a key they are a Set. */
+/** A key with more objects than this has a Set. */
 const FEW = 8;
 
 /**
- * Most keys have one object, many a few: a Set for each of 100,000 addresses would be 20 MB, and
- * takes long to make.
+ * Most keys have one object, many a few: a Set for each of 100,000 addresses would take 20 MB, and
+ * a long time to make.
  */
 export function keyIndex<T extends object>(
   items: Iterable<T>,

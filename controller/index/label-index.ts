@@ -2,12 +2,12 @@ import type { LabelSelectorRequirement, Labels } from '../../apis/objects.ts';
 import type { ListChange } from '../../lib/sharing/list-change.ts';
 import { allHold, type Requirements } from './selector.ts';
 
-/** Answers label selectors over items that come and go. */
+/** Evaluates label selectors over a changing collection of items. */
 export interface LabelIndex<T> {
   readonly size: number;
-  /** The items that all requirements hold for, in no particular order. */
+  /** The items that meet all requirements, in no particular order. */
   select(requirements: Requirements): T[];
-  /** How many items `select` looks at. */
+  /** The number of items that `select` tests. */
   effort(requirements: Requirements): number;
   change(change: ListChange<T>): void;
 }
@@ -18,14 +18,17 @@ interface Keyed<T> {
   count: number;
 }
 
-/** Beyond so many all are begun anew: selectors that are gone named some of them. */
+/**
+ * With more keys than this, all are indexed again on demand, because removed selectors named some
+ * of them.
+ */
 const MOST_KEYS = 1000;
 
 /**
- * From label key and value to items: a selector costs the items of its rarest requirement of the
- * kinds In and Exists, all items where it has none, and a change the labels of what changed. A key
- * is indexed once a selector names it, by a walk over all items: of most keys nobody asks, and some
- * have a value for each item. Labels of an item must not change.
+ * Maps label keys and values to items. A selector costs the items of its rarest In or Exists
+ * requirement, or all items if it has none; a change costs the labels of the changed items. A key
+ * is indexed when a selector first names it, by a pass over all items: most keys are never named,
+ * and some have a different value for each item. Labels of an item must not change.
  */
 export function labelIndex<T extends { readonly labels: Labels }>(items: Iterable<T>): LabelIndex<T> {
   const all = new Set<T>(items);
@@ -42,7 +45,10 @@ export function labelIndex<T extends { readonly labels: Labels }>(items: Iterabl
     return keyed;
   }
 
-  /** How many items the requirement can hold for; null where that can be any. */
+  /**
+   * The number of items that can meet the requirement; null for operators that any item may meet
+   * (neither In nor Exists).
+   */
   function reach({ key, operator, values = [] }: LabelSelectorRequirement): number | null {
     if (operator !== 'In' && operator !== 'Exists') return null;
     const { byValue, count } = keyedBy(key);
@@ -65,7 +71,7 @@ export function labelIndex<T extends { readonly labels: Labels }>(items: Iterabl
     return { at, count };
   }
 
-  /** An item has one value of a key: it is in one of these at most. */
+  /** An item has one value for a key, so it is in at most one of these sets. */
   function candidates(requirement: LabelSelectorRequirement): Iterable<Set<T>> {
     const { byValue } = keyedBy(requirement.key);
     if (requirement.operator === 'Exists') return byValue.values();

@@ -36,7 +36,7 @@ describe('objectindex', () => {
   });
 
   it('comes to the same by labels as by namespaces', () => {
-    // One pod has the first label and most have the other: either way is the shorter one once.
+    // One pod has the label `few`, all have `all`: so each of the two ways is the shorter one once.
     const pods = Array.from({ length: 20 }, (_, i) =>
       pod(`ns-${i % 10}`, `${i}`, { all: 'yes', ...(i === 3 ? { few: '' } : {}) }),
     );

@@ -7,46 +7,46 @@ import { allHold, type Requirements } from './selector.ts';
 type Indexed = Pick<ClusterObjects, 'nodes' | 'namespaces' | 'pods'>;
 
 /**
- * Which Nodes and Pods the selectors of peers and appliedTo stand for, over one state of the
- * objects after another.
+ * Resolves the selectors of peers and appliedTo to Nodes and Pods, over successive states of the
+ * objects.
  */
 export interface ObjectIndex {
   selectNodes(requirements: Requirements): readonly Node[];
-  /** Pods that `ofPod` holds for in the namespaces that `ofNamespace` holds for. */
+  /** Pods that meet `ofPod`, in the namespaces that meet `ofNamespace`. */
   selectPods(ofPod: Requirements, ofNamespace: Requirements): readonly Pod[];
   serviceAccountPods(namespace: string, name: string): Iterable<Pod>;
-  /** Pods of one namespace that have all these labels: what a Service's selector selects. */
+  /** Pods of one namespace that have all these labels, as a Service's selector selects them. */
   labelledPods(namespace: string, labels: Labels): readonly Pod[];
-  /** Of any namespace, whether somebody declared it or not. */
+  /** The labels of any namespace, with or without a Namespace object. */
   namespaceLabels(name: string): Labels;
-  /** Who has this address. */
+  /** The Nodes and Pods that have this address. */
   holders(address: string): Iterable<Holder>;
-  /** What is different in another state. */
+  /** The differences between the current state and this one. */
   difference(objects: Indexed): ObjectChange;
-  /** On to that state. */
+  /** Advances to this state. */
   advance(objects: Indexed, change: ObjectChange): void;
 }
 
 export type Holder = Node | Pod;
 
-/** The addresses it stands for as a peer. */
+/** The addresses that a Node or Pod stands for as a peer. */
 export function addressesOf(holder: Holder): readonly string[] {
   if (holder.kind === 'Pod' || holder.reportedAddresses === undefined) return holder.addresses;
   return [...holder.addresses, ...holder.reportedAddresses];
 }
 
-/** By identity of the objects. */
+/** Differences by object identity. */
 export interface ObjectChange {
   readonly nodes: ListChange<Node>;
   readonly namespaces: ListChange<Namespace>;
   readonly pods: ListChange<Pod>;
-  /** Pods that neither came nor went, in a namespace whose labels are others. */
+  /** Pods that were neither added nor removed, in a namespace whose labels changed. */
   readonly moved: readonly Pod[];
 }
 
 /**
- * A namespace that somebody declared or that pods name; with the one label that every namespace
- * has.
+ * A namespace that has an object or a pod, with the label that every namespace has
+ * (kubernetes.io/metadata.name).
  */
 interface Home {
   readonly name: string;
@@ -59,7 +59,7 @@ interface Homes {
   readonly byLabel: LabelIndex<Home>;
 }
 
-/** Each part is built when it is asked for the first time, and follows the changes from then on. */
+/** Each part of the index is built on first use, and follows the changes from then on. */
 export function objectIndex(start: Indexed): ObjectIndex {
   return new GrowingIndex(start);
 }
@@ -91,7 +91,7 @@ class GrowingIndex implements ObjectIndex {
     const { byLabel } = this.#allHomes();
     const podsPerNamespace = this.#objects.pods.length / Math.max(1, byLabel.size);
     const found: Pod[] = [];
-    // By label each pod's namespace is looked up; by namespace each is looked at once.
+    // By label, each pod costs a look-up of its namespace; by namespace, each pod costs one test.
     if (2 * this.#podsByLabel().effort(ofPod) <= byLabel.effort(ofNamespace) * podsPerNamespace) {
       for (const pod of this.#podsByLabel().select(ofPod))
         if (allHold(ofNamespace, this.namespaceLabels(pod.namespace))) found.push(pod);
@@ -126,7 +126,7 @@ class GrowingIndex implements ObjectIndex {
       namespaces: listChange(this.#objects.namespaces, next.namespaces),
       pods: listChange(this.#objects.pods, next.pods),
     };
-    // Nobody asked for labels of namespaces.
+    // No namespace labels have been used so far.
     if (this.#homes === null) return { ...change, moved: [] };
     const gone = new Set(change.pods.removed);
     const moved: Pod[] = [];
@@ -181,7 +181,7 @@ function undeclared(name: string): Home {
   return { name, labels: { [NAME_LABEL]: name }, declared: false };
 }
 
-/** Names of the namespaces whose labels are others. */
+/** Names of the namespaces whose labels changed. */
 function relabelled({ byName }: Homes, { removed, added }: ListChange<Namespace>): string[] {
   const now = new Map(removed.map(({ name }) => [name, undeclared(name)]));
   for (const namespace of added) now.set(namespace.name, toHome(namespace));

@@ -1,12 +1,17 @@
 import type { LabelSelectorRequirement, Labels } from '../../apis/objects.ts';
 import { allHold, type Requirements } from './selector.ts';
 
-/** Who selects something with these labels: selectors that come and go, each of somebody. */
+/**
+ * Finds the selectors that select given labels, in a changing collection; each selector has an
+ * owner.
+ */
 export interface SelectorIndex<T> {
   readonly size: number;
-  /** Takes the selector out again. */
+  /** Adds a selector; returns the function that removes it. */
   add(requirements: Requirements, of: T): () => void;
-  /** Of whom a selector selects these labels; twice where two do. */
+  /**
+   * The owners of the selectors that select these labels; twice if two selectors of one owner do.
+   */
   matching(labels: Labels): T[];
 }
 
@@ -15,24 +20,25 @@ interface Entry<T> {
   readonly of: T;
 }
 
-/** The selectors found by a label key: those for any value, and those for one. */
+/** The selectors indexed under a label key: by Exists, and by single values. */
 interface Keyed<T> {
   readonly any: Set<Entry<T>>;
   readonly byValue: Map<string, Set<Entry<T>>>;
 }
 
 /**
- * So few are looked at one by one: 25,000 indexes of three selectors each are not worth their maps.
+ * Up to this number, selectors are tested one by one: maps don't pay off for 25,000 indexes of
+ * three selectors each.
  */
 const FEW = 8;
 
 /**
- * Each selector is found by one of its requirements of the kinds In and Exists: by the one that
- * fewest others are found by. What has neither is looked at each time. So labels cost the selectors
- * that say one of them, not all.
+ * Indexes each selector under one of its In or Exists requirements: the one with the fewest
+ * selectors so far. Selectors without such a requirement are tested every time. So a query costs
+ * the selectors that share a label with it, not all of them.
  */
 export function selectorIndex<T>(): SelectorIndex<T> {
-  /** All of them while they are few. */
+  /** All selectors as long as they are few. */
   const few = new Set<Entry<T>>();
   let many: Keys<T> | null = null;
   let size = 0;
@@ -68,7 +74,7 @@ export function selectorIndex<T>(): SelectorIndex<T> {
 
 interface Keys<T> {
   add(entry: Entry<T>): void;
-  /** False where it isn't there. */
+  /** Returns false if there is no such entry. */
   remove(entry: Entry<T>): boolean;
   look(labels: Labels, at: (entries: Iterable<Entry<T>>) => void): void;
 }
@@ -76,7 +82,7 @@ interface Keys<T> {
 function keys<T>(): Keys<T> {
   const byKey = new Map<string, Keyed<T>>();
   const unkeyed = new Set<Entry<T>>();
-  /** The requirement that an entry is found by; null where it is none. */
+  /** The requirement that an entry is indexed under; null if there is none. */
   const foundBy = new Map<Entry<T>, LabelSelectorRequirement | null>();
 
   function placesOf({ key, operator, values = [] }: LabelSelectorRequirement): Set<Entry<T>>[] {
@@ -90,7 +96,7 @@ function keys<T>(): Keys<T> {
     });
   }
 
-  /** Every object with the key meets Exists: the last choice. */
+  /** Exists is the last choice, because every object with the key meets it. */
   function crowd({ key, operator, values = [] }: LabelSelectorRequirement): number {
     if (operator === 'Exists') return Number.POSITIVE_INFINITY;
     const { byValue } = byKey.get(key) ?? {};

@@ -2,14 +2,14 @@ import type { LabelSelector, LabelSelectorRequirement, Labels } from '../../apis
 
 /**
  * Label selectors as Kubernetes defines them (meta/v1 LabelSelector): all requirements must hold;
- * NotIn and DoesNotExist also hold where the label is absent.
+ * NotIn and DoesNotExist also hold if the label is absent.
  */
 
-/** All of them must hold; none at all hold for everything. */
+/** All of them must hold; an empty list holds for everything. */
 export type Requirements = readonly LabelSelectorRequirement[];
 
 /**
- * matchLabels folded into requirements, sorted, values sorted and unique: equal selectors have
+ * matchLabels converted to requirements, sorted, values sorted and unique: equal selectors have
  * equal forms.
  */
 export function canonicalRequirements(selector: LabelSelector): LabelSelectorRequirement[] {
@@ -24,12 +24,12 @@ export function canonicalRequirements(selector: LabelSelector): LabelSelectorReq
   return [...unique.keys()].sort().flatMap((text) => unique.get(text) ?? []);
 }
 
-/** One line for people and hashes, in kubectl's selector syntax; `{}` selects everything. */
+/** One line for display and hashing, in kubectl's selector syntax; `{}` selects everything. */
 export function formatSelector(selector: LabelSelector): string {
   return formatRequirements(canonicalRequirements(selector));
 }
 
-/** The same of canonical requirements. */
+/** The same for canonical requirements. */
 export function formatRequirements(requirements: Requirements): string {
   return requirements.length === 0 ? '{}' : requirements.map(formatRequirement).join(',');
 }

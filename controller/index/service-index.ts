@@ -4,18 +4,18 @@ import { type KeyIndex, keyIndex } from './key-index.ts';
 
 type Indexed = Pick<ClusterObjects, 'services' | 'endpointSlices'>;
 
-/** Services and their EndpointSlices by name, over one state of the objects after another. */
+/** Services and their EndpointSlices by name, over successive states of the objects. */
 export interface ServiceIndex {
   service(name: NamespacedName): Service | undefined;
   endpointSlices(service: NamespacedName): Iterable<EndpointSlice>;
   /**
-   * On to another state. Names (formatName) of the Services of which something is different; none
-   * where nobody asked for any so far.
+   * Advances to another state. Returns the names (as formatName writes them) of changed Services;
+   * none as long as no Service has been looked up.
    */
   advance(objects: Indexed): ReadonlySet<string>;
 }
 
-/** Built on first use: most policies name no Service. */
+/** Built on first use, because most policies name no Service. */
 export function serviceIndex(start: Indexed): ServiceIndex {
   let objects = start;
   let byName: Map<string, Service> | null = null;
@@ -52,7 +52,7 @@ function serviceOf({ namespace, service }: EndpointSlice): string {
   return formatName({ namespace, name: service });
 }
 
-/** Neither part holds a slash, so the pair is told apart. */
+/** `NAMESPACE/NAME`: neither part contains a slash, so the result is unambiguous. */
 export function formatName({ namespace, name }: NamespacedName): string {
   return `${namespace}/${name}`;
 }

@@ -5,22 +5,20 @@ import type { KubeConfig } from '@kubernetes/client-node';
 
 export interface Outgoing {
   readonly method: string;
-  /** From the root on, with its query. */
+  /** Absolute, with its query. */
   readonly path: string;
   readonly headers?: Readonly<Record<string, string | number>>;
   readonly body?: string;
-  /** Aborting breaks the connection. */
+  /** Aborting closes the connection. */
   readonly signal: AbortSignal;
 }
 
 export interface ApiConnection {
-  /** Its origin, for messages. */
+  /** The API server's origin, for messages. */
   readonly server: string;
-  /**
-   * Resolves with the head of the answer. Throws CredentialsError, or what went wrong on the way.
-   */
+  /** Resolves with the response head. Throws CredentialsError, or the error of the connection. */
   send(outgoing: Outgoing): Promise<http.IncomingMessage>;
-  /** Breaks all connections. */
+  /** Closes all connections. */
   close(): void;
 }
 
@@ -28,15 +26,13 @@ export class CredentialsError extends Error {
   override readonly name = 'CredentialsError';
 }
 
-/**
- * Milliseconds without traffic after which the kernel asks whether the other end is still there.
- */
+/** TCP keep-alive probes start after this idle time (milliseconds). */
 const KEEP_ALIVE = 30_000;
 
 /**
- * The API server of the current context, over connections that are kept: `maxSockets` at once.
- * Certificates and credentials are asked for with each request (and read again, or run again, as
- * the kubeconfig says), so a renewed one counts at once.
+ * Connects to the API server of the current context, with at most `maxSockets` persistent
+ * connections. Certificates and credentials are determined for each request (read, or obtained by
+ * running a command, as the kubeconfig specifies), so renewed ones are used at once.
  */
 export function apiConnection(kubeConfig: KubeConfig, maxSockets = Number.POSITIVE_INFINITY): ApiConnection {
   const cluster = kubeConfig.getCurrentCluster();
@@ -54,14 +50,14 @@ export function apiConnection(kubeConfig: KubeConfig, maxSockets = Number.POSITI
       const message = `the kubeconfig's credentials can't be had: ${(cause as Error).message}`;
       throw new CredentialsError(message, { cause });
     }
-    // The library's own keeps no connection; through a proxy it is needed.
+    // The library's own agent keeps no connections, but is required for a proxy.
     if (!cluster?.proxyUrl) options.agent = agent;
     return options;
   }
 
   /**
-   * Where one connection says nothing, those that are kept beside it may be as dead, each for a
-   * time-out of its own.
+   * If one connection stops responding, idle ones may be dead too, and each would cost another
+   * time-out.
    */
   function dropIdle(): void {
     for (const sockets of Object.values(agent.freeSockets)) {
@@ -80,7 +76,7 @@ export function apiConnection(kubeConfig: KubeConfig, maxSockets = Number.POSITI
     signal.addEventListener('abort', dropIdle, { once: true });
     outgoing.once('close', () => signal.removeEventListener('abort', dropIdle));
     outgoing.on('socket', (socket) => socket.setKeepAlive(true, KEEP_ALIVE));
-    // What comes after the answer began is told by its body too.
+    // Errors after the response began are also emitted by its body.
     outgoing.on('error', () => {});
     outgoing.end(body);
     const [response] = (await once(outgoing, 'response')) as [http.IncomingMessage];
@@ -90,7 +86,7 @@ export function apiConnection(kubeConfig: KubeConfig, maxSockets = Number.POSITI
   return { server: server.origin, send, close: () => agent.destroy() };
 }
 
-/** Of several addresses tried, each has its own error. */
+/** If several addresses were tried, each has its own error. */
 export function messageOf(error: unknown): string {
   if (error instanceof AggregateError) return error.errors.map(messageOf).join('; ');
   return error instanceof Error ? error.message : String(error);

@@ -118,7 +118,7 @@ describe('kubeApi', () => {
       (await failure(api.request({ method: 'POST', path: '/x', body: {} }))).reason,
       'TooManyRequests',
     );
-    // Without Retry-After nobody knows whether it was done.
+    // Without Retry-After the request may have been processed.
     seen.length = 0;
     answer = (_, response) => response.writeHead(503).end();
     assert.equal((await failure(api.request({ method: 'POST', path: '/x', body: {} }))).status, 503);

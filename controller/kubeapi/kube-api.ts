@@ -7,49 +7,49 @@ import { formatRbacRule, rbacRule } from './rbac-rule.ts';
 
 export interface KubeRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
-  /** From the root on: `/api/v1/namespaces/…`. */
+  /** Absolute: `/api/v1/namespaces/…`. */
   readonly path: string;
   readonly query?: Readonly<Record<string, string>>;
   /**
-   * Sent as JSON; of a PATCH it is a merge patch (RFC 7386), or a list of operations (RFC 6902).
+   * Sent as JSON; for a PATCH it is a merge patch (RFC 7386), or a list of operations (RFC 6902).
    */
   readonly body?: unknown;
   /**
-   * Of a PATCH: the body is what the object must be (server-side apply), made where there is none;
-   * the query names the field manager.
+   * For a PATCH: the body is the desired object (server-side apply), which is created if it doesn't
+   * exist; the query names the field manager.
    */
   readonly isApply?: boolean;
-  /** Milliseconds for all of it, waiting included; default 10,000. */
+  /** Time limit for the whole request including waits (milliseconds); default 10,000. */
   readonly timeout?: number;
   readonly signal?: AbortSignal;
 }
 
-/** One request, one object in answer; what goes wrong is a `KubeError`. */
+/** Sends one request and returns the object in the response. Throws KubeError. */
 export type KubeApi = <T>(request: KubeRequest) => Promise<T>;
 
 export interface KubeApiClient {
   readonly request: KubeApi;
-  /** Where it is, for messages. */
+  /** The API server's origin, for messages. */
   readonly server: string;
-  /** Closes idle connections. */
+  /** Closes all connections. */
   close(): void;
 }
 
 const TIMEOUT = 10_000;
 /**
- * Bytes of an answer that is taken; an object is at most 3 MiB in etcd, a list of policies some
- * more.
+ * Size limit of a response (bytes); an object is at most 3 MiB in etcd, a list of policies is
+ * larger.
  */
 const MOST_BYTES = 256 * 1024 * 1024;
-/** Connections are for single requests; so many at once are enough. */
+/** The most concurrent connections, each for single requests. */
 const MOST_CONNECTIONS = 16;
-/** How often a 429 is waited for. */
+/** The most waits for a busy server. */
 const MOST_WAITS = 5;
 
 /**
- * Requests to the API server over connections of their own (see connection.ts). Where the server is
- * too busy (429, or 503 with Retry-After, which it answers before it did anything), it waits as
- * long as it is asked to, within the time-out.
+ * Sends requests to the API server over its own connections (see connection.ts). If the server is
+ * too busy (429, or 503 with Retry-After, which it sends before processing a request), waits for
+ * the requested time, within the time limit.
  */
 export function kubeApi(kubeConfig: KubeConfig): KubeApiClient {
   const { server, send, close } = apiConnection(kubeConfig, MOST_CONNECTIONS);
@@ -78,7 +78,7 @@ export function kubeApi(kubeConfig: KubeConfig): KubeApiClient {
         await sleep((error.retryAfter ?? 1) * 1000, undefined, { signal });
       } catch (error) {
         if (error instanceof KubeError) throw error;
-        // The server closed a kept connection just when it was used: a read does no harm twice.
+        // The server closed an idle connection at the moment of its use: repeating a read is safe.
         if (!isRepeated && wanted.method === 'GET' && !signal.aborted && codeOf(error) === 'ECONNRESET') {
           isRepeated = true;
           continue;
@@ -119,7 +119,7 @@ function toBody({ method, body, isApply = false }: KubeRequest): Pick<Outgoing, 
   return { body: text, headers: { 'content-type': type, 'content-length': Buffer.byteLength(text) } };
 }
 
-/** JSON is YAML. */
+/** JSON is valid YAML. */
 function patchType(body: unknown, isApply: boolean): string {
   if (isApply) return 'application/apply-patch+yaml';
   return Array.isArray(body) ? 'application/json-patch+json' : 'application/merge-patch+json';
@@ -145,7 +145,7 @@ function parse<T>({ text, status }: Answer, { method, path }: KubeRequest): T {
   }
 }
 
-/** metav1.Status where it is one. */
+/** A metav1.Status, if the body is one. */
 interface Status {
   readonly kind?: string;
   readonly message?: string;
@@ -159,7 +159,7 @@ function toKubeError({ status, headers, text }: Answer, { method, path }: KubeRe
     const value: unknown = JSON.parse(text);
     said = (value as Status | null)?.kind === 'Status' ? (value as Status) : null;
   } catch {
-    // A proxy's page, or nothing: the status code has to do.
+    // A proxy's error page, or no body: the status code alone is reported.
   }
   const reason = said?.reason || reasonOfStatus(status);
   const words = [`${method} ${path}: ${status} ${reason}`, said?.message ?? text.slice(0, 200).trim()];
@@ -171,7 +171,7 @@ function toKubeError({ status, headers, text }: Answer, { method, path }: KubeRe
   return new KubeError(message, { status, reason, retryAfter });
 }
 
-/** Nothing was done, and the server says when to come again. */
+/** The request was not processed, and the server says when to retry. */
 function isBusy({ status, retryAfter }: KubeError): boolean {
   return status === 429 || (status === 503 && retryAfter !== null);
 }

@@ -1,14 +1,14 @@
-/** Why a request to the API server came to nothing. */
+/** A failed request to the API server. */
 export class KubeError extends Error {
   override readonly name = 'KubeError';
-  /** HTTP status; 0 where there was no answer. */
+  /** HTTP status; 0 if there was no answer. */
   readonly status: number;
   /**
-   * metav1.Status' reason (`NotFound`, `Conflict`, `Forbidden` …); without an answer `Unreachable`,
-   * `Timeout` or `Aborted`.
+   * The reason of the metav1.Status (`NotFound`, `Conflict`, `Forbidden` …); without an answer
+   * `Unreachable`, `Timeout` or `Aborted`.
    */
   readonly reason: string;
-  /** Seconds that the server asks to wait; null where it doesn't. */
+  /** The wait that the server asks for (seconds); null: none. */
   readonly retryAfter: number | null;
 
   constructor(message: string, { status = 0, reason, retryAfter = null, cause }: KubeErrorParts) {
@@ -26,19 +26,20 @@ export interface KubeErrorParts {
   readonly cause?: unknown;
 }
 
+/** Whether it is a KubeError, with one of these reasons if any are given. */
 export function isKubeError(error: unknown, ...reasons: readonly string[]): error is KubeError {
   return error instanceof KubeError && (reasons.length === 0 || reasons.includes(error.reason));
 }
 
 /**
- * The reasons of answers that carry no metav1.Status: a proxy's, or an API server's that is
+ * The reason for a response without metav1.Status, from a proxy or from an API server that is
  * starting.
  */
 export function reasonOfStatus(status: number): string {
   return REASONS.get(status) ?? (status >= 500 ? 'InternalError' : 'Unknown');
 }
 
-/** As in apimachinery's metav1.StatusReason. */
+/** Values of apimachinery's metav1.StatusReason. */
 const REASONS: ReadonlyMap<number, string> = new Map([
   [400, 'BadRequest'],
   [401, 'Unauthorized'],

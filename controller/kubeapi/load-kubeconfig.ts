@@ -4,9 +4,9 @@ import type { KubeConfig } from '@kubernetes/client-node';
 const TOKEN_FILE = '/var/run/secrets/kubernetes.io/serviceaccount/token';
 
 /**
- * The file's current context, or the pod's service account. Throws an Error that says what is wrong
- * and what to do. The library is loaded here: it takes half a second, which commands without a
- * cluster need not pay.
+ * Loads the file's current context, or the pod's service account. Throws an Error that explains
+ * what is wrong and what to do. The library is imported here because that takes half a second,
+ * which commands without a cluster don't need.
  */
 export async function loadKubeConfig(file: string | undefined): Promise<KubeConfig> {
   const { KubeConfig } = await import('@kubernetes/client-node');
@@ -22,7 +22,7 @@ export async function loadKubeConfig(file: string | undefined): Promise<KubeConf
     return kubeConfig;
   }
   try {
-    // Of its own, so that what can't be read isn't told as what can't be understood.
+    // Read separately, so that an unreadable file is not reported as an invalid one.
     await readFile(file);
     kubeConfig.loadFromFile(file);
   } catch (cause) {

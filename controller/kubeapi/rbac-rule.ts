@@ -1,22 +1,22 @@
 /** The one rule of a Role or ClusterRole that a request needs. */
 export interface RbacRule {
   readonly apiGroups: readonly [string];
-  /** With the subresource: `clusternetworkpolicies/status`. */
+  /** Includes the subresource: `clusternetworkpolicies/status`. */
   readonly resources: readonly [string];
   readonly verbs: readonly [string];
   readonly resourceNames?: readonly [string];
-  /** Where the Role must be; null for a ClusterRole. */
+  /** The namespace that the Role must be in; null for a ClusterRole. */
   readonly namespace: string | null;
 }
 
-/** Null where the path is of no resource (`/healthz`, discovery). */
+/** Null if the path is not that of a resource (`/healthz`, discovery). */
 export function rbacRule(method: string, path: string): RbacRule | null {
   const [root, ...steps] = path
     .split('/')
     .filter((step) => step !== '')
     .map(decodeURIComponent);
   const apiGroup = root === 'apis' ? steps.shift() : root === 'api' ? '' : undefined;
-  // The version.
+  // Skips the version.
   steps.shift();
   if (apiGroup === undefined || steps.length === 0) return null;
   const namespace = steps[0] === 'namespaces' && steps.length > 2 ? (steps[1] ?? null) : null;
@@ -27,7 +27,7 @@ export function rbacRule(method: string, path: string): RbacRule | null {
     apiGroups: [apiGroup],
     resources: [subresource === undefined ? resource : `${resource}/${subresource}`],
     verbs: [verb ?? method.toLowerCase()],
-    // RBAC can't name what is only just created.
+    // RBAC can't restrict `create` by name.
     ...(name === undefined ? {} : { resourceNames: [name] }),
     namespace,
   };
@@ -45,7 +45,7 @@ const COLLECTION_VERBS: Readonly<Record<string, string>> = {
   DELETE: 'deletecollection',
 };
 
-/** As it would stand in the manifest, on one line. */
+/** Formats the rule as in a manifest, on one line. */
 export function formatRbacRule({ namespace, ...rule }: RbacRule): string {
   const fields = Object.entries(rule).map(([key, values]) => `${key}: ${JSON.stringify(values)}`);
   const place = namespace === null ? 'a ClusterRole' : `a Role in namespace ${namespace}`;

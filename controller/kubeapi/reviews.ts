@@ -6,10 +6,12 @@ import type {
 } from '../publish/auth.ts';
 import type { KubeApi } from './kube-api.ts';
 
-/** Milliseconds: somebody waits for the answer. */
+/** Time limit (milliseconds): a client waits for the answer. */
 const TIMEOUT = 5_000;
 
-/** Asks the API server who a token is of: authentication.k8s.io/v1 TokenReview. */
+/**
+ * Has the API server authenticate a token: authentication.k8s.io/v1 TokenReview. Throws KubeError.
+ */
 export async function reviewToken(request: KubeApi, spec: TokenReviewSpec): Promise<TokenReviewStatus> {
   const body = { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenReview', spec };
   const path = '/apis/authentication.k8s.io/v1/tokenreviews';
@@ -22,7 +24,10 @@ export async function reviewToken(request: KubeApi, spec: TokenReviewSpec): Prom
   return status;
 }
 
-/** Asks the API server whether somebody may: authorization.k8s.io/v1 SubjectAccessReview. */
+/**
+ * Has the API server check a permission: authorization.k8s.io/v1 SubjectAccessReview. Throws
+ * KubeError.
+ */
 export async function reviewAccess(request: KubeApi, spec: AccessReviewSpec): Promise<AccessReviewStatus> {
   const body = { apiVersion: 'authorization.k8s.io/v1', kind: 'SubjectAccessReview', spec };
   const path = '/apis/authorization.k8s.io/v1/subjectaccessreviews';

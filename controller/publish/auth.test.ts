@@ -20,12 +20,12 @@ function bearing(token: string | null): IncomingMessage {
   return { headers: token === null ? {} : { authorization: `Bearer ${token}` } } as IncomingMessage;
 }
 
-/** No signature that holds: the API server is the one to look at it. */
+/** A token without a valid signature: only the API server verifies it. */
 function jwt(claims: object): string {
   return `x.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.x`;
 }
 
-/** An API server that knows all tokens, with its questions written down. */
+/** An API server that accepts all tokens and records the reviews. */
 function reviewing(
   answer: (spec: TokenReviewSpec) => TokenReviewStatus,
   options: Partial<TokenOptions> = {},
@@ -168,7 +168,7 @@ describe('frontProxyAuthenticator', () => {
   };
   const headers = {
     'x-remote-user': ['alice'],
-    // As the user sent it, through an API server that knows no header for it.
+    // The user's own header, passed on by an API server that has none for the uid.
     'x-remote-uid': ['forged'],
     'x-remote-group': ['a, b', 'c'],
     'x-remote-extra-authentication.kubernetes.io%2fnode-name': ['cp-1'],

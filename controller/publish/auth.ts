@@ -3,23 +3,22 @@ import type { IncomingMessage } from 'node:http';
 import type { TLSSocket } from 'node:tls';
 import { LRUCache } from 'lru-cache';
 
-/** Who a request is from: authentication.k8s.io/v1 UserInfo. */
+/** The user of a request: authentication.k8s.io/v1 UserInfo. */
 export interface Identity {
   readonly username: string;
   readonly uid: string;
   readonly groups: readonly string[];
   readonly extra: Readonly<Record<string, readonly string[]>>;
-  /** When its token runs out, in milliseconds since 1970; null where it doesn't. */
+  /** The expiry of its token (milliseconds since 1970); null: none. */
   readonly expires: number | null;
 }
 
 /**
- * Null where the request says nobody, or somebody it isn't; throws where that can't be found out
- * now.
+ * Resolves with null if the request has no valid credentials; throws if they can't be checked now.
  */
 export type Authenticate = (request: IncomingMessage) => Promise<Identity | null>;
 
-/** What somebody wants: authorization.k8s.io/v1 ResourceAttributes. */
+/** The requested access: authorization.k8s.io/v1 ResourceAttributes. */
 export interface Access {
   readonly verb: 'get' | 'list' | 'watch' | 'update';
   readonly group: string;
@@ -29,27 +28,27 @@ export interface Access {
   readonly name?: string;
 }
 
-/** Throws where it can't be found out now. */
+/** Throws if the permission can't be checked now. */
 export type Authorise = (identity: Identity, access: Access) => Promise<Permission>;
 
 export interface Permission {
   readonly allowed: boolean;
-  /** '' where the API server gives none. */
+  /** '' if the API server gives none. */
   readonly reason: string;
 }
 
 /**
- * Extra of a service account token that is bound to a pod or a node (Kubernetes 1.32 and later):
- * the node.
+ * The node, in the `extra` of a service account token that is bound to a pod or a node (Kubernetes
+ * 1.32 and later).
  */
 const NODE_NAME = 'authentication.kubernetes.io/node-name';
 
-/** The node that a token is bound to; null where it is bound to none. */
+/** The node that a token is bound to; null if it is bound to none. */
 export function boundNode({ extra }: Identity): string | null {
   return extra[NODE_NAME]?.[0] ?? null;
 }
 
-/** authentication.k8s.io/v1 TokenReviewSpec and TokenReviewStatus, as far as they are used. */
+/** authentication.k8s.io/v1 TokenReviewSpec and TokenReviewStatus, only the fields used here. */
 export interface TokenReviewSpec {
   readonly token: string;
   /** Absent: the API server's own. */
@@ -68,22 +67,22 @@ export interface TokenReviewStatus {
 }
 
 export interface TokenOptions {
-  /** Asks the API server; throws where it doesn't answer. */
+  /** Requests a review from the API server; throws if it doesn't answer. */
   readonly review: (spec: TokenReviewSpec) => Promise<TokenReviewStatus>;
-  /** The audiences accepted, any of them; none: the API server's own. */
+  /** The accepted audiences, any of them; empty: the API server's own. */
   readonly audiences: readonly string[];
   /** Milliseconds since 1970. */
   readonly now: () => number;
-  /** Milliseconds that an answer holds; a minute where absent. */
+  /** The time for which a positive result is cached (milliseconds); default: a minute. */
   readonly keep?: number;
-  /** Reviews at a time; others wait. */
+  /** The most concurrent reviews; others are queued. */
   readonly atOnce?: number;
 }
 
 const MOST_TOKENS = 20_000;
 /**
- * A token that is wrong may be tried again and again; one that has just been made may not be known
- * to every API server.
+ * The time for which a refusal is cached (milliseconds): a wrong token may be sent repeatedly, but
+ * a new token may not be known to every API server yet.
  */
 const KEEP_REFUSED = 2000;
 
@@ -92,8 +91,8 @@ interface Reviewed {
 }
 
 /**
- * By the bearer token; each is reviewed once a minute however often it comes, and kept by its hash
- * alone.
+ * Authenticates by bearer token. Each token is reviewed at most once a minute, and cached by its
+ * hash only.
  */
 export function tokenAuthenticator({
   review,
@@ -133,16 +132,16 @@ function toIdentity(
   token: string,
 ): Identity | null {
   if (authenticated !== true || user?.username === undefined || user.username === '') return null;
-  // An authenticator that knows no audiences answers with none: TokenReviewStatus says to treat
-  // that as refused where some were asked for.
+  // An authenticator that doesn't support audiences returns none: according to TokenReviewStatus
+  // this must be treated as a refusal if audiences were requested.
   if (wanted.length > 0 && !held.some((audience) => wanted.includes(audience))) return null;
   const { username, uid = '', groups = [], extra = {} } = user;
   return { username, uid, groups, extra, expires: expiryOf(token) };
 }
 
 /**
- * RFC 7519's `exp` of a token that the API server has found good; null where it is no JWT or says
- * none.
+ * The `exp` (RFC 7519) of a token that the API server has accepted (milliseconds since 1970); null
+ * if it is not a JWT or has none.
  */
 function expiryOf(token: string): number | null {
   const [, claims = ''] = token.split('.');
@@ -150,12 +149,12 @@ function expiryOf(token: string): number | null {
     const { exp } = JSON.parse(Buffer.from(claims, 'base64url').toString()) as { exp?: unknown };
     return typeof exp === 'number' ? exp * 1000 : null;
   } catch {
-    // Other tokens (static ones, bootstrap tokens) say nothing of when they end.
+    // Other tokens (static ones, bootstrap tokens) have no readable expiry.
     return null;
   }
 }
 
-/** Runs so many at once, the others in the order they came. */
+/** Runs at most `atOnce` tasks concurrently, the others in order of arrival. */
 function turns(atOnce: number): <T>(task: () => Promise<T>) => Promise<T> {
   let running = 0;
   const waiting: (() => void)[] = [];
@@ -173,19 +172,19 @@ function turns(atOnce: number): <T>(task: () => Promise<T>) => Promise<T> {
 }
 
 /**
- * ConfigMap kube-system/extension-apiserver-authentication: whom the API server's aggregation layer
- * is known by.
+ * The API server's aggregation layer, as configured in ConfigMap
+ * kube-system/extension-apiserver-authentication.
  */
 export interface FrontProxy {
   /**
-   * `requestheader-allowed-names`: common names of its certificate; empty is any that its CA
-   * signed.
+   * `requestheader-allowed-names`: common names of its certificate; empty: any certificate signed
+   * by its CA.
    */
   readonly allowedNames: readonly string[];
   /**
    * `requestheader-username-headers`, `-uid-headers`, `-group-headers`, `-extra-headers-prefix`.
-   * Headers that these don't name are the user's own: an API server that knows none for the uid
-   * passes them on as they come.
+   * Headers that are not configured here come from the user: an API server without a uid header
+   * passes the user's own header on.
    */
   readonly usernameHeaders: readonly string[];
   readonly uidHeaders: readonly string[];
@@ -194,9 +193,9 @@ export interface FrontProxy {
 }
 
 /**
- * Users whom the API server's aggregation layer vouches for. Its client certificate must have been
- * verified against the front proxy's CA, which alone may be the server's client CA. `proxy` is
- * asked for at each request; null: nobody may vouch for anybody.
+ * Authenticates users on behalf of the API server's aggregation layer. Its client certificate must
+ * have been verified against the front proxy's CA, which must be the server's only client CA.
+ * `proxy` is called for each request; null: no client is trusted.
  */
 export function frontProxyAuthenticator(proxy: () => FrontProxy | null): Authenticate {
   return async ({ socket, headersDistinct }) => {
@@ -226,7 +225,7 @@ function peerOf(socket: TLSSocket): { authorized: boolean; name: string } {
   return { authorized: true, name: typeof name === 'string' ? name : (name?.[0] ?? '') };
 }
 
-/** Keys come percent-encoded and in lower case. */
+/** Keys are percent-encoded and in lower case. */
 function extraOf(
   headers: NodeJS.Dict<string[]>,
   prefixes: readonly string[],
@@ -246,13 +245,13 @@ function decoded(key: string): string {
   try {
     return decodeURIComponent(key);
   } catch {
-    // As the API server's own reading of these headers has it: what can't be decoded stands for
-    // itself.
+    // A key that can't be decoded is used unchanged, as in the API server's own parser of these
+    // headers.
     return key;
   }
 }
 
-/** The first of several that knows who it is. */
+/** Returns the first identity that one of several authenticators finds. */
 export function firstOf(...all: readonly Authenticate[]): Authenticate {
   return async (request) => {
     for (const authenticate of all) {
@@ -263,7 +262,7 @@ export function firstOf(...all: readonly Authenticate[]): Authenticate {
   };
 }
 
-/** authorization.k8s.io/v1 SubjectAccessReviewSpec and its status, as far as they are used. */
+/** authorization.k8s.io/v1 SubjectAccessReviewSpec and its status, only the fields used here. */
 export interface AccessReviewSpec {
   readonly user: string;
   readonly uid: string;
@@ -280,7 +279,7 @@ export interface AccessReviewStatus {
 
 const KEEP_ACCESS = 10_000;
 
-/** By SubjectAccessReview; an answer holds for ten seconds. */
+/** Authorises by SubjectAccessReview; a result is cached for ten seconds. */
 export function accessAuthoriser(
   review: (spec: AccessReviewSpec) => Promise<AccessReviewStatus>,
   now: () => number,

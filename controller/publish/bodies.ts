@@ -5,14 +5,14 @@ import { toAddressSetMessage } from './members-diff.ts';
 import type { PartContent } from './parts.ts';
 
 /**
- * Messages as bytes. What is the same JavaScript object is serialised once, when it is first asked
- * for, for as long as anybody holds it.
+ * Serialised messages. Each JavaScript object is serialised once, on first use, and cached as long
+ * as it is referenced.
  */
 export interface Bodies {
   addressSet(set: AddressSet): Buffer;
   serviceSet(set: ServiceSet): Buffer;
   rules(content: PartContent): Buffer;
-  /** Not kept. */
+  /** Not cached. */
   once(update: Update): Buffer;
 }
 

@@ -1,11 +1,11 @@
-/** Token buckets by name: so many at once, then so many a second. */
+/** A rate limiter by name (token buckets): a burst, then a number per second. */
 export interface Buckets {
-  /** False: too many of that name. */
+  /** Returns false if the name has exceeded its rate. */
   take(name: string): boolean;
   forget(name: string): void;
 }
 
-/** `now` in milliseconds. */
+/** @param options `now` is in milliseconds */
 export function bucketOf(options: {
   readonly now: () => number;
   readonly burst: number;

@@ -9,30 +9,30 @@ import { addressSetUpdate } from './members-diff.ts';
 import { type Part, type PartChange, type PartContent, partChanges, partsOf } from './parts.ts';
 import { type Audience, keptOf, NOBODY, type Span, type SpanChange, spanChanges } from './spans.ts';
 
-/** How many of each a node holds. */
+/** The numbers of rules and sets of a node. */
 export interface Counts {
   readonly rules: number;
   readonly addressSets: number;
   readonly serviceSets: number;
 }
 
-/** A message to be sent, whom it is for, and what it adds to the counts of each of those. */
+/** A pending message, its audience, and its change to the counts of each node in it. */
 export interface Draft {
-  /** Serialised when it is told: nobody is told the first state. */
+  /** Called when the message is sent: messages of the first state are never sent. */
   readonly toBody: () => Buffer;
   readonly audience: Audience;
   readonly counts: Counts;
 }
 
 /**
- * One state of everything compiled, as it is told to nodes. The maps are changed in place by the
- * next.
+ * One state of everything compiled, as published to nodes. The next state changes the maps in
+ * place.
  */
 export interface Told {
   readonly compiled: Compiled;
   /** By the policy's API group and name. */
   readonly parts: Map<string, readonly Part[]>;
-  /** By the nodes they are for, then by name. */
+  /** By the nodes that they apply to, then by name. */
   readonly bySpan: Map<Span, Map<string, PartContent>>;
   readonly addressSets: Holders;
   readonly serviceSets: Holders;
@@ -59,10 +59,10 @@ export function toldNothing({ allNodes, controllers, apiServerPorts }: Compiled)
 }
 
 /**
- * What has to be said after `told` to make it `compiled`, in order: sets before the rules that name
- * them, removals after. `allNodes`, `controllers` and `apiServerPorts` must be the same in both.
- * What is the same JavaScript object says the same; the cost is that of what isn't, and a walk over
- * policies, sets and nodes where their lists are others.
+ * The messages that lead from `told` to `compiled`, in order: sets before the rules that name them,
+ * removals after. `allNodes`, `controllers` and `apiServerPorts` must be the same in both. The same
+ * JavaScript objects count as unchanged; the cost is that of the others, and a pass over policies,
+ * sets and nodes if their lists differ. Throws if a rule names a set that doesn't exist.
  */
 export function changes(
   told: Told,
@@ -108,7 +108,7 @@ export function changes(
   return { drafts: heard, told: { ...told, compiled } };
 }
 
-/** Brings `parts` and `bySpan` up to date. */
+/** Updates `parts` and `bySpan`, and returns the changes. */
 function changeParts(told: Told, policies: readonly CompiledPolicy[]): PartChange[] {
   const { removed, added } = listChange(told.compiled.policies, policies);
   const key = ({ apiGroup, name }: CompiledPolicy) => `${apiGroup}/${name}`;
@@ -158,13 +158,13 @@ function nodeDrafts(before: Compiled, now: Compiled, bodies: Bodies): Draft[] {
 interface SetKind<T> {
   readonly held: Holders;
   readonly map: ReadonlyMap<string, T>;
-  /** Ids of the sets that every node holds, named or not. */
+  /** Ids of the sets that every node has, even if no rule names them. */
   readonly everyone: ReadonlySet<string>;
   whole(set: T): Buffer;
-  /** What tells a holder of the one the other; null where there is nothing to tell. */
+  /** The message that changes one to the other; null if there is nothing to send. */
   update(before: T, now: T): (() => Buffer) | null;
   removed(id: string): Buffer;
-  /** Counts of one set. */
+  /** The counts of one set. */
   readonly one: Counts;
 }
 

@@ -6,10 +6,9 @@ const API = { groupVersion: GROUP_VERSION, version };
 const GROUP = { name: group, versions: [API], preferredVersion: API };
 
 /**
- * What the API server and kubectl ask to find the resource, by path: meta/v1 APIGroupList, APIGroup
- * and APIResourceList, and OpenAPI documents that say no more than that there is nothing to
- * validate. Watching is left out of the verbs: what comes is no meta/v1 WatchEvent, so no informer
- * may try.
+ * Discovery documents of the API, by path: meta/v1 APIGroupList, APIGroup and APIResourceList, and
+ * OpenAPI documents without schemas. The verbs don't include watch: its messages are not meta/v1
+ * WatchEvents, so informers must not try.
  */
 export const DISCOVERY: ReadonlyMap<string, object> = new Map<string, object>([
   ['/apis', { kind: 'APIGroupList', apiVersion: 'v1', groups: [GROUP] }],

@@ -3,9 +3,9 @@ import type { ClusterObjects, EndpointSlice } from '../../apis/objects.ts';
 import type { Endpoints } from '../../apis/stream.ts';
 
 /**
- * Where the API server is, as a node's packets have it: its Service by the cluster IPs, and what is
- * behind it. By port, sorted. Objects must be sorted by namespace and name; the cost is a search in
- * each list, not a walk.
+ * The addresses of the API server as packets of a node have them: the cluster IPs of its Service,
+ * and the endpoints behind it. By port, sorted. Objects must be sorted by namespace and name; the
+ * cost is a search in each list, not a pass.
  */
 export function apiServerEndpoints({ services, endpointSlices }: ClusterObjects): Endpoints[] {
   const byPort = new Map<number, Set<string>>();
@@ -30,8 +30,8 @@ export function apiServerEndpoints({ services, endpointSlices }: ClusterObjects)
 }
 
 /**
- * The objects, with the API server's last endpoints where none is listed: an API server that ends
- * takes its own away, and the failsafe list must know its ports still when it is back.
+ * Adds the API server's last known endpoints if none are listed: an API server that stops removes
+ * its own, and the failsafe list must have their ports when it is back.
  */
 export function apiServerMemory(): (objects: ClusterObjects) => ClusterObjects {
   let last: readonly EndpointSlice[] = [];
@@ -60,7 +60,9 @@ function inNamespace<T extends { readonly namespace: string }>(list: readonly T[
   return found;
 }
 
-/** Index of the first of which it is so; of all after it, it is too. */
+/**
+ * The index of the first element that meets the condition; all elements after it must meet it too.
+ */
 function firstAt<T>(list: readonly T[], isSo: (one: T) => boolean): number {
   let [low, high] = [0, list.length];
   while (low < high) {

@@ -1,4 +1,4 @@
-/** A meta/v1 Status of an error, as the Kubernetes API words them. */
+/** An error as a meta/v1 Status of the Kubernetes API. */
 export interface Failure {
   readonly code: number;
   readonly reason: FailureReason;

@@ -2,8 +2,8 @@ import type { PartChange, PartContent } from './parts.ts';
 import { NOBODY, type Span, type SpanChange } from './spans.ts';
 
 /**
- * Which nodes hold a set after a change, by what they held before. No two of the three share a
- * node.
+ * The nodes that have a set after a change, compared to before. The three lists have no node in
+ * common.
  */
 export interface HolderChange {
   readonly kept: readonly Span[];
@@ -11,11 +11,14 @@ export interface HolderChange {
   readonly lost: readonly Span[];
 }
 
-/** Who holds which set: the nodes of every part that names it. Counted by span, never by node. */
+/**
+ * The set-to-nodes index: a set is on the nodes of every rule group that names it. Counted by span,
+ * never by node.
+ */
 export interface Holders {
-  /** The nodes of any of these hold the set; empty where nobody does. */
+  /** The nodes of any of these spans have the set; empty if no node has it. */
   spansOf(id: string): readonly Span[];
-  /** By id, for the sets whose spans are others than before. */
+  /** The changes by set id, for the sets whose spans changed. */
   change(
     parts: readonly PartChange[],
     changeOf: (before: Span, now: Span) => SpanChange,
@@ -23,7 +26,7 @@ export interface Holders {
 }
 
 interface Use {
-  /** How many parts of that span name the set. */
+  /** The number of rule groups with that span that name the set. */
   readonly counts: Map<Span, number>;
   spans: readonly Span[];
 }
@@ -31,13 +34,13 @@ interface Use {
 interface Touched {
   readonly before: readonly Span[];
   /**
-   * What happened to the spans of parts that name it; a node outside of these holds it if it held
-   * it.
+   * The span changes of rule groups that name the set; for a node in none of these, nothing
+   * changes.
    */
   readonly changes: Set<SpanChange>;
 }
 
-/** `idsOf` picks the sets of one kind that a part names. */
+/** @param idsOf returns the ids of the sets of one kind that a rule group names */
 export function holders(idsOf: (content: PartContent) => readonly string[]): Holders {
   const uses = new Map<string, Use>();
   const spansOf = (id: string): readonly Span[] => uses.get(id)?.spans ?? [];
@@ -118,8 +121,8 @@ function allBut(spans: readonly Span[], less: Span): Span {
 const FEW = 16;
 
 /**
- * Equal spans of a few nodes are one object: a node that is relabelled gains thousands of sets, and
- * they are all for it alone.
+ * Makes equal spans of few nodes one object: a relabelled node gains thousands of sets, each with a
+ * span of this node only.
  */
 function sharing(): (span: Span) => Span {
   const known = new Map<string, Span>();

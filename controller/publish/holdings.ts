@@ -4,17 +4,17 @@ import type { Line } from './line.ts';
 import type { PartContent } from './parts.ts';
 import type { Span } from './spans.ts';
 
-/** What a node holds, but for what is its own. */
+/** The part of a node's view that is not specific to the node. */
 export interface Holding {
   readonly counts: Counts;
-  /** Sets sorted by id, then rules by part. Shared by all nodes that hold the same. */
+  /** Sets sorted by id, then rules by rule group. Shared by all nodes with the same view. */
   lines(): readonly Line[];
 }
 
 /**
- * What nodes hold at one position. Nodes of the same spans share one answer: a cluster has as many
- * as it has kinds of nodes, and thousands of watchers that come at once are given the same list of
- * the same buffers.
+ * The views of nodes at one position. Nodes with the same spans share one result: a cluster has as
+ * many as it has kinds of nodes, and thousands of watchers that connect at the same time get the
+ * same list of the same buffers.
  */
 export function holdings(told: Told, bodies: Bodies, revision: string): (node: string) => Holding {
   const known = new Map<string, Holding>();

@@ -45,7 +45,7 @@ const objects: ClusterObjects = {
   policies: [policy('p', fromWeb)],
 };
 
-/** The messages of one watcher, batch by batch, and the bytes they have on the wire. */
+/** The messages of one watcher, by batch, and their size on the wire (bytes). */
 function watched(hub: Hub, name: string, from: string | null = null) {
   const batches: StreamMessage[][] = [];
   const lines: Line[] = [];

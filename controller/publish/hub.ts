@@ -13,53 +13,55 @@ import { type LogLimits, type ResumeLog, resumeLog } from './resume-log.ts';
 import type { Audience, Span } from './spans.ts';
 
 /**
- * Takes the lines that are next in a watcher's stream; whole batches, each ending with a bookmark.
+ * Receives the next lines of a watcher's stream, in whole batches that each end with a bookmark.
  */
 export type Sink = (lines: readonly Line[]) => void;
 
 export interface Watch {
-  /** Sends a bookmark as a sign of life. */
+  /** Sends a bookmark as a keep-alive. */
   bookmark(): void;
   close(): void;
 }
 
-/** Stage 3: one state after another, told to each node as what of it concerns that node. No I/O. */
+/** Stage 3: publishes successive states, to each node the part that concerns it. No I/O. */
 export interface Hub {
   /**
-   * Tells the watchers what is other than the last time; equal JavaScript objects are taken to say
-   * the same. Each message is serialised once, however many get it. Gives the number of messages.
-   * After a throw (a rule names a set that isn't there) nothing is told until a publish succeeds;
-   * all get a whole view then.
+   * Sends the changes since the last state to the watchers; the same JavaScript objects count as
+   * unchanged. Each message is serialised once, for all its receivers. Returns the number of
+   * messages. After an exception (a rule names a set that doesn't exist) nothing is sent until a
+   * publish succeeds; then all watchers get a whole view.
    */
   publish(compiled: Compiled): number;
   setGate(enabled: boolean): void;
   readonly gate: boolean;
-  /** Where the API server is: all nodes are told. */
+  /** Sets the API server's endpoints, and sends them to all nodes. */
   setEndpoints(endpoints: readonly Endpoints[]): void;
-  /** Whether there is something to tell. */
+  /** Whether a state has been published. */
   readonly ready: boolean;
-  /** The position, as lines and lists name it. */
+  /** The current position, as in lines and lists. */
   readonly revision: string;
-  /** How many watchers there are. */
+  /** The number of watchers. */
   readonly watchers: number;
-  /** Names of the nodes there are. */
+  /** The names of the existing Nodes. */
   nodes(): Iterable<string>;
   has(node: string): boolean;
-  /** What a node must hold; of a node that isn't there it is what no rule selects. */
+  /**
+   * The state that a node must enforce; for a node that doesn't exist, one that no rule selects.
+   */
   view(node: string): NodeState;
   counts(node: string): Counts;
   /**
-   * The whole view, or what was missed since `resourceVersion` where that is still known, goes to
-   * the sink before this returns; what changes, from within `publish`. Throws where the hub isn't
-   * ready.
+   * Starts a watch. Passes the whole view, or the messages missed since `resourceVersion` if they
+   * are still in the log, to the sink before it returns; passes later changes from within
+   * `publish`. Throws if the hub isn't ready.
    */
   watch(node: string, resourceVersion: string | null, sink: Sink): Watch;
 }
 
 export interface HubOptions {
-  /** The feature gate NodeNetworkPolicy to start with. */
+  /** The initial feature gate NodeNetworkPolicy. */
   readonly gate: boolean;
-  /** Names this life of the hub: no two have the same. Letters and digits. */
+  /** Identifies this instance of the hub; must be unique. Letters and digits. */
   readonly epoch?: string;
   readonly log?: LogLimits;
 }
@@ -72,7 +74,7 @@ interface Watcher {
 interface State {
   readonly told: Told;
   readonly log: ResumeLog;
-  /** Of nodes, at this position. */
+  /** The shared part of a node's view, at this position. */
   readonly holdingOf: (node: string) => Holding;
 }
 
@@ -200,7 +202,7 @@ class TellingHub implements Hub {
     ];
   }
 
-  /** All that was told counts for nothing: everybody starts again. */
+  /** Discards the log: all watchers get a whole view. */
   #restart(told: Told): void {
     this.#position++;
     const now = {
@@ -225,7 +227,7 @@ class TellingHub implements Hub {
         log.append({ line, position: this.#position, audience: draft.audience });
       for (const watcher of this.#watchers.of(draft.audience)) {
         const lines = due.get(watcher);
-        // Of several spans with one node each names it.
+        // A node may be in several spans of the audience.
         if (lines?.at(-1) === line) continue;
         if (lines === undefined) due.set(watcher, [line]);
         else lines.push(line);
@@ -249,7 +251,7 @@ class TellingHub implements Hub {
     ]);
   }
 
-  /** What a watcher has missed; null where it must have a whole view. */
+  /** The messages that a watcher has missed; null if it needs a whole view. */
   #missed(node: string, resourceVersion: string | null): readonly Line[] | null {
     const [, life, number] = /^([^.]+)\.(\d{1,15})$/.exec(resourceVersion ?? '') ?? [];
     if (life !== this.#epoch || Number(number) > this.#position) return null;
@@ -257,7 +259,10 @@ class TellingHub implements Hub {
   }
 }
 
-/** What a node message says to every node alike; a change of it, which is rare, begins anew. */
+/**
+ * Whether the fields of the node message that are the same for all nodes are unchanged. A change is
+ * rare, and restarts all watchers.
+ */
 function sayTheSameToAll(a: Compiled, b: Compiled): boolean {
   return (
     a.allNodes === b.allNodes &&
@@ -266,7 +271,7 @@ function sayTheSameToAll(a: Compiled, b: Compiled): boolean {
   );
 }
 
-/** One line for all whose counts are the same. */
+/** One line for all nodes with the same counts. */
 function bookmarkLines(revision: string): (counts: Counts) => Line {
   const known = new Map<string, Line>();
   return (counts) => {
@@ -293,9 +298,10 @@ function isForFew(audience: Audience): audience is readonly Span[] {
 }
 
 /**
- * A node that joins, or is relabelled, is told all of its policies: that many messages for it alone
- * would push everybody else's out of the log. Gives the nodes that better start again should they
- * come back before it; null where all fits.
+ * A node that joins, or is relabelled, gets messages of all its policies: that many messages for
+ * one node would displace those of all others from the log. Returns the nodes whose messages are
+ * not logged, so that they get a whole view if they resume from before them; null if all messages
+ * fit.
  */
 function tooMuchForFew(drafts: readonly Draft[]): Span | null {
   const own = drafts.filter(({ audience }) => isForFew(audience));
@@ -308,7 +314,7 @@ interface WatcherList {
   remove(node: string, watcher: Watcher): void;
   size(): number;
   all(): Iterable<readonly [node: string, watcher: Watcher]>;
-  /** A watcher may come several times in a row of spans. */
+  /** May return a watcher several times in a row, once for each span. */
   of(audience: Audience): Iterable<Watcher>;
 }
 
@@ -338,7 +344,7 @@ function watcherList(): WatcherList {
         for (const [, watcher] of all()) yield watcher;
         return;
       }
-      // Whichever is fewer: the nodes that are watched, or those it is for.
+      // Iterates over the smaller collection: the watched nodes, or the audience.
       if (audience.reduce((names, span) => names + span.size, 0) > byNode.size) {
         for (const [node, list] of byNode)
           if (audience.some((span) => span.has(node))) for (const watcher of list) yield watcher;

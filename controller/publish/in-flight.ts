@@ -2,15 +2,16 @@ import type { RequestListener } from 'node:http';
 import type { Socket } from 'node:net';
 
 /**
- * Nobody who asks here sends a request before the answer to the one before; a client that goes away
- * with one half sent may look like it.
+ * The in-flight limit of a connection. Clients of this server don't send a request before the
+ * response to the previous one; but a client that disconnects with a request half sent may look
+ * like it.
  */
 const MOST = 4;
 
 /**
- * Ends connections with more requests than that unanswered. Node reads on however many there are
- * (pipelining, RFC 9112 section 9.3.2): one connection of one stranger could have any number of
- * them wait, and the memory full.
+ * Closes connections with more unanswered requests than that. Node reads any number of them
+ * (pipelining, RFC 9112 section 9.3.2): one connection of a third party could queue requests until
+ * the memory is full.
  */
 export function fewInFlight(listener: RequestListener): RequestListener {
   const inFlight = new WeakMap<Socket, number>();

@@ -12,9 +12,9 @@ import {
 } from '../../lib/net/member-set.ts';
 
 /**
- * What makes a holder of `before` hold `now`: the members that come and go, or the whole set where
- * that is shorter or something else of it is another. Null where they say the same. The cost is
- * that of the change, not of the members.
+ * The message that changes `before` to `now`: the added and removed members, or the whole set if
+ * that is shorter or another field changed. Null if they are equal. The cost is that of the change,
+ * not of the members.
  */
 export function addressSetUpdate(
   before: AddressSet,

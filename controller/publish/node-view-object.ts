@@ -5,16 +5,16 @@ import type { Counts } from './changes.ts';
 
 const API_VERSION = `${CONTROL_PLANE.group}/${CONTROL_PLANE.version}`;
 
-/** A node's view as kubectl shows it: what the node must hold, and what its agent last reported. */
+/** A node's view as kubectl shows it: the desired state, and the last report of its agent. */
 export interface NodeViewSummary {
   readonly name: string;
   readonly counts: Counts;
   readonly report: NodeReport | null;
-  /** Whether agents report here; else nothing is known of what they enforce. */
+  /** Whether agents report to this replica; if not, the enforced state is unknown. */
   readonly hasReports: boolean;
 }
 
-/** Of a NodeView: it comes from a replica that agents don't report to. */
+/** Annotations of a NodeView from a replica without reports. */
 const WITHOUT_REPORTS = {
   annotations: {
     'controlplane.nodewall.io/status': 'not known to this replica: agents report to the leader',
@@ -22,7 +22,8 @@ const WITHOUT_REPORTS = {
 } as const;
 
 /**
- * In a list the view itself is left out, for it is megabytes for each node: numbers stand for it.
+ * A list has the numbers of rules and sets instead of the view itself, which is megabytes for each
+ * node.
  */
 export function toNodeView(summary: NodeViewSummary, revision: string): object {
   const { name, counts, report, hasReports } = summary;
@@ -79,7 +80,10 @@ const COLUMNS = [
   ['Revision', 'string', 'The revision in force on the node', 1],
 ] as const;
 
-/** A meta/v1 Table. `now` is in milliseconds since 1970. */
+/**
+ * A meta/v1 Table.
+ * @param now milliseconds since 1970
+ */
 export function toTable(summaries: readonly NodeViewSummary[], revision: string, now: number): object {
   return {
     kind: 'Table',
@@ -124,7 +128,7 @@ function stateOf({ enabled, enforced, revision, failing, off, viewError }: NodeR
   return enforced !== null && enforced === revision ? 'Enforced' : 'Pending';
 }
 
-/** As kubectl shows ages: the two largest units where the first is small. */
+/** An age in kubectl's format: the two largest units if the first is small. */
 function age(milliseconds: number): string {
   const seconds = Math.max(0, Math.floor(milliseconds / 1000));
   if (seconds < 120) return `${seconds}s`;

@@ -5,39 +5,39 @@ import { sameItems } from '../../lib/sharing/same-items.ts';
 import { useCount } from '../../lib/sharing/use-count.ts';
 
 /**
- * What of everything compiled one node needs: the rules that apply to it, and the AddressSets and
- * ServiceSets those name.
+ * The part of everything compiled that one node needs: the rules that apply to it, and the
+ * AddressSets and ServiceSets that they name.
  */
 export function nodeView(compiled: Compiled, node: string): NodeState {
   return nodeViewer(node)(compiled);
 }
 
 /**
- * `nodeView` for one state after another. What didn't change is the same object: the list of rules,
- * the maps of sets, and the whole state. Policies are taken for unchanged where they are the same
+ * An incremental `nodeView` for successive states. Unchanged parts are the same objects: the list
+ * of rules, the maps of sets, and the whole state. Policies count as unchanged if they are the same
  * objects.
  */
 export function nodeViewer(node: string): (compiled: Compiled) => NodeState {
   let last: View | null = null;
   return (compiled) => {
     const before = last ?? startView(node);
-    // What throws leaves a view that nobody can say anything of.
+    // An exception leaves the view inconsistent, so the next call starts from scratch.
     last = null;
     last = advance(before, compiled);
     return last.state;
   };
 }
 
-/** The part of a policy that is for the node. */
+/** The rules of a policy that apply to the node. */
 interface Share {
   readonly ingress: readonly CompiledRule[];
   readonly egress: readonly CompiledRule[];
-  /** By id; the values say nothing. */
+  /** A set of ids; the values have no meaning. */
   readonly addressSets: ReadonlyMap<string, true>;
   readonly serviceSets: ReadonlyMap<string, true>;
 }
 
-/** Of one state; the map and the counts are changed in place by the next. */
+/** The view at one state; the next state changes the map and the counts in place. */
 interface View {
   readonly of: Pick<Compiled, 'addressSets' | 'serviceSets'>;
   readonly policies: readonly CompiledPolicy[];
@@ -127,7 +127,7 @@ function shareOf({ rules, spans }: CompiledPolicy, node: string): Share {
 }
 
 /**
- * In evaluation order, ingress first: the policies are in that order, and so are the rules of each.
+ * In evaluation order, ingress first: policies, and the rules of each, are in that order already.
  */
 function rulesOf(
   policies: readonly CompiledPolicy[],
@@ -145,7 +145,10 @@ function picked<T>(sets: ReadonlyMap<string, T>, ids: ReadonlyMap<string, unknow
   return new Map([...ids.keys()].sort().map((id) => [id, held(sets, id)]));
 }
 
-/** The sets of the last time as they are now; the same map where none is another. */
+/**
+ * The current versions of the previous sets; the same map if none changed. Throws if one doesn't
+ * exist any more.
+ */
 function advanced<T>(
   last: ReadonlyMap<string, T>,
   before: ReadonlyMap<string, T>,

@@ -2,13 +2,13 @@ import type { CompiledPolicy, CompiledRule } from '../../apis/compiled.ts';
 import type { RulesUpdate } from '../../apis/stream.ts';
 import type { Span } from './spans.ts';
 
-/** Those rules of one policy that apply to the same nodes. */
+/** A rule group: the rules of one policy that apply to the same nodes. */
 export interface Part {
   readonly span: Span;
   readonly content: PartContent;
 }
 
-/** The same object for as long as it says the same, whomever it applies to. */
+/** The same object as long as the rules are the same, whichever nodes they apply to. */
 export interface PartContent {
   readonly update: RulesUpdate;
   /** Ids of the sets that the rules name, each once. */
@@ -16,15 +16,19 @@ export interface PartContent {
   readonly serviceSets: readonly string[];
 }
 
-/** A part as it was and as it is; null where there was or is none. Spans or contents differ. */
+/**
+ * A rule group before and after a change; null if it did not or does not exist. Spans or contents
+ * differ.
+ */
 export interface PartChange {
   readonly before: Part | null;
   readonly now: Part | null;
 }
 
 /**
- * A policy's parts, after those that it had. One that applies to the same nodes, or says the same,
- * keeps its name, so that a relabelled node, or a rule that is edited, is told as just that.
+ * A policy's rule groups, matched with the previous ones. A group that applies to the same nodes,
+ * or has the same rules, keeps its name, so that a relabelled node or an edited rule leads to the
+ * smallest possible messages.
  */
 export function partsOf(policy: CompiledPolicy, before: readonly Part[]): readonly Part[] {
   const groups = new Map<Span, CompiledRule[]>();
@@ -80,7 +84,7 @@ function toContent(part: string, rules: readonly CompiledRule[]): PartContent {
   };
 }
 
-/** Parts pair up by their names. */
+/** Rule groups are matched by name. */
 export function partChanges(before: readonly Part[], now: readonly Part[]): PartChange[] {
   const was = new Map(before.map((part) => [part.content.update.part, part]));
   const is = new Set(now.map((part) => part.content.update.part));

@@ -7,8 +7,8 @@ const MOST_ADDRESSES = 10_000;
 const LONGEST = { name: 253, reason: 2048, revision: 64, version: 64 };
 
 /**
- * A report as an agent sent it, without control characters in its words, or what is wrong with it.
- * Fields that aren't known are left out: agents may be newer than their controller.
+ * Validates the report of an agent, and removes control characters from its texts; or returns the
+ * problems. Unknown fields are left out: agents may be newer than their controller.
  */
 export function parseReport(
   value: unknown,
@@ -79,8 +79,8 @@ function toFailing(value: unknown): FailingRule | null {
 }
 
 /**
- * Statuses and events are read on terminals: what would steer one (escapes, direction of writing,
- * lines) is a blank.
+ * Replaces by a blank all characters that control a terminal (escapes, text direction, line
+ * breaks), because people read statuses and events on terminals.
  */
 function harmless(text: string): string {
   return text.replaceAll(/[\p{C}\p{Zl}\p{Zp}]+/gu, ' ');

@@ -9,7 +9,7 @@ import { type NodeViewSummary, toNodeViewList, toTable, toWholeNodeView } from '
 import { parseReport } from './report.ts';
 import type { Streams } from './streams.ts';
 
-/** What a request comes to; `streaming`: the response is in other hands. */
+/** The result of a request; `streaming`: the stream now writes the response. */
 export type Answer =
   | { readonly failure: Failure }
   | { readonly code: number; readonly body: object | null }
@@ -23,7 +23,7 @@ export interface RouterOptions {
   readonly onReport: (report: NodeReport) => void;
   readonly agents: string;
   readonly streams: Streams;
-  /** The last of each node; changed here. */
+  /** The last report of each node; updated here. */
   readonly reports: Map<string, NodeReport>;
   readonly now: () => number;
   /** Bytes. */
@@ -38,7 +38,9 @@ interface Asked {
   readonly identity: Identity;
 }
 
-/** Finds out who asks, whether they may, and what to answer. Throws what it can't help. */
+/**
+ * Authenticates and authorises a request, and determines the response. Throws for internal errors.
+ */
 export function requestRouter(
   options: RouterOptions,
 ): (request: IncomingMessage, response: ServerResponse) => Promise<Answer> {
@@ -46,8 +48,8 @@ export function requestRouter(
   return async (request, response) => {
     const url = parseUrl(request);
     if (url === null) return refused('BadRequest', 'the request names no valid path');
-    // Before anybody is asked who it is: thousands of agents may come to a replica that can't help
-    // them.
+    // Checked before authentication, because thousands of agents may connect to a replica that
+    // can't serve them.
     const refusal = isOfAgents(request, url) ? (options.refusesAgents?.() ?? null) : null;
     if (refusal !== null) return { failure: refusal };
     const identity = await options.authenticate(request).catch((error: unknown) => error as Error);
@@ -61,7 +63,7 @@ export function requestRouter(
 
 const REPORT_BURST = 10;
 
-/** What the leader alone answers: watches, and reports. */
+/** Requests that only the leader serves: watches and reports. */
 function isOfAgents({ method }: IncomingMessage, { pathname, searchParams }: URL): boolean {
   if (pathname === NODE_VIEWS_PATH) return isTrue(searchParams.get('watch'));
   return method === 'PUT' && pathname.startsWith(`${NODE_VIEWS_PATH}/`);
@@ -94,12 +96,12 @@ function decodedName(text: string): string | null {
     const name = decodeURIComponent(text);
     return NODE_NAME.test(name) ? name : null;
   } catch {
-    // A percent sign that begins nothing: the caller says so.
+    // An invalid percent escape: the caller reports it.
     return null;
   }
 }
 
-/** RFC 1123 subdomain, as Kubernetes has Node names. */
+/** An RFC 1123 subdomain, as Kubernetes requires for Node names. */
 const NODE_NAME = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 
 function allowed({ method = '' }: IncomingMessage, methods: readonly string[]): Answer | null {
@@ -109,8 +111,8 @@ function allowed({ method = '' }: IncomingMessage, methods: readonly string[]): 
 }
 
 /**
- * Null where they may. An agent may do what it must for its own node, and nothing of anybody
- * else's.
+ * Null if the access is allowed. An agent has the necessary access to its own node's view, and no
+ * other.
  */
 async function forbidden(
   { agents, authorise }: RouterOptions,
@@ -142,8 +144,8 @@ async function forbidden(
 }
 
 /**
- * Milliseconds. An agent's right hangs on its token alone; others may be taken theirs, which is
- * asked for at the beginning only.
+ * Time limit for watches of clients other than agents (milliseconds): their permission may be
+ * revoked, but is checked only at the start. An agent's permission depends on its token only.
  */
 const LONGEST_WATCH = 1_800_000;
 
@@ -235,7 +237,7 @@ async function report(
   }
   const found = parseReport(value, name);
   if ('problems' in found) return refused('Invalid', found.problems.join('; '));
-  // By our clock: a node's may be wrong, and an agent that is gone would look alive.
+  // Uses the controller's clock: with a node's wrong clock, an agent that stopped would look alive.
   const parsed = { ...found, time: new Date(now()).toISOString() };
   reports.set(name, parsed);
   for (const gone of goneNodes(options)) {
@@ -246,7 +248,7 @@ async function report(
   return { code: 204, body: null };
 }
 
-/** Looked for only where there are many: reports of nodes that went do no harm. */
+/** Returns none while there are few: reports of deleted nodes do no harm. */
 function goneNodes({ hub, reports }: RouterOptions): string[] {
   const nodes = [...hub.nodes()].length;
   return reports.size > 100 + 2 * nodes ? [...reports.keys()].filter((name) => !hub.has(name)) : [];
@@ -258,7 +260,7 @@ function summaryOf({ hub, reports, refusesAgents }: RouterOptions, name: string)
   return { name, counts: hub.counts(name), report, hasReports };
 }
 
-/** Null where it is too long. Throws where the request ends early. */
+/** Null if the body is too long. Throws if the request is cut off. */
 async function readBody(request: IncomingMessage, most: number): Promise<Buffer | null> {
   if (Number(request.headers['content-length'] ?? 0) > most) return null;
   const parts: Buffer[] = [];
@@ -271,7 +273,7 @@ async function readBody(request: IncomingMessage, most: number): Promise<Buffer 
   return Buffer.concat(parts);
 }
 
-/** `metadata.name=NODE`; null where it is another selector, or none. */
+/** The node of `metadata.name=NODE`; null for another selector, or none. */
 function selectedName(query: URLSearchParams): string | null {
   const [, name = ''] = /^metadata\.name==?([^,=]+)$/.exec(query.get('fieldSelector') ?? '') ?? [];
   return NODE_NAME.test(name) ? name : null;
@@ -281,7 +283,7 @@ function isTrue(value: string | null): boolean {
   return value === 'true' || value === '1';
 }
 
-/** kubectl asks so for what it prints as columns. */
+/** Whether kubectl asks for a Table, which it prints as columns. */
 function wantsTable({ headers }: IncomingMessage): boolean {
   const [first = ''] = (headers.accept ?? '').split(',');
   return /;\s*as=Table\b/.test(first) && /;\s*v=v1\b/.test(first) && /;\s*g=meta\.k8s\.io\b/.test(first);

@@ -1,27 +1,30 @@
 import type { Line } from './line.ts';
 import { type Audience, isFor, type Span } from './spans.ts';
 
-/** A message, and whom it is for as of then. */
+/** A message with its audience at that time. */
 export interface Entry {
   readonly line: Line;
-  /** Of the message: counts up by one. */
+  /** The position of the message; counts up by one. */
   readonly position: number;
   readonly audience: Audience;
 }
 
 export interface ResumeLog {
   append(entry: Entry): void;
-  /** These nodes' messages of `position` are not kept: they can't resume from before it. */
+  /**
+   * Records that these nodes' messages at `position` were not logged: they can't resume from before
+   * it.
+   */
   leaveOut(position: number, nodes: Span): void;
-  /** What a node was told after `position`; null where that isn't known any more. */
+  /** The messages sent to a node after `position`; null if they are not all in the log. */
   since(position: number, node: string): readonly Line[] | null;
 }
 
 export interface LogLimits {
   readonly messages: number;
-  /** Of the messages' bodies. */
+  /** Total size of the messages' bodies (bytes). */
   readonly bytes: number;
-  /** Names in the spans that only the log may still hold, each span counted once. */
+  /** Number of names in the spans that only the log may still reference, each span counted once. */
   readonly names: number;
 }
 
@@ -30,8 +33,8 @@ export const LOG_LIMITS: LogLimits = { messages: 10_000, bytes: 8 << 20, names: 
 const MOST_GAPS = 1000;
 
 /**
- * Keeps the last messages, for watchers that come back after a short break. `start` is the position
- * before the first of them.
+ * Keeps the last messages, for watchers that reconnect after a short break. `start` is the position
+ * before the first one.
  */
 export function resumeLog(start: number, limits: LogLimits = LOG_LIMITS): ResumeLog {
   return new CountedLog(start, limits);
@@ -40,7 +43,7 @@ export function resumeLog(start: number, limits: LogLimits = LOG_LIMITS): Resume
 class CountedLog implements ResumeLog {
   readonly #limits: LogLimits;
   #entries: Entry[] = [];
-  /** Entries before this index are forgotten; they are cut off in one go now and then. */
+  /** Entries before this index are discarded; the array is shortened from time to time. */
   #first = 0;
   #oldest: number;
   #bytes = 0;

@@ -1,4 +1,4 @@
-/** For logs and metrics. */
+/** Events for logs and metrics. */
 export type ServerEvent =
   | { readonly kind: 'failed'; readonly path: string; readonly error: unknown }
   | { readonly kind: 'watching'; readonly node: string; readonly resourceVersion: string | null }

@@ -65,7 +65,7 @@ const REPORT: NodeReport = {
   time: '1970-01-01T00:00:00.000Z',
 };
 
-/** Tokens are what they stand for: `agent NODE`, `user NAME`, with dots for blanks. */
+/** Tokens describe their identity: `agent NODE`, `user NAME`, with dots for blanks. */
 function identityOf(token: string, expires: number | null): Identity | null {
   const [kind, name = ''] = token.split('.');
   const base = { uid: '', groups: [], extra: {}, expires };
@@ -83,9 +83,9 @@ interface Running {
   readonly reports: NodeReport[];
   readonly events: ServerEvent[];
   readonly asked: Access[];
-  /** Seconds pass, with a look at all watches after each. */
+  /** Advances the time second by second, with a check of all watches after each. */
   pass(seconds: number): void;
-  /** What an identity is from now on. */
+  /** The state of identities from now on. */
   revoked: boolean;
   unavailable: boolean;
   expires: number | null;
@@ -187,7 +187,7 @@ describe('controlPlaneServer', () => {
       headers: { ...(token === '' ? {} : { authorization: `Bearer ${token}` }), ...options.headers },
     });
     sockets.push(request);
-    // A connection that the server has closed already has still its answer to be read.
+    // If the server has closed the connection already, its response can still be read.
     request.on('error', () => {});
     if (endless) request.write(body);
     else request.end(body);
@@ -205,7 +205,7 @@ describe('controlPlaneServer', () => {
     return { code: message.statusCode ?? 0, body: text === '' ? null : JSON.parse(text), message };
   }
 
-  /** Lines as they come. */
+  /** Reads lines as they arrive. */
   async function watch(running: Running, token: string, query = '', node = 'cp-1') {
     const path = `${NODE_VIEWS_PATH}?watch=true&fieldSelector=metadata.name%3D${node}${query}`;
     const response = await send(running, path, token);
@@ -423,7 +423,7 @@ describe('controlPlaneServer', () => {
     assert.equal((await ask(running, path, 'agent.cp-1', { ...put, body })).code, 204);
     assert.equal(running.reports.length, 11);
     assert.deepEqual(running.reports[0], REPORT);
-    // By the controller's clock.
+    // The time is that of the controller's clock.
     assert.deepEqual(running.server.reports().get('cp-1'), { ...REPORT, time: '1970-01-01T00:00:01.000Z' });
   });
 
@@ -496,7 +496,7 @@ describe('controlPlaneServer', () => {
     running.server.endStreams('this replica no longer leads');
     assert.deepEqual(await batch(), []);
     const WATCH = `${NODE_VIEWS_PATH}?watch=true&fieldSelector=metadata.name%3Dcp-1`;
-    // Nobody is asked who it is.
+    // The authenticator is not called.
     running.unavailable = true;
     for (const [path, options] of [
       [WATCH, {}],
@@ -636,7 +636,7 @@ describe('controlPlaneServer', () => {
   });
 
   it('asks again after half an hour whether others than agents may watch', async () => {
-    // Time passes here without anything being read.
+    // In this test time advances while nothing is read.
     const limits = { unsent: 1e9, slow: 1e9, stalled: 1e9 };
     const running = await start({ streams: { limits } });
     const agent = await watch(running, 'agent.cp-1');
@@ -680,7 +680,7 @@ describe('controlPlaneServer', () => {
     const quick = await watch(running, 'agent.cp-1');
     await quick.batch();
     const next = compiler();
-    // Each is a whole set of 400 kB; the kernel takes some megabytes of them.
+    // Each message is a whole set of 400 kB; the kernel buffers some megabytes of them.
     let published = 0;
     while (running.server.stats().unsentBytes < 6 << 20) {
       running.hub.publish(next(objects(30_000, (published % 2) + 1)));
@@ -758,7 +758,7 @@ describe('controlPlaneServer', () => {
     socket.resume();
     await closed;
     assert.ok(asked <= 4, String(asked));
-    // In turn there may be many.
+    // Sequential requests are not limited.
     const other = await start();
     const agent = new Agent({ keepAlive: true, maxSockets: 1 });
     for (let i = 0; i < 20; i++) assert.equal((await ask(other, '/apis', 'user.a', { agent })).code, 200);

@@ -10,13 +10,13 @@ import { type Answer, requestRouter } from './requests.ts';
 import type { ServerEvent } from './server-event.ts';
 import { type Streams, type StreamsOptions, watchStreams } from './streams.ts';
 
-/** PEM texts. */
+/** All texts are PEM. */
 export interface ServerTls {
   readonly key: string;
   readonly cert: string;
   /**
-   * The front proxy's CA, which alone client certificates are verified against; absent: nobody's
-   * are trusted.
+   * The front proxy's CA, the only one that client certificates are verified against; absent: no
+   * client certificate is trusted.
    */
   readonly clientCa?: string;
 }
@@ -25,43 +25,42 @@ export interface ControlPlaneOptions {
   readonly hub: Hub;
   readonly authenticate: Authenticate;
   /**
-   * Asked for everybody but the agents, who may read their own node's view and report on it, and
-   * nothing else.
+   * Called for all users except agents, which may only read their own node's view and report on it.
    */
   readonly authorise: Authorise;
   /**
-   * Why agents can't be followed here, or report; null: they can. Everything else is answered all
-   * the same. Absent: they always can.
+   * The reason why watches and reports of agents are refused here; null: they are not. All other
+   * requests are served anyway. Absent: they are never refused.
    */
   readonly refusesAgents?: () => Failure | null;
-  /** Agents' reports, valid, of nodes there are. */
+  /** Receives agents' reports; they are valid and of existing nodes. */
   readonly onReport: (report: NodeReport) => void;
   readonly tls: ServerTls;
   /** User name of the agents' service account. */
   readonly agents?: string;
   readonly limits?: Partial<ServerLimits>;
   readonly streams?: Partial<StreamsOptions>;
-  /** A request that failed for a reason of the server's own, a watcher that was cut off. */
+  /** Called when a request failed by an internal error, or a watcher was cut off. */
   readonly onEvent?: (event: ServerEvent) => void;
   /** Milliseconds since 1970. */
   readonly now?: () => number;
 }
 
 export interface ServerLimits {
-  /** Connections; more are refused where they knock. */
+  /** The most connections; further ones are closed on accept. */
   readonly connections: number;
-  /** Bytes of a request's head and of a report. */
+  /** Bytes: of a request's head, and of a report. */
   readonly head: number;
   readonly body: number;
   /**
-   * Milliseconds for a TLS handshake, a request's head, the whole request; and between requests of
-   * one connection.
+   * Milliseconds: for a TLS handshake, a request's head, the whole request; and between the
+   * requests of one connection.
    */
   readonly handshake: number;
   readonly headTime: number;
   readonly requestTime: number;
   readonly idle: number;
-  /** Milliseconds that what is under way may take when the server closes. */
+  /** Milliseconds that requests in progress may still take when the server closes. */
   readonly grace: number;
 }
 
@@ -69,8 +68,8 @@ export const SERVER_LIMITS: ServerLimits = {
   connections: 25_000,
   head: 32 << 10,
   body: 256 << 10,
-  // Thousands of handshakes wait for each other when all agents come at once: who is sent away for
-  // that comes again, and makes it worse.
+  // When all agents connect at the same time, thousands of handshakes wait for each other; a client
+  // that is rejected then reconnects, and increases the load.
   handshake: 60_000,
   headTime: 60_000,
   requestTime: 90_000,
@@ -79,34 +78,35 @@ export const SERVER_LIMITS: ServerLimits = {
 };
 
 /**
- * Thousands of agents come back at once; the kernel takes net.core.somaxconn where that is less.
+ * Thousands of agents may reconnect at the same time; the kernel limits this to net.core.somaxconn.
  */
 const BACKLOG = 4096;
 
 export interface ServerStats {
   readonly watchers: number;
-  /** Bytes of lines handed to connections since the start, without HTTP's and TLS's own. */
+  /** Bytes of lines passed to connections since the start, without the overhead of HTTP and TLS. */
   readonly sentBytes: number;
-  /** Bytes that watchers have not taken yet. */
+  /** Bytes that watchers have not received yet. */
   readonly unsentBytes: number;
   readonly cutOff: number;
-  /** Answers so far by HTTP status; a watch counts when it begins. */
+  /** Number of responses by HTTP status; a watch counts when it begins. */
   readonly answers: ReadonlyMap<number, number>;
 }
 
 export interface ControlPlaneServer {
-  /** Resolves when it listens. Port 0 is any that is free. */
+  /** Resolves when it listens. Port 0: any free port. */
   listen(port: number, host?: string): Promise<AddressInfo>;
-  /** A new certificate, key or client CA: for connections from now on. */
+  /** Sets a new certificate, key or client CA, for new connections. */
   setTls(tls: ServerTls): void;
   stats(): ServerStats;
   /** The last report of each node that has sent one. */
   reports(): ReadonlyMap<string, NodeReport>;
   /**
-   * Ends all watches in order, so that agents go elsewhere at once, and forgets what they reported.
+   * Ends all watches cleanly, so that agents reconnect elsewhere at once, and discards their
+   * reports.
    */
   endStreams(why: string): void;
-  /** The same, and listens no longer; resolves when all connections are gone. */
+  /** Also stops listening; resolves when all connections are closed. */
   close(): Promise<void>;
 }
 
@@ -140,7 +140,7 @@ export function controlPlaneServer(options: ControlPlaneOptions): ControlPlaneSe
     }),
   );
   server.maxConnections = limits.connections;
-  // A handshake that fails is the client's affair; Node closes the connection.
+  // A failed handshake is the client's problem; Node closes the connection.
   server.on('tlsClientError', () => {});
 
   const serve = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
@@ -191,7 +191,7 @@ function serverOptions(tls: ServerTls, limits: ServerLimits): ServerOptions {
   return {
     ...secureContext(tls),
     requestCert: true,
-    // Agents have no certificate: who somebody is says `authenticate`.
+    // Agents have no certificate: `authenticate` identifies the client.
     rejectUnauthorized: false,
     handshakeTimeout: limits.handshake,
     maxHeaderSize: limits.head,
@@ -205,7 +205,7 @@ function serverOptions(tls: ServerTls, limits: ServerLimits): ServerOptions {
 }
 
 function secureContext({ key, cert, clientCa }: ServerTls) {
-  // An empty list, for without one Node trusts the public CAs.
+  // An explicit empty list, because by default Node trusts the public CAs.
   return { key, cert, ca: clientCa === undefined ? [] : [clientCa], minVersion: 'TLSv1.2' as const };
 }
 
@@ -221,7 +221,7 @@ function writeJson(response: ServerResponse, code: number, body: object | null):
 
 function refuse(request: IncomingMessage, response: ServerResponse, why: Failure): void {
   for (const [name, value] of Object.entries(why.headers ?? {})) response.setHeader(name, value);
-  // What is left of a body that isn't wanted isn't waited for.
+  // Doesn't wait for the rest of a body that is not needed.
   if (!request.complete) response.setHeader('connection', 'close');
   writeJson(response, why.code, toStatus(why));
 }

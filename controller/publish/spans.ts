@@ -1,18 +1,18 @@
-/** Names of nodes. Never changed once it is made: who compares spans compares objects first. */
+/** Names of nodes. Immutable, so that spans can be compared by object identity first. */
 export type Span = ReadonlySet<string>;
 
-/** Whom a message is for: the nodes of any of these spans, or (null) every node. */
+/** The receivers of a message: the nodes of any of these spans; null: every node. */
 export type Audience = readonly Span[] | null;
 
 export const NOBODY: Span = new Set();
 
-/** Nodes that one span has and the other doesn't. */
+/** Nodes that only one of two spans has. */
 export interface SpanChange {
   readonly gained: Span;
   readonly lost: Span;
 }
 
-/** Compares spans; each pair once, however many rules went from the one to the other. */
+/** Compares spans; each pair once, however many rules it concerns. */
 export function spanChanges(): (before: Span, now: Span) => SpanChange {
   const known = new Map<Span, Map<Span, SpanChange>>();
   return (before, now) => {
@@ -31,7 +31,7 @@ function compare(before: Span, now: Span): SpanChange {
   return { gained: now.difference(before), lost: before.difference(now) };
 }
 
-/** The nodes of both; one of the spans itself where that says it. */
+/** The nodes of both spans; one of the spans itself if it is equal to that. */
 export function keptOf(before: Span, now: Span, { gained, lost }: SpanChange): Span {
   if (lost.size === 0) return before;
   return gained.size === 0 ? now : before.difference(lost);

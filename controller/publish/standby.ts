@@ -1,11 +1,11 @@
 import { type Failure, failure } from './failure.ts';
 
-/** Agents that come back in one second at the most, when nobody leads. */
+/** The most agents that reconnect in one second while no replica leads. */
 const AGENTS_A_SECOND = 1_000;
 
 /**
- * To agents of so many nodes that reach a replica that doesn't lead. Each of their connections is
- * balanced anew, so it may reach another.
+ * The response to agents of this many nodes that reach a replica that doesn't lead. The Service
+ * balances each new connection, so it may reach another replica.
  */
 export function standbyAnswer(isAnotherLeading: boolean, nodes: number): Failure {
   const headers = { connection: 'close' };

@@ -4,25 +4,26 @@ import type { Hub, Watch } from './hub.ts';
 import type { ServerEvent } from './server-event.ts';
 import { STREAM_LIMITS, type StreamLimits, type WatchStream, watchStream } from './watch-stream.ts';
 
-/** Milliseconds, unless it says otherwise. */
+/** Times are in milliseconds. */
 export interface StreamsOptions {
   /**
-   * A watcher hears something at least so often; each somewhat sooner, so that not all do at once.
+   * The longest interval between lines to a watcher; each watcher's is somewhat shorter, so that
+   * not all bookmarks are sent at the same time.
    */
   readonly heartbeat: number;
-  /** How often a watcher's credentials are looked at again. */
+  /** Interval at which a watcher's credentials are checked again. */
   readonly recheck: number;
-  /** Watches at a time. */
+  /** The most concurrent watches. */
   readonly most: number;
   /**
-   * Of one node and user: an agent that comes back may be faster than the news that it went. The
-   * oldest is ended.
+   * The most watches of one node and user: an agent may reconnect before the server notices that
+   * the old connection is gone. The oldest watch is ended.
    */
   readonly mostOfNode: number;
   readonly limits: StreamLimits;
-  /** From 0 up to 1. */
+  /** Returns numbers from 0 up to 1. */
   readonly random: () => number;
-  /** Calls again and again, until what it gives is called. */
+  /** Calls back repeatedly; returns the function that stops it. */
   readonly every: (milliseconds: number, callback: () => void) => () => void;
 }
 
@@ -41,7 +42,7 @@ const DEFAULTS: StreamsOptions = {
 };
 
 export interface Streams {
-  /** Whether there is room for one more. */
+  /** Whether the limit of concurrent watches is reached. */
   readonly full: boolean;
   open(request: IncomingMessage, response: ServerResponse, watch: WatchRequest): void;
   stats(): { readonly sentBytes: number; readonly unsentBytes: number; readonly cutOff: number };
@@ -53,7 +54,7 @@ export interface WatchRequest {
   readonly node: string;
   readonly identity: Identity;
   readonly resourceVersion: string | null;
-  /** Milliseconds after which the watcher wants it to end; null: never. */
+  /** The time limit that the watcher requested (milliseconds); null: none. */
   readonly lasts: number | null;
 }
 
@@ -79,14 +80,14 @@ export interface WatchStreamsOptions {
 const TICK = 1000;
 
 /**
- * Without its Node nothing selects a node any more. That is no reason to open it: it is told
- * nothing, and keeps what it enforces until there is a Node of its name again.
+ * Without its Node object, no rule selects a node any more. This must not open the node: it is sent
+ * nothing, and keeps its rules until a Node of its name exists again.
  */
 const GONE = 'there is no such Node any more';
 
 /**
- * All watches: one look a second at each, for signs of life, slow watchers and credentials that
- * have run out.
+ * Manages all watches: checks each once a second for keep-alives, slow watchers and expired
+ * credentials.
  */
 export function watchStreams(options: WatchStreamsOptions): Streams {
   return new OpenStreams(options);
@@ -151,7 +152,8 @@ class OpenStreams implements Streams {
     this.#open.add(one);
     const others = this.#byNode.get(node) ?? [];
     this.#byNode.set(node, [...others, one]);
-    // Who may look at a node ends no watch of its agent.
+    // Only watches of the same user are ended, so that another user who may watch the node can't
+    // end those of its agent.
     const own = others.filter(({ identity }) => identity.username === wanted.identity.username);
     for (const old of own.slice(0, Math.max(0, own.length + 1 - this.#settings.mostOfNode)))
       this.#end(old, 'the node has newer ones');
@@ -181,7 +183,7 @@ class OpenStreams implements Streams {
     const others = (this.#byNode.get(one.node) ?? []).filter((other) => other !== one);
     if (others.length === 0) this.#byNode.delete(one.node);
     else this.#byNode.set(one.node, others);
-    // In order where the watcher still takes what there is.
+    // Ends the response cleanly if the watcher has received everything.
     if (one.stream.unsent === 0) one.response.end();
     else one.response.destroy();
     this.#onEvent({ kind: 'ended', node: one.node, why });
@@ -208,7 +210,7 @@ class OpenStreams implements Streams {
           identity?.username === username && JSON.stringify(identity.extra) === JSON.stringify(extra);
         if (!same) this.#end(one, 'its credentials are good no more');
       },
-      // An API server that doesn't answer takes nobody's stream away; the next look is soon enough.
+      // If the API server doesn't answer, the stream stays; the next check is soon enough.
       (error: unknown) => this.#onEvent({ kind: 'failed', path: one.request.url ?? '', error }),
     );
   }

@@ -5,41 +5,49 @@ import { type Line, linePrefix } from './line.ts';
 /** Milliseconds and bytes. */
 export interface StreamLimits {
   /**
-   * More than this is kept for a slow watcher only for so long as `slow` says; a whole view and 64
-   * KiB where that is more.
+   * A watcher with more unsent bytes than this is too slow after the time `slow`. If a whole view
+   * plus 64 KiB is more, that is the limit.
    */
   readonly unsent: number;
   readonly slow: number;
-  /** A watcher that takes no byte for so long is gone, whatever its kernel says. */
+  /**
+   * A watcher that receives no byte for this time is considered gone, whatever the state of its TCP
+   * connection.
+   */
   readonly stalled: number;
 }
 
 export const STREAM_LIMITS: StreamLimits = { unsent: 4 << 20, slow: 10_000, stalled: 60_000 };
 
-/** One watcher's answer. What waits to be sent is a list of references: lines are everybody's. */
+/** The response to one watcher. Its queue only has references, because lines are shared. */
 export interface WatchStream {
   send(lines: readonly Line[]): void;
-  /** Bytes that the watcher's kernel has not taken. */
+  /** Bytes that the kernel has not accepted yet. */
   readonly unsent: number;
   /**
-   * Bytes handed to the connection so far: lines with their numbers, without HTTP's and TLS's own.
+   * Bytes passed to the connection so far: lines with their prefixes, without the overhead of HTTP
+   * and TLS.
    */
   readonly sent: number;
-  /** When a line was last sent, in the caller's milliseconds. */
+  /** The time when lines were last queued, by the caller's clock (milliseconds). */
   readonly lastSent: number;
-  /** Whether the watcher is too slow to be kept, in words; to be asked every second or so. */
+  /**
+   * The reason if the watcher is too slow to be kept, else null; must be called about once a
+   * second.
+   */
   tooSlow(): string | null;
 }
 
 /**
- * So much is handed to the connection at a time: TLS encrypts into memory of the watcher's own, and
- * thousands of watchers may be blocked at once, in the middle of an address set of megabytes.
+ * The amount passed to the connection at a time (bytes): TLS encrypts into memory of each watcher,
+ * and thousands of watchers may be blocked at the same time, in the middle of an address set of
+ * megabytes.
  */
 const SLICE = 32 << 10;
 
 /**
- * `response` has its head written, which goes out with the first lines; nobody else may write to
- * it.
+ * The head of `response` must have been written; it is sent with the first lines. Nothing else may
+ * write to it. Throws if the connection is closed.
  */
 export function watchStream(
   response: ServerResponse,
@@ -56,7 +64,7 @@ class QueuedStream implements WatchStream {
   readonly #socket: Socket;
   #queue: Line[] = [];
   #next = 0;
-  /** Of the line that is next: bytes of its body that have been handed over. */
+  /** The number of bytes of the next line's body that have been passed on. */
   #offset = 0;
   #queued = 0;
   #sequence = 0;
@@ -120,11 +128,11 @@ class QueuedStream implements WatchStream {
     return null;
   }
 
-  /** One chunk of HTTP, one write to the connection, whatever the number of lines. */
+  /** Writes one HTTP chunk, in one write to the connection, for any number of lines. */
   #handOver(): void {
     let size = 0;
-    // The response's own cork gathers a chunk; it lets go of the socket's before it writes, so that
-    // is corked here.
+    // The response's own cork combines a chunk, but uncorks the socket before it writes; so the
+    // socket is corked here.
     this.#socket.cork();
     this.#response.cork();
     while (size < SLICE) {

@@ -3,13 +3,13 @@ import type { Following } from '../watch/cluster/follow-object.ts';
 import { type Reflector, reflector } from '../watch/cluster/reflector.ts';
 import type { Resource } from '../watch/cluster/resources.ts';
 
-/** A pod of a controller, as far as others depend on it. */
+/** A pod of a controller, only the fields that other replicas use. */
 export interface ControllerPod {
   readonly name: string;
   readonly isRunning: boolean;
-  /** It was told to stop. */
+  /** It is being deleted. */
   readonly isTerminating: boolean;
-  /** Its addresses are its Node's. */
+  /** Its addresses are those of its Node. */
   readonly isOnHostNetwork: boolean;
   readonly addresses: readonly string[];
 }
@@ -17,7 +17,7 @@ export interface ControllerPod {
 export interface ControllerPodsOptions extends Following {
   readonly namespace: string;
   readonly serviceAccount: string;
-  /** All there are, at first and after every change. */
+  /** Called with all pods, at first and after every change. */
   readonly changed: (pods: readonly ControllerPod[]) => void;
 }
 
@@ -59,7 +59,9 @@ export function toControllerPod(raw: FieldMap): ControllerPod {
   };
 }
 
-/** Those that go on when the pod of this name ends; null: this process is in none of them. */
+/**
+ * The pods that continue when the pod named `self` stops; null: this process doesn't run in a pod.
+ */
 export function successors(pods: readonly ControllerPod[], self: string | null): ControllerPod[] {
   return pods.filter(
     ({ name, isRunning, isTerminating, addresses }) =>

@@ -1,32 +1,36 @@
 import { type ControllerPod, successors } from './controller-pods.ts';
 
-/** What is known when a controller has been told to stop. */
+/** The facts when a controller has been asked to stop. */
 export interface HandoverFacts {
-  /** Name of its own pod; null: it runs in none, and has nobody to hand over to. */
+  /** Name of its own pod; null: it doesn't run in a pod, and has no successor. */
   readonly self: string | null;
   readonly pods: readonly ControllerPod[];
-  /** Whether nodewall's own namespace is being deleted: no successor will come. */
+  /** Whether nodewall's own namespace is being deleted: there will be no successor. */
   readonly isNamespaceTerminating: boolean;
-  /** Whether agents are served here. */
+  /** Whether this replica serves agents. */
   readonly isLeading: boolean;
-  /** Whether these addresses of a pod are in what agents are told. */
+  /** Whether these addresses of a pod have been published to agents. */
   readonly isPublished: (pod: ControllerPod) => boolean;
-  /** Bytes that agents have not taken yet. */
+  /** Bytes that agents have not received yet. */
   readonly unsentBytes: number;
-  /** Milliseconds since it was told. */
+  /** Milliseconds since it was asked to stop. */
   readonly waited: number;
 }
 
 export type Handover = { readonly next: 'serve' | 'end'; readonly why: string };
 
-/** Milliseconds that kube-proxies and API servers may take to send new connections elsewhere. */
+/**
+ * The time that kube-proxies and API servers may need to send new connections elsewhere
+ * (milliseconds).
+ */
 export const LEAST_SERVING = 3_000;
-/** Milliseconds; well within terminationGracePeriodSeconds of deploy/. */
+/** Milliseconds; well below terminationGracePeriodSeconds in deploy/. */
 export const LONGEST_SERVING = 20_000;
 
 /**
- * Whether to serve on. An agent on a node whose egress is closed reaches the next controller only
- * if it knows its address, and only this one can tell it: so a leader serves until that is sent.
+ * Whether to keep serving. An agent on a node with closed egress reaches the next controller only
+ * if it has its address, which only the current leader can send: so a leader serves until that is
+ * sent.
  */
 export function handover(facts: HandoverFacts): Handover {
   const { self, pods, isNamespaceTerminating, isLeading, isPublished, unsentBytes, waited } = facts;

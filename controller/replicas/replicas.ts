@@ -6,23 +6,26 @@ import { type ControllerPod, followControllerPods, successors } from './controll
 
 export interface ReplicasParts {
   readonly namespace: string;
-  /** Of the Lease, and of the controllers' ServiceAccount. */
+  /** The name of the Lease, and of the controllers' ServiceAccount. */
   readonly name: string;
-  /** As the Lease names this process. */
+  /** This process's holder identity in the Lease. */
   readonly identity: string;
   /** Name of the pod that this process runs in; null: none. */
   readonly self: string | null;
-  /** Monotonic milliseconds. */
+  /** Returns monotonic milliseconds. */
   readonly now: () => number;
-  /** Anything of it is another. */
+  /** Called after any change. */
   readonly changed: () => void;
   readonly leaseChanged: (lease: SeenLease | null) => void;
 }
 
-/** Milliseconds: a leader renews its Lease every 2 s. */
+/**
+ * A Lease without renewal for this time (milliseconds) counts as abandoned: a leader renews it
+ * every 2 s.
+ */
 const ALIVE = 4_000;
 
-/** What this controller knows of the others, of who leads, and of their namespace. */
+/** The other replicas, the leader, and the namespace, as far as this controller knows them. */
 export class Replicas {
   readonly #parts: ReplicasParts;
   #pods: readonly ControllerPod[] | null = null;
@@ -89,7 +92,7 @@ export class Replicas {
     return this.#holder !== '' && this.#holder !== identity && now() - this.#renewedAt < ALIVE;
   }
 
-  /** Whether no other controller goes on when this one ends; false where that is not known. */
+  /** Whether no other controller continues when this one stops; false if that is not known. */
   get isLast(): boolean {
     return this.#pods !== null && successors(this.#pods, this.#parts.self).length === 0;
   }

@@ -21,17 +21,17 @@ export interface AgentServiceParts {
   readonly hub: Hub;
   readonly request: KubeApi;
   readonly clock: WallClock;
-  /** Comma-separated; '' is the API server's own. */
+  /** Comma-separated; '' means the API server's own. */
   readonly tokenAudiences: string;
-  /** Asked for at each request. */
+  /** Called for each request. */
   readonly frontProxy: () => FrontProxySetting | null;
-  /** Why agents can't be followed here, or report; null: they can. */
+  /** The reason why watches and reports of agents are refused here; null: they are not. */
   readonly refusesAgents: () => Failure | null;
   readonly onReport: (report: NodeReport) => void;
   readonly onEvent: (event: ServerEvent) => void;
 }
 
-/** The server for agents and for those who read; at most one, and none before it is due. */
+/** The server for agents and readers; at most one, and none until `listen` is called. */
 export class AgentService {
   readonly #parts: AgentServiceParts;
   #server: ControlPlaneServer | null = null;
@@ -62,7 +62,7 @@ export class AgentService {
     return address;
   }
 
-  /** For connections from now on. */
+  /** For new connections. */
   useTls(pair: CertificateAndKey): void {
     this.#server?.setTls(this.#tls(pair));
   }
@@ -71,7 +71,7 @@ export class AgentService {
     this.#server?.endStreams(why);
   }
 
-  /** Null while nothing is served. */
+  /** Null until it listens. */
   stats(): ServerStats | null {
     return this.#server?.stats() ?? null;
   }

@@ -6,22 +6,19 @@ import type { Following } from '../watch/cluster/follow-object.ts';
 import type { Reflector } from '../watch/cluster/reflector.ts';
 
 export interface ClusterSettingsParts {
-  /** The feature gate as the command line has it; null: as the cluster has it. */
+  /** The feature gate from the command line; null: use the cluster's. */
   readonly givenGate: boolean | null;
-  /** The gate of the configuration file, for a cluster that says nothing. */
+  /** The gate in the configuration file, used if the cluster has none. */
   readonly configuredGate: boolean | null;
-  /** Where ConfigMap nodewall-config is. */
+  /** The namespace of ConfigMap nodewall-config. */
   readonly namespace: string;
   readonly log: Log;
-  /** The cluster's gate, where it counts, is another. */
+  /** Called when the cluster's gate changes, unless the command line sets the gate. */
   readonly gateChanged: (enabled: boolean) => void;
   readonly frontProxyChanged: () => void;
 }
 
-/**
- * What objects of the cluster say that the command line could say: the feature gate, and whom the
- * API server vouches by.
- */
+/** Settings from objects of the cluster: the feature gate, and the API server's front proxy. */
 export class ClusterSettings {
   readonly #parts: ClusterSettingsParts;
   readonly #gate: Gate;
@@ -42,17 +39,17 @@ export class ClusterSettings {
     return this.#parts.givenGate !== null || this.#gate.enabled !== null;
   }
 
-  /** Null: nobody may vouch for anybody. */
+  /** Null: no front proxy is trusted. */
   get frontProxy(): FrontProxySetting | null {
     return this.#frontProxy;
   }
 
-  /** What the Lease remembers of the settings. */
+  /** The settings to store in the Lease. */
   annotations(): Readonly<Record<string, string>> {
     return this.#gate.annotations();
   }
 
-  /** Annotations of the Lease; null: there is none. */
+  /** @param annotations of the Lease; null: it doesn't exist */
   takeLease(annotations: Readonly<Record<string, string>> | null): void {
     this.#gate.takeLease(annotations);
   }

@@ -16,14 +16,15 @@ export interface CompilingParts {
   readonly log: Log;
   readonly clock: Clock;
   readonly compiler?: typeof compiler;
-  /** Says the problems of a snapshot in the log. */
+  /** Logs the problems of a snapshot. */
   readonly sayProblems: (snapshot: Snapshot) => void;
-  /** A snapshot was published. */
+  /** Called after each published snapshot. */
   readonly published: () => void;
 }
 
 /**
- * Compiles each snapshot of the cluster, with what agents report, and publishes what comes of it.
+ * Compiles each snapshot of the cluster, together with the agents' reports, and publishes the
+ * result.
  */
 export class Compiling {
   readonly #parts: CompilingParts;
@@ -42,7 +43,7 @@ export class Compiling {
     });
   }
 
-  /** The one that was published last; null before the first. */
+  /** The last published snapshot; null before the first. */
   get snapshot(): Snapshot | null {
     return this.#snapshot;
   }
@@ -60,7 +61,7 @@ export class Compiling {
         break;
       } catch (error) {
         metrics.failed();
-        // What it remembers may be wrong now: from the beginning, once.
+        // The compiler's state may be inconsistent now: starts from scratch, once.
         this.#compile = this.#compiler();
         const { message, stack } = error as Error;
         log.error('nodewall failed; what was published stays', { stage: 'compile', error: message, stack });

@@ -7,20 +7,20 @@ import type { KubeApi } from '../kubeapi/kube-api.ts';
 import type { ControllerParts } from './controller-parts.ts';
 
 interface CertificateParts extends CertificateEvents {
-  /** By whose names agents and the API server reach the controller. */
+  /** The Service whose names agents and the API server use for the controller. */
   readonly service: { readonly namespace: string; readonly name: string };
   readonly request: KubeApi;
   readonly clock: WallClock;
   /**
-   * Told the certificates (PEM) of the authorities that the serving certificate may be signed by,
-   * as often as they are looked at.
+   * Called with the CA certificates (PEM) of the serving certificate, possibly repeatedly with the
+   * same ones.
    */
   readonly trusted: (certificates: string) => void;
 }
 
 type CertificateEvents = Parameters<typeof certificateKeeper>[0]['events'];
 
-/** The files that were given, or a CA of our own. */
+/** The certificate from the given files, or from a CA of the controllers. */
 export function certificateSource(
   {
     options: { tlsCertFile: certFile, tlsKeyFile: keyFile, tlsCaFile: caFile },

@@ -7,16 +7,16 @@ import type { Surroundings } from './controller-parts.ts';
 
 export interface ControllerElectionParts extends Surroundings {
   readonly request: KubeApi;
-  /** Of the Lease. */
+  /** The namespace of the Lease. */
   readonly namespace: string;
   readonly name: string;
   readonly annotations: () => Annotations;
   readonly log: Log;
-  /** This replica leads, or no longer. */
+  /** Called when this replica begins or stops to lead. */
   readonly changed: () => void;
 }
 
-/** The election of the replica that leads, as the log tells it. */
+/** The leader election, with its log lines. */
 export function controllerElection(parts: ControllerElectionParts): Election {
   const { request, namespace, name, annotations, identity, clock, random, log, changed } = parts;
   return election({

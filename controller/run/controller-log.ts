@@ -5,10 +5,10 @@ import type { WatchNotice } from '../watch/cluster/watch-notice.ts';
 import type { Snapshot } from '../watch/source.ts';
 
 const LEVELS = { error: 'warn', warning: 'info', notice: 'debug' } as const;
-/** New problems that are told one by one; of more, how many. */
+/** The most new problems that are logged one by one; for more, their number is logged. */
 const MOST_PROBLEMS = 50;
 
-/** What the log says of the stages: each thing once, when it happens. */
+/** The log of the stages: each event once, when it happens. */
 export function controllerLog(log: Log) {
   let known: ReadonlySet<string> = new Set();
   let told: Snapshot['problems'] = [];

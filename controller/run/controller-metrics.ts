@@ -3,11 +3,11 @@ import { VERSION } from '../../lib/process/version.ts';
 import type { ServerStats } from '../publish/server.ts';
 import type { WatchMetrics } from '../watch/cluster/watch-notice.ts';
 
-/** What is asked when somebody reads the metrics. */
+/** Values that are read at each scrape. */
 export interface MetricsSources {
   isLeading(): boolean;
   watches(): readonly WatchMetrics[];
-  /** Null while nothing is served. */
+  /** Null until it serves. */
   server(): ServerStats | null;
   statusesWaiting(): number;
 }
@@ -18,7 +18,7 @@ export interface ControllerMetrics {
     seconds: number,
     counts: { readonly nodes: number; readonly policies: number; readonly invalid: number },
   ): void;
-  /** Messages made by one publish. */
+  /** Adds the number of messages of one publish. */
   published(messages: number): void;
   reported(): void;
   statusWritten(): void;
@@ -29,7 +29,7 @@ export interface ControllerMetrics {
 /** Seconds. */
 const COMPILE_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
-/** The metrics of a controller, for Prometheus. Names and labels stay. */
+/** The metrics of a controller, for Prometheus. Names and labels are stable. */
 export function controllerMetrics(sources: MetricsSources): ControllerMetrics {
   const registry = new Registry();
   const registers = [registry];
@@ -96,7 +96,7 @@ export function controllerMetrics(sources: MetricsSources): ControllerMetrics {
   };
 }
 
-/** Counters that somebody else counts: set to what they are whenever they are read. */
+/** A counter whose values are counted elsewhere, and set at each scrape. */
 function mirrored(
   registers: Registry[],
   name: string,

@@ -11,7 +11,7 @@ export interface ControllerOptions {
   /** Name of the pod that it runs in. */
   readonly podName?: string;
   readonly featureGates?: string;
-  /** Comma-separated; '' is the API server's own. */
+  /** Comma-separated; '' means the API server's own. */
   readonly tokenAudiences: string;
   /** Seconds. */
   readonly relistPeriod: number;

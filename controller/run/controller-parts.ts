@@ -5,23 +5,23 @@ import type { ListenAddress } from '../../lib/process/listen-address.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { ControllerOptions } from './controller-options.ts';
 
-/** What the command line makes of its options. */
+/** The evaluated options of the command line. */
 export interface ControllerParts {
   readonly options: ControllerOptions;
   readonly listen: ListenAddress;
   readonly webhook: ListenAddress | null;
-  /** `--feature-gates`; null: as the cluster has it. */
+  /** `--feature-gates`; null: use the cluster's. */
   readonly gate: boolean | null;
   readonly config: Config;
   readonly kubeConfig: KubeConfig;
   readonly log: Log;
 }
 
-/** What differs from one life of the process to the next. */
+/** Values that differ between runs of the process. */
 export interface Surroundings {
   readonly clock: WallClock;
-  /** Numbers from 0 to 1. */
+  /** Returns numbers from 0 to 1. */
   readonly random: () => number;
-  /** Unique to this life of this process. */
+  /** Unique to this run of this process. */
   readonly identity: string;
 }

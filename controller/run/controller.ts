@@ -34,10 +34,10 @@ import { WebhookService } from './webhook-service.ts';
 const SERVICE = CONTROLLER_ACCOUNT;
 
 /**
- * The controller: stages 1 to 3, and what the cluster is told of it. Every replica watches,
- * compiles, answers webhooks and is read; the one that holds the Lease serves agents and writes
- * statuses. One that loses it stops both and stays warm: what it knows comes from the API server,
- * not from having led, so it is worth no less than what a new process would have to list first.
+ * The controller: stages 1 to 3, and statuses and events. Every replica watches, compiles, and
+ * answers webhooks and readers; the one that holds the Lease serves agents and writes statuses. A
+ * replica that loses the Lease stops both and stays warm: its state comes from the API server, not
+ * from having led, so restarting the process would only repeat the lists.
  */
 export class Controller {
   readonly #parts: ControllerParts;
@@ -58,21 +58,21 @@ export class Controller {
   readonly #agents: AgentService;
   readonly #webhook: WebhookService;
   readonly #reflectors: readonly Reflector[];
-  /** Who waits for another state of the cluster. */
+  /** Wakes callers that wait for another state of the cluster. */
   readonly #worlds: Changes = changes();
   readonly #watching: Steps;
   readonly #serving: Steps;
   readonly #over = new AbortController();
   readonly #fatal = Promise.withResolvers<never>();
   #life = BEGINNING;
-  /** The turns that are under way. */
+  /** The turns in progress. */
   #turns: Promise<void> = Promise.resolve();
   #health: MetricsServer | null = null;
 
   constructor(parts: ControllerParts, surroundings: Surroundings) {
     this.#parts = parts;
     this.#surroundings = surroundings;
-    // Only the races in `run` look at it.
+    // Only `run` handles this rejection.
     this.#fatal.promise.catch(() => {});
     this.#says = controllerLog(parts.log);
     this.#api = kubeApi(parts.kubeConfig);
@@ -95,7 +95,10 @@ export class Controller {
     this.#serving = this.#servingSteps();
   }
 
-  /** Until it is told to stop and others can go on, or a part fails; then this throws its error. */
+  /**
+   * Runs until it is asked to stop and others can continue, or a part fails; in that case throws
+   * its error.
+   */
   async run(): Promise<ExitStatus> {
     const { log } = this.#parts;
     const fatal = this.#fatal.promise;
@@ -113,7 +116,7 @@ export class Controller {
     }
   }
 
-  /** What follows the cluster, and is there from the start. */
+  /** Steps that follow the cluster; they are started first. */
   #watchingSteps(): Steps {
     return new Steps([
       {
@@ -129,7 +132,8 @@ export class Controller {
   }
 
   /**
-   * What depends on the cluster's answers, and so starts while the controller may be told to stop.
+   * Steps that depend on answers of the cluster; the controller may be asked to stop while they
+   * start.
    */
   #servingSteps(): Steps {
     return new Steps([
@@ -142,7 +146,7 @@ export class Controller {
         },
       },
       { name: 'webhook', start: () => this.#serveWebhook(), stop: () => this.#webhook.close() },
-      // Listens when a look finds it due.
+      // Listens when `#takeTurns` finds that it is due.
       { name: 'agents', stop: () => this.#agents.close() },
       { name: 'APIService', stop: () => this.#registration.close() },
       {
@@ -151,7 +155,7 @@ export class Controller {
           await this.#source.synced;
           if (!this.#life.isOver) this.#election.start();
         },
-        // Not before no agent is served any more.
+        // Releases the Lease only after the server for agents is closed.
         stop: () => this.#election.release(),
       },
       {
@@ -204,7 +208,7 @@ export class Controller {
     else this.#fatal.reject(effect.giveUp);
   }
 
-  /** Serves and leads, or no longer, as it should be then; one look after the other. */
+  /** Starts or stops serving and leading as required; one check after the other. */
   #look(): void {
     this.#turns = this.#turns
       .then(() => this.#takeTurns())
@@ -237,7 +241,7 @@ export class Controller {
     return { isListed: this.#hub.ready, isGateKnown: this.#settings.isGateKnown };
   }
 
-  /** Null, or why nothing can be served. */
+  /** Null, or the reason why nothing can be served. */
   #missing(): string | null {
     return missing(this.#life, this.#readiness());
   }
@@ -253,7 +257,7 @@ export class Controller {
     const { certificate } = this.#credentials;
     if (certificate === null) return;
     const { address, port } = await this.#agents.listen(this.#parts.listen, certificate);
-    // Another certificate may have come meanwhile: this event has it used.
+    // The certificate may have changed meanwhile: this event applies the current one.
     this.#happen({ type: 'serving' });
     this.#parts.log.info('serving', { address, port, revision: this.#hub.revision });
   }
@@ -266,7 +270,7 @@ export class Controller {
     log.info('serving webhooks', { port });
   }
 
-  /** Until others can go on without this controller. */
+  /** Resolves when other replicas can continue without this one. */
   async #handOver(): Promise<void> {
     const why = await handOver({
       clock: this.#surroundings.clock,
@@ -451,7 +455,7 @@ export class Controller {
     });
   }
 
-  /** In the order in which the metrics name them. */
+  /** In the order of the metrics. */
   #makeReflectors(): Reflector[] {
     const follow = {
       get: this.#transport.get,

@@ -12,15 +12,15 @@ export interface CredentialsParts {
   readonly parts: Pick<ControllerParts, 'options' | 'listen' | 'webhook' | 'log'>;
   readonly clock: Surroundings['clock'];
   readonly request: KubeApi;
-  /** By whose names agents and the API server reach the controller. */
+  /** The Service whose names agents and the API server use for the controller. */
   readonly service: { readonly namespace: string; readonly name: string };
-  /** The certificate is another than the first. */
+  /** Called after each change of the certificate. */
   readonly changed: () => void;
-  /** The CA bundle may be another. */
+  /** Called when the CA bundle may have changed. */
   readonly trusted: () => void;
 }
 
-/** The certificate that the controller serves with, and the CA by which others check it. */
+/** The controller's serving certificate, and the CA that verifies it. */
 export class Credentials {
   readonly #source: CertificateSource;
   readonly #log: Log;
@@ -50,26 +50,27 @@ export class Credentials {
     });
   }
 
-  /** Null before the first. */
+  /** Null until there is one. */
   get certificate(): CertificateAndKey | null {
     return this.#certificate;
   }
 
   /**
-   * Base64 of CA certificates (PEM); null: the API server is told some other way. Undefined: not
-   * known yet.
+   * Base64 of the CA certificates (PEM); null: the API server has them from elsewhere. Undefined:
+   * not known yet.
    */
   get caBundle(): string | null | undefined {
     return this.#caBundle;
   }
 
-  /** Settles when there is a certificate. */
+  /** Resolves when there is a certificate. */
   async start(): Promise<void> {
     this.#certificate = await this.#source.start();
   }
 
   /**
-   * The objects that hold the CA bundle for the API server; none where the CA is somebody else's.
+   * The reflectors of the objects that hold the CA bundle for the API server; none if the CA is not
+   * the controllers' own.
    */
   follow(following: Following): Reflector[] {
     return this.#ownsAuthority ? followCaBundles(following, () => this.#source.look()) : [];

@@ -12,7 +12,7 @@ const FACTS = {
 };
 
 describe('handing over', () => {
-  /** How long it lasts on a clock that waits move on, and why it ended. */
+  /** The duration of a handover, on a clock that its waits advance, and the reason why it ended. */
   async function lasting(facts: Partial<typeof FACTS>, overAt = Number.POSITIVE_INFINITY) {
     let now = 1_000;
     const started = now;

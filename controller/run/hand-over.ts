@@ -1,19 +1,20 @@
 import type { Clock } from '../../lib/process/clock.ts';
 import { type HandoverFacts, handover } from '../replicas/handover.ts';
 
-/** Milliseconds from one look to the next whether it may end; sooner when something changes. */
+/** Interval between checks whether it may end (milliseconds); changes are checked sooner. */
 const LOOK = 250;
 
 export interface HandOverParts {
   readonly clock: Pick<Clock, 'now'>;
   readonly facts: () => Omit<HandoverFacts, 'waited'>;
-  /** Resolves when the facts may be other, at the latest after so many milliseconds. */
+  /** Resolves when the facts may have changed, at the latest after this time (milliseconds). */
   readonly changed: (milliseconds: number) => Promise<void>;
   readonly isOver: () => boolean;
 }
 
 /**
- * Waits until others can go on without this controller. Gives the reason; null: it was over before.
+ * Waits until other replicas can continue without this one. Resolves with the reason; null:
+ * `isOver` came first.
  */
 export async function handOver({ clock, facts, changed, isOver }: HandOverParts): Promise<string | null> {
   const started = clock.now();

@@ -1,17 +1,17 @@
-/** What a controller is doing now. It is replaced, never changed in place. */
+/** The state of a controller's life cycle. Immutable. */
 export interface Life {
-  /** Somebody has told it to stop; it serves on until others can go on without it. */
+  /** It was asked to stop; it serves until others can continue without it. */
   readonly isEnding: boolean;
-  /** It stops now. */
+  /** It is stopping. */
   readonly isOver: boolean;
   readonly hasCertificate: boolean;
-  /** It listens for agents and for those who read. */
+  /** It listens for agents and readers. */
   readonly isServing: boolean;
   /** It serves agents and writes statuses. */
   readonly isLeading: boolean;
 }
 
-/** What must be known before anything is served. */
+/** Facts that must be known before anything is served. */
 export interface Readiness {
   /** The objects of the cluster are published. */
   readonly isListed: boolean;
@@ -19,51 +19,51 @@ export interface Readiness {
 }
 
 export type LifeEvent =
-  /** The first certificate, or the next. */
+  /** There is a first or another certificate. */
   | { readonly type: 'certificate' }
-  /** The CA bundle may be another. */
+  /** The CA bundle may have changed. */
   | { readonly type: 'trusted' }
-  /** The CA of the API server's front proxy may be another. */
+  /** The CA of the API server's front proxy may have changed. */
   | { readonly type: 'frontProxy' }
-  /** The gate is another, or this replica is elected, or is no longer. */
+  /** The gate changed, or this replica was elected or lost the election. */
   | { readonly type: 'changed' }
   /** The objects were compiled and published. */
   | { readonly type: 'published' }
-  /** The other replicas, or the state of the namespace, are other. */
+  /** The other replicas, or the state of the namespace, changed. */
   | { readonly type: 'replicas' }
   /** `serve` is done. */
   | { readonly type: 'serving' }
   /** `lead` is done. */
   | { readonly type: 'leading' }
   | { readonly type: 'toldToStop' }
-  /** A part failed, and the process can't go on without it. */
+  /** A part failed without which the process can't continue. */
   | { readonly type: 'failed'; readonly error: unknown }
-  /** All parts are to stop. */
+  /** All parts must stop. */
   | { readonly type: 'over' };
 
-/** What is done at once. */
+/** Reactions that take effect at once. */
 export type Effect =
-  /** Look what is due, after what is under way: `afterLook`. */
+  /** Check which turns are due (`afterLook`), after those in progress. */
   | 'look'
-  /** Wake those who wait for the cluster to be another. */
+  /** Wake callers that wait for another state of the cluster. */
   | 'wake'
-  /** Decide anew whether the APIService is as it should be. */
+  /** Decide again about the APIService. */
   | 'register'
-  /** Give the certificate and the front proxy's CA to the servers that run. */
+  /** Apply the certificate and the front proxy's CA to the running servers. */
   | 'useTls'
   /** End the process with this error. */
   | { readonly giveUp: unknown };
 
-/** What takes its time. */
+/** Asynchronous work. */
 export type Turn =
-  /** End the streams of agents, and write no more statuses. */
+  /** End the streams of agents, and stop writing statuses. */
   | 'resign'
-  /** Listen; then event `serving`. */
+  /** Listen; followed by event `serving`. */
   | 'serve'
-  /** Write statuses; then event `leading`. */
+  /** Write statuses; followed by event `leading`. */
   | 'lead';
 
-/** What a life becomes, and what is to be done, in this order, one after the other. */
+/** The next state, and the effects in their order. */
 export interface Step<T> {
   readonly life: Life;
   readonly effects: readonly T[];
@@ -77,7 +77,7 @@ export const BEGINNING: Life = {
   isLeading: false,
 };
 
-/** Null, or why the controller can't serve anything. */
+/** Null, or the reason why the controller can't serve anything. */
 export function missing(life: Life, { isListed, isGateKnown }: Readiness): string | null {
   if (life.isOver) return 'stopping';
   if (!isListed) return 'the objects of the cluster have not all been listed yet';
@@ -113,7 +113,10 @@ export function afterEvent(life: Life, event: LifeEvent): Step<Effect> {
   }
 }
 
-/** Compares what the controller does with what it should do. `isLeader`: it is elected. */
+/**
+ * Compares the current state with the required one.
+ * @param isLeader whether it is elected
+ */
 export function afterLook(life: Life, readiness: Readiness, isLeader: boolean): Step<Turn> {
   const isDue = missing(life, readiness) === null;
   const leads = isDue && isLeader;

@@ -13,7 +13,7 @@ export interface PolicyStatusesParts extends Pick<Surroundings, 'clock' | 'ident
   readonly log: Log;
 }
 
-/** What writes the statuses of policies, and the events on them, while this replica leads. */
+/** Writes the statuses of policies, and events on them, while this replica leads. */
 export class PolicyStatuses {
   readonly keeper: StatusKeeper;
   readonly #writer: StatusWriter;
@@ -41,7 +41,7 @@ export class PolicyStatuses {
     this.keeper = statusKeeper({ writer: this.#writer, events, clock });
   }
 
-  /** How many wait to be written. */
+  /** The number of queued statuses. */
   waiting(): number {
     return this.#writer.waiting();
   }

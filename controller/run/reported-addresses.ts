@@ -5,18 +5,21 @@ import { debounce } from '../../lib/process/debounce.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { HostAddresses, MOST_REPORTED } from '../index/host-addresses.ts';
 
-/** Milliseconds: to a new leader all agents report within seconds. */
+/** Milliseconds: all agents report to a new leader within seconds. */
 const TIMES = { quiet: 100, longest: 500 };
 
-/** The addresses in the reports of agents, for what is compiled. */
+/** The addresses that agents report, added to the objects to compile. */
 export class ReportedAddresses {
   readonly #log: Log;
   readonly #addresses = new HostAddresses();
   readonly #changed;
-  /** Names of the Nodes that report more than counts. */
+  /** Names of the Nodes that report too many addresses. */
   readonly #full = new Set<string>();
 
-  /** `changed`: `on` may give something else than before. Not told of every report by itself. */
+  /**
+   * @param changed called when `on` may return something else than before; one call for several
+   * reports
+   */
   constructor(log: Log, clock: Clock, changed: () => void) {
     this.#log = log;
     this.#changed = debounce(async () => changed(), TIMES, clock);
@@ -32,7 +35,7 @@ export class ReportedAddresses {
     if (isNew) this.#changed.trigger();
   }
 
-  /** The objects, with what counts of the reports. */
+  /** The objects, with the reported addresses that count. */
   on(objects: ClusterObjects): ClusterObjects {
     return this.#addresses.advance(objects);
   }

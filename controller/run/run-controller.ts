@@ -5,7 +5,7 @@ import type { ExitStatus } from '../../lib/process/exit.ts';
 import { Controller } from './controller.ts';
 import type { ControllerParts } from './controller-parts.ts';
 
-/** Runs a controller until it is told to stop and others can go on without it. */
+/** Runs a controller until it is asked to stop and others can continue without it. */
 export function runController(parts: ControllerParts): Promise<ExitStatus> {
   const identity = `${hostname()}_${randomUUID()}`;
   return new Controller(parts, { clock: systemClock, random: Math.random, identity }).run();

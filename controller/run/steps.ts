@@ -2,7 +2,7 @@
 export interface NamedStep {
   readonly name: string;
   start?(): Promise<void> | void;
-  /** Also called where the step was not started, or its start failed or has not ended. */
+  /** Also called if the step was not started, or its start failed or has not finished. */
   stop?(): Promise<void> | void;
 }
 
@@ -15,7 +15,7 @@ export class Steps {
     this.#steps = steps;
   }
 
-  /** Rejects with the error of the first step that fails. Starts nothing more after `stop`. */
+  /** Rejects with the error of the first step that fails. Starts no more steps after `stop`. */
   async start(): Promise<void> {
     for (const step of this.#steps) {
       if (this.#isStopped) return;

@@ -14,7 +14,9 @@ export class WebhookService {
     this.#options = options;
   }
 
-  /** Gives the port that it listens on. Throws a CommandError where the address can't be had. */
+  /**
+   * Returns the port that it listens on. Throws a CommandError if it can't listen on the address.
+   */
   async listen({ host, port }: ListenAddress, pair: CertificateAndKey): Promise<number | undefined> {
     const server = webhookServer({ cert: pair.certificate, key: pair.key }, this.#options);
     await new Promise<void>((resolve, reject) => {
@@ -24,13 +26,13 @@ export class WebhookService {
       server.listen({ port, ...(host === undefined ? {} : { host }) }, () => resolve());
     });
     this.#server = server;
-    // The controller was told to stop meanwhile.
+    // The controller was asked to stop meanwhile.
     if (this.#isClosed) this.close();
     const address = server.address();
     return typeof address === 'object' ? address?.port : port;
   }
 
-  /** For connections from now on. */
+  /** For new connections. */
   useTls({ certificate: cert, key }: CertificateAndKey): void {
     this.#server?.setSecureContext({ cert, key });
   }

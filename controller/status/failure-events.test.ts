@@ -104,7 +104,7 @@ describe('failureEvents', () => {
     fail(...Array.from({ length: 100 }, (_, i) => `node-with-a-name-${i}`));
     await pass(3);
     assert.equal(Buffer.byteLength(String(all()[0]?.note)), 1_024);
-    // One node's words must not keep the others' from being written.
+    // A long reason from one node must not prevent the events of others.
     events.failing({ name: `${'a'.repeat(199)}.b`, uid: 'f'.repeat(16) }, [
       { node: 'n1', reason: '💥'.repeat(250) },
     ]);
@@ -112,7 +112,7 @@ describe('failureEvents', () => {
     const [, event] = all();
     assert.ok(Buffer.byteLength(String(event?.note)) <= 1_024);
     assert.match(String(event?.note), /^1 node cannot enforce it: n1 \((💥)+…$/u);
-    // RFC 1123 subdomain.
+    // An RFC 1123 subdomain.
     const { name = '' } = (event?.metadata ?? {}) as { name?: string };
     assert.match(name, /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/);
   });

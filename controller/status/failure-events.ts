@@ -6,22 +6,22 @@ import { isKubeError } from '../kubeapi/kube-error.ts';
 export interface FailureEventsParts {
   readonly request: KubeApi;
   readonly clock: Clock & { date(): Date };
-  /** Of this process. */
+  /** The identity of this process. */
   readonly identity: string;
-  /** An event could not be written: it is dropped. */
+  /** Called when an event could not be written; the event is dropped. */
   readonly failed: (error: unknown) => void;
 }
 
 export interface FailureEvents {
-  /** These nodes have begun to fail. */
+  /** Announces nodes that have begun to fail. */
   failing(policy: { readonly name: string; readonly uid: string }, nodes: readonly FailingNode[]): void;
-  /** A node has begun to enforce nothing, or nothing new. */
+  /** Announces a node that has begun to enforce nothing, or no changes. */
   troubled(node: string, why: string): void;
-  /** What waits is dropped; what is under way is waited for. */
+  /** Drops queued events, and waits for the request in progress. */
   clear(): Promise<void>;
 }
 
-/** What an event is about: events.k8s.io/v1 `regarding`, `reason`. */
+/** The subject of an event: `regarding` of events.k8s.io/v1. */
 interface Subject {
   readonly apiVersion: string;
   readonly kind: string;
@@ -46,26 +46,33 @@ interface Written {
 }
 
 /**
- * Milliseconds: nodes that begin to fail within this time are in one event; between two requests.
+ * Milliseconds: nodes that begin to fail within the first share one event; the second is between
+ * two requests.
  */
 const GATHER = 2_000;
 const BETWEEN = 1_000;
-/** More of a policy within this time count the last event up (events.k8s.io's EventSeries). */
+/**
+ * Further failures of a policy within this time (milliseconds) increment the last event's count
+ * (EventSeries of events.k8s.io).
+ */
 const SERIES = 600_000;
-/** Policies that wait; more than that are left to their status. */
+/** The most queued policies; for more, only their status shows the failure. */
 const MOST_WAITING = 1_000;
 /**
- * Nodes that wait: policies are told of beside them. More are left to the statuses of their
- * policies.
+ * The most queued nodes; nodes have a queue beside that of policies. For more, only the statuses of
+ * their policies show the failure.
  */
 const MOST_NODES = 60;
-/** Of a note (events.k8s.io/v1): the API server counts bytes, though it says characters. */
+/**
+ * Longest note (events.k8s.io/v1): the API server counts bytes, although its message says
+ * characters.
+ */
 const LONGEST_NOTE = 1_024;
 const EVENTS = '/apis/events.k8s.io/v1/namespaces/default/events';
 
 /**
- * Warnings on policies, several nodes in one, and on nodes; one request a second. Events of what is
- * in no namespace are in `default`.
+ * Writes Warning events on policies, with several nodes in one event, and on nodes; one request a
+ * second. Events about cluster-scoped objects are in the namespace `default`.
  */
 export function failureEvents(parts: FailureEventsParts): FailureEvents {
   return new EventQueue(parts);
@@ -76,7 +83,7 @@ class EventQueue implements FailureEvents {
   readonly #clock: Clock & { date(): Date };
   readonly #identity: string;
   readonly #failed: (error: unknown) => void;
-  /** Both by uid. */
+  /** Both are by uid. */
   readonly #policies = new Map<string, WaitingPolicy>();
   readonly #nodes = new Map<string, Waiting>();
   readonly #written = new Map<string, Written>();
@@ -106,7 +113,7 @@ class EventQueue implements FailureEvents {
   troubled(name: string, why: string): void {
     this.#isCleared = false;
     if (this.#nodes.size >= MOST_NODES && !this.#nodes.has(name)) return;
-    // Of a Node's events the uid is its name, as the kubelet's own have it.
+    // For events about Nodes the uid is the name, as in those of the kubelet.
     const regarding = { apiVersion: 'v1', kind: 'Node', name, uid: name };
     this.#nodes.set(name, { regarding, reason: 'NodewallNotEnforced', note: () => why });
     this.#arm(GATHER);
@@ -146,7 +153,7 @@ class EventQueue implements FailureEvents {
     }
   }
 
-  /** False where the API server has dropped it: events live for an hour. */
+  /** Returns false if the API server has deleted the event: events live for an hour. */
   async #countUp(last: Written): Promise<boolean> {
     const count = last.count + 1;
     const series = { count, lastObservedTime: toMicroTime(this.#clock.date()) };
@@ -163,7 +170,7 @@ class EventQueue implements FailureEvents {
   async #create({ regarding, reason, note }: Waiting): Promise<void> {
     const { name, uid } = regarding;
     const date = this.#clock.date();
-    // As client-go names them: unique enough, and in order.
+    // Named as client-go does: sufficiently unique, and in order of time.
     const event = `${name.slice(0, 200).replace(/[-.]+$/, '')}.${date.getTime().toString(16)}${uid.slice(0, 8)}`;
     const body = {
       apiVersion: 'events.k8s.io/v1',
@@ -198,14 +205,14 @@ function noteOf(nodes: readonly FailingNode[]): string {
   return `${head}${said.join(', ')}`;
 }
 
-/** To so many bytes of UTF-8. */
+/** Shortens a text to `most` bytes of UTF-8. */
 function shortened(text: string, most: number): string {
   if (Buffer.byteLength(text) <= most) return text;
   const { read } = new TextEncoder().encodeInto(text, new Uint8Array(most - Buffer.byteLength('…')));
   return `${text.slice(0, read)}…`;
 }
 
-/** meta/v1 MicroTime. */
+/** A meta/v1 MicroTime. */
 function toMicroTime(date: Date): string {
   return date.toISOString().replace('Z', '000Z');
 }

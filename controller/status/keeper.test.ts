@@ -36,7 +36,7 @@ const BROKEN: LoadProblem = {
   message: 'must be a number',
 };
 
-/** The stages from objects to status, with a writer that only remembers. */
+/** The stages from objects to status, with a writer that only records. */
 function controller(time: FakeClock) {
   const compile = compiler();
   const hub = createHub({ gate: true });
@@ -46,7 +46,7 @@ function controller(time: FakeClock) {
   const forgotten: string[] = [];
   let clears = 0;
   let last: PolicyStatus | null = null;
-  /** Whether what is written comes back at once. */
+  /** Whether the API delivers written statuses at once. */
   const api = { isPrompt: true };
   const keeper: StatusKeeper = statusKeeper({
     writer: {
@@ -73,7 +73,7 @@ function controller(time: FakeClock) {
     forgotten,
     clears: () => clears,
     api,
-    /** What the writer was told last. */
+    /** The last status submitted to the writer. */
     last: () => last ?? assert.fail(),
     version(name: string, generation: number, status: PolicyStatus | null = null): void {
       keeper.version(null, { name, uid: `uid-${name}`, generation, status });
@@ -98,7 +98,7 @@ function controller(time: FakeClock) {
         ...more,
       } as unknown as NodeReport);
     },
-    /** What was said since the last time: phase, nodes. */
+    /** The statuses written since the last call: phase, nodes. */
     said(): string[] {
       time.pass(250);
       return written
@@ -130,7 +130,7 @@ describe('statusKeeper', () => {
     for (const node of ['a', 'b']) now.report(node);
     assert.deepEqual(now.said(), ['p@1 Realized 2/2']);
     const last = now.last();
-    // Events of own writes come late, and in order.
+    // Events of the process's own writes arrive late, and in order.
     now.version('p', 1, first);
     clock.pass(10_000);
     now.version('p', 1, last);
@@ -173,7 +173,7 @@ describe('statusKeeper', () => {
     now.report('b');
     assert.deepEqual(now.said(), []);
     now.version('p', 2);
-    // The objects are still those of before: neither version can be spoken of.
+    // The objects are still the previous ones: no status can be computed for either version.
     assert.deepEqual(now.said(), []);
     now.publish({ policies: [policy(2)] });
     assert.deepEqual(now.said(), ['p@2 Pending 0/2']);
@@ -196,7 +196,7 @@ describe('statusKeeper', () => {
     assert.deepEqual(now.said(), ['p@1 Realized 2/2']);
     now.version('p', 2);
     now.publish({ policies: [valid] }, [BROKEN]);
-    // What is said could be of a version before.
+    // The problems could be those of the previous version.
     assert.deepEqual(now.said(), []);
     clock.pass(1_000);
     const [, status] = now.written[0] ?? [];

@@ -18,41 +18,49 @@ export interface StatusKeeperParts {
   readonly clock: Clock & { date(): Date };
 }
 
-/** Knows what every policy's status should be, and has it written while this process leads. */
+/** Computes every policy's status, and has it written while this process leads. */
 export interface StatusKeeper {
-  /** `revision` is the hub's after it published this. */
+  /** @param revision the hub's revision after it published this state */
   publish(snapshot: Snapshot, compiled: Compiled, revision: string): void;
   report(report: NodeReport): void;
   version(before: PolicyVersion | null, now: PolicyVersion | null): void;
   gate(enabled: boolean): void;
-  /** Not leading, what waits is dropped. */
+  /** If false, drops pending writes. */
   lead(leads: boolean): Promise<void>;
 }
 
-/** Milliseconds in which changes are gathered; until what is held back is looked at again. */
+/**
+ * Milliseconds: the time in which changes are gathered; the wait before a held-back status is
+ * computed again.
+ */
 const GATHER = 250;
 const AGAIN = 1_000;
 /**
- * So long a new leader waits for nodes to come over before it says that fewer enforce a version
- * than its predecessor saw.
+ * After it becomes leader, a process waits this long (milliseconds) for nodes to reconnect, before
+ * it writes that fewer nodes enforce a version than its predecessor saw.
  */
 const GRACE = 60_000;
-/** How often silent nodes are looked for, and statuses that the API does not say. */
+/**
+ * Interval of checks for silent nodes, and for statuses that the API doesn't have (milliseconds).
+ */
 const LISTEN = 15_000;
-/** The two watches that versions and problems come by are seldom further apart. */
+/**
+ * The usual largest delay between the two watches that deliver versions and problems
+ * (milliseconds).
+ */
 const DOUBT = 1_000;
 const GROUP = 'nodewall.io';
 
-/** What is known of one policy. */
+/** The state of one policy. */
 interface Known {
   version: PolicyVersion;
-  /** When this generation was seen first. */
+  /** The time when this generation was first seen. */
   since: number;
-  /** What it was last told to be; null: what the API says counts. */
+  /** The status last written; null: the API's status counts. */
   status: PolicyStatus | null;
-  /** When it was told so. */
+  /** The time when it was last written. */
   told: number;
-  /** Nodes that the last look found failing, of this generation. */
+  /** The failing nodes of this generation at the last computation. */
   failing: ReadonlySet<string>;
   failingOf: number;
 }
@@ -69,14 +77,14 @@ class Keeper implements StatusKeeper {
   /** By name. */
   readonly #policies = new Map<string, Known>();
   readonly #changed = new Set<string>();
-  /** Of which the API does not say, as far as its events have come, what it was told. */
+  /** Policies whose status in the API, as of its last event, is not the one last written. */
   readonly #unconfirmed = new Set<string>();
   #problems: readonly LoadProblem[] = [];
   #problemsOf: ReadonlyMap<string, readonly LoadProblem[]> = new Map();
   #list: readonly ClusterNetworkPolicy[] | null = null;
   #inForce: ReadonlyMap<string, ClusterNetworkPolicy> = new Map();
   #enabled = false;
-  /** When this process began to lead; null: it doesn't. */
+  /** The time when this process began to lead; null: it doesn't lead. */
   #leadsSince: number | null = null;
   #cancel: (() => void) | null = null;
   #cancelListening = (): void => {};
@@ -157,7 +165,7 @@ class Keeper implements StatusKeeper {
     this.#cancelListening();
     if (leads) {
       this.#listen();
-      // The one before may have written others.
+      // The previous leader may have written other statuses.
       for (const known of this.#policies.values()) known.status = null;
       this.#unconfirmed.clear();
       this.#realized.forgetReports();
@@ -184,10 +192,7 @@ class Keeper implements StatusKeeper {
     });
   }
 
-  /**
-   * What was written may be undone: by hand, or by a write of an earlier leader that took long on
-   * its way.
-   */
+  /** A written status may be overwritten: by hand, or by a delayed write of an earlier leader. */
   #lookAtUnconfirmed(): void {
     for (const name of this.#unconfirmed) {
       const known = this.#policies.get(name);
@@ -197,7 +202,7 @@ class Keeper implements StatusKeeper {
     }
   }
 
-  /** `known.status` or what the API says is another. */
+  /** Called after a change of `known.status` or of the status in the API. */
   #confirm(name: string, { status, version }: Known): void {
     if (status === null || isDeepStrictEqual(status, version.status)) this.#unconfirmed.delete(name);
     else this.#unconfirmed.add(name);
@@ -227,15 +232,17 @@ class Keeper implements StatusKeeper {
     });
   }
 
-  /** False where it must be looked at again though nothing changes. */
+  /**
+   * Computes a status. Returns false if it must be computed again later without a further change.
+   */
   #settle(name: string, known: Known): boolean {
     const { version } = known;
     const policy = this.#inForce.get(name);
     const isInForce = policy?.uid === version.uid && policy.generation === version.generation;
     const said = isInForce ? [] : (this.#problemsOf.get(name) ?? []);
-    // One of the two is behind: the other comes.
+    // One of the two watches is behind; its event follows.
     if (!isInForce && said.length === 0) return true;
-    // What is said may be of the version before: nothing tells but time.
+    // The problems may be those of the previous version: computed after a delay.
     if (!isInForce && this.#clock.now() < known.since + DOUBT) return false;
     const progress = policy === undefined ? NO_PROGRESS : this.#realized.progress(`${GROUP}/${name}`);
     const facts = {
@@ -272,9 +279,9 @@ class Keeper implements StatusKeeper {
   }
 }
 
-/** Fewer nodes, or no word of failures any more, of a version that stayed the same. */
+/** Whether fewer nodes enforce the same version, or its failures are no longer reported. */
 function isTakenBack(before: PolicyStatus, now: PolicyStatus): boolean {
-  // Counts of two versions, or of none, don't compare.
+  // Counts of different versions, or of none, are not comparable.
   const isCounted = ({ phase }: PolicyStatus): boolean =>
     ['Pending', 'Realizing', 'Realized', 'Failed'].includes(phase);
   if (!isCounted(before) || !isCounted(now)) return false;
@@ -285,7 +292,7 @@ function isTakenBack(before: PolicyStatus, now: PolicyStatus): boolean {
   return isLess || isQuieter;
 }
 
-/** As `validate` says it, without the policy's own name. */
+/** Formats a problem as `validate` does, without the policy's own name. */
 function toLine(problem: LoadProblem): string {
   return formatProblem({ ...problem, file: '', line: 0, kind: '', name: '' });
 }

@@ -2,20 +2,20 @@ import type { PolicyStatus } from '../../apis/policy-status.ts';
 import { type Reflector, type ReflectorOptions, reflector } from '../watch/cluster/reflector.ts';
 import { NODEWALL } from '../watch/cluster/resources.ts';
 
-/** A ClusterNetworkPolicy of nodewall.io as the API has it, valid or not. */
+/** A ClusterNetworkPolicy of nodewall.io as it is in the API, valid or not. */
 export interface PolicyVersion {
   readonly name: string;
   readonly uid: string;
   readonly generation: number;
-  /** Null where none was written yet. */
+  /** Null if none was written yet. */
   readonly status: PolicyStatus | null;
 }
 
 type Options = Pick<ReflectorOptions<PolicyVersion>, 'get' | 'times' | 'random' | 'notice'>;
 
 /**
- * Follows them. The stage before keeps neither a policy's status nor the generation of one that is
- * invalid.
+ * Watches policies for their status and generation. Stage 1 keeps neither the status of a policy
+ * nor the generation of an invalid one.
  */
 export function policyVersions(
   options: Options,

@@ -143,7 +143,7 @@ describe('realization', () => {
     now.publish(compiled([policy(rules, first, new Set(['b', 'c']))]), 'e.1');
     say('e.1', 'a', 'b', 'c');
     assert.deepEqual(counts(), [3, 3]);
-    // a is asked again for its second rule; c has none any more.
+    // The second rule now applies to a, which must enforce it first, and no longer to c.
     now.publish(compiled([policy(rules, first, new Set(['a', 'b']))]), 'e.2');
     assert.deepEqual(counts(), [1, 2]);
   });

@@ -3,49 +3,47 @@ import type { FailingNode } from '../../apis/policy-status.ts';
 import type { NodeReport } from '../../apis/stream.ts';
 import { NO_PROGRESS, type Progress } from './status.ts';
 
-/**
- * Which nodes enforce which policies. Pure but for what it remembers; policies are named
- * `API_GROUP/NAME`.
- */
+/** Tracks which nodes enforce which policies. No I/O; policies are named `API_GROUP/NAME`. */
 export interface Realization {
   /**
-   * `revision` is the hub's after it published this; policies are taken for unchanged where they
-   * are the same objects.
+   * Policies count as unchanged if they are the same objects.
+   * @param revision the hub's revision after it published this state
    */
   publish(compiled: Compiled, revision: string): void;
-  /** In words what troubles the node and did not before; null: nothing new. */
+  /**
+   * Records a report. Returns a human-readable reason if the node has begun to enforce nothing, or
+   * no changes; else null.
+   */
   report(report: NodeReport): string | null;
   /**
-   * Finds the nodes of which nothing was heard for `SILENCE`, also those that never said anything.
-   * To be called now and then.
+   * Finds the nodes without a report for `SILENCE`, including those that never reported. Must be
+   * called periodically.
    */
   lookForSilent(): void;
-  /** Nodes report to somebody else: what they said counts for nothing. */
+  /** Discards all reports, because nodes report to another replica now. */
   forgetReports(): void;
-  /** Of the version that is compiled. */
+  /** The progress of the compiled version. */
   progress(policy: string): Progress;
-  /**
-   * Policies of which `progress` may give something else than before, since this was last asked.
-   */
+  /** The policies for which `progress` may have changed since the last call. */
   takeChanged(): ReadonlySet<string>;
 }
 
 /**
- * Milliseconds without a report after which a node no longer counts; agents report every 33 to 66
- * seconds.
+ * Time without a report after which a node no longer counts (milliseconds); agents report every 33
+ * to 66 seconds.
  */
 export const SILENCE = 180_000;
 
-/** What a node last said. */
+/** The last report of a node. */
 interface Row {
   readonly name: string;
-  /** When it did; before the first time, since when that is waited for. */
+  /** The time of the report; before the first one, the time since when it is expected. */
   heard: number;
   hasReported: boolean;
   isSilent: boolean;
-  /** Number of the revision in force; -1: none of this hub's, or nothing is enforced. */
+  /** The number of the revision in force; -1: none of this hub, or nothing is enforced. */
   enforced: number;
-  /** Why it enforces nothing, or nothing new, though it reports; null: no such reason. */
+  /** The reason why it enforces nothing, or no changes, although it reports; null: none. */
   trouble: string | null;
   readonly failing: Map<string, NodeReport['failing']>;
 }
@@ -54,13 +52,13 @@ interface Tracked {
   readonly compiled: CompiledPolicy;
   readonly generation: number;
   readonly rows: readonly Row[];
-  /** Number of the revision that first had these rules. */
+  /** The number of the revision that first had these rules. */
   readonly since: number;
-  /** Nodes whose share of the rules is newer. */
+  /** Nodes whose share of the rules changed at a later revision, by its number. */
   readonly later: ReadonlyMap<Row, number>;
 }
 
-/** `now` gives milliseconds of a clock that is never set. */
+/** @param now returns monotonic milliseconds */
 export function realization(now: () => number): Realization {
   return new NodeTally(now);
 }
@@ -69,14 +67,14 @@ class NodeTally implements Realization {
   readonly #now: () => number;
   readonly #rows = new Map<string, Row>();
   readonly #tracked = new Map<string, Tracked>();
-  /** By policy: nodes that say it fails, in whatever version. */
+  /** By policy: nodes that report it as failing, in any version. */
   readonly #failing = new Map<string, Set<Row>>();
-  /** Not enforced everywhere yet: any report may change that. */
+  /** Policies that are not enforced on all their nodes yet: any report may change that. */
   readonly #unsettled = new Set<string>();
   #hasReports = false;
   /**
-   * A node fell silent or was heard again, has trouble or none any more: that concerns every policy
-   * it has.
+   * Some node became silent or reported again, or its trouble changed: this affects every policy on
+   * it.
    */
   #isAllChanged = false;
   #changed = new Set<string>();
@@ -115,7 +113,7 @@ class NodeTally implements Realization {
     const row = this.#rowOf(report.node);
     const [life, number] = (report.enforced ?? '').split('.');
     const enforced = report.enabled && life === this.#epoch && number !== undefined ? Number(number) : -1;
-    // What it has is older than it was: its agent began anew.
+    // An older revision than before: the agent restarted.
     if (enforced < row.enforced) for (const key of this.#tracked.keys()) this.#unsettled.add(key);
     row.enforced = enforced;
     row.heard = this.#now();
@@ -213,7 +211,7 @@ class NodeTally implements Realization {
     this.#unsettled.add(key);
   }
 
-  /** Rules are as before; nodes they apply to aren't. */
+  /** For unchanged rules that apply to other nodes than before. */
   #laterRows(before: Tracked, now: CompiledPolicy, position: number): Map<Row, number> {
     const later = new Map(before.later);
     const seen = new Map<ReadonlySet<string>, ReadonlySet<string>>();
@@ -234,7 +232,7 @@ class NodeTally implements Realization {
       for (const key of row.failing.keys()) this.#noLongerFailing(key, row);
       this.#rows.delete(name);
     }
-    // Spans that name them are no longer in use.
+    // Spans that include deleted nodes are no longer in use.
     this.#rowsOf = new WeakMap();
   }
 
@@ -254,7 +252,7 @@ class NodeTally implements Realization {
       report.failing,
       ({ apiGroup, policy }) => `${apiGroup}/${policy}`,
     )) {
-      // Names that no policy has are a node's own: they would be kept for it alone.
+      // Names of policies that don't exist are ignored: a node could fill the memory with them.
       if (!this.#tracked.has(key)) continue;
       row.failing.set(key, said);
       this.#changed.add(key);
@@ -301,7 +299,7 @@ function whySilent({ hasReported }: Row): string {
     : 'its agent has not reported; does one run there, and does it reach the controller?';
 }
 
-/** What a node says of itself that concerns every policy it has; null: nothing. */
+/** The reason in a report that affects every policy on the node; null: none. */
 function troubleOf({ off, viewError }: NodeReport): string | null {
   if (off !== undefined) return `nodewall is off there (nodewall off)${off === '' ? '' : `: ${off}`}`;
   if (viewError !== undefined) return `its agent cannot follow the controller: ${viewError}`;

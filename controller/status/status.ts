@@ -9,29 +9,29 @@ import {
   type PolicyStatus,
 } from '../../apis/policy-status.ts';
 
-/** What is known of a policy. */
+/** The facts from which a policy's status is computed. */
 export interface PolicyFacts {
-  /** Of the version that the API has. */
+  /** The generation in the API. */
   readonly generation: number;
-  /** Why that version is left out, a line each; empty where it is valid. */
+  /** The reasons why that generation is not enforced, one line each; empty if it is valid. */
   readonly problems: readonly string[];
   /**
-   * Of the version in force; null where there is none. Other than `generation` it is the last valid
-   * one.
+   * The generation in force; null if there is none. If it differs from `generation`, it is the last
+   * valid version.
    */
   readonly enforcedGeneration: number | null;
-  /** Its spec; null where there is none. */
+  /** Its spec; null if there is none. */
   readonly enforcedSpec: object | null;
   /** The feature gate NodeNetworkPolicy. */
   readonly enabled: boolean;
-  /** Of the version in force. */
+  /** The progress of the version in force. */
   readonly progress: Progress;
 }
 
 export interface Progress {
   readonly desired: number;
   readonly current: number;
-  /** Sorted by node; several of one node where several rules fail. */
+  /** Sorted by node; several for a node on which several rules fail. */
   readonly failing: readonly FailingNode[];
   readonly hasRules: boolean;
 }
@@ -39,8 +39,8 @@ export interface Progress {
 export const NO_PROGRESS: Progress = { desired: 0, current: 0, failing: [], hasRules: false };
 
 /**
- * `before` is the status it has: conditions that stay keep their times. The same facts give an
- * equal status, whenever.
+ * Computes a status. `before` is the current status: unchanged conditions keep their times. The
+ * same facts give an equal status at any time.
  */
 export function statusOf(facts: PolicyFacts, before: PolicyStatus | null, now: Date): PolicyStatus {
   const { generation, problems, enforcedGeneration, enforcedSpec, enabled, progress } = facts;
@@ -123,7 +123,10 @@ function realized({ enforcedGeneration, progress }: PolicyFacts, phase: PolicyPh
   }
 }
 
-/** The first of each node: how many nodes fail says more than how many rules do. */
+/**
+ * The first failure of each node: the number of failing nodes is more useful than that of failing
+ * rules.
+ */
 function oneEach(failing: readonly FailingNode[]): FailingNode[] {
   const nodes = new Set<string>();
   return failing

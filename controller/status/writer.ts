@@ -7,29 +7,29 @@ import { NODEWALL_POLICIES } from './policy-path.ts';
 
 export interface WriterEvents {
   written(name: string): void;
-  /** `retryIn`: milliseconds. */
+  /** @param retryIn milliseconds */
   failed(name: string, error: unknown, retryIn: number): void;
 }
 
 export interface StatusWriter {
-  /** In place of what waits for this policy. */
+  /** Queues a status, and replaces a queued one of this policy. */
   submit(name: string, uid: string, status: PolicyStatus): void;
-  /** The policy is gone. */
+  /** Called when the policy was deleted. */
   forget(name: string): void;
-  /** What waits is dropped; what is under way is waited for. */
+  /** Drops queued statuses, and waits for the write in progress. */
   clear(): Promise<void>;
-  /** How many wait. */
+  /** The number of queued statuses. */
   waiting(): number;
 }
 
 interface Wanted {
   readonly uid: string;
   readonly status: PolicyStatus;
-  /** Not before. */
+  /** The earliest time of the write (monotonic milliseconds). */
   readonly at: number;
 }
 
-/** Milliseconds: between any two writes, between two of one policy, after a failure. */
+/** Milliseconds: between any two writes; between two of one policy; back-off after failures. */
 const BETWEEN = 100;
 const BETWEEN_OF_ONE = 2_000;
 const FIRST_RETRY = 1_000;
@@ -37,11 +37,11 @@ const LONGEST_RETRY = 10_000;
 
 /**
  * Writes statuses one after another, ten a second, each policy at most every two seconds and with
- * the latest it was given. What fails is tried again, unless the policy is gone or another one has
- * its name.
+ * its latest status. Failed writes are retried, unless the policy was deleted or replaced by
+ * another one of the same name.
  */
 export function statusWriter(request: KubeApi, clock: Clock, events: WriterEvents): StatusWriter {
-  /** In the order they came. */
+  /** In order of arrival. */
   const wanted = new Map<string, Wanted>();
   const written = new Map<string, number>();
   const retries = new BackOff({ first: FIRST_RETRY, longest: LONGEST_RETRY });
@@ -79,7 +79,7 @@ export function statusWriter(request: KubeApi, clock: Clock, events: WriterEvent
     } catch (error) {
       if (isOfAnother(error)) return;
       const retry = retries.next();
-      // Not with what is newer already: it comes by itself.
+      // If a newer status is queued, it replaces this one.
       if (!wanted.has(name)) wanted.set(name, { uid, status, at: clock.now() + retry });
       next = clock.now() + retry;
       events.failed(name, error, retry);
@@ -115,7 +115,7 @@ export function statusWriter(request: KubeApi, clock: Clock, events: WriterEvent
   };
 }
 
-/** The one that is due first; of several the one that came first. */
+/** The one that is due first; of several, the one that arrived first. */
 function earliest(wanted: ReadonlyMap<string, Wanted>): readonly [string, Wanted] {
   let least: readonly [string, Wanted] | null = null;
   for (const one of wanted) if (least === null || one[1].at < least[1].at) least = one;
@@ -123,14 +123,14 @@ function earliest(wanted: ReadonlyMap<string, Wanted>): readonly [string, Wanted
   return least;
 }
 
-/** In a merge patch (RFC 7386) what isn't named stays. */
+/** Nulls delete absent fields: a merge patch (RFC 7386) leaves unnamed fields unchanged. */
 function toPatch(status: PolicyStatus): object {
   return { enforcedGeneration: null, enforcedSpec: null, failingNodes: null, problems: null, ...status };
 }
 
 /**
- * Gone, or made anew under the same name: then its uid is another, which is a conflict, or invalid
- * as an edit.
+ * Whether the policy was deleted, or replaced by another one of the same name: the different uid is
+ * a conflict, or an invalid edit.
  */
 function isOfAnother(error: unknown): error is KubeError {
   return (

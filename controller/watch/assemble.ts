@@ -17,22 +17,19 @@ import type { LoadProblem } from './source.ts';
 import { decide } from './undecided.ts';
 
 export interface AssembleInput {
-  /** What each file holds now, in any order. */
+  /** The current content of each file, in any order. */
   readonly contents: readonly FileContent[];
   readonly memory: Memory;
-  /** Paths of which nothing can be said now: what came from there stays. */
+  /** Paths that can't be read now: the objects that came from them stay. */
   readonly unreadable: readonly string[];
-  /** The last valid version of an object of the kinds that are not in memory. */
+  /** The last valid version of an object of the kinds that `memory` doesn't have. */
   readonly lastValid: (identity: string) => ClusterObject | undefined;
   /**
-   * The merged lists of the last time, so that files with 100,000 pods cost nothing while they
+   * The merged lists of the previous call, so that files with 100,000 pods cost nothing while they
    * don't change.
    */
   readonly merged?: MergeCache;
-  /**
-   * Names of link groups that the agent's configuration knows; those it always knows where this is
-   * absent.
-   */
+  /** Names of the link groups in the agent's configuration; absent: the predefined ones. */
   readonly interfaceGroups?: readonly string[] | undefined;
 }
 
@@ -48,9 +45,9 @@ export interface Assembled {
 }
 
 /**
- * One state out of many files: a function of their content and of the last valid versions alone,
- * never of the order in which things happened. What is invalid now is replaced by its last valid
- * version, or left out where there is none.
+ * Combines many files to one state: a function of their content and of the last valid versions
+ * only, never of the order of events. An invalid object is replaced by its last valid version, or
+ * left out if there is none.
  */
 export function assemble(input: AssembleInput): Assembled {
   const { memory, interfaceGroups } = input;
@@ -99,7 +96,10 @@ export function assemble(input: AssembleInput): Assembled {
 
 interface Assembling extends AssembleInput, Settling {}
 
-/** What is in force of the files; last valid versions said it when they were. */
+/**
+ * Warns only about objects in force from files; for a last valid version the warnings were given
+ * when it was current.
+ */
 function warnOfServices(
   { services }: ClusterObjects,
   inForce: readonly InForce[],
@@ -142,7 +142,7 @@ function mergeOthers<T extends ClusterObject>(
   return [...objects, ...(kept as T[])].sort(compareObjects);
 }
 
-/** By place, then by what is said: the same content gives the same list. */
+/** By position, then by text: the same content gives the same list. */
 export function compareProblems(a: LoadProblem, b: LoadProblem): number {
   return (
     compareText(a.file, b.file) ||

@@ -14,7 +14,7 @@ const policy = (name: string, spec: object = {}): object => {
   return { apiVersion: API, kind: 'ClusterNetworkPolicy', metadata: { name }, spec: whole };
 };
 const toService = { egress: [{ action: 'Drop', toServices: [{ name: 'web', namespace: 'shop' }] }] };
-/** What a policy of a name may say: all is well, or not. */
+/** Specs for a policy of one name, valid and invalid. */
 const SPECS: readonly object[] = [
   {},
   {},
@@ -35,7 +35,7 @@ const OTHERS: readonly object[] = [
 
 interface Write {
   readonly file: string;
-  /** Null: the file is removed. */
+  /** Null: the file is deleted. */
   readonly objects: readonly object[] | null;
   readonly broken: boolean;
 }

@@ -9,9 +9,10 @@ import { toLoadProblem } from './settle.ts';
 import type { LoadProblem } from './source.ts';
 
 /**
- * `assemble` for one state of the files after another: what it gives is what `assemble` gives, and
- * lists in which nothing changed are the same arrays. Where all is as it should be, and files that
- * hold policies alone change and are so too, only those are looked at; else everything is.
+ * An incremental `assemble` for successive states of the files: returns the same result as
+ * `assemble`, in which unchanged lists are the same arrays. If everything is valid, and only files
+ * that hold nothing but policies change and stay valid, only those files are evaluated; otherwise
+ * all are.
  */
 export function assembler(): Assembler {
   let last: Last | null = null;
@@ -34,16 +35,16 @@ export function assembler(): Assembler {
 
 export interface Assembler {
   (input: AssembleInput): Assembled;
-  /** Whether the last time took a look at everything. */
+  /** Whether the last call evaluated all files. */
   lookedAtAll(): boolean;
 }
 
-/** Of one state; the map is changed in place by an edit. */
+/** One state; an edit changes the map in place. */
 interface Last {
   readonly assembled: Assembled;
   readonly input: AssembleInput;
   readonly files: Map<string, FileContent>;
-  /** See isPlain; null where it was not looked for yet. */
+  /** See isPlain; null if not computed yet. */
   isPlain: boolean | null;
   readonly lookedAtAll: boolean;
 }
@@ -52,7 +53,7 @@ function filesOf({ contents }: AssembleInput): Map<string, FileContent> {
   return new Map(contents.map((content) => [content.file, content]));
 }
 
-/** Null where it takes a look at everything. */
+/** Null if all files must be evaluated. */
 function afterEdit(last: Last, input: AssembleInput): Assembled | null {
   const { memory, problems, objects } = last.assembled;
   if (
@@ -79,7 +80,7 @@ function afterEdit(last: Last, input: AssembleInput): Assembled | null {
   );
   for (const { object, file } of come) {
     const identity = identityOf(object);
-    // There twice.
+    // The same identity twice.
     if (now.has(identity)) return null;
     now.set(identity, { file, object });
   }
@@ -138,7 +139,10 @@ function changedFiles(
   return changed;
 }
 
-/** Policies alone, then and now, and nothing to keep of what was. */
+/**
+ * Whether the file holds only policies, before and now, and none of them needs its last valid
+ * version.
+ */
 function isEditOfPolicies({ before, now }: ChangedFile): boolean {
   const onlyPolicies = OTHERS.every(
     (list) => (before?.[list].objects ?? []).length === 0 && (now?.[list].objects ?? []).length === 0,
@@ -153,8 +157,8 @@ function isSound({ broken, rejected, undecided }: FileContent): boolean {
 }
 
 /**
- * Whether what is in force is just what the files hold: nothing invalid, undecided, twice, or as it
- * last was.
+ * Whether the objects in force are exactly those of the files: nothing invalid, undecided,
+ * duplicate, or replaced by its last valid version.
  */
 function isPlain({ assembled: { memory }, input, files }: Last): boolean {
   if (input.unreadable.length > 0) return false;
@@ -195,7 +199,7 @@ function serviceWarnings(
   );
 }
 
-/** Sorted; the same array where the objects are. */
+/** Sorted; the same array if it holds the same objects. */
 function editedList<T extends ClusterObject>(
   list: readonly T[],
   gone: ReadonlySet<object>,
@@ -206,7 +210,7 @@ function editedList<T extends ClusterObject>(
   return [...list.filter((object) => !gone.has(object)), ...come].sort(compareObjects);
 }
 
-/** Lists that hold the same objects are the same arrays. */
+/** Replaces lists that hold the same objects as before by the previous arrays. */
 function withLists(assembled: Assembled, before: ClusterObjects | undefined): Assembled {
   if (before === undefined) return assembled;
   const { objects } = assembled;

@@ -20,18 +20,18 @@ import { formatPath, hasError } from '../../apis/validate/problem.ts';
 import { referencesOf } from '../../apis/validate/references.ts';
 import type { LoadProblem } from './source.ts';
 
-/** The valid objects of one kind in one file, and the line of each. */
+/** The valid objects of one kind in one file, with their lines. */
 export interface Listed<T extends ClusterObject> {
   readonly objects: T[];
   readonly lines: number[];
   /**
-   * Of the fields that depend on other objects (referencesOf, in its order); only for kinds that
-   * have some.
+   * For each object, the lines of the fields that refer to other objects (in the order of
+   * referencesOf); only for kinds that have such fields.
    */
   readonly referenceLines: (readonly number[])[];
 }
 
-/** What one file holds. */
+/** The content of one file. */
 export interface FileContent {
   readonly file: string;
   readonly nodes: Listed<Node>;
@@ -42,22 +42,22 @@ export interface FileContent {
   readonly groups: Listed<ClusterGroup>;
   readonly tiers: Listed<Tier>;
   readonly policies: Listed<ClusterNetworkPolicy>;
-  /** Policies of which groups say whether they are for Nodes at all. */
+  /** Policies for which the kind of their groups decides whether they apply to Nodes. */
   readonly undecided: Undecided[];
-  /** Identities of the objects that were rejected. */
+  /** Identities of the rejected objects. */
   readonly rejected: Set<string>;
   readonly problems: LoadProblem[];
-  /** Some of it could not be read or parsed: what else it holds is not known. */
+  /** Part of the file could not be read or parsed, so its other content is unknown. */
   broken: boolean;
 }
 
-/** A policy of Antrea that is for pods, and not ours, if all these groups are. */
+/** An Antrea policy that is for pods, and ignored, if all these groups select pods. */
 export interface Undecided {
   readonly apiGroup: ApiGroup;
   readonly name: string;
   readonly line: number;
   readonly podGroups: readonly string[];
-  /** What it comes to if it is for Nodes. */
+  /** Its content if it is for Nodes. */
   readonly otherwise: FileContent;
 }
 
@@ -73,12 +73,12 @@ export const LISTS = {
 } as const satisfies Record<ClusterObject['kind'], keyof ClusterObjects>;
 
 /**
- * Equal labels as one object, and equal words as one string: pods of one deployment differ in
+ * Equal labels as one object, and equal strings as one string: pods of one deployment differ in
  * little else.
  */
 export type Interned = Map<string, Labels | string | readonly ServicePort[]>;
 
-/** What 100,000 objects of a kind have in common is kept once. */
+/** Shares the values that 100,000 objects of a kind have in common. */
 export function internObject(object: ClusterObject, interned: Interned): ClusterObject {
   if (object.kind === 'Pod') return internPod(object, interned);
   if (object.kind !== 'Service' && object.kind !== 'EndpointSlice') return object;
@@ -128,7 +128,7 @@ export function emptyContent(file: string): FileContent {
   };
 }
 
-/** Kinds with fields that depend on other objects. */
+/** Kinds with fields that refer to other objects. */
 const REFERRING: readonly ClusterObject['kind'][] = ['Tier', 'ClusterGroup', 'ClusterNetworkPolicy'];
 
 /** A file while it is read. */
@@ -138,7 +138,7 @@ export interface Reading {
   readonly interned: Interned;
 }
 
-/** Adds what one raw object is; `lineOf` is asked only where it is needed. */
+/** Adds one raw object; `lineOf` is called only if a line is needed. */
 export function addObject(reading: Reading, raw: unknown, lineOf: (path: FieldPath) => number): void {
   const validated = validateObject(raw, reading.options);
   const { podGroups } = validated;
@@ -197,7 +197,7 @@ interface Broken {
   readonly severity?: 'error' | 'warning';
 }
 
-/** A problem of the file itself; what it held is not known then. */
+/** Adds a problem of the file itself; its content counts as unknown. */
 export function addBroken(
   content: FileContent,
   { reason, line, unreadable = false, severity = 'error' }: Broken,

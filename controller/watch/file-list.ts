@@ -4,21 +4,21 @@ import { join } from 'node:path';
 import { systemReason } from './file-text.ts';
 
 export interface FileList {
-  /** Manifest files by path, sorted; a file that is reached twice is here once. */
+  /** Paths of the manifest files, sorted; a file that is reached twice is listed once. */
   readonly files: readonly string[];
   /** Directories and paths that could not be read. */
   readonly unreadable: readonly { readonly path: string; readonly reason: string }[];
   /**
-   * The directories that were searched, as they were reached. `id` is another one where a directory
-   * of that path is.
+   * The searched directories, by the paths under which they were reached. `id` changes if another
+   * directory takes the path.
    */
   readonly directories: readonly { readonly path: string; readonly id: string }[];
-  /** Real paths of what symbolic links lead to. */
+  /** Real paths of the targets of symbolic links. */
   readonly links: readonly string[];
 }
 
 /**
- * Whether a file in a manifests directory is read: hidden ones and editors' temporary files are
+ * Whether a file in a manifests directory is read: hidden files and editors' temporary files are
  * not.
  */
 export function isManifestName(name: string): boolean {
@@ -26,9 +26,9 @@ export function isManifestName(name: string): boolean {
 }
 
 /**
- * The manifest files under the paths. Directories are searched with all below them, through
- * symbolic links too; what starts with a dot is left out, which leaves the `..data` directories of
- * a ConfigMap mount to the links beside them.
+ * The manifest files under the paths. Directories are searched recursively, also through symbolic
+ * links. Names that start with a dot are skipped, so the `..data` directories of a ConfigMap mount
+ * are reached only through the links beside them.
  */
 export async function listFiles(paths: readonly string[]): Promise<FileList> {
   const walk: Walk = { files: new Map(), seen: new Set(), unreadable: [], directories: [], links: [] };
@@ -38,9 +38,9 @@ export async function listFiles(paths: readonly string[]): Promise<FileList> {
 }
 
 interface Walk {
-  /** Real path to the path it was found under. */
+  /** From a file's real path to the path under which it was found. */
   readonly files: Map<string, string>;
-  /** Real paths of the directories that were searched. */
+  /** Real paths of the searched directories. */
   readonly seen: Set<string>;
   readonly unreadable: { path: string; reason: string }[];
   readonly directories: { path: string; id: string }[];
@@ -61,7 +61,7 @@ async function visit(path: string, named: boolean, walk: Walk): Promise<void> {
   }
 }
 
-/** The directory says of each entry what it is: of 1,000 files none is asked. */
+/** The directory entry has the type, so that 1,000 files need no stat(2) each. */
 async function search(path: string, real: string, walk: Walk): Promise<void> {
   if (walk.seen.has(real)) return;
   walk.seen.add(real);

@@ -26,7 +26,7 @@ const group = (name: string, spec: string, api = 'nodewall.io/v1alpha1'): string
 const applied = (name: string, groupName: string, priority: unknown = 5): string =>
   policy(name, priority).replace('{nodeSelector: {}}', `{group: ${groupName}}`);
 
-/** Policies as name=priority, groups as name:kind,, so that versions can be told. */
+/** Policies as name=priority, groups as name:kind, so that versions can be distinguished. */
 function summary({ objects, complete }: Snapshot): string {
   const { policies, groups, tiers, nodes } = objects;
   const parts = [...policies, ...tiers].map((object) => {

@@ -14,31 +14,31 @@ import type { ObjectSource, Snapshot } from './source.ts';
 import { type PathWatcher, watchPaths } from './watch-paths.ts';
 
 export interface FileSourceOptions extends ValidateOptions {
-  /** What `remember` gave before a restart. */
+  /** The value of `remember` before a restart. */
   readonly remembered?: unknown;
-  /** Reads when nothing has happened for so long … (milliseconds) */
+  /** Reads when there was no event for this time (milliseconds) … */
   readonly quiet?: number;
-  /** … or when the first change is so long ago. */
+  /** … or when the first event is this long ago (milliseconds). */
   readonly longest?: number;
   /**
-   * Looks by itself at this interval, should the system have told nothing; ten times as often while
-   * a path is missing.
+   * Polls at this interval, in case an event was missed (milliseconds); ten times as often while a
+   * path is missing or can't be watched.
    */
   readonly poll?: number;
 }
 
 export interface FileSource extends ObjectSource {
   /**
-   * The policies, groups and tiers in force, to be written down: given back as `remembered` after a
+   * The policies, groups and tiers in force, to be saved and passed as `remembered` after a
    * restart.
    */
   remember(): MemoryJson;
 }
 
 /**
- * The objects of manifest files and directories, delivered again after every change. What becomes
- * invalid or unreadable keeps its last valid version; what is deleted from a file that can be read
- * is gone.
+ * The objects of manifest files and directories, delivered again after every change. An object that
+ * becomes invalid or unreadable keeps its last valid version; an object that was deleted from a
+ * readable file is removed.
  */
 export function fileSource(paths: readonly string[], options: FileSourceOptions = {}): FileSource {
   const { quiet = 15, longest = 100, poll = 5000 } = options;
@@ -63,7 +63,9 @@ export function fileSource(paths: readonly string[], options: FileSourceOptions 
     timer.trigger();
   });
   let look = { at: Number.NEGATIVE_INFINITY, wait: poll };
-  /** Reads what is told to have changed; all where that says too little, or where it is time to. */
+  /**
+   * Reads the files with events; reads all if an event isn't specific enough, or if a poll is due.
+   */
   const pass = async (): Promise<void> => {
     const paths = touched;
     touched = new Set();
@@ -76,8 +78,8 @@ export function fileSource(paths: readonly string[], options: FileSourceOptions 
     timer.refresh(Math.max(0, look.at + look.wait - performance.now()));
   };
   /**
-   * A look at many files that found nothing to read and took long (milliseconds) is taken less
-   * often: it is never more than a small part of a core.
+   * The next poll. One over many files that takes long (milliseconds) and finds nothing to read is
+   * repeated less often, so that polling takes only a small share of a core.
    */
   const lookedNow = (took: number): { at: number; wait: number } => {
     const wait = Math.max(poll, took * REST);
@@ -99,12 +101,11 @@ export function fileSource(paths: readonly string[], options: FileSourceOptions 
 }
 
 /**
- * What is told to have changed since the last look; null: something, somewhere. Nothing at all: it
- * is time to look.
+ * The paths with events since the last read; null: an event without a path. Empty: a poll is due.
  */
 type Touched = Set<string> | null;
 
-/** A look at everything is followed by so many times its time without one. */
+/** A poll is followed by a pause of this many times its duration. */
 const REST = 200;
 
 const EMPTY: Snapshot = { objects: NO_OBJECTS, problems: [], files: 0, complete: false };
@@ -120,14 +121,14 @@ interface State {
   memory: AssembleInput['memory'];
   snapshot: Snapshot | null;
   unreadable: FileList['unreadable'];
-  /** Of the last list; so is `hasLinks`, whether a symbolic link led to anything. */
+  /** From the last list; so is `hasLinks`, whether a symbolic link led to anything. */
   directories: ReadonlySet<string>;
   hasLinks: boolean;
 }
 
 /**
- * Reads what is told to have changed, where that is files that are there already; true where the
- * snapshot is another than before. Null: that takes a look at all paths.
+ * Reads the files with events if all of them are known files. Returns true if the snapshot changed,
+ * null if all paths must be read.
  */
 async function readSome(state: State, touched: Touched, watcher: PathWatcher): Promise<boolean | null> {
   if (touched === null || touched.size === 0 || touched.size > MOST_TOUCHED) return null;
@@ -143,10 +144,13 @@ async function readSome(state: State, touched: Touched, watcher: PathWatcher): P
   return true;
 }
 
-/** Of more files a look at all of them is as quick. */
+/** For more files, reading all of them is as fast. */
 const MOST_TOUCHED = 100;
 
-/** `file`: one that is known; `nothing`: none of ours, as what editors write beside a file. */
+/**
+ * `file`: a known manifest; `nothing`: not a manifest, such as an editor's temporary file; `much`:
+ * all paths must be read.
+ */
 async function whatChanged(
   { files, directories, hasLinks }: State,
   path: string,
@@ -166,12 +170,12 @@ async function whatChanged(
 }
 
 /**
- * After so many lists in which something was new each time, what follows is told of by what is
- * watched by then.
+ * Limit of repeated lists that each find something new to watch; later changes cause events,
+ * because by then everything found is watched.
  */
 const MOST_LISTS = 5;
 
-/** One look at all paths; true where the snapshot is another than before. */
+/** Reads all paths; returns true if the snapshot changed. */
 async function readAll(state: State, watcher: PathWatcher): Promise<boolean> {
   let list = await listFiles(state.paths);
   for (let i = 0; watcher.follow(list) && i < MOST_LISTS; i++) list = await listFiles(state.paths);
@@ -187,7 +191,7 @@ async function readAll(state: State, watcher: PathWatcher): Promise<boolean> {
   return true;
 }
 
-/** Makes the snapshot of what the files hold now. */
+/** Makes the snapshot from the current content of the files. */
 function takeUp(state: State, list: Pick<FileList, 'unreadable'>): void {
   const contents = [...state.files.values()].map(({ content }) => content);
   const { objects, problems, memory } = state.assemble({
@@ -207,10 +211,7 @@ function takeUp(state: State, list: Pick<FileList, 'unreadable'>): void {
   };
 }
 
-/**
- * Looks objects up in the last snapshot; the index is made when the first is asked for, which is
- * rare.
- */
+/** Looks up objects in the last snapshot; the index is built on first use, which is rare. */
 function lastValidOf(snapshot: Snapshot | null): AssembleInput['lastValid'] {
   let index: Map<string, ClusterObject> | null = null;
   return (identity) => {

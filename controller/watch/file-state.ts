@@ -9,15 +9,15 @@ import { isUnder } from './memory.ts';
 import { NO_CACHE, parseManifest } from './read-file.ts';
 import type { DocumentCache } from './yaml-file.ts';
 
-/** What is known of one file. */
+/** The state of one file. */
 interface FileState {
-  /** Which version of the file was read; '' where it must be read again. */
+  /** Identifies the version of the file that was read; '' if it must be read again. */
   readonly stamp: string;
-  /** Of its bytes, or why there are none. */
+  /** A digest of its bytes, or the reason why there are none. */
   readonly digest: string;
-  /** What it counts for: where it is broken now, what it held when it last was not. */
+  /** The content used: for a broken file, its last content that was not broken. */
   readonly content: FileContent;
-  /** The last reading that was not broken. */
+  /** The last content that was not broken. */
   readonly good: FileContent | null;
   readonly cache: DocumentCache;
 }
@@ -25,12 +25,15 @@ interface FileState {
 export type FileStates = Map<string, FileState>;
 
 /**
- * A file written less than this many milliseconds ago may be written again without another time
- * stamp.
+ * A file written less than this many milliseconds ago may be written again without a change of its
+ * time stamp.
  */
 const FRESH = 100;
 
-/** Reads the files that are new or changed, forgets those that are gone; true where any was. */
+/**
+ * Reads the files that are new or changed, and removes those that are gone; returns true if there
+ * were any.
+ */
 export async function readChanged(
   states: FileStates,
   { files, unreadable }: FileList,
@@ -47,7 +50,7 @@ export async function readChanged(
   return (await readFiles(states, files, options)) || changed;
 }
 
-/** Reads those of the files that are new or changed; true where any was. */
+/** Reads those files that are new or changed; returns true if there were any. */
 export async function readFiles(
   states: FileStates,
   files: readonly string[],
@@ -70,7 +73,7 @@ export async function readFiles(
     const { cache } = parsed;
     release(read);
     const good = content.broken ? (known?.good ?? null) : content;
-    // What was undecided is in memory if it was in force.
+    // An undecided policy that was in force is in memory.
     const held =
       content.broken && good !== null
         ? { ...good, undecided: [], problems: content.problems, broken: true }
@@ -88,7 +91,7 @@ async function stampOf(file: string): Promise<string> {
     if (Date.now() - Number(mtimeMs) < FRESH) return '';
     return [dev, ino, size, mtimeNs, ctimeNs].join(' ');
   } catch {
-    // Gone since it was listed, or not ours to read: reading it says what is wrong.
+    // Deleted since it was listed, or no permission: reading the file reports the problem.
     return '';
   }
 }

@@ -1,14 +1,14 @@
 import { isUtf8 } from 'node:buffer';
 import { readFile, stat } from 'node:fs/promises';
 
-/** Larger files are refused: they would not fit the memory of an agent. */
+/** Larger files are refused, because they would not fit into an agent's memory. */
 const MAX_FILE_BYTES = 64 * 1024 * 1024;
 
 export type FileBytes =
   | { readonly bytes: Buffer }
   | { readonly reason: string; readonly line: number; readonly unreadable: boolean };
 
-/** The bytes of a text file without its byte order mark, or why there are none. */
+/** The bytes of a text file without its byte order mark, or the reason why there are none. */
 export async function readFileBytes(path: string): Promise<FileBytes> {
   let bytes: Buffer;
   try {
@@ -25,8 +25,8 @@ export async function readFileBytes(path: string): Promise<FileBytes> {
 }
 
 /**
- * Gives the memory of a file back at once, where it isn't shared: a collector that counts its heap
- * only lets 25 MB of pods lie for seconds. The bytes must not be used again.
+ * Releases a file's memory at once if it isn't shared: the garbage collector only counts its own
+ * heap, and would leave 25 MB of pods allocated for seconds. The bytes must not be used again.
  */
 export function release(read: FileBytes): void {
   if (!('bytes' in read)) return;
@@ -34,7 +34,7 @@ export function release(read: FileBytes): void {
   if (buffer instanceof ArrayBuffer && buffer.byteLength <= byteLength + 3) buffer.transfer(0);
 }
 
-/** The text of bytes that are UTF-8 without NUL. */
+/** Accepts bytes that are UTF-8 without NUL; otherwise returns the reason. */
 export function checkBytes(bytes: Buffer): FileBytes {
   if (!isUtf8(bytes)) return { reason: encodingReason(bytes), line: 0, unreadable: false };
   const nul = bytes.indexOf(0);
@@ -50,14 +50,14 @@ function encodingReason(bytes: Buffer): string {
   return isUtf16 ? 'is UTF-16; save it as UTF-8' : 'is not UTF-8; save it as UTF-8';
 }
 
-/** 1-based line of a byte. */
+/** The 1-based line of a byte offset. */
 function lineAt(bytes: Uint8Array, offset: number): number {
   let line = 1;
   for (let at = bytes.indexOf(10); at >= 0 && at < offset; at = bytes.indexOf(10, at + 1)) line++;
   return line;
 }
 
-/** What the operating system says, in words where it is common. */
+/** The message of an operating system error, human-readable if it is a common one. */
 export function systemReason(error: unknown): string {
   const { code, message } = error as NodeJS.ErrnoException;
   switch (code) {

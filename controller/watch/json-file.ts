@@ -6,8 +6,8 @@ import { jsonPositions } from './json-position.ts';
 import { type JsonDocument, type Span, splitJson } from './json-text.ts';
 
 /**
- * Reads the JSON values of a file one after the other, Lists item by item, so that large ones don't
- * stay in memory.
+ * Reads the JSON values of a file one after the other, and Lists item by item, so that large ones
+ * don't stay in memory.
  */
 export function readJson(bytes: Buffer, reading: Reading): void {
   const { content } = reading;
@@ -54,7 +54,7 @@ function isListHeader(value: unknown): boolean {
   return typeof kind === 'string' && kind.endsWith('List');
 }
 
-/** False, with a problem, where the text is broken. */
+/** Returns false, and adds a problem, if the text is not valid JSON. */
 function readSpan(bytes: Buffer, span: Span, complete: (raw: unknown) => unknown, reading: Reading): boolean {
   const { content } = reading;
   const text = bytes.toString('utf8', span.start, span.end);
@@ -84,16 +84,16 @@ function readSpan(bytes: Buffer, span: Span, complete: (raw: unknown) => unknown
   return true;
 }
 
-/** Whether a person wrote it as a rule: a hidden duplicate would change its meaning. */
+/**
+ * Whether the object is one of the kinds that people write by hand: a hidden duplicate field would
+ * change its meaning.
+ */
 function isOurs(raw: unknown): boolean {
   const { apiVersion } = asFields(raw) ?? {};
   return typeof apiVersion === 'string' && /^(nodewall\.io|crd\.antrea\.io)\//.test(apiVersion);
 }
 
-/**
- * What JSON.parse says of a broken text, without what it quotes of it; and the line where it
- * breaks.
- */
+/** The error message of JSON.parse without its quotation of the text, and the line of the error. */
 function jsonReason(bytes: Buffer, firstLine: number): { reason: string; line: number } {
   const line = jsonPositions(bytes, firstLine).brokenLine ?? firstLine;
   try {

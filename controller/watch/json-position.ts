@@ -1,13 +1,13 @@
 import type { FieldPath } from '../../apis/schema/json-schema.ts';
 import { Cursor } from './json-text.ts';
 
-/** Where the parts of one JSON value stand. */
+/** Line numbers of the parts of one JSON value. */
 export interface JsonPositions {
-  /** 1-based line of the field, or of the innermost part of its path that is there. */
+  /** 1-based line of the field, or of the innermost existing part of its path. */
   lineOf(path: FieldPath): number;
-  /** The first field that an object has twice, which JSON.parse hides. */
+  /** The first field that occurs twice in an object, which JSON.parse hides; null: none. */
   readonly duplicate: FieldPath | null;
-  /** Where the text stops being JSON; null where it doesn't. */
+  /** The line of the first syntax error; null if there is none. */
   readonly brokenLine: number | null;
 }
 
@@ -16,10 +16,10 @@ interface Position {
   readonly parts: Map<string | number, Position> | null;
 }
 
-/** Deeper parts have no position of their own. */
+/** Parts nested deeper have no line of their own. */
 const DEEPEST = 64;
 
-/** Positions in one value of JSON. */
+/** The positions in one JSON value. */
 export function jsonPositions(bytes: Uint8Array, firstLine: number): JsonPositions {
   const cursor = new Cursor(bytes);
   cursor.line = firstLine;
@@ -74,7 +74,7 @@ function scanValue(scan: Scan, path: FieldPath, line: number): Position {
   return { line, parts };
 }
 
-/** A key with its colon; null where there is none. */
+/** Reads a key with its colon; null if there is none. */
 function takeKey(cursor: Cursor): string | null {
   const key = cursor.takeString();
   cursor.skipBlank();

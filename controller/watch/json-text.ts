@@ -2,24 +2,24 @@ const QUOTE = 34;
 const BACKSLASH = 92;
 const NEWLINE = 10;
 
-/** A stretch of JSON text that holds one value. */
+/** A section of JSON text that holds one value. */
 export interface Span {
   readonly start: number;
   readonly end: number;
-  /** 1-based line of the file that it starts on. */
+  /** 1-based line of the file at which it starts. */
   readonly line: number;
 }
 
-/** A top-level value; for a List, its items apart and what is around them. */
+/** A top-level value; the items of a List are separate from the rest. */
 export interface JsonDocument extends Span {
-  /** Null where the value has no `items` list. */
+  /** Null if the value has no `items` list. */
   readonly items: readonly Span[] | null;
 }
 
 /**
- * Finds the top-level values of a file and the items of Lists, without reading any of it into
- * objects: a List of 100,000 pods is then read pod by pod. Null where the text is broken;
- * JSON.parse has the words for it.
+ * Finds the top-level values of a file and the items of Lists, without parsing them to objects: a
+ * List of 100,000 pods is then parsed pod by pod. Null if the text is broken; JSON.parse then
+ * provides the error message.
  */
 export function splitJson(bytes: Uint8Array): JsonDocument[] | null {
   const cursor = new Cursor(bytes);
@@ -34,7 +34,9 @@ export function splitJson(bytes: Uint8Array): JsonDocument[] | null {
   return documents;
 }
 
-/** Walks an object; the spans in its `items`, or null where there is none. Undefined: broken. */
+/**
+ * Scans an object; returns the spans in its `items`, or null if there are none. Undefined: broken.
+ */
 function splitObject(cursor: Cursor): Span[] | null | undefined {
   let items: Span[] | null = null;
   cursor.take('{');
@@ -71,7 +73,8 @@ function splitList(cursor: Cursor): Span[] | null {
 }
 
 /**
- * A place in the text. A class, because its two numbers move in the one hot loop of a large file.
+ * A position in the text. It is a class because its two numbers change in the one hot loop over a
+ * large file.
  */
 export class Cursor {
   readonly #bytes: Uint8Array;
@@ -92,7 +95,7 @@ export class Cursor {
     return true;
   }
 
-  /** False at the end of the text. */
+  /** Returns false at the end of the text. */
   skipBlank(): boolean {
     for (;;) {
       const byte = this.#bytes[this.at];
@@ -102,7 +105,7 @@ export class Cursor {
     }
   }
 
-  /** The text between the quotes, decoded; null where there is no string. */
+  /** Reads a string and returns it decoded; null if there is none. */
   takeString(): string | null {
     const start = this.at;
     if (this.#bytes[start] !== QUOTE || !this.#skipString()) return null;
@@ -115,7 +118,7 @@ export class Cursor {
     }
   }
 
-  /** Past a value, if it is JSON. */
+  /** Skips a value; returns false if it is not valid JSON. */
   takeValid(): boolean {
     const start = this.at;
     if (!this.skipValue()) return false;
@@ -127,7 +130,7 @@ export class Cursor {
     }
   }
 
-  /** To the end of the value, by its brackets alone. */
+  /** Skips a value by matching brackets only; returns false if there is no complete value. */
   skipValue(): boolean {
     const bytes = this.#bytes;
     let depth = 0;

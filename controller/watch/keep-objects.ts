@@ -4,9 +4,9 @@ import type { FileContent, Listed } from './content.ts';
 import { sameValue } from './same-value.ts';
 
 /**
- * What a file holds, with the objects that it held before in place of those that say the same:
- * later stages take what is the same JavaScript object for unchanged. Of a file of 100,000 pods
- * with one other address, one object is new.
+ * Replaces the objects of a file by their equal previous versions: later stages take the same
+ * JavaScript object for unchanged. If one address changes in a file of 100,000 pods, one object is
+ * new.
  */
 export function keepObjects(now: FileContent, before: FileContent | null): FileContent {
   if (before === null) return now;
@@ -23,7 +23,7 @@ export function keepObjects(now: FileContent, before: FileContent | null): FileC
   };
 }
 
-/** The same array where all are what they were, in the same order. */
+/** Returns the same array if all objects are the same, in the same order. */
 function keepList<T extends ClusterObject>(now: Listed<T>, before: Listed<T>): Listed<T> {
   let byIdentity: Map<string, T> | null = null;
   const earlier = (object: T, index: number): T | undefined => {

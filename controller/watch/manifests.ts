@@ -6,12 +6,13 @@ import { NO_MEMORY } from './memory.ts';
 import { readManifest } from './read-file.ts';
 import type { Loaded, LoadProblem } from './source.ts';
 
-/** Where each policy stands, for who finds more to say of it. */
+/** The position of each policy, for later stages that report problems. */
 export type Places = ReadonlyMap<ClusterNetworkPolicy, { readonly file: string; readonly line: number }>;
 
 /**
- * Reads manifests once. A path is a directory, read with all below it, or a file. Never throws for
- * what it reads: what is invalid, unreadable or no YAML is left out and named in `problems`.
+ * Reads manifests once. A path is a directory, read recursively, or a file. Never throws for the
+ * content of files: what is invalid, unreadable or not valid YAML is left out and reported in
+ * `problems`.
  */
 export async function loadManifests(
   paths: readonly string[],

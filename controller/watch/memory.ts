@@ -2,7 +2,8 @@ import type { ClusterGroup, ClusterNetworkPolicy, Tier } from '../../apis/object
 import { identityOf } from '../../apis/validate/identity.ts';
 
 /**
- * The policies, groups and tiers that were last in force, by identity, and the file each came from.
+ * The last valid versions of policies, groups and tiers that were in force, by identity, with the
+ * file that each came from.
  */
 export type Memory = ReadonlyMap<string, Remembered>;
 
@@ -18,7 +19,10 @@ export function isUnder(file: string, paths: readonly string[]): boolean {
   return paths.some((path) => file === path || file.startsWith(path.endsWith('/') ? path : `${path}/`));
 }
 
-/** What an agent writes down, so that a restart beside an invalid file keeps what was in force. */
+/**
+ * Saved by an agent, so that after a restart the last valid versions of an invalid file stay in
+ * force.
+ */
 export interface MemoryJson {
   readonly version: 1;
   readonly remembered: readonly Remembered[];
@@ -28,7 +32,7 @@ export function toMemoryJson(memory: Memory): MemoryJson {
   return { version: 1, remembered: [...memory.values()] };
 }
 
-/** Nothing is remembered where the value is not one that toMemoryJson made. */
+/** Empty if the value was not made by toMemoryJson. */
 export function fromMemoryJson(value: unknown): Memory {
   const { version, remembered } = (value ?? {}) as Partial<MemoryJson>;
   if (version !== 1 || !Array.isArray(remembered)) return NO_MEMORY;

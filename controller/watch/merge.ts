@@ -3,27 +3,27 @@ import { identityOf } from '../../apis/validate/identity.ts';
 import type { FileContent, Listed } from './content.ts';
 import type { LoadProblem } from './source.ts';
 
-/** An object and where it stands. */
+/** An object and its position. */
 export interface Placed<T extends ClusterObject> {
   readonly object: T;
   readonly file: string;
   readonly line: number;
-  /** Of the fields that depend on other objects (referencesOf, in its order). */
+  /** The lines of the fields that refer to other objects (in the order of referencesOf). */
   readonly referenceLines: readonly number[];
 }
 
 export interface Merged<T extends ClusterObject> {
   /** Each identity once, sorted. */
   readonly placed: readonly Placed<T>[];
-  /** Identities that are there more than once, none of which is in `placed`. */
+  /** Identities that occur more than once, none of which is in `placed`. */
   readonly duplicates: readonly string[];
   readonly problems: readonly LoadProblem[];
 }
 
 /**
- * The objects of one kind of all files, sorted, or null where one is there twice (mergeFiles has
- * the words for it). Sorting what is sorted is one pass: this is for the 100,000 pods that change
- * with no policy.
+ * The objects of one kind of all files, sorted, or null if one occurs twice (mergeFiles reports
+ * it). Sorting a sorted list takes one pass; this is for 100,000 pods, which don't change when a
+ * policy does.
  */
 export function mergeUnique<T extends ClusterObject>(lists: readonly (readonly T[])[]): readonly T[] | null {
   const objects = lists.flat().sort(compareObjects);
@@ -35,8 +35,8 @@ export function mergeUnique<T extends ClusterObject>(lists: readonly (readonly T
 }
 
 /**
- * The objects of one kind of all files. The same object twice is an error at each place, naming the
- * other.
+ * The objects of one kind of all files. An object that occurs twice is an error at each position,
+ * which names the other one.
  */
 export function mergeFiles<T extends ClusterObject>(
   contents: readonly FileContent[],

@@ -6,17 +6,20 @@ import { type DocumentCache, readYaml } from './yaml-file.ts';
 
 export interface ReadFile {
   readonly content: FileContent;
-  /** For the next reading of this file. */
+  /** For the next time this file is read. */
   readonly cache: DocumentCache;
 }
 
 export const NO_CACHE: DocumentCache = new Map();
 
-/** What opens a file for writing first leaves it so: it is half-written, not a wish for nothing. */
+/**
+ * A program that opens a file for writing first truncates it: an empty file is taken for
+ * incomplete, not for one without objects.
+ */
 const EMPTY =
   'is empty; what it held stays in force. Delete the file, or leave a comment in it, to take that away';
 
-/** One manifest file; never throws. */
+/** Reads one manifest file; never throws. */
 export async function readManifest(path: string, options: ValidateOptions): Promise<FileContent> {
   const read = await readFileBytes(path);
   const { content } = parseManifest(path, read, NO_CACHE, options);
@@ -25,7 +28,7 @@ export async function readManifest(path: string, options: ValidateOptions): Prom
 }
 
 /**
- * What is in the bytes of a file, or why there are none; the file's name says whether it is JSON.
+ * Parses the bytes of a file, or reports why there are none; by its name, the file is JSON or YAML.
  */
 export function parseManifest(
   path: string,

@@ -1,4 +1,4 @@
-/** Whether two values as JSON has them say the same, fields in the same order. */
+/** Whether two JSON values are equal, with fields in the same order. */
 export function sameValue(a: unknown, b: unknown): boolean {
   if (a === b) return true;
   if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false;

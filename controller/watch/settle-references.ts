@@ -13,14 +13,14 @@ import type { Memory } from './memory.ts';
 import { type Held, type InForce, objectsOf, toLoadProblem } from './settle.ts';
 import type { LoadProblem } from './source.ts';
 
-/** The objects that name each other, and what is known of those that are left out. */
+/** The objects that refer to each other, and the rejected ones. */
 export interface World {
   readonly tiers: InForce;
   readonly groups: InForce;
   readonly policies: InForce;
   readonly memory: Memory;
   readonly interfaceGroups: readonly string[] | undefined;
-  /** Identities of groups and tiers that are there and were rejected. */
+  /** Identities of groups and tiers that exist and were rejected. */
   readonly invalid: Set<string>;
   readonly problems: LoadProblem[];
 }
@@ -28,11 +28,11 @@ export interface World {
 type Failed = CrossProblem<ClusterGroup | ClusterNetworkPolicy>;
 
 /**
- * Changes what is in force until everything that one object names is there, and fits. An object of
- * a file that names what isn't there gives way to its last valid version. A last valid version
- * needs what it was valid with: that comes back, in place of what it is now if need be. Ends, since
- * every step takes an object of a file out of force, or a last valid version for good, or brings
- * one back that was not in force.
+ * Changes the objects in force until every reference between them is valid. An object of a file
+ * with an invalid reference is replaced by its last valid version. A last valid version needs the
+ * objects that it was valid with: they are restored, in place of their current versions if
+ * necessary. Terminates, because every step removes an object of a file, or a last valid version
+ * for good, or restores one that was not in force.
  */
 export function settleReferences(world: World): void {
   const lost = new Set<string>();
@@ -45,7 +45,7 @@ export function settleReferences(world: World): void {
   }
 }
 
-/** Groups first: what is wrong of a policy may be their fault alone. */
+/** Groups first: a policy may be invalid only because of them. */
 function check({ tiers, groups, policies, interfaceGroups, invalid }: World): readonly Failed[] {
   const named = {
     tiers: objectsOf<Tier>(tiers),
@@ -70,7 +70,7 @@ function byObject(failed: readonly Failed[]): Map<Failed['object'], readonly Fai
   return Map.groupBy(failed, ({ object }) => object);
 }
 
-/** Objects of files give way to their last valid versions, or to nothing. */
+/** Replaces objects of files by their last valid versions, or removes them. */
 function giveUp(world: World, failed: readonly Failed[], lost: ReadonlySet<string>): void {
   for (const { object, problem } of failed) {
     world.problems.push(toLoadProblem(object, problem, heldOf(world, object)?.placed));
@@ -90,9 +90,9 @@ function drop(world: World, object: Failed['object']): void {
 }
 
 /**
- * Brings back what last valid versions were valid with. Where that is not known, they can't be in
- * force either; that can be told only when nothing is brought back any more, since many need the
- * same.
+ * Restores the objects that last valid versions were valid with. If these are not known, the last
+ * valid versions can't be in force either; they are removed only when nothing more is restored,
+ * because many may need the same object.
  */
 function restoreOrDrop(world: World, failed: readonly Failed[], lost: Set<string>): void {
   const objects = [...byObject(failed)];
@@ -104,7 +104,7 @@ function restoreOrDrop(world: World, failed: readonly Failed[], lost: Set<string
   }
 }
 
-/** True where something was brought back. */
+/** Returns true if something was restored. */
 function restore(
   world: World,
   object: Failed['object'],
@@ -138,7 +138,7 @@ function restoreOne(
 }
 
 function restoreTier({ tiers, memory, invalid }: World, apiGroup: ApiGroup, wanted: string): boolean {
-  // A new one of its own API group that is invalid is in the way of the one that it was valid with.
+  // A new, invalid Tier of the policy's own API group hides the one that the policy was valid with.
   invalid.delete(tierIdentity(apiGroup, wanted));
   if (objectsOf<Tier>(tiers).some(({ name }) => name === wanted)) return true;
   const last = [...memory].filter(([, { object }]) => object.kind === 'Tier' && object.name === wanted);
@@ -147,8 +147,8 @@ function restoreTier({ tiers, memory, invalid }: World, apiGroup: ApiGroup, want
 }
 
 /**
- * `needed` is the last valid version that names the group; of the names of its children, its
- * group's API group goes first.
+ * `needed` is the last valid version that names the group. For names of child groups, the API group
+ * of their parent is searched first.
  */
 function restoreGroup(
   world: World,
@@ -165,7 +165,7 @@ function restoreGroup(
   const now = groupLookup(objectsOf<ClusterGroup>(groups), invalid)(apiGroup, wanted);
   const item = last === undefined ? undefined : memory.get(identityOf(last));
   if (last === undefined || item === undefined || lost.has(identityOf(last))) return false;
-  // A new one of its own API group that is invalid is in the way of the one that it was valid with.
+  // A new, invalid group of the object's own API group hides the one that it was valid with.
   if (now === undefined && last.apiGroup !== apiGroup && invalid.delete(groupIdentity(apiGroup, wanted))) {
     return true;
   }
@@ -184,7 +184,9 @@ function restoreGroup(
   return true;
 }
 
-/** Read anew, it is another JavaScript object. */
+/**
+ * Compares by content as well, because a group that was read again is another JavaScript object.
+ */
 function sameGroup(a: ClusterGroup, b: ClusterGroup): boolean {
   return a === b || (a.apiGroup === b.apiGroup && JSON.stringify(a.spec) === JSON.stringify(b.spec));
 }

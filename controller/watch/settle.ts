@@ -8,32 +8,31 @@ import { isUnder, type Memory, type Remembered } from './memory.ts';
 import { compareObjects, mergeFiles, type Placed } from './merge.ts';
 import type { LoadProblem } from './source.ts';
 
-/** An object that counts, by identity. */
+/** The objects in force, by identity. */
 export type InForce = Map<string, Held>;
 
 export interface Held extends Remembered {
-  /** Where it stands in a file; null where it is a last valid version. */
+  /** The position in a file; null for a last valid version. */
   readonly placed: Placed<Remembered['object']> | null;
 }
 
 export interface Settling {
   readonly contents: readonly FileContent[];
   readonly memory: Memory;
-  /** Paths of which nothing can be said now: what came from there stays. */
+  /** Paths that can't be read now: the objects that came from them stay. */
   readonly unreadable: readonly string[];
-  /** Takes what is found. */
+  /** Problems found are added to this list. */
   readonly problems: LoadProblem[];
 }
 
 export interface Settled {
   readonly inForce: InForce;
-  /** Identities of those that are there and were rejected, and have no last valid version. */
+  /** Identities of objects that exist and were rejected, and have no last valid version. */
   readonly invalid: Set<string>;
 }
 
 /**
- * Which objects of a kind are in force: valid ones as they are, and the last valid version of the
- * others.
+ * The objects of a kind that are in force: valid ones, and the last valid version of the others.
  */
 export function settle<T extends Remembered['object']>(
   { contents, memory, unreadable, problems }: Settling,
@@ -43,8 +42,8 @@ export function settle<T extends Remembered['object']>(
 ): Settled {
   const remembered = [...memory].filter(([, { object }]) => object.kind === kind);
   const lost = [...unreadable, ...contents.filter(({ broken }) => broken).map(({ file }) => file)];
-  // A broken file holds what it last held. One that nothing is remembered of gives what can be read
-  // of it.
+  // A broken file keeps its last valid content. If none of it is remembered, its readable part is
+  // used.
   const held = new Set([...memory.values()].map(({ file }) => file));
   const known = contents.filter(({ broken, file }) => !(broken && held.has(file)));
   const merged = mergeFiles(known, listOf);
@@ -78,14 +77,15 @@ export function settle<T extends Remembered['object']>(
 }
 
 /**
- * A file cut off in an object's kind or name parses, and holds an invalid object that nobody knows:
- * perhaps what is left of one that it held. Until that is mended nothing it held is taken away.
+ * A file that is cut off in an object's kind or name still parses, and holds an invalid object with
+ * an unknown identity: perhaps the rest of one that it held. Until the file is valid again, none of
+ * its objects is removed.
  */
 function isPerhapsHalf({ rejected }: FileContent, memory: Memory): boolean {
   return [...rejected].some((identity) => !memory.has(identity));
 }
 
-/** A problem that other objects make, with its place. */
+/** A problem caused by other objects, with its position. */
 export function toLoadProblem<T extends ClusterObject>(
   object: T,
   { severity, path, message }: CrossProblem<T>['problem'],

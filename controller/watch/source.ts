@@ -1,6 +1,6 @@
 import type { ClusterObjects, Problem } from '../../apis/objects.ts';
 
-/** What a reading of manifests came to. */
+/** The result of reading manifests. */
 export interface Loaded {
   /** Valid objects only, sorted by namespace and name, each identity once. */
   readonly objects: ClusterObjects;
@@ -17,15 +17,15 @@ export interface LoadProblem extends Problem {
 
 export interface Snapshot extends Loaded {
   /**
-   * False while something that should be read at start can't be: what is in `objects` is then not
-   * all there is, and nothing may be taken away from what is enforced.
+   * False while something that must be read at start can't be: `objects` is incomplete then, and
+   * nothing enforced may be removed.
    */
   readonly complete: boolean;
 }
 
-/** Where Kubernetes objects come from: files, or the API of a cluster. */
+/** A source of Kubernetes objects: files, or the API of a cluster. */
 export interface ObjectSource {
-  /** Reads once, delivers, and delivers again after every change until closed. */
+  /** Reads once and delivers, then delivers again after every change until closed. */
   start(deliver: (snapshot: Snapshot) => void): Promise<void>;
   close(): Promise<void>;
 }

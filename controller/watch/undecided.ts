@@ -5,8 +5,8 @@ import type { FileContent, Listed, Undecided } from './content.ts';
 import type { LoadProblem } from './source.ts';
 
 /**
- * The files with the undecided policies in their place: those for pods only with a notice, the
- * others like any.
+ * Decides the undecided policies of files: those for pods only become a notice, the others are
+ * added as usual.
  */
 export function decide(
   contents: readonly FileContent[],

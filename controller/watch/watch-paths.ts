@@ -4,27 +4,27 @@ import type { FileList } from './file-list.ts';
 
 export interface PathWatcher {
   /**
-   * Watches what a list was made of from now on. True where it did not watch some of it before:
-   * then the list may be old already.
+   * Watches the directories of a list from now on. Returns true if some of them were not watched
+   * before: then the list may be outdated already.
    */
   follow(list: FileList): boolean;
-  /** The system refused to watch (too many watches); only looking helps. */
+  /** The system refused a watch (too many watches); only polling helps. */
   isDeaf(): boolean;
   close(): void;
 }
 
-/** A directory that is watched, as long as it is the same one. */
+/** A watched directory; the watch ends if another directory takes its path. */
 interface Watched {
   readonly path: string;
-  /** Names in it that matter, of whatever it is that they lead to; null: all do. */
+  /** The names in it that matter, whatever they refer to; null: all. */
   readonly only: ReadonlySet<string> | null;
 }
 
 /**
- * Calls `changed` whenever something may have changed at or below the paths; too often rather than
- * too rarely. It is given the path of what changed in a directory of the list, or null where that
- * says too little. By inotify(7) through node:fs: one watch a directory, whatever is in it, since a
- * directory's events tell of its files too.
+ * Calls `changed` whenever something may have changed at or below the paths, sometimes without a
+ * change. The argument is the path of the change in a directory of the list, or null if the event
+ * isn't specific enough. Uses inotify(7) through node:fs, with one watch for each directory,
+ * because events of a directory include its files.
  */
 export function watchPaths(paths: readonly string[], changed: (path: string | null) => void): PathWatcher {
   const open = new Map<string, FSWatcher>();
@@ -37,8 +37,8 @@ export function watchPaths(paths: readonly string[], changed: (path: string | nu
   function start(key: string, { path, only }: Watched): void {
     try {
       const watcher = watch(path, (_, name) => {
-        // The directory itself went, was moved, or (perhaps) something in it of its name: the next
-        // list says.
+        // The directory itself was deleted or moved, or (possibly) an entry in it that has its
+        // name: the next list decides.
         const isItself = name === basename(path);
         if (isItself) drop(key);
         if (name === null || isItself) changed(null);
@@ -51,7 +51,7 @@ export function watchPaths(paths: readonly string[], changed: (path: string | nu
       });
       open.set(key, watcher);
     } catch (error) {
-      // It is gone meanwhile: then there is another list soon.
+      // It was deleted meanwhile: another list follows soon.
       if ((error as NodeJS.ErrnoException).code !== 'ENOENT') deaf = true;
       else changed(null);
     }
@@ -78,8 +78,8 @@ export function watchPaths(paths: readonly string[], changed: (path: string | nu
 }
 
 /**
- * The directories that were searched; those that the paths are in, for a path may come, go, or lead
- * elsewhere; those of files that links lead to.
+ * Three kinds of directories: the searched ones; the parents of the paths, because a path may be
+ * added, removed, or changed to lead elsewhere; the parents of the targets of links.
  */
 function wantedOf(paths: readonly string[], { directories, links }: FileList): Map<string, Watched> {
   const wanted = new Map<string, Watched>();
@@ -94,7 +94,7 @@ function wantedOf(paths: readonly string[], { directories, links }: FileList): M
   return wanted;
 }
 
-/** Null where there is none, or it can't be read. */
+/** Null if it doesn't exist, or can't be read. */
 function directoryId(path: string): string | null {
   try {
     const { dev, ino } = statSync(path);

@@ -14,12 +14,12 @@ import {
 import { splitDocuments } from './yaml-text.ts';
 
 /**
- * What each document of a file came to, by its text, lines counted from the document's own first.
- * Kept per file, it makes the next reading parse only what changed.
+ * The parsed content of each document of a file, by its text; lines count from the document's first
+ * line. It is kept for each file, so that the next time only changed documents are parsed.
  */
 export type DocumentCache = ReadonlyMap<string, FileContent>;
 
-/** Reads the documents of a YAML file; returns the cache for the next reading. */
+/** Reads the documents of a YAML file; returns the cache for the next time. */
 export function readYaml(text: string, reading: Reading, cache: DocumentCache): DocumentCache {
   const next = new Map<string, FileContent>();
   for (const { text: documentText, line } of splitDocuments(text)) {
@@ -37,7 +37,7 @@ function readDocument(text: string, reading: Reading): FileContent {
     addBroken(content, parsed);
     return content;
   }
-  // Nothing but comments.
+  // Only comments.
   if (parsed.value === null || parsed.value === undefined) return content;
   for (const { raw, path } of unwrapList(parsed.value)) {
     const lineOf = (at: FieldPath): number => parsed.lineOf([...path, ...at]);

@@ -1,14 +1,14 @@
 /** One document of a YAML file. */
 export interface DocumentText {
   readonly text: string;
-  /** 1-based line of the file that the text starts on. */
+  /** 1-based line of the file at which the text starts. */
   readonly line: number;
 }
 
 /**
- * Splits at the lines that start with `---`, so that documents can be read, and remembered, one by
- * one. In YAML such a line ends a document wherever it stands, in a block of text too. Directives
- * (`%YAML`) stay with the document that they precede.
+ * Splits at the lines that start with `---`, so that documents can be parsed and cached one by one.
+ * In YAML such a line ends a document anywhere, also inside a block scalar. Directives (`%YAML`)
+ * stay with the document that they precede.
  */
 export function splitDocuments(text: string): DocumentText[] {
   const documents: DocumentText[] = [];
@@ -35,7 +35,7 @@ export function splitDocuments(text: string): DocumentText[] {
   return documents;
 }
 
-/** `---` alone or with something behind it. */
+/** `---` alone, or followed by white space. */
 function isMarker(text: string, at: number): boolean {
   if (!text.startsWith('---', at)) return false;
   const after = text[at + 3];

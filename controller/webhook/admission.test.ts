@@ -179,7 +179,7 @@ describe('admit', () => {
     assert.equal(remove(user, world).refusal, null);
     const spare = raw('Tier', 'spare', { priority: 21 });
     assert.equal(remove(spare, worldOf([spare, user, tier, nodes, parent])).refusal, null);
-    // One of the other API group takes its place.
+    // A Tier of the other API group replaces it.
     const antrea = { ...tier, apiVersion: 'crd.antrea.io/v1beta1' };
     assert.equal(remove(tier, worldOf([tier, antrea, nodes, parent, user])).refusal, null);
   });

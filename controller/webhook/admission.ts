@@ -13,9 +13,9 @@ import type { Admission, AdmissionRequest } from './review.ts';
 import { failsafeWarnings } from './risks.ts';
 import { shadowWarnings } from './shadow.ts';
 
-/** What the answer depends on besides the request. */
+/** The state besides the request that the answer depends on. */
 export interface AdmissionWorld {
-  /** The valid objects of the cluster; null as long as they are not all known here. */
+  /** The valid objects of the cluster; null until all have been listed. */
   readonly objects: (PodAccessObjects & Pick<ClusterObjects, 'services'>) | null;
   /** The agents' failsafe lists. */
   readonly failsafe: Config['failsafe'];
@@ -24,14 +24,17 @@ export interface AdmissionWorld {
 }
 
 /**
- * Both refuse what is invalid: `mutate` is asked before the schema is, and so in validate's words;
- * it patches. `validate` warns.
+ * Both refuse invalid objects. The API server calls `mutate` before it checks the schema, so users
+ * see the same messages as from the command `validate`. Only `mutate` patches, and only `validate`
+ * warns.
  */
 export type AdmissionStep = 'mutate' | 'validate';
 
 const ALLOWED: Admission = { refusal: null, patch: [], warnings: [] };
 
-/** The answer to a request about an object of nodewall.io; one about anything else is allowed. */
+/**
+ * The answer to a request about an object of nodewall.io; requests about other objects are allowed.
+ */
 export function admit(request: AdmissionRequest, step: AdmissionStep, world: AdmissionWorld): Admission {
   const { operation, object, oldObject } = request;
   if (operation === 'DELETE') return oldObject === null ? ALLOWED : admitDeletion(oldObject, world);
@@ -68,7 +71,7 @@ function isRelated(object: ClusterObject): object is RelatedObject {
 
 /**
  * Labels, finalizers and the like of an object that became invalid can still be changed, and it can
- * go.
+ * be deleted.
  */
 function isUntouched(object: FieldMap, oldObject: FieldMap | null): boolean {
   if (oldObject === null) return false;
@@ -76,7 +79,7 @@ function isUntouched(object: FieldMap, oldObject: FieldMap | null): boolean {
   return isGoing || isDeepStrictEqual(object.spec, oldObject.spec);
 }
 
-/** The API server makes a name of generateName after it asked. */
+/** The API server generates a name from generateName only after admission. */
 function withName(raw: FieldMap): FieldMap {
   const { name, generateName, ...others } = asFields(raw.metadata) ?? {};
   if (name || typeof generateName !== 'string') return raw;
@@ -97,7 +100,7 @@ function effectsOf(identity: string, next: RelatedObject | null, world: Admissio
   return world.objects === null ? NONE : consequences(world.objects, identity, next, world.interfaceGroups);
 }
 
-/** Nothing that policies in force need may go. */
+/** Objects that valid policies need can't be deleted. */
 function admitDeletion(raw: FieldMap, world: AdmissionWorld): Admission {
   if (!isOurs(raw) || raw.kind === 'ClusterNetworkPolicy') return ALLOWED;
   const { identity, kind, name } = claimedIdentity(raw);
@@ -133,7 +136,7 @@ function format(kind: string, name: string, { path, ...problem }: ObjectProblem)
   return formatProblem(whole);
 }
 
-/** kubectl says that it is a warning, and of which object. */
+/** Without severity and object name, which kubectl adds. */
 function toWarning({ path, message }: ObjectProblem): string {
   return path.length === 0 ? message : `${formatPath(path)}: ${message}`;
 }

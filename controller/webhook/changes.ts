@@ -1,12 +1,12 @@
-/** Who waits for the cluster to be another one. */
+/** Lets callers wait for another state of the cluster. */
 export interface Changes {
   /**
-   * Resolves at the next `happened`, at the latest after so many milliseconds; then nothing is left
-   * of it.
+   * Resolves at the next `happened`, at the latest after this time (milliseconds); then releases
+   * its timer.
    */
   wait(milliseconds: number): Promise<void>;
   happened(): void;
-  /** How many wait. */
+  /** The number of waiting callers. */
   readonly waiting: number;
 }
 

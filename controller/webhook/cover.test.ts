@@ -23,7 +23,7 @@ const selector: fc.Arbitrary<LabelSelector> = fc.record({
   matchExpressions: fc.array(requirement, { maxLength: 3 }),
 });
 
-/** Every way to be labelled with these keys and values. */
+/** All combinations of labels with these keys and values. */
 const LABELS = [undefined, ...VALUES].flatMap((a) =>
   [undefined, ...VALUES].map((b) => ({ ...(a ? { a } : {}), ...(b ? { b } : {}) }) as Record<string, string>),
 );
@@ -69,7 +69,7 @@ describe('what covers what', () => {
   });
 
   it('ports: exactly where no pair of ports is left over', () => {
-    // Ports in between stand for ranges between the ends that are drawn.
+    // The points in the middle stand for ranges between the generated ends.
     const points = [0, 1, 2, 3, 65_534, 65_535];
     fc.assert(
       fc.property(services, services, (wide, narrow) => {

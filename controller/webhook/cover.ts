@@ -6,9 +6,9 @@ import type { AddressPeer } from '../compile/peers.ts';
 import { canonicalRequirements } from '../index/selector.ts';
 
 /**
- * Whether what one says takes in all that another says: by what is written alone, whatever the
- * objects are, so that true stays true. Addresses and ports are reckoned exactly; a selector covers
- * another where each of its requirements follows from one of the other's.
+ * Whether one selector covers another: decided from the text alone, for any objects, so that a
+ * positive result stays true. In this file addresses and ports are compared exactly; a selector
+ * covers another if each of its requirements follows from one of the other's.
  */
 export function selectorCovers(wide: LabelSelector, narrow: LabelSelector): boolean {
   const given = canonicalRequirements(narrow);
@@ -35,12 +35,12 @@ function implies(known: LabelSelectorRequirement, wanted: LabelSelectorRequireme
   }
 }
 
-/** Each selector of the one is covered by one of the other; both are OR-ed. */
+/** Each narrow selector is covered by one wide selector; the selectors of a list are OR-ed. */
 export function selectorsCover(wide: readonly LabelSelector[], narrow: readonly LabelSelector[]): boolean {
   return narrow.every((one) => wide.some((other) => selectorCovers(other, one)));
 }
 
-/** The peers of a rule, groups replaced by what they hold; null is anybody. */
+/** The peers of a rule, with groups replaced by their content; null stands for any peer. */
 export interface Peers {
   readonly addresses: readonly AddressPeer[];
   readonly interfaceGroups: readonly (string | number)[];
@@ -60,7 +60,7 @@ export function peersCover(wide: Peers | null, narrow: Peers | null): boolean {
   );
 }
 
-/** Of one family: what the ipBlocks cover. */
+/** The addresses of one family that the ipBlocks cover. */
 function blocksOf({ addresses }: Peers, family: 4 | 6): Interval[] {
   return union(addresses.flatMap(({ ipBlock }) => (ipBlock === undefined ? [] : blockOf(ipBlock, family))));
 }
@@ -90,7 +90,7 @@ const covers =
     }
     if (!isOfPods(wide)) return false;
     const inNamespace = narrow.serviceAccount ?? narrow.serviceReference;
-    // An account's or a Service's pods have labels that nobody knows here.
+    // The labels of an account's or a Service's pods are not known here.
     if (inNamespace !== undefined) return isAllPods(wide);
     if (!isOfPods(narrow)) return false;
     return (
@@ -112,12 +112,15 @@ function sorted({ serviceAccount, serviceReference }: AddressPeer): unknown {
   return [serviceAccount === undefined, name, namespace];
 }
 
-/** `*.example.com` is one leading label or more. */
+/** `*.example.com` stands for one or more leading labels. */
 function nameCovers(wide: string, narrow: string): boolean {
   return wide === narrow || (wide.startsWith('*.') && narrow.endsWith(wide.slice(1)));
 }
 
-/** Services as `toServices` of compile makes them: none is all traffic. */
+/**
+ * Whether all narrow services are covered. They are those of `toServices` in compile: an empty list
+ * is all traffic.
+ */
 export function servicesCover(wide: readonly Service[], narrow: readonly Service[]): boolean {
   if (wide.length === 0) return true;
   return narrow.length > 0 && narrow.every((service) => serviceCovered(wide, service));
@@ -159,14 +162,14 @@ function isPorts(service: Service): service is Ports {
   return service.protocol === 'tcp' || service.protocol === 'udp' || service.protocol === 'sctp';
 }
 
-/** Destination ports by source ports. */
+/** Ranges of destination ports and of source ports. */
 type Box = readonly [PortRange, PortRange];
 
 function boxOf({ ports = [0, 65_535], sourcePorts = [0, 65_535] }: Ports): Box {
   return [ports, sourcePorts];
 }
 
-/** What of a box the hole leaves: at most four boxes. */
+/** The rest of a box without the hole: at most four boxes. */
 const without =
   ([holePorts, holeSources]: Box) =>
   ([ports, sources]: Box): Box[] => {

@@ -4,8 +4,8 @@ import { ruleNames } from '../compile/rule-name.ts';
 import type { PatchOperation } from './review.ts';
 
 /**
- * What a valid policy leaves unsaid, written out: the tier, and the names that compile would give
- * its rules. They are the same names, so a policy says the same with them as without.
+ * Adds the defaults that a valid policy leaves out: the tier, and the rule names that compile would
+ * make. The names are the same, so the policy has the same meaning with them as without.
  */
 export function defaultsOf(raw: FieldMap, policy: ClusterNetworkPolicy): PatchOperation[] {
   const patch: PatchOperation[] = [];

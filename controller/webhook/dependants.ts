@@ -5,21 +5,21 @@ import { type CrossProblem, checkTiers } from '../../apis/validate/objects.ts';
 import { formatPath } from '../../apis/validate/problem.ts';
 import { checkPolicyReferences, referencesOf } from '../../apis/validate/references.ts';
 
-/** The objects that name each other, or are named. */
+/** The kinds of objects that refer to each other. */
 export type Related = Pick<ClusterObjects, 'policies' | 'groups' | 'tiers'>;
 export type RelatedObject = ClusterNetworkPolicy | ClusterGroup | Tier;
 
 export type RelatedProblem = CrossProblem<RelatedObject>;
 
 export interface Consequences {
-  /** Errors of the new object itself that others make. */
+  /** Errors of the new object that are caused by other objects. */
   readonly own: readonly RelatedProblem[];
-  /** Errors that others get by it. */
+  /** New errors of other objects. */
   readonly others: readonly RelatedProblem[];
 }
 
 /**
- * What would be wrong if the object took the place of the one of its identity; null: if that were
+ * The errors that would result if the object replaced the one with its identity; null: if that were
  * deleted.
  */
 export function consequences(
@@ -56,7 +56,7 @@ function replaced<T extends RelatedObject>(
   return next === null ? others : [...others, next as T];
 }
 
-/** Policies that name the Tier or ClusterGroup, or a group with it among its children. */
+/** Policies that name the Tier or ClusterGroup, or a group that has it as a child. */
 function namers({ policies, groups }: Related, identity: string): readonly ClusterNetworkPolicy[] {
   const name = identity.slice(identity.lastIndexOf('|') + 1);
   const parents = groups.filter(({ spec }) => spec.childGroups?.includes(name)).map((group) => group.name);

@@ -9,23 +9,28 @@ import type { AdmissionRequest } from './review.ts';
 
 export interface LatestParts {
   readonly request: KubeApi;
-  /** Whether what the watches have told is all there is. */
+  /** Whether the watches are up to date. */
   readonly isCurrent: () => boolean;
 }
 
-/** Objects of one review, and reviews at once: who asks for a review is not known. */
+/**
+ * The most objects of one review, and the most concurrent reviews: clients are not authenticated.
+ */
 const MOST_NAMES = 64;
 const MOST_REVIEWS = 8;
-/** Milliseconds for all objects of one round; there are two, and the webhook has 5 s. */
+/**
+ * Time limit for all objects of one round (milliseconds); there are two rounds, and the webhook has
+ * 5 s.
+ */
 const TIMEOUT = 1_000;
 
 type World = NonNullable<AdmissionWorld['objects']>;
 type Named = Tier | ClusterGroup;
 
 /**
- * The world in which the Tiers and ClusterGroups that the object names, and the groups that these
- * name, are as the API server has them now; asked only while the watches may be behind it, else
- * null. Null, too, where it would be too much.
+ * Resolves with the world in which the Tiers and ClusterGroups that the object names, and the
+ * groups that these name, are those of the API server now. Reads them only while the watches may be
+ * behind; otherwise, and beyond the limits, resolves with null.
  */
 export function latestWorld({ request, isCurrent }: LatestParts) {
   let running = 0;
@@ -52,7 +57,7 @@ interface Refreshed {
   readonly fetched: readonly Named[];
 }
 
-/** Null where there are too many. */
+/** Null if there are too many. */
 async function withNamed(
   request: KubeApi,
   objects: readonly ClusterObject[],
@@ -88,7 +93,7 @@ async function withNamed(
   return { objects: { ...world, ...next }, fetched };
 }
 
-/** Null where there is none; undefined where that can't be found out. */
+/** Null if it doesn't exist; undefined if that can't be determined. */
 async function read(request: KubeApi, path: string, signal: AbortSignal): Promise<Named | null | undefined> {
   try {
     const { object } = validateObject(await request<FieldMap>({ method: 'GET', path, signal }));

@@ -18,7 +18,7 @@ import { groupFamily, groupIndex } from '../index/group-index.ts';
 import { allHold, canonicalRequirements } from '../index/selector.ts';
 import { passesOver, placeOf } from './risks.ts';
 
-/** What the warning looks at. */
+/** The objects that the warning depends on. */
 export type PodAccessObjects = Pick<
   ClusterObjects,
   'policies' | 'groups' | 'tiers' | 'nodes' | 'pods' | 'endpointSlices'
@@ -27,13 +27,13 @@ export type PodAccessObjects = Pick<
 const CONTROL_PLANE_LABEL = 'node-role.kubernetes.io/control-plane';
 const API_PORT = 6443;
 /**
- * So many networks of pods and Nodes of the API server are looked at; a warning may be missing
- * then.
+ * The most networks of pods, and Nodes of the API server, that are checked; beyond them a warning
+ * may be missing.
  */
 const MOST_NETWORKS = 64;
 const MOST_NODES = 16;
 
-/** A policy's rules in order, with what they need to be asked. */
+/** A policy's rules in order, and the data to evaluate them. */
 interface Judge {
   readonly rules: readonly Rule[];
   readonly isFor: (rule: Rule, node: Node) => boolean;
@@ -42,11 +42,11 @@ interface Judge {
 }
 
 /**
- * Rules of the policy that close the API server to pods which reach it by its ClusterIP with their
- * own addresses: pods are no Nodes, and not on the failsafe list. Looked at are the networks of
- * pods that Nodes name (spec.podCIDRs), else the addresses of pods that are known; where neither is
- * there, nothing is said. A rule that lets pods in by a selector or an interface group is taken to
- * let all in, and one that names such peers to deny is meant: no warning is false.
+ * Warns about rules of the policy that close the API server to pods which reach it by its ClusterIP
+ * with their own addresses: pods are not Nodes, and not on the failsafe list. Checks the pod
+ * networks of Nodes (spec.podCIDRs), else the addresses of known pods; without either there is no
+ * warning. A rule that allows pods by a selector or an interface group is assumed to allow all
+ * pods, and a rule that denies such peers is assumed to be intended: so no warning is false.
  */
 export function podAccessWarnings(
   policy: ClusterNetworkPolicy,
@@ -93,7 +93,7 @@ interface PodFlow {
 
 /**
  * The first rule that matches all of the network, or denies a part of it; null: none, or a Pass
- * that nothing follows.
+ * without a later match.
  */
 function decidingRule(judges: readonly Judge[], flow: PodFlow): Rule | null {
   let hasPassed = false;
@@ -114,7 +114,7 @@ function denies({ action }: Rule): boolean {
   return action === 'Drop' || action === 'Reject';
 }
 
-/** Whether its rules decide what comes to the Node itself. */
+/** Whether its rules decide about traffic to the Node itself. */
 function decides({ spec }: ClusterNetworkPolicy): boolean {
   return spec.mode !== 'Audit' && spec.traffic !== 'NodePort';
 }
@@ -160,9 +160,7 @@ function placeOfPolicy(
   return tier === null ? null : { tierPriority: tier, priority: spec.priority, name, apiGroup };
 }
 
-/**
- * The Nodes where the API server is by its endpoints; by the usual label where these are not known.
- */
+/** The Nodes of the API server's endpoints; by the usual label if there are no endpoints. */
 function apiServers({ nodes, endpointSlices }: PodAccessObjects): { nodes: Node[]; ports: number[] } {
   const slices = apiServerSlices(endpointSlices);
   const addresses = new Set(slices.flatMap((slice) => slice.addresses));
@@ -182,7 +180,7 @@ function podNetworks({ nodes, pods }: PodAccessObjects): Cidr[] {
   if (named.length > 0) return named.slice(0, MOST_NETWORKS);
   const found: Cidr[] = [];
   for (const { namespace, serviceAccount, addresses } of pods) {
-    // The failsafe list has these.
+    // These pods are on the failsafe list.
     if (namespace === CONTROLLER_ACCOUNT.namespace && serviceAccount === CONTROLLER_ACCOUNT.name) continue;
     for (const text of addresses) {
       const address = parseAddress(text);
@@ -198,7 +196,7 @@ function matchesPort(rule: Rule, port: number): boolean {
   return rule.ports.some((item) => hasPort(item, port));
 }
 
-/** What asks for the source's port, too, decides some connections only. */
+/** A port with a source port decides about some connections only, so it is ignored. */
 function hasPort(
   { protocol = 'TCP', port, endPort = port, sourcePort }: NetworkPolicyPort,
   wanted: number,
@@ -218,7 +216,7 @@ function matchesPods(rule: Rule, network: Cidr, familyOf: FamilyOf): boolean {
   });
 }
 
-/** Whether the block holds all of the network; `partly`: or some of it. */
+/** Whether the block contains all of the network; with `partly`, at least a part of it. */
 function isIn({ cidr, except = [] }: IPBlock, network: Cidr, partly: boolean): boolean {
   const block = parseCidr(cidr)?.cidr;
   const holes = except.flatMap((text) => parseCidr(text)?.cidr ?? []);
@@ -229,7 +227,7 @@ function isIn({ cidr, except = [] }: IPBlock, network: Cidr, partly: boolean): b
   return covers(block, network) && !holes.some((hole) => covers(hole, network) || covers(network, hole));
 }
 
-/** On the failsafe list of the configuration, which may have the pods' networks. */
+/** Whether the flow is on the configured failsafe list, which may contain the pods' networks. */
 function isListed({ port, network, failsafe }: PodFlow): boolean {
   return failsafe.some(({ protocol, ports: [first, last], peers }) => {
     if (protocol !== 'tcp' || port < first || port > last) return false;

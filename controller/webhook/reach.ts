@@ -11,16 +11,16 @@ import { toServices } from '../compile/services.ts';
 import { type GroupIndex, groupFamily } from '../index/group-index.ts';
 import { type Peers, peersCover, selectorsCover, servicesCover } from './cover.ts';
 
-/** What a rule matches, and on which Nodes, as it is written. */
+/** The traffic that a rule matches, and the Nodes it applies to, from the text alone. */
 export interface Reach {
   readonly nodes: readonly LabelSelector[];
   readonly peers: Peers | null;
   readonly services: readonly Service[];
-  /** `namespace/name` of each; none where the rule has no toServices. */
+  /** `namespace/name` of each; empty if the rule has no toServices. */
   readonly toServices: readonly string[];
 }
 
-/** Groups that a valid policy names are in the index. */
+/** Throws if a group doesn't exist, which can't happen for a valid policy. */
 export function reachOf(
   rule: Rule,
   spec: ClusterNetworkPolicySpec,
@@ -49,7 +49,10 @@ export function reachCovers(wide: Reach, narrow: Reach): boolean {
   );
 }
 
-/** What a Service stands for is not known here: all traffic covers it, and the Service itself. */
+/**
+ * The endpoints of a Service are not known here: it is covered only by all traffic, or by the same
+ * Service.
+ */
 function toServicesCover(wide: Reach, narrow: Reach): boolean {
   if (wide.toServices.length > 0) {
     return narrow.toServices.length > 0 && narrow.toServices.every((name) => wide.toServices.includes(name));

@@ -1,48 +1,45 @@
 import { asFields, type FieldMap } from '../../apis/schema/json-schema.ts';
 
-/** What is used of an AdmissionReview's request (admission.k8s.io/v1). */
+/** The fields of an AdmissionReview's request (admission.k8s.io/v1) that are used here. */
 export interface AdmissionRequest {
   readonly uid: string;
   readonly operation: 'CREATE' | 'UPDATE' | 'DELETE';
-  /** The object as it would be stored; null for DELETE. */
+  /** The object to be stored; null for DELETE. */
   readonly object: FieldMap | null;
-  /** The object as it is stored; null for CREATE. */
+  /** The stored object; null for CREATE. */
   readonly oldObject: FieldMap | null;
 }
 
-/** One operation of a JSON patch (RFC 6902); `add` takes the place of a field that is there. */
+/** One operation of a JSON patch (RFC 6902); `add` also replaces an existing field. */
 export interface PatchOperation {
   readonly op: 'add';
   readonly path: string;
   readonly value: string;
 }
 
-/** What is said to a request. */
+/** The answer to a request. */
 export interface Admission {
   /** Null: allowed. */
   readonly refusal: Refusal | null;
   readonly patch: readonly PatchOperation[];
-  /** Shown by kubectl, a line each. */
+  /** Shown by kubectl, one line each. */
   readonly warnings: readonly string[];
 }
 
 export interface Refusal {
   readonly reason: 'Invalid' | 'Conflict';
-  /** A line for each problem. */
+  /** One line for each problem. */
   readonly message: string;
   /**
-   * Whether it might be otherwise once the newest objects are known here: others' names are at
-   * fault.
+   * Whether newer objects could change the result: the problem is a reference from or to another
+   * object.
    */
   readonly mayPass: boolean;
 }
 
 const OPERATIONS: readonly unknown[] = ['CREATE', 'UPDATE', 'DELETE'];
 
-/**
- * Null where the document is no AdmissionReview of v1 about something that is made, changed or
- * deleted.
- */
+/** Null if the document is not a v1 AdmissionReview of a CREATE, UPDATE or DELETE. */
 export function parseReview(document: unknown): AdmissionRequest | null {
   const { apiVersion, kind, request } = asFields(document) ?? {};
   const { uid, operation, object, oldObject } = asFields(request) ?? {};
@@ -58,11 +55,14 @@ export function parseReview(document: unknown): AdmissionRequest | null {
 
 const CODES = { Invalid: 422, Conflict: 409 } as const;
 
-/** The API server cuts warnings at so many characters, and all of one answer at 4096. */
+/**
+ * The API server truncates warnings to this many characters, and all warnings of one answer to
+ * 4096.
+ */
 const LONGEST_WARNING = 256;
 const MOST_WARNINGS = 15;
 
-/** The AdmissionReview that answers. */
+/** The AdmissionReview with the response. */
 export function formatReview({ uid }: AdmissionRequest, { refusal, patch, warnings }: Admission): object {
   const isPatched = refusal === null && patch.length > 0;
   return {

@@ -2,8 +2,8 @@ import type { Config, FailsafeEntry } from '../../apis/config.ts';
 import type { ClusterNetworkPolicy, Direction, Rule } from '../../apis/objects.ts';
 
 /**
- * Whether the failsafe makes the rule pass over its traffic: a Drop or Reject that names neither
- * ports, protocols nor Services.
+ * Whether the rule doesn't apply to traffic on the failsafe list: a Drop or Reject that names
+ * neither ports, protocols nor Services.
  */
 export function passesOver({ action, ports, protocols, toServices }: Rule): boolean {
   const isOpen = !ports?.length && !protocols?.length && !toServices?.length;
@@ -11,8 +11,8 @@ export function passesOver({ action, ports, protocols, toServices }: Rule): bool
 }
 
 /**
- * One warning a direction: its rules that don't close what is on the failsafe list, and what that
- * is.
+ * One warning for each direction: the rules that don't close the traffic on the failsafe list, and
+ * that traffic.
  */
 export function failsafeWarnings({ spec }: ClusterNetworkPolicy, failsafe: Config['failsafe']): string[] {
   if (spec.mode === 'Audit' || spec.traffic === 'NodePort') return [];

@@ -63,7 +63,7 @@ describe('webhookHandler', () => {
     const { port } = server.address() as AddressInfo;
     const headers = { 'content-type': 'application/json', ...more.headers };
     const outgoing = send({ host: '127.0.0.1', port, path, method: more.method ?? 'POST', headers });
-    // The server may end the connection before all was sent.
+    // The server may close the connection before everything was sent.
     outgoing.on('error', () => {});
     outgoing.end(body);
     const [response] = await once(outgoing, 'response');
@@ -178,7 +178,7 @@ describe('webhookHandler', () => {
         return request;
       }),
     );
-    // What was sent is not read at once.
+    // The server doesn't read the bodies at once.
     let refused: Answer;
     do refused = await post('/validate', ' '.repeat(1024));
     while (refused.status === 400);

@@ -6,44 +6,50 @@ import { type AdmissionStep, type AdmissionWorld, admit } from './admission.ts';
 import { type Admission, type AdmissionRequest, formatReview, parseReview } from './review.ts';
 
 export interface WebhookOptions {
-  /** What the cluster holds now. */
+  /** Returns the current state of the cluster. */
   readonly world: () => AdmissionWorld;
   /**
-   * Resolves when the world is another one, at the latest after so many milliseconds. A policy that
-   * is made right after its Tier comes here before the Tier does; a refusal for others' sake waits
-   * for that.
+   * Resolves when the world has changed, at the latest after this time (milliseconds). A policy
+   * created right after its Tier may arrive here before the Tier; a refusal caused by other objects
+   * waits for it.
    */
   readonly changed: (milliseconds: number) => Promise<void>;
   /**
-   * The world with what the object names as the API server has it now; null where `world` is as
-   * good. See latestWorld.
+   * Resolves with the world in which the objects that the review names are those of the API server
+   * now; null if `world` is as good. See latestWorld.
    */
   readonly latest: (review: AdmissionRequest, world: AdmissionWorld) => Promise<AdmissionWorld | null>;
   /**
-   * Told of what should not happen: a failure of our own. The answer is 500 then, and the
-   * configuration's failurePolicy decides.
+   * Called for an internal error. The response is 500, and the configuration's failurePolicy
+   * decides.
    */
   readonly onFailure: (error: Error) => void;
 }
 
-/** The API server takes objects up to 3 MiB; an update has two of them. */
+/**
+ * Size limit of a body (bytes): the API server accepts objects up to 3 MiB, and an update has two
+ * of them.
+ */
 const MOST_BYTES = 8 * 1024 * 1024;
-/** Of all bodies that are being read: who asks is not known, and nobody may fill the memory. */
+/**
+ * Size limit of all bodies that are being read (bytes): clients are not authenticated, and must not
+ * fill the memory.
+ */
 const MOST_BYTES_AT_ONCE = 8 * MOST_BYTES;
 /**
- * API servers keep a few connections each. More than that, and who has asked nothing for longest
- * goes.
+ * API servers keep a few connections each. Beyond this limit, the connection whose last request is
+ * longest ago is closed.
  */
 const MOST_CONNECTIONS = 256;
-/** Milliseconds; the configurations give the webhook 5 s in all. */
+/** Milliseconds; the webhook configurations allow 5 s in all. */
 const LONGEST_WAIT = 1000;
 const REQUEST_TIMEOUT = 5000;
 const STEPS: Readonly<Record<string, AdmissionStep>> = { '/mutate': 'mutate', '/validate': 'validate' };
 
 /**
- * Answers AdmissionReview requests (`POST /mutate`, `POST /validate`). Who asks is not known: an
- * API server shows no certificate by default. So an answer says nothing beyond what the request
- * says and the names of objects that depend on it.
+ * Answers AdmissionReview requests (`POST /mutate`, `POST /validate`). Clients are not
+ * authenticated, because an API server presents no certificate by default. So an answer reveals
+ * only the request's own content and the names of objects that depend on it.
  */
 export function webhookHandler(options: WebhookOptions): RequestListener {
   const room = { bytes: MOST_BYTES_AT_ONCE };
@@ -57,7 +63,7 @@ export function webhookHandler(options: WebhookOptions): RequestListener {
 }
 
 /**
- * The server, not listening yet. `tls` has key and cert; setSecureContext exchanges them while it
+ * The server, not listening yet. `tls` has key and cert, which setSecureContext replaces while it
  * runs.
  */
 export function webhookServer(tls: ServerOptions, options: WebhookOptions): Server {
@@ -102,8 +108,8 @@ async function answer(
 }
 
 /**
- * A refusal that newer objects might turn is given only when the API server has none, and there
- * were none for a while.
+ * A refusal that newer objects could change is given only if the API server has none, and none
+ * arrive for a while.
  */
 async function decide(
   review: AdmissionRequest,
@@ -126,12 +132,12 @@ async function decide(
   }
 }
 
-/** What bodies may still take. */
+/** The number of bytes that bodies may still take. */
 interface Room {
   bytes: number;
 }
 
-/** What comes of a body that isn't taken is not read. */
+/** Doesn't read the rest of a body that is refused. */
 async function bodyOf(request: IncomingMessage, room: Room): Promise<Buffer | 'too long' | 'no room'> {
   if (Number(request.headers['content-length'] ?? 0) > MOST_BYTES) return 'too long';
   const chunks: Buffer[] = [];
@@ -150,7 +156,7 @@ async function bodyOf(request: IncomingMessage, room: Room): Promise<Buffer | 't
   }
 }
 
-/** Undefined where it is no JSON. */
+/** Undefined if it is not valid JSON. */
 function parse(body: Buffer): unknown {
   try {
     return JSON.parse(body.toString('utf8'));

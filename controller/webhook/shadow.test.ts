@@ -18,7 +18,7 @@ function policy(spec: object, name = 'p'): ClusterNetworkPolicy {
   return object;
 }
 
-/** Whether the second rule is said to be hidden by the first. */
+/** Whether the second rule is reported as hidden by the first. */
 function hides(
   first: object,
   second: object,

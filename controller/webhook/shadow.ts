@@ -11,16 +11,16 @@ import { type Reach, reachCovers, reachOf } from './reach.ts';
 import { passesOver, placeOf } from './risks.ts';
 
 /**
- * So many pairs of rules are compared at most, which takes some 50 ms; a warning may be missing
- * then.
+ * The most pairs of rules that are compared, which takes about 50 ms; beyond it a warning may be
+ * missing.
  */
 const MOST_PAIRS = 50_000;
 
 /**
- * Rules of a valid policy that can never match, because one rule before them matches all that they
- * do, on every Node that they are for. Of the same policy every rule before is looked at; of other
- * policies those that are for anybody, or for exactly the same peers. Several rules that only
- * together match all are not found.
+ * Warns about rules of a valid policy that can never match, because one earlier rule matches all
+ * their traffic on every Node that they apply to. Compared are all earlier rules of the same
+ * policy; of other policies those for any peer, or with exactly the same peers. Several rules that
+ * only together match everything are not found.
  */
 export function shadowWarnings(
   policy: ClusterNetworkPolicy,
@@ -77,9 +77,9 @@ function reaches(groups: ReturnType<typeof groupIndex>): ReachOf {
 }
 
 /**
- * Those whose rules decide, and are evaluated before the policy's. What a Pass passes on comes to
- * the baseline tier whatever the others say of it: as long as there is any, they hide nothing
- * there.
+ * Policies that decide and are evaluated before this one. Traffic passed on by a Pass reaches the
+ * baseline tier whatever other tiers' rules say: so if any policy has a Pass, policies of other
+ * tiers hide nothing in the baseline tier.
  */
 function policiesBefore(
   policy: ClusterNetworkPolicy,
@@ -110,8 +110,8 @@ function placeOfPolicy({ name, apiGroup, spec }: ClusterNetworkPolicy, { tiers }
 }
 
 /**
- * A rule that the failsafe makes pass over its traffic hides only what has none of that, or is
- * passed over as well.
+ * A rule that doesn't apply to failsafe traffic hides only rules that match none of it, or don't
+ * apply to it either.
  */
 function mayHide(
   earlier: Rule,
@@ -138,7 +138,7 @@ interface EarlierRule {
   readonly index: number;
 }
 
-/** The rules of one direction by how their peers are written; '' is anybody. */
+/** The rules of one direction by the JSON of their peers; '' stands for any peer. */
 function bySpelling(
   policies: readonly ClusterNetworkPolicy[],
   direction: Direction,

@@ -1,25 +1,25 @@
 export interface BackOffOptions {
-  /** Milliseconds: the first wait, which doubles with each that follows … */
+  /** The first wait (milliseconds), which doubles with each that follows … */
   readonly first: number;
-  /** … up to this one. */
+  /** … up to this one (milliseconds). */
   readonly longest: number;
   /**
-   * Numbers from 0 to 1: each wait is then a random half to whole of its turn, so that many who
-   * wait don't come back at once. Absent: the whole.
+   * Returns numbers from 0 to 1: each wait is then a random half to whole of its length, so that
+   * many clients don't retry at the same time. Absent: waits have their whole length.
    */
   readonly random?: () => number;
 }
 
-/** Beyond any wait; a number of failures has no end. */
+/** Keeps the power finite for any number of failures; the longest wait is reached earlier. */
 const MOST_DOUBLINGS = 60;
 
-/** How long to wait after so many failures in a row, one or more (milliseconds). */
+/** The wait (milliseconds) after `failures` failures in a row, at least one. */
 export function waitAfter(failures: number, { first, longest, random }: BackOffOptions): number {
   const wait = Math.min(longest, first * 2 ** Math.min(failures - 1, MOST_DOUBLINGS));
   return random === undefined ? wait : wait * (0.5 + random() / 2);
 }
 
-/** The waits of one who tries again and again. */
+/** The waits between successive attempts. */
 export class BackOff {
   readonly #options: BackOffOptions;
   #failures = 0;
@@ -28,12 +28,12 @@ export class BackOff {
     this.#options = options;
   }
 
-  /** One more failure: how long to wait after it (milliseconds). */
+  /** Counts a failure and returns the wait after it (milliseconds). */
   next(): number {
     return waitAfter(++this.#failures, this.#options);
   }
 
-  /** It succeeded. */
+  /** Called after a success: the next wait is the first one again. */
   reset(): void {
     this.#failures = 0;
   }

@@ -1,12 +1,12 @@
-/** Time as the program sees it. Tests pass one that moves when they say so. */
+/** The program's source of time. Tests pass one that they advance themselves. */
 export interface Clock {
   /** Monotonic milliseconds. */
   now(): number;
-  /** Calls back once, after so many milliseconds; returns a function that cancels it. */
+  /** Calls back once, after this many milliseconds; returns a function that cancels it. */
   after(milliseconds: number, callback: () => void): () => void;
 }
 
-/** With the time of day, which may jump. */
+/** A clock that also has the time of day, which may jump. */
 export interface WallClock extends Clock {
   date(): Date;
 }

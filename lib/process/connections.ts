@@ -2,12 +2,12 @@ import type { IncomingMessage, Server } from 'node:http';
 import type { Socket } from 'node:net';
 
 /**
- * Lets in everybody who knocks, and ends the connection that has asked nothing for longest where
- * there are more than so many. With `maxConnections` strangers who hold connections open would lock
- * everybody else out.
+ * Limits a server's open connections to `most`: accepts every connection, and closes the one whose
+ * last request is longest ago when there are more. With `maxConnections`, third parties that keep
+ * connections open would lock all other clients out.
  */
 export function newestConnections(server: Pick<Server, 'on'>, most: number): void {
-  /** By the other end, the one that has asked nothing for longest first. */
+  /** Sockets by remote address and port, ordered by last request, the oldest first. */
   const open = new Map<string, Socket>();
   server.on('connection', (socket: Socket) => {
     const end = endOf(socket);
@@ -16,7 +16,7 @@ export function newestConnections(server: Pick<Server, 'on'>, most: number): voi
     const [longest] = open.values();
     if (open.size > most) longest?.destroy();
   });
-  // Behind TLS the request's socket is another object than the connection's.
+  // With TLS the request's socket is not the object of the `connection` event.
   server.on('request', ({ socket }: IncomingMessage) => {
     const end = endOf(socket);
     const connection = open.get(end);

@@ -1,16 +1,20 @@
-/** Something that must happen in time, again and again. */
+/** A time limit that can be restarted. */
 export interface Deadline {
-  /** Aborted when the time is over, or when whoever is above ends it. */
+  /** Aborted when the time is over, on `end`, or when the signal above is aborted. */
   readonly signal: AbortSignal;
-  /** It happened: the time begins anew; with another length where one is given (milliseconds). */
+  /**
+   * Restarts the time limit, with another length if one is given (milliseconds). No effect once the
+   * time is over.
+   */
   restart(milliseconds?: number): void;
   isOver(): boolean;
-  /** Aborts, though the time isn't over. */
+  /** Aborts before the time is over. */
   end(): void;
-  /** Nothing is waited for any more. */
+  /** Stops the timer and stops following the signal above. */
   clear(): void;
 }
 
+/** Starts a time limit (milliseconds) that also ends when the signal `above` is aborted. */
 export function deadline(milliseconds: number, above: AbortSignal): Deadline {
   const controller = new AbortController();
   let over = false;

@@ -3,7 +3,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import type { Clock } from './clock.ts';
 import { debounce } from './debounce.ts';
 
-/** Time that passes when it is told to. */
+/** A clock that the test advances. */
 function fakeClock(): Clock & { pass(milliseconds: number): Promise<void> } {
   let time = 0;
   let timers: { at: number; callback: () => void }[] = [];

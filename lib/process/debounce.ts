@@ -1,29 +1,29 @@
 import { type Clock, systemClock } from './clock.ts';
 
-/** Runs a task after a burst of triggers, one run at a time. */
+/** Runs a task once after a burst of triggers, one run at a time. */
 export interface Debounced {
   trigger(): void;
-  /** Runs at once, after a run that is under way. */
+  /** Runs at once, or after the run in progress. */
   now(): Promise<void>;
-  /** Triggers by itself after so many milliseconds without another run. */
+  /** Runs after this many milliseconds without another run. */
   refresh(after: number): void;
-  /** Ends it; a run under way is waited for. */
+  /** Cancels pending runs, and waits for the run in progress. */
   close(): Promise<void>;
 }
 
 export interface DebounceTimes {
-  /** A run comes when nothing has triggered for so long … (milliseconds) */
+  /** A run starts when there was no trigger for this time (milliseconds) … */
   readonly quiet: number;
   /**
-   * … or when the first trigger since the last run is so long ago, however many follow: what
-   * changes forever delays nothing for longer.
+   * … or when the first trigger since the last run is this long ago (milliseconds), so that
+   * continuous triggers can't delay it further.
    */
   readonly longest: number;
 }
 
 /**
- * The task must not throw: it is the one who knows what to say. What triggers while it runs is one
- * run after it.
+ * The task must not throw; it handles its own errors. Triggers during a run lead to one run after
+ * it.
  */
 export function debounce(
   task: () => Promise<void>,
@@ -34,7 +34,7 @@ export function debounce(
   let cancel = (): void => {};
   let cancelRefresh = (): void => {};
   let running: Promise<void> = Promise.resolve();
-  /** A run that is to come after the one under way. */
+  /** The run that follows the one in progress. */
   let next: Promise<void> | null = null;
   let closed = false;
   const run = (): Promise<void> => {

@@ -1,4 +1,4 @@
-/** Exit statuses (SEMANTICS.md section 4). */
+/** Exit statuses (docs/semantics.md section 4). */
 export const EXIT = { done: 0, invalid: 1, usage: 2, refused: 3 } as const;
 export type ExitStatus = (typeof EXIT)[keyof typeof EXIT];
 

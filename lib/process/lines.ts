@@ -1,6 +1,7 @@
 /**
- * Bytes to the lines they hold, whatever the pieces they come in. Returns what takes the next
- * piece. Throws where a line is longer than `longest` bytes: what has no end would fill the memory.
+ * Splits chunks of bytes into lines, wherever the chunks are cut. Returns the function that takes
+ * the next chunk. It throws if a line is longer than `longest` bytes: an endless line would fill
+ * the memory.
  */
 export function lines(longest: number, take: (line: string) => void): (piece: Buffer) => void {
   let parts: Buffer[] = [];

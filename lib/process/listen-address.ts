@@ -2,14 +2,14 @@ import { isIP } from 'node:net';
 import { CommandError, EXIT } from './exit.ts';
 
 export interface ListenAddress {
-  /** Undefined is every address of the machine. */
+  /** Undefined: all addresses of the machine. */
   readonly host: string | undefined;
   /** 0: the kernel picks one. */
   readonly port: number;
 }
 
 /**
- * HOST:PORT, [IPv6]:PORT or :PORT, as an option has it. Throws a CommandError that names the
+ * Parses the HOST:PORT, [IPv6]:PORT or :PORT of an option. Throws a CommandError that names the
  * option.
  */
 export function toListenAddress(text: string, option: string): ListenAddress {

@@ -5,7 +5,7 @@ describe('the log', () => {
   const LOOK = String.raw`\u007f\u009b2J\u202e\u2028\n\u001b[2J`;
   const steering = JSON.parse(`"${LOOK}"`) as string;
 
-  /** What is written to standard error. */
+  /** Captures the text written to standard error. */
   async function written(logFormat: 'json' | 'text'): Promise<string> {
     const { write } = process.stderr;
     let text = '';

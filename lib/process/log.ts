@@ -11,8 +11,8 @@ export interface LogOptions {
 const COLOURS = { error: 'red', warn: 'yellow', info: 'green', debug: 'gray' } as const;
 
 /**
- * To standard error: JSON lines, or text for people. Control characters in values are escaped
- * (JSON) in both.
+ * A log on standard error: JSON lines, or human-readable text. In both, control characters in
+ * values are escaped as in JSON.
  */
 export function createLog({ logFormat, logLevel }: LogOptions): Log {
   const people = (logFormat ?? (process.stderr.isTTY ? 'text' : 'json')) === 'text';
@@ -31,7 +31,7 @@ function jsonLines() {
   })();
 }
 
-/** Where winston has the line that is written. */
+/** The key under which winston keeps the formatted line. */
 const MESSAGE = Symbol.for('message');
 
 function toLine({ timestamp, level, message, ...fields }: Record<string, unknown>): string {
@@ -46,7 +46,10 @@ function toLine({ timestamp, level, message, ...fields }: Record<string, unknown
   return [timestamp, styled(colour, String(level).padEnd(5), process.stderr), text, ...words].join(' ');
 }
 
-/** JSON leaves DEL, C1 and what turns the direction of writing as they are; terminals don't. */
+/**
+ * JSON.stringify leaves DEL, C1 and bidirectional control characters unescaped, and terminals
+ * interpret them.
+ */
 function escaped(json: string): string {
   return json.replaceAll(STEERING, (text) =>
     Array.from({ length: text.length }, (_, i) => {

@@ -10,9 +10,9 @@ interface MetricsParts {
   /** `--metrics-listen`: HOST:PORT, [IPv6]:PORT or :PORT. */
   readonly listen: string;
   readonly registry: Registry;
-  /** Null, or why the process should be restarted. */
+  /** Null, or the reason why the process should be restarted. */
   healthy(): string | null;
-  /** Null, or what is still missing. */
+  /** Null, or the reason why the process is not ready. */
   ready(): string | null;
 }
 
@@ -22,17 +22,17 @@ export interface MetricsServer {
 }
 
 /**
- * Who reads is a kubelet and a Prometheus or two. A kubelet that gets no connection would restart
- * the process.
+ * The clients are a kubelet and one or two Prometheus servers. A kubelet that can't connect would
+ * restart the process.
  */
 const MAX_CONNECTIONS = 64;
-/** Milliseconds for a whole request. */
+/** Time limit for a whole request (milliseconds). */
 const REQUEST_TIMEOUT = 10_000;
 
 /**
  * Serves /healthz and /readyz (200 `ok`, or 503 with the reason, as Kubernetes' own processes do)
- * and /metrics (Prometheus text) over HTTP. Settles when it listens; throws a CommandError where
- * the address can't be had.
+ * and /metrics (Prometheus text format) over HTTP. Resolves when it listens; throws a CommandError
+ * if it can't listen on the address.
  */
 export async function serveMetrics({
   listen,

@@ -2,21 +2,21 @@ import type { Log } from './log.ts';
 import type { StateFile } from './state-file.ts';
 
 /**
- * The least time between two writes (milliseconds): the first is made at once, a burst after it is
- * one write.
+ * The least time between two writes (milliseconds): the first value is written at once, a burst
+ * after it in one write.
  */
 const WRITE_INTERVAL = 500;
-/** A write that failed is tried again after this long (milliseconds). */
+/** Wait before a failed write is retried (milliseconds). */
 const WRITE_RETRY = 10_000;
 
-/** Keeps a file as a value is now. */
+/** Keeps a file equal to the latest value. */
 export interface Saver<T> {
   save(value: T): void;
   read<R>(parse: (text: string) => R): Promise<R | null>;
   flush(): Promise<void>;
 }
 
-/** A write or a reading that fails is logged; a write is tried again. */
+/** Failed reads and writes are logged; writes are retried. */
 export function saver<T>(file: StateFile, toText: (value: T) => string, log: Log): Saver<T> {
   let waiting: T | null = null;
   let last: T | null = null;
@@ -52,7 +52,8 @@ export function saver<T>(file: StateFile, toText: (value: T) => string, log: Log
   }
   return {
     save(value) {
-      // Names that resolve to something else make no other state: making its text is spared.
+      // A change of resolved names doesn't change the saved state: the same object is not
+      // serialized again.
       if (waiting === null && value === last) return;
       waiting = value;
       const wait = Math.max(0, lastWrite + WRITE_INTERVAL - performance.now());

@@ -32,7 +32,7 @@ describe('a state file', () => {
     await stateFile(below, 'state').write(BODY);
     assert.equal((await stat(join(below, 'state'))).mode & 0o777, 0o600);
     assert.equal((await stat(below)).mode & 0o777, 0o700);
-    // Also where it was readable before.
+    // The mode is also set on a file that was readable by others.
     await chmod(join(below, 'state'), 0o644);
     await stateFile(below, 'state').write(BODY);
     assert.equal((await stat(join(below, 'state'))).mode & 0o777, 0o600);
@@ -60,7 +60,7 @@ describe('a state file', () => {
     }
     await writeFile(path(), Buffer.concat([whole, Buffer.from('\n')]));
     await assert.rejects(file().read(), StateFileError);
-    // What is written later is good again.
+    // A later write repairs the file.
     await file().write(BODY);
     assert.equal(await file().read(), BODY);
   });

@@ -4,12 +4,13 @@ import { mkdir, open, readFile, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
 /**
- * The file in the state directory that must survive a restart, a crash and a power cut. One header
- * line with the length and SHA-256 of the rest; written beside, synced, renamed over the old one,
- * directory synced: a reader sees the old or the new content, never a part. Mode 0600.
+ * A file in the state directory that must survive a restart, a crash and a power failure. One
+ * header line has the length and SHA-256 of the rest. A write goes to a temporary file, which is
+ * synced and renamed over the old one, and then the directory is synced: a reader sees either the
+ * old or the new content, never a part. Mode 0600.
  */
 export interface StateFile {
-  /** Null where there is none. Throws StateFileError where there is one that can't be trusted. */
+  /** Null if there is no file. Throws StateFileError if it can't be read or fails verification. */
   read(): Promise<string | null>;
   write(body: string): Promise<void>;
 }
@@ -20,6 +21,7 @@ export class StateFileError extends Error {
 
 const FORMAT = 'nodewall-state/1';
 
+/** The state file of this name in a state directory, which a write creates if necessary. */
 export function stateFile(directory: string, name: string): StateFile {
   const path = join(directory, name);
   return {
@@ -35,8 +37,8 @@ export function stateFile(directory: string, name: string): StateFile {
     },
     async write(body) {
       await makeStateDirectory(directory);
-      // One name: what a crash left behind is written over. The agent's lock makes us the only
-      // writer.
+      // One fixed name, so that a file left behind by a crash is overwritten. The agent's lock
+      // ensures that there is one writer.
       const temporary = `${path}.new`;
       try {
         await writeSynced(temporary, `${header(body)}\n${body}`);
@@ -51,8 +53,8 @@ export function stateFile(directory: string, name: string): StateFile {
 }
 
 /**
- * Mode 0700. The last step is made by itself: Node's recursive mkdir never ends in /proc, which
- * answers ENOENT for ever.
+ * Makes the directory with mode 0700. The last component is made separately: Node's recursive mkdir
+ * never returns in /proc, which always answers ENOENT.
  */
 export async function makeStateDirectory(path: string): Promise<void> {
   await mkdir(dirname(path), { recursive: true });
@@ -84,7 +86,7 @@ async function writeSynced(path: string, text: string): Promise<void> {
   }
 }
 
-/** The rename itself is only safe once the directory is on disk (fsync(2)). */
+/** A rename is durable only once the directory is synced (fsync(2)). */
 async function syncDirectory(path: string): Promise<void> {
   const directory = await open(path, constants.O_RDONLY);
   try {

@@ -1,6 +1,6 @@
 const SIGNALS = ['SIGTERM', 'SIGINT'] as const;
 
-/** Settles on SIGTERM or SIGINT; with null where it is ended before. */
+/** Resolves on SIGTERM or SIGINT; with null if `ended` is aborted before. */
 export function untilStopped(ended?: AbortSignal): Promise<NodeJS.Signals | null> {
   return new Promise((resolve) => {
     const keepAlive = setInterval(() => {}, 2 ** 30);

@@ -1,2 +1,2 @@
-/** Of this program, as package.json has it. */
+/** The version of nodewall, as in package.json. */
 export const VERSION = '0.1.0';

@@ -1,11 +1,11 @@
 export interface Waiter {
-  /** Until so many milliseconds are over, or `wake` is called. One call at a time. */
+  /** Resolves after this many milliseconds, or on `wake`. One call at a time. */
   wait(milliseconds: number): Promise<void>;
-  /** Ends the wait that is under way. */
+  /** Ends the wait in progress. */
   wake(): void;
 }
 
-/** For loops that look again some time, and are to end at once. */
+/** A cancellable sleep, for polling loops that must be able to end at once. */
 export function waiter(after: (milliseconds: number, callback: () => void) => () => void): Waiter {
   let wake = (): void => {};
   return {

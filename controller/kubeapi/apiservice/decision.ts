@@ -1,28 +1,28 @@
-/** What is known of the APIService and of what it depends on. */
+/** The APIService and the facts that it depends on. */
 export interface RegistrationFacts {
-  /** Whether requests are answered here. */
+  /** Whether this replica serves requests. */
   readonly isServing: boolean;
-  /** This controller ends, and no other is there. */
+  /** This controller stops, and no other one runs. */
   readonly isLast: boolean;
-  /** This controller ends. */
+  /** This controller stops. */
   readonly isStopping: boolean;
   readonly isNamespaceTerminating: boolean;
   /**
-   * Base64 of the CA certificates (PEM) by which to check our own; null: the API server is told
-   * some other way. Undefined: not known yet.
+   * Base64 of the CA certificates (PEM) that the API server verifies the controllers with; null:
+   * the API server has them from elsewhere. Undefined: not known yet.
    */
   readonly caBundle: string | null | undefined;
-  /** The APIService; null: there is none. Undefined: not read yet. */
+  /** The APIService; null: it doesn't exist. Undefined: not read yet. */
   readonly held: RegisteredApi | null | undefined;
 }
 
-/** What matters of an APIService. */
+/** The relevant fields of an APIService. */
 export interface RegisteredApi {
   readonly service: unknown;
   readonly caBundle: unknown;
 }
 
-/** Where the API server reaches the controllers. */
+/** The Service at which the API server reaches the controllers. */
 export const API_SERVICE_TARGET = {
   namespace: 'nodewall-system',
   name: 'nodewall-controller',
@@ -30,9 +30,9 @@ export const API_SERVICE_TARGET = {
 } as const;
 
 /**
- * Any replica that serves registers, the last one that ends removes. Nodewall's namespace can't be
- * deleted while the API is registered and nobody serves it, so as soon as it is being deleted every
- * replica removes.
+ * Every replica that serves registers the API; the last one that stops removes it. Nodewall's
+ * namespace can't be deleted while the API is registered and no replica serves it, so every replica
+ * removes it as soon as the namespace is being deleted.
  */
 export function registrationAction(facts: RegistrationFacts): 'register' | 'remove' | 'leave' {
   const { isServing, isLast, isStopping, isNamespaceTerminating, caBundle, held } = facts;

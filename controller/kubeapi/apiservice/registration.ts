@@ -21,24 +21,24 @@ const OWNER_API = 'rbac.authorization.k8s.io/v1';
 
 export interface RegistrationParts {
   readonly request: KubeApi;
-  /** Calls back once; the answer cancels. */
+  /** Calls back once; returns the function that cancels it. */
   readonly after: (milliseconds: number, callback: () => void) => () => void;
-  /** What is known besides the APIService itself. */
+  /** Returns the facts other than the APIService itself. */
   readonly facts: () => Omit<RegistrationFacts, 'held'>;
   readonly done: (action: 'register' | 'remove') => void;
   readonly failed: (error: unknown) => void;
 }
 
 /**
- * Milliseconds. What somebody else writes again and again isn't mended more often, and what failed
- * isn't tried more often.
+ * The least time between two writes or attempts (milliseconds), also if a third party keeps
+ * overwriting the object.
  */
 const LEAST = 1_000;
 
-/** Milliseconds; the process may be about to end. */
+/** Time limit of the removal (milliseconds); the process may be about to end. */
 const REMOVAL = 5_000;
 
-/** Keeps the APIService as the facts want it. Each `look` decides anew. */
+/** Keeps the APIService as the facts require. Each `look` decides again. */
 export class Registration {
   readonly #parts: RegistrationParts;
   readonly #pause: ReturnType<typeof waiter>;
@@ -70,14 +70,14 @@ export class Registration {
     });
   }
 
-  /** Something that the decision depends on is another. */
+  /** Called when a fact that the decision depends on changed. */
   look(): void {
     this.#isDue = true;
     if (this.#running !== null || this.#isClosed) return;
     this.#running = this.#run();
   }
 
-  /** One last decision, done or failed when this resolves. */
+  /** Makes one last decision; resolves when it is carried out or has failed. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#pause.wake();
@@ -100,7 +100,7 @@ export class Registration {
     this.#running = null;
   }
 
-  /** Whether anything had to be done. */
+  /** Returns whether a write was necessary. */
   async #act(): Promise<boolean> {
     const facts = { ...this.#parts.facts(), held: this.#held };
     const action = registrationAction(facts);
@@ -128,7 +128,8 @@ export class Registration {
         ...(caBundle === null ? {} : { caBundle }),
       },
     };
-    // Whoever applied it before, with an older base or by hand, it is ours.
+    // Takes over fields that another version, or a user, applied before: the object belongs to the
+    // controllers.
     const query = { fieldManager: 'nodewall-controller', force: 'true' };
     await this.#parts.request({ method: 'PATCH', path: PATH, query, body, isApply: true });
   }
@@ -139,8 +140,8 @@ export class Registration {
       const { metadata } = await this.#parts.request<{ metadata: { uid: string } }>({ method: 'GET', path });
       return [{ apiVersion: OWNER_API, kind: 'ClusterRole', name: OWNER, uid: metadata.uid }];
     } catch (error) {
-      // The rights come from another role: then nothing but the controllers, or somebody's own
-      // hand, removes it.
+      // The controller has its permissions from another role: then only the controllers, or a user,
+      // remove the object.
       if (isKubeError(error, 'NotFound')) return [];
       throw error;
     }

@@ -4,19 +4,20 @@ import { type Authority, advanceAuthority } from './authority.ts';
 import { checkPair } from './check-pair.ts';
 import { makeAuthority } from './issue.ts';
 
-/** The fields of a Secret that are used; values are base64. */
+/** The fields of a Secret that are used here; values are base64. */
 interface Secret {
   readonly metadata: { readonly resourceVersion: string };
   readonly data?: Readonly<Record<string, string>>;
 }
 
-/** Two replicas may be at it at once; each time one of them is done. */
+/**
+ * The most attempts: two replicas may write at the same time, and each time one of them succeeds.
+ */
 const MOST_TRIES = 5;
 
 /**
- * The CA in the Secret, made or advanced where it is time. Whoever is first makes it; the others
- * take theirs. Throws where the Secret holds something else: who put it there should know what
- * becomes of it.
+ * The CA in the Secret, made or advanced when it is due. The first replica makes it; the others use
+ * it. Throws if the Secret holds something else, which must not be overwritten unnoticed.
  */
 export async function authorityInSecret(
   request: KubeApi,

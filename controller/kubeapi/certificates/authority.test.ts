@@ -45,7 +45,7 @@ describe('advanceAuthority', () => {
     assert.ok(early.next !== null);
     const { current, next } = await at(early, 1000);
     assert.deepEqual([current, next], [first.current, null]);
-    // Clocks need not agree to the hour.
+    // Clocks may differ by up to an hour.
     assert.equal(await at(first, -BACKDATED), first);
   });
 

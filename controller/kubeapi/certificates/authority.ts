@@ -1,27 +1,30 @@
 import { X509Certificate } from 'node:crypto';
 import { AUTHORITY_LIFE, BACKDATED, type CertificateAndKey } from './issue.ts';
 
-/** A CA over time. */
+/** A CA and its rotation. */
 export interface Authority {
-  /** It signs. */
+  /** The CA that signs. */
   readonly current: CertificateAndKey;
-  /** It is trusted already, and signs when everybody has heard of it. */
+  /** The next CA: trusted already, and signs once all clients have it. */
   readonly next: CertificateAndKey | null;
-  /** Certificates that are trusted until they end. */
+  /** Former CA certificates, trusted until they expire. */
   readonly previous: readonly string[];
 }
 
-/** So long the next CA is published before it signs. */
+/** The time for which the next CA is published before it signs (milliseconds). */
 export const OVERLAP = 7 * 86_400_000;
 
-/** What the CA should be now; the same object where it is that already. `make` makes a new one. */
+/**
+ * Advances the CA to its state at `now`; returns the same object if nothing changes. `make` makes a
+ * new CA.
+ */
 export async function advanceAuthority(
   authority: Authority | null,
   now: Date,
   make: (now: Date) => Promise<CertificateAndKey>,
 ): Promise<Authority> {
-  // Made by a clock that was ahead: nobody whose clock is right would believe it for as long as
-  // that.
+  // A start in the future means that it was made by a clock that was ahead: clients with a correct
+  // clock would reject it until then.
   if (authority === null || startOf(authority.current.certificate) > now.getTime())
     return { current: await make(now), next: null, previous: [] };
   const previous = authority.previous.filter((certificate) => endOf(certificate) > now.getTime());
@@ -40,7 +43,7 @@ export async function advanceAuthority(
   return isSame ? authority : { current, next, previous };
 }
 
-/** All that clients trust, oldest first, PEM. */
+/** All CA certificates that clients must trust, oldest first, PEM. */
 export function trustedCertificates({ current, next, previous }: Authority): string {
   const certificates = [...previous, current.certificate, ...(next === null ? [] : [next.certificate])];
   return certificates.map((certificate) => `${certificate.trim()}\n`).join('');

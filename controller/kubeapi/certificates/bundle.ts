@@ -1,12 +1,15 @@
 import type { KubeApi } from '../kube-api.ts';
 import { isKubeError } from '../kube-error.ts';
 
-/** An object that is told whom to trust, as far as it matters here. */
+/** An object that holds CA certificates, only the fields used here. */
 type Holder = Readonly<Record<string, unknown>>;
 
 const MOST_TRIES = 5;
 
-/** CA certificates (PEM) into key `ca.crt` of the ConfigMap, which is made where it isn't there. */
+/**
+ * Writes CA certificates (PEM) to key `ca.crt` of the ConfigMap, which is created if it doesn't
+ * exist. Throws KubeError.
+ */
 export async function publishBundle(
   request: KubeApi,
   { namespace, name }: { readonly namespace: string; readonly name: string },

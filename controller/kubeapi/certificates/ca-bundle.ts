@@ -5,8 +5,8 @@ import type { KubeApi } from '../kube-api.ts';
 import { KubeError } from '../kube-error.ts';
 
 /**
- * By which the API server calls the webhook, and in which it looks up the CA of its certificate;
- * the names are those of deploy/.
+ * The configurations by which the API server calls the webhook, and which hold the CA of its
+ * certificate; the names are those in deploy/.
  */
 const CONFIGURATIONS = [
   { kind: 'MutatingWebhookConfiguration', plural: 'mutatingwebhookconfigurations', name: 'nodewall' },
@@ -15,9 +15,9 @@ const CONFIGURATIONS = [
 const API_VERSION = 'admissionregistration.k8s.io/v1';
 
 export interface CaBundleResult {
-  /** Paths of the objects that were changed. */
+  /** Paths of the changed objects. */
   readonly changed: readonly string[];
-  /** Of those that are not there: that part of deploy/ is not installed. */
+  /** Paths of the objects that don't exist: that part of deploy/ is not installed. */
   readonly absent: readonly string[];
 }
 
@@ -27,8 +27,8 @@ function bundlesOf({ webhooks }: FieldMap): unknown[] {
 }
 
 /**
- * Calls back at first and whenever somebody makes one of the configurations, deletes it, or writes
- * another caBundle: an `apply` of deploy/ empties them.
+ * Calls back at first, and whenever one of the configurations is created, deleted, or gets another
+ * caBundle: an `apply` of deploy/ empties them.
  */
 export function followCaBundles(following: Following, changed: () => void): Reflector[] {
   return CONFIGURATIONS.map((configuration) =>
@@ -37,8 +37,8 @@ export function followCaBundles(following: Following, changed: () => void): Refl
 }
 
 /**
- * Writes the CA certificates (PEM) into the webhook configurations where they hold others. Throws a
- * KubeError when the API server refuses.
+ * Writes the CA certificates (PEM) to the webhook configurations that hold different ones. Throws a
+ * KubeError if the API server refuses.
  */
 export async function publishCaBundle(request: KubeApi, pem: string): Promise<CaBundleResult> {
   const value = Buffer.from(pem).toString('base64');
@@ -55,8 +55,8 @@ export async function publishCaBundle(request: KubeApi, pem: string): Promise<Ca
       bundle === value ? [] : [{ op: 'add', path: `/webhooks/${index}/clientConfig/caBundle`, value }],
     );
     if (body.length === 0) continue;
-    // The places are those of this version: of another one it is an error, and done again the next
-    // time.
+    // The indexes are valid for this version only: for another one the request fails, and is
+    // repeated at the next check.
     const version = asFields(object.metadata)?.resourceVersion;
     const test = { op: 'test', path: '/metadata/resourceVersion', value: version };
     await request({ method: 'PATCH', path, body: [test, ...body] });

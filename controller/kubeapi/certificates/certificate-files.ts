@@ -8,26 +8,26 @@ export interface CertificateFilesParts {
   readonly certFile: string;
   readonly keyFile: string;
   /**
-   * The certificates (PEM) of the authorities that the certificate may be signed by; absent:
-   * callers know them some other way.
+   * File with the CA certificates (PEM) that the certificate may be signed by; absent: clients have
+   * them from elsewhere.
    */
   readonly caFile?: string | undefined;
-  /** Told the content of `caFile`, at first and whenever it is another. */
+  /** Called with the content of `caFile`, at first and after each change. */
   readonly trust: (certificates: string) => void;
   readonly clock: WallClock;
   readonly events: CertificateEvents;
 }
 
 /**
- * Milliseconds. A Secret's files are links that are changed in one go, which watching sees
- * differently on every file system; reading doesn't.
+ * Poll interval (milliseconds). The files of a Secret are symbolic links that are replaced
+ * atomically; watches report this differently on each file system, but reading always works.
  */
 const LOOK = 10_000;
 
 /**
- * A certificate and its key in two files, read again every ten seconds. What is no pair (one of the
- * two is written already, the other not yet) is not taken; that is told once. The first reading
- * must succeed.
+ * A certificate and its key from two files, read again every ten seconds. If the two don't match
+ * (only one of them has been written yet), they are not used; this is reported once. The first
+ * reading must succeed.
  */
 export function certificateFiles(parts: CertificateFilesParts): CertificateSource {
   return new FilesSource(parts);
@@ -63,7 +63,7 @@ class FilesSource implements CertificateSource {
     return this.#held;
   }
 
-  /** Nobody else changes what is read here. */
+  /** Does nothing: the CA is in no object of the API. */
   look(): void {}
 
   async close(): Promise<void> {

@@ -2,8 +2,8 @@ import { createPrivateKey, X509Certificate } from 'node:crypto';
 import type { CertificateAndKey } from './issue.ts';
 
 /**
- * The first certificate, parsed. Throws an Error that says which of the two is wrong and how;
- * `where` names both.
+ * Parses the first certificate and checks that the key belongs to it. Throws an Error that explains
+ * what is wrong with which file; `where` names both.
  */
 export function checkPair(
   { certificate, key }: CertificateAndKey,

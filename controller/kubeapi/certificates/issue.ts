@@ -1,29 +1,33 @@
-// The X.509 library's own libraries ask for it.
+// Required by dependencies of the X.509 library.
 import 'reflect-metadata';
 import { randomBytes, webcrypto } from 'node:crypto';
 import { isIP } from 'node:net';
 import * as x509 from '@peculiar/x509';
 
-/** PEM both; the key is PKCS #8. */
+/** Both are PEM; the key is PKCS #8. */
 export interface CertificateAndKey {
-  /** The certificate; behind it those between it and the CA. */
+  /** The certificate, followed by the intermediate ones up to the CA. */
   readonly certificate: string;
   readonly key: string;
 }
 
 const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
 const DAY = 86_400_000;
+/** Lifetimes of CAs and of servers' certificates (milliseconds). */
 export const AUTHORITY_LIFE = 730 * DAY;
 export const SERVING_LIFE = 90 * DAY;
-/** Clocks of machines need not agree. */
+/**
+ * The time by which certificates are backdated (milliseconds), because the clocks of machines may
+ * differ.
+ */
 export const BACKDATED = 3_600_000;
 
-/** A self-signed CA that signs servers' certificates and no other CA. */
+/** Makes a self-signed CA that may sign certificates of servers, but no other CA. */
 export async function makeAuthority(now: Date): Promise<CertificateAndKey> {
   const keys = await makeKeys();
   const certificate = await x509.X509CertificateGenerator.createSelfSigned({
     ...validity(now, new Date(now.getTime() + AUTHORITY_LIFE)),
-    // The number tells one from the next in a bundle.
+    // The number distinguishes the CAs in a bundle.
     name: `CN=nodewall-ca-${Math.floor(now.getTime() / 1000)}`,
     keys,
     signingAlgorithm: ALGORITHM,
@@ -37,8 +41,8 @@ export async function makeAuthority(now: Date): Promise<CertificateAndKey> {
 }
 
 /**
- * For a server that is called by any of `names` (DNS names and IP addresses); the first is its
- * common name. Ends no later than its CA.
+ * Issues a server's certificate for all `names` (DNS names and IP addresses); the first is its
+ * common name. It expires no later than its CA.
  */
 export async function issueServing(
   authority: CertificateAndKey,

@@ -59,7 +59,7 @@ describe('certificateKeeper', () => {
     return { source, failures, serving: () => latest ?? first };
   }
 
-  /** All that wait for time, until each has looked and waits again. */
+  /** Advances the time, and waits until every source has checked and waits again. */
   async function pass(milliseconds: number): Promise<void> {
     time.pass(milliseconds);
     while (time.waiting().length < sources.length) await new Promise(setImmediate);
@@ -87,7 +87,8 @@ describe('certificateKeeper', () => {
       const { certificate: later, key: laterKey } = kept.serving();
       server.setSecureContext({ cert: later, key: laterKey });
       assert.notEqual(serialOf(later), serialOf(cert));
-      // It begins in the future, and a client says so: it is what the server shows now.
+      // The client rejects the new certificate because its validity begins in the future, so the
+      // server does present it.
       await assert.rejects(serial(port, 'localhost', published()), /not yet valid/);
     } finally {
       server.close();
@@ -124,7 +125,7 @@ describe('certificateKeeper', () => {
         assert.deepEqual(failures, []);
       }
     }
-    // Each replica every 60 days or so, and some more where the CA changed.
+    // Each replica has a new one about every 60 days, and some more after a change of the CA.
     assert.ok(seen.size >= 70 && seen.size <= 85, `${seen.size} certificates`);
     assert.equal(most, 2);
   });
@@ -281,12 +282,13 @@ function serialOf(certificate: string): string {
 }
 
 /**
- * Of the certificate that the server at this port shows to who calls it by this name and trusts
- * these.
+ * The serial number of the certificate that the server at this port presents to a client that calls
+ * it by this name and trusts this CA.
  */
 async function serial(port: number, name: string, ca: string): Promise<string> {
   const options = { host: '127.0.0.1', port, ca, agent: false, headers: { host: name } };
-  // An address is no server name (RFC 6066), so it is checked as what was called.
+  // An address is not allowed as a TLS server name (RFC 6066), so the identity is checked by the
+  // address itself.
   const named = /^[\d.:]+$/.test(name) ? { checkServerIdentity: checked(name) } : { servername: name };
   const request = httpsRequest({ ...options, ...named });
   request.end();

@@ -8,50 +8,50 @@ import { authorityInSecret } from './authority-secret.ts';
 import { publishBundle } from './bundle.ts';
 import { type CertificateAndKey, issueServing, SERVING_LIFE } from './issue.ts';
 
-/** Where servers get their certificate from. */
+/** The source of a server's certificate. */
 export interface CertificateSource {
   /**
-   * Settles with the first one; those that come later are given to `changed`. Rejects once closed.
+   * Resolves with the first certificate; later ones are passed to `changed`. Rejects once closed.
    */
   start(): Promise<CertificateAndKey>;
-  /**
-   * Somebody changed an object that holds the CA: it is looked at now, not at the next periodic
-   * look.
-   */
+  /** Checks now, not at the next interval: an object that holds the CA was changed. */
   look(): void;
   close(): Promise<void>;
 }
 
 export interface CertificateEvents {
-  /** Another than before: for `setSecureContext` of running servers. */
+  /** Called with each new certificate, for `setSecureContext` of running servers. */
   changed(certificate: CertificateAndKey): void;
-  /** What there is stays; the next try comes by itself. */
+  /** Called after a failure: the current certificate stays, and the source retries. */
   failed(error: Error): void;
 }
 
 export interface KeeperParts {
   readonly request: KubeApi;
   readonly namespace: string;
-  /** Of the Secret and the ConfigMap. */
+  /** The name of the Secret and of the ConfigMap. */
   readonly name: string;
-  /** What the servers are called by; the first is the common name. */
+  /** The names of the servers; the first is the common name. */
   readonly names: readonly string[];
   /**
-   * Tells the API server's own callers (webhooks, the APIService) whom to trust: CA certificates,
-   * PEM. Called at every look.
+   * Passes the CA certificates (PEM) on to the API server (for webhooks, the APIService). Called at
+   * every check.
    */
   readonly trust: (certificates: string) => Promise<unknown>;
   readonly clock: WallClock;
   readonly events: CertificateEvents;
 }
 
-/** Another replica may have advanced the CA: so often a look is taken. */
+/** Interval between checks (milliseconds): another replica may have advanced the CA. */
 const LOOK = 600_000;
-/** No look follows another sooner, whoever else writes the same fields. */
+/**
+ * The least time between two checks (milliseconds), however often third parties write the same
+ * fields.
+ */
 const LEAST = 1_000;
 const FIRST_RETRY = 1_000;
 
-/** A CA of our own and what hangs on it, kept up. */
+/** Maintains a CA of the controllers, and everything that depends on it. */
 export function certificateKeeper(parts: KeeperParts): CertificateSource {
   return new AuthorityKeeper(parts);
 }
@@ -68,7 +68,7 @@ class AuthorityKeeper implements CertificateSource {
   #isClosed = false;
   readonly #pause: Waiter;
   #lookedAt = Number.NEGATIVE_INFINITY;
-  /** A look was asked for since the last one began. */
+  /** A check was requested since the last one began. */
   #isAsked = false;
   #cancelSoon = (): void => {};
   #running: Promise<void> = Promise.resolve();
@@ -117,7 +117,7 @@ class AuthorityKeeper implements CertificateSource {
       this.#clock.date(),
     );
     const trusted = trustedCertificates(authority);
-    // First everybody who listens hears whom to trust, then we serve with it.
+    // All clients must have the CA before the server uses a certificate that it signed.
     await publishBundle(this.#request, { namespace: this.#namespace, name: this.#name }, trusted);
     await this.#serve(authority);
     await this.#trust(trusted);
@@ -156,8 +156,9 @@ class AuthorityKeeper implements CertificateSource {
 }
 
 /**
- * Two thirds of its life are over, or it hasn't begun: the clock was ahead when it was made. One
- * that its CA cuts short is not asked for any sooner: the next CA signs long before.
+ * Whether two thirds of its life are over, or it is not valid yet because the clock was ahead when
+ * it was made. If it expires with its CA, no earlier certificate is issued: the next CA signs long
+ * before that.
  */
 function isDue({ certificate }: CertificateAndKey, issuer: string, now: Date): boolean {
   const { validFromDate, validToDate } = new X509Certificate(certificate);

@@ -6,11 +6,11 @@ export type ConfigMapData = Readonly<Record<string, string>>;
 export interface ConfigMapOptions extends Following {
   readonly namespace: string;
   readonly name: string;
-  /** At first, and whenever it is another; null where there is no such ConfigMap. */
+  /** Called at first, and after each change; null if the ConfigMap doesn't exist. */
   readonly changed: (data: ConfigMapData | null) => void;
 }
 
-/** Follows the data of one ConfigMap. */
+/** Watches the data of one ConfigMap. */
 export function followConfigMap(options: ConfigMapOptions): Reflector {
   const read = ({ data }: { readonly data?: unknown }) => (data ?? {}) as ConfigMapData;
   return followObject({ ...options, apiVersion: 'v1', kind: 'ConfigMap', plural: 'configmaps', read });

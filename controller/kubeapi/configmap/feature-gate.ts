@@ -2,15 +2,15 @@ import { parseConfig } from '../../../apis/config-file.ts';
 import { formatProblem } from '../../../apis/validate/problem.ts';
 import type { ConfigMapData } from './configmap.ts';
 
-/** What nodewall-config says of the gate NodeNetworkPolicy. */
+/** The gate NodeNetworkPolicy in ConfigMap nodewall-config. */
 export interface GateSetting {
-  /** Null: nothing is said, or nothing that can be read. */
+  /** Null: it is not set, or the value is not valid. */
   readonly enabled: boolean | null;
-  /** Why it can't be read, a line each. */
+  /** The reasons why it can't be read, one line each. */
   readonly problems: readonly string[];
 }
 
-/** Key `config.yaml`, of which `featureGates` alone matters here. */
+/** Reads key `config.yaml`, of which only `featureGates` is used here. */
 export function gateSetting(data: ConfigMapData | null): GateSetting {
   const text = data?.['config.yaml'];
   if (text === undefined) return { enabled: null, problems: [] };
@@ -21,39 +21,42 @@ export function gateSetting(data: ConfigMapData | null): GateSetting {
   };
 }
 
-/** Annotation of the Lease: the value that a ConfigMap stated last. */
+/** Annotation of the Lease: the last value set by a ConfigMap. */
 export const GATE_ANNOTATION = 'nodewall.io/feature-gate';
 
 export function formatGate(enabled: boolean): string {
   return `NodeNetworkPolicy=${enabled}`;
 }
 
-/** Null where the annotation is missing, or is nothing that `formatGate` writes. */
+/** Null if the annotation is missing, or was not written by `formatGate`. */
 export function parseGate(text: unknown): boolean | null {
   return [true, false].find((enabled) => text === formatGate(enabled)) ?? null;
 }
 
-/** What is known of the gate besides the ConfigMap. */
+/** Sources of the gate's value besides the ConfigMap. */
 export interface GateSources {
   /** The value in force; null: none yet. */
   readonly before: boolean | null;
-  /** The value that a ConfigMap stated last, as the Lease has it. */
+  /** The last value set by a ConfigMap, from the Lease. */
   readonly stated: boolean | null;
-  /** By the controller's own configuration. */
+  /** The value in the controller's own configuration. */
   readonly configured: boolean | null;
 }
 
-/** What becomes of the gate. */
+/** The resulting gate. */
 export interface GateChange {
   readonly enabled: boolean;
-  /** Why it is not what the ConfigMap says; null where it is, or where there is no ConfigMap. */
+  /**
+   * The reason why it differs from the ConfigMap; null if it doesn't, or if there is no ConfigMap.
+   */
   readonly problem: string | null;
 }
 
 /**
- * Off takes every node's table away, so only who says off gets it: where the ConfigMap was deleted,
- * emptied or can't be read, the gate stays as it was. At the start of a controller that is what was
- * stated last; else the controller's own configuration; else off.
+ * A gate that is off removes every node's table, so it must be set explicitly: if the ConfigMap was
+ * deleted, emptied or can't be read, the gate stays as it was. When a controller starts, that is
+ * the last value set by a ConfigMap; else the value in the controller's own configuration; else
+ * off.
  */
 export function gateAfter(
   data: ConfigMapData | null,

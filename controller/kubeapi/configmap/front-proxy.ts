@@ -2,13 +2,13 @@ import type { FrontProxy } from '../../publish/auth.ts';
 import type { ConfigMapData } from './configmap.ts';
 
 export interface FrontProxySetting extends FrontProxy {
-  /** CA certificates that its client certificate is verified against, PEM. */
+  /** CA certificates (PEM) that the front proxy's client certificate is verified against. */
   readonly clientCa: string;
 }
 
 /**
- * Null where the API server has no aggregation layer, or says what can't be read: then nobody may
- * vouch for anybody.
+ * Null if the API server has no aggregation layer, or the ConfigMap is not valid: then no front
+ * proxy is trusted.
  */
 export function frontProxySetting(data: ConfigMapData | null): FrontProxySetting | null {
   const clientCa = data?.['requestheader-client-ca-file'];
@@ -25,7 +25,7 @@ export function frontProxySetting(data: ConfigMapData | null): FrontProxySetting
   return { clientCa, allowedNames, usernameHeaders, uidHeaders, groupHeaders, extraHeaderPrefixes };
 }
 
-/** A JSON list of strings; absent is empty, anything else null. */
+/** A JSON list of strings; empty if absent, null if it is anything else. */
 function list(text: string | undefined): readonly string[] | null {
   if (text === undefined || text === '') return [];
   try {

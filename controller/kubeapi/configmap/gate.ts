@@ -2,26 +2,26 @@ import type { ConfigMapData } from './configmap.ts';
 import { formatGate, GATE_ANNOTATION, gateAfter, gateSetting, parseGate } from './feature-gate.ts';
 
 export interface GateEvents {
-  /** At first, and whenever it is another. */
+  /** Called at first, and after each change. */
   changed(enabled: boolean): void;
-  /** The ConfigMap says nothing that can be used; the gate stays as it was. */
+  /** Called if the ConfigMap has no valid value; the gate stays as it was. */
   problem(text: string): void;
 }
 
 type Annotations = Readonly<Record<string, string>>;
 
 /**
- * The feature gate NodeNetworkPolicy of the cluster, from ConfigMap nodewall-config and the Lease
- * that remembers what it said last.
+ * The cluster's feature gate NodeNetworkPolicy, from ConfigMap nodewall-config and from the Lease,
+ * which stores the ConfigMap's last value.
  */
 export class Gate {
   readonly #configured: boolean | null;
   readonly #events: GateEvents;
   /** Undefined: not read yet. */
   #data: ConfigMapData | null | undefined;
-  /** By the Lease; undefined: not read yet. */
+  /** The value in the Lease; undefined: not read yet. */
   #remembered: boolean | null | undefined;
-  /** By the ConfigMap, in this process's life. */
+  /** The last value set by the ConfigMap since this process started. */
   #stated: boolean | null = null;
   #enabled: boolean | null = null;
 
@@ -30,17 +30,17 @@ export class Gate {
     this.#events = events;
   }
 
-  /** Null before both objects were read. */
+  /** Null until both objects were read. */
   get enabled(): boolean | null {
     return this.#enabled;
   }
 
-  /** For the Lease; none where no ConfigMap has said anything. */
+  /** The annotations for the Lease; none if no ConfigMap has set a value. */
   annotations(): Annotations {
     return this.#stated === null ? {} : { [GATE_ANNOTATION]: formatGate(this.#stated) };
   }
 
-  /** Null: there is none. */
+  /** @param data null: the ConfigMap doesn't exist */
   takeConfigMap(data: ConfigMapData | null): void {
     this.#data = data;
     this.#stated = gateSetting(data).enabled ?? this.#stated;
@@ -48,8 +48,8 @@ export class Gate {
   }
 
   /**
-   * Of the Lease; null: there is none. Only the first reading matters: later ones repeat what this
-   * process, or the leader beside it, has read.
+   * Takes the annotations of the Lease; null: it doesn't exist. Only the first call has an effect:
+   * later annotations repeat what this process, or the leader, has read from the ConfigMap.
    */
   takeLease(annotations: Annotations | null): void {
     if (this.#remembered !== undefined) return;

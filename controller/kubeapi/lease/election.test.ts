@@ -15,7 +15,7 @@ function storeOf(request: KubeApi, annotations: () => Annotations = () => ({})):
   return leaseStore({ request, namespace: 'nodewall-system', name: 'nodewall-controller', annotations });
 }
 
-/** What waits on promises alone goes on until it waits for time. */
+/** Lets everything that only waits for promises continue until it waits for time. */
 async function settle(): Promise<void> {
   for (let i = 0; i < 3; i++) await new Promise(setImmediate);
 }
@@ -116,7 +116,7 @@ describe('election', () => {
     assert.equal(b.isLeader(), true);
     assert.equal(spec()?.leaseTransitions, 1);
     await b.release();
-    // Not a word of having lost what was given away.
+    // A released Lease is not reported as lost.
     assert.deepEqual(log, ['a sees a', 'a leads', 'b sees a', 'b sees ', 'b sees b', 'b leads']);
   });
 
@@ -189,11 +189,14 @@ describe('election', () => {
 interface Faults {
   readonly seed: number;
   readonly candidates: readonly { readonly rate: number; readonly offset: number }[];
-  /** Of a request: lost before it arrives, its answer lost, delayed. */
+  /**
+   * Probabilities for a request: it is lost before it arrives; its answer is lost. Then its longest
+   * delay.
+   */
   readonly lossBefore: number;
   readonly lossAfter: number;
   readonly longestDelay: number;
-  /** Of a candidate in a second: it stops for a while. */
+  /** Probability for a candidate in one second: it is suspended for a while. */
   readonly pauses: number;
 }
 
@@ -214,8 +217,8 @@ const HEALTHY = 45_000;
 const STEP = 250;
 
 /**
- * Virtual time; candidates whose clocks are wrong, in a network that loses and delays, and that
- * stop running now and then.
+ * Simulates, in virtual time, candidates with wrong clocks that are suspended at random, in a
+ * network that loses and delays requests.
  */
 async function simulate(faults: Faults): Promise<void> {
   const random = generator(faults.seed);
@@ -246,7 +249,7 @@ async function simulate(faults: Faults): Promise<void> {
       now: () => offset + world.now() * rate,
       after(milliseconds, callback) {
         let cancel = world.after(milliseconds / rate, run);
-        // What is due while the process is stopped runs when it goes on.
+        // A timer that is due while the process is suspended fires when it continues.
         function run(): void {
           const rest = (pausedUntil[i] ?? 0) - world.now();
           if (rest > 0) cancel = world.after(rest, run);
@@ -300,7 +303,7 @@ async function simulate(faults: Faults): Promise<void> {
   await ends;
 }
 
-/** mulberry32: numbers from 0 to 1 that a seed repeats. */
+/** mulberry32: a repeatable sequence of numbers from 0 to 1 for each seed. */
 function generator(seed: number): () => number {
   let state = seed;
   return () => {

@@ -3,13 +3,16 @@ import { type Waiter, waiter } from '../../../lib/process/waiter.ts';
 import { isKubeError } from '../kube-error.ts';
 import type { Lease, LeaseSpec, LeaseStore } from './lease.ts';
 
-/** Milliseconds, as kube-controller-manager has them. */
+/** Milliseconds; defaults as in kube-controller-manager. */
 export interface LeaseTimes {
-  /** The others leave a Lease alone for so long after they saw it change; whole seconds. */
+  /**
+   * The time for which other replicas don't take a Lease after they saw it change; a whole number
+   * of seconds.
+   */
   readonly duration: number;
-  /** A leader that can't renew stops being it after so long; less than `duration`. */
+  /** A leader that can't renew stops leading after this time; less than `duration`. */
   readonly renewDeadline: number;
-  /** Between tries. */
+  /** Between attempts. */
   readonly retry: number;
 }
 
@@ -17,20 +20,20 @@ export const LEASE_TIMES: LeaseTimes = { duration: 15_000, renewDeadline: 10_000
 
 export interface ElectionEvents {
   leading(): void;
-  /** Not for `release`. */
+  /** Called when the leadership was lost, but not after `release`. */
   lost(reason: string): void;
-  /** Who leads is another than before; '' where nobody does. */
+  /** Called when the leader changes; '' if there is none. */
   leader(identity: string): void;
-  /** A try came to nothing; the next comes by itself. */
+  /** Called after a failed attempt; the election retries. */
   failed(error: unknown): void;
 }
 
 export interface ElectionParts {
   readonly store: LeaseStore;
-  /** Unique to this life of this process. */
+  /** Unique to this run of this process. */
   readonly identity: string;
   readonly clock: WallClock;
-  /** 0 to 1. */
+  /** Returns numbers from 0 to 1. */
   readonly random: () => number;
   readonly events: ElectionEvents;
   readonly times?: LeaseTimes;
@@ -38,27 +41,24 @@ export interface ElectionParts {
 
 export interface Election {
   start(): void;
-  /** By the clock as it is now: true only while nobody else can have become leader. */
+  /** Evaluated at the current time: true only while no other replica can have become leader. */
   isLeader(): boolean;
-  /** Nobody holds the Lease any more: tried at once, not at the next turn. */
+  /** Tries at once, not at the next interval: the Lease was released. */
   look(): void;
   /**
-   * Takes no more part, and gives the Lease away if it is ours, so that another needn't wait. Never
-   * throws.
+   * Stops taking part, and releases the Lease if this process holds it, so that another replica
+   * needn't wait. Never throws.
    */
   release(): Promise<void>;
 }
 
-/** What of a Lease was last seen, and when. */
+/** The last version of a Lease that was seen, and when (monotonic milliseconds). */
 interface Observed {
   readonly lease: Lease;
   readonly at: number;
 }
 
-/**
- * Tries to hold a Lease for as long as it runs: takes it when nobody has it any more, and renews
- * it.
- */
+/** Tries to hold a Lease as long as it runs: takes it when it is free or expired, and renews it. */
 export function election(parts: ElectionParts): Election {
   return new LeaseElection(parts);
 }
@@ -73,12 +73,12 @@ class LeaseElection implements Election {
   readonly #retry: number;
   readonly #leaseDurationSeconds: number;
   #observed: Observed | null = null;
-  /** Until when nobody else can lead; null where we don't. */
+  /** The time until which no other replica can lead; null if this process doesn't lead. */
   #leadsUntil: number | null = null;
   #cancelExpiry = (): void => {};
   readonly #pause: Waiter;
   #isStopped = false;
-  /** A try was asked for since the last one began. */
+  /** An attempt was requested since the last one began. */
   #isDue = false;
   #running: Promise<void> = Promise.resolve();
   #announced: string | null = null;
@@ -127,7 +127,7 @@ class LeaseElection implements Election {
     try {
       await this.#store.replace(held, spec, this.#renewDeadline / 2);
     } catch (error) {
-      // Then the others wait until it is over.
+      // Not released: the other replicas wait until the Lease expires.
       if (!isKubeError(error, 'Conflict', 'NotFound')) this.#events.failed(error);
     }
   }
@@ -151,21 +151,21 @@ class LeaseElection implements Election {
     this.#events.leader(holder);
   }
 
-  /** `asked` is from before the request was sent: nobody saw what it wrote earlier. */
+  /** `asked` is the time before the request was sent: no other replica saw the write earlier. */
   #hold(lease: Lease, asked: number): void {
     this.#observe(lease);
     if (this.#isStopped) return;
     const wasLeader = this.#leadsUntil !== null;
     this.#leadsUntil = asked + this.#renewDeadline;
     this.#cancelExpiry();
-    // The answer took too long to be worth anything.
+    // The response took so long that the renewal has expired already.
     if (this.#clock.now() >= this.#leadsUntil) {
       this.#leadsUntil = null;
       if (wasLeader) this.#events.lost('the Lease was renewed too late');
       return;
     }
     const expire = (): void => {
-      // A timer may be a little early.
+      // A timer may fire slightly early.
       if (this.isLeader()) this.#cancelExpiry = this.#clock.after(1, expire);
       else this.#lose('the Lease could not be renewed in time');
     };
@@ -197,7 +197,8 @@ class LeaseElection implements Election {
       try {
         return this.#hold(await this.#store.replace(known, this.#specAfter(known.spec), timeout), asked);
       } catch (error) {
-        // Somebody else wrote it, or an earlier answer of our own got lost: see what is there.
+        // Another process wrote the Lease, or the response to an earlier write of this process was
+        // lost: read its current state.
         if (!isKubeError(error, 'Conflict', 'NotFound')) throw error;
       }
     }
@@ -238,11 +239,11 @@ class LeaseElection implements Election {
       try {
         await this.#tryOnce();
       } catch (error) {
-        // Two at once took it or made it: the other was first.
+        // Two replicas took or created it at the same time, and the other one succeeded.
         if (!isKubeError(error, 'Conflict', 'AlreadyExists')) this.#events.failed(error);
       }
       if (this.#isStopped) return;
-      // Candidates that start together don't stay together.
+      // The random wait separates candidates that start together.
       if (!this.#isDue)
         await this.#pause.wait(
           this.#leadsUntil === null ? this.#retry * (1 + 1.2 * this.#random()) : this.#retry,
@@ -251,7 +252,7 @@ class LeaseElection implements Election {
   }
 }
 
-/** meta/v1 MicroTime. */
+/** A meta/v1 MicroTime. */
 function toMicroTime(date: Date): string {
   return date.toISOString().replace('Z', '000Z');
 }

@@ -3,9 +3,9 @@ import { type Following, followObject } from '../../watch/cluster/follow-object.
 import type { Reflector } from '../../watch/cluster/reflector.ts';
 import type { Annotations } from './lease.ts';
 
-/** A Lease as everybody sees it. */
+/** A Lease as other processes see it. */
 export interface SeenLease {
-  /** '' where nobody holds it. */
+  /** '' if it is not held. */
   readonly holder: string;
   /** Changes with each renewal. */
   readonly renewTime: string;
@@ -15,7 +15,7 @@ export interface SeenLease {
 export interface FollowLeaseOptions extends Following {
   readonly namespace: string;
   readonly name: string;
-  /** At first, and at each renewal; null where there is no such Lease. */
+  /** Called at first, and at each renewal; null if the Lease doesn't exist. */
   readonly changed: (lease: SeenLease | null) => void;
 }
 

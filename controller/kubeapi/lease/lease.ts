@@ -18,23 +18,23 @@ interface LeaseMetadata {
 export type Annotations = Readonly<Record<string, string>>;
 
 export interface LeaseSpec {
-  /** Absent or '' where nobody holds it. */
+  /** Absent or '' if it is not held. */
   readonly holderIdentity?: string;
   readonly leaseDurationSeconds?: number;
   /**
-   * When the holder became it, and when it last said so (RFC 3339 with microseconds), by its own
-   * clock: for people.
+   * When the holder acquired it, and when it last renewed it (RFC 3339 with microseconds), by its
+   * own clock; informational.
    */
   readonly acquireTime?: string;
   readonly renewTime?: string;
   readonly leaseTransitions?: number;
 }
 
-/** Reads and writes one Lease; errors are `KubeError`s. */
+/** Reads and writes one Lease; errors are `KubeError`s. Time limits are in milliseconds. */
 export interface LeaseStore {
   read(timeout: number): Promise<Lease>;
   create(spec: LeaseSpec, timeout: number): Promise<Lease>;
-  /** In place of `held`, which must be what is there now: else a Conflict. */
+  /** Replaces `held`, which must be the current version; throws a Conflict otherwise. */
   replace(held: Lease, spec: LeaseSpec, timeout: number): Promise<Lease>;
 }
 
@@ -42,7 +42,7 @@ export interface LeaseStoreParts {
   readonly request: KubeApi;
   readonly namespace: string;
   readonly name: string;
-  /** Written with each change of the Lease; others that it has stay. */
+  /** Written with each change of the Lease; its other annotations stay. */
   readonly annotations: () => Annotations;
 }
 

@@ -93,7 +93,7 @@ describe('clusterSource', () => {
     api.events.on('request', () => happened.emit('it'));
   }
 
-  /** Looks whenever something is delivered, noticed or asked for. */
+  /** Checks the condition after every delivery, notice and request. */
   async function until(isSo: () => boolean): Promise<void> {
     while (!isSo()) await new Promise<void>((resolve) => happened.once('it', resolve));
   }
@@ -106,7 +106,7 @@ describe('clusterSource', () => {
     source.metrics().find((one) => one.resource === resource) ?? assert.fail(resource);
   const noticed = (event: WatchNotice['event'], resource: string) =>
     notices.find((notice) => notice.event === event && notice.resource === resource);
-  /** Once only: the next request of this kind. */
+  /** Applies the fault to the next request of this kind only. */
   const once = (kind: FakeRequest['kind'], collection: string, fault: Fault): void => {
     let isDone = false;
     api.fault = (request) => {
@@ -220,7 +220,7 @@ describe('clusterSource', () => {
     const [only, ...others] = latest?.objects.policies ?? [];
     assert.deepEqual([only?.name, only?.generation, only?.spec.priority], ['inherited', 4, 3]);
     assert.equal(others.length, 0);
-    // Later the last valid version is the one that was seen.
+    // From now on the last valid version is the one seen by this process.
     await api.put(POLICIES, policy('inherited', { priority: 7 }));
     await until(() => latest?.objects.policies[0]?.spec.priority === 7);
     await api.put(POLICIES, invalid('inherited', JSON.stringify(spec)));
@@ -249,7 +249,7 @@ describe('clusterSource', () => {
     api.put(POLICIES, { ...policy('one'), status: { phase: 'Realized' } });
     api.put(POLICIES, { ...policy('one'), metadata: { ...policy('one').metadata, labels: { a: 'b' } } });
     const events = () => metricsOf('clusternetworkpolicies.nodewall.io').events;
-    // Another resource's change is delivered after what came before it.
+    // A change of another resource is delivered after all earlier changes.
     await until(() => events() === 2 || api.watches() === 0 || count > 100);
     api.put(NODES, node('n1'));
     await until(() => names('nodes') === 'n1');
@@ -443,7 +443,7 @@ describe('clusterSource', () => {
     api.fault = ({ collection }) => (collection === PODS ? { do: 'drop' } : null);
     start({ random: () => 1, times: { firstWait: 1, longestReconnect: 2, longestWait: 100 } });
     await until(() => waits().length === 5);
-    // Told of the failures 1, 2, 4, 8, 16.
+    // Notices are given for the failures 1, 2, 4, 8 and 16.
     assert.deepEqual(waits(), [1, 2, 2, 2, 2]);
     api.fault = ({ collection }) => (collection === PODS ? { do: 'answer', status: 500 } : null);
     await until(() => waits().length === 7);
@@ -493,7 +493,7 @@ describe('clusterSource', () => {
       await until(() => api.watches() === 8);
       assert.equal(names('pods'), 'p1 p2');
       api.setBack(first - 1);
-      // Of the version that the other one was of.
+      // This p1 gets the same version as the p1 before the data was set back.
       api.put(PODS, pod('p1', '10.0.0.2'));
       await until(() => names('pods') === 'p1' && objects().pods[0]?.addresses[0] === '10.0.0.2');
       assert.ok(metricsOf('pods').failures.disordered > 0);

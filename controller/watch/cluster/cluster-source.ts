@@ -26,41 +26,38 @@ import type { WatchMetrics, WatchNotice } from './watch-notice.ts';
 import { WATCH_TIMES, type WatchTimes } from './watch-times.ts';
 
 export interface ClusterSourceOptions extends ValidateOptions, Partial<DebounceTimes> {
-  /** Its current context says which API server, and who asks. */
+  /** Its current context has the API server and the credentials. */
   readonly kubeConfig: KubeConfig;
-  /** What happens to the connections, for the log. */
+  /** Receives events of the connections, for the log. */
   readonly onNotice?: (notice: WatchNotice) => void;
   readonly times?: Partial<WatchTimes>;
-  /** Numbers from 0 to 1. */
+  /** Returns numbers from 0 to 1. */
   readonly random?: () => number;
 }
 
 export interface ClusterSource extends ObjectSource {
   /**
-   * Begins, and returns at once. The first snapshot is delivered when every resource has been
-   * listed, and is complete, as all that follow: half of a cluster is delivered to nobody, since
-   * policies would be called invalid for what they name and isn't there yet.
+   * Starts, and returns at once. The first snapshot is delivered when every resource has been
+   * listed; it is complete, as are all later ones. Part of a cluster is never delivered, because
+   * policies would be rejected for references to objects that are not listed yet.
    */
   start(deliver: (snapshot: Snapshot) => void): Promise<void>;
-  /**
-   * Resolves after the first snapshot was delivered; not at all where that doesn't happen before it
-   * is closed.
-   */
+  /** Resolves after the first snapshot was delivered; never if the source is closed before that. */
   readonly synced: Promise<void>;
   /**
-   * Whether tiers, groups and policies are known as the API server has them; false while a watch of
-   * them is broken, or only just mended.
+   * Whether tiers, groups and policies are those of the API server; false while a watch of them is
+   * broken, or was only just restored.
    */
   isCurrent(): boolean;
-  /** Changes that events should have told and a later list did, of all resources. */
+  /** The number of changes that watch events missed and a relist found, of all resources. */
   corrections(): number;
-  /** One of each resource. */
+  /** One element for each resource. */
   metrics(): readonly WatchMetrics[];
 }
 
 /**
- * The objects of a cluster, by its API: listed, watched, and delivered again after every change.
- * What becomes invalid keeps its last valid version. Objects and lists that didn't change are the
+ * The objects of a cluster, from its API: listed, watched, and delivered again after every change.
+ * An object that becomes invalid keeps its last valid version. Unchanged objects and lists are the
  * same JavaScript objects.
  */
 export function clusterSource(options: ClusterSourceOptions): ClusterSource {
@@ -134,7 +131,7 @@ export function clusterSource(options: ClusterSourceOptions): ClusterSource {
 interface ClusterState {
   readonly documents: ReturnType<typeof documents>;
   object(resource: Resource, change: Change<Kept>): void;
-  /** The one before where nothing changed. */
+  /** Returns `before` if nothing changed. */
   snapshot(before: Snapshot | null): Snapshot;
 }
 
@@ -147,11 +144,11 @@ function clusterState({ interfaceGroups }: ValidateOptions): ClusterState {
     endpointSlices: sortedList<EndpointSlice>(),
   };
   const state = documents(interfaceGroups);
-  /** Of objects of which there is something to say. */
+  /** Problems by object, for objects that have any. */
   const flaws = new Map<string, readonly LoadProblem[]>();
   let problems: readonly LoadProblem[] = [];
   let sources: readonly [readonly LoadProblem[], number] = [problems, 0];
-  /** Counts the changes of `flaws`. */
+  /** The number of changes of `flaws`. */
   let flawed = 0;
   return {
     documents: state,

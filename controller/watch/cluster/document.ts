@@ -9,16 +9,19 @@ import type { Narrow } from './entries.ts';
 import { NODEWALL, type Resource } from './resources.ts';
 
 /**
- * What is made of a policy, group or Tier: the content of a file that holds it alone, since what
- * holds for files holds for it.
+ * A policy, group or Tier, narrowed to the content of a file that holds only this object, so that
+ * the rules for files apply to it.
  */
 export interface Document {
-  /** Of the object; with another it is another object of the same name. */
+  /** The object's uid; a different one means a different object with the same name. */
   readonly uid: string;
   readonly content: FileContent;
-  /** When this process saw it first: the version that its status says is enforced in its place. */
+  /**
+   * Set when this process sees the policy for the first time: the version that its status names as
+   * the one enforced instead.
+   */
   readonly lastValid: ClusterNetworkPolicy | null;
-  /** Services it names, `NAMESPACE/NAME`. */
+  /** The Services that it names, as `NAMESPACE/NAME`. */
   readonly services: readonly string[];
 }
 
@@ -39,7 +42,8 @@ export function documenting(resource: Resource, options: ValidateOptions): Narro
 }
 
 /**
- * Of the status that status/ writes; null where there is none, or where it can't be read any more.
+ * Reads the status that controller/status writes; null if there is none, or if it is not valid any
+ * more.
  */
 function enforcedInPlaceOf(raw: FieldMap, options: ValidateOptions): ClusterNetworkPolicy | null {
   const { enforcedGeneration: generation, enforcedSpec } = asFields(raw.status) ?? {};
@@ -49,7 +53,7 @@ function enforcedInPlaceOf(raw: FieldMap, options: ValidateOptions): ClusterNetw
     const { object } = validateObject({ ...raw, metadata, spec: JSON.parse(enforcedSpec) }, options);
     return object?.kind === 'ClusterNetworkPolicy' ? object : null;
   } catch {
-    // Nobody but a controller writes it; what isn't JSON is as good as none.
+    // Only controllers write this field; a value that isn't JSON is ignored.
     return null;
   }
 }
@@ -61,7 +65,7 @@ function isSame(now: Document, before: Document): boolean {
   return sameValue(said, was);
 }
 
-/** Lists without items are one object: there may be 75,000 documents, with eight lists each. */
+/** Shares one object for all empty lists: there may be 75,000 documents, with eight lists each. */
 function withoutEmpty(content: FileContent): FileContent {
   const lists = Object.values(LISTS).filter((list) => content[list].objects.length === 0);
   return { ...content, ...Object.fromEntries(lists.map((list) => [list, EMPTY[list]])) };

@@ -9,13 +9,14 @@ import type { Document } from './document.ts';
 import type { Change } from './entries.ts';
 
 /**
- * Policies, groups and Tiers as one state: valid ones, and the last valid version of the others, as
- * it is for files.
+ * Combines policies, groups and Tiers to one state, by the same rules as for files: valid ones, and
+ * the last valid version of the others.
  */
 export interface Documents {
   change(change: Change<Document>): void;
   /**
-   * `services` tells which of those named are there, sorted. What didn't change is the same object.
+   * `services` are all Services, sorted, to check which named ones exist. Unchanged lists and
+   * objects are the same ones.
    */
   settle(services: readonly Service[]): Settled;
 }
@@ -31,16 +32,18 @@ export function documents(interfaceGroups: readonly string[] | undefined): Docum
 class KeptDocuments implements Documents {
   readonly #interfaceGroups: readonly string[] | undefined;
   readonly #assembleNext = assembler();
-  /** By the content's `file`, which says resource and name. */
+  /** By the content's `file`, which consists of resource and name. */
   readonly #held = new Map<string, Document>();
-  /** How many documents name each Service. */
+  /** The number of documents that name each Service. */
   readonly #named = new Map<string, number>();
   /**
-   * Of objects that another one of the same name has taken the place of: what they were must not
-   * come back.
+   * Files of objects that were replaced by another object of the same name: their last valid
+   * versions must not be used.
    */
   readonly #replaced = new Set<string>();
-  /** Last valid versions that an earlier controller left, of objects that were not seen before. */
+  /**
+   * Documents seen for the first time that have a last valid version from an earlier controller.
+   */
   readonly #inherited: Document[] = [];
   #memory: Memory = NO_MEMORY;
   #services: FileContent = emptyContent(SERVICES);
@@ -68,7 +71,7 @@ class KeptDocuments implements Documents {
     const there = namedServices(all, this.#named);
     if (this.#isSettled && sameNames(there, this.#services.services.objects)) return this.#settled;
     if (!sameNames(there, this.#services.services.objects)) this.#services = contentOf(there);
-    // Where none took its place, it goes the usual way.
+    // A deleted object without a successor is handled by the assembler as usual.
     this.#memory = without(
       this.#memory,
       [...this.#replaced].filter((file) => this.#held.has(file)),
@@ -99,7 +102,7 @@ class KeptDocuments implements Documents {
 
 const SERVICES = 'services';
 
-/** Nothing else of the Services matters here than that they are there. */
+/** Only the existence of Services matters here. */
 function namedServices(services: readonly Service[], named: ReadonlyMap<string, number>): Service[] {
   if (named.size === 0) return [];
   return services.filter(({ namespace, name }) => named.has(`${namespace}/${name}`));
@@ -131,7 +134,7 @@ function withInherited(memory: Memory, documents: readonly Document[]): Memory {
   return new Map([...entries, ...memory]);
 }
 
-/** An object of the API stands in no file. */
+/** Removes file and line, because an object from the API has neither. */
 function toSettled({ objects, problems }: Assembled, before: Settled): Settled {
   const { policies, groups, tiers } = objects;
   const now = problems

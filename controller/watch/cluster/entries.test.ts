@@ -6,7 +6,7 @@ interface Version {
   readonly version: number;
 }
 
-/** Values are `KEY@VERSION`; of keys with an `x` nothing is kept. */
+/** Values are `KEY@VERSION`; keys that begin with `x` are not stored. */
 function versions(): Entries<string> {
   return entries(({ key, version }) => (key.startsWith('x') ? null : `${key}@${version}`));
 }
@@ -48,7 +48,7 @@ describe('entries', () => {
     put('c', 15);
     assert.deepEqual(put('a', 12), { change: { key: 'a', before: 'a@1', now: 'a@12' }, isDisordered: true });
     assert.deepEqual(remove('b', 14), { change: { key: 'b', before: 'b@2', now: null }, isDisordered: true });
-    // Made between, or told before it was deleted: only a list can tell.
+    // Created in between, or an event from before the deletion: only a list can decide.
     assert.deepEqual(put('b', 13), { change: null, isDisordered: true });
     assert.deepEqual(put('x2', 13), { change: null, isDisordered: false });
   });

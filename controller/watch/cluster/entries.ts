@@ -1,36 +1,37 @@
 import { sameValue } from '../same-value.ts';
 import type { RawObject } from './raw-object.ts';
 
-/** What is kept of a resource's objects, each with the version it is of. */
+/** The stored objects of a resource, each with its version. */
 export interface Entries<T> {
   size(): number;
   /**
-   * Everything up to this version has been told; null before the first list, and after `forget`.
+   * The version up to which all events have been received; null before the first list, and after
+   * `forget`.
    */
   position(): number | null;
-  /** A bookmark: nothing up to this version is missing. */
+  /** Handles a bookmark: no event up to this version is missing. */
   advance(version: number): void;
-  /** The next list is to replace what is kept. */
+  /** Resets the position, so that the next list replaces the stored objects. */
   forget(): void;
   take(object: RawObject, isDeletion: boolean): Taken<T>;
   /**
-   * Begins a list. `isTrusted` false: everything is narrowed again, also what is kept in that
-   * version.
+   * Starts a list. If `isTrusted` is false, every object is narrowed again, also one that is stored
+   * in the same version.
    */
   gather(isTrusted?: boolean): Gathering<T>;
-  /** What is kept becomes what the list says, which is of this version. */
+  /** Replaces the stored objects by those of the list, which is of this version. */
   replace(listed: Gathering<T>, version: number): readonly Change<T>[];
   /**
-   * What the events should have told and did not, in comparison with a list of this version that
-   * was begun and read while they went on. What they have told since is newer and stays. Corrects
-   * it.
+   * Corrects and returns the differences that watch events missed, compared to a list of this
+   * version that was requested and read during the watch. Objects that events changed since then
+   * are newer and stay.
    */
   correct(listed: Gathering<T>, version: number): readonly Change<T>[];
 }
 
 /**
- * What is made of an object; null: nothing is kept of it. `before` is what was made of its last
- * version: the same again where it says the same.
+ * Converts an object to its stored form; null: it is not stored. `before` is the stored form of its
+ * previous version, and is returned if it is equal.
  */
 export type Narrow<T> = (object: RawObject, before: T | null) => T | null;
 
@@ -41,11 +42,14 @@ export interface Change<T> {
 }
 
 export interface Taken<T> {
-  /** Null where nothing changed: twice the same, older than what is kept, or of no interest. */
+  /**
+   * Null if nothing changed: a repeated event, one older than the stored object, or an object that
+   * isn't stored.
+   */
   readonly change: Change<T> | null;
   /**
-   * It came after something newer than it and was news, which no API server does: a list has to say
-   * what is true.
+   * The event was news, but came after an event of a newer version, which an API server never does:
+   * a list must restore the true state.
    */
   readonly isDisordered: boolean;
 }
@@ -54,9 +58,9 @@ export interface Taken<T> {
 export interface Gathering<T> {
   add(object: RawObject): void;
   readonly listed: ReadonlyMap<string, Entry<T | null>>;
-  /** Versions of deletions that were told while it was read. */
+  /** Versions of deletions received while the list was read. */
   readonly deleted: Map<string, number>;
-  /** No longer told of deletions. */
+  /** Stops recording deletions. */
   end(): void;
 }
 
@@ -126,7 +130,7 @@ class KeptEntries<T> implements Entries<T> {
       return { change, isDisordered: isLate && change !== null };
     }
     const value = this.#narrow(object, known?.value ?? null);
-    // Deleted since, or never told: that can't be known.
+    // The object was deleted since, or its event is out of order: these can't be distinguished.
     if (isLate && known === undefined) return { change: null, isDisordered: value !== null };
     this.#position = Math.max(this.#position ?? 0, version);
     return { change: this.#put(key, version, value), isDisordered: isLate };

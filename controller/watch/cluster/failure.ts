@@ -1,32 +1,30 @@
 import { messageOf } from '../../kubeapi/connection.ts';
 
-/** Why a list or a watch came to nothing, as metrics and notices tell it. */
+/** The reasons why a list or a watch failed, as in metrics and notices. */
 export const FAILURE_REASONS = [
-  /** No connection, or one that broke. */
+  /** No connection could be made, or it broke. */
   'unreachable',
-  /** Connected, and nothing came for too long. */
+  /** Connected, but no data arrived for too long. */
   'silent',
   'unauthorized',
   'forbidden',
-  /** 404 of a resource that discovery lists, or that had objects a moment ago. */
+  /** 404 for a resource that discovery lists, or that had objects a moment ago. */
   'missing',
   /**
-   * Where the watch should go on is no longer known to the server (410), or a page of a list is.
+   * The server no longer has the version that the watch should continue from (410), or the
+   * continuation of a list.
    */
   'expired',
-  /** 429: the server asks to come later. */
+  /** 429: the server asks for a later retry. */
   'throttled',
   'serverError',
-  /** Any other status. */
+  /** Any other HTTP status. */
   'refused',
-  /** What was sent is no JSON, is cut off, or is no event or list. */
+  /** The data is not JSON, is truncated, or is not an event or a list. */
   'malformed',
-  /**
-   * Events came in an order that no API server sends them in, so nothing can be said of what else
-   * is missing.
-   */
+  /** Events came in an order in which no API server sends them, so other events may be missing. */
   'disordered',
-  /** A fault in nodewall itself. */
+  /** A bug in nodewall. */
   'internal',
 ] as const;
 export type FailureReason = (typeof FAILURE_REASONS)[number];
@@ -34,7 +32,7 @@ export type FailureReason = (typeof FAILURE_REASONS)[number];
 export class WatchFailure extends Error {
   override readonly name = 'WatchFailure';
   readonly reason: FailureReason;
-  /** Milliseconds that the server asks to wait; null where it doesn't. */
+  /** The wait that the server asks for (milliseconds); null: none. */
   readonly retryAfter: number | null;
 
   constructor(reason: FailureReason, message: string, more: WatchFailureParts = {}) {
@@ -49,7 +47,10 @@ export interface WatchFailureParts {
   readonly cause?: unknown;
 }
 
-/** What was thrown by a request is about the connection unless it says otherwise. */
+/**
+ * Wraps an error thrown by a request: errors of the system and aborts are `unreachable`, others
+ * `internal`.
+ */
 export function toWatchFailure(error: unknown): WatchFailure {
   if (error instanceof WatchFailure) return error;
   const isOfSystem = error instanceof Error && ('code' in error || error.name === 'AbortError');
@@ -57,10 +58,7 @@ export function toWatchFailure(error: unknown): WatchFailure {
   return new WatchFailure(isOfSystem ? 'unreachable' : 'internal', message, { cause: error });
 }
 
-/**
- * Of an answer that isn't the one hoped for: by its HTTP status, which metav1.Status repeats as
- * `code`.
- */
+/** The reason for an unexpected HTTP status, which metav1.Status repeats as `code`. */
 export function reasonOfCode(code: number): FailureReason {
   if (code === 401) return 'unauthorized';
   if (code === 403) return 'forbidden';

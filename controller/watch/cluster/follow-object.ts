@@ -3,7 +3,7 @@ import type { FieldMap } from '../../../apis/schema/json-schema.ts';
 import { type Reflector, type ReflectorOptions, reflector } from './reflector.ts';
 import type { Resource } from './resources.ts';
 
-/** What every follower of single objects is given. */
+/** The options common to all followers of single objects. */
 export type Following = Pick<ReflectorOptions<unknown>, 'get' | 'times' | 'random' | 'notice'>;
 
 export interface FollowOptions<T> extends Following {
@@ -13,15 +13,15 @@ export interface FollowOptions<T> extends Following {
   /** Absent: the object is cluster-scoped. */
   readonly namespace?: string;
   readonly name: string;
-  /** What matters of the object. */
+  /** Extracts the relevant part of the object. */
   readonly read: (object: FieldMap) => T;
-  /** At first, and whenever what matters is another; null where there is no such object. */
+  /** Called at first, and whenever the relevant part changes; null if the object doesn't exist. */
   readonly changed: (now: T | null) => void;
 }
 
 /**
- * Follows one object. To RBAC the list and the watch are of that name (list and watch with
- * resourceNames).
+ * Follows one object. For RBAC, the list and the watch are restricted to its name (list and watch
+ * with resourceNames).
  */
 export function followObject<T>(options: FollowOptions<T>): Reflector {
   const { apiVersion, kind, plural, namespace, name, read, changed, ...following } = options;
@@ -36,8 +36,7 @@ export function followObject<T>(options: FollowOptions<T>): Reflector {
   };
   return reflector<{ readonly value: T }>({
     ...following,
-    // Nothing of a resource's kind matters to the reflector but that it is written into the
-    // objects.
+    // The reflector uses a resource's kind only to set it in the objects.
     resource: resource as unknown as Resource,
     narrow({ raw }, before) {
       const value = read(raw);

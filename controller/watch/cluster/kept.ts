@@ -8,24 +8,24 @@ import type { LoadProblem } from '../source.ts';
 import type { Narrow } from './entries.ts';
 
 /**
- * What is made of a Node, Namespace, Pod, Service or EndpointSlice: the object alone where nothing
- * is to be said of it.
+ * The stored form of a Node, Namespace, Pod, Service or EndpointSlice: the object itself if it has
+ * no problems.
  */
 export type Kept = ClusterObject | Flawed;
 
 export interface Flawed {
   readonly kind: 'Flawed';
   /**
-   * The last valid version where this one is not; null where there is none, or where it is nothing
-   * that nodewall uses.
+   * The last valid version if the current one is invalid; null if there is none, or if nodewall
+   * doesn't use the object.
    */
   readonly object: ClusterObject | null;
   readonly problems: readonly LoadProblem[];
 }
 
 /**
- * Distinct labels and words at most, before what is kept of them is begun anew: those of objects
- * that are gone must go as well.
+ * The most interned labels and strings. Beyond it the map is cleared, so that those of deleted
+ * objects are released too.
  */
 const MOST_INTERNED = 200_000;
 

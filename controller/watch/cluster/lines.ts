@@ -1,13 +1,13 @@
 import { WatchFailure } from './failure.ts';
 
-/** Cuts a stream of bytes into lines of text. */
+/** Splits a stream of bytes into lines of text. */
 export interface LineSplitter {
   /**
-   * The lines that end in this chunk, without their line feeds. Throws for what is no UTF-8, and
-   * for a line without end.
+   * The lines that end in this chunk, without their line feeds. Throws if the bytes are not UTF-8,
+   * or a line is too long.
    */
   push(chunk: Buffer): string[];
-  /** Throws where the last line has no end: what is there of it is not what was to be sent. */
+  /** Throws if the last line is incomplete: the stream was cut off. */
   end(): void;
 }
 
@@ -15,6 +15,7 @@ export interface LineSplitter {
 const LONGEST = 64 * 1024 * 1024;
 const LINE_FEED = 0x0a;
 
+/** @param longest size limit of a line (bytes) */
 export function lineSplitter(longest = LONGEST): LineSplitter {
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
   let begun: Buffer[] = [];

@@ -9,16 +9,16 @@ export interface Listing {
   readonly resource: Resource;
   readonly get: ApiGet;
   readonly signal: AbortSignal;
-  /** Milliseconds in which something must come. */
+  /** Time limit for each next piece of data (milliseconds). */
   readonly patience: number;
-  /** Objects a page. */
+  /** Objects on a page. */
   readonly limit: number;
 }
 
 /**
- * Every object of a resource, page by page; each is handed over and not kept. Returns the version
- * that the whole list is of. Throws a WatchFailure; after one, what was handed over is worth
- * nothing.
+ * Lists every object of a resource, page by page; each is passed on and not stored. Returns the
+ * resource version of the list. Throws a WatchFailure; then the objects passed on must be
+ * discarded.
  */
 export async function listAll(listing: Listing, take: (object: RawObject) => void): Promise<number> {
   const { resource, limit } = listing;
@@ -28,7 +28,7 @@ export async function listAll(listing: Listing, take: (object: RawObject) => voi
     const query = { limit: String(limit), ...(next === '' ? {} : { continue: next }) };
     const page = toPage(await getJson(listing, resourcePath(resource, query)));
     for (const item of page.items) take(toRawObject(item, resource));
-    // Where pages are of several versions, what came after the first is told by a watch from there.
+    // If pages have different versions, a watch from the first one delivers the later changes.
     version ??= page.version;
     next = page.next;
   } while (next !== '');
@@ -44,7 +44,7 @@ interface Page {
 function toPage(value: unknown): Page {
   const { kind, metadata, items } = asFields(value) ?? {};
   const { resourceVersion, continue: next } = asFields(metadata) ?? {};
-  // Go writes null for no items.
+  // Go encodes an empty list of items as null.
   const isList =
     typeof kind === 'string' && kind.endsWith('List') && (items === null || Array.isArray(items));
   if (!isList) throw new WatchFailure('malformed', 'the answer is no list of objects');
@@ -56,9 +56,9 @@ function toPage(value: unknown): Page {
 }
 
 /**
- * Whether a 404 is true: discovery, which knows every resource, doesn't list it. Another server's
- * 404 page, or that of an API server that is only starting, is no reason to think that there are no
- * policies. Throws where that can't be told.
+ * Whether a 404 is true: discovery, which lists every resource, doesn't have this one. A 404 page
+ * of another server, or of an API server that is still starting, must not be taken for the absence
+ * of policies. Throws if discovery can't be read.
  */
 export async function isAbsent(listing: Listing): Promise<boolean> {
   const { resource } = listing;
@@ -73,7 +73,7 @@ export async function isAbsent(listing: Listing): Promise<boolean> {
   return !versions.some((version) => asFields(version)?.groupVersion === resource.apiVersion);
 }
 
-/** `missing`: what a 404 stands for; it throws where that is not given. */
+/** @param missing the result for a 404; without it, a 404 throws */
 async function getJson(listing: Listing, path: string, missing?: null): Promise<unknown> {
   const limit = deadline(listing.patience, listing.signal);
   try {
@@ -105,7 +105,7 @@ async function jsonOf({ chunks }: ApiAnswer, came: () => void): Promise<unknown>
   }
 }
 
-/** So that the connection can be used again. */
+/** Reads the rest of the body, so that the connection can be reused. */
 async function drain({ chunks }: ApiAnswer): Promise<void> {
   for await (const _ of chunks);
 }

@@ -3,7 +3,7 @@ import { reasonOfCode, WatchFailure } from './failure.ts';
 import type { Resource } from './resources.ts';
 import type { ApiAnswer } from './transport.ts';
 
-/** An object as the API sends it, with what tells its versions apart. */
+/** An object as the API sends it, with its key and version. */
 export interface RawObject {
   /** `NAMESPACE/NAME`, or `NAME`. */
   readonly key: string;
@@ -11,7 +11,10 @@ export interface RawObject {
   readonly raw: FieldMap;
 }
 
-/** Items of lists say neither kind nor apiVersion where they are built in; the resource does. */
+/**
+ * Sets kind and apiVersion from the resource, because the API omits them in the list items of
+ * built-in resources.
+ */
 export function toRawObject(value: unknown, { kind, apiVersion }: Resource): RawObject {
   const raw = asFields(value);
   const metadata = asFields(raw?.metadata);
@@ -25,8 +28,9 @@ export function toRawObject(value: unknown, { kind, apiVersion }: Resource): Raw
 }
 
 /**
- * Versions of one resource compare as numbers: what etcd counts, and since Kubernetes 1.35 the
- * API's promise (KEP-5504, Comparable Resource Version).
+ * Versions of one resource are compared as numbers: they are etcd's revisions, and since Kubernetes
+ * 1.35 the API guarantees it (KEP-5504, Comparable Resource Version). Throws a WatchFailure if the
+ * value is not a number.
  */
 export function toVersion(value: unknown): number {
   if (typeof value === 'string' && /^[1-9]\d{0,15}$/.test(value)) {
@@ -37,8 +41,8 @@ export function toVersion(value: unknown): number {
 }
 
 /**
- * Throws what an answer that isn't the one hoped for says, in the words of its metav1.Status or its
- * first 200 characters.
+ * Throws a WatchFailure for an unsuccessful response, with the message of its metav1.Status or the
+ * first 200 characters of its body.
  */
 export async function refuse({ status, retryAfter, chunks }: ApiAnswer): Promise<never> {
   const text = await textOf(chunks, MOST_OF_REFUSAL);
@@ -46,7 +50,7 @@ export async function refuse({ status, retryAfter, chunks }: ApiAnswer): Promise
   try {
     said = JSON.parse(text);
   } catch {
-    // A proxy's page, or nothing: the status has to do.
+    // A proxy's error page, or no body: the status alone is reported.
   }
   const { kind, message } = asFields(said) ?? {};
   if (kind === 'Status') throw statusFailure(said, status, retryAfter);
@@ -58,7 +62,7 @@ export async function refuse({ status, retryAfter, chunks }: ApiAnswer): Promise
 
 const MOST_OF_REFUSAL = 64 * 1024;
 
-/** Of a metav1.Status: an answer, or the object of an ERROR event. */
+/** Converts a metav1.Status: the body of a response, or the object of an ERROR event. */
 export function statusFailure(
   value: unknown,
   status: number | null = null,
@@ -73,7 +77,7 @@ export function statusFailure(
   return new WatchFailure(isExpired ? 'expired' : reasonOfCode(number), words, { retryAfter: wait });
 }
 
-/** A body as text; more bytes than `most` are left out. */
+/** A body as text, truncated to `most` bytes. */
 async function textOf(chunks: AsyncIterable<Buffer>, most: number): Promise<string> {
   const kept: Buffer[] = [];
   let size = 0;

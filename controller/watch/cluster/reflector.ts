@@ -16,44 +16,50 @@ export interface ReflectorOptions<T> {
   readonly resource: Resource;
   readonly get: ApiGet;
   readonly times: WatchTimes;
-  /** Numbers from 0 to 1. */
+  /** Returns numbers from 0 to 1. */
   readonly random: () => number;
   readonly narrow: Narrow<T>;
-  /** Told after every list, also of no change, and after events that changed something. */
+  /** Called after every list, also without changes, and after events that changed something. */
   readonly changed: (changes: readonly Change<T>[]) => void;
   readonly notice: (notice: WatchNotice) => void;
 }
 
-/** Keeps up with one resource of the API. */
+/** Keeps a local copy of one resource of the API up to date. */
 export interface Reflector {
   start(): void;
-  /** Whether everything there is was listed once; of a CRD that isn't there, nothing. */
+  /**
+   * Whether the resource was listed completely at least once; a missing CRD counts as an empty
+   * list.
+   */
   isListed(): boolean;
   /**
-   * Whether a watch is open and has had time to tell what it began with; while not, newer objects
-   * may be at the API server.
+   * Whether a watch is open and has had time to deliver its first events; otherwise the API server
+   * may have newer objects.
    */
   isCurrent(): boolean;
   metrics(): WatchMetrics;
   close(): Promise<void>;
 }
 
-/** Objects a page; four times as many where pages expire before the last is read. */
+/**
+ * Objects on a page; multiplied by four each time the pages of a list expire before the last one is
+ * read.
+ */
 const PAGE = 500;
 const MOST_A_PAGE = 32_000;
 /**
- * Watches that bring nothing but failure from the same version; then the version may be what is
- * wrong.
+ * After this many failed watches without any data from the same version, lists again: the version
+ * itself may be the cause.
  */
 const MOST_FRUITLESS = 2;
-/** A watch that brings nothing counts as a success when it lasted so long (milliseconds). */
+/** A watch without any event counts as a success after this time (milliseconds). */
 const LASTING = 5_000;
 const MOST_NAMED = 10;
 
 /**
- * Lists, then watches from there; after a break it goes on from the last version told, and lists
- * anew where that can't be (DESIGN.md section 5, and what is said of the JavaScript client in
- * test-cluster.md). It ends only when closed: every failure is counted, told and waited after.
+ * Lists, then watches from the version of the list. After a break it resumes from the last version
+ * received, and lists again if that is not possible (README.md says when). It ends only on `close`:
+ * every failure is counted, reported, and followed by a back-off.
  */
 export function reflector<T>(options: ReflectorOptions<T>): Reflector {
   return new ResourceReflector<T>(options);
@@ -71,19 +77,25 @@ class ResourceReflector<T> implements Reflector {
   readonly #stopped = new AbortController();
   #loops: Promise<unknown> = Promise.resolve();
   #listed = false;
-  /** Since when a CRD that had objects is not found; null where it is. */
+  /**
+   * Time since which a CRD that had objects is missing (monotonic milliseconds); null while it
+   * exists.
+   */
   #goneSince: number | null = null;
   #limit = PAGE;
-  /** Since anything was heard. */
+  /** Failures since the last data was received. */
   #failures = 0;
-  /** Of those the last ones, as far as all were with or all without an answer. */
+  /**
+   * The number of the latest of those failures that are of one kind: all without a connection, or
+   * all with one.
+   */
   #alike = 0;
   #wasUnreachable = false;
   #lastReason = '';
   #fruitless = 0;
-  /** A list must not rely on versions known: the server has begun to count anew. */
+  /** The next list must not reuse stored versions: the server's versions have started again. */
   #distrust = false;
-  /** The watch that is open; null while none is. */
+  /** The open watch; null while there is none. */
   #open: { readonly since: number; end(): void } | null = null;
   #advanced = (): void => undefined;
 
@@ -145,7 +157,7 @@ class ResourceReflector<T> implements Reflector {
 
   #fail(failure: WatchFailure): number {
     const isUnreachable = failure.reason === 'unreachable';
-    // A server that has just begun to answer is not one that has refused for long.
+    // A server that has just become reachable starts with the shortest back-off.
     this.#alike = this.#failures > 0 && isUnreachable === this.#wasUnreachable ? this.#alike + 1 : 1;
     this.#wasUnreachable = isUnreachable;
     this.#failures++;
@@ -153,7 +165,7 @@ class ResourceReflector<T> implements Reflector {
     const longest = isUnreachable
       ? Math.min(this.#times.longestReconnect, this.#times.longestWait)
       : this.#times.longestWait;
-    // A list, not patience, is what helps against the first of these.
+    // The first `expired` needs a list, not a longer wait.
     const turn = failure.reason === 'expired' && this.#lastReason !== 'expired' ? 1 : this.#alike;
     const ownWait = Math.round(
       waitAfter(turn, { first: this.#times.firstWait, longest, random: this.#random }),
@@ -197,7 +209,7 @@ class ResourceReflector<T> implements Reflector {
     this.#changed(changes);
   }
 
-  /** False where the CRD is not there. */
+  /** Returns false if the CRD doesn't exist. */
   async #list(): Promise<boolean> {
     if (this.#counts.state !== 'absent') this.#counts.state = 'listing';
     const gathering = this.#kept.gather(!this.#distrust);
@@ -216,7 +228,7 @@ class ResourceReflector<T> implements Reflector {
     }
   }
 
-  /** Throws where it can't be told, or not yet. */
+  /** Throws if the absence can't be confirmed, or not yet. */
   async #acceptAbsence(failure: WatchFailure): Promise<void> {
     if (this.#counts.state === 'absent') return;
     if (!(await isAbsent(this.#listing()))) throw failure;
@@ -278,7 +290,7 @@ class ResourceReflector<T> implements Reflector {
     }
   }
 
-  /** What was taken before a line that fails is told all the same. */
+  /** Changes taken before a line that fails are reported all the same. */
   #takeLines(lines: readonly string[]): void {
     const changes: Change<T>[] = [];
     try {
@@ -335,7 +347,7 @@ class ResourceReflector<T> implements Reflector {
     }
   }
 
-  /** Where going on from the last version won't help. */
+  /** Whether resuming from the last version can't help. */
   #mustList({ reason }: WatchFailure): boolean {
     if (reason === 'disordered') this.#distrust = true;
     if (['expired', 'disordered', 'missing', 'internal'].includes(reason)) return true;
@@ -356,8 +368,8 @@ class ResourceReflector<T> implements Reflector {
   }
 
   /**
-   * A list that is read while events come: what it says and they didn't, though they have come
-   * further, was missed.
+   * Relists while the watch is open. Events that the list shows, but the watch didn't deliver
+   * although it has passed the list's version, were missed.
    */
   async #compare(): Promise<void> {
     const from = this.#kept.position();
@@ -373,7 +385,7 @@ class ResourceReflector<T> implements Reflector {
         return;
       }
       await this.#caughtUp(version);
-      // After a break the watch has its own way to make up for what was missed.
+      // After a break, the watch itself recovers the missed events.
       if (this.#open === null || this.#open !== stream) return;
       this.#tellCorrections(this.#kept.correct(gathering, version));
     } finally {
@@ -388,7 +400,7 @@ class ResourceReflector<T> implements Reflector {
     this.#open?.end();
   }
 
-  /** Ends when events have come to this version, or had time enough to. */
+  /** Resolves when events have reached this version, or have had enough time to. */
   async #caughtUp(version: number): Promise<void> {
     const wait = new AbortController();
     this.#advanced = () => {

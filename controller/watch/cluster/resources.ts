@@ -1,19 +1,19 @@
 import type { ClusterObject } from '../../../apis/objects.ts';
 
-/** A resource of the API as it is listed and watched. */
+/** A resource of the API, as listed and watched. */
 export interface Resource {
-  /** `pods`, `clusternetworkpolicies.nodewall.io`: as notices and metrics name it. */
+  /** `pods`, `clusternetworkpolicies.nodewall.io`: the name in notices and metrics. */
   readonly name: string;
   readonly kind: ClusterObject['kind'];
   readonly apiVersion: string;
   readonly plural: string;
-  /** Of a CustomResourceDefinition, which may not be there. */
+  /** Defined by a CustomResourceDefinition, which may not exist. */
   readonly isCustom: boolean;
-  /** Leaves out on the server what would be left out here. */
+  /** Excludes on the server objects that nodewall would ignore. */
   readonly fieldSelector?: string;
 }
 
-/** Core and discovery: they are in every cluster. */
+/** Core and discovery: present in every cluster. */
 export const BUILT_IN = [
   builtIn('Node', 'v1', 'nodes'),
   builtIn('Namespace', 'v1', 'namespaces'),
@@ -49,7 +49,7 @@ export function groupVersionPath({ apiVersion }: Resource): string {
   return apiVersion.includes('/') ? `/apis/${apiVersion}` : `/api/${apiVersion}`;
 }
 
-/** With its query; the resource's field selector is added. */
+/** The path with its query; adds the resource's field selector. */
 export function resourcePath(resource: Resource, query: Readonly<Record<string, string>>): string {
   const { fieldSelector, plural } = resource;
   const all = fieldSelector === undefined ? query : { ...query, fieldSelector };

@@ -1,15 +1,20 @@
 import type { ClusterObject } from '../../../apis/objects.ts';
 import { compareObjects } from '../merge.ts';
 
-/** The objects of one kind, sorted; what changes is another array, what doesn't is the same. */
+/**
+ * The objects of one kind, sorted; a change results in a new array, otherwise it is the same one.
+ */
 export interface SortedList<T extends ClusterObject> {
-  /** One of the two is null where the object comes or goes. */
+  /** `before` is null for an added object, `now` for a removed one. */
   change(before: T | null, now: T | null): void;
-  /** With all changes so far. A few cost a search each and one copy of the array. */
+  /**
+   * The array with all changes so far. Each of a few changes costs a search; together they cost one
+   * copy of the array.
+   */
   array(): readonly T[];
 }
 
-/** More changes than this at once are merged in one walk; fewer are put into a copy one by one. */
+/** More changes than this are merged in one pass; fewer are applied to a copy one by one. */
 const FEW = 16;
 
 export function sortedList<T extends ClusterObject>(): SortedList<T> {
@@ -38,7 +43,7 @@ export function sortedList<T extends ClusterObject>(): SortedList<T> {
 }
 
 interface Pending<T> {
-  /** Any version of the object: it says where it stands. */
+  /** Any version of the object; used for its position. */
   readonly place: T;
   readonly now: T | null;
 }
@@ -79,7 +84,7 @@ function merged<T extends ClusterObject>(list: readonly T[], changes: readonly P
   return next;
 }
 
-/** Where the first object stands that doesn't go before this one. */
+/** The index of the first object that doesn't sort before this one. */
 function lowerBound<T extends ClusterObject>(list: readonly T[], place: T): number {
   let [from, to] = [0, list.length];
   while (from < to) {

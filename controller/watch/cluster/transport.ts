@@ -2,28 +2,31 @@ import type { KubeConfig } from '@kubernetes/client-node';
 import { apiConnection, CredentialsError } from '../../kubeapi/connection.ts';
 import { WatchFailure } from './failure.ts';
 
-/** An answer whose head is there and whose body is still to come. */
+/** A response whose head has arrived and whose body is still to be read. */
 export interface ApiAnswer {
   readonly status: number;
-  /** Milliseconds, of the header Retry-After; null where there is none. */
+  /** The header Retry-After in milliseconds; null if there is none. */
   readonly retryAfter: number | null;
-  /** Throws where the connection ends before the body does. */
+  /** Throws if the connection ends before the body does. */
   readonly chunks: AsyncIterable<Buffer>;
 }
 
 /**
- * GET of a path with its query. What goes wrong before the head of the answer throws; aborting
- * breaks the connection.
+ * Sends a GET for a path with its query. Throws for errors before the response head arrives;
+ * aborting closes the connection.
  */
 export type ApiGet = (path: string, signal: AbortSignal) => Promise<ApiAnswer>;
 
 export interface ApiTransport {
   readonly get: ApiGet;
-  /** Breaks all connections. */
+  /** Closes all connections. */
   close(): void;
 }
 
-/** Over connections of its own (see kubeapi/connection.ts). */
+/**
+ * Uses its own connections (see kubeapi/connection.ts). `get` throws a WatchFailure if the
+ * credentials can't be read.
+ */
 export function apiTransport(kubeConfig: KubeConfig): ApiTransport {
   const { send, close } = apiConnection(kubeConfig);
   return {

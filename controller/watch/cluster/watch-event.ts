@@ -3,12 +3,12 @@ import { WatchFailure } from './failure.ts';
 import { type RawObject, statusFailure, toRawObject, toVersion } from './raw-object.ts';
 import type { Resource } from './resources.ts';
 
-/** A line of a watch (metav1.WatchEvent). */
+/** One line of a watch (metav1.WatchEvent). */
 export type WatchEvent =
   | { readonly type: 'put' | 'delete'; readonly object: RawObject }
   | { readonly type: 'bookmark'; readonly version: number };
 
-/** Throws a WatchFailure for an ERROR event, and for what is no event. */
+/** Throws a WatchFailure for an ERROR event, and for anything that is not an event. */
 export function parseWatchEvent(line: string, resource: Resource): WatchEvent {
   let value: unknown;
   try {

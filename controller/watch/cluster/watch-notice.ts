@@ -1,6 +1,6 @@
 import { FAILURE_REASONS, type FailureReason } from './failure.ts';
 
-/** What is worth a line in the log. */
+/** Events that deserve a line in the log. */
 export type WatchNotice = {
   /** `pods`, `clusternetworkpolicies.nodewall.io`. */
   readonly resource: string;
@@ -10,8 +10,8 @@ export type WatchNotice = {
       readonly reason: FailureReason;
       readonly message: string;
       /**
-       * Since anything was heard last. Told of the first, and whenever their number doubles or the
-       * reason is another.
+       * Failures since data was last received. Reported for the first, whenever their number
+       * doubles, and when the reason changes.
        */
       readonly failures: number;
       /** Milliseconds. */
@@ -19,30 +19,30 @@ export type WatchNotice = {
     }
   | { readonly event: 'recovered'; readonly failures: number }
   | { readonly event: 'listed'; readonly objects: number }
-  /** Its CRD is not there: that is no error, and looked for again. */
+  /** The CRD doesn't exist: that is not an error, and it is looked for again. */
   | { readonly event: 'absent' }
-  /** A list said otherwise than the events had: something was missed. */
+  /** A relist found changes that watch events missed. */
   | { readonly event: 'corrected'; readonly corrections: number; readonly objects: readonly string[] }
 );
 
-/** Of one resource, since the start. */
+/** Metrics of one resource, since the start. */
 export interface WatchMetrics {
   readonly resource: string;
   readonly state: WatchState;
-  /** How many are kept now. */
+  /** The number of objects stored now. */
   readonly objects: number;
   readonly lists: number;
   readonly watches: number;
   readonly events: number;
   readonly bookmarks: number;
-  /** Changes that events should have told and a later list did. */
+  /** Changes that watch events missed and a relist found. */
   readonly corrections: number;
   readonly failures: Readonly<Record<FailureReason, number>>;
-  /** When the last event or bookmark came: milliseconds since 1970; null: none yet. */
+  /** The time of the last event or bookmark (milliseconds since 1970); null: none yet. */
   readonly lastEvent: number | null;
 }
 
-/** `absent`: the CRD is not there. `waiting`: after a failure. */
+/** `absent`: the CRD doesn't exist. `waiting`: in back-off after a failure. */
 export type WatchState = 'listing' | 'watching' | 'waiting' | 'absent' | 'closed';
 
 export type WatchCounts = { -readonly [K in keyof WatchMetrics]: WatchMetrics[K] } & {

@@ -1,39 +1,42 @@
 /**
- * All in milliseconds; pairs are drawn from evenly, so that neither resources nor replicas do the
- * same at once.
+ * All times are in milliseconds. From a pair a random value between both is chosen, so that
+ * resources and replicas don't act at the same time.
  */
 export interface WatchTimes {
-  /** Without an answer, or more of one, a request is given up. */
+  /** A request is aborted after this time without a response, or without more data. */
   readonly answer: number;
   /**
-   * Without an event or bookmark a watch is given up and goes on over a new connection. The API
-   * server sends a bookmark about every minute.
+   * A watch is aborted after this time without an event or bookmark, and resumed over a new
+   * connection. The API server sends a bookmark about every minute.
    */
   readonly idle: number;
-  /** The server is asked to end a watch after this time: load spreads over its replicas again. */
+  /**
+   * The watch's timeoutSeconds: the server ends it after this time, so that load is balanced over
+   * its replicas again.
+   */
   readonly watch: readonly [number, number];
-  /** After a failure: the first wait, doubled with each failure that follows … */
+  /** After a failure: the first wait, doubled with each further failure … */
   readonly firstWait: number;
-  /** … up to this one. Half of each wait is left to chance. */
+  /** … up to this one. Half of each wait is random. */
   readonly longestWait: number;
   /**
-   * … or to this one as long as there is no connection: a try then costs nobody anything, and
-   * everything waits for the first that succeeds.
+   * … or up to this one while there is no connection: an attempt then costs the server nothing, and
+   * everything depends on the first that succeeds.
    */
   readonly longestReconnect: number;
-  /** So long after it began, a watch is taken to have told what it began with. */
+  /** A watch counts as up to date this long after it was opened. */
   readonly catchUp: number;
-  /** How often a CRD that isn't there is looked for. */
+  /** Interval between look-ups of a missing CRD. */
   readonly absent: number;
   /**
-   * So long a CRD that had objects must be gone before these are: deleting it deletes them first,
-   * each by an event. An API server that starts or is restored may not know it for a while, and
-   * without policies every node is open.
+   * The time that a CRD which had objects must be missing before its objects are removed. Deleting
+   * a CRD first deletes its objects, each with an event; but an API server that starts or is
+   * restored may lack the CRD for a while, and without policies every node would be open.
    */
   readonly absence: number;
-  /** How often a list is compared with what the events have told. */
+  /** Interval of relists that are compared with the watch. */
   readonly relist: readonly [number, number];
-  /** How long after that list the events may take to tell the same. */
+  /** The time that watch events have to catch up with such a list. */
   readonly overlap: number;
 }
 
@@ -51,7 +54,10 @@ export const WATCH_TIMES: WatchTimes = {
   overlap: 10_000,
 };
 
-/** `random` gives numbers from 0 to 1. */
+/**
+ * A random number between both.
+ * @param random returns numbers from 0 to 1
+ */
 export function between([least, most]: readonly [number, number], random: () => number): number {
   return Math.round(least + (most - least) * random());
 }
