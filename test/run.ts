@@ -31,8 +31,8 @@ const MADE_AHEAD: { readonly [suite: string]: string } = {
   e2e: 'test/cluster/build.ts',
   realcluster: 'test/realcluster/box.ts',
 };
-/** Suites whose files run side by side: each has namespaces of its own, and mostly waits. */
-const JOBS: { readonly [suite: string]: number } = { kernel: 3 };
+/** Suites whose files run side by side: those of kernel and e2e mostly wait. */
+const JOBS: { readonly [suite: string]: number } = { properties: 2, kernel: 3, e2e: 2 };
 /** Unit tests that make namespaces or mounts, or wait for real time. */
 const NOT_QUICK: readonly string[] = [
   'agent/apply/netlink/encode.test.ts',
