@@ -20,7 +20,7 @@ const NODEWALL = process.env.NODEWALL_BIN ?? join(import.meta.dirname, '../../bi
  * Milliseconds until rules are in force; less than a test's time limit, which would say nothing of
  * the agent.
  */
-const PATIENCE = 45_000;
+const PATIENCE = 120_000;
 
 export interface EnforcedNode {
   readonly topology: Topology;

@@ -9,7 +9,7 @@ import { createNamespace } from '../netns/namespace.ts';
 export function kernelSuite(title: string, body: (this: Mocha.Suite) => void): void {
   describe(title, function () {
     // Two noisy cores: a limit that only a hang reaches.
-    this.timeout(60_000);
+    this.timeout(180_000);
     before(async function () {
       const missing = await missingCapability();
       if (missing === undefined) return;
