@@ -1,5 +1,5 @@
+import type { ReadRecord } from '../agent/record/record-filter.ts';
 import { styled } from '../lib/process/styled.ts';
-import type { ReadRecord } from './record-filter.ts';
 
 type Colour = 'green' | 'red' | 'magenta' | 'cyan';
 

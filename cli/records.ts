@@ -2,10 +2,16 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { recordLines } from '../agent/record/record-files.ts';
+import {
+  type FilterOptions,
+  matches,
+  type ReadRecord,
+  toFilter,
+  wholeNumber,
+} from '../agent/record/record-filter.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { loadConfig } from './load.ts';
 import { print } from './output.ts';
-import { type FilterOptions, matches, type ReadRecord, toFilter, wholeNumber } from './record-filter.ts';
 import { recordText } from './record-text.ts';
 
 export interface RecordsOptions extends FilterOptions {

@@ -1,6 +1,6 @@
-import type { LogRecord } from '../agent/record/record.ts';
-import { BITS, type Cidr, covers, parseAddress, parseCidr } from '../lib/net/address.ts';
-import { CommandError, EXIT } from '../lib/process/exit.ts';
+import { BITS, type Cidr, covers, parseAddress, parseCidr } from '../../lib/net/address.ts';
+import { CommandError, EXIT } from '../../lib/process/exit.ts';
+import type { LogRecord } from './record.ts';
 
 /** The filter of `nodewall log`; all conditions that are given must hold. */
 export interface RecordFilter {
