@@ -56,7 +56,7 @@ async function measured(size: ControlPlaneSize, { folder }: Settings, count: num
   await writeControlPlane(pages, size);
   const rows: Record<string, number>[] = [];
   for (let i = 0; i < count; i++) {
-    rows.push(await runTrial('controlplane', { pages, changes: 50 }, undefined, NODE_OPTIONS));
+    rows.push(await runTrial('control-plane', { pages, changes: 50 }, undefined, NODE_OPTIONS));
   }
   return rows;
 }

@@ -4,6 +4,7 @@ import { createTopology } from '../../test/netns/topology.ts';
 import { type ClusterSize, THOUSAND_RULES } from '../generate/cluster.ts';
 import { writeManifests } from '../generate/manifests.ts';
 import { atMost, type Benchmark, type Figure, figure, type Settings, trials } from '../measure/figure.ts';
+import type { TrialName } from '../measure/process.ts';
 import { column, runTrial } from '../measure/process.ts';
 import type { Variant } from '../trials/stages.ts';
 
@@ -79,7 +80,7 @@ async function manyMembers(variant: Variant, manifests: string, settings: Settin
 }
 
 /** Each in a process and a network namespace of its own. */
-async function repeated(amount: number, trial: string, input: object): Promise<Record<string, number>[]> {
+async function repeated(amount: number, trial: TrialName, input: object): Promise<Record<string, number>[]> {
   const rows: Record<string, number>[] = [];
   for (let i = 0; i < amount; i++) {
     const topology = await createTopology(addressPlan({ clients: 0 }));

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createAuthority } from '../../test/cluster/certificates.ts';
 import { createNamespace, type Namespace } from '../../test/netns/namespace.ts';
 import { atMost, type Benchmark, type Figure, figure, trials } from '../measure/figure.ts';
-import { memoryOf, processorTimeOf, trialCommand } from '../measure/process.ts';
+import { memoryOf, processorTimeOf, type TrialName, trialCommand } from '../measure/process.ts';
 import {
   type ClientsAnswer,
   type ClientsOrder,
@@ -46,7 +46,7 @@ async function measure(namespace: Namespace, nodes: number, changes: number): Pr
     usage: 'server',
   });
   const processes: ChildProcess[] = [];
-  const start = (name: string, input: object): ChildProcess => {
+  const start = (name: TrialName, input: object): ChildProcess => {
     const [command = '', ...rest] = namespace.command(trialCommand(name, input));
     const child = spawn(command, rest, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
     processes.push(child);
@@ -54,13 +54,13 @@ async function measure(namespace: Namespace, nodes: number, changes: number): Pr
   };
   const serverInput: PublishServerInput = { nodes, ...RULES, port: 0, key, cert };
   try {
-    let server = start('publishserver', serverInput);
+    let server = start('publish-server', serverInput);
     const { port } = await heard<Ready>(server);
     const idle = (await memoryOf(server.pid ?? 0)).now;
     const share = nodes / CLIENT_PROCESSES;
     const clients = Array.from({ length: CLIENT_PROCESSES }, (_, i) => {
       const input: PublishClientsInput = { port, ca: authority.certificate, first: i * share, count: share };
-      return start('publishclients', input);
+      return start('publish-clients', input);
     });
     await Promise.all(clients.map((client) => heard(client)));
     const all = async (order: ClientsOrder | null, revision: string) => {
@@ -103,7 +103,7 @@ async function measure(namespace: Namespace, nodes: number, changes: number): Pr
 
     server.kill('SIGKILL');
     await once(server, 'exit');
-    server = start('publishserver', { ...serverInput, port });
+    server = start('publish-server', { ...serverInput, port });
     const { at: ready } = await heard<Ready>(server);
     ({ revision } = await ordered<Stats>(server, 'stats'));
     const restarted = await all(null, revision);

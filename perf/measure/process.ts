@@ -64,8 +64,24 @@ export async function processorTimeOf(pid: number): Promise<number> {
   return (Number(fields[11]) + Number(fields[12])) / 100;
 }
 
-/** What runs perf/trials/NAME.ts. */
-export function trialCommand(name: string, input: object, nodeOptions: readonly string[] = []): string[] {
+/** The programs perf/trials/NAME.ts. */
+export const TRIALS = [
+  'apply',
+  'cluster',
+  'compile',
+  'contents',
+  'control-plane',
+  'interfaces',
+  'members',
+  'publish-clients',
+  'publish-server',
+  'save',
+  'scale',
+] as const;
+export type TrialName = (typeof TRIALS)[number];
+
+/** The command that runs perf/trials/NAME.ts. */
+export function trialCommand(name: TrialName, input: object, nodeOptions: readonly string[] = []): string[] {
   return [
     process.execPath,
     ...nodeOptions,
@@ -79,7 +95,7 @@ export function trialCommand(name: string, input: object, nodeOptions: readonly 
  * `nodeOptions` go before the program.
  */
 export async function runTrial(
-  name: string,
+  name: TrialName,
   input: object,
   namespace?: Pick<Namespace, 'command'>,
   nodeOptions: readonly string[] = [],
