@@ -159,3 +159,17 @@ export interface NodeState {
   /** The node's own addresses, by which explain recognizes loopback traffic. */
   readonly nodeAddresses: readonly string[];
 }
+
+/** A node that nothing is known of. */
+export function emptyNodeState(node: string): NodeState {
+  return {
+    node,
+    rules: [],
+    addressSets: new Map(),
+    serviceSets: new Map(),
+    allNodes: '',
+    controllers: '',
+    apiServerPorts: [],
+    nodeAddresses: [],
+  };
+}

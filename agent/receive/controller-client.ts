@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { Agent } from 'node:https';
 import type { LookupFunction } from 'node:net';
 import type { Clock } from '../../lib/process/clock.ts';
+import { pause } from '../../lib/process/pause.ts';
 import type { Authorities } from './authorities.ts';
 import { httpsCall, isOfUnknownAuthority, readToken, refusalText } from './https-call.ts';
 
@@ -104,18 +105,6 @@ export function controllerClient(
     });
   }
 
-  function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
-    return new Promise((resolve) => {
-      const end = (): void => {
-        cancel();
-        signal.removeEventListener('abort', end);
-        resolve();
-      };
-      const cancel = clock.after(milliseconds, end);
-      signal.addEventListener('abort', end);
-    });
-  }
-
   async function requestOnce(wanted: ControllerRequest): Promise<IncomingMessage> {
     const { method, path, body, signal, isStream = false } = wanted;
     const [token, authorities] = await credentials(address);
@@ -143,7 +132,7 @@ export function controllerClient(
           return await requestOnce(wanted);
         } catch (error) {
           if (!(error instanceof ControllerError) || error.status !== MISDIRECTED) throw error;
-          await pause(wait * (0.5 + random() / 2), wanted.signal);
+          await pause(clock, wait * (0.5 + random() / 2), wanted.signal);
         }
       }
       return await requestOnce(wanted);

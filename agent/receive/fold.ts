@@ -1,6 +1,12 @@
 import { isIP } from 'node:net';
 import { isDeepStrictEqual } from 'node:util';
-import type { AddressSet, CompiledRule, NodeState, ServiceSet } from '../../apis/compiled.ts';
+import {
+  type AddressSet,
+  type CompiledRule,
+  emptyNodeState,
+  type NodeState,
+  type ServiceSet,
+} from '../../apis/compiled.ts';
 import { compareRules } from '../../apis/order.ts';
 import type { BookmarkUpdate, Endpoints, RulesUpdate, StreamMessage, Update } from '../../apis/stream.ts';
 import { type NodeMessage, nodeMessage } from '../../apis/wire.ts';
@@ -119,16 +125,7 @@ interface Held {
 }
 
 const NOTHING: Held = {
-  state: {
-    node: '',
-    rules: [],
-    addressSets: new Map(),
-    serviceSets: new Map(),
-    allNodes: '',
-    controllers: '',
-    apiServerPorts: [],
-    nodeAddresses: [],
-  },
+  state: emptyNodeState(''),
   rules: new Map(),
   parts: new Map(),
   enabled: null,

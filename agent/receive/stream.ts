@@ -3,6 +3,7 @@ import { NODE_VIEWS_PATH, type StreamMessage } from '../../apis/stream.ts';
 import { BackOff } from '../../lib/process/back-off.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import { lines } from '../../lib/process/lines.ts';
+import { pause } from '../../lib/process/pause.ts';
 import { type ControllerClient, ControllerError } from './controller-client.ts';
 import { type Fold, FoldError, type Folded } from './fold.ts';
 
@@ -165,24 +166,14 @@ export function followController(parts: StreamParts): Following {
         const retryIn = waitAfter(error);
         if (isOfView) events.unfollowable(error, retryIn);
         else events.disconnected(error instanceof Error ? error : new Error(String(error)), retryIn);
-        await pause(retryIn);
+        await waitToRetry(retryIn);
       }
     }
   }
 
-  function pause(milliseconds: number): Promise<void> {
+  function waitToRetry(milliseconds: number): Promise<void> {
     unanswered = new AbortController();
-    const { signal } = unanswered;
-    return new Promise((resolve) => {
-      const end = (): void => {
-        cancel();
-        closing.signal.removeEventListener('abort', end);
-        resolve();
-      };
-      const cancel = clock.after(milliseconds, end);
-      closing.signal.addEventListener('abort', end);
-      signal.addEventListener('abort', end);
-    });
+    return pause(clock, milliseconds, AbortSignal.any([closing.signal, unanswered.signal]));
   }
 
   const running = run();

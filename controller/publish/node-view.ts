@@ -1,4 +1,10 @@
-import type { Compiled, CompiledPolicy, CompiledRule, NodeState } from '../../apis/compiled.ts';
+import {
+  type Compiled,
+  type CompiledPolicy,
+  type CompiledRule,
+  emptyNodeState,
+  type NodeState,
+} from '../../apis/compiled.ts';
 import { changedIds, withValues } from '../../lib/sharing/changed-map.ts';
 import { listChange } from '../../lib/sharing/list-change.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
@@ -55,16 +61,7 @@ function startView(node: string): View {
     policies: [],
     shares: new Map(),
     named: { addressSets: useCount(), serviceSets: useCount() },
-    state: {
-      node,
-      rules: [],
-      addressSets: new Map(),
-      serviceSets: new Map(),
-      allNodes: '',
-      controllers: '',
-      apiServerPorts: [],
-      nodeAddresses: [],
-    },
+    state: emptyNodeState(node),
   };
 }
 

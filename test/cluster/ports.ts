@@ -1,7 +1,9 @@
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:net';
 
-/** Below the ports that Linux draws for outgoing connections: none takes one before its server does. */
+/**
+ * Below the ports that Linux draws for outgoing connections: none takes one before its server does.
+ */
 const FIRST = 20_000;
 /** Each of mocha's worker processes has a share, so that none is given another's. */
 const SHARE = 2_000;

@@ -44,7 +44,9 @@ const SHAPES: readonly Pair[] = [
 
 const FRIENDS = [cidr(`${ADDRESSES.FRIEND.v4}/32`), cidr(`${ADDRESSES.FRIEND.v6}/128`)];
 
-/** Before a client sends its SYN again (milliseconds; TCP_TIMEOUT_INIT in include/net/tcp.h is 1 s). */
+/**
+ * Before a client sends its SYN again (milliseconds; TCP_TIMEOUT_INIT in include/net/tcp.h is 1 s).
+ */
 const SYN_AGAIN = 900;
 
 type Way = Cluster['ways'][number];

@@ -162,7 +162,9 @@ export function of({ v4, v6 }: AddressPair, family: Family): string {
 
 /** Milliseconds without an answer that are silence, where silence is what should be. */
 export const PATIENCE = 400;
-/** So long an answer that must come is waited for (milliseconds): it costs nothing when it comes. */
+/**
+ * So long an answer that must come is waited for (milliseconds): it costs nothing when it comes.
+ */
 export const ANSWER_PATIENCE = 5_000;
 
 interface CallOptions {

@@ -1,4 +1,5 @@
-// Everything src/core does, a few hundred times, for valgrind: run by leak-check.ts in a network namespace of its own.
+// Everything src/core does, a few hundred times, for valgrind: run by leak-check.ts in a network
+// namespace of its own.
 #include <arpa/inet.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -141,7 +142,8 @@ void round(nft::NetlinkSocket& socket) {
   context.run("delete table inet t", 0, false);
 }
 
-// A listener that hears something, one that is stopped with a batch nobody takes, and one that never hears anything.
+// A listener that hears something, one that is stopped with a batch nobody takes, and one that
+// never hears anything.
 void listening(nft::NetlinkSocket& links) {
   std::atomic<size_t> packets = 0, events = 0;
   const auto nflog = nft::open_nflog({.group = 5, .copy_range = 31, .queue_threshold = 8, .timeout = 1, .receive_buffer = 1 << 20});
@@ -174,7 +176,8 @@ void listening(nft::NetlinkSocket& links) {
   nflog->stop();
 }
 
-// The connection of a packet, in a message made by hand: the kernel here may lack CONFIG_NETFILTER_NETLINK_GLUE_CT.
+// The connection of a packet, in a message made by hand: the kernel here may lack
+// CONFIG_NETFILTER_NETLINK_GLUE_CT.
 void decoding(bool is_v6, bool has_ports) {
   char buffer[512] = {};
   nlmsghdr* message = mnl_nlmsg_put_header(buffer);

@@ -8,8 +8,8 @@
 
 namespace binding {
 
-// Something that serves one thread at a time, shared by a JavaScript object and the work it has under way. It is freed once,
-// by whichever of the two lets go last.
+// Something that serves one thread at a time, shared by a JavaScript object and the work it has
+// under way. It is freed once, by whichever of the two lets go last.
 template <class Thing>
 class Exclusive {
  public:

@@ -6,7 +6,8 @@
 
 namespace binding {
 
-// JavaScript: new LinkSocket(); list(), getMany(indices), setGroups(indices, groups, from), close(), each a Promise.
+// JavaScript: new LinkSocket(); list(), getMany(indices), setGroups(indices, groups, from),
+// close(), each a Promise.
 class LinkSocket : public Napi::ObjectWrap<LinkSocket> {
  public:
   static Napi::Function define(Napi::Env env);

@@ -8,8 +8,9 @@
 
 namespace binding {
 
-// A JavaScript class around a thread that listens: new Name(..., listener); close(): Promise; ref(); unref(). The listener is
-// held until close(), and with it whatever it refers to: what listens is not collected while it runs.
+// A JavaScript class around a thread that listens: new Name(..., listener); close(): Promise;
+// ref(); unref(). The listener is held until close(), and with it whatever it refers to: what
+// listens is not collected while it runs.
 //
 // Traits have
 //   a type Core with a type Batch, start(on_batch, on_end), taken() and stop()
@@ -63,7 +64,8 @@ class Listening : public Napi::ObjectWrap<Listening<Traits>> {
     Napi::ThreadSafeFunction listener;
     bool released = false;  // on the JavaScript thread: the listener is no longer to be touched
 
-    // At the end of the environment, before the listener goes: the thread must not call it any more.
+    // At the end of the environment, before the listener goes: the thread must not call it any
+    // more.
     static void at_exit(void* data) { static_cast<State*>(data)->stop(); }
     void stop() {
       released = true;

@@ -70,7 +70,8 @@ Socket::Socket(const Napi::CallbackInfo& info) : Napi::ObjectWrap<Socket>(info) 
   }
 }
 
-// Copies the records: JavaScript may change or transfer its buffer while the worker builds the messages.
+// Copies the records: JavaScript may change or transfer its buffer while the worker builds the
+// messages.
 Napi::Value Socket::batch(const Napi::CallbackInfo& info) {
   const auto array = argument<Napi::Uint8Array>(info[0], &Napi::Value::IsTypedArray, "records");
   auto records = std::make_shared<std::vector<uint8_t>>(array.Data(), array.Data() + array.ByteLength());

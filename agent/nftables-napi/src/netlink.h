@@ -7,8 +7,8 @@
 
 namespace binding {
 
-// JavaScript: new Socket(); batch(records), elements(family, table, set), snapshot(family, table), chains(family, table, names),
-// generation(), close(), each a Promise.
+// JavaScript: new Socket(); batch(records), elements(family, table, set), snapshot(family, table),
+// chains(family, table, names), generation(), close(), each a Promise.
 class Socket : public Napi::ObjectWrap<Socket> {
  public:
   static Napi::Function define(Napi::Env env);

@@ -35,8 +35,9 @@ inline Napi::Error to_error(Napi::Env env, const nft::Failure& failure) {
   return error;
 }
 
-// Runs work() on a thread of libuv's pool and settles a promise with what convert() makes of its result on the JavaScript
-// thread. Whatever work() needs it must own or share: nothing of JavaScript is kept alive for it.
+// Runs work() on a thread of libuv's pool and settles a promise with what convert() makes of its
+// result on the JavaScript thread. Whatever work() needs it must own or share: nothing of
+// JavaScript is kept alive for it.
 template <class Result>
 class PromiseWorker final : public Napi::AsyncWorker {
  public:
@@ -81,7 +82,8 @@ class PromiseWorker final : public Napi::AsyncWorker {
   std::optional<nft::Failure> failure_;
 };
 
-// For every argument the TypeScript side has checked already: a wrong type here is our own mistake, and must not crash.
+// For every argument the TypeScript side has checked already: a wrong type here is our own mistake,
+// and must not crash.
 template <class Type>
 Type argument(const Napi::Value& value, bool (Napi::Value::*is)() const, const char* name) {
   if (!(value.*is)()) throw Napi::TypeError::New(value.Env(), std::string("nftables_napi: wrong type: ") + name);

@@ -22,7 +22,8 @@ namespace {
 constexpr size_t elements_limit = 64000;
 // Of headers, of a nest and of a first end, more than they take.
 constexpr size_t header_room = 192;
-// NFTNL_UDATA_SET_ELEM_FLAGS, 4 bytes, SET_ELEM_F_INTERVAL_OPEN: libnftables' mark (src/expression.c), which only its lists read.
+// NFTNL_UDATA_SET_ELEM_FLAGS, 4 bytes, SET_ELEM_F_INTERVAL_OPEN: libnftables' mark
+// (src/expression.c), which only its lists read.
 constexpr uint8_t open_interval[] = {1, 4, 1, 0, 0, 0};
 
 constexpr uint16_t deleted_rule = NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_DELRULE;
@@ -34,7 +35,8 @@ size_t aligned(size_t length) { return MNL_ALIGN(length); }
 
 const nlattr* value_of(const Step& step, uint32_t at) { return reinterpret_cast<const nlattr*>(step.values.data() + at); }
 
-// The most bytes one key or range of the step takes: its elements, each a nest of nests, 4 bytes a header.
+// The most bytes one key or range of the step takes: its elements, each a nest of nests, 4 bytes a
+// header.
 size_t element_room(const Step& step) {
   size_t value = 0;
   for (const uint32_t at : step.value_at) value = std::max(value, aligned(value_of(step, at)->nla_len));
@@ -103,7 +105,8 @@ class Batch {
     return found ? static_cast<int>(found->operation) : -1;
   }
 
-  // What the byte at `offset` of a message belongs to: the key of an element, the index of a rule's expression.
+  // What the byte at `offset` of a message belongs to: the key of an element, the index of a rule's
+  // expression.
   void locate(uint32_t sequence, uint32_t offset, FailureDetail& detail) const {
     const Message* found = message_of(sequence);
     if (!found) return;
@@ -246,7 +249,8 @@ bool read_answer(const nlmsghdr* message, const Batch& batch, std::vector<Failur
   return false;
 }
 
-// The kernel tells of a rule as it is deleted, after the generation has changed: packets of the new one count elsewhere.
+// The kernel tells of a rule as it is deleted, after the generation has changed: packets of the new
+// one count elsewhere.
 void read_last_count(const nlmsghdr* message, const Batch& batch, std::vector<LastCount>& into) {
   const auto attributes = Attributes<NFTA_RULE_MAX + 1>::of(message);
   const int operation = batch.operation_of(message->nlmsg_seq);
@@ -265,8 +269,9 @@ std::vector<LastCount> transmit(NetlinkSocket& socket, const Batch& batch) {
   } while (sent < 0 && errno == EINTR);
   if (sent < 0) throw Failure(errno, "netlink send");
 
-  // The kernel handles the batch inside send(): every answer is in the queue by now, so reading doesn't wait.
-  // More refusals than the socket's buffer holds: those that are there are read, else the queue would stay full and the next question have no answer.
+  // The kernel handles the batch inside send(): every answer is in the queue by now, so reading
+  // doesn't wait. More refusals than the socket's buffer holds: those that are there are read, else
+  // the queue would stay full and the next question have no answer.
   bool acknowledged = false, overrun = false;
   std::vector<FailureDetail> errors;
   std::vector<LastCount> last_counts;

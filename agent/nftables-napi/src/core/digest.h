@@ -10,7 +10,8 @@
 
 namespace nft {
 
-// FNV-1a with 64 bits: short, quick, the same on every machine. Not for use against somebody who forges rules.
+// FNV-1a with 64 bits: short, quick, the same on every machine. Not for use against somebody who
+// forges rules.
 class Fnv {
  public:
   void bytes(const void* data, size_t length);
@@ -32,8 +33,9 @@ struct Expressions {
 // A number for the content of an anonymous set, nothing for a named set.
 using AnonymousSet = std::function<std::optional<uint64_t>(const std::string& name)>;
 
-// Reads NFTA_RULE_EXPRESSIONS. The digest covers every attribute of every expression but those that count packets; an
-// anonymous set stands with its content, because its name (__set12) is a new one with each load of the same text.
+// Reads NFTA_RULE_EXPRESSIONS. The digest covers every attribute of every expression but those that
+// count packets; an anonymous set stands with its content, because its name (__set12) is a new one
+// with each load of the same text.
 Expressions read_expressions(const nlattr* expressions, const AnonymousSet& anonymous_set);
 
 }  // namespace nft

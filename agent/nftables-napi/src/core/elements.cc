@@ -28,7 +28,8 @@ struct Raw {
   const uint8_t* key(size_t index) const { return keys.data() + index * key_length; }
 };
 
-// Appends a key; one of another length than the set's cannot happen, and would otherwise shift all that follow.
+// Appends a key; one of another length than the set's cannot happen, and would otherwise shift all
+// that follow.
 void append(std::vector<uint8_t>& to, const nlattr* nest, size_t key_length) {
   const nlattr* value = Attributes<NFTA_DATA_MAX + 1>::in(nest)[NFTA_DATA_VALUE];
   const size_t length = value ? std::min<size_t>(mnl_attr_get_payload_len(value), key_length) : 0;
@@ -65,7 +66,8 @@ void read_element(const nlattr* element, const SetInfo& set, Raw& raw) {
   if (set.is_verdict_map()) raw.verdict_of.push_back(is_end ? 0 : verdict_index(raw, attributes[NFTA_SET_ELEM_DATA]));
 }
 
-// The order of the elements by key; at the same key the end of one range comes before the start of the next.
+// The order of the elements by key; at the same key the end of one range comes before the start of
+// the next.
 std::vector<uint32_t> sorted_order(const Raw& raw) {
   std::vector<uint32_t> order(raw.size());
   std::iota(order.begin(), order.end(), 0u);
@@ -85,8 +87,8 @@ void append_key_before(std::vector<uint8_t>& to, const uint8_t* key, size_t leng
   }
 }
 
-// Pairs start and end elements. An end without a start is the element at 0 that nft puts into a new interval set; it holds
-// nothing. A start without an end reaches to the highest key.
+// Pairs start and end elements. An end without a start is the element at 0 that nft puts into a new
+// interval set; it holds nothing. A start without an end reaches to the highest key.
 void pair_ranges(const Raw& raw, const std::vector<uint32_t>& order, Elements& into) {
   const size_t length = raw.key_length;
   bool open = false;
@@ -101,8 +103,9 @@ void pair_ranges(const Raw& raw, const std::vector<uint32_t>& order, Elements& i
   if (open) into.ranges.insert(into.ranges.end(), length, 0xff);
 }
 
-// Whether each key of a hash set came once. The kernel grows a hash set's table in the background for some time after many
-// elements were added, and a dump meanwhile has some keys twice and others not at all, without saying so (seen with 6.18).
+// Whether each key of a hash set came once. The kernel grows a hash set's table in the background
+// for some time after many elements were added, and a dump meanwhile has some keys twice and others
+// not at all, without saying so (seen with 6.18).
 bool came_once(const Raw& raw, const std::vector<uint32_t>& order, const SetInfo& set) {
   if (set.is_interval()) return true;  // not in a hash table
   for (size_t i = 1; i < order.size(); i++) {

@@ -25,8 +25,8 @@ struct SetInfo {
   bool is_concatenated() const { return flags & NFT_SET_CONCAT; }
 };
 
-// All elements of a set, sorted by key. An interval set has only ranges, any other only keys. `verdict_of` is as in
-// SetOperation, filled for verdict maps.
+// All elements of a set, sorted by key. An interval set has only ranges, any other only keys.
+// `verdict_of` is as in SetOperation, filled for verdict maps.
 struct Elements {
   SetInfo set;
   std::vector<uint8_t> keys;
@@ -47,7 +47,8 @@ SetInfo read_set(const nlmsghdr* message);
 // One dump of the elements of a known set. May be inconsistent when it answers `interrupted`.
 Answer read_elements(NetlinkSocket& socket, const SetName& name, Elements& into);
 
-// A consistent dump: repeated until no commit fell into it. Empty if the set or its table does not exist.
+// A consistent dump: repeated until no commit fell into it. Empty if the set or its table does not
+// exist.
 std::optional<Elements> dump_elements(NetlinkSocket& socket, const SetName& name);
 
 }  // namespace nft

@@ -7,8 +7,9 @@
 
 namespace nft {
 
-// One error the kernel reported. `operation` is -1 where it belongs to the batch as a whole; `key` is empty where the
-// kernel named no element, `expression` -1 where it named none of a rule; `text` is the kernel's own extended message, often empty.
+// One error the kernel reported. `operation` is -1 where it belongs to the batch as a whole; `key`
+// is empty where the kernel named no element, `expression` -1 where it named none of a rule; `text`
+// is the kernel's own extended message, often empty.
 struct FailureDetail {
   int err = 0;
   int operation = -1;

@@ -15,7 +15,8 @@ namespace nft {
 
 namespace {
 
-// Numbers of rtnetlink are in the machine's byte order. 0 stands for "none": IFLA_LINK of a tunnel without a lower device.
+// Numbers of rtnetlink are in the machine's byte order. 0 stands for "none": IFLA_LINK of a tunnel
+// without a lower device.
 std::optional<uint32_t> index_of(const nlattr* attribute) {
   const uint32_t index = attribute ? mnl_attr_get_u32(attribute) : 0;
   return index ? std::optional(index) : std::nullopt;
@@ -30,7 +31,8 @@ std::optional<std::string> kind_of(const nlattr* info) {
 // Nothing if the message is not about a link as a whole.
 std::optional<Link> read_link(const nlmsghdr* message) {
   const auto* header = static_cast<const ifinfomsg*>(mnl_nlmsg_get_payload(message));
-  // A bridge tells of its ports in the same group with AF_BRIDGE: there RTM_DELLINK only means that the port left.
+  // A bridge tells of its ports in the same group with AF_BRIDGE: there RTM_DELLINK only means that
+  // the port left.
   if (header->ifi_family != AF_UNSPEC || header->ifi_index <= 0) return std::nullopt;
   const auto attributes = Attributes<IFLA_LINK_NETNSID + 1>::of(message, sizeof(ifinfomsg));
   // Wireless events are RTM_NEWLINK too, with nothing in them but the name and the event.

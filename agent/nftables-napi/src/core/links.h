@@ -27,7 +27,8 @@ struct Link {
 // An rtnetlink socket for the functions below.
 std::unique_ptr<NetlinkSocket> open_links();
 
-// All links as of one moment, by index: repeated until none came or went meanwhile. Throws EINTR after too many attempts.
+// All links as of one moment, by index: repeated until none came or went meanwhile. Throws EINTR
+// after too many attempts.
 std::vector<Link> dump_links(NetlinkSocket& socket);
 // Empty if there is none with this index.
 std::optional<Link> get_link(NetlinkSocket& socket, uint32_t index);

@@ -17,9 +17,10 @@
 
 namespace nft {
 
-// Reads a socket on a thread of its own for somebody who may be slower. Everything there is to read is one batch; the next
-// one is read when that one was taken. Meanwhile the socket's buffer keeps what comes, and the kernel drops what does not fit
-// there: memory is bounded, whatever the listener does.
+// Reads a socket on a thread of its own for somebody who may be slower. Everything there is to read
+// is one batch; the next one is read when that one was taken. Meanwhile the socket's buffer keeps
+// what comes, and the kernel drops what does not fit there: memory is bounded, whatever the
+// listener does.
 //
 // A Decoder has a type Batch with empty(), and
 //   void take(const nlmsghdr*, Batch&)   one message
@@ -44,7 +45,8 @@ class Listener {
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
-  // on_batch is called on the thread, and again only after taken(); on_end is called last, on the thread.
+  // on_batch is called on the thread, and again only after taken(); on_end is called last, on the
+  // thread.
   void start(OnBatch on_batch, std::function<void()> on_end) {
     thread_ = std::thread([this, on_batch = std::move(on_batch), on_end = std::move(on_end)] {
       listen(on_batch);
@@ -58,7 +60,8 @@ class Listener {
     eventfd_write(wake_, 1);
   }
 
-  // Waits for the thread's end, then closes the socket: at most for one batch. Idempotent, from any thread but its own.
+  // Waits for the thread's end, then closes the socket: at most for one batch. Idempotent, from any
+  // thread but its own.
   void stop() {
     const std::lock_guard lock(stopping_);
     if (!thread_.joinable()) return;

@@ -73,7 +73,8 @@ std::optional<MonitorEvent> CommitCounter::take(const nlmsghdr* message) {
   }
   const std::optional<ObjectKind> kind = kind_of(type);
   if (!kind || generic_header(message)->nfgen_family != family_) return std::nullopt;
-  // In each of these messages attribute 1 is the table's name (NFTA_TABLE_NAME, NFTA_CHAIN_TABLE, NFTA_RULE_TABLE, ...).
+  // In each of these messages attribute 1 is the table's name (NFTA_TABLE_NAME, NFTA_CHAIN_TABLE,
+  // NFTA_RULE_TABLE, ...).
   const auto attributes = Attributes<NFTA_SET_ELEM_LIST_MAX + 1>::of(message);
   if (!attributes[1] || text_of(attributes[1]) != table_) return std::nullopt;
   pending_.touches++;

@@ -43,8 +43,8 @@ class CommitCounter {
   MonitorEvent pending_;
 };
 
-// Listens to the nf_tables multicast group on a thread of its own, and calls on_event on that thread until stop(). After an
-// event of Kind::error nothing more comes.
+// Listens to the nf_tables multicast group on a thread of its own, and calls on_event on that
+// thread until stop(). After an event of Kind::error nothing more comes.
 class Monitor {
  public:
   using Batch = MonitorEvent;
@@ -57,9 +57,11 @@ class Monitor {
 
   // on_end is called last, on the thread.
   void start(OnEvent on_event, std::function<void()> on_end);
-  // For src/listening.h: this one does not wait for the listener, as a commit is a few bytes however large.
+  // For src/listening.h: this one does not wait for the listener, as a commit is a few bytes
+  // however large.
   void taken() {}
-  // Waits for the thread's end, then closes the socket: at most for one call of on_event. Idempotent, from any thread but the monitor's own.
+  // Waits for the thread's end, then closes the socket: at most for one call of on_event.
+  // Idempotent, from any thread but the monitor's own.
   void stop();
 
  private:

@@ -17,7 +17,8 @@ namespace {
 
 // A name has at most 255 bytes (NFT_NAME_MAXLEN) and a request at most three of them.
 constexpr size_t request_size = 1024;
-// The kernel makes dump messages of up to 32 KB and never more than the largest buffer it was given.
+// The kernel makes dump messages of up to 32 KB and never more than the largest buffer it was
+// given.
 constexpr size_t receive_size = 1 << 17;
 
 }  // namespace
@@ -51,7 +52,8 @@ uint64_t u64_of(const nlattr* attribute) { return be64toh(mnl_attr_get_u64(attri
 NetlinkSocket::NetlinkSocket(unsigned int groups, int receive_buffer, int protocol) : receive_(receive_size) {
   socket_ = mnl_socket_open2(protocol, SOCK_CLOEXEC);
   if (!socket_) throw Failure(errno, "netlink socket");
-  // FORCE needs CAP_NET_ADMIN in the first user namespace; without it the system's limit (rmem_max) holds.
+  // FORCE needs CAP_NET_ADMIN in the first user namespace; without it the system's limit (rmem_max)
+  // holds.
   if (setsockopt(fd(), SOL_SOCKET, SO_RCVBUFFORCE, &receive_buffer, sizeof receive_buffer) < 0) {
     setsockopt(fd(), SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
   }
@@ -64,7 +66,8 @@ NetlinkSocket::NetlinkSocket(unsigned int groups, int receive_buffer, int protoc
     mnl_socket_close(socket_);
     throw Failure(err, "netlink bind");
   }
-  // the kernel answers before send() returns; the time-out only keeps a surprise from blocking a thread for ever.
+  // the kernel answers before send() returns; the time-out only keeps a surprise from blocking a
+  // thread for ever.
   if (groups == 0) {
     const timeval limit{.tv_sec = 30, .tv_usec = 0};
     setsockopt(fd(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);

@@ -44,8 +44,8 @@ enum class Answer {
   absent,       // ENOENT: the object asked for does not exist
 };
 
-// A netlink socket, bound to the network namespace of the thread that creates it. Not thread-safe: one request at a time.
-// `groups` are the multicast groups to listen to, one bit each.
+// A netlink socket, bound to the network namespace of the thread that creates it. Not thread-safe:
+// one request at a time. `groups` are the multicast groups to listen to, one bit each.
 class NetlinkSocket {
  public:
   explicit NetlinkSocket(unsigned int groups = 0, int receive_buffer = 1 << 20, int protocol = NETLINK_NETFILTER);
@@ -55,12 +55,14 @@ class NetlinkSocket {
 
   // Sends a request and calls on_message for every message of the answer.
   Answer ask(Request& request, const std::function<void(const nlmsghdr*)>& on_message);
-  // The generation of the rules of this network namespace: one more after every commit. Only of NETLINK_NETFILTER.
+  // The generation of the rules of this network namespace: one more after every commit. Only of
+  // NETLINK_NETFILTER.
   uint32_t generation();
 
   int fd() const { return mnl_socket_get_fd(socket_); }
   uint32_t next_sequence(uint32_t count = 1);
-  // Lets one message of this many bytes leave: netlink_sendmsg() refuses more than the send buffer with EMSGSIZE.
+  // Lets one message of this many bytes leave: netlink_sendmsg() refuses more than the send buffer
+  // with EMSGSIZE.
   void reserve_send_buffer(size_t bytes);
 
  private:
@@ -81,8 +83,8 @@ inline std::string text_of(const nlattr* attribute) {
 uint32_t u32_of(const nlattr* attribute);
 uint64_t u64_of(const nlattr* attribute);
 
-// libmnl's own mnl_attr_for_each() is not C++: it assigns a void pointer. `skip` is the length of what comes before the
-// attributes of a message.
+// libmnl's own mnl_attr_for_each() is not C++: it assigns a void pointer. `skip` is the length of
+// what comes before the attributes of a message.
 template <class Visit>
 void each_attribute(const nlmsghdr* message, size_t skip, Visit visit) {
   const auto* attribute = static_cast<const nlattr*>(mnl_nlmsg_get_payload_offset(message, skip));

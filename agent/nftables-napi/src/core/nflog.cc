@@ -17,12 +17,14 @@ namespace {
 constexpr uint16_t config_type = NFNL_SUBSYS_ULOG << 8 | NFULNL_MSG_CONFIG;
 constexpr uint16_t packet_type = NFNL_SUBSYS_ULOG << 8 | NFULNL_MSG_PACKET;
 
-// Room for the attributes of one packet beside its payload; what does not fit only makes the kernel hand over sooner.
+// Room for the attributes of one packet beside its payload; what does not fit only makes the kernel
+// hand over sooner.
 constexpr uint32_t packet_overhead = 256;
 constexpr uint32_t least_buffer = 4096;
 constexpr uint32_t largest_buffer = 1 << 17;  // the kernel's limit, and the size of Listener's own buffer
 
-// 0, or the errno of the kernel's refusal. One message does all, so no packet comes with other settings.
+// 0, or the errno of the kernel's refusal. One message does all, so no packet comes with other
+// settings.
 int bind_group(NetlinkSocket& socket, const NflogOptions& options, uint16_t flags) {
   const nfgenmsg header{.nfgen_family = AF_UNSPEC, .version = NFNETLINK_V0, .res_id = htons(options.group)};
   nfulnl_msg_config_mode mode{};
@@ -54,7 +56,8 @@ void bind_group(NetlinkSocket& socket, const NflogOptions& options) {
   // Without CONFIG_NETFILTER_NETLINK_GLUE_CT there are no connections; nothing is bound yet then.
   if (err == EOPNOTSUPP || err == EAGAIN) err = bind_group(socket, options, NFULNL_CFG_F_SEQ);
   if (err == EPERM) {
-    // The kernel says that of a group somebody else has, and of missing capabilities: for those to any question.
+    // The kernel says that of a group somebody else has, and of missing capabilities: for those to
+    // any question.
     try {
       socket.generation();
     } catch (const Failure& failure) {
@@ -75,7 +78,8 @@ struct Tuple {
   uint32_t ports = 0;
 };
 
-// The original direction out of NFULA_CT, with addresses that point into the message. Without addresses: unknown.
+// The original direction out of NFULA_CT, with addresses that point into the message. Without
+// addresses: unknown.
 Tuple read_tuple(const nlattr* connection) {
   Tuple tuple;
   const auto directions = Attributes<CTA_TUPLE_ORIG + 1>::in(connection);

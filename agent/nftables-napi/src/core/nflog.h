@@ -19,8 +19,9 @@ struct NflogOptions {
   int receive_buffer = 0;
 };
 
-// What stands before each packet in NflogBatch::records, in the machine's byte order; lib/nflog.ts reads it by the word.
-// Behind it are both addresses of the original direction, then the payload, then padding to a multiple of 4.
+// What stands before each packet in NflogBatch::records, in the machine's byte order; lib/nflog.ts
+// reads it by the word. Behind it are both addresses of the original direction, then the payload,
+// then padding to a multiple of 4.
 struct NflogRecord {
   enum Flag : uint16_t { has_timestamp = 1, has_sequence = 2, has_original = 4, has_ports = 8 };
 

@@ -13,16 +13,18 @@ namespace nft {
 
 namespace {
 
-// libnftables 1.0.6 shares state between contexts: a cache of interface names, the set-up of libxtables and gmp, and what libc
-// answers in static buffers (getprotobynumber(), getservbyport()). So one call into it at a time, whatever the number of
-// contexts and threads. The kernel would put commits in a row anyway.
+// libnftables 1.0.6 shares state between contexts: a cache of interface names, the set-up of
+// libxtables and gmp, and what libc answers in static buffers (getprotobynumber(),
+// getservbyport()). So one call into it at a time, whatever the number of contexts and threads. The
+// kernel would put commits in a row anyway.
 std::mutex& library() {
   static std::mutex mutex;
   return mutex;
 }
 
-// The text as a file in memory. libnftables says where an error is only for files: for a buffer it leaves out the line and
-// column, and shows the first line of the text whichever it means (seen in 1.0.6).
+// The text as a file in memory. libnftables says where an error is only for files: for a buffer it
+// leaves out the line and column, and shows the first line of the text whichever it means (seen in
+// 1.0.6).
 class TextFile {
  public:
   explicit TextFile(const std::string& text) {
@@ -56,8 +58,9 @@ class TextFile {
 
 }  // namespace
 
-// Opens the socket only: where none can be had it throws, while nft_ctx_new() would call exit(). The context is made by the
-// first run, on its thread, so that creating an NftContext never waits for the lock.
+// Opens the socket only: where none can be had it throws, while nft_ctx_new() would call exit().
+// The context is made by the first run, on its thread, so that creating an NftContext never waits
+// for the lock.
 NftContext::NftContext() = default;
 
 NftContext::~NftContext() {

@@ -17,8 +17,8 @@ struct RunResult {
   uint32_t after = 0;
 };
 
-// One libnftables context and a socket to read the generation with. Bound to the network namespace of the creating thread.
-// Not thread-safe: one command at a time.
+// One libnftables context and a socket to read the generation with. Bound to the network namespace
+// of the creating thread. Not thread-safe: one command at a time.
 class NftContext {
  public:
   NftContext();

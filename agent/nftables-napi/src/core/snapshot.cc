@@ -105,8 +105,8 @@ class Reader {
     });
   }
 
-  // The rules of one chain, and the anonymous sets they name: those are asked for between the two readings of a rule, because the
-  // socket can only do one thing at a time.
+  // The rules of one chain, and the anonymous sets they name: those are asked for between the two
+  // readings of a rule, because the socket can only do one thing at a time.
   Answer read_rules_of(ChainInfo& chain) {
     std::vector<std::vector<char>> messages;
     std::set<std::string> sets;

@@ -39,7 +39,8 @@ struct TableSnapshot {
 // Empty if the table does not exist.
 std::optional<TableSnapshot> take_snapshot(NetlinkSocket& socket, uint8_t family, const std::string& table);
 
-// Only these chains with their rules, in the order of `names`; what does not exist is left out. No sets.
+// Only these chains with their rules, in the order of `names`; what does not exist is left out. No
+// sets.
 TableSnapshot take_snapshot_of_chains(NetlinkSocket& socket, uint8_t family, const std::string& table,
                                       const std::vector<std::string>& names);
 

@@ -8,7 +8,8 @@ namespace nft {
 
 namespace {
 
-// Of lib/record.ts, in the machine's byte order. What follows it: attributes, data, value_at, values, each padded to 4 bytes.
+// Of lib/record.ts, in the machine's byte order. What follows it: attributes, data, value_at,
+// values, each padded to 4 bytes.
 struct Header {
   uint32_t operation;
   uint16_t message;

@@ -5,7 +5,8 @@
 
 namespace nft {
 
-// A verdict of a verdict map: `code` as in linux/netfilter/nf_tables.h (NFT_JUMP, NF_DROP, ...), `chain` for jump and goto.
+// A verdict of a verdict map: `code` as in linux/netfilter/nf_tables.h (NFT_JUMP, NF_DROP, ...),
+// `chain` for jump and goto.
 struct Verdict {
   int32_t code = 0;
   std::string chain;
