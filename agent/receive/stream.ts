@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { NODE_VIEWS_PATH, type StreamMessage } from '../../apis/stream.ts';
 import { BackOff } from '../../lib/process/back-off.ts';
 import type { Clock } from '../../lib/process/clock.ts';
-import { lines } from '../../lib/process/lines.ts';
+import { LineSplitter } from '../../lib/process/lines.ts';
 import { pause } from '../../lib/process/pause.ts';
 import { type ControllerClient, ControllerError } from './controller-client.ts';
 import { type Fold, FoldError, type Folded } from './fold.ts';
@@ -111,7 +111,8 @@ export function followController(parts: StreamParts): Following {
         response.destroy(new Error(`nothing was heard of the controller for ${SILENCE / 1000} s`)),
       );
     };
-    const take = lines(LONGEST_LINE, (line) => {
+    const splitter = new LineSplitter(LONGEST_LINE);
+    const take = (line: string): void => {
       sign();
       const folded = fold.take(parse(line));
       if (folded === null) return;
@@ -120,13 +121,13 @@ export function followController(parts: StreamParts): Following {
       waits.reset();
       hasLost = false;
       events.folded(folded);
-    });
+    };
     sign();
     try {
       for await (const piece of response) {
         batch += piece.length;
         if (batch > LONGEST_BATCH + piece.length) throw new Error(`${batch} bytes without a bookmark`);
-        take(piece);
+        for (const line of splitter.push(piece)) take(line);
       }
     } finally {
       isSilent();
