@@ -9,25 +9,6 @@ interface Ends {
  * it is one, which evicts other objects from the CPU caches (ADR 12).
  */
 export function alike(before: readonly unknown[], now: readonly unknown[]): Ends {
-  if (now.length < LONG) return endsOf(before, now);
-  const known = asked.get(now);
-  if (known?.before.deref() === before) return known.ends;
-  const ends = endsOf(before, now);
-  asked.set(now, { before: new WeakRef(before), ends });
-  return ends;
-}
-
-/**
- * Several callers in turn compare the same long lists. A list that was compared must not be
- * changed.
- */
-const asked = new WeakMap<
-  readonly unknown[],
-  { readonly before: WeakRef<readonly unknown[]>; readonly ends: Ends }
->();
-const LONG = 256;
-
-function endsOf(before: readonly unknown[], now: readonly unknown[]): Ends {
   const shorter = Math.min(before.length, now.length);
   let first = 0;
   while (first < shorter && Object.is(before[first], now[first])) first++;

@@ -38,17 +38,53 @@ export function* changedIds<T>(
 }
 
 /**
- * Parts of a map: `over` replaces the values of some ids of `base`. Neither is modified afterwards.
+ * A map in two parts: `over` replaces the values of some ids of `base`. Neither is modified
+ * afterwards.
  */
-interface Parts<T> {
+class OverlaidMap<T> implements ReadonlyMap<string, T> {
   readonly base: ReadonlyMap<string, T>;
   readonly over: ReadonlyMap<string, T>;
+
+  constructor(base: ReadonlyMap<string, T>, over: ReadonlyMap<string, T>) {
+    this.base = base;
+    this.over = over;
+  }
+
+  get size(): number {
+    return this.base.size;
+  }
+
+  get(id: string): T | undefined {
+    return this.over.get(id) ?? this.base.get(id);
+  }
+
+  has(id: string): boolean {
+    return this.base.has(id);
+  }
+
+  keys(): MapIterator<string> {
+    return this.base.keys();
+  }
+
+  *values(): MapIterator<T> {
+    for (const [id, one] of this.base) yield this.over.get(id) ?? one;
+  }
+
+  *entries(): MapIterator<[string, T]> {
+    for (const [id, one] of this.base) yield [id, this.over.get(id) ?? one];
+  }
+
+  [Symbol.iterator](): MapIterator<[string, T]> {
+    return this.entries();
+  }
+
+  forEach(callback: (value: T, id: string, map: ReadonlyMap<string, T>) => void): void {
+    for (const [id, one] of this) callback(one, id, this);
+  }
 }
 
-const partsOfMaps = new WeakMap<ReadonlyMap<string, unknown>, Parts<unknown>>();
-
-function partsOf<T>(map: ReadonlyMap<string, T>): Parts<T> {
-  return (partsOfMaps.get(map) as Parts<T> | undefined) ?? { base: map, over: new Map() };
+function partsOf<T>(map: ReadonlyMap<string, T>): Pick<OverlaidMap<T>, 'base' | 'over'> {
+  return map instanceof OverlaidMap ? map : { base: map, over: new Map() };
 }
 
 /** Limit of values over a base; half the size of the base is another. */
@@ -64,7 +100,7 @@ export function withValues<T>(
   const now = new Map([...over, ...values]);
   return now.size > Math.min(MOST_OVER, base.size / 2)
     ? new Map([...before, ...values])
-    : overlaid(base, now);
+    : new OverlaidMap(base, now);
 }
 
 /**
@@ -73,29 +109,6 @@ export function withValues<T>(
  */
 export function sharesKeys(a: ReadonlyMap<string, unknown>, b: ReadonlyMap<string, unknown>): boolean {
   return partsOf(a).base === partsOf(b).base;
-}
-
-function overlaid<T>(base: ReadonlyMap<string, T>, over: ReadonlyMap<string, T>): ReadonlyMap<string, T> {
-  function* entries(): Generator<[string, T], undefined, unknown> {
-    for (const [id, one] of base) yield [id, over.get(id) ?? one];
-  }
-  function* values(): Generator<T, undefined, unknown> {
-    for (const [id, one] of base) yield over.get(id) ?? one;
-  }
-  const map: ReadonlyMap<string, T> = {
-    size: base.size,
-    get: (id) => over.get(id) ?? base.get(id),
-    has: (id) => base.has(id),
-    keys: () => base.keys(),
-    values,
-    entries,
-    [Symbol.iterator]: entries,
-    forEach(callback) {
-      for (const [id, one] of entries()) callback(one, id, map);
-    },
-  };
-  partsOfMaps.set(map, { base, over });
-  return map;
 }
 
 /** `come` is sorted by id; none of its ids is in `before`. */
