@@ -8,9 +8,10 @@ import { type Dispatch, Indexer, linearDispatch } from './index/dispatch.ts';
 import { LEVELS } from './index/plan.ts';
 import { NamedList } from './named-list.ts';
 import { chainLines } from './nft-text.ts';
-import { type AddressAlternative, addressAlternatives, passChainName, REJECT_CHAIN } from './rule-chain.ts';
+import { passChainName, REJECT_CHAIN } from './rule-chain.ts';
 import { ruleRenderer } from './rule-renderer.ts';
 import type { Chain, NamedSet, NftRule, Ruleset, VerdictMap } from './ruleset.ts';
+import { type AddressAlternative, SetMatches } from './set-matches.ts';
 import { BASE_CHAINS, baseChains, masqueradeChains, TRAFFICS, type Traffic } from './topology.ts';
 import { byTraffic, type Rules, type Share, select, TRAIT } from './traits.ts';
 import { UsedSets } from './used-sets.ts';
@@ -37,7 +38,8 @@ export function renderer(
   indexer: Means['indexer'] = new Indexer(),
 ): (state: NodeState) => Ruleset {
   const sets = new UsedSets();
-  const rulesOf = ruleRenderer(config, canLog, sets);
+  const setMatches = new SetMatches();
+  const rulesOf = ruleRenderer(config, canLog, { sets, setMatches });
   let failsafe: readonly NamedSet[] = [];
   let last: Last = { chains: new NamedList([]), sets: new Map(), maps: new NamedList([]) };
   return (state) => {
@@ -45,7 +47,7 @@ export function renderer(
     const shares = byTraffic(rules);
     const copyAnswers = canLog && config.names.learn && rules.traits.some((own) => own & TRAIT.names);
     const rendered = TRAFFICS.map((traffic) =>
-      renderTraffic(traffic, shares[traffic], { state, config, copyAnswers, indexer }),
+      renderTraffic(traffic, shares[traffic], { state, config, copyAnswers, indexer, setMatches }),
     );
     const ofIndexes = rendered.flatMap((one) => one.sets);
     sets.change(ofIndexes, failsafe);
@@ -67,6 +69,7 @@ interface Means {
   /** Whether DNS packets are copied to the agent. */
   readonly copyAnswers: boolean;
   readonly indexer: { readonly dispatch: Dispatch };
+  readonly setMatches: SetMatches;
 }
 
 /** Reuses the previous lists of chains and maps if their content is the same. */
@@ -109,11 +112,11 @@ interface RenderedTraffic {
 }
 
 function renderTraffic(traffic: Traffic, share: Share, means: Means): RenderedTraffic {
-  const { config, copyAnswers, state } = means;
+  const { config, copyAnswers } = means;
   const parts = indexParts(traffic, share);
   const levels = levelsOf(parts, traffic, config);
   const indexes = parts.map((part) => renderIndex(part, traffic, { ...means, levels }));
-  const localPods = traffic === 'egress' && config.exemptions.localPods ? localPodsOf(state) : [];
+  const localPods = traffic === 'egress' && config.exemptions.localPods ? localPodsOf(means) : [];
   return {
     base: baseChains(traffic, config, {
       indexes: parts.map(({ name }) => name),
@@ -131,8 +134,8 @@ function renderTraffic(traffic: Traffic, share: Share, means: Means): RenderedTr
  * Both families, also one that the Node has no addresses of, so that the first pod of a family
  * doesn't change rules.
  */
-function localPodsOf({ localPods }: NodeState): AddressAlternative[] {
-  return localPods === undefined ? [] : addressAlternatives(localPods, 'daddr', FAMILIES);
+function localPodsOf({ state: { localPods }, setMatches }: Means): AddressAlternative[] {
+  return localPods === undefined ? [] : setMatches.addresses(localPods, 'daddr', FAMILIES);
 }
 
 interface IndexPart extends Rules {
@@ -209,7 +212,7 @@ function hasFailsafe({ any }: Rules, traffic: Traffic, { failsafe }: Config): bo
 function renderIndex(
   part: IndexPart,
   traffic: Traffic,
-  { state, config, indexer, levels }: Means & { readonly levels: number },
+  { state, config, indexer, setMatches, levels }: Means & { readonly levels: number },
 ): Dispatched & { readonly sets: readonly NamedSet[] } {
   const { name, entries } = part;
   const dispatch: Dispatch = config.dispatch === 'linear' ? linearDispatch : indexer.dispatch;
@@ -219,7 +222,7 @@ function renderIndex(
   if (traffic === 'nodeport' || !hasFailsafe(part, traffic, config)) return { ...main, sets: [] };
   const list = failsafeList(config.failsafe[traffic], state);
   const failsafeName = `${name}-failsafe`;
-  const failsafe = failsafeRules(list, traffic, state, failsafeName);
+  const failsafe = failsafeRules(list, traffic, { state, chain: failsafeName, setMatches });
   const { entries: kept } = select(part, TRAIT.skippable, false);
   const second = dispatch(failsafeName, kept, { ...fields, scope: failsafeScope(list) });
   return {

@@ -6,6 +6,7 @@ import { toMemberSet } from '../../lib/net/member-set.ts';
 import { addressSet, compiledRule } from '../../test/fake/compiled-rule.ts';
 import { ruleText, setLines } from './nft-text.ts';
 import { type RuleParts, ruleChain } from './rule-chain.ts';
+import { SetMatches } from './set-matches.ts';
 
 const block = (text: string) => ({ cidr: parseCidr(text)?.cidr ?? assert.fail(text), except: [] });
 
@@ -20,8 +21,9 @@ function rule(
   return compiledRule('r', { ...changes, source: { direction } });
 }
 
+const matches = new SetMatches();
 const rendered = (one: CompiledRule, set: AddressSet | null, parts: Partial<RuleParts> = {}) =>
-  ruleChain(one, { set, services: null, families: [4, 6], config: DEFAULT_CONFIG, ...parts });
+  ruleChain(one, { set, services: null, families: [4, 6], config: DEFAULT_CONFIG, matches, ...parts });
 const texts = (one: CompiledRule, set: AddressSet | null, parts: Partial<RuleParts> = {}) =>
   rendered(one, set, parts).chain.rules.map(ruleText);
 const names = (set: AddressSet, one = rule()) => rendered(one, set).sets.map(({ name }) => name);

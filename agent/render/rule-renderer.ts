@@ -2,10 +2,12 @@ import type { AddressSet, CompiledRule, NodeState, RuleSource, ServiceSet } from
 import type { Config } from '../../apis/config.ts';
 import type { Family } from '../../lib/net/address.ts';
 import { changedIds } from '../../lib/sharing/changed-map.ts';
+import { memo } from '../../lib/sharing/memo.ts';
 import { type Mapped, mapAlike } from './alike.ts';
 import type { Entry } from './index/item.ts';
-import { peersOf } from './index/peers.ts';
+import { peersOf, servicePeers } from './index/peers.ts';
 import { familiesOf, type RenderedRule, ruleChain } from './rule-chain.ts';
+import type { SetMatches } from './set-matches.ts';
 import { type AllRules, traitsOf } from './traits.ts';
 import type { UsedSets } from './used-sets.ts';
 
@@ -47,9 +49,10 @@ interface RuleContext {
 export function ruleRenderer(
   config: Config,
   canLog: boolean,
-  sets: UsedSets,
+  { sets, setMatches: matches }: { readonly sets: UsedSets; readonly setMatches: SetMatches },
 ): (state: NodeState) => AllRules {
   const known = new WeakMap<CompiledRule, IndexedRule>();
+  const peersOfServices = memo(servicePeers);
   let last: (Mapped<CompiledRule, IndexedRule> & RuleContext) | null = null;
   const entries = listAlike(({ entry }: IndexedRule) => entry);
   const chains = listAlike(({ rendered }: IndexedRule) => rendered.chain);
@@ -61,10 +64,11 @@ export function ruleRenderer(
       const services = named(rule.serviceSets, state.serviceSets);
       const before = known.get(rule);
       if (before?.set === set && before.services === services && before.families === families) return before;
-      const made = ruleChain(canLog ? rule : { ...rule, log: null }, { set, services, families, config });
+      const parts = { set, services, families, config, matches };
+      const made = ruleChain(canLog ? rule : { ...rule, log: null }, parts);
       const same = before?.rendered.chain.name === made.chain.name;
       const rendered = same ? { ...before.rendered, sets: made.sets } : made;
-      const entry = { rule, chain: rendered.chain.name, peers: peersOf(rule, state) };
+      const entry = { rule, chain: rendered.chain.name, peers: peersOf(rule, state, peersOfServices) };
       const found = { set, services, families, rendered, entry, traits: traitsOf(entry, rendered, set) };
       known.set(rule, found);
       return found;

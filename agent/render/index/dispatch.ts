@@ -2,18 +2,10 @@ import { type Mapped, mapAlike, others } from '../alike.ts';
 import { ALL_PORTS } from '../ports.ts';
 import type { Chain, L4Protocol, NftRule, PortProtocol } from '../ruleset.ts';
 import { build, type Dispatched, type Fields, FixedChains } from './build.ts';
-import {
-  type Entry,
-  forAnybody,
-  type Item,
-  PORT_PROTOCOLS,
-  portItem,
-  protocolItem,
-  type Scope,
-} from './item.ts';
-import { LEVELS, type Others, type Plan, withItems } from './plan.ts';
+import { type Entry, type Item, PORT_PROTOCOLS, portItem, protocolItem, type Scope } from './item.ts';
+import { LEVELS, type Plan, withItems } from './plan.ts';
+import { PlanCache } from './plan-cache.ts';
 import { type PlanOptions, planned } from './planner.ts';
-import { Spaces } from './spaces.ts';
 
 const OTHER_PROTOCOLS = ['icmp', 'icmpv6', 'igmp'] as const;
 
@@ -67,14 +59,16 @@ export class Indexer {
     const before = this.#parts.get(name);
     if (before?.of.from === entries) return before;
     const of = mapAlike(before?.of ?? null, entries, toItem);
-    const { chains = new FixedChains(), spaces = new Spaces(), built = null } = before ?? {};
+    const { chains = new FixedChains(), cache = new PlanCache(), built = null } = before ?? {};
     // For most protocols nothing has changed.
     const isSame = before !== undefined && !of.made.some(isItem) && !of.gone.some(isItem);
     const items = isSame ? before.items : of.to.filter(isItem);
     const others = isSame ? [] : otherItems(before?.items ?? [], items, built?.needsMembers ?? true);
-    const part: Part = { of, chains, spaces, items, built: null, alike: null };
+    const part: Part = { of, chains, cache, items, built: null, alike: null };
     if (built !== null && others !== null) {
-      const alike = { ...built, plan: withItems(built.plan, others.flatMap(withCopies)) };
+      // A plan may hold the copy of an item for any address (see planner.ts).
+      const copies = others.map(([was, is]) => [cache.forAnybody(was), cache.forAnybody(is)] as const);
+      const alike = { ...built, plan: withItems(built.plan, [...others, ...copies]) };
       if (others.every(([was, is]) => was.chain === is.chain)) part.built = alike;
       else part.alike = alike;
     }
@@ -88,13 +82,13 @@ export class Indexer {
     fields: Fields,
   ): Dispatched {
     if (part.built?.levels !== of.levels) {
-      const { items, chains, spaces, alike } = part;
+      const { items, chains, cache, alike } = part;
       chains.next();
       const { levels } = of;
       const { plan, needsMembers } =
         alike?.levels === levels
           ? alike
-          : this.#plan(items, { ports: fields.protocol !== null, levels, spaces });
+          : this.#plan(items, { ports: fields.protocol !== null, levels, cache });
       part.built = { ...build(of.name, plan, fields, chains), plan, needsMembers, levels };
       part.alike = null;
       this.#onBuilt({ ...of, items, plan, dispatched: part.built });
@@ -103,7 +97,7 @@ export class Indexer {
   }
 
   #plan(items: readonly Item[], options: Required<PlanOptions>): ReturnType<typeof planned> {
-    options.spaces.next();
+    options.cache.next();
     return planned(items, options);
   }
 }
@@ -177,7 +171,7 @@ interface Part {
   /** The item of each entry for the protocol. */
   readonly of: Mapped<Entry, Item | null>;
   readonly chains: FixedChains;
-  readonly spaces: Spaces;
+  readonly cache: PlanCache;
   readonly items: readonly Item[];
   built: (Dispatched & Planned) | null;
   /** The plan of earlier items with these in their place. */
@@ -212,12 +206,6 @@ function otherItems(
 
 export function isItem(item: Item | null): item is Item {
   return item !== null;
-}
-
-/** A plan may hold the copy of an item for any address (see planner.ts). */
-function withCopies(pair: readonly [Item, Item]): Others {
-  const [was, is] = pair;
-  return [pair, [forAnybody(was), forAnybody(is)]];
 }
 
 /** Compares everything that a plan depends on. */

@@ -6,23 +6,17 @@ import type { Peers } from './item.ts';
 export function peersOf(
   { addressSets: [set], serviceSets: [services], interfaceGroups }: CompiledRule,
   state: Pick<NodeState, 'addressSets' | 'serviceSets'>,
+  ofServices: (set: ServiceSet) => Peers,
 ): Peers | null {
   if (interfaceGroups.length > 0) return null;
   const addresses = set === undefined ? undefined : state.addressSets.get(set);
   if (addresses !== undefined) return { key: addresses.id, members: addresses.members };
   const members = services === undefined ? undefined : state.serviceSets.get(services);
-  return members === undefined ? null : servicePeers(members);
+  return members === undefined ? null : ofServices(members);
 }
 
-const known = new WeakMap<ServiceSet, Peers>();
-
 /** The addresses of the Services, whatever the port. */
-function servicePeers(set: ServiceSet): Peers {
-  let peers = known.get(set);
-  if (peers === undefined) {
-    const addresses = new Set(set.members.map(({ address }) => address));
-    peers = { key: `services ${set.id}`, members: toMemberSet([], addresses) };
-    known.set(set, peers);
-  }
-  return peers;
+export function servicePeers({ id, members }: ServiceSet): Peers {
+  const addresses = new Set(members.map(({ address }) => address));
+  return { key: `services ${id}`, members: toMemberSet([], addresses) };
 }

@@ -37,6 +37,7 @@ export interface PortsPlan extends Costs {
   readonly plans: readonly Plan[];
   /** For the ports of no piece; null if no rule is for them. */
   readonly others: Plan | null;
+  readonly holders?: Holders;
 }
 
 export interface AddressesPlan extends Costs {
@@ -47,6 +48,7 @@ export interface AddressesPlan extends Costs {
   readonly plans: readonly Plan[];
   /** For addresses without a class; null if no rule is for them. */
   readonly others: Plan | null;
+  readonly holders?: Holders;
 }
 
 /** Tries the parts one after the other. */
@@ -82,45 +84,37 @@ export function withItems(plan: Plan, others: Others): Plan {
   for (const [was, is] of held) items[items.indexOf(was)] = is;
   // Nested plans may hold the copy of an item for any address (forAnybody).
   const within = (inner: Plan): Plan => withItems(inner, others);
-  const plansWithin = (plans: readonly Plan[]): readonly Plan[] => {
-    const holders = holdersOf(plans);
-    const changed = plans.slice();
-    for (const [{ id }] of held)
-      for (const i of holders.get(id) ?? []) changed[i] = within(changed[i] as Plan);
-    holdersOfPlans.set(changed, holders);
-    return changed;
-  };
   switch (plan.kind) {
     case 'list':
       return { ...plan, items };
     case 'ports':
     case 'addresses': {
-      const last = plan.others === null ? null : within(plan.others);
-      return { ...plan, items, plans: plansWithin(plan.plans), others: last };
+      const { holders = holdersOf(plan.plans) } = plan;
+      const plans = plan.plans.slice();
+      for (const [{ id }] of held) {
+        for (const i of holders.get(id) ?? []) plans[i] = within(plans[i] as Plan);
+      }
+      return { ...plan, items, plans, others: plan.others === null ? null : within(plan.others), holders };
     }
     case 'sequence':
       return { ...plan, items, parts: plan.parts.map(within) };
   }
 }
 
-/** For the id of each item: the indexes of the plans that hold it. */
+/**
+ * For the id of each item: the indexes of the plans that hold it. A plan has it once items of it
+ * were replaced.
+ */
 type Holders = ReadonlyMap<string, readonly number[]>;
 
-const holdersOfPlans = new WeakMap<readonly Plan[], Holders>();
-
 function holdersOf(plans: readonly Plan[]): Holders {
-  let holders = holdersOfPlans.get(plans);
-  if (holders === undefined) {
-    const found = new Map<string, number[]>();
-    for (const [i, { items }] of plans.entries()) {
-      for (const { id } of items) {
-        const list = found.get(id);
-        if (list === undefined) found.set(id, [i]);
-        else if (list.at(-1) !== i) list.push(i);
-      }
+  const holders = new Map<string, number[]>();
+  for (const [i, { items }] of plans.entries()) {
+    for (const { id } of items) {
+      const list = holders.get(id);
+      if (list === undefined) holders.set(id, [i]);
+      else if (list.at(-1) !== i) list.push(i);
     }
-    holders = found;
-    holdersOfPlans.set(plans, holders);
   }
   return holders;
 }

@@ -1,5 +1,5 @@
 import { memberCount } from '../../../lib/net/member-set.ts';
-import { forAnybody, type Item, type Peers } from './item.ts';
+import type { Item, Peers } from './item.ts';
 import {
   type AddressesPlan,
   LEVELS,
@@ -9,8 +9,8 @@ import {
   REPLICATION,
   SHORT,
 } from './plan.ts';
+import { PlanCache } from './plan-cache.ts';
 import { type PortPieces, portPieces } from './port-pieces.ts';
-import { Spaces } from './spaces.ts';
 
 /**
  * The fields that were looked up on the way here, and how many chains may still call each other
@@ -34,7 +34,7 @@ export interface PlanOptions {
    * (NFT_JUMP_STACK_SIZE), including everything around the index.
    */
   readonly levels?: number;
-  readonly spaces?: Spaces;
+  readonly cache?: PlanCache;
 }
 
 /** The plan for rules in evaluation order. Pure. */
@@ -45,19 +45,19 @@ export function plan(items: readonly Item[], options: PlanOptions): Plan {
 /** A plan, and whether it depends on the members of the peers. */
 export function planned(
   items: readonly Item[],
-  { ports, levels = LEVELS, spaces = new Spaces() }: PlanOptions,
+  { ports, levels = LEVELS, cache = new PlanCache() }: PlanOptions,
 ): { readonly plan: Plan; readonly needsMembers: boolean } {
-  const planner = new Planner(spaces);
+  const planner = new Planner(cache);
   const found = planner.sequence(items, { levels, ports: !ports, sources: !ports, addresses: false });
   return { plan: found, needsMembers: planner.needsMembers };
 }
 
 class Planner {
   needsMembers = false;
-  readonly #spaces: Spaces;
+  readonly #cache: PlanCache;
 
-  constructor(spaces: Spaces) {
-    this.#spaces = spaces;
+  constructor(cache: PlanCache) {
+    this.#cache = cache;
   }
 
   /**
@@ -83,16 +83,16 @@ class Planner {
       parts.push(found);
       from = to;
     }
-    if (end < items.length) parts.push(list(items.slice(end), known));
+    if (end < items.length) parts.push(this.#list(items.slice(end), known));
     const [only] = parts;
     if (only !== undefined && parts.length === 1) return only;
-    if (only === undefined) return list([], known);
+    if (only === undefined) return this.#list([], known);
     return { kind: 'sequence', items, parts, size: sum(parts, 'size'), tries: sum(parts, 'tries') };
   }
 
   /** The plan that `best` would find if one lookup of the port is enough; else null. */
   quick(items: readonly Item[], known: Known): Plan | null {
-    const tried = list(items, known);
+    const tried = this.#list(items, known);
     if (tried.tries <= SHORT) return tried;
     const cut =
       known.ports || known.levels < 1 ? null : this.portLists(items, known, 2 * items.length, 'dport');
@@ -102,9 +102,9 @@ class Planner {
   /** Null if all ways take more than `limit`. */
   best(given: readonly Item[], known: Known, limit: number): Plan | null {
     const [only] = given;
-    if (only !== undefined && given.length === 1) return alone(only);
+    if (only !== undefined && given.length === 1) return this.#cache.alone(only);
     const items = reachable(given, known);
-    const tried = list(items, known);
+    const tried = this.#list(items, known);
     if (tried.tries <= SHORT || known.levels < 1) return tried;
     const splitsPorts = !known.ports && items.some(({ ranges }) => ranges !== null);
     const splitsAddresses = !known.addresses && items.some(({ peers }) => peers !== null);
@@ -142,11 +142,11 @@ class Planner {
     const found = withPorts(known, field);
     const pick = (members: readonly number[]): Item[] => members.map((i) => items[i] as Item);
     const lists = pieces.lists.map((members) =>
-      members.length === 1 ? alone(items[members[0] ?? 0] as Item).items : pick(members),
+      members.length === 1 ? this.#cache.alone(items[members[0] ?? 0] as Item).items : pick(members),
     );
     const others = pieces.others.length > 0 ? pick(pieces.others) : null;
     const long = [...lists, ...(others === null ? [] : [others])].filter(
-      (one) => one.length > SHORT && list(reachable(one, found), found).tries > SHORT,
+      (one) => one.length > SHORT && this.#list(reachable(one, found), found).tries > SHORT,
     );
     return { field, pieces, lists, others, long, isShort: long.length === 0 };
   }
@@ -157,7 +157,8 @@ class Planner {
     const found = withPorts(known, field);
     let size = ports.length + ranges.length;
     // One address space for all addresses by which the lists may be divided.
-    if (!known.addresses && cut.long.length > 1) this.#spaces.of(distinctPeers(small(cut.long.flat())));
+    if (!known.addresses && cut.long.length > 1)
+      this.#cache.space(distinctPeers(this.#small(cut.long.flat())));
     const take = (one: readonly Item[]): Plan | null => {
       const inner = this.best(one, found, limit - size);
       size += inner?.size ?? 0;
@@ -188,10 +189,10 @@ class Planner {
   }
 
   byAddresses(given: readonly Item[], known: Known, limit: number): AddressesPlan | null {
-    const items = small(given);
+    const items = this.#small(given);
     const wanted = distinctPeers(items);
     if (wanted.length === 0) return null;
-    const classes = this.#spaces.of(wanted).restrict(wanted);
+    const classes = this.#cache.space(wanted).restrict(wanted);
     let size = 0;
     for (const { classOfSingle, classOfRange } of classes.tables)
       size += classOfSingle.length + classOfRange.length;
@@ -231,6 +232,33 @@ class Planner {
     const tries = Math.max(most(plans), others?.tries ?? 0);
     return { kind: 'addresses', items: given, classes, plans, others, size, tries };
   }
+
+  /**
+   * The same items, with those of large peers replaced by copies for any address if only a few peers
+   * are large. A map element for each of their members would make every change of the table
+   * expensive: the kernel walks all elements of verdict maps when a rule or a verdict is added.
+   */
+  #small(items: readonly Item[]): readonly Item[] {
+    const large = new Set<string>();
+    for (const { key, members } of distinctPeers(items)) if (memberTotal(members) > LARGE) large.add(key);
+    if (large.size === 0 || large.size > FEW) return items;
+    return items.map((item) =>
+      item.peers !== null && large.has(item.peers.key) ? this.#cache.forAnybody(item) : item,
+    );
+  }
+
+  /** A list of one rule takes no memory of its own, because verdicts lead directly to the rule. */
+  #list(items: readonly Item[], known: Known): ListPlan {
+    const [only] = items;
+    if (only !== undefined && items.length === 1) return this.#cache.alone(only);
+    const sure = items.findIndex((item) => isSure(item, known));
+    return {
+      kind: 'list',
+      items,
+      size: items.length > 1 ? items.length : 0,
+      tries: sure < 0 ? items.length : sure + 1,
+    };
+  }
 }
 
 function withPorts(known: Known, field: PortsPlan['field']): Known {
@@ -252,18 +280,6 @@ interface PortLists {
 const LARGE = 4096;
 /** Up to this many large peers are tried through their own sets. */
 const FEW = 2;
-
-/**
- * The same items, with those of large peers replaced by copies for any address if only a few peers
- * are large. A map element for each of their members would make every change of the table
- * expensive: the kernel walks all elements of verdict maps when a rule or a verdict is added.
- */
-function small(items: readonly Item[]): readonly Item[] {
-  const large = new Set<string>();
-  for (const { key, members } of distinctPeers(items)) if (memberTotal(members) > LARGE) large.add(key);
-  if (large.size === 0 || large.size > FEW) return items;
-  return items.map((item) => (item.peers !== null && large.has(item.peers.key) ? forAnybody(item) : item));
-}
 
 function memberTotal({ v4, v6 }: Peers['members']): number {
   return memberCount(v4) + memberCount(v6);
@@ -316,31 +332,6 @@ export function reachable(items: readonly Item[], known: LookedUp): readonly Ite
     found.push(item);
     if (isSure(item, known)) return found;
     if (item.peers !== null && isSure(item, { ...known, addresses: true })) decided.add(item.peers.key);
-  }
-  return found;
-}
-
-/** A list of one rule takes no memory of its own, because verdicts lead directly to the rule. */
-function list(items: readonly Item[], known: Known): ListPlan {
-  const [only] = items;
-  if (only !== undefined && items.length === 1) return alone(only);
-  const sure = items.findIndex((item) => isSure(item, known));
-  return {
-    kind: 'list',
-    items,
-    size: items.length > 1 ? items.length : 0,
-    tries: sure < 0 ? items.length : sure + 1,
-  };
-}
-
-const lonely = new WeakMap<Item, ListPlan>();
-
-/** The list of one rule; always the same object. */
-function alone(item: Item): ListPlan {
-  let found = lonely.get(item);
-  if (found === undefined) {
-    found = { kind: 'list', items: [item], size: 0, tries: 1 };
-    lonely.set(item, found);
   }
   return found;
 }
