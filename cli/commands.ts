@@ -13,7 +13,8 @@ export interface CommandEntry {
   readonly commands?: readonly CommandEntry[];
 }
 
-const option = (flags: string, description: string): Option => new Option(flags, description);
+const option = (flags: string, description: string, fallback?: unknown): Option =>
+  new Option(flags, description).default(fallback);
 
 const collect = (value: string, previous: readonly string[] = []): string[] => [...previous, value];
 
@@ -26,11 +27,9 @@ const node = option('--node <name>', 'name of the Node').makeOptionMandatory();
 const config = option('--config <file>', "the agent's configuration (YAML)");
 const output = (...formats: readonly string[]): Option =>
   option('-o, --output <format>', 'how to print the result').choices(formats).default(formats[0]);
-const strict = option('--strict', 'end with 1 where a policy is invalid and left out').default(false);
+const strict = option('--strict', 'end with 1 where a policy is invalid and left out', false);
 const names = option('--names <file>', 'what fqdn peers resolve to (YAML, name: [addresses])');
-const stateDir = option('--state-dir <dir>', 'holds what must survive a restart').default(
-  '/var/lib/nodewall',
-);
+const stateDir = option('--state-dir <dir>', 'holds what must survive a restart', '/var/lib/nodewall');
 const logFormat = option('--log-format <format>', 'default: text on a terminal, else json').choices([
   'json',
   'text',
@@ -68,7 +67,8 @@ const COMPILE: CommandEntry = {
     option(
       '--stats',
       'what the index costs with nftables: rules tried a packet, maps, elements, memory',
-    ).default(false),
+      false,
+    ),
     output('table', 'json', 'nft', 'iptables'),
   ],
   examples: [
@@ -112,7 +112,7 @@ const AGENT: CommandEntry = {
     node,
     config,
     stateDir,
-    option('--once', 'apply and exit; the rules stay').default(false),
+    option('--once', 'apply and exit; the rules stay', false),
     strict,
     option('--feature-gates <gates>', 'NodeNetworkPolicy=true|false'),
     logFormat,
@@ -136,7 +136,7 @@ const AGENT: CommandEntry = {
     option('--api-token-file <file>', "with --api-server: the service account's token"),
     option('--api-ca-file <file>', 'with --api-server: who signs its certificate (PEM)'),
     metricsListen,
-    option('--metrics-rules', 'a counter for each rule among the metrics').default(false),
+    option('--metrics-rules', 'a counter for each rule among the metrics', false),
   ],
   examples: [
     'nodewall agent --manifests /etc/nodewall/manifests --node cp-1',
@@ -212,7 +212,7 @@ const LOG: CommandEntry = {
     "records, oldest first; - is standard input; default: where the agent's configuration puts them",
   ],
   options: [
-    option('-f, --follow', 'go on with what comes, over rotations').default(false),
+    option('-f, --follow', 'go on with what comes, over rotations', false),
     stateDir,
     config,
     option('--policy <name>', 'of this policy'),
@@ -246,7 +246,7 @@ const CONTROLLER: CommandEntry = {
     'The controller of a cluster: what the Kubernetes API holds, compiled and told to the agent of each node.',
   options: [
     option('--kubeconfig <file>', 'the API server, and who we are; default: as a pod of the cluster'),
-    option('--listen <host:port>', 'serve agents and kubectl (HTTPS)').default(':8443'),
+    option('--listen <host:port>', 'serve agents and kubectl (HTTPS)', ':8443'),
     option('--webhook-listen <host:port>', 'serve admission webhooks (HTTPS): /mutate and /validate'),
     metricsListen,
     option(
@@ -269,7 +269,8 @@ const CONTROLLER: CommandEntry = {
     option(
       '--token-audiences <names>',
       "audiences of agents' tokens, comma-separated; empty: the API server's own",
-    ).default('nodewall-controller'),
+      'nodewall-controller',
+    ),
     option(
       '--relist-period <seconds>',
       'the least time between two looks whether the watches have missed something; twice that the most',
@@ -299,7 +300,7 @@ const DUMP: CommandEntry = {
     dumpOf('transaction', 'stage 6: what would bring this kernel to it, part by part', [
       node,
       stateDir,
-      option('--from-empty', 'as if the kernel held nothing; needs no permissions').default(false),
+      option('--from-empty', 'as if the kernel held nothing; needs no permissions', false),
     ]),
   ],
 };
