@@ -1,6 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { type Generation, NftError } from 'nftables-napi';
 import type { RuleSource } from '../../apis/compiled.ts';
+import { fixedChain } from '../render/plain.ts';
 import type { Chain, Ruleset } from '../render/ruleset.ts';
 import { type Applied, type Reconciler, Refusal } from './dataplane.ts';
 import { inOrder, toBatches, toParts } from './netlink/batches.ts';
@@ -408,7 +409,8 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
   #read(): Promise<Reading> {
     const applied = this.#applied;
     return readHeld(this.#kernel, (name, digest) => {
-      if (applied === null) return this.#remembered[name] === digest ? rememberedChain(name) : null;
+      // A fixed chain of an earlier run is identified by its name; its rules aren't needed.
+      if (applied === null) return this.#remembered[name] === digest ? fixedChain(name, []) : null;
       return this.#digests.get(name) === digest ? (applied.chains.get(name) ?? null) : null;
     });
   }
@@ -438,11 +440,4 @@ function chainOf(command: Command): string[] {
   if (command.kind === 'addRule') return [command.chain];
   if (command.kind === 'renameChain') return [command.name, command.to];
   return command.kind === 'flushChain' ? [command.name] : [];
-}
-
-/**
- * A fixed chain of an earlier run is identified by its name; its rules and source aren't needed.
- */
-function rememberedChain(name: string): Chain {
-  return { name, base: null, fixed: true, rules: [], source: null, ruleId: null };
 }

@@ -8,9 +8,10 @@ import { type Dispatch, Indexer, linearDispatch } from './index/dispatch.ts';
 import { LEVELS } from './index/plan.ts';
 import { NamedList } from './named-list.ts';
 import { chainLines } from './nft-text.ts';
+import { plainChain, plainRule } from './plain.ts';
 import { passChainName, REJECT_CHAIN } from './rule-chain.ts';
 import { ruleRenderer } from './rule-renderer.ts';
-import type { Chain, NamedSet, NftRule, Ruleset, VerdictMap } from './ruleset.ts';
+import type { Chain, NamedSet, Ruleset, VerdictMap } from './ruleset.ts';
 import { type AddressAlternative, SetMatches } from './set-matches.ts';
 import { BASE_CHAINS, baseChains, masqueradeChains, TRAFFICS, type Traffic } from './topology.ts';
 import { byTraffic, type Rules, type Share, select, TRAIT } from './traits.ts';
@@ -167,16 +168,10 @@ function baselineName(traffic: Traffic): string {
  */
 function passChain(traffic: Traffic, { any }: Rules): Chain[] {
   if (!(any & TRAIT.passes)) return [];
-  const rule = (statement: NftRule['statement']): NftRule => ({
-    matches: [],
-    counter: false,
-    statement,
-    comment: null,
-  });
   const hasBaseline = (any & TRAIT.baseline) !== 0;
-  const baseline = hasBaseline ? [rule({ kind: 'jump', chain: baselineName(traffic) })] : [];
-  const rules = [...baseline, rule({ kind: 'accept' })];
-  return [{ name: passChainName(traffic), base: null, fixed: false, rules, source: null, ruleId: null }];
+  const baseline = hasBaseline ? [plainRule({ kind: 'jump', chain: baselineName(traffic) })] : [];
+  const rules = [...baseline, plainRule({ kind: 'accept' })];
+  return [plainChain(passChainName(traffic), rules)];
 }
 
 /**

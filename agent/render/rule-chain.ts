@@ -5,6 +5,7 @@ import { memberCount } from '../../lib/net/member-set.ts';
 import { shortHash } from '../../lib/sharing/hash.ts';
 import { chainName, comment } from './name.ts';
 import { ruleText } from './nft-text.ts';
+import { fixedChain, plainRule } from './plain.ts';
 import type { Chain, Match, NamedSet, NftRule, Statement } from './ruleset.ts';
 import { originalServiceMatches, serviceMatches } from './service-match.ts';
 import type { AddressAlternative, SetMatches } from './set-matches.ts';
@@ -29,29 +30,12 @@ const ONLY: Readonly<Record<Family, readonly Family[]>> = { 4: [4], 6: [6] };
 
 /** TCP gets a reset, other protocols ICMP(v6) administratively prohibited. */
 const REJECT: readonly NftRule[] = [
-  {
-    matches: [{ match: 'l4proto', protocols: ['tcp'] }],
-    counter: false,
-    statement: { kind: 'reject', with: 'tcp reset' },
-    comment: null,
-  },
-  {
-    matches: [],
-    counter: false,
-    statement: { kind: 'reject', with: 'icmpx admin-prohibited' },
-    comment: null,
-  },
+  plainRule({ kind: 'reject', with: 'tcp reset' }, { match: 'l4proto', protocols: ['tcp'] }),
+  plainRule({ kind: 'reject', with: 'icmpx admin-prohibited' }),
 ];
 
 /** The target of Reject rules. */
-export const REJECT_CHAIN: Chain = {
-  name: 'refuse',
-  base: null,
-  fixed: true,
-  source: null,
-  ruleId: null,
-  rules: REJECT,
-};
+export const REJECT_CHAIN: Chain = fixedChain('refuse', REJECT);
 
 /** The target of Pass rules: the baseline tier, then accept. */
 export function passChainName(traffic: Traffic): string {
@@ -128,7 +112,7 @@ export function ruleChain(rule: CompiledRule, parts: RuleParts): RenderedRule {
     `${source.policy}-${source.rule}`,
   );
   return {
-    chain: { name, base: null, fixed: true, rules, source, ruleId: rule.id },
+    chain: { ...fixedChain(name, rules), source, ruleId: rule.id },
     record: rules.length === 0 ? null : record,
     sets: peers.flatMap(({ set }) => (set !== null && named.has(set.name) ? [set] : [])),
   };
@@ -189,12 +173,6 @@ function recordChain(rule: CompiledRule, { rate, burst, group }: Config['log']):
   const statement = verdict(rule);
   const audit = rule.mode === 'Audit';
   const letsThrough = audit || rule.action === 'Allow' || rule.action === 'Pass';
-  const plain = (matches: readonly Match[]): NftRule => ({
-    matches,
-    counter: false,
-    statement,
-    comment: null,
-  });
   const log: NftRule = {
     matches: rate === 0 ? [] : [{ match: 'limit', perSecond: rate, burst }],
     counter: true,
@@ -209,19 +187,13 @@ function recordChain(rule: CompiledRule, { rate, burst, group }: Config['log']):
   };
   // Counted, so that the packets that match the rule and are not counted in this chain are those
   // that were not recorded.
-  const later: NftRule = { ...plain([{ match: 'ctConfirmed' }]), counter: true };
+  const later: NftRule = { ...plainRule(statement, { match: 'ctConfirmed' }), counter: true };
   // Rejects in this chain: chains may call each other at most 16 levels deep.
-  const ends = rule.action === 'Reject' && !audit ? REJECT : [plain([])];
+  const ends = rule.action === 'Reject' && !audit ? REJECT : [plainRule(statement)];
   const rules = [...(letsThrough ? [later] : []), log, ...ends];
   const { policy, rule: name } = rule.source;
-  return {
-    name: chainName('record', shortHash(10, rule.id, rules.map(ruleText)), `${policy}-${name}`),
-    base: null,
-    fixed: true,
-    rules,
-    source: null,
-    ruleId: rule.id,
-  };
+  const record = chainName('record', shortHash(10, rule.id, rules.map(ruleText)), `${policy}-${name}`);
+  return { ...fixedChain(record, rules), ruleId: rule.id };
 }
 
 function setOf(match: Match): string[] {

@@ -1,6 +1,7 @@
 import type { Family } from '../../../lib/net/address.ts';
 import { shortHash } from '../../../lib/sharing/hash.ts';
 import { isSameList, type Mapped, mapAlike } from '../alike.ts';
+import { fixedChain, plainChain, plainRule } from '../plain.ts';
 import type { Chain, ChainVerdict, NftRule, PortProtocol, Statement, VerdictMap } from '../ruleset.ts';
 import type { Item } from './item.ts';
 import type { AddressesPlan, Plan, PortsPlan, SequencePlan } from './plan.ts';
@@ -30,8 +31,7 @@ export interface Fields {
 export function build(name: string, plan: Plan, fields: Fields, known = new FixedChains()): Dispatched {
   const builder = new Builder(name, fields, known);
   const rules = builder.rules(plan, name);
-  const root: Chain = { name, base: null, fixed: false, rules, source: null, ruleId: null };
-  return { chains: [root, ...builder.chains.values()], maps: builder.maps };
+  return { chains: [plainChain(name, rules), ...builder.chains.values()], maps: builder.maps };
 }
 
 /**
@@ -117,7 +117,7 @@ class Builder {
   rules(plan: Plan, place: string): NftRule[] {
     switch (plan.kind) {
       case 'list':
-        return plan.items.map(({ chain }) => plain({ kind: 'jump', chain }));
+        return plan.items.map(({ chain }) => plainRule({ kind: 'jump', chain }));
       case 'ports':
         return this.#portRules(plan, place);
       case 'addresses':
@@ -140,7 +140,7 @@ class Builder {
       const returns = part.kind === 'ports' && part.others === null;
       return isLast || returns
         ? this.rules(part, own)
-        : [plain({ kind: 'jump', chain: this.#target(part, own) })];
+        : [plainRule({ kind: 'jump', chain: this.#target(part, own) })];
     });
   }
 
@@ -174,7 +174,7 @@ class Builder {
       ],
     });
     const rules = maps.map((map) =>
-      plain({ kind: 'portMap', protocol, field, original: original && field === 'dport', map: map.name }),
+      plainRule({ kind: 'portMap', protocol, field, original: original && field === 'dport', map: map.name }),
     );
     if (others !== null) rules.push(...this.rules(others, `${place}-others`));
     return rules;
@@ -203,7 +203,7 @@ class Builder {
     });
     const rules = maps.map(({ name, family }) => {
       if (family === null) throw new Error(`${name}: no addresses`);
-      return plain({ kind: 'addressMap', family, field, map: name });
+      return plainRule({ kind: 'addressMap', family, field, map: name });
     });
     if (others !== null) rules.push(...this.rules(others, `${place}-others`));
     return rules;
@@ -269,24 +269,15 @@ class Builder {
     const inner = new Builder(this.#root, this.#fields, this.#known);
     const rules = inner.rules(plan, place);
     const content = rules.map(({ statement }) => statementKey(statement)).join(' ');
-    const chain = this.#known.get(`${place} ${content}`, () => ({
-      name: `${place}-${shortHash(10, content)}`,
-      base: null,
-      fixed: true,
-      rules,
-      source: null,
-      ruleId: null,
-    }));
+    const chain = this.#known.get(`${place} ${content}`, () =>
+      fixedChain(`${place}-${shortHash(10, content)}`, rules),
+    );
     return { name: chain.name, chains: [...inner.chains.values(), chain], maps: inner.maps };
   }
 }
 
 function ids(items: readonly Item[]): string[] {
   return items.map(({ id }) => id);
-}
-
-function plain(statement: Statement): NftRule {
-  return { matches: [], counter: false, statement, comment: null };
 }
 
 /** Identifies a statement of an index. */

@@ -1,6 +1,7 @@
 import { type Mapped, mapAlike, others } from '../alike.ts';
+import { plainChain, plainRule } from '../plain.ts';
 import { ALL_PORTS } from '../ports.ts';
-import type { Chain, L4Protocol, NftRule, PortProtocol } from '../ruleset.ts';
+import type { L4Protocol, NftRule, PortProtocol } from '../ruleset.ts';
 import { build, type Dispatched, type Fields, FixedChains } from './build.ts';
 import { type Entry, type Item, PORT_PROTOCOLS, portItem, protocolItem, type Scope } from './item.ts';
 import { LEVELS, type Plan, withItems } from './plan.ts';
@@ -25,9 +26,9 @@ export type Dispatch = (name: string, entries: readonly Entry[], options: Dispat
 /** Tries every rule. */
 export const linearDispatch: Dispatch = (name, entries) => ({
   chains: [
-    indexChain(
+    plainChain(
       name,
-      entries.map(({ chain }) => plain({ kind: 'jump', chain })),
+      entries.map(({ chain }) => plainRule({ kind: 'jump', chain })),
     ),
   ],
   maps: [],
@@ -127,10 +128,7 @@ export function byProtocol<P extends { readonly items: readonly Item[] }>(
     found.push(build({ name: chain, protocol }, of));
     // A packet of the protocol does not return from there. These are plain rules, because a verdict
     // map here would leak packets (ADR 2).
-    rules.push({
-      ...plain({ kind: 'goto', chain }),
-      matches: [{ match: 'l4proto', protocols: [protocol] }],
-    });
+    rules.push(plainRule({ kind: 'goto', chain }, { match: 'l4proto', protocols: [protocol] }));
   };
   for (const protocol of PORT_PROTOCOLS) {
     const ports = scope === null ? [ALL_PORTS] : (scope.get(protocol) ?? []);
@@ -227,15 +225,7 @@ function sameRanges(a: Item['ranges'], b: Item['ranges']): boolean {
 
 function joined(name: string, rules: readonly NftRule[], parts: readonly Dispatched[]): Dispatched {
   return {
-    chains: [indexChain(name, rules), ...parts.flatMap(({ chains }) => chains)],
+    chains: [plainChain(name, rules), ...parts.flatMap(({ chains }) => chains)],
     maps: parts.flatMap(({ maps }) => maps),
   };
-}
-
-function plain(statement: NftRule['statement']): NftRule {
-  return { matches: [], counter: false, statement, comment: null };
-}
-
-function indexChain(name: string, rules: readonly NftRule[]): Chain {
-  return { name, base: null, fixed: false, rules, source: null, ruleId: null };
 }
