@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { NetworkPolicyPeer, Node } from '../../apis/objects.ts';
 import { formatMembers } from '../../lib/net/member-set.ts';
-import { objectIndex } from '../index/object-index.ts';
+import { ObjectIndex } from '../index/object-index.ts';
 import { serviceIndex } from '../index/service-index.ts';
 import { canonicalPeers, resolve } from './address-set.ts';
 
@@ -16,7 +16,7 @@ const block = (cidr: string, ...except: string[]): NetworkPolicyPeer => ({ ipBlo
 const idOf = (...peers: NetworkPolicyPeer[]) => canonicalPeers(peers).id;
 const setOf = (peers: NetworkPolicyPeer[], ...nodes: Node[]) =>
   resolve(canonicalPeers(peers), {
-    index: objectIndex({ nodes, namespaces: [], pods: [] }),
+    index: new ObjectIndex({ nodes, namespaces: [], pods: [] }),
     services: serviceIndex({ services: [], endpointSlices: [] }),
   });
 

@@ -10,7 +10,7 @@ import { type Authority, type Certificate, createAuthority } from '../../test/cl
 import { compile, compiler } from '../compile/compile.ts';
 import { type Access, firstOf, frontProxyAuthenticator, type Identity } from './auth.ts';
 import type { Failure } from './failure.ts';
-import { createHub, type Hub } from './hub.ts';
+import { Hub } from './hub.ts';
 import { AGENTS, type ControlPlaneOptions, type ControlPlaneServer, controlPlaneServer } from './server.ts';
 import type { ServerEvent } from './server-event.ts';
 import { standbyAnswer } from './standby.ts';
@@ -110,7 +110,7 @@ describe('controlPlaneServer', () => {
   });
 
   async function start(options: Partial<ControlPlaneOptions> = {}, isReady = true): Promise<Running> {
-    const hub = createHub({ gate: true, epoch: 'e' });
+    const hub = new Hub({ gate: true, epoch: 'e' });
     if (isReady) hub.publish(compile(objects(2)));
     let now = 0;
     const looks: (() => void)[] = [];

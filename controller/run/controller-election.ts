@@ -1,6 +1,6 @@
 import type { Log } from '../../lib/process/log.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
-import { type Election, election } from '../kubeapi/lease/election.ts';
+import { Election } from '../kubeapi/lease/election.ts';
 import { type Annotations, leaseStore } from '../kubeapi/lease/lease.ts';
 import { messageOf } from './controller-log.ts';
 import type { Surroundings } from './controller-parts.ts';
@@ -19,7 +19,7 @@ export interface ControllerElectionParts extends Surroundings {
 /** The leader election, with its log lines. */
 export function controllerElection(parts: ControllerElectionParts): Election {
   const { request, namespace, name, annotations, identity, clock, random, log, changed } = parts;
-  return election({
+  return new Election({
     store: leaseStore({ request, namespace, name, annotations }),
     identity,
     clock,

@@ -6,7 +6,7 @@ import { untilStopped } from '../../lib/process/stopped.ts';
 import { Registration } from '../kubeapi/apiservice/registration.ts';
 import { type KubeApiClient, kubeApi } from '../kubeapi/kube-api.ts';
 import type { Election } from '../kubeapi/lease/election.ts';
-import { createHub, type Hub } from '../publish/hub.ts';
+import { Hub } from '../publish/hub.ts';
 import { standbyAnswer } from '../publish/standby.ts';
 import type { ControllerPod } from '../replicas/controller-pods.ts';
 import { Replicas } from '../replicas/replicas.ts';
@@ -77,7 +77,7 @@ export class Controller {
     this.#says = controllerLog(parts.log);
     this.#api = kubeApi(parts.kubeConfig);
     this.#transport = apiTransport(parts.kubeConfig);
-    this.#hub = createHub({ gate: parts.gate ?? false });
+    this.#hub = new Hub({ gate: parts.gate ?? false });
     this.#metrics = this.#makeMetrics();
     this.#statuses = this.#makeStatuses();
     this.#source = this.#makeSource();

@@ -1,7 +1,7 @@
 import type { Log } from '../../lib/process/log.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
-import { failureEvents } from '../status/failure-events.ts';
-import { type StatusKeeper, statusKeeper } from '../status/keeper.ts';
+import { FailureEvents } from '../status/failure-events.ts';
+import { StatusKeeper } from '../status/keeper.ts';
 import { type StatusWriter, statusWriter } from '../status/writer.ts';
 import { messageOf } from './controller-log.ts';
 import type { ControllerMetrics } from './controller-metrics.ts';
@@ -31,14 +31,14 @@ export class PolicyStatuses {
         });
       },
     });
-    const events = failureEvents({
+    const events = new FailureEvents({
       request,
       clock,
       identity,
       failed: (error) =>
         void log.warn('an event could not be written', { stage: 'status', error: messageOf(error) }),
     });
-    this.keeper = statusKeeper({ writer: this.#writer, events, clock });
+    this.keeper = new StatusKeeper({ writer: this.#writer, events, clock });
   }
 
   /** The number of queued statuses. */

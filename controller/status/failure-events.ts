@@ -12,15 +12,6 @@ export interface FailureEventsParts {
   readonly failed: (error: unknown) => void;
 }
 
-export interface FailureEvents {
-  /** Announces nodes that have begun to fail. */
-  failing(policy: { readonly name: string; readonly uid: string }, nodes: readonly FailingNode[]): void;
-  /** Announces a node that has begun to enforce nothing, or no changes. */
-  troubled(node: string, why: string): void;
-  /** Drops queued events, and waits for the request in progress. */
-  clear(): Promise<void>;
-}
-
 /** The subject of an event: `regarding` of events.k8s.io/v1. */
 interface Subject {
   readonly apiVersion: string;
@@ -74,11 +65,7 @@ const EVENTS = '/apis/events.k8s.io/v1/namespaces/default/events';
  * Writes Warning events on policies, with several nodes in one event, and on nodes; one request a
  * second. Events about cluster-scoped objects are in the namespace `default`.
  */
-export function failureEvents(parts: FailureEventsParts): FailureEvents {
-  return new EventQueue(parts);
-}
-
-class EventQueue implements FailureEvents {
+export class FailureEvents {
   readonly #request: KubeApi;
   readonly #clock: Clock & { date(): Date };
   readonly #identity: string;
@@ -98,6 +85,7 @@ class EventQueue implements FailureEvents {
     this.#failed = failed;
   }
 
+  /** Announces nodes that have begun to fail. */
   failing(
     { name, uid }: { readonly name: string; readonly uid: string },
     failed: readonly FailingNode[],
@@ -110,6 +98,7 @@ class EventQueue implements FailureEvents {
     this.#arm(GATHER);
   }
 
+  /** Announces a node that has begun to enforce nothing, or no changes. */
   troubled(name: string, why: string): void {
     this.#isCleared = false;
     if (this.#nodes.size >= MOST_NODES && !this.#nodes.has(name)) return;
@@ -119,6 +108,7 @@ class EventQueue implements FailureEvents {
     this.#arm(GATHER);
   }
 
+  /** Drops queued events, and waits for the request in progress. */
   async clear(): Promise<void> {
     this.#isCleared = true;
     this.#policies.clear();

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { type Entries, entries, type Gathering } from './entries.ts';
+import { Entries, type Gathering } from './entries.ts';
 
 interface Version {
   readonly key: string;
@@ -8,7 +8,7 @@ interface Version {
 
 /** Values are `KEY@VERSION`; keys that begin with `x` are not stored. */
 function versions(): Entries<string> {
-  return entries(({ key, version }) => (key.startsWith('x') ? null : `${key}@${version}`));
+  return new Entries(({ key, version }) => (key.startsWith('x') ? null : `${key}@${version}`));
 }
 
 const at = (key: string, version: number) => ({ key, version, raw: {} });
@@ -82,7 +82,9 @@ describe('entries', () => {
   });
 
   it('correct what is kept in the version listed, and says something else', () => {
-    const labelled = entries<{ label: unknown }>(({ raw: { label } }) => (label === null ? null : { label }));
+    const labelled = new Entries<{ label: unknown }>(({ raw: { label } }) =>
+      label === null ? null : { label },
+    );
     const object = (label: string | null) => ({ ...at('a', 11), raw: { label } });
     labelled.replace(labelled.gather(), 10);
     labelled.take(object('wr}ng'), false);

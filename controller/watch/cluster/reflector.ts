@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { waitAfter } from '../../../lib/process/back-off.ts';
 import { deadline } from '../../../lib/process/deadline.ts';
 import { LineSplitter } from '../../../lib/process/lines.ts';
-import { type Change, type Entries, entries, type Gathering, type Narrow } from './entries.ts';
+import { type Change, Entries, type Gathering, type Narrow } from './entries.ts';
 import { toWatchFailure, WatchFailure } from './failure.ts';
 import { isAbsent, type Listing, listAll } from './list-all.ts';
 import { refuse } from './raw-object.ts';
@@ -109,7 +109,7 @@ class ResourceReflector<T> implements Reflector {
     this.#random = random;
     this.#changed = changed;
     this.#notice = notice;
-    this.#kept = entries(options.narrow);
+    this.#kept = new Entries(options.narrow);
     this.#counts = watchCounts(resource.name);
   }
 
