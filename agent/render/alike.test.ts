@@ -1,21 +1,8 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
+import { commonEnds } from '../../lib/sharing/list-change.ts';
 import { check } from '../../test/properties/runs.ts';
-import { alike, mapAlike } from './alike.ts';
-
-describe('alike', () => {
-  it('counts what is the same at the beginning, and behind that at the end', () => {
-    assert.deepEqual(alike([1, 2, 3, 4], [1, 2, 9, 4]), { first: 2, last: 1 });
-    assert.deepEqual(alike([1, 2], [1, 5, 2]), { first: 1, last: 1 });
-    assert.deepEqual(alike([1, 2], [1, 2]), { first: 2, last: 0 });
-    assert.deepEqual(alike([], [1]), { first: 0, last: 0 });
-  });
-
-  it('counts no element twice', () => {
-    assert.deepEqual(alike([1, 1, 1], [1, 1]), { first: 2, last: 0 });
-    assert.deepEqual(alike([1, 1], [1, 1, 1]), { first: 2, last: 0 });
-  });
-});
+import { mapAlike } from './alike.ts';
 
 describe('mapAlike', () => {
   const lists = fc.array(fc.integer({ min: 0, max: 4 }), { maxLength: 12 });
@@ -33,7 +20,7 @@ describe('mapAlike', () => {
         to,
         now.map((n) => ({ of: n })),
       );
-      const common = alike(before, now);
+      const common = commonEnds(before, now);
       const end = now.length - common.last;
       const isBeside = (i: number): boolean => before.length === now.length && before[i] === now[i];
       assert.equal(made, now.filter((_, i) => i >= common.first && i < end && !isBeside(i)).length);

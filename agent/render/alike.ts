@@ -1,38 +1,15 @@
-/** The number of elements that two lists have in common at the start, and then at the end. */
-interface Ends {
-  readonly first: number;
-  readonly last: number;
-}
-
-/**
- * Compares by identity, here and below with Object.is: for `===`, V8 reads each object to see that
- * it is one, which evicts other objects from the CPU caches (ADR 12).
- */
-export function alike(before: readonly unknown[], now: readonly unknown[]): Ends {
-  const shorter = Math.min(before.length, now.length);
-  let first = 0;
-  while (first < shorter && Object.is(before[first], now[first])) first++;
-  let last = 0;
-  while (last < shorter - first && Object.is(before[before.length - 1 - last], now[now.length - 1 - last])) {
-    last++;
-  }
-  return { first, last };
-}
-
-/** Whether two lists hold the same objects in the same order. */
-export function isSameList(before: readonly unknown[], now: readonly unknown[]): boolean {
-  return before.length === now.length && alike(before, now).first === now.length;
-}
+import { commonEnds } from '../../lib/sharing/list-change.ts';
 
 /**
  * The elements that only one of the two lists has: neither in the common start or end nor, if both
- * have the same length, at the same index.
+ * have the same length, at the same index. Unlike those of listChange, they include elements that
+ * only moved: element by element, `added` takes the place of `gone`.
  */
 export function others<T>(
   before: readonly T[],
   now: readonly T[],
 ): { readonly gone: readonly T[]; readonly added: readonly T[] } {
-  const { first, last } = alike(before, now);
+  const { first, last } = commonEnds(before, now);
   const inPlace = before.length === now.length;
   const isOther = (i: number): boolean => !inPlace || !Object.is(before[i], now[i]);
   const of = (list: readonly T[]): readonly T[] =>
@@ -64,7 +41,7 @@ export function mapAlike<T, U>(
     const all = now.map((element, i) => of(element, i));
     return { from: now, to: all, made: all, gone: [] };
   }
-  const common = alike(last.from, now);
+  const common = commonEnds(last.from, now);
   const end = now.length - common.last;
   const moved = last.from.length - now.length;
   const made: U[] = [];

@@ -1,7 +1,7 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import { FAMILIES } from '../../lib/net/address.ts';
-import { isSameList } from './alike.ts';
+import { sameItems } from '../../lib/sharing/same-items.ts';
 import { failsafeList, failsafeRules, failsafeScope } from './failsafe.ts';
 import type { Dispatched } from './index/build.ts';
 import { type Dispatch, Indexer, linearDispatch } from './index/dispatch.ts';
@@ -238,7 +238,7 @@ interface Named {
 
 /** The previous list if this one holds the same objects in the same order. */
 function listAfter<T extends Named>(last: NamedList<T>, items: readonly T[]): NamedList<T> {
-  return isSameList(last.items, items) ? last : new NamedList(items, last);
+  return sameItems(last.items, items) ? last : new NamedList(items, last);
 }
 
 /** Sorted by name, which is cheap if the names are the previous ones. */

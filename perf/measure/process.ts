@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Namespace } from '../../test/netns/namespace.ts';
 
 const ROOT = join(import.meta.dirname, '..', '..');
@@ -104,12 +105,6 @@ export async function runTrial(
   const argv = trialCommand(name, input, nodeOptions);
   const { stdout, peak } = await measuredRun(namespace === undefined ? argv : namespace.command(argv));
   return { ...(JSON.parse(stdout) as Record<string, number>), peak };
-}
-
-export function pause(milliseconds: number): Promise<void> {
-  return new Promise((resolve) => {
-    setTimeout(resolve, milliseconds);
-  });
 }
 
 /** The values of one name over several trials. */

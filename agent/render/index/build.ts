@@ -1,6 +1,7 @@
 import type { Family } from '../../../lib/net/address.ts';
 import { shortHash } from '../../../lib/sharing/hash.ts';
-import { isSameList, type Mapped, mapAlike } from '../alike.ts';
+import { sameItems } from '../../../lib/sharing/same-items.ts';
+import { type Mapped, mapAlike } from '../alike.ts';
 import { fixedChain, plainChain, plainRule } from '../plain.ts';
 import type { Chain, ChainVerdict, NftRule, PortProtocol, Statement, VerdictMap } from '../ruleset.ts';
 import type { Item } from './item.ts';
@@ -216,7 +217,7 @@ class Builder {
   #lookUp(place: string, about: readonly unknown[], { plans, verdict, maps }: LookUpParts): VerdictMap[] {
     const isFirst = place === this.#root;
     const before = isFirst ? this.#known.first : null;
-    const last = before !== null && isSameList(before.about, about) ? before : null;
+    const last = before !== null && sameItems(before.about, about) ? before : null;
     const targetOf = new Map<ChainVerdict, Target>();
     const verdicts = mapAlike(last?.verdicts ?? null, plans, (plan, i) => {
       const made = verdict(plan, i);
@@ -342,7 +343,7 @@ function fill(
 /** The same keys with other verdicts. */
 function refilled({ map, plans }: Filled, all: readonly ChainVerdict[]): Filled {
   const verdicts = plans.map((number) => all[number] as ChainVerdict);
-  if (isSameList(verdicts, map.verdicts)) return { map, plans };
+  if (sameItems(verdicts, map.verdicts)) return { map, plans };
   return map.fixed ? fixed({ map: { ...map, verdicts }, plans }) : { map: { ...map, verdicts }, plans };
 }
 

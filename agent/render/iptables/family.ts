@@ -1,6 +1,6 @@
 import type { RuleSource } from '../../../apis/compiled.ts';
 import type { Family } from '../../../lib/net/address.ts';
-import { isSameList } from '../alike.ts';
+import { sameItems } from '../../../lib/sharing/same-items.ts';
 import type { Chain, NftRule } from '../ruleset.ts';
 import { BASE_CHAINS, NODEPORT_ENTRY } from '../topology.ts';
 import {
@@ -149,7 +149,7 @@ class Translation {
     const before = this.#kept.tables.find(({ chains }) => chains.has(name))?.chains.get(name);
     const isSame =
       before?.rules.length === rules.length &&
-      (isSameList(before.rules, rules) || before.rules.every((rule, i) => isSameRule(rule, rules[i])));
+      (sameItems(before.rules, rules) || before.rules.every((rule, i) => isSameRule(rule, rules[i])));
     return isSame ? before : { name, rules };
   }
 
