@@ -7,10 +7,11 @@ import { keptFrom } from './kept-objects.ts';
 
 /**
  * What the controller sends to the node after the last step: over a connection that has been open
- * since before (`stream`), over one that resumes from the message before the step (`resumed`), or
- * over one that begins (`anew`, or no step at all).
+ * since before (`stream`); over one that resumes from the bookmark before the step, from the same
+ * controller (`resumed`) or from one that has just started (`anew`). Without a step: what a node
+ * gets that connects for the first time.
  */
-export function streamText({ node, parts, steps }: Expectation, history: readonly Inputs[]): string {
+export function streamText({ node, parts }: Expectation, history: readonly Inputs[]): string {
   const compile = compiler();
   const hub = createHub({ gate: true, epoch: 'life' });
   const name = node ?? history[0]?.firstNode ?? '';
@@ -24,9 +25,10 @@ export function streamText({ node, parts, steps }: Expectation, history: readonl
     stream ??= openStream(hub, name, null);
   }
   if (stream === null) return '';
-  if (parts.includes('resumed')) return openStream(hub, name, stream.revision()).take();
-  if (parts.includes('anew') || steps.length === 0) return openStream(hub, name, null).take();
-  return stream.take();
+  if (parts.length === 0) return stream.take();
+  const other = parts.includes('anew') ? createHub({ gate: true, epoch: 'next' }) : hub;
+  if (other !== hub && objects !== null) other.publish(compile(objects));
+  return openStream(other, name, stream.revision()).take();
 }
 
 interface Stream {
@@ -58,17 +60,30 @@ function openStream(hub: Hub, node: string, resourceVersion: string | null): Str
   };
 }
 
-const WIDTH = 110;
+const WIDTH = 120;
 
-/** JSON on one line where that is short enough; else each item or field has a line. */
+/** JSON on as few lines as fit in the width; what is too long for one line is indented. */
 function pretty(value: unknown, indent = ''): string {
-  const compact = JSON.stringify(value);
-  if (indent.length + compact.length <= WIDTH || typeof value !== 'object' || value === null) return compact;
+  const line = onLine(value);
+  if (indent.length + line.length <= WIDTH || typeof value !== 'object' || value === null) return line;
   const deeper = `${indent}  `;
   const [open, close] = Array.isArray(value) ? '[]' : '{}';
-  const items = Object.entries(value).map(([key, item]) => {
+  const lines: string[] = [];
+  for (const [key, item] of Object.entries(value)) {
     const name = Array.isArray(value) ? '' : `${JSON.stringify(key)}: `;
-    return `${deeper}${name}${pretty(item, deeper)}`;
-  });
-  return `${open}\n${items.join(',\n')}\n${indent}${close}`;
+    const text = `${name}${pretty(item, deeper)}`;
+    const last = lines.at(-1);
+    const joined = `${last}, ${text}`;
+    if (last === undefined || text.includes('\n') || last.includes('\n') || joined.length + 3 > WIDTH) {
+      lines.push(text);
+    } else lines[lines.length - 1] = joined;
+  }
+  return `${open}\n${lines.map((text) => deeper + text).join(',\n')}\n${indent}${close}`;
+}
+
+function onLine(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(onLine).join(', ')}]`;
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value);
+  const fields = Object.entries(value).map(([key, item]) => `${JSON.stringify(key)}: ${onLine(item)}`);
+  return `{ ${fields.join(', ')} }`;
 }
