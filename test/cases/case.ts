@@ -101,6 +101,9 @@ function expectationsOf(file: string, { fences }: Section): Expectation[] {
     if (found === null) continue;
     if (next.length > 0) steps = [...steps, next];
     next = [];
+    if (found.output === 'change' && steps.length === 0) {
+      throw new MarkdownError(`${file}:${fence.line}: nothing above says what changes`);
+    }
     expectations.push({ ...found, steps });
   }
   const [unseen] = next;
