@@ -1,5 +1,5 @@
 import { compiler } from '../../controller/compile/compile.ts';
-import { Hub, type Hub } from '../../controller/publish/hub.ts';
+import { Hub } from '../../controller/publish/hub.ts';
 import { type Line, linePrefix } from '../../controller/publish/line.ts';
 import type { Expectation } from './case.ts';
 import type { Inputs } from './inputs.ts';
