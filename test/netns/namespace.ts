@@ -66,6 +66,9 @@ export interface Namespace {
   close(): Promise<void>;
 }
 
+/** Arguments of setpriv: what it starts is killed when this process ends, however it does. */
+export const DIE_WITH_PARENT = ['--pdeathsig', 'KILL', '--'];
+
 /** Makes an empty namespace with only `lo`, which is down. Needs root (CAP_SYS_ADMIN). */
 export async function createNamespace(name: string): Promise<Namespace> {
   const holder = spawn('setpriv', [...DIE_WITH_PARENT, 'unshare', '--net', 'cat']);
@@ -111,8 +114,6 @@ export async function stop(child: ChildProcess, signal: NodeJS.Signals = 'SIGKIL
   child.kill(signal);
   await gone;
 }
-
-const DIE_WITH_PARENT = ['--pdeathsig', 'KILL', '--'];
 
 async function finish(
   child: ChildProcessWithoutNullStreams,
