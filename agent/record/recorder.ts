@@ -1,7 +1,7 @@
 import type { Nflog, NflogBatch, NflogOptions } from 'nftables-napi';
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
-import type { Counters } from './counters.ts';
+import type { RuleCounters } from './counters.ts';
 import { type Interfaces, recordReader } from './reader.ts';
 import { type LogRecord, timeText } from './record.ts';
 import type { RecordLog } from './record-log.ts';
@@ -50,7 +50,7 @@ export interface RecorderParts {
   /** Destination of the records: a path, or `stdout`. */
   readonly file: string;
   readonly interfaces: Interfaces;
-  readonly counters: Pick<Counters, 'read' | 'totals' | 'hit'>;
+  readonly counters: Pick<RuleCounters, 'read' | 'totals' | 'hit'>;
   readonly log: RecordLog;
   readonly openNflog: OpenNflog;
 }
