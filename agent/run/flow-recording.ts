@@ -7,7 +7,7 @@ import type { Enforced } from '../apply/enforcer.ts';
 import type { Owners } from '../record/accounting.ts';
 import { type CountSource, RuleCounters } from '../record/counters.ts';
 import type { Interfaces } from '../record/reader.ts';
-import { type Recorder, recorder } from '../record/recorder.ts';
+import { Recorder } from '../record/recorder.ts';
 import type { AgentOptions } from './agent-options.ts';
 import { loadAddon } from './with-kernel.ts';
 
@@ -32,7 +32,7 @@ export function recording({ options: { node, stateDir, once }, config, log, inte
       await counters.start(source);
       if (once) return;
       const { Nflog } = await loadAddon();
-      records = recorder({
+      records = new Recorder({
         node,
         config,
         file,
