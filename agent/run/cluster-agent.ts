@@ -15,8 +15,8 @@ import { type ControllerClient, controllerClient } from '../receive/controller-c
 import { FoldError, type Folded, fold } from '../receive/fold.ts';
 import { hostAddresses } from '../receive/host-addresses.ts';
 import type { Outage } from '../receive/outage.ts';
-import { type Reporter, reporter } from '../receive/reporter.ts';
-import { type Following, followController, type Remote, type StreamEvents } from '../receive/stream.ts';
+import { Reporter } from '../receive/reporter.ts';
+import { ControllerStream, type Remote, type StreamEvents } from '../receive/stream.ts';
 import { watchAddresses } from './address-watch.ts';
 import { AgentLog } from './agent-log.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
@@ -113,7 +113,7 @@ class ClusterAgent {
   #work: Promise<void> = Promise.resolve();
   #report: Reporter | null = null;
   #addresses: { close(): Promise<void> } | null = null;
-  #stream: Following | null = null;
+  #stream: ControllerStream | null = null;
   #stopListening: () => void = () => {};
 
   /** Reads what earlier runs saved. Nothing else happens before `start`. */
@@ -161,7 +161,7 @@ class ClusterAgent {
     // Comes first: if this process lacks the privileges, it ends here.
     const holdsRules = await holdRules(dataplanes, node, log);
     const common = { node, client: this.#client, clock, random };
-    this.#report = reporter({
+    this.#report = new Reporter({
       ...common,
       report: () => this.#reportNow(),
       done: (error) => this.#reported(error),
@@ -169,7 +169,7 @@ class ClusterAgent {
     this.#addresses = await watchAddresses({ node, log, changed: () => this.#report?.changed(true) });
     await this.#resolve();
     this.#happened({ kind: 'started', holdsRules });
-    this.#stream = followController({
+    this.#stream = new ControllerStream({
       ...common,
       fold: fold(node, this.#saved.last),
       events: this.#streamEvents(),
