@@ -110,9 +110,9 @@ export class ControllerStream {
     } catch (error) {
       // For this error node:http gives no more detail than "aborted".
       if ((error as NodeJS.ErrnoException).code !== 'ECONNRESET') throw error;
-      throw new Error('the this.#connection to the controller broke', { cause: error });
+      throw new Error('the connection to the controller broke', { cause: error });
     }
-    throw new Error('the controller ended the this.#connection');
+    throw new Error('the controller ended the connection');
   }
 
   async #read(response: IncomingMessage): Promise<void> {
