@@ -7,7 +7,7 @@ import { EXIT, type ExitStatus } from '../../lib/process/exit.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { untilStopped } from '../../lib/process/stopped.ts';
 import { VERSION } from '../../lib/process/version.ts';
-import type { Enforced, EnforcerEvents } from '../apply/enforcer.ts';
+import type { Enforced } from '../apply/enforcer.ts';
 import { type Dataplanes, holdRules, removeAll, warnHidden } from '../dataplane/dataplane.ts';
 import { lookupOrLast } from '../receive/address-lookup.ts';
 import type { ApiServer } from '../receive/api-server.ts';
@@ -296,7 +296,7 @@ class ClusterAgent {
     const { options, log, dataplanes, metrics, clock } = this.#parts;
     const config = this.#places.config();
     this.#interfaces ??= await keepInterfaceGroups({ options, config, log });
-    const started = await startEnforcement({
+    return await startEnforcement({
       options,
       config,
       log,
@@ -304,32 +304,11 @@ class ClusterAgent {
       interfaces: this.#interfaces,
       saved: this.#saved.states,
       clock,
-      events: this.#enforcerEvents((state) => started.submitted(state)),
+      reports: this.#reports,
+      metrics,
+      enforced: (result, submitted) => this.#enforced(result, submitted),
+      failed: (error) => this.#happened({ kind: 'refused', error }),
     });
-    metrics.counts(started.totals);
-    return started;
-  }
-
-  /** @param submitted returns, for a state in force, the state as it was submitted */
-  #enforcerEvents(submitted: (state: NodeState) => NodeState): EnforcerEvents {
-    const { metrics } = this.#parts;
-    return {
-      unrecorded: (error) => this.#reports.unrecorded(error),
-      drifted: (differences) => {
-        this.#reports.drifted(differences);
-        metrics.drifted();
-      },
-      enforced: (result) => {
-        this.#reports.enforced(result);
-        metrics.enforced(result);
-        this.#enforced(result, submitted(result.wanted));
-      },
-      failed: (error, retryIn) => {
-        this.#reports.failed(error, retryIn);
-        metrics.failed();
-        this.#happened({ kind: 'refused', error });
-      },
-    };
   }
 
   #enforced(result: Enforced, state: NodeState): void {
