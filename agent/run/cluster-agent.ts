@@ -12,11 +12,11 @@ import { type Dataplanes, holdRules, removeAll, warnHidden } from '../dataplane/
 import { lookupOrLast } from '../receive/address-lookup.ts';
 import type { ApiServer } from '../receive/api-server.ts';
 import { type ControllerClient, controllerClient } from '../receive/controller-client.ts';
-import { FoldError, type Folded, fold } from '../receive/fold.ts';
+import { FoldError, fold } from '../receive/fold.ts';
 import { hostAddresses } from '../receive/host-addresses.ts';
 import type { Outage } from '../receive/outage.ts';
 import { Reporter } from '../receive/reporter.ts';
-import { ControllerStream, type Remote, type StreamEvents } from '../receive/stream.ts';
+import { ControllerStream, type StreamEvents } from '../receive/stream.ts';
 import { watchAddresses } from './address-watch.ts';
 import { AgentLog } from './agent-log.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
@@ -32,12 +32,6 @@ import { type InterfaceGroups, keepInterfaceGroups, releaseInterfaceGroups } fro
 import { nodeReport } from './node-report.ts';
 import type { OffSwitch } from './off-switch.ts';
 import { type StateStore, stateStore } from './state-store.ts';
-
-/**
- * The time that a start without any address of the controller waits for a name server
- * (milliseconds).
- */
-const RESOLVE_PATIENCE = 2_000;
 
 /** The controller, from the command line. */
 export interface ControllerOptions {
@@ -167,7 +161,7 @@ class ClusterAgent {
       done: (error) => this.#reported(error),
     });
     this.#addresses = await watchAddresses({ node, log, changed: () => this.#report?.changed(true) });
-    await this.#resolve();
+    await this.#places.resolve(clock);
     this.#happened({ kind: 'started', holdsRules });
     this.#stream = new ControllerStream({
       ...common,
@@ -293,19 +287,13 @@ class ClusterAgent {
   }
 
   async #startEnforcement(): Promise<Enforcement> {
-    const { options, log, dataplanes, metrics, clock } = this.#parts;
-    const config = this.#places.config();
-    this.#interfaces ??= await keepInterfaceGroups({ options, config, log });
+    const parts = { ...this.#parts, config: this.#places.config() };
+    this.#interfaces ??= await keepInterfaceGroups(parts);
     return await startEnforcement({
-      options,
-      config,
-      log,
-      dataplanes,
+      ...parts,
       interfaces: this.#interfaces,
       saved: this.#saved.states,
-      clock,
       reports: this.#reports,
-      metrics,
       enforced: (result, submitted) => this.#enforced(result, submitted),
       failed: (error) => this.#happened({ kind: 'refused', error }),
     });
@@ -332,8 +320,18 @@ class ClusterAgent {
   #streamEvents(): StreamEvents {
     const { metrics } = this.#parts;
     return {
-      connected: (remote) => this.#connected(remote),
-      folded: (now) => this.#folded(now),
+      connected: ({ address }) => {
+        metrics.connected(true);
+        this.#contact.connected();
+        this.#happened({ kind: 'connected' });
+        this.#places.reached(address);
+      },
+      folded: (now) => {
+        this.#revisions.set(now.state, now.revision);
+        metrics.bookmark(now.revision);
+        this.#contact.bookmark(now.revision);
+        this.#happened({ kind: 'folded', folded: now });
+      },
       disconnected: (error, retryIn) => {
         metrics.connected(false);
         // The controller answers; a whole view may repair this.
@@ -350,33 +348,9 @@ class ClusterAgent {
     };
   }
 
-  #connected({ address }: Remote): void {
-    this.#parts.metrics.connected(true);
-    this.#contact.connected();
-    this.#happened({ kind: 'connected' });
-    this.#places.reached(address);
-  }
-
-  #folded(now: Folded): void {
-    this.#revisions.set(now.state, now.revision);
-    this.#parts.metrics.bookmark(now.revision);
-    this.#contact.bookmark(now.revision);
-    this.#happened({ kind: 'folded', folded: now });
-  }
-
   #moved(): void {
     const { addresses, endpoints } = this.#places;
     this.#happened({ kind: 'moved', addresses, endpoints });
-  }
-
-  /** Without any known address of the controller, waits for the name server for a limited time. */
-  async #resolve(): Promise<void> {
-    const resolving = this.#places.resolve();
-    if (this.#places.addresses.length > 0) return;
-    const late = Promise.withResolvers<void>();
-    const cancel = this.#parts.clock.after(RESOLVE_PATIENCE, late.resolve);
-    await Promise.race([resolving, late.promise]);
-    cancel();
   }
 
   #controllerClient(): ControllerClient {
