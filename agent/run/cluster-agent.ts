@@ -149,7 +149,7 @@ class ClusterAgent {
   }
 
   async start(): Promise<void> {
-    const { options, log, dataplanes, off, clock, random } = this.#parts;
+    const { options, log, dataplanes, metrics, off, clock, random } = this.#parts;
     const { node } = options;
     this.#stopListening = off.listen(() => this.#happened({ kind: 'switched', off: off.now }));
     // Comes first: if this process lacks the privileges, it ends here.
@@ -158,7 +158,10 @@ class ClusterAgent {
     this.#report = new Reporter({
       ...common,
       report: () => this.#reportNow(),
-      done: (error) => this.#reported(error),
+      done: (error) => {
+        if (error === null) metrics.reported();
+        this.#contact.reported(error);
+      },
     });
     this.#addresses = await watchAddresses({ node, log, changed: () => this.#report?.changed(true) });
     await this.#places.resolve(clock);
@@ -392,10 +395,5 @@ class ClusterAgent {
       dataplane: dataplanes.chosen.name,
       now: clock.date(),
     });
-  }
-
-  #reported(error: Error | null): void {
-    if (error === null) this.#parts.metrics.reported();
-    this.#contact.reported(error);
   }
 }
