@@ -165,12 +165,10 @@ function listener({ config, clock, log, answers }: NamesParts, table: KnownNames
       if (peers.length > 0 && answers !== null) source ??= answers(take);
       if (peers.length === 0) void source?.close();
       if (peers.length === 0) source = null;
-      if (!config.learn && peers.some(isWildcard)) {
-        log.warn('wildcards stand for no address: names.learn is off in the configuration', {
-          stage: 'names',
-          names: peers.filter(isWildcard),
-        });
-      }
+      const names = peers.filter(isWildcard);
+      if (config.learn || names.length === 0) return;
+      const message = 'wildcards stand for no address: names.learn is off in the configuration';
+      log.warn(message, { stage: 'names', names });
     },
     async close(): Promise<void> {
       missed.close();

@@ -75,13 +75,11 @@ export class Recorder {
 
   constructor(parts: RecorderParts) {
     const { node, config, interfaces, counters } = parts;
-    const groups = Object.entries(config.interfaceGroups);
+    const groupNames = new Map(
+      Object.entries(config.interfaceGroups).map(([name, number]) => [number, name]),
+    );
     this.#parts = parts;
-    this.#reader = new RecordReader({
-      node,
-      interfaces,
-      groupNames: new Map(groups.map(([name, number]) => [number, name])),
-    });
+    this.#reader = new RecordReader({ node, interfaces, groupNames });
     this.#unrecorded.begin(counters.totals());
   }
 
@@ -136,7 +134,7 @@ export class Recorder {
 
   #receive({ packets, lost: missing, error }: NflogBatch): void {
     if (this.#open === null) return;
-    if (missing > 0) this.#lose(missing);
+    this.#lose(missing);
     if (packets.length > 0) this.#active = true;
     for (const { id, record } of this.#reader.read(packets, wall())) {
       const suppressed = this.#unrecorded.take(id);
@@ -150,15 +148,14 @@ export class Recorder {
   }
 
   #lose(count: number): void {
-    if (this.#lost === 0) this.#lostSince = performance.now();
+    if (this.#lost === 0 && count > 0) this.#lostSince = performance.now();
     this.#lost += count;
   }
 
   /** The first line that is written reports the losses before it. */
   #write(record: LogRecord): void {
     if (this.#open === null) return;
-    const missing = this.#open.writer.takeLost();
-    if (missing > 0) this.#lose(missing);
+    this.#lose(this.#open.writer.takeLost());
     if (this.#open.writer.write(this.#lost === 0 ? record : { ...record, lost: this.#lost })) this.#lost = 0;
   }
 
@@ -197,8 +194,7 @@ export class Recorder {
       const notice = this.#reader.suppressed(id, count, wall());
       if (notice !== null) this.#write(notice);
     }
-    const missing = this.#open.writer.takeLost();
-    if (missing > 0) this.#lose(missing);
+    this.#lose(this.#open.writer.takeLost());
     if (this.#lost > 0 && this.#lostSince <= time)
       this.#write({ time: timeText(wall()), node: this.#parts.node });
   }
@@ -208,12 +204,8 @@ export class Recorder {
     if (this.#open !== null || this.#stopping !== null) return;
     const { config, file, log } = this.#parts;
     const writer = recordWriter({ config: config.log, file, log });
-    this.#open = {
-      writer,
-      timer: setInterval(() => void this.#tick(), TICK).unref(),
-      nflog: null,
-      retryAt: 0,
-    };
+    const timer = setInterval(() => void this.#tick(), TICK).unref();
+    this.#open = { writer, timer, nflog: null, retryAt: 0 };
     this.#listen();
   }
 

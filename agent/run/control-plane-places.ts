@@ -59,32 +59,21 @@ export class ControlPlanePlaces {
 
   /**
    * Looks up the controller's name. Without any known address, waits for the name server for a
-   * limited time.
+   * limited time. A failure is only logged: names may not be resolvable before the node has a
+   * network, and connections provide the address too.
    */
   async resolve(clock: Clock): Promise<void> {
-    const resolving = this.#resolve();
+    const { node, url, log } = this.#parts;
+    const resolving = controllerAddresses(url)
+      .then((found) => this.#know(found))
+      .catch(({ message: error }: Error) => {
+        log.warn("the controller's name cannot be resolved", { node, controller: url.host, error });
+      });
     if (this.addresses.length > 0) return;
     const late = Promise.withResolvers<void>();
     const cancel = clock.after(RESOLVE_PATIENCE, late.resolve);
     await Promise.race([resolving, late.promise]);
     cancel();
-  }
-
-  /**
-   * A failure is only logged: names may not be resolvable before the node has a network, and
-   * connections provide the address too.
-   */
-  async #resolve(): Promise<void> {
-    const { node, url, log } = this.#parts;
-    try {
-      this.#know(await controllerAddresses(url));
-    } catch (error) {
-      log.warn("the controller's name cannot be resolved", {
-        node,
-        controller: url.host,
-        error: (error as Error).message,
-      });
-    }
   }
 
   #know(found: readonly string[]): void {

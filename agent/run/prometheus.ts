@@ -49,7 +49,7 @@ export function prometheusMetrics({ version, isInCluster, ofRules }: Options): P
   let isReady = false;
   let viewError: string | null = null;
   let totals: (() => Map<string, RuleTotals>) | null = null;
-  if (ofRules) rulePackets(registers, () => ({ rules: inForce.rules(), totals: totals?.() ?? new Map() }));
+  if (ofRules) rulePackets(registers, inForce.rules, () => totals?.() ?? new Map());
 
   /** Nothing in force is the wanted state: the agent is ready. */
   function nothingInForce(): void {
@@ -199,16 +199,15 @@ function controllerMetrics(registers: Registry[]) {
   };
 }
 
-interface Counted {
-  readonly rules: readonly CompiledRule[];
-  readonly totals: ReadonlyMap<string, RuleTotals>;
-}
-
 /**
  * Counters of the rules in force; totals are kept as long as the rules exist, even if the table is
  * replaced.
  */
-function rulePackets(registers: Registry[], counted: () => Counted): void {
+function rulePackets(
+  registers: Registry[],
+  rules: () => readonly CompiledRule[],
+  totals: () => ReadonlyMap<string, RuleTotals>,
+): void {
   const labelNames = ['api_group', 'policy', 'rule', 'direction'] as const;
   new Counter({
     name: 'nodewall_agent_rule_packets_total',
@@ -216,11 +215,11 @@ function rulePackets(registers: Registry[], counted: () => Counted): void {
     labelNames,
     registers,
     collect() {
-      const { rules, totals } = counted();
+      const counted = totals();
       this.reset();
-      for (const { id, source } of rules) {
+      for (const { id, source } of rules()) {
         const { apiGroup: api_group, policy, rule, direction } = source;
-        this.inc({ api_group, policy, rule, direction }, totals.get(id)?.packets ?? 0);
+        this.inc({ api_group, policy, rule, direction }, counted.get(id)?.packets ?? 0);
       }
     },
   });
