@@ -62,24 +62,22 @@ export interface Fold {
 export function fold(node: string, before: NodeState | null = null): Fold {
   const earlier = before === null ? NOTHING : { ...NOTHING, state: before, rules: byId(before.rules) };
   let held: Held = earlier;
-  let hasView = false;
   let waiting: Update[] = [];
   let sequence = 0;
 
   function bookmark(update: BookmarkUpdate, revision: string): Folded {
     const isWhole = waiting[0]?.type === 'reset';
     if (isWhole && update.initial !== true) throw broken('a bookmark in the middle of a whole view');
-    if (!isWhole && !hasView) throw broken('changes of a view that is not held');
+    if (!isWhole && held === earlier) throw broken('changes of a view that is not held');
     held = advance(node, held, waiting, update);
     waiting = [];
-    hasView = true;
     const { state, enabled, endpoints } = held;
     return { state, enabled: enabled === true, endpoints, revision };
   }
 
   return {
     begin(resumed) {
-      waiting = resumed && hasView ? [] : [{ type: 'reset' }];
+      waiting = resumed && held !== earlier ? [] : [{ type: 'reset' }];
       sequence = 0;
     },
     take(message) {
