@@ -62,7 +62,10 @@ describe('interface groups', () => {
     const state = nodeState(ingress('p', { name: 'r', action: 'Drop', from: uplink }));
     const [rule] = state.rules;
     assert.ok(rule !== undefined);
-    const strange = { ...state, rules: [{ ...rule, interfaceGroups: ['uplnik'] }] };
+    const strange = {
+      ...state,
+      rules: [{ ...rule, peers: [{ kind: 'interfaces', groups: ['uplnik'] } as const] }],
+    };
     assert.throws(
       () => explain(strange, CONFIG),
       /ClusterNetworkPolicy\/p: rule r: no interface group "uplnik"; known: pods, clusternet, uplink/,

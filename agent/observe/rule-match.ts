@@ -1,19 +1,26 @@
-import type { AddressSet, CompiledRule, NodeState, Service, ServiceSet } from '../../apis/compiled.ts';
+import type {
+  AddressSet,
+  CompiledRule,
+  NodeState,
+  RulePeer,
+  RuleSource,
+  Service,
+  ServiceSet,
+} from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import type { Considered } from '../../apis/flow.ts';
 import { parseAddress } from '../../lib/net/address.ts';
 import { hasMember } from '../../lib/net/member-set.ts';
 import { addressKey, groupNumber, type KnownFlow, PROTOCOL_NUMBERS } from './known-flow.ts';
 
-/** A rule with the sets and groups that it names. */
+type Mismatch = Considered['mismatch'];
+/** Which AddressSets contain the peer of one flow, as far as they were asked. */
+type InSet = Map<AddressSet, boolean>;
+
+/** A rule with a test for each of its peers. */
 export interface RuleMatch {
   readonly rule: CompiledRule;
-  /** Null if the rule names no AddressSet. */
-  readonly addresses: AddressSet | null;
-  /** Numbers of link groups; null if the rule names none. */
-  readonly groups: readonly number[] | null;
-  /** The ServiceSet's members as `tuple` formats them; null if the rule names no ServiceSet. */
-  readonly tuples: ReadonlySet<string> | null;
+  readonly peers: readonly ((flow: KnownFlow, inSet: InSet) => Mismatch)[];
 }
 
 /**
@@ -23,16 +30,25 @@ export interface RuleMatch {
  */
 export function ruleMatches({ rules, addressSets, serviceSets }: NodeState, config: Config): RuleMatch[] {
   const tuples = new Map([...serviceSets].map(([id, set]) => [id, tuplesOf(set)]));
-  return rules.map((rule) => {
-    const [addressSet] = rule.addressSets;
-    const [serviceSet] = rule.serviceSets;
-    return {
-      rule,
-      addresses: addressSet === undefined ? null : held(addressSets, addressSet),
-      groups: rule.interfaceGroups.length === 0 ? null : groupNumbers(rule, config),
-      tuples: serviceSet === undefined ? null : held(tuples, serviceSet),
-    };
-  });
+  const toTest = (peer: RulePeer, source: RuleSource): RuleMatch['peers'][number] => {
+    switch (peer.kind) {
+      case 'any':
+        return () => null;
+      case 'interfaces': {
+        const numbers = groupNumbers(peer.groups, source, config);
+        return ({ group }) => (group !== undefined && numbers.includes(group) ? null : 'interface');
+      }
+      case 'addresses': {
+        const set = held(addressSets, peer.set);
+        return (flow, inSet) => (isMember(set, flow, inSet) ? null : 'address');
+      }
+      case 'services': {
+        const members = held(tuples, peer.set);
+        return (flow) => (members.has(flowTuple(flow)) ? null : 'service');
+      }
+    }
+  };
+  return rules.map((rule) => ({ rule, peers: rule.peers.map((peer) => toTest(peer, rule.source)) }));
 }
 
 function held<T>(sets: ReadonlyMap<string, T>, id: string): T {
@@ -41,8 +57,8 @@ function held<T>(sets: ReadonlyMap<string, T>, id: string): T {
   return set;
 }
 
-function groupNumbers({ interfaceGroups, source }: CompiledRule, config: Config): number[] {
-  return interfaceGroups.map((group) => {
+function groupNumbers(groups: readonly (string | number)[], source: RuleSource, config: Config): number[] {
+  return groups.map((group) => {
     const number = groupNumber(group, config);
     if (number === undefined) {
       const known = Object.keys(config.interfaceGroups).join(', ');
@@ -54,23 +70,20 @@ function groupNumbers({ interfaceGroups, source }: CompiledRule, config: Config)
 }
 
 /**
- * The part of the rule that the flow does not match; null if the rule matches. `inSet` caches, for
- * this flow, which AddressSets contain its peer.
+ * The part of the rule that the flow does not match (of several peers, the last); null if the rule
+ * matches.
  */
-export function mismatchOf(
-  match: RuleMatch,
-  flow: KnownFlow,
-  inSet: Map<AddressSet, boolean>,
-): Considered['mismatch'] {
-  if (!matchesServices(match.rule.services, flow)) return 'service';
-  if (match.tuples !== null && !match.tuples.has(flowTuple(flow))) return 'service';
-  const { addresses, groups } = match;
-  if (groups !== null && flow.group !== undefined && groups.includes(flow.group)) return null;
-  if (addresses === null) return groups === null ? null : 'interface';
-  return isMember(addresses, flow, inSet) ? null : 'address';
+export function mismatchOf({ rule, peers }: RuleMatch, flow: KnownFlow, inSet: InSet): Mismatch {
+  if (!matchesServices(rule.services, flow)) return 'service';
+  let mismatch: Mismatch = 'address';
+  for (const test of peers) {
+    mismatch = test(flow, inSet);
+    if (mismatch === null) return null;
+  }
+  return mismatch;
 }
 
-function isMember(set: AddressSet, { peer }: KnownFlow, inSet: Map<AddressSet, boolean>): boolean {
+function isMember(set: AddressSet, { peer }: KnownFlow, inSet: InSet): boolean {
   if (peer === undefined) return false;
   let member = inSet.get(set);
   if (member === undefined) {

@@ -1,4 +1,4 @@
-import type { NodeState } from '../../apis/compiled.ts';
+import { type NodeState, namedBy } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import type { Log } from '../../lib/process/log.ts';
 
@@ -8,7 +8,7 @@ export type LinkGroups = Readonly<Record<string, number>>;
 /** The named link groups that these rules use. */
 export function usedLinkGroups({ rules }: NodeState, { interfaceGroups }: Config): LinkGroups {
   const used: Record<string, number> = {};
-  for (const name of rules.flatMap((rule) => rule.interfaceGroups)) {
+  for (const name of namedBy(rules).interfaceGroups) {
     const number = typeof name === 'string' ? interfaceGroups[name] : undefined;
     if (number !== undefined) used[name] = number;
   }

@@ -1,4 +1,4 @@
-import type { CompiledRule, RuleLog, RuleSource } from '../../apis/compiled.ts';
+import type { CompiledRule, RuleLog, RulePeer, RuleSource } from '../../apis/compiled.ts';
 import type {
   ClusterGroup,
   ClusterNetworkPolicy,
@@ -140,13 +140,20 @@ function compiledRules(
       rule: names[direction][ruleIndex] ?? '',
     };
     const listed = (direction === 'ingress' ? rule.from : rule.to) ?? [];
-    // An absent or empty list of peers means any address, and a list of link groups only has no
-    // addresses: neither has an AddressSet.
-    const withAddresses = listed.some(({ interfaceGroup }) => interfaceGroup === undefined);
-    const canonical = withAddresses ? peersOf(addressPeers(listed, recorded)) : null;
-    if (canonical !== null) peers.set(canonical.id, canonical);
-    const named = rule.toServices?.length ? canonicalServices(rule.toServices) : null;
-    if (named !== null) services.set(named.id, named);
+    const rulePeers: RulePeer[] = [];
+    const linkGroups = interfaceGroups(listed);
+    if (linkGroups.length > 0) rulePeers.push({ kind: 'interfaces', groups: linkGroups });
+    // A group without members is a peer too, which matches nothing.
+    if (listed.some(({ interfaceGroup }) => interfaceGroup === undefined)) {
+      const canonical = peersOf(addressPeers(listed, recorded));
+      peers.set(canonical.id, canonical);
+      rulePeers.push({ kind: 'addresses', set: canonical.id });
+    }
+    if (rule.toServices?.length) {
+      const named = canonicalServices(rule.toServices);
+      services.set(named.id, named);
+      rulePeers.push({ kind: 'services', set: named.id });
+    }
     const mode = spec.mode ?? 'Enforce';
     rules.push({
       id: ruleId(source),
@@ -157,9 +164,7 @@ function compiledRules(
       action: rule.action,
       mode,
       traffic: spec.traffic ?? 'Host',
-      addressSets: canonical === null ? [] : [canonical.id],
-      interfaceGroups: interfaceGroups(listed),
-      serviceSets: named === null ? [] : [named.id],
+      peers: rulePeers.length === 0 ? [{ kind: 'any' }] : rulePeers,
       services: toServices(rule),
       log: ruleLog(rule, mode),
     });

@@ -1,5 +1,5 @@
 import type { Ruleset } from '../../agent/render/ruleset.ts';
-import type { NodeState } from '../../apis/compiled.ts';
+import { type NodeState, namedBy } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 
 /** How large the index in front of the rule chains is. */
@@ -22,7 +22,7 @@ export function indexSize({ chains, maps }: Ruleset): IndexSize {
  * each set once.
  */
 export function ownSize({ rules, addressSets, serviceSets }: NodeState): number {
-  const sets = new Set(rules.flatMap((rule) => rule.addressSets));
+  const sets = new Set(namedBy(rules).addressSets);
   let size = rules.length;
   for (const { services } of rules) size += services.length;
   for (const id of sets) {

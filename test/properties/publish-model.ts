@@ -46,7 +46,11 @@ export function fold(state: Folded, message: StreamMessage): Folded {
   const serviceSets = new Map(state.serviceSets);
   const parts = new Map(state.parts);
   const held = (): Set<string> =>
-    new Set([...parts.values()].flat().flatMap((rule) => [...rule.addressSets, ...rule.serviceSets]));
+    new Set(
+      [...parts.values()]
+        .flat()
+        .flatMap(({ addressSets, serviceSets = [] }) => [...addressSets, ...serviceSets]),
+    );
   switch (message.type) {
     case 'reset':
       return NOTHING;

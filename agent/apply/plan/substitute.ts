@@ -1,4 +1,4 @@
-import type { CompiledRule, NodeState } from '../../../apis/compiled.ts';
+import { type CompiledRule, type NodeState, namedBy } from '../../../apis/compiled.ts';
 import { inEvaluationOrder } from '../../../apis/order.ts';
 
 /** Identifies one policy among those of a node. */
@@ -13,12 +13,15 @@ export function policyKey({ source }: CompiledRule): string {
 export function substitute(state: NodeState, key: string, from: NodeState | null): NodeState {
   const replacement = from?.rules.filter((rule) => policyKey(rule) === key) ?? [];
   const rules = [...state.rules.filter((rule) => policyKey(rule) !== key), ...replacement];
-  const addressSets = [state.allNodes, state.controllers, ...rules.flatMap((rule) => rule.addressSets)];
-  const serviceSets = rules.flatMap((rule) => rule.serviceSets);
+  const { addressSets, serviceSets } = namedBy(rules);
   return {
     ...state,
     rules: inEvaluationOrder(rules),
-    addressSets: pick(addressSets, state.addressSets, from?.addressSets),
+    addressSets: pick(
+      [state.allNodes, state.controllers, ...addressSets],
+      state.addressSets,
+      from?.addressSets,
+    ),
     serviceSets: pick(serviceSets, state.serviceSets, from?.serviceSets),
   };
 }

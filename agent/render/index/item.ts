@@ -1,4 +1,10 @@
-import type { CompiledRule, PortRange, Service } from '../../../apis/compiled.ts';
+import {
+  type CompiledRule,
+  namesPorts,
+  type PortRange,
+  type RulePeer,
+  type Service,
+} from '../../../apis/compiled.ts';
 import type { MemberSet } from '../../../lib/net/member-set.ts';
 import { ALL_PORTS, intersectPorts, portCount, unionPorts } from '../ports.ts';
 import type { L4Protocol, PortProtocol } from '../ruleset.ts';
@@ -79,8 +85,7 @@ export function portItem(
     sources: limited(unionPorts(from)),
     // With several pairs of source and destination ports, not every source port goes with every
     // destination port.
-    final:
-      endsAtPeers(rule) && rule.serviceSets.length === 0 && from.every((range) => isEqual(range, from[0])),
+    final: endsAtPeers(rule) && from.every((range) => isEqual(range, from[0])),
   };
 }
 
@@ -102,7 +107,7 @@ export function protocolItem({ rule, chain, peers }: Entry, protocol: L4Protocol
   const named = services.filter((service) => service.protocol === protocol);
   if (named.length === 0) return null;
   // ICMP types and IGMP groups are tested by the rule itself.
-  return { ...item, final: endsAtPeers(rule) && rule.serviceSets.length === 0 && named.some(isWhole) };
+  return { ...item, final: endsAtPeers(rule) && named.some(isWhole) };
 }
 
 /** Whether it matches every packet of the protocol. */
@@ -119,13 +124,20 @@ function isWhole(service: Service): boolean {
 }
 
 /** A ServiceSet has members of these protocols only; their ports change without the rule. */
-function servicesOf({ services, serviceSets }: CompiledRule): readonly Service[] {
-  return serviceSets.length > 0 ? EVERY_PORT : services;
+function servicesOf(rule: CompiledRule): readonly Service[] {
+  return namesPorts(rule) ? EVERY_PORT : rule.services;
 }
 
 const EVERY_PORT: readonly Service[] = PORT_PROTOCOLS.map((protocol) => ({ protocol }));
 
-/** An Audit rule ends no evaluation, and the index doesn't look at interface groups. */
-function endsAtPeers({ mode, interfaceGroups }: CompiledRule): boolean {
-  return mode === 'Enforce' && interfaceGroups.length === 0;
+/** An Audit rule ends no evaluation, nor does one whose peers are more than addresses. */
+function endsAtPeers({ mode, peers }: CompiledRule): boolean {
+  return mode === 'Enforce' && peers.length === 1 && peers.every(({ kind }) => ARE_ADDRESSES[kind]);
 }
+
+const ARE_ADDRESSES: Readonly<Record<RulePeer['kind'], boolean>> = {
+  any: true,
+  interfaces: false,
+  addresses: true,
+  services: false,
+};
