@@ -1,5 +1,6 @@
 import type { MemberSet } from '../lib/net/member-set.ts';
 import type { ApiGroup, Direction, PolicyMode, PolicyTraffic, RuleAction } from './objects.ts';
+import type { RulePeer } from './rule-peer.ts';
 
 /** Values of stage 2: the result of compile, shared by all nodes that the rules apply to. */
 
@@ -30,19 +31,6 @@ export type Service =
   | { readonly protocol: 'icmp' | 'icmpv6'; readonly type?: number; readonly code?: number }
   | { readonly protocol: 'igmp'; readonly type?: number; readonly group?: string };
 
-/** A test of the other end of a connection. The items of one rule are OR-ed. */
-export type RulePeer =
-  | { readonly kind: 'any' }
-  /**
-   * Behind an interface of one of these link groups: as written in the policy, sorted. The agent
-   * looks up the names.
-   */
-  | { readonly kind: 'interfaces'; readonly groups: readonly (string | number)[] }
-  /** In the AddressSet with this id. */
-  | { readonly kind: 'addresses'; readonly set: string }
-  /** Egress: address and port in the ServiceSet with this id (`toServices`). */
-  | { readonly kind: 'services'; readonly set: string };
-
 export interface CompiledRule {
   /** Stable name of the rule: a hash of API group, policy, direction and rule name. */
   readonly id: string;
@@ -70,45 +58,6 @@ export interface CompiledRule {
 export interface RuleLog {
   /** `logLabel`; '' if the rule has none. */
   readonly label: string;
-}
-
-/** Whether the peers name protocols and ports themselves. */
-export function namesPorts({ peers }: Pick<CompiledRule, 'peers'>): boolean {
-  return peers.some(({ kind }) => NAMES_PORTS[kind]);
-}
-
-const NAMES_PORTS: Readonly<Record<RulePeer['kind'], boolean>> = {
-  any: false,
-  interfaces: false,
-  addresses: false,
-  services: true,
-};
-
-/** The sets (by id) and link groups that the rules' peers name, repeated if several rules do. */
-export function namedBy(rules: Iterable<Pick<CompiledRule, 'peers'>>) {
-  const addressSets: string[] = [];
-  const interfaceGroups: (string | number)[] = [];
-  const serviceSets: string[] = [];
-  for (const { peers } of rules) {
-    for (const peer of peers) {
-      switch (peer.kind) {
-        case 'any':
-          break;
-        case 'interfaces':
-          interfaceGroups.push(...peer.groups);
-          break;
-        case 'addresses':
-          addressSets.push(peer.set);
-          break;
-        case 'services':
-          serviceSets.push(peer.set);
-          break;
-        default:
-          peer satisfies never;
-      }
-    }
-  }
-  return { addressSets, interfaceGroups, serviceSets } as const;
 }
 
 /** A policy's rules, and the nodes each applies to. */

@@ -1,4 +1,5 @@
-import { type CompiledRule, type NodeState, namedBy, type RulePeer, type ServiceMember } from './compiled.ts';
+import type { CompiledRule, NodeState, ServiceMember } from './compiled.ts';
+import { namedBy, type RulePeer } from './rule-peer.ts';
 
 /**
  * Values of stage 3: the messages for a node, one JSON document per line. A snapshot is a `node`
@@ -61,31 +62,19 @@ export interface RuleMessage {
 }
 
 /** A rule as it is sent, saved and printed: a list for each kind of peer; all empty: any peer. */
-export interface WrittenRule extends Omit<CompiledRule, 'peers' | 'log'> {
-  readonly addressSets: readonly string[];
-  /** This and the next two: absent in state files of version 0.1, which did not have them. */
-  readonly interfaceGroups?: readonly (string | number)[];
-  readonly serviceSets?: readonly string[];
-  readonly log?: CompiledRule['log'];
-}
+export type WrittenRule = ReturnType<typeof toWrittenRule>;
 
-export function toWrittenRule({ peers, services, log, ...rule }: CompiledRule): WrittenRule {
+export function toWrittenRule({ peers, services, log, ...rule }: CompiledRule) {
   return { ...rule, ...namedBy([{ peers }]), services, log };
 }
 
+/** The defaults stand for what version 0.1 did not write. */
 export function toCompiledRule(written: WrittenRule): CompiledRule {
-  const {
-    addressSets,
-    interfaceGroups: groups = [],
-    serviceSets = [],
-    services,
-    log = null,
-    ...rule
-  } = written;
+  const { addressSets, interfaceGroups: groups = [], serviceSets = [], log = null, ...rule } = written;
   const peers: RulePeer[] = groups.length === 0 ? [] : [{ kind: 'interfaces', groups }];
   for (const set of addressSets) peers.push({ kind: 'addresses', set });
   for (const set of serviceSets) peers.push({ kind: 'services', set });
-  return { ...rule, peers: peers.length === 0 ? [{ kind: 'any' }] : peers, services, log };
+  return { ...rule, peers: peers.length === 0 ? [{ kind: 'any' }] : peers, log };
 }
 
 /** The end of a snapshot, with the number of rules and sets in it. */

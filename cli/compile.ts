@@ -1,15 +1,9 @@
 import { iptablesRenderer } from '../agent/render/iptables/render.ts';
 import { rulesetText } from '../agent/render/nft-text.ts';
 import { render } from '../agent/render/render.ts';
-import {
-  type CompiledRule,
-  type NodeState,
-  namedBy,
-  namesPorts,
-  type RulePeer,
-  type Service,
-} from '../apis/compiled.ts';
+import type { CompiledRule, NodeState, Service } from '../apis/compiled.ts';
 import type { Config } from '../apis/config.ts';
+import { namedBy, namesPorts, type RulePeer } from '../apis/rule-peer.ts';
 import { toWrittenRule } from '../apis/wire.ts';
 import { formatMembers } from '../lib/net/member-set.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';

@@ -1,26 +1,20 @@
-import type {
-  AddressSet,
-  CompiledRule,
-  NodeState,
-  RulePeer,
-  RuleSource,
-  Service,
-  ServiceSet,
-} from '../../apis/compiled.ts';
+import type { AddressSet, CompiledRule, NodeState, Service, ServiceSet } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import type { Considered } from '../../apis/flow.ts';
 import { parseAddress } from '../../lib/net/address.ts';
 import { hasMember } from '../../lib/net/member-set.ts';
-import { addressKey, groupNumber, type KnownFlow, PROTOCOL_NUMBERS } from './known-flow.ts';
+import { type ResolvedPeer, resolvedPeers } from '../render/rule-peers.ts';
+import { addressKey, type KnownFlow, PROTOCOL_NUMBERS } from './known-flow.ts';
 
 type Mismatch = Considered['mismatch'];
 /** Which AddressSets contain the peer of one flow, as far as they were asked. */
 type InSet = Map<AddressSet, boolean>;
+type PeerTest = (flow: KnownFlow, inSet: InSet) => Mismatch;
 
 /** A rule with a test for each of its peers. */
 export interface RuleMatch {
   readonly rule: CompiledRule;
-  readonly peers: readonly ((flow: KnownFlow, inSet: InSet) => Mismatch)[];
+  readonly peers: readonly PeerTest[];
 }
 
 /**
@@ -28,45 +22,24 @@ export interface RuleMatch {
  * does not have, and for a link group name that is not in the configuration (validation rejects
  * these earlier).
  */
-export function ruleMatches({ rules, addressSets, serviceSets }: NodeState, config: Config): RuleMatch[] {
-  const tuples = new Map([...serviceSets].map(([id, set]) => [id, tuplesOf(set)]));
-  const toTest = (peer: RulePeer, source: RuleSource): RuleMatch['peers'][number] => {
-    switch (peer.kind) {
-      case 'any':
-        return () => null;
-      case 'interfaces': {
-        const numbers = groupNumbers(peer.groups, source, config);
-        return ({ group }) => (group !== undefined && numbers.includes(group) ? null : 'interface');
-      }
-      case 'addresses': {
-        const set = held(addressSets, peer.set);
-        return (flow, inSet) => (isMember(set, flow, inSet) ? null : 'address');
-      }
-      case 'services': {
-        const members = held(tuples, peer.set);
-        return (flow) => (members.has(flowTuple(flow)) ? null : 'service');
-      }
-    }
-  };
-  return rules.map((rule) => ({ rule, peers: rule.peers.map((peer) => toTest(peer, rule.source)) }));
-}
-
-function held<T>(sets: ReadonlyMap<string, T>, id: string): T {
-  const set = sets.get(id);
-  if (set === undefined) throw new Error(`the node's state names set ${id} and does not hold it`);
-  return set;
-}
-
-function groupNumbers(groups: readonly (string | number)[], source: RuleSource, config: Config): number[] {
-  return groups.map((group) => {
-    const number = groupNumber(group, config);
-    if (number === undefined) {
-      const known = Object.keys(config.interfaceGroups).join(', ');
-      const where = `ClusterNetworkPolicy/${source.policy}: rule ${source.rule}`;
-      throw new Error(`${where}: no interface group ${JSON.stringify(group)}; known: ${known}`);
-    }
-    return number;
+export function ruleMatches(state: NodeState, config: Config): RuleMatch[] {
+  const tuples = new Map([...state.serviceSets.values()].map((set) => [set, tuplesOf(set)]));
+  return state.rules.map((rule) => {
+    return { rule, peers: resolvedPeers(rule, state, config).map((peer) => peerTest(peer, tuples)) };
   });
+}
+
+function peerTest(peer: ResolvedPeer, tuples: ReadonlyMap<ServiceSet, ReadonlySet<string>>): PeerTest {
+  switch (peer.kind) {
+    case 'any':
+      return () => null;
+    case 'interfaces':
+      return ({ group }) => (group !== undefined && peer.groups.includes(group) ? null : 'interface');
+    case 'addresses':
+      return (flow, inSet) => (isMember(peer.set, flow, inSet) ? null : 'address');
+    case 'services':
+      return (flow) => (tuples.get(peer.set)?.has(flowTuple(flow)) ? null : 'service');
+  }
 }
 
 /**

@@ -5,10 +5,10 @@ import {
   type CompiledRule,
   emptyNodeState,
   type NodeState,
-  namedBy,
   type ServiceSet,
 } from '../../apis/compiled.ts';
 import { compareRules } from '../../apis/order.ts';
+import { namedBy } from '../../apis/rule-peer.ts';
 import type { BookmarkUpdate, Endpoints, RulesUpdate, StreamMessage, Update } from '../../apis/stream.ts';
 import { type NodeMessage, nodeMessage, toCompiledRule, type WrittenRule } from '../../apis/wire.ts';
 import { sameMembers } from '../../lib/net/member-set.ts';

@@ -1,11 +1,6 @@
-import {
-  type AddressSet,
-  type CompiledRule,
-  type NodeState,
-  namedBy,
-  type ServiceSet,
-} from '../../apis/compiled.ts';
+import type { AddressSet, CompiledRule, NodeState, ServiceSet } from '../../apis/compiled.ts';
 import { inEvaluationOrder } from '../../apis/order.ts';
+import { namedBy } from '../../apis/rule-peer.ts';
 import {
   type AddressSetMessage,
   type BookmarkMessage,

@@ -1,12 +1,7 @@
-import {
-  type AddressSet,
-  type CompiledRule,
-  type NodeState,
-  namesPorts,
-  type PortRange,
-} from '../../apis/compiled.ts';
+import type { AddressSet, CompiledRule, NodeState, PortRange } from '../../apis/compiled.ts';
 import type { FailsafeEntry } from '../../apis/config.ts';
 import type { Direction } from '../../apis/objects.ts';
+import { namesPorts } from '../../apis/rule-peer.ts';
 import { BITS, parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { NO_MEMBERS, toMemberSet } from '../../lib/net/member-set.ts';
 import { shortHash } from '../../lib/sharing/hash.ts';

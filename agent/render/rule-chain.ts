@@ -12,7 +12,7 @@ import {
 import { shortHash } from '../../lib/sharing/hash.ts';
 import { chainName, comment, serviceSetName, setName } from './name.ts';
 import { ruleText } from './nft-text.ts';
-import type { FoundPeer } from './rule-peers.ts';
+import type { ResolvedPeer } from './rule-peers.ts';
 import {
   type AddressField,
   type Chain,
@@ -193,10 +193,10 @@ function verdict(rule: CompiledRule): Statement {
 
 /** The inputs for rendering a rule, besides the rule itself. */
 export interface RuleParts {
-  readonly peers: readonly FoundPeer[];
+  readonly peers: readonly ResolvedPeer[];
   /** The families of the state (`familiesOf`). */
   readonly families: readonly Family[];
-  readonly config: Pick<Config, 'interfaceGroups' | 'log'>;
+  readonly config: Pick<Config, 'log'>;
 }
 
 export interface RenderedRule {
@@ -208,15 +208,12 @@ export interface RenderedRule {
   readonly sets: readonly NamedSet[];
 }
 
-/**
- * The chain of a policy rule, the chain of its records, and the sets it refers to. Throws an Error
- * for an interface group that the configuration doesn't define.
- */
+/** The chain of a policy rule, the chain of its records, and the sets it refers to. */
 export function ruleChain(rule: CompiledRule, parts: RuleParts): RenderedRule {
   const { source } = rule;
   const record = rule.log === null ? null : recordChain(rule, parts.config.log);
   const statement: Statement = record === null ? verdict(rule) : { kind: 'goto', chain: record.name };
-  const peers = parts.peers.flatMap((peer) => peerAlternatives(peer, source.direction, parts));
+  const peers = parts.peers.flatMap((peer) => peerAlternatives(peer, source.direction, parts.families));
   const alternatives =
     rule.traffic === 'NodePort' ? originalServiceMatches(rule.services) : serviceMatches(rule.services);
   const rules: NftRule[] = [];
@@ -252,17 +249,16 @@ export function ruleChain(rule: CompiledRule, parts: RuleParts): RenderedRule {
  * Each peer has nft rules of its own, because one can't match "this interface or this set".
  */
 function peerAlternatives(
-  peer: FoundPeer,
+  peer: ResolvedPeer,
   direction: Direction,
-  { families, config }: RuleParts,
+  families: readonly Family[],
 ): AddressAlternative[] {
   switch (peer.kind) {
     case 'any':
       return [ANY_ADDRESS];
     case 'interfaces': {
       const field = direction === 'ingress' ? 'iifgroup' : 'oifgroup';
-      const numbers = new Set(peer.groups.map((group) => groupNumber(group, config)));
-      const groups = [...numbers].sort((a, b) => a - b);
+      const groups = [...new Set(peer.groups)].sort((a, b) => a - b);
       return [
         { family: null, matches: [{ match: 'interfaceGroup', field, groups, negated: false }], set: null },
       ];
@@ -274,14 +270,6 @@ function peerAlternatives(
         ({ family, set }) => families.includes(family ?? 4) || (set !== null && !isEmpty(set.members)),
       );
   }
-}
-
-function groupNumber(group: string | number, { interfaceGroups }: Pick<Config, 'interfaceGroups'>): number {
-  if (typeof group === 'number') return group;
-  const number = Object.hasOwn(interfaceGroups, group) ? interfaceGroups[group] : undefined;
-  if (number !== undefined) return number;
-  const known = Object.keys(interfaceGroups).join(', ');
-  throw new Error(`no interface group ${JSON.stringify(group)} in the configuration; known: ${known}`);
 }
 
 const knownServices = new WeakMap<ServiceSet, AddressAlternative[]>();

@@ -1,28 +1,21 @@
-import type { AddressSet, CompiledRule, NodeState, RulePeer, ServiceSet } from '../../apis/compiled.ts';
+import type { AddressSet, CompiledRule, NodeState, ServiceSet } from '../../apis/compiled.ts';
+import type { Config } from '../../apis/config.ts';
+import type { RulePeer } from '../../apis/rule-peer.ts';
 
-/** A peer of a rule, with the set that it names. */
-export type FoundPeer =
-  | Exclude<RulePeer, { readonly set: string }>
-  | { readonly kind: 'addresses'; readonly set: AddressSet }
-  | { readonly kind: 'services'; readonly set: ServiceSet };
+/** A rule's peer with the sets, and the numbers of link groups, that it names. */
+export type ResolvedPeer = RulePeer<AddressSet, ServiceSet, number>;
 
-/** Throws an Error if the state doesn't have a set. */
-export function rulePeers(
+/** Throws an Error if the state doesn't have a set, or the configuration a link group. */
+export function resolvedPeers(
   { peers }: CompiledRule,
   { addressSets, serviceSets }: Pick<NodeState, 'addressSets' | 'serviceSets'>,
-): FoundPeer[] {
+  config: Pick<Config, 'interfaceGroups'>,
+): ResolvedPeer[] {
   return peers.map((peer) => {
-    switch (peer.kind) {
-      case 'any':
-      case 'interfaces':
-        return peer;
-      case 'addresses':
-        return { kind: peer.kind, set: held(addressSets, peer.set) };
-      case 'services':
-        return { kind: peer.kind, set: held(serviceSets, peer.set) };
-      default:
-        return peer satisfies never;
-    }
+    if (peer.kind === 'addresses') return { kind: peer.kind, set: held(addressSets, peer.set) };
+    if (peer.kind === 'services') return { kind: peer.kind, set: held(serviceSets, peer.set) };
+    if (peer.kind === 'any') return peer;
+    return { kind: peer.kind, groups: peer.groups.map((group) => knownGroup(group, config)) };
   });
 }
 
@@ -30,4 +23,20 @@ function held<T>(sets: ReadonlyMap<string, T>, id: string): T {
   const set = sets.get(id);
   if (set === undefined) throw new Error(`the state does not hold its set ${id}`);
   return set;
+}
+
+function knownGroup(group: string | number, config: Pick<Config, 'interfaceGroups'>): number {
+  const number = groupNumber(group, config);
+  if (number !== undefined) return number;
+  const known = Object.keys(config.interfaceGroups).join(', ');
+  throw new Error(`no interface group ${JSON.stringify(group)} in the configuration; known: ${known}`);
+}
+
+/** The number of a link group; undefined if the configuration has no group of that name. */
+export function groupNumber(
+  group: string | number,
+  { interfaceGroups }: Pick<Config, 'interfaceGroups'>,
+): number | undefined {
+  if (typeof group === 'number') return group;
+  return Object.hasOwn(interfaceGroups, group) ? interfaceGroups[group] : undefined;
 }

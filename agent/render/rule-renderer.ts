@@ -7,7 +7,7 @@ import { type Mapped, mapAlike } from './alike.ts';
 import type { Entry } from './index/item.ts';
 import { peersOf } from './index/peers.ts';
 import { familiesOf, type RenderedRule, ruleChain } from './rule-chain.ts';
-import { rulePeers } from './rule-peers.ts';
+import { resolvedPeers } from './rule-peers.ts';
 import { type AllRules, traitsOf } from './traits.ts';
 import type { UsedSets } from './used-sets.ts';
 
@@ -59,7 +59,7 @@ export function ruleRenderer(
   const traits = listAlike((one: IndexedRule) => one.traits);
   const ruleOf = (rule: CompiledRule, state: NodeState, families: readonly Family[]): IndexedRule => {
     try {
-      const peers = rulePeers(rule, state);
+      const peers = resolvedPeers(rule, state, config);
       const own = peers.flatMap((peer) => ('set' in peer ? peer.set : []));
       const before = known.get(rule);
       if (before?.families === families && sameItems(before.sets, own)) return before;

@@ -2,7 +2,7 @@ import { BASELINE_PRIORITY } from '../../apis/baseline.ts';
 import { isSkippable } from './failsafe.ts';
 import type { Entry } from './index/item.ts';
 import type { RenderedRule } from './rule-chain.ts';
-import type { FoundPeer } from './rule-peers.ts';
+import type { ResolvedPeer } from './rule-peers.ts';
 import type { Chain } from './ruleset.ts';
 import { type Traffic, trafficOf } from './topology.ts';
 
@@ -38,7 +38,7 @@ export const TRAIT = {
 export function traitsOf(
   { rule }: Entry,
   { chain, record }: RenderedRule,
-  peers: readonly FoundPeer[],
+  peers: readonly ResolvedPeer[],
 ): number {
   const traffic = trafficOf(rule);
   return (

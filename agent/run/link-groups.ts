@@ -1,5 +1,6 @@
-import { type NodeState, namedBy } from '../../apis/compiled.ts';
+import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
+import { namedBy } from '../../apis/rule-peer.ts';
 import type { Log } from '../../lib/process/log.ts';
 
 /** Group numbers by name. */

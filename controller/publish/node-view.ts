@@ -4,8 +4,8 @@ import {
   type CompiledRule,
   emptyNodeState,
   type NodeState,
-  namedBy,
 } from '../../apis/compiled.ts';
+import { namedBy } from '../../apis/rule-peer.ts';
 import { changedIds, withValues } from '../../lib/sharing/changed-map.ts';
 import { listChange } from '../../lib/sharing/list-change.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';

@@ -1,10 +1,5 @@
-import {
-  type CompiledRule,
-  type NodeState,
-  namedBy,
-  type PortRange,
-  type Service,
-} from '../../apis/compiled.ts';
+import type { CompiledRule, NodeState, PortRange, Service } from '../../apis/compiled.ts';
+import { namedBy } from '../../apis/rule-peer.ts';
 import { type Address, formatAddress, lastAddress, parseAddress } from '../../lib/net/address.ts';
 import { unpackAddress } from '../../lib/net/member-set.ts';
 import { type Random, seededRandom } from '../../perf/generate/random.ts';

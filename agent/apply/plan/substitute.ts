@@ -1,5 +1,6 @@
-import { type CompiledRule, type NodeState, namedBy } from '../../../apis/compiled.ts';
+import type { CompiledRule, NodeState } from '../../../apis/compiled.ts';
 import { inEvaluationOrder } from '../../../apis/order.ts';
+import { namedBy } from '../../../apis/rule-peer.ts';
 
 /** Identifies one policy among those of a node. */
 export function policyKey({ source }: CompiledRule): string {

@@ -1,10 +1,5 @@
-import {
-  type CompiledRule,
-  namesPorts,
-  type PortRange,
-  type RulePeer,
-  type Service,
-} from '../../../apis/compiled.ts';
+import type { CompiledRule, PortRange, Service } from '../../../apis/compiled.ts';
+import { namesPorts } from '../../../apis/rule-peer.ts';
 import type { MemberSet } from '../../../lib/net/member-set.ts';
 import { ALL_PORTS, intersectPorts, portCount, unionPorts } from '../ports.ts';
 import type { L4Protocol, PortProtocol } from '../ruleset.ts';
@@ -130,14 +125,8 @@ function servicesOf(rule: CompiledRule): readonly Service[] {
 
 const EVERY_PORT: readonly Service[] = PORT_PROTOCOLS.map((protocol) => ({ protocol }));
 
-/** An Audit rule ends no evaluation, nor does one whose peers are more than addresses. */
-function endsAtPeers({ mode, peers }: CompiledRule): boolean {
-  return mode === 'Enforce' && peers.length === 1 && peers.every(({ kind }) => ARE_ADDRESSES[kind]);
+/** An Audit rule ends no evaluation, and the index looks at nothing but the address. */
+function endsAtPeers({ mode, peers: [only, ...others] }: CompiledRule): boolean {
+  if (mode === 'Audit' || others.length > 0) return false;
+  return only?.kind === 'any' || only?.kind === 'addresses';
 }
-
-const ARE_ADDRESSES: Readonly<Record<RulePeer['kind'], boolean>> = {
-  any: true,
-  interfaces: false,
-  addresses: true,
-  services: false,
-};

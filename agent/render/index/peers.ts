@@ -1,10 +1,10 @@
 import type { ServiceSet } from '../../../apis/compiled.ts';
 import { toMemberSet } from '../../../lib/net/member-set.ts';
-import type { FoundPeer } from '../rule-peers.ts';
+import type { ResolvedPeer } from '../rule-peers.ts';
 import type { Peers } from './item.ts';
 
 /** The addresses a rule applies to; null if other addresses may match too. */
-export function peersOf([only, ...others]: readonly FoundPeer[]): Peers | null {
+export function peersOf([only, ...others]: readonly ResolvedPeer[]): Peers | null {
   if (only === undefined || others.length > 0) return null;
   switch (only.kind) {
     case 'any':
