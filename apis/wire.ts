@@ -69,12 +69,12 @@ export function toWrittenRule({ peers, services, log, ...rule }: CompiledRule) {
 }
 
 /** The defaults stand for what version 0.1 did not write. */
-export function toCompiledRule(written: WrittenRule): CompiledRule {
-  const { addressSets, interfaceGroups: groups = [], serviceSets = [], log = null, ...rule } = written;
+export function toCompiledRule({ services, log = null, ...written }: WrittenRule): CompiledRule {
+  const { addressSets, interfaceGroups: groups = [], serviceSets = [], ...rule } = written;
   const peers: RulePeer[] = groups.length === 0 ? [] : [{ kind: 'interfaces', groups }];
   for (const set of addressSets) peers.push({ kind: 'addresses', set });
   for (const set of serviceSets) peers.push({ kind: 'services', set });
-  return { ...rule, peers: peers.length === 0 ? [{ kind: 'any' }] : peers, log };
+  return { ...rule, peers: peers.length === 0 ? [{ kind: 'any' }] : peers, services, log };
 }
 
 /** The end of a snapshot, with the number of rules and sets in it. */
