@@ -87,10 +87,10 @@ function targetReferences(items: readonly AppliedTo[] = [], path: FieldPath): Re
 }
 
 function peerReferences(peers: readonly NetworkPolicyPeer[] = [], path: FieldPath): Reference[] {
-  return peers.flatMap(({ group, interfaceGroup: name }, index): Reference[] => {
-    if (group !== undefined) return [{ to: 'ClusterGroup', name: group, path: [...path, index, 'group'] }];
-    if (typeof name !== 'string') return [];
-    return [{ to: 'interfaceGroup', name, path: [...path, index, 'interfaceGroup'] }];
+  return peers.flatMap((peer, index): Reference[] => {
+    if ('group' in peer) return [{ to: 'ClusterGroup', name: peer.group, path: [...path, index, 'group'] }];
+    if (!('interfaceGroup' in peer) || typeof peer.interfaceGroup === 'number') return [];
+    return [{ to: 'interfaceGroup', name: peer.interfaceGroup, path: [...path, index, 'interfaceGroup'] }];
   });
 }
 

@@ -145,7 +145,7 @@ function compiledRules(
     const linkGroups = interfaceGroups(listed);
     if (linkGroups.length > 0) rulePeers.push({ kind: 'interfaces', groups: linkGroups });
     // A group without members is a peer too, which matches nothing.
-    if (listed.some(({ interfaceGroup }) => interfaceGroup === undefined)) {
+    if (listed.some((peer) => !('interfaceGroup' in peer))) {
       const canonical = peersOf(addressPeers(listed, recorded));
       peers.set(canonical.id, canonical);
       rulePeers.push({ kind: 'addresses', set: canonical.id });
