@@ -35,11 +35,7 @@ export const TRAIT = {
   names: 128,
 } as const;
 
-export function traitsOf(
-  { rule }: Entry,
-  { chain, record }: RenderedRule,
-  peers: readonly ResolvedPeer[],
-): number {
+export function traitsOf({ rule }: Entry, { chain, record }: RenderedRule, peers: ResolvedPeer[]): number {
   const traffic = trafficOf(rule);
   return (
     // The chain has no rules: the peers are a fixed list that resolves to nothing.

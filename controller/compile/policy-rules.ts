@@ -141,19 +141,18 @@ function compiledRules(
       rule: names[direction][ruleIndex] ?? '',
     };
     const listed = (direction === 'ingress' ? rule.from : rule.to) ?? [];
-    const rulePeers: RulePeer[] = [];
     const linkGroups = interfaceGroups(listed);
-    if (linkGroups.length > 0) rulePeers.push({ kind: 'interfaces', groups: linkGroups });
+    const own: RulePeer[] = linkGroups.length === 0 ? [] : [{ kind: 'interfaces', groups: linkGroups }];
     // A group without members is a peer too, which matches nothing.
     if (listed.some((peer) => !('interfaceGroup' in peer))) {
       const canonical = peersOf(addressPeers(listed, recorded));
       peers.set(canonical.id, canonical);
-      rulePeers.push({ kind: 'addresses', set: canonical.id });
+      own.push({ kind: 'addresses', set: canonical.id });
     }
     if (rule.toServices?.length) {
       const named = canonicalServices(rule.toServices);
       services.set(named.id, named);
-      rulePeers.push({ kind: 'services', set: named.id });
+      own.push({ kind: 'services', set: named.id });
     }
     const mode = spec.mode ?? 'Enforce';
     rules.push({
@@ -165,7 +164,7 @@ function compiledRules(
       action: rule.action,
       mode,
       traffic: spec.traffic ?? 'Host',
-      peers: rulePeers.length === 0 ? [{ kind: 'any' }] : rulePeers,
+      peers: own.length === 0 ? [{ kind: 'any' }] : own,
       services: toServices(rule),
       log: ruleLog(rule, mode),
     });

@@ -14,16 +14,13 @@ export function policyKey({ source }: CompiledRule): string {
 export function substitute(state: NodeState, key: string, from: NodeState | null): NodeState {
   const replacement = from?.rules.filter((rule) => policyKey(rule) === key) ?? [];
   const rules = [...state.rules.filter((rule) => policyKey(rule) !== key), ...replacement];
-  const { addressSets, serviceSets } = namedBy(rules);
+  const named = namedBy(rules);
+  const addressSets = [state.allNodes, state.controllers, ...named.addressSets];
   return {
     ...state,
     rules: inEvaluationOrder(rules),
-    addressSets: pick(
-      [state.allNodes, state.controllers, ...addressSets],
-      state.addressSets,
-      from?.addressSets,
-    ),
-    serviceSets: pick(serviceSets, state.serviceSets, from?.serviceSets),
+    addressSets: pick(addressSets, state.addressSets, from?.addressSets),
+    serviceSets: pick(named.serviceSets, state.serviceSets, from?.serviceSets),
   };
 }
 

@@ -14,8 +14,6 @@ export function peersOf([only, ...others]: readonly ResolvedPeer[]): Peers | nul
       return { key: only.set.id, members: only.set.members };
     case 'services':
       return servicePeers(only.set);
-    default:
-      return only satisfies never;
   }
 }
 
