@@ -94,7 +94,7 @@ export type NetworkPolicyPeer =
   | { readonly interfaceGroup: string | number };
 
 type FieldOf<T> = T extends unknown ? keyof T : never;
-export type PeerField = FieldOf<NetworkPolicyPeer>;
+export type PeerKind = FieldOf<NetworkPolicyPeer>;
 
 export interface NamespacedName {
   readonly name: string;

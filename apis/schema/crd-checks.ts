@@ -1,5 +1,5 @@
 import type { JsonSchema } from './json-schema.ts';
-import { PEER_FIELDS } from './peer.ts';
+import { PEER_KINDS } from './peer.ts';
 
 /** One `x-kubernetes-validations` rule in CEL; `self` is the value at the rule's path. */
 export interface CelRule {
@@ -57,7 +57,7 @@ const range = (first: string, last: string): CelRule => ({
   message: `${last} needs ${first}, and must not be below it`,
 });
 
-const { podSelector: _, namespaceSelector: __, ...SINGLE_PEERS } = PEER_FIELDS;
+const { podSelector: _, namespaceSelector: __, ...SINGLE_PEERS } = PEER_KINDS;
 const GROUP_KINDS = ['nodeSelector', 'serviceReference'];
 const BUILT_IN =
   '{"emergency": 50, "securityops": 100, "networkops": 150, "platform": 200, "application": 250, "baseline": 253}';

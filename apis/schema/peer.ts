@@ -1,4 +1,4 @@
-import type { PeerField } from '../objects.ts';
+import type { PeerKind } from '../objects.ts';
 import type { JsonSchema } from './json-schema.ts';
 import { ATOMIC_LIST, ATOMIC_OBJECT } from './merge-type.ts';
 import { labelSelector } from './selector.ts';
@@ -28,7 +28,7 @@ export const IP_BLOCK_SCHEMA: JsonSchema = {
   },
 };
 
-export const PEER_FIELDS: Readonly<Record<PeerField, JsonSchema>> = {
+export const PEER_KINDS: Readonly<Record<PeerKind, JsonSchema>> = {
   ipBlock: IP_BLOCK_SCHEMA,
   nodeSelector: labelSelector('The addresses of the Nodes selected.'),
   podSelector: labelSelector('The addresses of the pods selected, hostNetwork and finished ones left out.'),
@@ -50,7 +50,7 @@ export const PEER_SCHEMA: JsonSchema = {
   ...ATOMIC_OBJECT,
   description: 'Exactly one kind of peer, save that podSelector and namespaceSelector go together.',
   properties: {
-    ...PEER_FIELDS,
+    ...PEER_KINDS,
     namespaces: { ...ATOMIC_OBJECT, description: 'Not supported for Nodes.', [any]: true },
     externalEntitySelector: { ...ATOMIC_OBJECT, description: 'Not supported for Nodes.', [any]: true },
     scope: {

@@ -1,10 +1,13 @@
-import type { ApiGroup, Direction, NetworkPolicyPeer, PeerField } from '../objects.ts';
+import type { ApiGroup, Direction, NetworkPolicyPeer, PeerKind } from '../objects.ts';
 import { asFields } from '../schema/json-schema.ts';
 import { checkFqdn, toFqdn } from './fqdn.ts';
 import { checkIpBlock, toIpBlock } from './ipblock.ts';
 import { checkGroupName, checkNamespacedName } from './names.ts';
 import { type FieldPath, type Findings, show } from './problem.ts';
 import { checkSelector, toSelector } from './selector.ts';
+
+/** The field of a rule that holds its peers. */
+export const PEER_FIELD = { ingress: 'from', egress: 'to' } as const;
 
 /** The place of a rule, which decides which kinds of peers it may have. */
 export interface PeerPlace {
@@ -14,7 +17,7 @@ export interface PeerPlace {
 
 type Check = (raw: unknown, path: FieldPath, found: Findings, place: PeerPlace) => void;
 
-const CHECKS: Readonly<Record<PeerField, Check>> = {
+const CHECKS: Readonly<Record<PeerKind, Check>> = {
   ipBlock: checkIpBlock,
   nodeSelector: checkSelector,
   podSelector: checkSelector,
