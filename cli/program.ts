@@ -1,11 +1,11 @@
-import { Command, CommanderError } from 'commander';
+import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { VERSION } from '../lib/process/version.ts';
-import { COMMANDS, type CommandEntry } from './commands.ts';
 import { errorText } from './output.ts';
 
 /**
- * The `nodewall` command: takes arguments, returns the exit status.
+ * The `nodewall` command: takes arguments, returns the exit status. Each action imports its code
+ * when it runs, so that `--help` stays quick.
  */
 export async function run(argv: readonly string[]): Promise<ExitStatus> {
   let status: ExitStatus = EXIT.done;
@@ -43,23 +43,356 @@ function build(done: Done): Command {
         'nodewall explain --manifests deploy/examples/flagship --node cp-1 \\\n      --flow \'{"direction":"ingress","src":"10.0.0.7","protocol":"tcp","dstPort":6443}\'',
       ),
     );
-  addCommands(program, COMMANDS, done);
+  addValidate(program, done);
+  addCompile(program, done);
+  addExplain(program, done);
+  addAgent(program, done);
+  addOff(program, done);
+  addOn(program, done);
+  addCleanup(program, done);
+  addInterfaces(program, done);
+  addRules(program, done);
+  addLog(program, done);
+  addNames(program, done);
+  addDump(program, done);
+  addController(program, done);
   return program;
 }
 
-function addCommands(program: Command, entries: readonly CommandEntry[], done: Done): void {
-  for (const { name, description, argument, options, examples, run, commands = [] } of entries) {
-    const command = program
-      .command(name)
+const example = (...lines: readonly string[]): string =>
+  `\nExample:\n${lines.map((line) => `  ${line}`).join('\n')}\n`;
+const collect = (value: string, previous: readonly string[] = []): string[] => [...previous, value];
+const manifests = (required: boolean): Option =>
+  new Option('--manifests <dir>', 'directory (recursive) or file of manifests; may be repeated')
+    .argParser(collect)
+    .makeOptionMandatory(required);
+const node = (): Option => new Option('--node <name>', 'name of the Node').makeOptionMandatory();
+const config = (): Option => new Option('--config <file>', "the agent's configuration (YAML)");
+const output = (...formats: readonly string[]): Option =>
+  new Option('-o, --output <format>', 'how to print the result').choices(formats).default(formats[0]);
+const strict = (): Option =>
+  new Option('--strict', 'end with 1 where a policy is invalid and left out').default(false);
+const names = (): Option =>
+  new Option('--names <file>', 'what fqdn peers resolve to (YAML, name: [addresses])');
+const stateDir = (): Option =>
+  new Option('--state-dir <dir>', 'holds what must survive a restart').default('/var/lib/nodewall');
+const logFormat = (): Option =>
+  new Option('--log-format <format>', 'default: text on a terminal, else json').choices(['json', 'text']);
+const logLevel = (shown: string): Option =>
+  new Option('--log-level <level>', `debug shows every ${shown}`)
+    .choices(['error', 'warn', 'info', 'debug'])
+    .default('info');
+
+function addValidate(program: Command, done: Done): void {
+  program
+    .command('validate')
+    .description('Report every problem in every manifest; ends with 1 if there is any.')
+    .addOption(manifests(true))
+    .addOption(config())
+    .addOption(output('text', 'json'))
+    .addHelpText('after', example('nodewall validate --manifests /etc/nodewall/manifests'))
+    .action(async (options) => done(await (await import('./validate.ts')).validate(options)));
+}
+
+function addCompile(program: Command, done: Done): void {
+  program
+    .command('compile')
+    .description(
+      "Print a Node's rules in evaluation order; nft and iptables print as text what the agent would load with that dataplane.",
+    )
+    .addOption(manifests(true))
+    .addOption(node())
+    .addOption(config())
+    .addOption(names())
+    .addOption(strict())
+    .option(
+      '--stats',
+      'what the index costs with nftables: rules tried a packet, maps, elements, memory',
+      false,
+    )
+    .addOption(output('table', 'json', 'nft', 'iptables'))
+    .addHelpText(
+      'after',
+      example(
+        'nodewall compile --manifests /etc/nodewall/manifests --node cp-1 -o nft',
+        'nodewall compile --manifests /etc/nodewall/manifests --node cp-1 --names names.yaml    # www.example.com: [192.0.2.7]',
+        'nodewall compile --manifests /etc/nodewall/manifests --node cp-1 -o iptables    # ipset restore, then iptables-restore of each family',
+        'nodewall compile --manifests /etc/nodewall/manifests --node cp-1 --stats',
+      ),
+    )
+    .action(async (options) => done(await (await import('./compile.ts')).compileCommand(options)));
+}
+
+function addExplain(program: Command, done: Done): void {
+  program
+    .command('explain')
+    .description('The verdict for connections, and the rules that were considered.')
+    .addOption(manifests(true))
+    .addOption(node())
+    .addOption(new Option('--flow <json>', 'one connection').conflicts('flows'))
+    .option('--flows <file>', 'connections, one JSON object a line; answers come in the same order')
+    .addOption(config())
+    .addOption(names())
+    .addOption(strict())
+    .addOption(output('text', 'json'))
+    .addHelpText(
+      'after',
+      example(
+        'nodewall explain --manifests /etc/nodewall/manifests --node cp-1 \\',
+        '    --flow \'{"direction":"ingress","src":"10.0.0.7","dst":"192.168.0.11","protocol":"tcp","dstPort":6443}\'',
+        'nodewall explain --manifests /etc/nodewall/manifests --node cp-1 \\',
+        '    --flow \'{"direction":"ingress","src":"198.51.100.7","protocol":"tcp","dstPort":30080,"traffic":"NodePort"}\'',
+        'nodewall explain --manifests /etc/nodewall/manifests --node cp-1 --names names.yaml \\',
+        '    --flow \'{"direction":"egress","dst":"192.0.2.7","protocol":"tcp","dstPort":443}\'    # names.yaml: www.example.com: [192.0.2.7]',
+      ),
+    )
+    .action(async (options) => done(await (await import('./explain.ts')).explainCommand(options)));
+}
+
+function addAgent(program: Command, done: Done): void {
+  program
+    .command('agent')
+    .description("Make the kernel of this machine hold exactly the Node's rules, and keep it so.")
+    .addOption(manifests(false))
+    .addOption(node())
+    .addOption(config())
+    .addOption(stateDir())
+    .option('--once', 'apply and exit; the rules stay', false)
+    .addOption(strict())
+    .option('--feature-gates <gates>', 'NodeNetworkPolicy=true|false')
+    .addOption(logFormat())
+    .addOption(logLevel('transaction'))
+    .option(
+      '--controller <url>',
+      'https://HOST:PORT of the controller to follow, in the place of --manifests',
+    )
+    .option(
+      '--token-file <file>',
+      "with --controller: the agent's service account token, read anew when it is replaced",
+    )
+    .option(
+      '--ca-file <file>',
+      "with --controller: who signs the controller's certificate (PEM); default: ConfigMap nodewall-system/nodewall-ca",
+    )
+    .option(
+      '--api-server <url>',
+      'with --controller: https://HOST:PORT of the API server, which the agent asks while no controller answers; default: as a pod of the cluster',
+    )
+    .option('--api-token-file <file>', "with --api-server: the service account's token")
+    .option('--api-ca-file <file>', 'with --api-server: who signs its certificate (PEM)')
+    .option('--metrics-listen <host:port>', 'serve /healthz, /readyz and /metrics (Prometheus)')
+    .option('--metrics-rules', 'a counter for each rule among the metrics', false)
+    .addHelpText(
+      'after',
+      example(
+        'nodewall agent --manifests /etc/nodewall/manifests --node cp-1',
+        'nodewall agent --controller https://nodewall.example.com:8443 --node cp-1 \\',
+        '    --token-file /var/run/secrets/nodewall/token --ca-file /var/run/secrets/nodewall/ca.crt',
+      ),
+    )
+    .action(async (options) => done(await (await import('./agent.ts')).agentCommand(options)));
+}
+
+function addOff(program: Command, done: Done): void {
+  program
+    .command('off')
+    .description(
+      'Take all rules of nodewall off this node, and keep them off until `nodewall on`, through restarts. Ends when they are gone.',
+    )
+    .option('--reason <text>', 'why: for the log, the status of policies and an Event')
+    .addOption(config())
+    .addOption(stateDir())
+    .addOption(output('text', 'json'))
+    .addHelpText(
+      'after',
+      example(
+        "nodewall off --reason 'locked out by policy deny-all'",
+        'kubectl -n nodewall-system exec POD -- nodewall off',
+      ),
+    )
+    .action(async (options) => done(await (await import('./off.ts')).off(options)));
+}
+
+function addOn(program: Command, done: Done): void {
+  program
+    .command('on')
+    .description('Take `nodewall off` back: the agent of this node enforces its policies again.')
+    .addOption(config())
+    .addOption(stateDir())
+    .addOption(output('text', 'json'))
+    .addHelpText('after', example('nodewall on'))
+    .action(async (options) => done(await (await import('./off.ts')).on(options)));
+}
+
+function addCleanup(program: Command, done: Done): void {
+  program
+    .command('cleanup')
+    .description('Remove everything nodewall put into the kernel, by nftables or iptables; nothing else.')
+    .addOption(config())
+    .addOption(stateDir())
+    .addOption(output('text', 'json'))
+    .addHelpText('after', example('nodewall cleanup'))
+    .action(async (options) => done(await (await import('./cleanup.ts')).cleanup(options)));
+}
+
+function addInterfaces(program: Command, done: Done): void {
+  program
+    .command('interfaces')
+    .description('Show the interfaces of this network namespace, the link group of each, and why.')
+    .addOption(config())
+    .addOption(stateDir())
+    .addOption(output('table', 'json'))
+    .addHelpText('after', example('nodewall interfaces'))
+    .action(async (options) => done(await (await import('./interfaces.ts')).interfaces(options)));
+}
+
+function addRules(program: Command, done: Done): void {
+  program
+    .command('rules')
+    .description('The rules in force on this Node, in evaluation order, with what each counted.')
+    .addOption(stateDir())
+    .addOption(config())
+    .option('--policy <name>', 'of this policy alone')
+    .addOption(output('table', 'json'))
+    .addHelpText('after', example('nodewall rules', 'nodewall rules --policy protect-api -o json'))
+    .action(async (options) => done(await (await import('./rules.ts')).rulesCommand(options)));
+}
+
+function addNames(program: Command, done: Done): void {
+  program
+    .command('names')
+    .description('What the fqdn peers stand for: names and addresses, as the agent last saved them.')
+    .addOption(stateDir())
+    .addOption(config())
+    .addOption(output('table', 'json'))
+    .addHelpText('after', example('nodewall names'))
+    .action(async (options) => done(await (await import('./names-command.ts')).namesCommand(options)));
+}
+
+function addLog(program: Command, done: Done): void {
+  program
+    .command('log')
+    .description(
+      'The record of rules with enableLogging and of Audit policies: who tried to connect, and what came of it.',
+    )
+    .argument(
+      '[file...]',
+      "records, oldest first; - is standard input; default: where the agent's configuration puts them",
+    )
+    .option('-f, --follow', 'go on with what comes, over rotations', false)
+    .addOption(stateDir())
+    .addOption(config())
+    .option('--policy <name>', 'of this policy')
+    .option('--rule <name>', 'of rules of this name')
+    .option('--tier <name>', 'of policies in this tier')
+    .option('--verdict <verdict>', 'Allow, Drop, Reject or Pass')
+    .option('--audit', 'only where nothing was enforced')
+    .option('--deciding', 'without what an earlier Audit rule of the same policy would have decided')
+    .addOption(new Option('--direction <direction>', 'ingress or egress').choices(['ingress', 'egress']))
+    .option('--src <cidr>', 'from this address or CIDR')
+    .option('--dst <cidr>', 'to this address or CIDR')
+    .option('--port <number>', 'to this destination port')
+    .option('--protocol <protocol>', 'tcp, udp, sctp, icmp, icmpv6, igmp or a number')
+    .option('--interface <name>', 'by this interface, or one of this link group')
+    .option('--label <label>', 'with this logLabel')
+    .option('--since <time>', 'not before: 30s, 10m, 2h, 7d ago, or a time (ISO 8601)')
+    .option('-n, --lines <number>', 'the last ones alone (with --follow: 10 before it goes on)')
+    .addOption(output('text', 'json'))
+    .addHelpText(
+      'after',
+      example(
+        'nodewall log --follow --verdict Drop',
+        'nodewall log --audit --policy protect-api --since 24h -o json',
+        'journalctl -u nodewall -o cat | nodewall log - --port 22     # where log.file is stdout',
+      ),
+    )
+    .action(async (files, options) =>
+      done(await (await import('./records.ts')).recordsCommand(files, options)),
+    );
+}
+
+function addDump(program: Command, done: Done): void {
+  const dump = program
+    .command('dump')
+    .description('Print the value of one stage: objects, wire, state or transaction.')
+    .addHelpText('after', example('nodewall dump wire --manifests /etc/nodewall/manifests --node cp-1'));
+  const stages = [
+    ['objects', 'stage 1: the objects, validated and narrowed (JSON)'],
+    ['wire', 'stage 3: what the node is told (JSON lines)'],
+    ['state', 'stage 4: everything the node must enforce (JSON)'],
+    ['transaction', 'stage 6: what would bring this kernel to it, part by part'],
+  ] as const;
+  for (const [stage, description] of stages) {
+    const command = dump
+      .command(stage)
       .description(description)
-      .addHelpText('after', example(...examples));
-    if (argument !== undefined) command.argument(...argument);
-    for (const option of options) command.addOption(option);
-    if (run !== undefined) command.action(async (...args) => done(await run(...args)));
-    addCommands(command, commands, done);
+      .addOption(manifests(true))
+      .addOption(config());
+    if (stage !== 'objects') command.addOption(node());
+    // These always print JSON; scripts may ask for it explicitly.
+    if (stage !== 'transaction') command.addOption(output('json'));
+    else {
+      command.addOption(stateDir());
+      command.option('--from-empty', 'as if the kernel held nothing; needs no permissions', false);
+    }
+    const which = stage === 'objects' ? '' : ' --node cp-1';
+    command
+      .addHelpText('after', example(`nodewall dump ${stage} --manifests /etc/nodewall/manifests${which}`))
+      .action(async (options) => done(await (await import('./dump.ts')).dump(stage, options)));
   }
 }
 
-function example(...lines: readonly string[]): string {
-  return `\nExample:\n${lines.map((line) => `  ${line}`).join('\n')}\n`;
+function relistPeriod(text: string): number {
+  if (!/^[1-9]\d{0,5}$/.test(text)) throw new InvalidArgumentError('must be a number of seconds, 1 or more');
+  return Number(text);
+}
+
+function addController(program: Command, done: Done): void {
+  program
+    .command('controller')
+    .description(
+      'The controller of a cluster: what the Kubernetes API holds, compiled and told to the agent of each node.',
+    )
+    .option('--kubeconfig <file>', 'the API server, and who we are; default: as a pod of the cluster')
+    .option('--listen <host:port>', 'serve agents and kubectl (HTTPS)', ':8443')
+    .option('--webhook-listen <host:port>', 'serve admission webhooks (HTTPS): /mutate and /validate')
+    .option('--metrics-listen <host:port>', 'serve /healthz, /readyz and /metrics (Prometheus)')
+    .option(
+      '--tls-cert-file <file>',
+      'serve with this certificate (PEM), read anew when it changes; default: of its own CA',
+    )
+    .option('--tls-key-file <file>', 'its key (PEM)')
+    .option(
+      '--tls-ca-file <file>',
+      'who signs it (PEM), for the APIService; default: the public authorities, or what somebody else writes there',
+    )
+    .option(
+      '--pod-name <name>',
+      'the pod that it runs in: told to stop, it serves on until agents know another one',
+    )
+    .option(
+      '--feature-gates <gates>',
+      'NodeNetworkPolicy=true|false; default: as ConfigMap nodewall-system/nodewall-config says, or said last',
+    )
+    .option(
+      '--token-audiences <names>',
+      "audiences of agents' tokens, comma-separated; empty: the API server's own",
+      'nodewall-controller',
+    )
+    .option(
+      '--relist-period <seconds>',
+      'the least time between two looks whether the watches have missed something; twice that the most',
+      relistPeriod,
+      900,
+    )
+    .addOption(config())
+    .addOption(logFormat())
+    .addOption(logLevel('stream'))
+    .addHelpText(
+      'after',
+      example(
+        'nodewall controller --kubeconfig ~/.kube/config --listen 127.0.0.1:8443 --metrics-listen 127.0.0.1:8080',
+      ),
+    )
+    .action(async (options) => done(await (await import('./controller.ts')).controllerCommand(options)));
 }

@@ -1,14 +1,16 @@
-import type { AddressSet, CompiledRule, NodeState, ServiceSet } from '../../apis/compiled.ts';
+import type { CompiledRule, NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
+import type { Direction } from '../../apis/objects.ts';
 import { FAMILIES, type Family } from '../../lib/net/address.ts';
 import { memberCount } from '../../lib/net/member-set.ts';
 import { shortHash } from '../../lib/sharing/hash.ts';
 import { chainName, comment } from './name.ts';
 import { ruleText } from './nft-text.ts';
 import { fixedChain, plainRule } from './plain.ts';
+import type { ResolvedPeer } from './rule-peers.ts';
 import type { Chain, Match, NamedSet, NftRule, Statement } from './ruleset.ts';
 import { originalServiceMatches, serviceMatches } from './service-match.ts';
-import type { AddressAlternative, SetMatches } from './set-matches.ts';
+import { type AddressAlternative, ANY_ADDRESS, isEmpty, type SetMatches } from './set-matches.ts';
 import { BASE_CHAINS, type Traffic, trafficOf } from './topology.ts';
 
 /**
@@ -62,11 +64,10 @@ function verdict(rule: CompiledRule): Statement {
 
 /** The inputs for rendering a rule, besides the rule itself. */
 export interface RuleParts {
-  readonly set: AddressSet | null;
-  readonly services: ServiceSet | null;
+  readonly peers: readonly ResolvedPeer[];
   /** The families of the state (`familiesOf`). */
   readonly families: readonly Family[];
-  readonly config: Pick<Config, 'interfaceGroups' | 'log'>;
+  readonly config: Pick<Config, 'log'>;
   readonly matches: SetMatches;
 }
 
@@ -79,15 +80,12 @@ export interface RenderedRule {
   readonly sets: readonly NamedSet[];
 }
 
-/**
- * The chain of a policy rule, the chain of its records, and the sets it refers to. Throws an Error
- * for an interface group that the configuration doesn't define.
- */
+/** The chain of a policy rule, the chain of its records, and the sets it refers to. */
 export function ruleChain(rule: CompiledRule, parts: RuleParts): RenderedRule {
   const { source } = rule;
   const record = rule.log === null ? null : recordChain(rule, parts.config.log);
   const statement: Statement = record === null ? verdict(rule) : { kind: 'goto', chain: record.name };
-  const peers = peerAlternatives(rule, parts);
+  const peers = parts.peers.flatMap((peer) => peerAlternatives(peer, source.direction, parts));
   const alternatives =
     rule.traffic === 'NodePort' ? originalServiceMatches(rule.services) : serviceMatches(rule.services);
   const rules: NftRule[] = [];
@@ -119,41 +117,31 @@ export function ruleChain(rule: CompiledRule, parts: RuleParts): RenderedRule {
 }
 
 /**
- * The matches for a rule's peers, one alternative for each nft rule needed: one for each family,
- * and one more if there are interface groups as well as addresses, because one nft rule can't match
- * "this interface or this set".
+ * The matches for a peer, one alternative for each nft rule needed: of a set, one for each family.
+ * Each peer has nft rules of its own, because one can't match "this interface or this set".
  */
 function peerAlternatives(
-  rule: CompiledRule,
-  { set, services, families, config, matches }: RuleParts,
+  peer: ResolvedPeer,
+  direction: Direction,
+  { families, matches }: RuleParts,
 ): AddressAlternative[] {
-  const { direction } = rule.source;
-  if (services !== null) {
-    return matches
-      .services(services)
-      .filter(
-        ({ family, set }) =>
-          families.includes(family ?? 4) || (set !== null && set.members.singles.length > 0),
-      );
+  switch (peer.kind) {
+    case 'any':
+      return [ANY_ADDRESS];
+    case 'interfaces': {
+      const field = direction === 'ingress' ? 'iifgroup' : 'oifgroup';
+      const groups = [...new Set(peer.groups)].sort((a, b) => a - b);
+      return [
+        { family: null, matches: [{ match: 'interfaceGroup', field, groups, negated: false }], set: null },
+      ];
+    }
+    case 'addresses':
+      return matches.addresses(peer.set, direction === 'ingress' ? 'saddr' : 'daddr', families);
+    case 'services':
+      return matches
+        .services(peer.set)
+        .filter(({ family, set }) => families.includes(family ?? 4) || (set !== null && !isEmpty(set)));
   }
-  const groups = rule.interfaceGroups.map((group) => groupNumber(group, config));
-  const addresses =
-    set === null && groups.length > 0
-      ? []
-      : matches.addresses(set, direction === 'ingress' ? 'saddr' : 'daddr', families);
-  if (groups.length === 0) return addresses;
-  const field = direction === 'ingress' ? 'iifgroup' : 'oifgroup';
-  const sorted = [...new Set(groups)].sort((a, b) => a - b);
-  const behind: Match = { match: 'interfaceGroup', field, groups: sorted, negated: false };
-  return [{ family: null, matches: [behind], set: null }, ...addresses];
-}
-
-function groupNumber(group: string | number, { interfaceGroups }: Pick<Config, 'interfaceGroups'>): number {
-  if (typeof group === 'number') return group;
-  const number = Object.hasOwn(interfaceGroups, group) ? interfaceGroups[group] : undefined;
-  if (number !== undefined) return number;
-  const known = Object.keys(interfaceGroups).join(', ');
-  throw new Error(`no interface group ${JSON.stringify(group)} in the configuration; known: ${known}`);
 }
 
 /** Bytes of a packet that are recorded; enough for any header and its ports. */

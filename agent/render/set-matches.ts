@@ -43,7 +43,7 @@ export class SetMatches {
       const match = matches[family];
       // The addresses of an FQDN may be of either family.
       const unused = !families.includes(family) && set.names.length === 0;
-      const empty = match.kind === 'set' && isEmpty(match.set.members);
+      const empty = match.kind === 'set' && isEmpty(match.set);
       return unused && empty ? [] : [[family, match] as const];
     });
     if (found.length === 2 && found.every(([, match]) => match.kind === 'all')) return [ANY_ADDRESS];
@@ -79,7 +79,7 @@ function toAddressMatch(set: AddressSet, family: Family): AddressMatch {
   return { kind: 'set', set: named };
 }
 
-function isEmpty({ singles, prefixes }: NamedSet['members']): boolean {
+export function isEmpty({ members: { singles, prefixes } }: NamedSet): boolean {
   return singles.length === 0 && prefixes.length === 0;
 }
 
@@ -91,7 +91,7 @@ export interface AddressAlternative {
   readonly set: NamedSet | null;
 }
 
-const ANY_ADDRESS: AddressAlternative = { family: null, matches: [], set: null };
+export const ANY_ADDRESS: AddressAlternative = { family: null, matches: [], set: null };
 
 function alternative(family: Family, match: AddressMatch, field: AddressField): AddressAlternative | null {
   switch (match.kind) {
