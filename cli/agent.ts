@@ -135,7 +135,7 @@ function sourceOf(options: AgentOptions): Source {
   const { once, strict } = options;
   const wrong = (message: string): CommandError => new CommandError(EXIT.usage, message);
   if (manifests !== undefined && controller !== undefined) {
-    throw wrong('give one of --manifests and --controller: a node has its policies from one place');
+    throw wrong('give either --manifests or --controller, not both');
   }
   if (manifests !== undefined) {
     const alone = {
@@ -152,11 +152,15 @@ function sourceOf(options: AgentOptions): Source {
   if (controller === undefined) throw wrong('give --manifests DIR, or --controller https://HOST:PORT');
   if (once) throw wrong('--once: only with --manifests; the agent of a cluster follows its controller');
   if (strict)
-    throw wrong('--strict: only with --manifests; what is invalid is said in the status of the policy');
-  if (tokenFile === undefined) throw wrong('--controller: give --token-file with it');
+    throw wrong(
+      '--strict: only with --manifests; in a cluster the status of a policy says whether it is invalid',
+    );
+  if (tokenFile === undefined) throw wrong('--controller: needs --token-file');
   const api = apiServerAddress(options, process.env);
   if (caFile === undefined && api === null) {
-    throw wrong('--controller: give --ca-file with it; outside of a pod no API server says which CA it has');
+    throw wrong(
+      '--controller: needs --ca-file; outside of a pod the agent cannot read the CA from the API server',
+    );
   }
   const url = httpsUrl('--controller', controller);
   return { kind: 'controller', controller: { url, tokenFile, caFile: caFile ?? null }, api };
@@ -182,9 +186,9 @@ async function agentTelemetry(options: AgentOptions, log: Log): Promise<Telemetr
   async function open(address: string): Promise<void> {
     try {
       server = await serveMetrics({ listen: address, registry, healthy: () => null, ready });
-      log.info('metrics', { node, port: server.port });
+      log.info('serving health and metrics', { node, port: server.port });
     } catch (error) {
-      log.error('health and metrics cannot be served; trying again', {
+      log.error('cannot serve health and metrics; retrying', {
         node,
         error: (error as Error).message,
       });

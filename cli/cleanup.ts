@@ -19,7 +19,7 @@ export async function cleanup(options: CleanupOptions): Promise<ExitStatus> {
   if (running !== null) {
     throw new CommandError(
       EXIT.refused,
-      `an agent runs here (process ${running}) and would put its rules back; stop it first, or have it enforce nothing: nodewall off`,
+      `an agent runs here (process ${running}) and would add its rules again; stop it first, or run nodewall off`,
     );
   }
   const warn = (message: string, fields: object = {}): void =>
@@ -32,8 +32,8 @@ export async function cleanup(options: CleanupOptions): Promise<ExitStatus> {
   await print(options.output === 'json' ? json({ removed }) : text);
   // Rules that may be left where this process cannot look must not be taken for removed.
   for (const { from, error } of hidden)
-    warn('what nodewall may have left there cannot be looked for', {
-      where: from.name,
+    warn('cannot check for left-over rules of nodewall; run this as root', {
+      dataplane: from.name,
       error: error.message,
     });
   return hidden.length === 0 ? EXIT.done : EXIT.refused;

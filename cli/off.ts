@@ -36,7 +36,7 @@ export async function off(options: OffOptions): Promise<ExitStatus> {
   } catch (error) {
     throw new CommandError(
       EXIT.refused,
-      `--state-dir: ${(error as Error).message}; nothing is changed. Make room, or the disk writable; or stop the agent, then run nodewall cleanup`,
+      `--state-dir: ${(error as Error).message}; nothing has changed. Free space on the disk or make it writable; or stop the agent, then run nodewall cleanup`,
       { cause: error },
     );
   }
@@ -52,19 +52,19 @@ export async function off(options: OffOptions): Promise<ExitStatus> {
     return { ...removal, removed: [...removal.removed, ...groups], isGone: await untilGone(all, LAST_LOOK) };
   });
   for (const { from, error } of hidden)
-    warn('rules of nodewall may be left there, which cannot be looked for', {
-      where: from.name,
+    warn('cannot check for left-over rules of nodewall; run this as root', {
+      dataplane: from.name,
       error: error.message,
     });
   if (!isGone) {
     throw new CommandError(
       EXIT.refused,
-      "nodewall is off, but rules of it are in the kernel again; look at the agent's log, or stop the agent and run nodewall cleanup",
+      "nodewall is off, but the kernel still has rules of it; check the agent's log, or stop the agent and run nodewall cleanup",
     );
   }
   const who =
     agent === null
-      ? 'No agent runs here; one that starts enforces nothing'
+      ? 'No agent runs here; an agent that starts enforces nothing'
       : `The agent (process ${agent}) has removed its rules and enforces nothing`;
   const text = `${removed.map((what) => `Removed ${what}.\n`).join('')}nodewall is off on this node: no rule of it is in the kernel. ${who} until: nodewall on\n`;
   await print(options.output === 'json' ? json({ off: true, reason, agent, removed }) : text);
@@ -86,7 +86,7 @@ export async function on(options: Omit<OffOptions, 'reason' | 'config'>): Promis
   const what = wasOff ? 'nodewall is on again on this node.' : 'nodewall was not off on this node.';
   const next =
     agent === null
-      ? 'No agent runs here; the next that starts enforces its policies.'
+      ? 'No agent runs here; an agent that starts enforces its policies.'
       : `The agent (process ${agent}) enforces its policies within seconds.`;
   await print(options.output === 'json' ? json({ off: false, wasOff, agent }) : `${what} ${next}\n`);
   return EXIT.done;

@@ -141,7 +141,7 @@ export async function runStandalone(parts: Parts): Promise<ExitStatus> {
       return onceStatus(outcome, options);
     }
     const signal = await untilStopped(parts.ended);
-    if (signal !== null) log.info('stopping; the rules stay', { node, signal });
+    if (signal !== null) log.info('stopping; the rules stay in force', { node, signal });
     return EXIT.done;
   } finally {
     await source.close();
@@ -165,7 +165,7 @@ function onceStatus(
   if (!snapshot?.complete) {
     throw new CommandError(
       EXIT.invalid,
-      'the manifests cannot be read; see the log. What was enforced stays enforced',
+      'the manifests cannot be read; see the log. The rules in force stay',
     );
   }
   // Rules that the kernel refused are in the log.

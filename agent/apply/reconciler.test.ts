@@ -334,7 +334,7 @@ describe('drift', () => {
     const reconciler = new NodeRuleReconciler(kernel);
     await reconciler.apply(RULESET);
     await kernel.transact([{ kind: 'deleteTable' }]);
-    assert.deepEqual(await reconciler.verify(), ['table inet nodewall is gone']);
+    assert.deepEqual(await reconciler.verify(), ['table inet nodewall is missing']);
     await reconciler.apply(RULESET);
     await assertHolds(kernel, RULESET);
   });

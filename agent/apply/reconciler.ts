@@ -31,7 +31,7 @@ export class ApplyError extends Refusal {
     const source = refused === null ? null : sourceOf(refused);
     const where = source === null ? '' : `rule ${source.policy}/${source.rule}: `;
     super(
-      `${where}the kernel refused it (${stage}): ${cause instanceof Error ? cause.message : String(cause)}`,
+      `${where}the kernel rejected the transaction (${stage}): ${cause instanceof Error ? cause.message : String(cause)}`,
       { source, lacksLog: lacksLog(refused, cause), cause },
     );
     this.stage = stage;

@@ -39,7 +39,10 @@ describe('what dataplanes of ours hold', () => {
     const [hidden, sets] = [place('legacy', HIDDEN), place('ipset', true)];
     const { is, warned } = await holds([chosen, hidden, sets], [hidden, sets]);
     assert.equal(is, true);
-    assert.match(warned.join(), /^cannot look .*"node":"n1","where":"legacy","error":"needs CAP_NET_RAW"\}$/);
+    assert.match(
+      warned.join(),
+      /^cannot check another dataplane .*"node":"n1","dataplane":"legacy","error":"needs CAP_NET_RAW"\}$/,
+    );
     assert.equal((await holds([chosen, hidden], [hidden])).is, false);
   });
 

@@ -76,11 +76,10 @@ function isHidden(error: unknown): boolean {
 
 export function warnHidden(log: Warnings, node: string, hidden: readonly Trouble[]): void {
   for (const { from, error } of hidden) {
-    log.warn('cannot look for what another dataplane of ours may have left; nodewall cleanup can', {
-      node,
-      where: from.name,
-      error: error.message,
-    });
+    log.warn(
+      'cannot check another dataplane for left-over rules of nodewall; run nodewall cleanup on the node',
+      { node, dataplane: from.name, error: error.message },
+    );
   }
 }
 

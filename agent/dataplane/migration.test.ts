@@ -39,7 +39,7 @@ describe('moving from one dataplane to another', () => {
     assert.deepEqual([await settled(NONE), await settled(NONE)], [true, true]);
     assert.deepEqual([table.calls(), nothing.calls()], [1, 1]);
     assert.deepEqual(said, [
-      'moved over {"node":"n1","dataplane":"iptables","removed":["table inet nodewall"]}',
+      'removed the rules of the previous dataplane {"node":"n1","dataplane":"iptables","removed":["table inet nodewall"]}',
     ]);
   });
 
@@ -49,8 +49,11 @@ describe('moving from one dataplane to another', () => {
     assert.equal(await settled(NONE), false);
     assert.equal(await settled(NONE), true);
     assert.deepEqual([table.calls(), locked.calls()], [1, 2]);
-    assert.match(said[0] ?? '', /^warn: .*trying again.*"left":"iptables \(legacy\)","error":"locked"/);
-    assert.match(said.at(-1) ?? '', /moved over .*"c"/);
+    assert.match(
+      said[0] ?? '',
+      /^warn: cannot remove .*retrying.*"previous":"iptables \(legacy\)","error":"locked"/,
+    );
+    assert.match(said.at(-1) ?? '', /removed the rules of the previous dataplane .*"c"/);
   });
 
   it('claims nothing of what it may not look at, and asks once', async () => {
@@ -65,7 +68,7 @@ describe('moving from one dataplane to another', () => {
     assert.equal(hidden.calls(), 1);
     assert.match(
       said.join(),
-      /^warn: cannot look .*"where":"iptables \(legacy\)","error":"needs CAP_NET_RAW"/,
+      /^warn: cannot check another dataplane .*"dataplane":"iptables \(legacy\)","error":"needs CAP_NET_RAW"/,
     );
   });
 
@@ -77,9 +80,9 @@ describe('moving from one dataplane to another', () => {
     assert.deepEqual([table.calls(), said.length], [0, 1]);
     assert.match(
       said[0] ?? '',
-      /^warn: .*must pass both.*"left":\["nftables"\],"policies":\["nodewall.io\/a"\]/,
+      /^warn: .*must pass both.*"previous":\["nftables"\],"policies":\["nodewall.io\/a"\]/,
     );
     assert.equal(await settled(NONE), true);
-    assert.match(said.at(-1) ?? '', /^moved over/);
+    assert.match(said.at(-1) ?? '', /^removed the rules of the previous dataplane/);
   });
 });

@@ -37,7 +37,7 @@ describe('the dataplane', () => {
     assert.deepEqual(await choose('auto', null, null, WORKS), ['nftables', 'nftables works here', 3]);
     assert.deepEqual(await choose('auto', null), [
       'iptables',
-      'nftables does not work here: it could not be tried',
+      'nftables does not work here: the trial could not be run',
       1,
     ]);
   });
@@ -88,7 +88,7 @@ describe('the commands of iptables', () => {
 
   it('are missed by name', async () => {
     await install('iptables-legacy', 'legacy');
-    await assert.rejects(commands('auto'), /needs the command iptables, /);
-    await assert.rejects(commands('nft'), /needs the command iptables-nft, /);
+    await assert.rejects(commands('auto'), /needs the commands iptables and ipset/);
+    await assert.rejects(commands('nft'), /needs the commands iptables-nft and ipset/);
   });
 });

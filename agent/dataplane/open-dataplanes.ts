@@ -44,7 +44,7 @@ export async function openDataplanes({ node, config, kernel, log }: Parts): Prom
   const { name, why } = await chooseDataplane(config);
   const [table, nft, legacy, sets] = allRemains(kernel);
   if (name === 'nftables') {
-    log.info('dataplane', { node, dataplane: name, why });
+    log.info('dataplane chosen', { node, dataplane: name, reason: why });
     return {
       chosen: nftablesDataplane(kernel),
       others: [nft, legacy, sets],
@@ -52,7 +52,7 @@ export async function openDataplanes({ node, config, kernel, log }: Parts): Prom
     };
   }
   const { tools, variant } = await iptablesCommands(config);
-  log.info('dataplane', { node, dataplane: name, variant, why });
+  log.info('dataplane chosen', { node, dataplane: name, variant, reason: why });
   // The reconciler manages the chains of its own variant, and all sets.
   const others = [table, variant === 'nft' ? legacy : nft];
   return { chosen: iptablesDataplane(tools), others, all: [table, nft, legacy, sets] };
@@ -81,6 +81,6 @@ export async function iptablesCommands({ iptables }: Pick<Config, 'iptables'>): 
   const command = iptables.variant === 'auto' ? 'iptables' : `iptables-${iptables.variant}`;
   throw new CommandError(
     EXIT.refused,
-    `the dataplane iptables needs the command ${command}, those that come with it, and ipset; install them`,
+    `the dataplane iptables needs the commands ${command} and ipset; install the packages iptables and ipset`,
   );
 }

@@ -27,7 +27,7 @@ export function watchKernel({ reconciler, enforcer, log }: Watched): () => Promi
     void enforcer.idle().then(() => {
       if (event.kind === 'change' && reconciler.isOwn(event.generation)) return;
       if (event.kind === 'change') {
-        log.debug('the table was changed by somebody else', {
+        log.debug('a third party changed the table inet nodewall', {
           by: event.processName,
           generation: event.generation,
         });
@@ -35,7 +35,10 @@ export function watchKernel({ reconciler, enforcer, log }: Watched): () => Promi
         // Events were lost: a third party may have changed anything that was known.
         reconciler.distrust();
         if (event.kind === 'error')
-          log.error('the monitor failed; only the slow comparison is left', { error: event.error.message });
+          log.error(
+            `the nftables monitor failed; changes by a third party are found every ${VERIFY_INTERVAL / 1000} s only`,
+            { error: event.error.message },
+          );
       }
       enforcer.verify();
     });

@@ -199,8 +199,14 @@ describe('classify', () => {
     assert.deepEqual(unknownMatches(DEFAULT_CONFIG), []);
     const interfaceMatches = { pods: ['kind:vlan', 'cni:calico', 'x*'], lan: ['cni:calcio'] };
     const [kind, cni, ...more] = unknownMatches({ interfaceMatches });
-    assert.match(kind ?? '', /^interfaceGroups.pods.match: kind:vlan is not known: kind:veth, kind:bridge$/);
-    assert.match(cni ?? '', /^interfaceGroups.lan.match: cni:calcio is not known: cni:\*, .*cni:calico/);
+    assert.match(
+      kind ?? '',
+      /^interfaceGroups.pods.match: kind:vlan is unknown; valid are kind:veth, kind:bridge$/,
+    );
+    assert.match(
+      cni ?? '',
+      /^interfaceGroups.lan.match: cni:calcio is unknown; valid are cni:\*, .*cni:calico/,
+    );
     assert.deepEqual(more, []);
   });
 

@@ -91,7 +91,7 @@ export function unknownMatches({ interfaceMatches }: Pick<Config, 'interfaceMatc
       const known = what === 'cni' ? ['*', ...CNIS] : what === 'kind' ? ['veth', 'bridge'] : [name];
       if (!known.includes(name)) {
         problems.push(
-          `interfaceGroups.${group}.match: ${word} is not known: ${what}:${known.join(`, ${what}:`)}`,
+          `interfaceGroups.${group}.match: ${word} is unknown; valid are ${what}:${known.join(`, ${what}:`)}`,
         );
       }
     }
@@ -105,10 +105,10 @@ export function reasonText(reason: Reason): string {
     case 'loopback':
       return 'loopback';
     case 'foreign':
-      return 'set by somebody else';
+      return 'set by a third party';
     case 'own':
       return reason.by === 'name'
-        ? "no group: named like a machine's own, host traffic"
+        ? 'no group: has the name of a host interface, host traffic'
         : "no group: has the node's own address, host traffic";
     case 'none':
       return "no group: host traffic, exemptions don't apply";

@@ -38,7 +38,7 @@ describe('withGroupNames', () => {
       const { text, conflicts } = withGroupNames(`${line}\n`, GROUPS);
       assert.match(text, /^.*\n.*begin.*\n9\tclusternet\n.*end\n$/);
       assert.equal(conflicts.length, 1);
-      assert.match(conflicts[0] ?? '', /^8 pods is not written: there is (8 dmz|12 pods) already$/);
+      assert.match(conflicts[0] ?? '', /^8 pods is not written: the file already has (8 dmz|12 pods)$/);
     });
   }
   it('a block whose end is gone takes nothing of others with it', () => {

@@ -17,8 +17,8 @@ describe('nameReports', () => {
     assert.deepEqual(
       lines.map(([level, message]) => `${level} ${message.slice(0, 30)}`),
       [
-        'warn names do not resolve any more;',
-        'warn names do not resolve; they sta',
+        'warn names no longer resolve; their',
+        'warn names do not resolve; their fq',
         'info names resolve again',
         'warn names have more addresses than',
       ],
@@ -26,7 +26,7 @@ describe('nameReports', () => {
     const [, , fields] = lines[0] ?? [];
     assert.partialDeepStrictEqual(fields, { stage: 'names', count: 30 });
     assert.match(JSON.stringify(fields), /"n0\.test: ETIMEOUT".*"n19\.test: ETIMEOUT"\]/);
-    assert.partialDeepStrictEqual(lines[3]?.[2], { names: ['b.test'], room: 1024 });
+    assert.partialDeepStrictEqual(lines[3]?.[2], { names: ['b.test'], limit: 1024 });
     reports.givenUp('a.test');
     reports.flush();
     assert.equal(lines.length, 5);

@@ -47,7 +47,7 @@ export function nameSaver({ file, clock, log, text }: NameSaverParts): NameSaver
       isFailing = false;
     } catch (error) {
       if (!isFailing) {
-        log.error('cannot save the names; they are used all the same, trying again', {
+        log.error('cannot save the FQDN cache; its addresses stay in use, retrying', {
           stage: 'names',
           error: (error as Error).message,
         });

@@ -171,7 +171,7 @@ describe('watchNames', () => {
     await second.pass(0);
     assert.deepEqual(second.asked, ['a.test']);
     await second.pass(1000);
-    assert.match(second.log.join('\n'), /warn names do not resolve any more.*"a.test: ENOTFOUND"/);
+    assert.match(second.log.join('\n'), /warn names no longer resolve.*"a.test: ENOTFOUND"/);
     assert.deepEqual(second.names.table.addresses('a.test'), ['192.0.2.1']);
     await first.names.close();
     await second.names.close();
@@ -179,7 +179,7 @@ describe('watchNames', () => {
 
   it('goes on when the disk fails, says so once, and saves when it works again', async () => {
     const { want, learn, log, disk, pass, names } = await watched({}, { text: 'rubbish', fails: false });
-    assert.match(log.join('\n'), /error cannot use the names that were saved/);
+    assert.match(log.join('\n'), /error cannot read the saved FQDN cache/);
     disk.fails = true;
     want('*.a.test');
     learn('x.a.test', '192.0.2.1');
@@ -195,14 +195,16 @@ describe('watchNames', () => {
   it('says when wildcards cannot be learnt, and when answers could not be read', async () => {
     const off = await watched({ learn: false });
     off.want('a.test', '*.a.test');
-    assert.match(off.log.join('\n'), /warn wildcards stand for no address.*\["\*\.a\.test"\]/);
+    assert.match(off.log.join('\n'), /warn fqdn peers with a wildcard match nothing.*\["\*\.a\.test"\]/);
     const { want, source, log, pass } = await watched();
     want('*.a.test');
     for (let i = 0; i < 100; i++) {
       source.listener?.({ packets: [], lost: 10 });
       await pass(1000);
     }
-    const lines = log.filter((line) => line.includes('more DNS answers came than could be read'));
+    const lines = log.filter((line) =>
+      line.includes('DNS answers were lost: the agent could not read them fast enough'),
+    );
     assert.equal(lines.length, 2);
     assert.match(lines[1] ?? '', /"lost":6\d\d/);
   });
@@ -216,7 +218,7 @@ describe('watchNames', () => {
     answers.clear();
     await pass(30_000);
     for (let i = 0; i < 20; i++) await pass(100);
-    const lines = log.filter((line) => line.includes('do not resolve any more'));
+    const lines = log.filter((line) => line.includes('names no longer resolve'));
     assert.equal(lines.length, 1, lines.join('\n'));
     assert.match(lines[0] ?? '', /"count":1000/);
   });

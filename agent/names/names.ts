@@ -102,7 +102,12 @@ export async function watchNames(parts: NamesParts): Promise<WatchedNames> {
   let lost = 0;
   const missed = pace(clock, MISSED_INTERVAL, () => {
     const { skipped, garbage } = learning.counts;
-    log.warn('more DNS answers came than could be read', { stage: 'names', lost, skipped, garbage });
+    log.warn('DNS answers were lost: the agent could not read them fast enough', {
+      stage: 'names',
+      lost,
+      skipped,
+      garbage,
+    });
   });
 
   /** Called after each answer. */
@@ -137,7 +142,7 @@ export async function watchNames(parts: NamesParts): Promise<WatchedNames> {
     if (peers.length === 0) void source?.close();
     if (peers.length === 0) source = null;
     if (!config.learn && peers.some(isWildcard)) {
-      log.warn('wildcards stand for no address: names.learn is off in the configuration', {
+      log.warn('fqdn peers with a wildcard match nothing: names.learn is off in the configuration', {
         stage: 'names',
         names: peers.filter(isWildcard),
       });
@@ -185,7 +190,7 @@ async function readSaved(file: StateFile, offset: number, log: NamesLog): Promis
     const text = await file.read();
     return text === null ? [] : parseNamesText(text).names.map((name) => shifted(name, -offset));
   } catch (error) {
-    log.error('cannot use the names that were saved; starting without them', {
+    log.error('cannot read the saved FQDN cache; starting with an empty one', {
       stage: 'names',
       error: (error as Error).message,
     });

@@ -43,7 +43,7 @@ export class IndexWalk {
 
   constructor({ chains, maps }: Dispatched, items: readonly Item[]) {
     const [root] = chains;
-    if (root === undefined) throw new Error('an index without a chain');
+    if (root === undefined) throw new Error('the rule index has no chain');
     this.#root = root;
     this.#chains = new Map(chains.map((chain) => [chain.name, chain]));
     this.#maps = new Map(maps.map((map) => [map.name, map]));
@@ -67,7 +67,7 @@ export class IndexWalk {
       return item !== undefined && (item === end || (item.final && isFor(item, packet)));
     };
     const found = (map: VerdictMap | undefined, bySource: boolean): ChainVerdict | null => {
-      if (map === undefined) throw new Error('an index without its map');
+      if (map === undefined) throw new Error('the rule index lacks a map');
       if (map.family !== null && map.family !== packet.address.family) return null;
       return lookUp(map, map.family !== null ? key : bySource ? sourcePort : port);
     };
@@ -128,7 +128,7 @@ function isFor({ peers, ranges, sources }: Item, { address, port, sourcePort }: 
 
 function toVerdict(statement: Chain['rules'][number]['statement']): ChainVerdict {
   if (statement.kind === 'jump' || statement.kind === 'goto') return statement;
-  throw new Error(`${statement.kind} is no statement of an index`);
+  throw new Error(`a rule index cannot contain the statement ${statement.kind}`);
 }
 
 /** Binary search for the last element that starts at the key or before it. */

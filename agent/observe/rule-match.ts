@@ -37,7 +37,7 @@ export function ruleMatches({ rules, addressSets, serviceSets }: NodeState, conf
 
 function held<T>(sets: ReadonlyMap<string, T>, id: string): T {
   const set = sets.get(id);
-  if (set === undefined) throw new Error(`the node's state names set ${id} and does not hold it`);
+  if (set === undefined) throw new Error(`the node's state refers to set ${id} but does not contain it`);
   return set;
 }
 

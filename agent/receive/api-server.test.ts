@@ -129,7 +129,7 @@ describe('apiServer', () => {
     answers[path] = '{';
     await assert.rejects(api.controllerAddresses(signal), /JSON/);
     answers[path] = ' '.repeat(8 * 1024 * 1024 + 1);
-    await assert.rejects(api.controllerAddresses(signal), /more than 8388608 bytes/);
+    await assert.rejects(api.controllerAddresses(signal), /exceeds 8388608 bytes/);
     answers[path] = null;
     arrived = () => clock.pass(10_000);
     await assert.rejects(api.controllerAddresses(signal), /no answer within 10 s/);

@@ -83,7 +83,7 @@ describe('FetchedAuthorities', () => {
   it('are none where nothing is there, and what holds no certificate is not taken', async () => {
     for (const nothing of [new Error('no route'), '', 'no PEM']) {
       answer = nothing;
-      await assert.rejects(authorities(null).read(), /no route|ConfigMap x holds no certificate/);
+      await assert.rejects(authorities(null).read(), /no route|ConfigMap x contains no certificate/);
     }
     answer = '';
     const one = authorities(pem('old'));

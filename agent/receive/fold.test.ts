@@ -261,19 +261,19 @@ describe('fold', function () {
   it('takes a gap or a repetition for a loss, which can be made up for', () => {
     const first = to.send(...whole(FIRST));
     to.skip();
-    refused([bookmarkOf(FIRST, false)], true, /message \d+ was expected/);
+    refused([bookmarkOf(FIRST, false)], true, /expected message \d+, received/);
     to.begin(true);
     assert.equal(to.send(bookmarkOf(FIRST, false))?.state, first?.state);
     assert.throws(() => folded.take(overTheWire(bookmarkOf(FIRST, false), 1, 'e.1')), FoldError);
     to.begin(true);
-    refused([{ ...bookmarkOf(FIRST, false), sequence: 7 } as unknown as Update], true, /7 came/);
+    refused([{ ...bookmarkOf(FIRST, false), sequence: 7 } as unknown as Update], true, /received 7/);
   });
 
   it('takes nothing but a plain no for a gate that is off', () => {
     to.send(...whole(FIRST));
     for (const enabled of [undefined, null, 0, 'false']) {
       const gate = { type: 'gate', enabled } as unknown as Update;
-      refused([gate, bookmarkOf(FIRST, false)], false, /a gate that is neither on nor off/);
+      refused([gate, bookmarkOf(FIRST, false)], false, /the feature gate is neither true nor false/);
       to.begin(true);
     }
     assert.equal(to.send(bookmarkOf(FIRST, false))?.enabled, true);
@@ -294,7 +294,7 @@ describe('fold', function () {
     refused(
       [{ ...bookmarkOf(FIRST, false), rules: 7 } as Update],
       false,
-      /rules are held, and the controller says 7/,
+      /the agent has \d+ rules, the controller says 7/,
     );
   });
 
@@ -303,7 +303,7 @@ describe('fold', function () {
     const updates = step(FIRST, THIRD).map((update) =>
       update.type === 'addressSet' ? { ...update, id: 'x' } : update,
     );
-    refused(updates, false, /is named and not held/);
+    refused(updates, false, /refers to set .*, which the view does not contain/);
     to.begin(false);
     assertHolds(to.send(...whole(THIRD)), THIRD);
   });
@@ -337,12 +337,12 @@ describe('fold', function () {
     for (const update of bad) {
       to.begin(false);
       assertHolds(to.send(...whole(FIRST)), FIRST);
-      refused([update, bookmarkOf(FIRST, false)], false, /cannot be followed/);
+      refused([update, bookmarkOf(FIRST, false)], false, /cannot apply the controller's view/);
     }
   });
 
   it('acts on no part of a whole view', () => {
-    refused([...whole(FIRST).slice(0, -1), bookmarkOf(FIRST, false)], false, /middle of a whole view/);
+    refused([...whole(FIRST).slice(0, -1), bookmarkOf(FIRST, false)], false, /inside a full view/);
     to.begin(true);
     refused([bookmarkOf(FIRST, false)], false, /./);
   });

@@ -95,7 +95,10 @@ describe('receive', function () {
         message.type === 'addressSet' && message.id === id ? { ...message, id: 'x' } : message,
       );
     for (const id of STATE.addressSets.keys()) {
-      assert.throws(() => receive(renamed(id)), new RegExp(`names AddressSet ${id} and does not hold it`));
+      assert.throws(
+        () => receive(renamed(id)),
+        new RegExp(`refers to AddressSet ${id} but does not contain it`),
+      );
     }
   });
 
@@ -104,7 +107,7 @@ describe('receive', function () {
       message.type === 'serviceSet' ? { ...message, id: 'x' } : message,
     );
     const [id] = STATE.serviceSets.keys();
-    assert.throws(() => receive(renamed), new RegExp(`names ServiceSet ${id} and does not hold it`));
+    assert.throws(() => receive(renamed), new RegExp(`refers to ServiceSet ${id} but does not contain it`));
   });
 
   it('reads what version 0.1 wrote', () => {
@@ -146,7 +149,7 @@ describe('receive', function () {
         ? { ...message, members: [{ address: '10.96.0', protocol: 'tcp', port: 1 } as const] }
         : message,
     );
-    assert.throws(() => receive(services), /10\.96\.0 is no IP address/);
+    assert.throws(() => receive(services), /10\.96\.0 is not a valid IP address/);
   });
 
   it('takes prefixes that are single addresses, and families that are empty', () => {

@@ -137,7 +137,7 @@ describe('a stream', function () {
       await failures(1);
       assert.match(
         lastError(),
-        how === 'end' ? /ended the connection/ : /connection to the controller broke/,
+        how === 'end' ? /closed the connection/ : /connection to the controller was reset/,
       );
       clock.pass(500);
       await heard.until(holds(SECOND));
@@ -221,7 +221,7 @@ describe('a stream', function () {
     assert.deepEqual(heard.told.errors, []);
     clock.pass(95_000);
     await failures(1);
-    assert.match(lastError(), /nothing was heard of the controller for 95 s/);
+    assert.match(lastError(), /the controller sent nothing for 95 s/);
   });
 
   it('takes bytes that end no line for silence', async () => {
@@ -232,7 +232,7 @@ describe('a stream', function () {
     plane.write('{"sequence":');
     clock.pass(35_000);
     await failures(1);
-    assert.match(lastError(), /nothing was heard/);
+    assert.match(lastError(), /the controller sent nothing/);
   });
 
   it('gives up on a controller that takes the connection and says nothing', async () => {
@@ -306,7 +306,10 @@ describe('a stream', function () {
     for (const count of [1, 2]) {
       clock.pass(30_000);
       await heard.until(() => heard.told.unfollowable.length === count);
-      assert.match(heard.told.unfollowable.at(-1)?.message ?? '', /cannot be followed: \d rules are held/);
+      assert.match(
+        heard.told.unfollowable.at(-1)?.message ?? '',
+        /cannot apply the controller's view: the agent has \d rules/,
+      );
     }
     plane.cut('destroy');
     plane.refuse(() => ({ status: 503, message: 'not yet' }));
@@ -399,7 +402,7 @@ describe('a stream', function () {
     await failures(1);
     assert.match(
       lastError(),
-      /refused \(403: node-1 may not see node-0\); a node may only see its own view: the token in/,
+      /refused \(403: node-1 may not see node-0\); an agent may read the view of its own node only: the token in/,
     );
   });
 
@@ -447,7 +450,7 @@ describe('a stream', function () {
     await failures(1);
     assert.match(
       lastError(),
-      /404: page not found\); is the Node registered, and 127\.0\.0\.1:\d+ a nodewall controller\?/,
+      /404: page not found\); check that the Node exists and that 127\.0\.0\.1:\d+ is a nodewall controller/,
     );
   });
 
@@ -458,7 +461,10 @@ describe('a stream', function () {
       plane.publish(FIRST);
       follow();
       await failures(1);
-      assert.match(lastError(), /not signed by an authority in .*ca\.crt; is that up to date/);
+      assert.match(
+        lastError(),
+        /not signed by an authority in .*ca\.crt; check that the authorities are up to date/,
+      );
       assert.deepEqual(plane.watches, [], 'it never saw the token');
       await plane.trust(plane.authority, other);
       clock.pass(500);
@@ -469,7 +475,7 @@ describe('a stream', function () {
       await plane.certify(plane.authority, ['nodewall-controller.nodewall-system.svc']);
       follow();
       await failures(1);
-      assert.match(lastError(), /its certificate is for another name: .* give --controller the name/);
+      assert.match(lastError(), /its certificate is for another name: .* set --controller to a name/);
     });
   });
 
@@ -477,11 +483,11 @@ describe('a stream', function () {
     await plane.trust();
     follow();
     await failures(1);
-    assert.match(lastError(), /--ca-file: .* holds no certificate/);
+    assert.match(lastError(), /--ca-file: .* contains no certificate/);
     await plane.trust(plane.authority);
     await plane.writeToken('two words');
     clock.pass(500);
     await failures(2);
-    assert.match(lastError(), /--token-file: .* holds no token/);
+    assert.match(lastError(), /--token-file: .* contains no token/);
   });
 });

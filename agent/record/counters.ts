@@ -100,7 +100,8 @@ export function ruleCounters({ file, log, running }: CountersParts): Counters {
       await work(source);
       readable = true;
     } catch (error) {
-      if (readable) log.warn('cannot read the counters; trying again', { error: (error as Error).message });
+      if (readable)
+        log.warn('cannot read the counters of the rules; retrying', { error: (error as Error).message });
       readable = false;
     }
   }
@@ -125,7 +126,7 @@ export function ruleCounters({ file, log, running }: CountersParts): Counters {
       await file.write(text);
       saved = text;
     } catch (error) {
-      log.error('cannot save the counters of the rules; trying again', { error: (error as Error).message });
+      log.error('cannot save the counters of the rules; retrying', { error: (error as Error).message });
     }
   }
 
@@ -136,7 +137,9 @@ export function ruleCounters({ file, log, running }: CountersParts): Counters {
         saved = (await file.read()) ?? '';
         if (saved !== '') accounts = accounting(JSON.parse(saved));
       } catch (error) {
-        log.error('cannot use the saved counters; counting anew', { error: (error as Error).message });
+        log.error('cannot read the saved counters of the rules; counting from zero', {
+          error: (error as Error).message,
+        });
       }
       source = from;
       if (!running) return await read();

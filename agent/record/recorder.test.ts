@@ -132,11 +132,11 @@ describe('recorder', function () {
     assert.equal(said.length, 1);
     assert.match(
       said[0] ?? '',
-      /^nothing is recorded; enforcement goes on\. Another program listens to NFLOG group 7411/,
+      /^cannot receive packets for the flow log; nothing is recorded, enforcement continues\. Another program listens to NFLOG group 7411/,
     );
     refusal = null;
     await pause(11_500);
-    assert.deepEqual(said.slice(1), ['records are written again']);
+    assert.deepEqual(said.slice(1), ['receiving packets for the flow log again']);
     receive([fakePacket(drop)]);
     await records.close();
     assert.equal(lines().length, 1);

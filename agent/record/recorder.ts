@@ -87,7 +87,8 @@ export function recorder(parts: RecorderParts): Recorder {
     if (open === null || open.nflog !== null || performance.now() < open.retryAt) return;
     try {
       open.nflog = openNflog({ ...NFLOG, group: config.log.group }, receive);
-      if (failure !== '') log.info('records are written again', { node, group: config.log.group });
+      if (failure !== '')
+        log.info('receiving packets for the flow log again', { node, group: config.log.group });
       failure = '';
     } catch (error) {
       failed(error as Error);
@@ -100,11 +101,10 @@ export function recorder(parts: RecorderParts): Recorder {
     // Logged once; retried every 10 s.
     if (failure === error.message) return;
     failure = error.message;
-    log.error(`nothing is recorded; enforcement goes on. ${advice(error, config.log.group)}`, {
-      node,
-      group: config.log.group,
-      error: error.message,
-    });
+    log.error(
+      `cannot receive packets for the flow log; nothing is recorded, enforcement continues. ${advice(error, config.log.group)}`,
+      { node, group: config.log.group, error: error.message },
+    );
   }
 
   function receive({ packets, lost: missing, error }: NflogBatch): void {
@@ -149,11 +149,10 @@ export function recorder(parts: RecorderParts): Recorder {
     if (count === 0) return;
     sayUnknownAt = performance.now() + SAY_UNKNOWN;
     const group = config.log.group;
-    log.warn('packets came by the NFLOG group that are of no rule; set log.group to one of its own', {
-      node,
-      group,
-      count,
-    });
+    log.warn(
+      'another program sends packets to the NFLOG group of the flow log; set log.group to a free number',
+      { node, group, count },
+    );
   }
 
   async function look(): Promise<void> {
@@ -234,10 +233,10 @@ function wall(): number {
 function advice({ code }: { code?: string }, group: number): string {
   switch (code) {
     case 'EBUSY':
-      return `Another program listens to NFLOG group ${group} (ulogd, or a second agent): end it, or set log.group in the configuration to a free number. Tried again every ${RETRY / 1000} s`;
+      return `Another program listens to NFLOG group ${group} (ulogd, or a second agent): stop it, or set log.group in the configuration to a free number. Retrying every ${RETRY / 1000} s`;
     case 'EPERM':
-      return `Give the agent CAP_NET_ADMIN in this network namespace. Tried again every ${RETRY / 1000} s`;
+      return `Give the agent CAP_NET_ADMIN in this network namespace. Retrying every ${RETRY / 1000} s`;
     default:
-      return `Tried again every ${RETRY / 1000} s`;
+      return `Retrying every ${RETRY / 1000} s`;
   }
 }

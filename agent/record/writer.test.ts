@@ -44,7 +44,7 @@ describe('recordWriter', () => {
     assert.equal(writer.takeLost(), 200 - taken);
     assert.equal(writer.takeLost(), 0);
     assert.equal(said.length, 1);
-    assert.match(said[0] ?? '', /cannot write records; enforcement goes on/);
+    assert.match(said[0] ?? '', /cannot write flow log records; enforcement continues/);
     await writer.close();
   });
 
@@ -54,7 +54,7 @@ describe('recordWriter', () => {
     await writer.close();
     assert.equal(writer.takeLost(), 10);
     assert.deepEqual(said, [
-      'cannot write records; enforcement goes on. Make room on the disk of /dev/full, or set log.maxBytes and log.maxFiles lower',
+      'cannot write flow log records; enforcement continues. Make room on the disk of /dev/full, or set log.maxBytes and log.maxFiles lower',
     ]);
   });
 });

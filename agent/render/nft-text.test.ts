@@ -17,7 +17,7 @@ const set = (members = toMemberSet([{ cidr, except: [] }], ['192.0.2.1'])): Name
 describe('nfttext', () => {
   it('refuses names that nft would read as something else', () => {
     for (const name of ['', '1a', '-a', 'a b', 'a;b', 'a"', 'a\n', 'é', 'a'.repeat(256)]) {
-      assert.throws(() => identifier(name), /is no nft identifier/);
+      assert.throws(() => identifier(name), /is not a valid nft identifier/);
     }
     assert.equal(identifier('a'.repeat(255)).length, 255);
     assert.equal(identifier('ingress-0a_B.c'), 'ingress-0a_B.c');

@@ -109,7 +109,7 @@ describe('render', () => {
   it('throws on an AddressSet that is not in the state', () => {
     assert.throws(
       () => render(state(rule('r', { addressSets: ['gone'] })), DEFAULT_CONFIG),
-      /does not hold its set gone/,
+      /does not contain its set gone/,
     );
   });
 

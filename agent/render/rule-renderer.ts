@@ -110,6 +110,6 @@ function listAlike<T, U>(of: (element: T) => U): (now: readonly T[]) => readonly
 function named<T>([id]: readonly string[], sets: ReadonlyMap<string, T>): T | null {
   if (id === undefined) return null;
   const set = sets.get(id);
-  if (set === undefined) throw new Error(`the state does not hold its set ${id}`);
+  if (set === undefined) throw new Error(`the node's state does not contain its set ${id}`);
   return set;
 }

@@ -24,7 +24,7 @@ interface Parts {
  */
 export async function watchAddresses({ node, log, changed }: Parts): Promise<{ close(): Promise<void> }> {
   const deaf = (error: Error): void =>
-    void log.warn('changes of addresses are not told; they are reported once a minute', {
+    void log.warn('cannot watch the addresses of this machine; changes are reported once a minute only', {
       node,
       error: error.message,
     });

@@ -33,11 +33,13 @@ export class AgentLog {
     const policies = state.rules === this.#rules ? this.#policies : Map.groupBy(state.rules, policyKey);
     this.#sayPolicies(policies, where);
     for (const [policy, error] of failed) {
-      const kept = policies.has(policy) ? 'its last good version stays' : 'it is left out';
+      const kept = policies.has(policy)
+        ? 'its previous version stays in force'
+        : 'none of its rules is in force';
       this.#log.error(`policy cannot be applied; ${kept}`, { ...where, policy, ...errorFields(error) });
     }
     if (unswept !== null) {
-      this.#log.warn('all is enforced, but what is left over could not be removed; trying again', {
+      this.#log.warn('all rules are in force, but unused chains or sets could not be removed; retrying', {
         ...where,
         error: unswept.message,
       });
@@ -61,23 +63,22 @@ export class AgentLog {
   }
 
   failed(error: Error, retryIn: number): void {
-    this.#log.error(`cannot apply; what was enforced stays enforced, next try in ${retryIn / 1000} s`, {
-      node: this.#node,
-      stage: 'apply',
-      ...errorFields(error),
-    });
+    this.#log.error(
+      `cannot apply the rules; the previous rules stay in force, retrying in ${retryIn / 1000} s`,
+      { node: this.#node, stage: 'apply', ...errorFields(error) },
+    );
   }
 
   /** Logs a bug in an earlier stage. The next change of the objects is the next attempt. */
   internalError(error: unknown): void {
-    this.#log.error('internal error; what was enforced stays enforced. Please report it', {
+    this.#log.error('internal error; the rules in force stay. Please report it', {
       node: this.#node,
       ...errorFields(error),
     });
   }
 
   unrecorded(error: Error): void {
-    const what = 'all is enforced, nothing is recorded, no names are learnt from DNS answers';
+    const what = 'all rules are in force, but nothing is recorded and no names are learnt from DNS answers';
     this.#log.error(`this kernel has no NFLOG (nfnetlink_log, nft_log): ${what}`, {
       node: this.#node,
       stage: 'apply',
@@ -86,7 +87,7 @@ export class AgentLog {
   }
 
   drifted(differences: readonly string[]): void {
-    this.#log.warn('what is in force was changed by somebody else; repairing it', {
+    this.#log.warn('a third party changed the rules in force; repairing them', {
       node: this.#node,
       stage: 'apply',
       differences: differences.slice(0, SHOWN),

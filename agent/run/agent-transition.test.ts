@@ -47,7 +47,7 @@ const SWITCHED_OFF: AgentEvent = { kind: 'switched', off: OFF };
 const SWITCHED_ON: AgentEvent = { kind: 'switched', off: null };
 const STOPPING: AgentEvent = { kind: 'stopping' };
 const REFUSED_NOW: Enforced['failed'] = new Map([['nodewall.io/now', new Error('no')]]);
-const NO_CONTROLLER = 'nothing is enforced until a controller says what';
+const NO_CONTROLLER = 'nothing is enforced until the controller answers';
 
 /** The effects of every bookmark; `soon`: it is the first. */
 const bookmark = (revision: string, remembers = false, soon = false): readonly string[] => [
@@ -151,9 +151,9 @@ function effectWords(effect: Effect): string {
   }
 }
 
-const LAST_LINE = 'say the last good state is enforced until the controller is there';
+const LAST_LINE = 'say enforcing the saved state until the controller answers';
 const ON_LINE = `say ${NO_CONTROLLER}`;
-const MOVED_LINE = 'say the control plane has other addresses';
+const MOVED_LINE = 'say the addresses of the control plane have changed';
 
 const STORIES: readonly (readonly [string, Partial<Beginning>, ...Row[]])[] = [
   [

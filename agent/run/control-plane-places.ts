@@ -62,7 +62,7 @@ export class ControlPlanePlaces {
     try {
       this.#know(await controllerAddresses(url));
     } catch (error) {
-      log.warn("the controller's name cannot be resolved", {
+      log.warn("cannot resolve the controller's name", {
         node,
         controller: url.host,
         error: (error as Error).message,

@@ -66,7 +66,7 @@ export async function keepInterfaceGroups({ options, config, log }: Parts): Prom
     await kept.start();
     return kept;
   } catch (error) {
-    log.error("cannot watch interfaces; groups stay as they are, exemptions don't apply to new pods", {
+    log.error('cannot watch interfaces; groups stay as they are, new pods get no exemption', {
       node,
       error: (error as Error).message,
     });
@@ -114,7 +114,7 @@ class KeptGroups implements InterfaceGroups {
       clock: systemClock,
       unreadable(error) {
         log.error(
-          "routes cannot be read; the node's traffic to its own pods by a Service's address may be judged",
+          "cannot read routes; the rules may apply to the node's traffic to its own pods by a Service's address",
           { node, error: error.message },
         );
       },
@@ -246,7 +246,7 @@ async function readHeld(file: StateFile, log: Warnings): Promise<readonly Held[]
   try {
     return toHeld(JSON.parse((await file.read()) ?? '[]'));
   } catch (error) {
-    log.warn('which interface groups are ours cannot be read; they stay', {
+    log.warn('cannot read the saved interface groups; the groups of interfaces stay as they are', {
       error: (error as Error).message,
     });
     return [];
@@ -258,7 +258,7 @@ async function nameGroups(path: string, names: GroupNames, log: Warnings): Promi
   try {
     for (const conflict of await writeGroupNames(path, names)) log.warn(`${path}: ${conflict}`);
   } catch (error) {
-    log.warn('cannot write the names of interface groups; ip link shows their numbers', {
+    log.warn('cannot write the names of interface groups; ip link shows numbers instead', {
       error: (error as Error).message,
     });
   }

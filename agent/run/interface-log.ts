@@ -21,13 +21,17 @@ export function interfaceLog(parts: LogParts): Omit<GroupKeeperEvents, 'held'> {
   const refusals = new Set<string>();
   const shown = (group: number): string | number => groupName(config, group) ?? group;
   const line = (level: 'info' | 'debug', { name, index, before, group, reason }: GroupChange): void => {
-    log.log(level, group === 0 ? 'interface taken out of its group' : 'interface put into its group', {
-      node,
-      interface: name,
-      index,
-      group: shown(group === 0 ? before : group),
-      reason: reasonText(reason),
-    });
+    log.log(
+      level,
+      group === 0 ? 'removed the interface from its group' : 'added the interface to its group',
+      {
+        node,
+        interface: name,
+        index,
+        group: shown(group === 0 ? before : group),
+        reason: reasonText(reason),
+      },
+    );
   };
   return {
     changed(changes) {
@@ -36,7 +40,7 @@ export function interfaceLog(parts: LogParts): Omit<GroupKeeperEvents, 'held'> {
       for (const change of changes) line(isBurst ? 'debug' : 'info', change);
       if (!isBurst) return;
       for (const [group, some] of Map.groupBy(changes, ({ group }) => group)) {
-        log.info(group === 0 ? 'interfaces taken out of their groups' : 'interfaces put into their group', {
+        log.info(group === 0 ? 'removed interfaces from their group' : 'added interfaces to their group', {
           node,
           group: shown(group),
           count: some.length,
@@ -49,7 +53,7 @@ export function interfaceLog(parts: LogParts): Omit<GroupKeeperEvents, 'held'> {
       refusals.add(error.code);
       const advice =
         error.code === 'EPERM' ? '; this needs root, or CAP_NET_ADMIN in this network namespace' : '';
-      log.log(isNew ? 'error' : 'debug', `the kernel refused to set the group of an interface${advice}`, {
+      log.log(isNew ? 'error' : 'debug', `cannot set the group of the interface${advice}`, {
         node,
         interface: name,
         index,
@@ -58,10 +62,10 @@ export function interfaceLog(parts: LogParts): Omit<GroupKeeperEvents, 'held'> {
       });
     },
     failed(error, retryIn) {
-      log.error(`cannot list interfaces, next try in ${retryIn / 1000} s`, { node, error: error.message });
+      log.error(`cannot list interfaces; retrying in ${retryIn / 1000} s`, { node, error: error.message });
     },
     deaf(error) {
-      log.error(`events of interfaces ended; only a look every ${lookInterval / 1000} s is left`, {
+      log.error(`cannot watch interfaces any more; new ones are found every ${lookInterval / 1000} s only`, {
         node,
         error: error.message,
       });

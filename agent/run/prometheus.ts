@@ -37,7 +37,7 @@ export function prometheusMetrics({ version, isInCluster, ofRules }: Options): P
 
   new Gauge({
     name: 'nodewall_build_info',
-    help: 'The version that runs.',
+    help: 'Running version.',
     labelNames: ['version'],
     registers,
   }).set({ version }, 1);
@@ -45,8 +45,8 @@ export function prometheusMetrics({ version, isInCluster, ofRules }: Options): P
     'enabled',
     'Whether the feature gate NodeNetworkPolicy lets the agent enforce rules.',
   );
-  const isOff = gauge('off', 'Whether nodewall off holds on this node: then nothing is enforced.');
-  const enforcedAt = gauge('enforced_timestamp_seconds', 'When the last state was put in force.');
+  const isOff = gauge('off', 'Whether nodewall is off on this node: then nothing is enforced.');
+  const enforcedAt = gauge('enforced_timestamp_seconds', 'Time of the last successful apply.');
   const policies = gauge('policies', 'Policies in force.');
   const failing = gauge('policies_failing', 'Policies that are not in force in their current version.');
   const rules = gauge('rules', 'Policy rules in force.');
@@ -54,12 +54,15 @@ export function prometheusMetrics({ version, isInCluster, ofRules }: Options): P
   const members = gauge('address_set_members', 'Addresses and prefixes in all address sets in force.');
   const durations = new Histogram({
     name: 'nodewall_agent_apply_duration_seconds',
-    help: 'From the start of an apply until the kernel enforced it.',
+    help: 'Time from the start of an apply until its rules are in force.',
     buckets: APPLY_BUCKETS,
     registers,
   });
-  const failures = counter('apply_failures_total', 'Applies of which nothing was put in force.');
-  const drifts = counter('drift_total', 'Times that somebody else had changed what is in force.');
+  const failures = counter(
+    'apply_failures_total',
+    'Applies that failed as a whole; the previous rules stayed in force.',
+  );
+  const drifts = counter('drift_total', 'Times that a third party changed the rules in force.');
   let isReady = false;
   let viewError: string | null = null;
   let inForce: readonly CompiledRule[] = [];
@@ -77,8 +80,8 @@ export function prometheusMetrics({ version, isInCluster, ofRules }: Options): P
   return {
     registry,
     ready() {
-      if (viewError !== null) return `${viewError}; what was enforced before stays`;
-      return isReady ? null : 'nothing is enforced yet';
+      if (viewError !== null) return `${viewError}; the rules in force stay`;
+      return isReady ? null : 'no rules are applied yet';
     },
     enforced({ state, failed, enforcedAfter }) {
       isReady = true;
@@ -127,23 +130,23 @@ function controllerMetrics(registers: Registry[]) {
   let lastBookmark: number | null = null;
   const connected = new Gauge({
     name: 'nodewall_agent_controller_connected',
-    help: 'Whether the agent follows its controller. What was enforced stays enforced without it.',
+    help: 'Whether the agent is connected to its controller. Without it the rules in force stay.',
     registers,
   });
   connected.set(0);
   const unfollowable = new Gauge({
     name: 'nodewall_agent_view_unfollowable',
-    help: "Whether not even the controller's whole view can be followed: what was enforced before stays.",
+    help: 'Whether the agent cannot apply even a full view of the controller: the rules in force stay.',
     registers,
   });
   const connects = new Counter({
     name: 'nodewall_agent_controller_connections_total',
-    help: 'Connections to the controller that were answered.',
+    help: 'Successful connections to the controller.',
     registers,
   });
   new Gauge({
     name: 'nodewall_agent_last_bookmark_age_seconds',
-    help: 'Since the controller last said that this is all; NaN before it ever did.',
+    help: 'Time since the last bookmark of the controller; NaN before the first.',
     registers,
     collect() {
       this.set(lastBookmark === null ? Number.NaN : (performance.now() - lastBookmark) / 1000);
@@ -151,12 +154,12 @@ function controllerMetrics(registers: Registry[]) {
   });
   const reports = new Counter({
     name: 'nodewall_agent_reports_total',
-    help: "Reports of this node's status that the controller took.",
+    help: "Reports of this node's status that the controller accepted.",
     registers,
   });
   const revisions = new Gauge({
     name: 'nodewall_agent_revision_info',
-    help: "The controller's revisions: the last one received, and the one in force.",
+    help: "The controller's revisions: last received, and in force.",
     labelNames: ['received', 'enforced'],
     registers,
   });

@@ -88,7 +88,7 @@ kernelSuite('nodewall agent', function () {
     assert.ok(
       lines.some(
         ({ level, policy, inForce }) =>
-          level === 'error' && policy === 'broken' && inForce === 'nothing of it',
+          level === 'error' && policy === 'broken' && inForce === 'none of its rules',
       ),
       stderr,
     );
@@ -142,7 +142,9 @@ kernelSuite('nodewall agent', function () {
     await folder.write('a.json', [closing('a', 80)]);
     await rename(folder.manifests, away);
     const agent = start(...manifests());
-    await until('it waits', async () => agent.log().includes('waiting for manifests'), { detail: agent.log });
+    await until('it waits', async () => agent.log().includes('cannot read the manifests'), {
+      detail: agent.log,
+    });
     assert.equal(await closed(), null);
     await rename(away, folder.manifests);
     await agent.untilClosed(80);

@@ -86,9 +86,9 @@ const WRONG: readonly (readonly [args: readonly string[], message: RegExp])[] = 
     ['agent', ...FLAGSHIP, '--node', 'cp-1', '--feature-gates', 'NodeNetworkPolicy'],
     /must be NodeNetworkPolicy=true or/,
   ],
-  [['agent', ...CLUSTER, ...FLAGSHIP, ...FILES], /give one of --manifests and --controller/],
-  [['agent', ...CLUSTER], /--controller: give --token-file with it/],
-  [['agent', ...CLUSTER, '--token-file', 't'], /--controller: give --ca-file with it; outside of a pod/],
+  [['agent', ...CLUSTER, ...FLAGSHIP, ...FILES], /give either --manifests or --controller/],
+  [['agent', ...CLUSTER], /--controller: needs --token-file/],
+  [['agent', ...CLUSTER, '--token-file', 't'], /--controller: needs --ca-file; outside of a pod/],
   [
     ['agent', ...CLUSTER, '--token-file', 't', '--api-server', 'http://a:6443'],
     /--api-server: "http:\/\/a:6443": must be https:\/\/HOST:PORT; without TLS/,

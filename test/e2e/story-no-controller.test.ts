@@ -84,7 +84,7 @@ kernelSuite('a story without controllers', function () {
       limit: LIMIT,
     });
     const says = (): number =>
-      agents().filter(({ log }) => log().includes('the aggregated API is unregistered')).length;
+      agents().filter(({ log }) => log().includes('removed the APIService of the aggregated API')).length;
     await until('the one that did says so', async () => says() === 1, { limit: LIMIT });
   });
 
@@ -97,7 +97,9 @@ kernelSuite('a story without controllers', function () {
         `${agent.machine.name} holds what the controller says`,
         async () => {
           const rules = await agent.rules();
-          return agent.log().includes('the controller is back') && !rules.includes(NEW_ADDRESSES[0] ?? '');
+          return (
+            agent.log().includes('the controller answers again') && !rules.includes(NEW_ADDRESSES[0] ?? '')
+          );
         },
         { limit: LIMIT, detail: () => agent.log().slice(-3000) },
       );

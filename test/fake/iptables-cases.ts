@@ -183,7 +183,7 @@ export const IPTABLES_CASES: readonly IptablesCase[] = [
       const all = addressSet('nodewall-nets-6', 6, ['::/0']);
       const reconciler = new IptablesReconciler(tools);
       const { change } = await reconciler.apply(withSets([zero, all, SERVICES]));
-      assert.match(change.text(), /set nodewall-web-4: 1 members with the address of all zeros/);
+      assert.match(change.text(), /set nodewall-web-4: 1 members have the address of all zeros/);
       assert.deepEqual(await reconciler.verify(), []);
       const [nets] = await tools.ipset.save('nodewall-nets-6');
       assert.deepEqual(
@@ -202,8 +202,8 @@ export const IPTABLES_CASES: readonly IptablesCase[] = [
         '*filter\n-I INPUT 1 -s 203.0.113.2/32 -j DROP\n-A INPUT -j NODEWALL-INPUT\n-A OUTPUT -j NODEWALL-WEB\nCOMMIT\n',
       );
       assert.deepEqual(await reconciler.verify(), [
-        'iptables filter: 2 rules of INPUT lead to chains of ours',
-        'iptables filter: a rule of OUTPUT leads to NODEWALL-WEB',
+        'iptables filter: 2 rules of INPUT jump to chains of nodewall',
+        'iptables filter: a rule of OUTPUT jumps to NODEWALL-WEB',
       ]);
       await reconciler.apply(RULESET);
       assert.deepEqual(await reconciler.verify(), []);
@@ -222,7 +222,7 @@ export const IPTABLES_CASES: readonly IptablesCase[] = [
       ]);
       await tools.restore(4, '*filter\n-D INPUT -j NODEWALL-INPUT\nCOMMIT\n');
       assert.deepEqual(await reconciler.verify(), [
-        'iptables filter: the jump from INPUT to NODEWALL-INPUT is gone',
+        'iptables filter: the jump from INPUT to NODEWALL-INPUT is missing',
       ]);
       await reconciler.apply(RULESET);
       assert.deepEqual(await reconciler.verify(), []);
@@ -244,9 +244,9 @@ export const IPTABLES_CASES: readonly IptablesCase[] = [
       assert.deepEqual(await reconciler.verify(), [
         'iptables filter: chain NODEWALL-WEB was changed',
         'iptables filter: chain NODEWALL-OTHER is foreign',
-        'iptables nat: the jump from POSTROUTING to NODEWALL-POSTROUTING is gone',
-        'iptables nat: chain NODEWALL-POSTROUTING is gone',
-        'set nodewall-web-4 has other members',
+        'iptables nat: the jump from POSTROUTING to NODEWALL-POSTROUTING is missing',
+        'iptables nat: chain NODEWALL-POSTROUTING is missing',
+        'set nodewall-web-4 has different members',
         'set nodewall-more is foreign',
       ]);
       const { unswept } = await reconciler.apply(RULESET);
@@ -271,7 +271,7 @@ export const IPTABLES_CASES: readonly IptablesCase[] = [
       const { unswept } = await reconciler.apply(RULESET);
       assert.match(
         unswept?.message ?? '',
-        /chain NODEWALL-KEPT of table filter: a rule of chain OTHER leads to it; set nodewall-used: .*in use/,
+        /chain NODEWALL-KEPT of table filter: a rule of chain OTHER jumps to it; set nodewall-used: .*in use/,
       );
       const { chains } = await filter4(tools);
       assert.deepEqual([...chains.keys()].sort(), ['NODEWALL-INPUT', 'NODEWALL-KEPT', 'NODEWALL-WEB']);

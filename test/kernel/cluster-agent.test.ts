@@ -124,7 +124,7 @@ forEachDataplane('the agent of a cluster', (dataplane) => {
       await agent.end('SIGTERM');
       await plane.stop();
       follow();
-      await untilSaid('the controller is away');
+      await untilSaid('the controller does not answer');
       await plane.start();
       await enforced();
     });
@@ -140,7 +140,7 @@ forEachDataplane('the agent of a cluster', (dataplane) => {
     const connects = plane.watches.length;
     plane.restart();
     await plane.until(() => plane.watches.length > connects && plane.open() === 1);
-    await untilSaid('the controller is back');
+    await untilSaid('the controller answers again');
     assert.equal(applied(), count);
   });
 
@@ -173,7 +173,8 @@ forEachDataplane('the agent of a cluster', (dataplane) => {
     await agent.end('SIGKILL');
     await plane.stop();
     follow();
-    const patient = async () => agent.log().includes('the last good state is enforced');
+    const patient = async () =>
+      agent.log().includes('enforcing the saved state until the controller answers');
     await until('its patience ends', patient, { detail: agent.log });
     await untilSaid('"message":"enforced"');
     await node.lose();
@@ -222,7 +223,7 @@ forEachDataplane('the agent of a cluster', (dataplane) => {
     await agent.end('SIGTERM');
     await plane.stop();
     follow();
-    await untilSaid('the controller is away');
+    await untilSaid('the controller does not answer');
     assert.equal(await node.rules(), '', 'it was off');
     await plane.start();
     plane.gate(true);
@@ -299,10 +300,10 @@ forEachDataplane('the agent of a cluster', (dataplane) => {
     plane.publish(next());
     await untilReported(({ viewError }) => /the controller says 77/.test(viewError ?? ''));
     const lines = agent.log().split('\n');
-    const said = lines.find((line) => line.includes('"message":"the controller\'s view cannot be followed'));
+    const said = lines.find((line) => line.includes('"message":"cannot apply the controller\'s view'));
     assert.match(said ?? '', /"level":"error"/);
-    assert.ok(!agent.log().includes('the controller is away'));
-    assert.match(await get('/readyz'), /^503 the controller's view cannot be followed/);
+    assert.ok(!agent.log().includes('the controller does not answer'));
+    assert.match(await get('/readyz'), /^503 cannot apply the controller's view/);
     assert.match(await get('/healthz'), /^200/);
     assert.match(await get('/metrics'), /nodewall_agent_view_unfollowable 1\n/);
     assert.equal(await node.rules(), rules);
@@ -343,8 +344,8 @@ forEachDataplane('the agent of a cluster', (dataplane) => {
   it('says once that the controller refuses its token, and what to do', async () => {
     plane.refuse(() => ({ status: 403, message: 'the token is of node-1' }));
     follow();
-    await untilSaid('a node may only see its own view');
-    assert.equal(agent.log().match(/"the controller is away/g)?.length, 1);
+    await untilSaid('an agent may read the view of its own node only');
+    assert.equal(agent.log().match(/"the controller does not answer/g)?.length, 1);
   });
 
   it('serves health and metrics', async () => {

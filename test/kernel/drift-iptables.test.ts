@@ -134,9 +134,13 @@ for (const dataplane of [IPTABLES_NFT, IPTABLES_LEGACY]) {
           return { count: stdout.split('NODEWALL-INPUT').length - 1, handle };
         };
         await node.nft('add rule ip filter INPUT ct state vmap { invalid : drop }\n');
-        await until('it is said', async () => agent.log().includes('holds rules that iptables cannot show'), {
-          limit: dataplane.repairs,
-        });
+        await until(
+          'it is said',
+          async () => agent.log().includes('contains rules that iptables cannot show'),
+          {
+            limit: dataplane.repairs,
+          },
+        );
         const { count, handle } = await jumps();
         assert.equal(count, 1);
         await node.nft(`delete rule ip filter INPUT handle ${handle}\n`);

@@ -40,7 +40,7 @@ forEachDataplane('a state directory on a disk', (dataplane) => {
       const argv = ['unshare', '--mount', 'sh', '-c', script, stateDir, ...agent, ...options];
       const { stdout, stderr } = await node.topology.node.run(argv);
       assert.match(await node.rules(), /dport 9\b/);
-      assert.match(`${stdout}${stderr}`, /the state directory cannot be written/);
+      assert.match(`${stdout}${stderr}`, /cannot write the state directory/);
       assert.doesNotMatch(stdout, /agent\.json/);
     });
   }
@@ -68,7 +68,7 @@ forEachDataplane('a state directory on a disk', (dataplane) => {
     assert.equal(status, 3);
     assert.match(
       stderr,
-      /read-only file system.*nothing is changed.*stop the agent, then run nodewall cleanup/s,
+      /read-only file system.*nothing has changed.*stop the agent, then run nodewall cleanup/s,
     );
     assert.match(await node.rules(), /dport 9\b/);
   });

@@ -192,7 +192,7 @@ forEachDataplane('interface groups', (dataplane) => {
     const config = await it_.config();
     const before = await it_.interfaces(config);
     assert.match(before, /^veth1 +\d+ +veth +0 +kind:veth: .* would set 8 pods$/m);
-    assert.match(before, /^veth2 +\d+ +veth +30 +set by somebody else$/m);
+    assert.match(before, /^veth2 +\d+ +veth +30 +set by a third party$/m);
     await it_.once();
     const after = await it_.interfaces(config);
     assert.match(after, /^veth1 +\d+ +veth +8 pods +kind:veth: its other end is in another namespace$/m);
@@ -228,6 +228,6 @@ forEachDataplane('interface groups', (dataplane) => {
     const command = ['setpriv', '--bounding-set=-net_admin', '--inh-caps=-net_admin', '--'];
     const { status, stderr } = await it_.agentOnce(command);
     assert.equal(status, 3);
-    assert.match(stderr, /the kernel refused to set the group of an interface; this needs root/);
+    assert.match(stderr, /cannot set the group of the interface; this needs root/);
   });
 });

@@ -133,7 +133,7 @@ forEachDataplane('names', (dataplane) => {
     await start();
     await untilInSet(first);
     await dns.serve({ 'a.test': { silent: true } });
-    await untilLogged('names do not resolve any more');
+    await untilLogged('names no longer resolve');
     // Far beyond its TTL and `keep`.
     await pause(4_000);
     await assertReached(first, first, 500);

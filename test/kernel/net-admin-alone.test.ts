@@ -18,7 +18,7 @@ const MARKER = 20_001;
 const PORT = 8443;
 const NET_ADMIN_ALONE = ['setpriv', '--bounding-set=-all,+net_admin', '--inh-caps=-all', '--'];
 const GATE_OFF = ['--feature-gates', 'NodeNetworkPolicy=false'];
-const HIDDEN = /cannot look for what another dataplane.*"where":"iptables \(legacy\)"/;
+const HIDDEN = /cannot check another dataplane for left-over rules.*"dataplane":"iptables \(legacy\)"/;
 
 kernelSuite('CAP_NET_ADMIN alone, beside rules of strangers in iptables-legacy', () => {
   let node: EnforcedNode;
@@ -71,7 +71,7 @@ kernelSuite('CAP_NET_ADMIN alone, beside rules of strangers in iptables-legacy',
   it('cleans up what it may look at, and says where it may not', async () => {
     const { status, stdout, stderr } = await run('cleanup');
     assert.match(stdout, /^Removed table inet nodewall/);
-    assert.match(stderr, /cannot be looked for: iptables \(legacy\)/);
+    assert.match(stderr, /cannot check for left-over rules of nodewall.*: iptables \(legacy\)/);
     assert.equal(await node.rules(), '');
     assert.equal(status, 3);
     const again = await run('cleanup');

@@ -81,7 +81,7 @@ forEachDataplane('nodewall off', (dataplane) => {
     await node.once();
     assert.equal(await node.rules(), '');
     assert.match((await node.run('off')).stdout, /No agent runs here/);
-    assert.match((await node.run('on')).stdout, /on again.*the next that starts enforces/);
+    assert.match((await node.run('on')).stdout, /on again.*an agent that starts enforces/);
     assert.match((await node.run('on')).stdout, /was not off/);
     await node.once();
     assert.notEqual(await node.rules(), '');

@@ -345,9 +345,13 @@ forEachDataplane('the record', (dataplane) => {
     await passedDuring(node.topology, [{ protocol: 'udp', port: 9, family: 4, rate: 40_000 }], () =>
       pause(2000),
     );
-    await until('it says so', async () => said.includes('cannot write records; enforcement goes on'), {
-      detail: () => said,
-    });
+    await until(
+      'it says so',
+      async () => said.includes('cannot write flow log records; enforcement continues'),
+      {
+        detail: () => said,
+      },
+    );
     await node.write('policy.json', [policy('recorded', { ingress: [{ ...rest, ports: [udp(20_009)] }] })]);
     await node.untilEnforced('20009');
     deaf.kill('SIGTERM');
@@ -377,12 +381,16 @@ forEachDataplane('the record', (dataplane) => {
     await enforce({ ingress: [logged({ name: 'close', action: 'Drop', ports: [tcp(5000)] })] });
     assert.match(
       agent?.log() ?? '',
-      /nothing is recorded; enforcement goes on\. Another program listens to NFLOG group 7411/,
+      /nothing is recorded, enforcement continues\. Another program listens to NFLOG group 7411/,
     );
     other.kill();
-    await until('it is recorded', async () => /records are written again/.test(agent?.log() ?? ''), {
-      limit: 15_000,
-    });
+    await until(
+      'it is recorded',
+      async () => /receiving packets for the flow log again/.test(agent?.log() ?? ''),
+      {
+        limit: 15_000,
+      },
+    );
     await observe(node.topology, [
       {
         direction: 'ingress',

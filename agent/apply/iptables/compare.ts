@@ -39,18 +39,19 @@ function compareTable(wanted: IptablesTable, now: SavedTable, shown: Written['sh
   for (const { from, to } of wanted.jumps) {
     const jumps = now.leads.filter((lead) => lead.from === from);
     if (!jumps.some((lead) => lead.text === `-j ${to}`))
-      differences.push(`the jump from ${from} to ${to} is gone`);
-    else if (jumps.length > 1) differences.push(`${jumps.length} rules of ${from} lead to chains of ours`);
+      differences.push(`the jump from ${from} to ${to} is missing`);
+    else if (jumps.length > 1)
+      differences.push(`${jumps.length} rules of ${from} jump to chains of nodewall`);
     else if (!isJump(jumps[0], to)) differences.push(`the jump from ${from} to ${to} is not the first rule`);
   }
   for (const { from, to, isBuiltin } of now.leads) {
     if (isBuiltin && !wanted.jumps.some((jump) => jump.from === from)) {
-      differences.push(`a rule of ${from} leads to ${to}`);
+      differences.push(`a rule of ${from} jumps to ${to}`);
     }
   }
   for (const [name, chain] of wanted.chains) {
     const there = now.chains.get(name);
-    if (there === undefined) differences.push(`chain ${name} is gone`);
+    if (there === undefined) differences.push(`chain ${name} is missing`);
     else if (!holdsChain(there, chain, shown)) differences.push(`chain ${name} was changed`);
   }
   const kept = stuckChains(now);
@@ -69,8 +70,8 @@ function compareSets(
   const differences: string[] = [];
   for (const [name, set] of wanted) {
     const there = now.get(name);
-    if (there === undefined) differences.push(`set ${name} is gone`);
-    else if (!holdsSet(there, set)) differences.push(`set ${name} has other members`);
+    if (there === undefined) differences.push(`set ${name} is missing`);
+    else if (!holdsSet(there, set)) differences.push(`set ${name} has different members`);
   }
   for (const name of now.keys()) {
     if (!wanted.has(name) && !stuck.has(name)) differences.push(`set ${name} is foreign`);

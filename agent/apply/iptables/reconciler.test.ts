@@ -109,7 +109,7 @@ describe('the reconciler of iptables', () => {
     });
     await assert.rejects(reconciler.apply(RULESET), (error: Error) => {
       assert.ok(!(error instanceof Refusal) && error.cause instanceof Refusal);
-      assert.equal(error.message, 'line 3 failed; what was in force could not be put back: locked');
+      assert.equal(error.message, 'line 3 failed; cannot restore the previous rules: locked');
       return true;
     });
     assert.equal(await reconciler.holdsRules(), true);
@@ -131,7 +131,7 @@ describe('the reconciler of iptables', () => {
     const { warning } = await reconciler.apply(RULESET);
     assert.match(
       warning ?? '',
-      /^nothing is held for IPv6: ip6tables-restore: .*\(the kernel lacks the table/,
+      /^no rule for IPv6 is in force; the kernel lacks support: ip6tables-restore: .*\(the kernel lacks the table/,
     );
     assert.deepEqual(await reconciler.verify(), []);
     const fewer = withSets([...RULESET.sets.values()], ['-p udp -j DROP']);
@@ -140,8 +140,8 @@ describe('the reconciler of iptables', () => {
     await tools.restore(6, '*filter\n:OTHERS - [0:0]\nCOMMIT\n');
     lacking = [];
     assert.deepEqual(await reconciler.verify(), [
-      'ip6tables filter: the jump from INPUT to NODEWALL-INPUT is gone',
-      'ip6tables filter: chain NODEWALL-INPUT is gone',
+      'ip6tables filter: the jump from INPUT to NODEWALL-INPUT is missing',
+      'ip6tables filter: chain NODEWALL-INPUT is missing',
     ]);
     assert.equal((await reconciler.apply(fewer)).warning, null);
     assert.deepEqual(await reconciler.verify(), []);
@@ -206,7 +206,7 @@ describe('the reconciler of iptables', () => {
     const reconciler = new IptablesReconciler({ ...tools, ipset });
     await reconciler.apply(RULESET);
     await tools.ipset.flush('nodewall-web-4');
-    assert.deepEqual(await reconciler.verify(), ['set nodewall-web-4 has other members']);
+    assert.deepEqual(await reconciler.verify(), ['set nodewall-web-4 has different members']);
     await reconciler.apply(RULESET);
     assert.deepEqual(await reconciler.verify(), []);
   });

@@ -170,7 +170,9 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
   }
 
   #warning(): string | null {
-    const words = [...this.#lacking].map(([family, said]) => `nothing is held for IPv${family}: ${said}`);
+    const words = [...this.#lacking].map(
+      ([family, said]) => `no rule for IPv${family} is in force; the kernel lacks support: ${said}`,
+    );
     return words[0] ?? null;
   }
 
@@ -188,7 +190,7 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
         await Promise.all(FAMILIES.map((family) => this.#putBack(family, planned.rules[family])));
     } catch (error) {
       const said = error instanceof Error ? error.message : String(error);
-      thrown = new Error(`${refusal?.message}; what was in force could not be put back: ${said}`, {
+      thrown = new Error(`${refusal?.message}; cannot restore the previous rules: ${said}`, {
         cause: refusal,
       });
     }

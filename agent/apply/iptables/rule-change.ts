@@ -92,7 +92,7 @@ function writeTable(draft: Draft, saved: SavedTable, table: IptablesTable, writt
   for (const name of gone) {
     const from = stuck.get(name);
     if (from !== undefined)
-      draft.left.push(`chain ${name} of table ${table.name}: a rule of chain ${from} leads to it`);
+      draft.left.push(`chain ${name} of table ${table.name}: a rule of chain ${from} jumps to it`);
   }
   if (changed.length + flushed.length + jumps.length === 0) return;
   const { lines } = draft;

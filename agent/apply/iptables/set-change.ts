@@ -56,7 +56,7 @@ export function setChange(
   for (const [name, set] of desired) {
     const { members, lacking: left } = holdable(set);
     if (left > 0)
-      lacking.push(`set ${name}: ${left} members with the address of all zeros, which ipset cannot hold`);
+      lacking.push(`set ${name}: ${left} members have the address of all zeros, which ipset cannot store`);
     const there = before.get(name);
     const step = stepOf(there, set, members);
     held.set(name, toHeldSet(set, step.kind === 'same' ? step : definition(name, set)));

@@ -86,7 +86,7 @@ export function requireIcmp(draft: Draft, protocol: 'icmp' | 'icmpv6' | 'igmp'):
 
 /** The rule can't match any packet; libnftables refuses it too. */
 function conflict(one: string, other: string): Error {
-  return new Error(`a rule for ${one} can't match ${other}`);
+  return new Error(`a rule that matches ${one} cannot also match ${other}`);
 }
 
 export function addEqual(draft: Draft, load: Expression, value: Uint8Array, negated = false): void {

@@ -32,7 +32,7 @@ export function encode(commands: readonly Command[]): Encoded {
     operations,
     commandOf: (operation) => {
       const found = origins[operation];
-      if (found === undefined) throw new RangeError(`there is no operation ${operation}`);
+      if (found === undefined) throw new RangeError(`unknown operation ${operation}`);
       return found;
     },
   };

@@ -172,7 +172,7 @@ function pick({ keys, targets, verdicts }: Elements, places: readonly number[], 
   const picked = Uint32Array.from(places, (place) => {
     const target = targets[place] ?? -1;
     const verdict = verdicts[target];
-    if (verdict === undefined) throw new RangeError(`no verdict ${target}`);
+    if (verdict === undefined) throw new RangeError(`there is no verdict ${target}`);
     let number = numbers.get(target);
     if (number === undefined) {
       number = used.push(verdict) - 1;

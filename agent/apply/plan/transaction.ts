@@ -219,7 +219,7 @@ function rangeTargets(maps: Held['maps']): Set<string> {
 function renameCommands({ handles }: Held, renames: ReadonlyMap<string, string>): Command[] {
   return [...renames].map(([name, to]) => {
     const handle = handles.get(name);
-    if (handle === undefined) throw new Error(`chain ${name} was not read, and is not known`);
+    if (handle === undefined) throw new Error(`the handle of chain ${name} is not known`);
     return { kind: 'renameChain', name, handle, to };
   });
 }

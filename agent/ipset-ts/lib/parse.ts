@@ -168,10 +168,10 @@ function isType(word: string): word is SetType {
 }
 
 function toType(word: string): SetType {
-  if (!isType(word)) throw new IpsetError('UNKNOWN', `a set of type ${word}, which is not known here`);
+  if (!isType(word)) throw new IpsetError('UNKNOWN', `unknown set type ${word}`);
   return word;
 }
 
 function unreadable(words: readonly string[]): IpsetError {
-  return new IpsetError('UNKNOWN', `ipset wrote what cannot be read: ${words.join(' ')}`);
+  return new IpsetError('UNKNOWN', `cannot parse the output of ipset: ${words.join(' ')}`);
 }

@@ -118,7 +118,7 @@ describe('index of a plan', () => {
   it('refuses to look ports up where the protocol has none', () => {
     assert.throws(
       () => build('in', plan(ports, { ports: true }), { ...TCP, protocol: null }),
-      /in: no ports/,
+      /in: a map by port has an entry without ports/,
     );
   });
 });

@@ -150,7 +150,7 @@ class Builder {
   ): NftRule[] {
     const { protocol, original } = this.#fields;
     const place = field === 'dport' ? at : `${at}-source`;
-    if (protocol === null) throw new Error(`${place}: no ports`);
+    if (protocol === null) throw new Error(`${place}: a map by port has an entry without ports`);
     const kind = others === null ? 'jump' : 'goto';
     const onlyPort = new Int32Array(plans.length).fill(-1);
     for (let i = 0; i < ports.length; i++) {
@@ -202,7 +202,7 @@ class Builder {
         }),
     });
     const rules = maps.map(({ name, family }) => {
-      if (family === null) throw new Error(`${name}: no addresses`);
+      if (family === null) throw new Error(`${name}: a map by address has an entry without addresses`);
       return plain({ kind: 'addressMap', family, field, map: name });
     });
     if (others !== null) rules.push(...this.rules(others, `${place}-others`));
@@ -299,7 +299,7 @@ function statementKey(statement: Statement): string {
     case 'goto':
       return statement.chain;
     default:
-      throw new Error(`${statement.kind} is no statement of an index`);
+      throw new Error(`a rule index cannot contain the statement ${statement.kind}`);
   }
 }
 

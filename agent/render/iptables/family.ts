@@ -220,7 +220,7 @@ class Translation {
   #inline(list: Chain): readonly IptablesRule[] {
     return list.rules.flatMap(({ matches, statement }) => {
       const chain = statement.kind === 'jump' ? this.#chain(statement.chain) : null;
-      if (chain?.source == null || matches.length > 0) throw new Error(`${list.name} is no list of rules`);
+      if (chain?.source == null || matches.length > 0) throw new Error(`${list.name} is not a list of rules`);
       const { drafts } = this.#drafts(chain, chain.source, 'nodeport');
       if (!this.#goesOn(chain)) return this.#rules(drafts, chain.source, 'nodeport');
       // A packet may match only one of these rules and then continues after the last of them: they
