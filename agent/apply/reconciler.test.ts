@@ -18,7 +18,7 @@ import type { Chain, NftRule, Ruleset, Statement, VerdictMap } from '../render/r
 import { toBatches } from './netlink/batches.ts';
 import type { ElementsCommand } from './plan/command.ts';
 import { elementCount } from './plan/command-text.ts';
-import type { Held } from './plan/held.ts';
+import type { CurrentState } from './plan/current-state.ts';
 import { isEmpty, replacement, transaction } from './plan/transaction.ts';
 import { ApplyError, NodeRuleReconciler } from './reconciler.ts';
 
@@ -464,7 +464,7 @@ describe('batches', () => {
    * The state after a restart, with this many ports: every chain is renamed, so every port gets
    * another target.
    */
-  function afterRestart(ports: number): { held: Held; desired: Ruleset } {
+  function afterRestart(ports: number): { current: CurrentState; desired: Ruleset } {
     const policies = Array.from({ length: ports / 16 }, (_, i) =>
       closing(`p${i}`, ...Array.from({ length: 16 }, (_, port) => 3 * (16 * i + port) + 1)),
     );
@@ -473,7 +473,7 @@ describe('batches', () => {
     const maps = [...desired.maps].map(([name, map]) => [name, { ...map, fixed: false }] as const);
     const handles = [...desired.chains.keys()].map((name, i) => [name, i] as const);
     return {
-      held: {
+      current: {
         table: true,
         dormant: false,
         chains: new Map(chains),
@@ -487,8 +487,8 @@ describe('batches', () => {
 
   it('never take a port away that comes back in another', () => {
     for (const ports of [160, 4000, 20_000]) {
-      const { held, desired } = afterRestart(ports);
-      const { members, swap, withdraw } = transaction(held, desired);
+      const { current, desired } = afterRestart(ports);
+      const { members, swap, withdraw } = transaction(current, desired);
       assert.deepEqual([members, withdraw], [[], []]);
       const keys = (kind: ElementsCommand['kind']) =>
         swap.flatMap((one) =>

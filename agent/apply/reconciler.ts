@@ -7,11 +7,11 @@ import { inOrder, toBatches, toParts } from './netlink/batches.ts';
 import { Commits } from './netlink/commits.ts';
 import { type ChainReading, type Committed, type Kernel, MAX_CHAINS_READ } from './netlink/kernel.ts';
 import { makeProbes, probes, recognise, removeProbes } from './netlink/probe.ts';
-import { digestOf, type Reading, readHeld } from './netlink/reading.ts';
+import { digestOf, type Reading, readCurrentState } from './netlink/reading.ts';
 import type { Command } from './plan/command.ts';
 import { compare } from './plan/compare.ts';
+import { type CurrentState, holdsChain, stateAfter } from './plan/current-state.ts';
 import { difference } from './plan/difference.ts';
-import { type Held, heldAfter, holdsChain } from './plan/held.ts';
 import { nftChange } from './plan/nft-change.ts';
 import { withRetired } from './plan/retired.ts';
 import {
@@ -135,14 +135,14 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
 
   /** The transaction that `apply` would run now; changes nothing. */
   async plan(desired: Ruleset): Promise<Transaction> {
-    const held = await this.#held();
-    return transaction(held, withRetired(desired, held));
+    const current = await this.#current();
+    return transaction(current, withRetired(desired, current));
   }
 
-  async #held(): Promise<Held> {
-    if (this.#exact !== null) return heldAfter(this.#exact, this.#handles);
+  async #current(): Promise<CurrentState> {
+    if (this.#exact !== null) return stateAfter(this.#exact, this.#handles);
     this.#found ??= await this.#read();
-    return this.#found.held;
+    return this.#found.current;
   }
 
   /**
@@ -166,17 +166,17 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
 
   async #applyOnce(given: Ruleset, started: number): Promise<NftApplied> {
     const commits = new Commits();
-    const desired = withRetired(given, await this.#held());
+    const desired = withRetired(given, await this.#current());
     const wasProven = this.#exact === null ? (this.#found?.generation ?? null) : this.#proven;
     if (this.#exact === null) await this.#recognise(desired, commits);
     const first = await this.#takeDetour(desired, started);
     const proven = first === null ? wasProven : this.#proven;
-    const held = await this.#held();
-    const change = transaction(held, desired);
+    const current = await this.#current();
+    const change = transaction(current, desired);
     // A changed chain that has no command of its own leads to a chain that was renamed: its digest
     // changes with the target's name.
-    const rewritten = difference(held.chains, desired.chains).changed.flatMap((one) =>
-      holdsChain(one.held, one.desired) ? [] : [one.desired.name],
+    const rewritten = difference(current.chains, desired.chains).changed.flatMap((one) =>
+      holdsChain(one.current, one.desired) ? [] : [one.desired.name],
     );
     const found = this.#exact === null ? this.#found : null;
     // The kernel's state is unknown until the transaction has gone through.
@@ -214,8 +214,8 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
    * desired is in force; the transaction that follows only changes names.
    */
   async #takeDetour(desired: Ruleset, started: number): Promise<NftApplied | null> {
-    const held = this.#exact === null ? this.#found?.held : heldAfter(this.#exact, this.#handles);
-    const by = held === undefined ? null : detour(held, desired);
+    const current = this.#exact === null ? this.#found?.current : stateAfter(this.#exact, this.#handles);
+    const by = current === undefined ? null : detour(current, desired);
     return by === null ? null : await this.#applyOnce(by, started);
   }
 
@@ -241,14 +241,14 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
    * Replaces handles and digests by those of the reading; digests only of chains whose rules are
    * known.
    */
-  #keepDigests({ held, digests }: Reading, { chains }: Ruleset): void {
+  #keepDigests({ current, digests }: Reading, { chains }: Ruleset): void {
     this.#digests.clear();
     this.#handles.clear();
     for (const name of chains.keys()) {
       const digest = digests.get(name);
-      const handle = held.handles.get(name);
+      const handle = current.handles.get(name);
       if (handle !== undefined) this.#handles.set(name, handle);
-      if (digest !== undefined && held.chains.get(name)?.rules) this.#digests.set(name, digest);
+      if (digest !== undefined && current.chains.get(name)?.rules) this.#digests.set(name, digest);
     }
   }
 
@@ -311,7 +311,7 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
     this.#exact = null;
     this.#proven = null;
     this.#found = await this.#read();
-    const differences = compare(this.#applied, this.#found.held);
+    const differences = compare(this.#applied, this.#found.current);
     if (differences.length === 0) {
       this.#exact = this.#applied;
       this.#proven = this.#found.generation;
@@ -407,7 +407,7 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
 
   #read(): Promise<Reading> {
     const applied = this.#applied;
-    return readHeld(this.#kernel, (name, digest) => {
+    return readCurrentState(this.#kernel, (name, digest) => {
       if (applied === null) return this.#remembered[name] === digest ? rememberedChain(name) : null;
       return this.#digests.get(name) === digest ? (applied.chains.get(name) ?? null) : null;
     });

@@ -1,4 +1,4 @@
-import { NOTHING_HELD } from '../../agent/apply/plan/held.ts';
+import { EMPTY_STATE } from '../../agent/apply/plan/current-state.ts';
 import { transaction } from '../../agent/apply/plan/transaction.ts';
 import { transactionText } from '../../agent/apply/plan/transaction-text.ts';
 import { explain } from '../../agent/observe/explain.ts';
@@ -37,7 +37,7 @@ export function outcome({ output, node, parts, fence }: Expectation, inputs: Inp
     case 'nft':
       return rulesetText(selectParts(render(state, inputs.config), parts));
     case 'transaction':
-      return transactionText(transaction(NOTHING_HELD, render(state, inputs.config)));
+      return transactionText(transaction(EMPTY_STATE, render(state, inputs.config)));
     case 'flows':
       return answered(fence.text, state, inputs);
   }

@@ -406,7 +406,7 @@ inNamespace(import.meta.filename, () => {
     beforeEach(() => nftables.run('flush ruleset'));
 
     /** The state in the kernel without handles and without the numbers of anonymous sets. */
-    async function held() {
+    async function current() {
       const snapshot = await netlink.snapshot(TABLE.family, TABLE.name);
       assert.ok(snapshot);
       const named = snapshot.sets.filter(({ isAnonymous }) => !isAnonymous);
@@ -438,7 +438,7 @@ inNamespace(import.meta.filename, () => {
     async function loaded(load: () => Promise<unknown>) {
       await nftables.run('flush ruleset');
       await load();
-      return held();
+      return current();
     }
 
     async function assertSame(table: Ruleset): Promise<void> {
@@ -579,7 +579,7 @@ inNamespace(import.meta.filename, () => {
         { kind: 'flushChain', name: 'old' },
         { kind: 'deleteChain', name: 'old' },
       );
-      const { text, sets } = await held();
+      const { text, sets } = await current();
       assert.doesNotMatch(text, /service6|empty|chain (c|old) /);
       const elements = new Map(sets.map(({ name, elements: each }) => [name, each]));
       assert.deepEqual(Buffer.from(elements.get('interval4')?.ranges ?? []), keys);

@@ -1,6 +1,6 @@
 import { type Chain, type NftRule, type Ruleset, targets } from '../../render/ruleset.ts';
 import type { Command } from '../plan/command.ts';
-import type { Held } from '../plan/held.ts';
+import type { CurrentState } from '../plan/current-state.ts';
 import { digestOf, type Reading } from './reading.ts';
 
 /**
@@ -16,20 +16,20 @@ export interface Probe {
  * Shadow copies for all chains whose rules are unknown but may be the desired ones: all objects
  * that the desired rules name exist.
  */
-export function probes({ held }: Reading, { chains }: Ruleset): Probe[] {
+export function probes({ current }: Reading, { chains }: Ruleset): Probe[] {
   const found: Probe[] = [];
   let number = 0;
   for (const chain of chains.values()) {
-    const there = held.chains.get(chain.name);
+    const there = current.chains.get(chain.name);
     if (there === undefined || there.rules !== null) continue;
-    if (!chain.rules.every((rule) => isComplete(rule, held))) continue;
-    while (held.chains.has(`probe-${number}`)) number++;
+    if (!chain.rules.every((rule) => isComplete(rule, current))) continue;
+    while (current.chains.has(`probe-${number}`)) number++;
     found.push({ name: `probe-${number++}`, chain });
   }
   return found;
 }
 
-function isComplete({ matches, statement }: NftRule, { chains, sets, maps }: Held): boolean {
+function isComplete({ matches, statement }: NftRule, { chains, sets, maps }: CurrentState): boolean {
   return (
     targets(statement).every((name) => chains.has(name)) &&
     (!('map' in statement) || maps.has(statement.map)) &&
@@ -61,10 +61,10 @@ export function recognise(
   copies: readonly { readonly name: string; readonly rules: Parameters<typeof digestOf>[0] }[],
 ): Reading {
   const digests = new Map(copies.map(({ name, rules }) => [name, digestOf(rules)]));
-  const chains = new Map(reading.held.chains);
+  const chains = new Map(reading.current.chains);
   for (const { name, chain } of list) {
     const base = chains.get(chain.name)?.base ?? null;
     if (digests.get(name) === reading.digests.get(chain.name)) chains.set(chain.name, { ...chain, base });
   }
-  return { ...reading, held: { ...reading.held, chains } };
+  return { ...reading, current: { ...reading.current, chains } };
 }

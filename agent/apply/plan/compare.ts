@@ -1,13 +1,13 @@
 import { sameMembers } from '../../../lib/net/member-set.ts';
 import { type Ruleset, TABLE } from '../../render/ruleset.ts';
-import { type Held, sameHook, samePolicy } from './held.ts';
+import { type CurrentState, sameHook, samePolicy } from './current-state.ts';
 import { sameElements } from './map-change.ts';
 
 /**
  * The differences of the current state from the desired one, as human-readable lines; empty if
  * there are none.
  */
-export function compare(wanted: Ruleset, now: Held): string[] {
+export function compare(wanted: Ruleset, now: CurrentState): string[] {
   if (!now.table) return [`table ${TABLE.family} ${TABLE.name} is missing`];
   const differences: string[] = now.dormant ? [`table ${TABLE.family} ${TABLE.name} is dormant`] : [];
   for (const [name, { base }] of wanted.chains) {
@@ -36,7 +36,7 @@ export function compare(wanted: Ruleset, now: Held): string[] {
   return [...differences, ...compareMaps(wanted.maps, now.maps)];
 }
 
-function compareMaps(wanted: Ruleset['maps'], now: Held['maps']): string[] {
+function compareMaps(wanted: Ruleset['maps'], now: CurrentState['maps']): string[] {
   const differences: string[] = [];
   for (const [name, map] of wanted) {
     const there = now.get(name);

@@ -21,20 +21,22 @@ describe('a difference', () => {
     it(`of ${of} names what is added, changed and gone, in whatever order they stand`, () => {
       fc.assert(
         fc.property(things, things, (was, is) => {
-          const [held, desired] = [made(was), made(is)];
-          const { added, changed, gone } = difference(held, desired);
+          const [current, desired] = [made(was), made(is)];
+          const { added, changed, gone } = difference(current, desired);
           assert.deepEqual(
             added,
-            [...desired.values()].filter(({ name }) => !held.has(name)),
+            [...desired.values()].filter(({ name }) => !current.has(name)),
           );
           assert.deepEqual(
             changed.map((change) => change.desired),
-            [...desired.values()].filter((thing) => held.has(thing.name) && held.get(thing.name) !== thing),
+            [...desired.values()].filter(
+              (thing) => current.has(thing.name) && current.get(thing.name) !== thing,
+            ),
           );
-          for (const change of changed) assert.equal(change.held, held.get(change.desired.name));
+          for (const change of changed) assert.equal(change.current, current.get(change.desired.name));
           assert.deepEqual(
             gone,
-            [...held.keys()].filter((name) => !desired.has(name)),
+            [...current.keys()].filter((name) => !desired.has(name)),
           );
         }),
       );

@@ -26,15 +26,15 @@ function toMap(entries: Entries, order: readonly string[] = [...new Set(entries.
 /**
  * Like the kernel: an element that exists can't be added, one that doesn't exist can't be deleted.
  */
-function run(held: Map<number, string>, commands: readonly ElementsCommand[]): void {
+function run(current: Map<number, string>, commands: readonly ElementsCommand[]): void {
   for (const { kind, keys, targets, verdicts } of commands) {
-    if (kind === 'flushElements') held.clear();
+    if (kind === 'flushElements') current.clear();
     for (let i = 0; i < keys.length / 2; i++) {
       const port = 256 * (keys[2 * i] ?? 0) + (keys[2 * i + 1] ?? 0);
-      if (kind === 'deleteElements') assert.ok(held.delete(port), `${port} is not there`);
+      if (kind === 'deleteElements') assert.ok(current.delete(port), `${port} is not there`);
       else {
-        assert.ok(!held.has(port), `${port} is there`);
-        held.set(port, verdicts?.[targets?.[i] ?? -1]?.chain ?? '?');
+        assert.ok(!current.has(port), `${port} is there`);
+        current.set(port, verdicts?.[targets?.[i] ?? -1]?.chain ?? '?');
       }
     }
   }
@@ -58,11 +58,11 @@ describe('a change of a map', () => {
         const order = sameOrder ? CHAINS : undefined;
         const [from, to] = [toMap(before, order), toMap(after, order)];
         const { swap, less } = mapChange(from, to);
-        const held = new Map(before);
-        run(held, swap);
-        for (const [port, chain] of before) assert.equal(held.get(port), after.get(port) ?? chain);
-        run(held, less);
-        assert.deepEqual(new Map([...held].sort()), new Map([...after].sort()));
+        const current = new Map(before);
+        run(current, swap);
+        for (const [port, chain] of before) assert.equal(current.get(port), after.get(port) ?? chain);
+        run(current, less);
+        assert.deepEqual(new Map([...current].sort()), new Map([...after].sort()));
         const touched = [...new Set(changes.map(([port]) => port))];
         const sent = [...swap, ...less].reduce((sum, { keys }) => sum + keys.length / 2, 0);
         assert.ok(sent <= 2 * touched.length, `${sent} elements for ${touched.length} ports`);

@@ -18,8 +18,8 @@ function members(...texts: readonly string[]): SetMembers {
   ).v4;
 }
 
-function set(interval: boolean, held: SetMembers): NamedSet {
-  return { name: 's', family: 4, key: 'address', interval, members: held, comment: '' };
+function set(interval: boolean, current: SetMembers): NamedSet {
+  return { name: 's', family: 4, key: 'address', interval, members: current, comment: '' };
 }
 
 function change(interval: boolean, before: readonly string[], after: readonly string[]) {
@@ -77,22 +77,22 @@ describe('a change of members', () => {
       fc.property(lists, lists, (from, to) => {
         const [before, after] = [members(...from), members(...to)];
         const { more, less } = memberChange(set(true, before), set(true, after));
-        const held = new Map<string, [number, number]>();
+        const current = new Map<string, [number, number]>();
         const run = (commands: readonly ElementsCommand[]) => {
           for (const { kind, keys } of commands) {
             for (let at = 0; at < keys.length; at += 8) {
               const range: [number, number] = [keys[at + 3] ?? 0, keys[at + 7] ?? 0];
               const key = range.join('-');
-              if (kind === 'deleteElements') assert.ok(held.delete(key), `${key} is not there`);
+              if (kind === 'deleteElements') assert.ok(current.delete(key), `${key} is not there`);
               else {
-                for (const [a, b] of held.values())
+                for (const [a, b] of current.values())
                   assert.ok(b < range[0] || range[1] < a, `${key} overlaps`);
-                held.set(key, range);
+                current.set(key, range);
               }
             }
           }
           return new Set(
-            [...held.values()].flatMap(([a, b]) => Array.from({ length: b - a + 1 }, (_, i) => a + i)),
+            [...current.values()].flatMap(([a, b]) => Array.from({ length: b - a + 1 }, (_, i) => a + i)),
           );
         };
         run(memberChange(undefined, set(true, before)).more);

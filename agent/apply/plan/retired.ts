@@ -1,6 +1,6 @@
 import type { Chain, Ruleset } from '../../render/ruleset.ts';
 import { BASE_CHAINS } from '../../render/topology.ts';
-import { type Held, sameHook } from './held.ts';
+import { type CurrentState, sameHook } from './current-state.ts';
 
 /**
  * Adds to the ruleset, without rules, our base chains that exist and that it no longer needs (that
@@ -8,7 +8,7 @@ import { type Held, sameHook } from './held.ts';
  * kernel would then drop every packet queued to NFQUEUE in that network namespace, also those
  * queued by other tables.
  */
-export function withRetired(desired: Ruleset, { chains }: Pick<Held, 'chains'>): Ruleset {
+export function withRetired(desired: Ruleset, { chains }: Pick<CurrentState, 'chains'>): Ruleset {
   const retired = Object.values(BASE_CHAINS).flatMap(({ chain: name, base }): Chain[] => {
     const there = chains.get(name);
     if (there === undefined || desired.chains.has(name) || !sameHook(there.base, base)) return [];

@@ -6,7 +6,7 @@ import { cidr, tcp } from '../../../test/kernel/manifests.ts';
 import { type NftRule, targets } from '../../render/ruleset.ts';
 import { NodeRuleReconciler } from '../reconciler.ts';
 import { commandText } from './command-text.ts';
-import { heldAfter } from './held.ts';
+import { stateAfter } from './current-state.ts';
 import { type Transaction, transaction } from './transaction.ts';
 
 /** Enough policies for the index to have a map of ports. */
@@ -20,9 +20,9 @@ const DROP = web({ action: 'Drop' });
 
 /** The transaction from one list of policies to another; by default with all handles known. */
 function change(from: readonly object[], to: readonly object[], known = true): Transaction {
-  const held = rulesetOf([...CROWD, ...PODS, ...from]);
-  const handles = new Map([...held.chains.keys()].map((name, i) => [name, 100 + i]));
-  return transaction(heldAfter(held, known ? handles : new Map()), rulesetOf([...CROWD, ...PODS, ...to]));
+  const current = rulesetOf([...CROWD, ...PODS, ...from]);
+  const handles = new Map([...current.chains.keys()].map((name, i) => [name, 100 + i]));
+  return transaction(stateAfter(current, known ? handles : new Map()), rulesetOf([...CROWD, ...PODS, ...to]));
 }
 
 const kinds = (part: Transaction[keyof Transaction]) => part.map(({ kind }) => kind);

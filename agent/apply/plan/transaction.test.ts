@@ -7,7 +7,7 @@ import type { Ruleset } from '../../render/ruleset.ts';
 import { NodeRuleReconciler } from '../reconciler.ts';
 import type { Command, ElementsCommand } from './command.ts';
 import { commandText } from './command-text.ts';
-import { type Held, type HeldChain, heldAfter, NOTHING_HELD } from './held.ts';
+import { type CurrentChain, type CurrentState, EMPTY_STATE, stateAfter } from './current-state.ts';
 import { isEmpty, isReplacement, replacement, type Transaction, transaction } from './transaction.ts';
 import { transactionText } from './transaction-text.ts';
 
@@ -30,17 +30,17 @@ const isElements = (command: Command): command is ElementsCommand => 'keys' in c
 const hex = ({ keys }: ElementsCommand) => Buffer.from(keys).toString('hex');
 
 function change(from: readonly object[], to: readonly object[]): Transaction {
-  return transaction(heldAfter(rulesetOf(from)), rulesetOf(to));
+  return transaction(stateAfter(rulesetOf(from)), rulesetOf(to));
 }
 
 /** The state after a restart: the kernel has the rules, but they are unknown. */
-function unknown(ruleset: Ruleset): Held {
-  const chains = [...ruleset.chains].map(([name, { base }]): [string, HeldChain] => [
+function unknown(ruleset: Ruleset): CurrentState {
+  const chains = [...ruleset.chains].map(([name, { base }]): [string, CurrentChain] => [
     name,
     { base, rules: null },
   ]);
   const handles = [...ruleset.chains.keys()].map((name, i): [string, number] => [name, i + 1]);
-  return { ...heldAfter(ruleset), chains: new Map(chains), handles: new Map(handles) };
+  return { ...stateAfter(ruleset), chains: new Map(chains), handles: new Map(handles) };
 }
 
 async function loaded(ruleset: Ruleset): Promise<FakeKernel> {
@@ -52,7 +52,7 @@ async function loaded(ruleset: Ruleset): Promise<FakeKernel> {
 describe('a transaction', () => {
   it('from nothing makes everything, and moves and removes nothing', () => {
     const desired = rulesetOf([SSH, PODS, NETS, ...CROWD, pod('a', '10.1.0.1')]);
-    const { prepare, swap, ...rest } = transaction(NOTHING_HELD, desired);
+    const { prepare, swap, ...rest } = transaction(EMPTY_STATE, desired);
     assert.deepEqual(Object.values(rest).flat(), []);
     assert.equal(prepare[0]?.kind, 'addTable');
     const all = prepare.map(commandText).join('\n');
@@ -167,7 +167,7 @@ describe('a transaction', () => {
   });
 
   it('names the rule that each command is for', () => {
-    const { prepare, swap } = transaction(NOTHING_HELD, rulesetOf([SSH, PODS, NETS]));
+    const { prepare, swap } = transaction(EMPTY_STATE, rulesetOf([SSH, PODS, NETS]));
     for (const command of [...prepare, ...swap]) {
       if (command.kind !== 'addRule') continue;
       assert.equal(command.source?.policy, /-(ssh|pods|nets)-(in|close)/.exec(command.chain)?.[1]);
@@ -175,8 +175,8 @@ describe('a transaction', () => {
   });
 
   it('prints every part', () => {
-    const held = unknown(rulesetOf([SSH, PODS, ...CROWD, pod('a', '10.1.0.1')]));
-    const done = transaction(held, rulesetOf([WEB, PODS, ...CROWD, pod('a', '10.1.0.2')]));
+    const current = unknown(rulesetOf([SSH, PODS, ...CROWD, pod('a', '10.1.0.1')]));
+    const done = transaction(current, rulesetOf([WEB, PODS, ...CROWD, pod('a', '10.1.0.2')]));
     const text = transactionText(done);
     for (const [part, commands] of Object.entries(done)) {
       assert.ok(commands.length > 0, part);
@@ -186,9 +186,9 @@ describe('a transaction', () => {
   });
 
   it('prints names that nft can not say', () => {
-    const held = heldAfter(rulesetOf([SSH]));
-    const chains = new Map<string, HeldChain>([...held.chains, ['a b', { base: null, rules: null }]]);
-    const text = transactionText(transaction({ ...held, chains }, rulesetOf([SSH])));
+    const current = stateAfter(rulesetOf([SSH]));
+    const chains = new Map<string, CurrentChain>([...current.chains, ['a b', { base: null, rules: null }]]);
+    const text = transactionText(transaction({ ...current, chains }, rulesetOf([SSH])));
     assert.equal(text, '# sweep\nflush chain inet nodewall "a b"\ndelete chain inet nodewall "a b"\n');
   });
 });
@@ -230,13 +230,13 @@ describe('a transaction from what is not known', () => {
   });
 
   it('takes no name that is in use', () => {
-    const held = unknown(ruleset);
+    const current = unknown(ruleset);
     const taken = new Map([
-      ...held.chains,
+      ...current.chains,
       ['stale-0', { base: null, rules: null }],
       ['stale-2', { base: null, rules: null }],
     ]);
-    const aside = renames(transaction({ ...held, chains: taken }, ruleset)).map(({ to }) => to);
+    const aside = renames(transaction({ ...current, chains: taken }, ruleset)).map(({ to }) => to);
     assert.ok(aside.includes('stale-1') && !aside.includes('stale-0') && !aside.includes('stale-2'));
   });
 
@@ -249,13 +249,13 @@ describe('a transaction from what is not known', () => {
       'chain' in statement ? statement.chain : [],
     );
     assert.ok(jumper !== undefined && target !== undefined);
-    const held = { ...heldAfter(ruleset), handles: unknown(ruleset).handles };
-    const chains = new Map<string, HeldChain>([...held.chains, [target, { base: null, rules: null }]]);
-    const moved = renames(transaction({ ...held, chains }, ruleset));
+    const current = { ...stateAfter(ruleset), handles: unknown(ruleset).handles };
+    const chains = new Map<string, CurrentChain>([...current.chains, [target, { base: null, rules: null }]]);
+    const moved = renames(transaction({ ...current, chains }, ruleset));
     const names = moved.map(({ name }) => name);
     assert.ok(names.includes(jumper.name) && names.includes(target));
     assert.ok(!names.some((name) => /-web-close$/.test(name)));
-    for (const { name, handle } of moved) assert.equal(handle, held.handles.get(name));
+    for (const { name, handle } of moved) assert.equal(handle, current.handles.get(name));
   });
 });
 
@@ -278,7 +278,7 @@ describe('a chain that is not known, and that a range leads to', () => {
 describe('a transaction removes what is not ours', () => {
   const ruleset = rulesetOf([SSH, PODS, pod('a', '10.1.0.1')]);
   const nothing = { targets: new Uint32Array(), verdicts: [] };
-  const foreign: readonly (readonly [string, Partial<Held>, RegExp])[] = [
+  const foreign: readonly (readonly [string, Partial<CurrentState>, RegExp])[] = [
     ['chain', { chains: new Map([['x', { base: null, rules: null }]]) }, /^delete chain inet nodewall x$/m],
     [
       'base chain',
@@ -298,13 +298,13 @@ describe('a transaction removes what is not ours', () => {
   ];
   for (const [kind, extra, expected] of foreign) {
     it(`a ${kind}`, () => {
-      const held = heldAfter(ruleset);
+      const current = stateAfter(ruleset);
       const { sweep, ...rest } = transaction(
         {
-          ...held,
-          chains: new Map([...held.chains, ...(extra.chains ?? [])]),
-          sets: new Map([...held.sets, ...(extra.sets ?? [])]),
-          maps: new Map([...held.maps, ...(extra.maps ?? [])]),
+          ...current,
+          chains: new Map([...current.chains, ...(extra.chains ?? [])]),
+          sets: new Map([...current.sets, ...(extra.sets ?? [])]),
+          maps: new Map([...current.maps, ...(extra.maps ?? [])]),
         },
         ruleset,
       );
@@ -316,60 +316,63 @@ describe('a transaction removes what is not ours', () => {
 
 describe('a transaction replaces the table', () => {
   const ruleset = rulesetOf([SSH, PODS, NETS, ...CROWD, pod('a', '10.1.0.1')]);
-  const held = heldAfter(ruleset);
+  const current = stateAfter(ruleset);
   const [set] = ruleset.sets.values();
   const [map] = ruleset.maps.values();
   assert.ok(set !== undefined && map !== undefined);
-  const cases: readonly (readonly [string, Held])[] = [
+  const cases: readonly (readonly [string, CurrentState])[] = [
     [
       'where a set has another type',
-      { ...held, sets: new Map([...held.sets, [set.name, { ...set, family: set.family === 4 ? 6 : 4 }]]) },
+      {
+        ...current,
+        sets: new Map([...current.sets, [set.name, { ...set, family: set.family === 4 ? 6 : 4 }]]),
+      },
     ],
     [
       'where a set is of no type of ours',
-      { ...held, sets: new Map([...held.sets, [set.name, { ...set, family: null }]]) },
+      { ...current, sets: new Map([...current.sets, [set.name, { ...set, family: null }]]) },
     ],
     [
       'where a set has intervals, or has none',
-      { ...held, sets: new Map([...held.sets, [set.name, { ...set, interval: !set.interval }]]) },
+      { ...current, sets: new Map([...current.sets, [set.name, { ...set, interval: !set.interval }]]) },
     ],
     [
       'where a map has a name of a set',
       {
-        ...held,
-        sets: new Map([...held.sets].filter(([name]) => name !== set.name)),
-        maps: new Map([...held.maps, [set.name, map]]),
+        ...current,
+        sets: new Map([...current.sets].filter(([name]) => name !== set.name)),
+        maps: new Map([...current.maps, [set.name, map]]),
       },
     ],
     [
       'where a set has a name of a map',
-      { ...held, maps: new Map(), sets: new Map([...held.sets, [map.name, set]]) },
+      { ...current, maps: new Map(), sets: new Map([...current.sets, [map.name, set]]) },
     ],
     [
       'where a map is by other keys',
-      { ...held, maps: new Map([...held.maps, [map.name, { ...map, family: 'other', keys: null }]]) },
+      { ...current, maps: new Map([...current.maps, [map.name, { ...map, family: 'other', keys: null }]]) },
     ],
     [
       'where a map has intervals, or has none',
-      { ...held, maps: new Map([...held.maps, [map.name, { ...map, interval: !map.interval }]]) },
+      { ...current, maps: new Map([...current.maps, [map.name, { ...map, interval: !map.interval }]]) },
     ],
-    ...(['hook', 'priority', 'type'] as const).map((field): [string, Held] => {
+    ...(['hook', 'priority', 'type'] as const).map((field): [string, CurrentState] => {
       const base = INPUT;
       const other = {
         ...base,
         ...{ hook: { hook: 'output' }, priority: { priority: 1 }, type: { type: 'nat' } }[field],
       };
-      const chains = new Map<string, HeldChain>([
-        ...held.chains,
-        ['input', { base: other as HeldChain['base'], rules: null }],
+      const chains = new Map<string, CurrentChain>([
+        ...current.chains,
+        ['input', { base: other as CurrentChain['base'], rules: null }],
       ]);
-      return [`where a base chain has another ${field}`, { ...held, chains }];
+      return [`where a base chain has another ${field}`, { ...current, chains }];
     }),
     [
       'where a base chain is none',
       {
-        ...held,
-        chains: new Map<string, HeldChain>([...held.chains, ['input', { base: null, rules: null }]]),
+        ...current,
+        chains: new Map<string, CurrentChain>([...current.chains, ['input', { base: null, rules: null }]]),
       },
     ],
   ];
@@ -392,7 +395,7 @@ describe('a transaction replaces the table', () => {
       ...ruleset,
       maps: new Map([['m', { ...ranges, name: 'm', targets, ...interval }]]),
     });
-    const read = heldAfter(with_({ fixed: false }));
+    const read = stateAfter(with_({ fixed: false }));
     assert.ok(isEmpty(transaction(read, with_({}))));
     assert.ok(isReplacement(transaction(read, with_({ targets: Uint32Array.of(1, 0) }))));
   });
