@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { Refusal } from '../../agent/apply/dataplane.ts';
 import { countedFamily } from '../../agent/apply/iptables/counted.ts';
-import { readSets } from '../../agent/apply/iptables/held-set.ts';
+import { readSets } from '../../agent/apply/iptables/kernel-set.ts';
 import { IptablesReconciler } from '../../agent/apply/iptables/reconciler.ts';
 import { removeRules, removeSets } from '../../agent/apply/iptables/remove.ts';
 import { parseSaved } from '../../agent/apply/iptables/saved.ts';

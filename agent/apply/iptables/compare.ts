@@ -1,7 +1,7 @@
 import { FAMILIES, type Family } from '../../../lib/net/address.ts';
 import { sameMembers } from '../../../lib/net/member-set.ts';
 import type { IpSet, IptablesRuleset, IptablesTable } from '../../render/iptables/tables.ts';
-import { type HeldSet, holdable } from './held-set.ts';
+import { holdable, type KernelSet } from './kernel-set.ts';
 import { holdsChain, isJump, stuckChains, tableOf, type Written } from './rule-change.ts';
 import { type SavedTable, type SavedTables, TABLES } from './saved.ts';
 import { commandOf } from './tools.ts';
@@ -9,7 +9,7 @@ import { commandOf } from './tools.ts';
 /** The current state of our chains and sets in the kernel. */
 export interface Reading {
   readonly families: Readonly<Record<Family, SavedTables>>;
-  readonly sets: ReadonlyMap<string, HeldSet>;
+  readonly sets: ReadonlyMap<string, KernelSet>;
 }
 
 export interface Expected {
@@ -79,7 +79,7 @@ function compareSets(
   return differences;
 }
 
-function holdsSet({ type, family, members }: HeldSet, set: IpSet): boolean {
+function holdsSet({ type, family, members }: KernelSet, set: IpSet): boolean {
   return (
     type === set.type &&
     family === set.family &&

@@ -4,7 +4,7 @@ import type { IptablesRuleset, IptablesTable } from '../../render/iptables/table
 import { type Applied, type Change, type Reconciler, Refusal } from '../dataplane.ts';
 import { compare, type Reading } from './compare.ts';
 import { forgetForms, shownForms } from './forms.ts';
-import { readSets, toHeldSet } from './held-set.ts';
+import { readSets, toKernelSet } from './kernel-set.ts';
 import { asTables } from './put-back.ts';
 import { blame } from './refused.ts';
 import { type RuleChange, ruleChange, sameText } from './rule-change.ts';
@@ -279,7 +279,7 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
   #asApplied(found: Reading['sets']): Reading['sets'] {
     const sets = [...(this.#applied?.sets ?? [])].flatMap(([name, set]) => {
       const there = found.get(name);
-      return there === undefined ? [] : [[name, toHeldSet(set, there)] as const];
+      return there === undefined ? [] : [[name, toKernelSet(set, there)] as const];
     });
     return new Map(sets);
   }

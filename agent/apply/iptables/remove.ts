@@ -1,5 +1,5 @@
 import { FAMILIES } from '../../../lib/net/address.ts';
-import { readSets } from './held-set.ts';
+import { readSets } from './kernel-set.ts';
 import { ruleChange } from './rule-change.ts';
 import { parseSaved, TABLES } from './saved.ts';
 import { sweepSets } from './sweep-sets.ts';

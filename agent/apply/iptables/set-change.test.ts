@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { type Operation, toRestoreText } from 'ipset-ts';
 import { addressSet } from '../../../test/fake/iptables-ruleset.ts';
 import type { IpSet } from '../../render/iptables/tables.ts';
-import { toHeldSet } from './held-set.ts';
+import { toKernelSet } from './kernel-set.ts';
 import { setChange } from './set-change.ts';
 
 const NAME = 'nodewall-a';
@@ -12,7 +12,7 @@ function addresses(count: number): string[] {
 }
 
 function change(before: IpSet, after: IpSet, maxelem = 65_536): string[] {
-  const held = new Map([[before.name, toHeldSet(before, { maxelem })]]);
+  const held = new Map([[before.name, toKernelSet(before, { maxelem })]]);
   const { first, less, last } = setChange(held, new Map([[after.name, after]]));
   return [first, less, last].map((operations: readonly Operation[]) => toRestoreText(operations));
 }
@@ -63,7 +63,7 @@ describe('the change of sets', () => {
     const held = new Map(
       ['nodewall-tmp-0', NAME].map((name) => [
         name,
-        toHeldSet(addressSet(name, 4, addresses(2)), { maxelem: 2 }),
+        toKernelSet(addressSet(name, 4, addresses(2)), { maxelem: 2 }),
       ]),
     );
     const { first } = setChange(held, new Map([[NAME, addressSet(NAME, 4, addresses(3))]]));
