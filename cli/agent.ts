@@ -228,8 +228,8 @@ async function disabled(
   gate: string,
   ended?: AbortSignal,
 ): Promise<ExitStatus> {
-  const { allRemains } = await import('../agent/dataplane/open-dataplanes.ts');
-  const { removed, hidden } = await withKernel((kernel) => removeAll(allRemains(kernel)));
+  const { allLeftOvers } = await import('../agent/dataplane/open-dataplanes.ts');
+  const { removed, hidden } = await withKernel((kernel) => removeAll(allLeftOvers(kernel)));
   warnHidden(log, options.node, hidden);
   const { interfaces } = await releaseInterfaceGroups(options.stateDir, config, log);
   log.info('disabled', { node: options.node, removed, interfaces, gate });

@@ -1,8 +1,8 @@
 import { userInfo } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { holdRules, removeAll } from '../agent/dataplane/dataplane.ts';
-import type { Remains } from '../agent/dataplane/left-overs.ts';
-import { allRemains } from '../agent/dataplane/open-dataplanes.ts';
+import type { LeftOvers } from '../agent/dataplane/left-overs.ts';
+import { allLeftOvers } from '../agent/dataplane/open-dataplanes.ts';
 import { agentLock } from '../agent/run/agent-lock.ts';
 import { releaseInterfaceGroups } from '../agent/run/interface-groups.ts';
 import { removeOff, writeOff } from '../agent/run/off-file.ts';
@@ -42,7 +42,7 @@ export async function off(options: OffOptions): Promise<ExitStatus> {
   }
   const agent = await agentLock(stateDir).holder();
   const { removed, isGone, hidden } = await withKernel(async (kernel) => {
-    const all = allRemains(kernel);
+    const all = allLeftOvers(kernel);
     if (agent !== null && (await untilGone(all, PATIENCE))) return { removed: [], hidden: [], isGone: true };
     // Removes the rules without an agent, or in place of one that hangs. An agent that starts
     // meanwhile finds the file `off` and removes them too.
@@ -93,7 +93,7 @@ export async function on(options: Omit<OffOptions, 'reason' | 'config'>): Promis
 }
 
 /** Polls the kernel until no rules are left; false after `patience` milliseconds. */
-async function untilGone(all: readonly Remains[], patience: number): Promise<boolean> {
+async function untilGone(all: readonly LeftOvers[], patience: number): Promise<boolean> {
   const end = performance.now() + patience;
   for (;;) {
     // Places that this process may not inspect are reported where their rules are to be removed.

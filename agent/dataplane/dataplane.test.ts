@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { IptablesError } from '../apply/iptables/tools.ts';
 import { holdRules, removeAll, removeEach } from './dataplane.ts';
-import type { Remains } from './left-overs.ts';
+import type { LeftOvers } from './left-overs.ts';
 
 const HIDDEN = new IptablesError('NOT_PERMITTED', 'needs CAP_NET_RAW');
 
 /** A place that has rules of ours, has none, or answers with an error. */
-function place(name: string, answer: boolean | Error): Remains {
+function place(name: string, answer: boolean | Error): LeftOvers {
   const said = (): boolean => {
     if (answer instanceof Error) throw answer;
     return answer;
@@ -21,7 +21,7 @@ function place(name: string, answer: boolean | Error): Remains {
 describe('what dataplanes of ours hold', () => {
   const chosen = place('table', false);
 
-  async function holds(all: readonly Remains[], others: readonly Remains[]) {
+  async function holds(all: readonly LeftOvers[], others: readonly LeftOvers[]) {
     const warned: string[] = [];
     const warn = (message: string, fields?: object) =>
       void warned.push(`${message} ${JSON.stringify(fields)}`);

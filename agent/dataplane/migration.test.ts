@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { IptablesError } from '../apply/iptables/tools.ts';
-import type { Remains } from './left-overs.ts';
+import type { LeftOvers } from './left-overs.ts';
 import { succession } from './migration.ts';
 
 function remains(
@@ -8,7 +8,7 @@ function remains(
   found: readonly string[],
   failures = 0,
   error = new Error('locked'),
-): Remains & { calls(): number } {
+): LeftOvers & { calls(): number } {
   let calls = 0;
   return {
     name,
@@ -21,7 +21,7 @@ function remains(
   };
 }
 
-function setUp(...others: readonly Remains[]) {
+function setUp(...others: readonly LeftOvers[]) {
   const said: string[] = [];
   const settled = succession({ chosen: { name: 'iptables' }, others }, 'n1', {
     info: (message: string, fields: object) => said.push(`${message} ${JSON.stringify(fields)}`),

@@ -7,7 +7,7 @@ import type { Kernel } from '../apply/netlink/kernel.ts';
 import { TRIAL_WAYS, type TrialWay, tryNftables } from '../apply/netlink/nft-trial.ts';
 import type { Dataplanes } from './dataplane.ts';
 import { iptablesDataplane } from './iptables-dataplane.ts';
-import { iptablesRemains, nftRemains, setRemains } from './left-overs.ts';
+import { iptablesLeftOvers, nftLeftOvers, setLeftOvers } from './left-overs.ts';
 import { nftablesDataplane } from './nftables-dataplane.ts';
 
 interface Chosen {
@@ -42,7 +42,7 @@ interface Parts {
  */
 export async function openDataplanes({ node, config, kernel, log }: Parts): Promise<Dataplanes> {
   const { name, why } = await chooseDataplane(config);
-  const [table, nft, legacy, sets] = allRemains(kernel);
+  const [table, nft, legacy, sets] = allLeftOvers(kernel);
   if (name === 'nftables') {
     log.info('dataplane chosen', { node, dataplane: name, reason: why });
     return {
@@ -61,8 +61,13 @@ export async function openDataplanes({ node, config, kernel, log }: Parts): Prom
 /**
  * All places where our dataplanes may have left rules, in an order in which these can be removed.
  */
-export function allRemains(kernel: Kernel) {
-  return [nftRemains(kernel), iptablesRemains('nft'), iptablesRemains('legacy'), setRemains()] as const;
+export function allLeftOvers(kernel: Kernel) {
+  return [
+    nftLeftOvers(kernel),
+    iptablesLeftOvers('nft'),
+    iptablesLeftOvers('legacy'),
+    setLeftOvers(),
+  ] as const;
 }
 
 /**
