@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { IptablesError } from '../apply/iptables/tools.ts';
 import type { LeftOvers } from './left-overs.ts';
-import { succession } from './migration.ts';
+import { dataplaneMigration } from './migration.ts';
 
 function remains(
   name: string,
@@ -23,7 +23,7 @@ function remains(
 
 function setUp(...others: readonly LeftOvers[]) {
   const said: string[] = [];
-  const settled = succession({ chosen: { name: 'iptables' }, others }, 'n1', {
+  const settled = dataplaneMigration({ chosen: { name: 'iptables' }, others }, 'n1', {
     info: (message: string, fields: object) => said.push(`${message} ${JSON.stringify(fields)}`),
     warn: (message: string, fields: object) => said.push(`warn: ${message} ${JSON.stringify(fields)}`),
   } as never);

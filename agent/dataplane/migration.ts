@@ -8,7 +8,7 @@ import { type Dataplane, type Dataplanes, removeEach, warnHidden } from './datap
  * lasts because a policy fails, it is logged. Such rules stay, because they may be all that
  * enforces the policy. The function returned resolves to whether no retry is needed.
  */
-export function succession(
+export function dataplaneMigration(
   { chosen, others }: Pick<Dataplanes, 'others'> & { readonly chosen: Pick<Dataplane, 'name'> },
   node: string,
   log: Pick<Log, 'info' | 'warn'>,
