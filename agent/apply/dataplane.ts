@@ -7,7 +7,7 @@ import type { RuleSource } from '../../apis/compiled.ts';
 export interface Reconciler<Desired> {
   /**
    * Throws Refusal if the kernel or its tool refuses the change; the rules enforced before then
-   * stay in force. A failed garbage collection is not an error (see `Applied.unswept`).
+   * stay in force. A failed garbage collection is not an error (see `Applied.leftBehind`).
    */
   apply(desired: Desired): Promise<Applied>;
   /**
@@ -22,7 +22,7 @@ export interface Reconciler<Desired> {
 export interface Applied {
   readonly change: Change;
   /** Why unused objects could not be garbage-collected; null if they were. */
-  readonly unswept: Error | null;
+  readonly leftBehind: Error | null;
   /**
    * The part of the desired state that this kernel can't hold, human-readable, for as long as that
    * is so; null or undefined: none.

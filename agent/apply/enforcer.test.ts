@@ -183,7 +183,7 @@ it('puts in force what it says is, after the last policy it tried was refused', 
   const asked: string[] = [];
   const done: Applied = {
     change: { isEmpty: false, changesStructure: true, text: () => '' },
-    unswept: null,
+    leftBehind: null,
     enforcedAfter: 0,
     kernelMicroseconds: 0,
   };

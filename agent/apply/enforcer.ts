@@ -154,7 +154,7 @@ export class Enforcer<Desired> {
     this.#good = result.state;
     this.#events.enforced({ ...result, wanted, milliseconds: this.#clock.now() - started });
     const isSettled = await this.#settled(result.failed);
-    const isDone = isSettled && result.failed.size === 0 && result.unswept === null;
+    const isDone = isSettled && result.failed.size === 0 && result.leftBehind === null;
     if (isDone) this.#retries.reset();
     else this.#scheduleRetry(() => {});
   }

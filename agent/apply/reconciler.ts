@@ -148,7 +148,7 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
   /**
    * Throws ApplyError if the kernel refuses the change, NftError if the kernel can't be read. Then
    * the rules enforced before stay in force (members of sets in use may have changed already). A
-   * failed garbage collection is not an error but is returned as `unswept`: the desired ruleset is
+   * failed garbage collection is not an error but is returned as `leftBehind`: the desired ruleset is
    * in force.
    */
   async apply(desired: Ruleset): Promise<NftApplied> {
@@ -199,14 +199,14 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
     // Before the garbage collection: the same reading shows the last counters of the chains to be
     // deleted.
     if (changesStructure(change)) await this.#takeDigests(change, rewritten, desired, commits);
-    const unswept = await this.#sweep(change, commits);
-    if (unswept === null) {
+    const leftBehind = await this.#collect(change, commits);
+    if (leftBehind === null) {
       const { span, isUnbroken } = commits;
       this.#exact = desired;
       if (span === null) this.#proven = proven;
       else if (isUnbroken && span.before === proven) this.#proven = span.after;
     }
-    return { ...enforced, unswept };
+    return { ...enforced, leftBehind };
   }
 
   /**
@@ -266,9 +266,9 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
     await this.#kernel.snapshot().catch(() => null);
   }
 
-  async #sweep({ sweep }: Transaction, commits: Commits): Promise<ApplyError | null> {
+  async #collect({ collect }: Transaction, commits: Commits): Promise<ApplyError | null> {
     try {
-      await this.#run('sweep', sweep, commits);
+      await this.#run('collect', collect, commits);
       return null;
     } catch (error) {
       if (!(error instanceof ApplyError)) throw error;
@@ -383,7 +383,7 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
     { span, isUnbroken }: Commits,
   ): Promise<void> {
     const touched = new Set([...rewritten, ...[...change.prepare, ...change.swap].flatMap(chainOf)]);
-    const going = change.sweep.flatMap((one) => (one.kind === 'deleteChain' ? one.name : []));
+    const going = change.collect.flatMap((one) => (one.kind === 'deleteChain' ? one.name : []));
     if (isReplacement(change)) for (const known of [this.#digests, this.#handles]) known.clear();
     for (const known of [this.#digests, this.#handles])
       for (const name of [...going, ...touched]) known.delete(name);
@@ -426,7 +426,7 @@ const BATCHES: Readonly<Record<keyof Transaction, (commands: readonly Command[])
     members: toBatches,
     swap: whole,
     withdraw: inOrder,
-    sweep: toBatches,
+    collect: toBatches,
   };
 
 function isIn(generation: number, { before, after }: Readonly<Generation>): boolean {

@@ -27,7 +27,7 @@ export class AgentLog {
     this.#log = log;
   }
 
-  enforced({ state, failed, unswept, warning = null, change, milliseconds }: Enforced): void {
+  enforced({ state, failed, leftBehind, warning = null, change, milliseconds }: Enforced): void {
     this.#revision++;
     const where = { node: this.#node, revision: this.#revision, stage: 'apply' };
     const policies = state.rules === this.#rules ? this.#policies : Map.groupBy(state.rules, policyKey);
@@ -38,10 +38,10 @@ export class AgentLog {
         : 'none of its rules is in force';
       this.#log.error(`policy cannot be applied; ${kept}`, { ...where, policy, ...errorFields(error) });
     }
-    if (unswept !== null) {
+    if (leftBehind !== null) {
       this.#log.warn('all rules are in force, but unused chains or sets could not be removed; retrying', {
         ...where,
-        error: unswept.message,
+        error: leftBehind.message,
       });
     }
     if (warning !== null && warning !== this.#warned) this.#log.warn(warning, where);

@@ -249,8 +249,8 @@ export const IPTABLES_CASES: readonly IptablesCase[] = [
         'set nodewall-web-4 has different members',
         'set nodewall-more is foreign',
       ]);
-      const { unswept } = await reconciler.apply(RULESET);
-      assert.equal(unswept, null);
+      const { leftBehind } = await reconciler.apply(RULESET);
+      assert.equal(leftBehind, null);
       assert.deepEqual(await reconciler.verify(), []);
       assert.ok((await tools.ipset.names()).includes('others'));
     },
@@ -268,9 +268,9 @@ export const IPTABLES_CASES: readonly IptablesCase[] = [
         '*filter\n:NODEWALL-OLD - [0:0]\n:NODEWALL-OLDER - [0:0]\n:NODEWALL-KEPT - [0:0]\n:OTHER - [0:0]\n-A INPUT -j NODEWALL-OLD\n-A NODEWALL-OLD -m set --match-set nodewall-old src -j NODEWALL-OLDER\n-A NODEWALL-OLDER -j RETURN\n-A NODEWALL-KEPT -j RETURN\n-A OTHER -j NODEWALL-KEPT\n-A OTHER -m set --match-set nodewall-used src -j DROP\nCOMMIT\n',
       );
       const reconciler = new IptablesReconciler(tools);
-      const { unswept } = await reconciler.apply(RULESET);
+      const { leftBehind } = await reconciler.apply(RULESET);
       assert.match(
-        unswept?.message ?? '',
+        leftBehind?.message ?? '',
         /chain NODEWALL-KEPT of table filter: a rule of chain OTHER jumps to it; set nodewall-used: .*in use/,
       );
       const { chains } = await filter4(tools);
@@ -295,7 +295,7 @@ export const IPTABLES_CASES: readonly IptablesCase[] = [
       const reconciler = await applied(tools, more(['192.0.2.1', '192.0.2.2']));
       await tools.restore(4, others('-A'));
       assert.match(
-        (await reconciler.apply(RULESET)).unswept?.message ?? '',
+        (await reconciler.apply(RULESET)).leftBehind?.message ?? '',
         /^not removed: set nodewall-more-4/,
       );
       assert.deepEqual(await reconciler.verify(), []);
@@ -308,10 +308,10 @@ export const IPTABLES_CASES: readonly IptablesCase[] = [
       await reconciler.apply(RULESET);
       // A change is not made longer by it, but what has nothing else to do tries again.
       const tcp = withSets([WEB4, NETS6, SERVICES], ['-p tcp -j DROP']);
-      assert.equal((await reconciler.apply(tcp)).unswept, null);
-      assert.match((await reconciler.apply(tcp)).unswept?.message ?? '', /set nodewall-more-4/);
+      assert.equal((await reconciler.apply(tcp)).leftBehind, null);
+      assert.match((await reconciler.apply(tcp)).leftBehind?.message ?? '', /set nodewall-more-4/);
       await tools.restore(4, others('-D'));
-      assert.equal((await reconciler.apply(tcp)).unswept, null);
+      assert.equal((await reconciler.apply(tcp)).leftBehind, null);
       assert.ok(!(await tools.ipset.names()).includes(name));
       assert.equal(await processesOf(tools, () => reconciler.apply(tcp)), 0);
       assert.deepEqual(await reconciler.verify(), []);

@@ -2,6 +2,7 @@ import { type DelOperation, IpsetError, type Operation, toRestoreText } from 'ip
 import { FAMILIES, type Family } from '../../../lib/net/address.ts';
 import type { IptablesRuleset, IptablesTable } from '../../render/iptables/tables.ts';
 import { type Applied, type Change, type Reconciler, Refusal } from '../dataplane.ts';
+import { collectSets } from './collect-sets.ts';
 import { compare, type Reading } from './compare.ts';
 import { forgetForms, shownForms } from './forms.ts';
 import { readSets, toKernelSet } from './kernel-set.ts';
@@ -10,7 +11,6 @@ import { blame } from './refused.ts';
 import { type RuleChange, ruleChange, sameText } from './rule-change.ts';
 import { parseSaved, type SavedTables } from './saved.ts';
 import { type SetChange, setChange, TEMPORARY_PREFIX } from './set-change.ts';
-import { sweepSets } from './sweep-sets.ts';
 import { IptablesError, type IptablesTools } from './tools.ts';
 
 /**
@@ -89,13 +89,13 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     if (errors.size > 0) throw await this.#undone(planned, errors);
     let enforced = performance.now();
     this.#applied = desired;
-    const unswept = await this.#sweep(planned, less);
+    const leftBehind = await this.#collect(planned, less);
     if (changesRules && sets.less.length > 0) enforced = performance.now();
     for (const family of FAMILIES) await this.#learnForms(family, rules[family], desired);
     this.#known = sets.held;
     return {
       change: toChange(planned),
-      unswept,
+      leftBehind,
       warning: this.#warning(),
       enforcedAfter: enforced - started,
       kernelMicroseconds: Math.round(1000 * (enforced - asked)),
@@ -242,11 +242,11 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
   }
 
   /** Deletes members, then destroys sets; sets that rules of third parties name stay. */
-  async #sweep({ sets, before, rules }: Planned, less: readonly DelOperation[]): Promise<Error | null> {
+  async #collect({ sets, before, rules }: Planned, less: readonly DelOperation[]): Promise<Error | null> {
     const tried = new Set(sets.last.map(({ name }) => name));
     const stuck = new Map([...this.#stuck].filter(([name]) => !sets.held.has(name) && !tried.has(name)));
     this.#stuck = stuck;
-    const { inUse, failed } = await sweepSets(this.#tools.ipset, [...less, ...sets.last]);
+    const { inUse, failed } = await collectSets(this.#tools.ipset, [...less, ...sets.last]);
     for (const name of [...inUse.keys(), ...(failed?.left ?? [])]) {
       const there = before.get(name);
       if (there !== undefined) stuck.set(name, { ...there, members: null });

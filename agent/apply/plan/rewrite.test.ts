@@ -41,13 +41,13 @@ describe('a chain that becomes another where it stands', () => {
   });
 
   it('has its sets made before and removed after', () => {
-    const { prepare, swap, sweep, ...rest } = change(
+    const { prepare, swap, collect, ...rest } = change(
       [WEB],
       [rule('web', { from: [fromPods('b')], ports: [tcp(443)] })],
     );
     assert.deepEqual(kinds(prepare), ['addSet', 'addElements']);
     assert.deepEqual(kinds(swap), ['flushChain', 'addRule', 'renameChain']);
-    assert.deepEqual(kinds(sweep), ['deleteSet']);
+    assert.deepEqual(kinds(collect), ['deleteSet']);
     assert.deepEqual(Object.values(rest).flat(), []);
   });
 

@@ -96,9 +96,9 @@ describe('a transaction', () => {
     assert.deepEqual(done.members, []);
     // The old chain is deleted after the swap.
     const deleted = ({ kind }: Command) => kind === 'deleteChain' || kind === 'deleteSet';
-    assert.ok(done.sweep.some((one) => one.kind === 'deleteChain' && one.name.endsWith('-web-close')));
+    assert.ok(done.collect.some((one) => one.kind === 'deleteChain' && one.name.endsWith('-web-close')));
     assert.deepEqual(
-      Object.values({ ...done, sweep: [] })
+      Object.values({ ...done, collect: [] })
         .flat()
         .filter(deleted),
       [],
@@ -152,12 +152,12 @@ describe('a transaction', () => {
     assert.ok(kinds.lastIndexOf('addSet') < kinds.indexOf('addRule'));
     const removed = change([SSH, PODS, pod('a', '10.1.0.1', 'fd00::1')], [SSH]);
     assert.deepEqual([removed.members, removed.withdraw], [[], []]);
-    const sweep = removed.sweep.map(({ kind }) => kind);
+    const collect = removed.collect.map(({ kind }) => kind);
     assert.deepEqual(
-      sweep,
-      [...sweep].sort((a, b) => ORDER.indexOf(a) - ORDER.indexOf(b)),
+      collect,
+      [...collect].sort((a, b) => ORDER.indexOf(a) - ORDER.indexOf(b)),
     );
-    assert.equal(sweep.filter((kind) => kind === 'deleteSet').length, 2);
+    assert.equal(collect.filter((kind) => kind === 'deleteSet').length, 2);
   });
 
   it('leaves elements that stay where they are', () => {
@@ -189,7 +189,7 @@ describe('a transaction', () => {
     const current = stateAfter(rulesetOf([SSH]));
     const chains = new Map<string, CurrentChain>([...current.chains, ['a b', { base: null, rules: null }]]);
     const text = transactionText(transaction({ ...current, chains }, rulesetOf([SSH])));
-    assert.equal(text, '# sweep\nflush chain inet nodewall "a b"\ndelete chain inet nodewall "a b"\n');
+    assert.equal(text, '# collect\nflush chain inet nodewall "a b"\ndelete chain inet nodewall "a b"\n');
   });
 });
 
@@ -216,7 +216,7 @@ describe('a transaction from what is not known', () => {
     assert.ok(aside.every((name) => /^stale-\d+$/.test(name)) && new Set(aside).size === aside.length);
     const made = done.prepare.flatMap((one) => (one.kind === 'addChain' ? one.chain.name : []));
     assert.deepEqual(made.sort(), fixed.sort());
-    const deleted = done.sweep.flatMap((one) => (one.kind === 'deleteChain' ? one.name : []));
+    const deleted = done.collect.flatMap((one) => (one.kind === 'deleteChain' ? one.name : []));
     assert.deepEqual(deleted.sort(), aside.sort());
     // A map led to chains that were renamed, so all its keys get another target in one transaction.
     const [taken, given] = ['deleteElements', 'addElements'].map((kind) =>
@@ -299,7 +299,7 @@ describe('a transaction removes what is not ours', () => {
   for (const [kind, extra, expected] of foreign) {
     it(`a ${kind}`, () => {
       const current = stateAfter(ruleset);
-      const { sweep, ...rest } = transaction(
+      const { collect, ...rest } = transaction(
         {
           ...current,
           chains: new Map([...current.chains, ...(extra.chains ?? [])]),
@@ -308,7 +308,7 @@ describe('a transaction removes what is not ours', () => {
         },
         ruleset,
       );
-      assert.match(sweep.map(commandText).join('\n'), expected);
+      assert.match(collect.map(commandText).join('\n'), expected);
       assert.deepEqual(Object.values(rest).flat(), []);
     });
   }

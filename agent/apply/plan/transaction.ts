@@ -52,10 +52,10 @@ export interface Transaction {
   readonly members: readonly Command[];
   readonly swap: readonly Command[];
   readonly withdraw: readonly Command[];
-  readonly sweep: readonly Command[];
+  readonly collect: readonly Command[];
 }
 
-const NO_CHANGE: Transaction = { rename: [], prepare: [], members: [], swap: [], withdraw: [], sweep: [] };
+const NO_CHANGE: Transaction = { rename: [], prepare: [], members: [], swap: [], withdraw: [], collect: [] };
 
 export function transaction(current: CurrentState, desired: Ruleset): Transaction {
   const found = differences(current, desired);
@@ -276,7 +276,7 @@ function inPlace(current: CurrentState, found: Differences, rename: readonly Com
       swap: [...swapRules(current, chains), ...keys.flatMap(({ swap }) => swap)],
     }),
     withdraw: [...keys.flatMap(({ less }) => less), ...members.flatMap(({ less }) => less)],
-    sweep: sweep(found),
+    collect: collect(found),
   };
 }
 
@@ -304,7 +304,7 @@ function rewriting(current: CurrentState, found: Differences): Transaction | nul
   const swap = rewrite(current, found);
   if (swap === null) return null;
   const sets = { ...found, chains: NO_DIFFERENCE, maps: NO_DIFFERENCE };
-  return { ...NO_CHANGE, prepare: prepare(current, sets), swap, sweep: sweep(sets) };
+  return { ...NO_CHANGE, prepare: prepare(current, sets), swap, collect: collect(sets) };
 }
 
 function changesMembers(change: Change<CurrentSet, NamedSet>): boolean {
@@ -369,7 +369,7 @@ function swapRules(
 }
 
 /** Flushes come first, so that no object to be deleted is in use by another. */
-function sweep({ chains, sets, maps }: Differences): Command[] {
+function collect({ chains, sets, maps }: Differences): Command[] {
   return [
     ...chains.gone.map((name): Command => ({ kind: 'flushChain', name })),
     ...maps.gone.map((name): Command => ({ kind: 'deleteSet', name })),
