@@ -371,7 +371,7 @@ describe('a refused policy about services', () => {
   });
 });
 
-describe('a sweep that the kernel refuses', () => {
+describe('a garbage collection that the kernel refuses', () => {
   it('leaves what was wanted in force, and comes later', async () => {
     const { kernel, submit, inForce, pass, clock, said } = setUp();
     await submit(state({ a: 1, b: 3 }));

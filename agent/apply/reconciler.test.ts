@@ -249,8 +249,8 @@ describe('keys that go while the rules around their map change', () => {
       const [name = ''] = rules.flatMap(({ statement }) => ('map' in statement ? statement.map : []));
       seen.push(`${rules.length} ${maps.get(name)?.targets.length}`);
     });
-    const { detour } = await reconciler.apply(index([22]));
-    assert.ok(detour !== null);
+    const { interimRuleset } = await reconciler.apply(index([22]));
+    assert.ok(interimRuleset !== null);
     assert.deepEqual([...new Set(seen)], ['2 2', '1 1']);
     await assertHolds(kernel, index([22]));
     assert.deepEqual(await reconciler.verify(), []);
@@ -262,7 +262,7 @@ describe('keys that go while the rules around their map change', () => {
     const reconciler = new NodeRuleReconciler(kernel);
     await reconciler.apply(index([22, 80], open80));
     for (const next of [index([22], open80), index([22, 443])]) {
-      assert.equal((await reconciler.apply(next)).detour, null);
+      assert.equal((await reconciler.apply(next)).interimRuleset, null);
       await assertHolds(kernel, next);
     }
   });
@@ -445,9 +445,9 @@ describe('any ruleset to any other', function () {
       const probes = [...packets(from), ...packets(to)];
       compared += probes.length;
       const watch = watchVerdicts(kernel, probes);
-      const { transaction: change, detour } = await reconciler.apply(after);
-      detours += detour === null ? 0 : 1;
-      const changes = [...(detour === null ? [] : [detour]), change];
+      const { transaction: change, interimRuleset } = await reconciler.apply(after);
+      detours += interimRuleset === null ? 0 : 1;
+      const changes = [...(interimRuleset === null ? [] : [interimRuleset]), change];
       assert.deepEqual(watch(changes, after).slice(0, 3), []);
       const names = [...asRuleset(kernel.table()).chains.keys()];
       // A base chain is never deleted.

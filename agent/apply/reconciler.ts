@@ -16,7 +16,7 @@ import { nftChange } from './plan/nft-change.ts';
 import { withRetired } from './plan/retired.ts';
 import {
   changesStructure,
-  detour,
+  interimRuleset,
   isReplacement,
   type Transaction,
   transaction,
@@ -64,7 +64,7 @@ interface NftApplied extends Applied {
    * The transaction of the interim ruleset that was applied first (see `detour`); null if none was
    * needed.
    */
-  readonly detour: Transaction | null;
+  readonly interimRuleset: Transaction | null;
 }
 
 export interface ReconcilerOptions {
@@ -190,7 +190,7 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
     const enforced = {
       change: nftChange(change),
       transaction: change,
-      detour: first?.transaction ?? null,
+      interimRuleset: first?.transaction ?? null,
       enforcedAfter: first?.enforcedAfter ?? performance.now() - started,
       kernelMicroseconds: first?.kernelMicroseconds ?? commits.kernelMicroseconds,
     };
@@ -215,7 +215,7 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
    */
   async #takeDetour(desired: Ruleset, started: number): Promise<NftApplied | null> {
     const current = this.#exact === null ? this.#found?.current : stateAfter(this.#exact, this.#handles);
-    const by = current === undefined ? null : detour(current, desired);
+    const by = current === undefined ? null : interimRuleset(current, desired);
     return by === null ? null : await this.#applyOnce(by, started);
   }
 

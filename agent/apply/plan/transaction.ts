@@ -39,7 +39,7 @@ import { rewrite } from './rewrite.ts';
  *    another verdict.
  * 5. withdraw: members of sets and keys of maps that are no longer desired. After this part the
  *    ruleset is in force.
- * 6. sweep: garbage-collects objects that nothing leads to any more.
+ * 6. collect: garbage-collects objects that nothing leads to any more.
  *
  * A part with nothing to do is empty. If only the rules of chains change, and not the verdicts and
  * maps that lead to them, the swap rewrites these chains as a whole (rewrite.ts). If the current
@@ -129,7 +129,7 @@ function isChangeable(current: CurrentMap, map: VerdictMap): boolean {
  * key, may give a verdict that neither ruleset gives. So the new chains get maps of their own under
  * another name, and the step from there to `desired` changes only names.
  */
-export function detour(current: CurrentState, desired: Ruleset): Ruleset | null {
+export function interimRuleset(current: CurrentState, desired: Ruleset): Ruleset | null {
   if (!current.table || current.maps === desired.maps) return null;
   const { changed } = difference(current.chains, desired.chains);
   if (changed.every((change) => holdsChain(change.current, change.desired))) return null;
