@@ -300,7 +300,7 @@ describe('a restart', () => {
     const kernel = fakeKernel();
     const reconciler = new NodeRuleReconciler(kernel);
     await reconciler.apply(RULESET);
-    reconciler.distrust();
+    reconciler.invalidate();
     assert.ok(isEmpty((await reconciler.apply(RULESET)).transaction));
     assert.deepEqual(await reconciler.verify(), []);
   });

@@ -289,7 +289,7 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
    * Discards all knowledge of the kernel's state: events were lost, so a third party may have
    * changed anything.
    */
-  distrust(): void {
+  invalidate(): void {
     this.#digests.clear();
     this.#remembered = {};
     this.#exact = null;

@@ -33,7 +33,7 @@ export function watchKernel({ reconciler, enforcer, log }: Watched): () => Promi
         });
       } else {
         // Events were lost: a third party may have changed anything that was known.
-        reconciler.distrust();
+        reconciler.invalidate();
         if (event.kind === 'error')
           log.error(
             `the nftables monitor failed; changes by a third party are found every ${VERIFY_INTERVAL / 1000} s only`,
