@@ -13,7 +13,6 @@ import { compare } from './plan/compare.ts';
 import { type CurrentState, holdsChain, stateAfter } from './plan/current-state.ts';
 import { difference } from './plan/difference.ts';
 import { nftChange } from './plan/nft-change.ts';
-import { withRetired } from './plan/retired.ts';
 import {
   changesStructure,
   interimRuleset,
@@ -21,6 +20,7 @@ import {
   type Transaction,
   transaction,
 } from './plan/transaction.ts';
+import { withUnusedBaseChains } from './plan/unused-base-chains.ts';
 
 /** The kernel refused a part of a transaction; the rules enforced before stay in force. */
 export class ApplyError extends Refusal {
@@ -136,7 +136,7 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
   /** The transaction that `apply` would run now; changes nothing. */
   async plan(desired: Ruleset): Promise<Transaction> {
     const current = await this.#current();
-    return transaction(current, withRetired(desired, current));
+    return transaction(current, withUnusedBaseChains(desired, current));
   }
 
   async #current(): Promise<CurrentState> {
@@ -166,7 +166,7 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
 
   async #applyOnce(given: Ruleset, started: number): Promise<NftApplied> {
     const commits = new Commits();
-    const desired = withRetired(given, await this.#current());
+    const desired = withUnusedBaseChains(given, await this.#current());
     const wasProven = this.#exact === null ? (this.#found?.generation ?? null) : this.#proven;
     if (this.#exact === null) await this.#recognise(desired, commits);
     const first = await this.#takeDetour(desired, started);

@@ -8,13 +8,13 @@ import { type CurrentState, sameHook } from './current-state.ts';
  * kernel would then drop every packet queued to NFQUEUE in that network namespace, also those
  * queued by other tables.
  */
-export function withRetired(desired: Ruleset, { chains }: Pick<CurrentState, 'chains'>): Ruleset {
-  const retired = Object.values(BASE_CHAINS).flatMap(({ chain: name, base }): Chain[] => {
+export function withUnusedBaseChains(desired: Ruleset, { chains }: Pick<CurrentState, 'chains'>): Ruleset {
+  const unused = Object.values(BASE_CHAINS).flatMap(({ chain: name, base }): Chain[] => {
     const there = chains.get(name);
     if (there === undefined || desired.chains.has(name) || !sameHook(there.base, base)) return [];
     return [{ name, base, fixed: false, rules: [], source: null, ruleId: null }];
   });
-  if (retired.length === 0) return desired;
-  const all = [...desired.chains.values(), ...retired];
+  if (unused.length === 0) return desired;
+  const all = [...desired.chains.values(), ...unused];
   return { ...desired, chains: new Map(all.map((chain) => [chain.name, chain])) };
 }
