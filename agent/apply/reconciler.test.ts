@@ -442,9 +442,9 @@ describe('any ruleset to any other', function () {
       for (const deed of junk) tamper(kernel, deed);
       if (restarted) reconciler = new NodeRuleReconciler(kernel);
       else await reconciler.verify();
-      const probes = [...packets(from), ...packets(to)];
-      compared += probes.length;
-      const watch = watchVerdicts(kernel, probes);
+      const shadowCopies = [...packets(from), ...packets(to)];
+      compared += shadowCopies.length;
+      const watch = watchVerdicts(kernel, shadowCopies);
       const { transaction: change, interimRuleset } = await reconciler.apply(after);
       detours += interimRuleset === null ? 0 : 1;
       const changes = [...(interimRuleset === null ? [] : [interimRuleset]), change];

@@ -6,8 +6,8 @@ import { type Applied, type Reconciler, Refusal } from './dataplane.ts';
 import { inOrder, toBatches, toParts } from './netlink/batches.ts';
 import { Commits } from './netlink/commits.ts';
 import { type ChainReading, type Committed, type Kernel, MAX_CHAINS_READ } from './netlink/kernel.ts';
-import { makeProbes, probes, recognise, removeProbes } from './netlink/probe.ts';
 import { digestOf, type Reading, readCurrentState } from './netlink/reading.ts';
+import { addShadowCopies, recognize, removeShadowCopies, shadowCopies } from './netlink/shadow-copy.ts';
 import type { Command } from './plan/command.ts';
 import { compare } from './plan/compare.ts';
 import { type CurrentState, holdsChain, stateAfter } from './plan/current-state.ts';
@@ -168,7 +168,7 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
     const commits = new Commits();
     const desired = withUnusedBaseChains(given, await this.#current());
     const wasProven = this.#exact === null ? (this.#found?.generation ?? null) : this.#proven;
-    if (this.#exact === null) await this.#recognise(desired, commits);
+    if (this.#exact === null) await this.#recognize(desired, commits);
     const first = await this.#takeDetour(desired, started);
     const proven = first === null ? wasProven : this.#proven;
     const current = await this.#current();
@@ -224,17 +224,17 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
    * earlier run that saved no digest (it was killed), or all chains after an overrun. Only chains
    * that a third party changed are then written again; the others keep their counters.
    */
-  async #recognise(desired: Ruleset, commits: Commits): Promise<void> {
+  async #recognize(desired: Ruleset, commits: Commits): Promise<void> {
     const found = this.#found;
-    const list = found === null ? [] : probes(found, desired);
+    const list = found === null ? [] : shadowCopies(found, desired);
     if (found === null || list.length === 0) return;
     // One transaction: all copies exist, or none. If it fails, a rule was refused or a third party
     // changed the table; the apply that follows finds out.
-    if ((await this.#commit('prepare', makeProbes(list), commits)) !== null) return;
+    if ((await this.#commit('prepare', addShadowCopies(list), commits)) !== null) return;
     this.#found = null;
     const reading = await this.#chains(list.map(({ name }) => name)).catch(() => null);
-    await this.#run('prepare', removeProbes(list), commits);
-    this.#found = reading === null ? found : recognise(found, list, reading.chains);
+    await this.#run('prepare', removeShadowCopies(list), commits);
+    this.#found = reading === null ? found : recognize(found, list, reading.chains);
   }
 
   /**

@@ -7,7 +7,7 @@ import { digestOf, type Reading } from './reading.ts';
  * A shadow copy of a desired chain, which nothing leads to. If it has the same digest as the
  * unknown chain of that name, that chain has the desired rules.
  */
-export interface Probe {
+export interface ShadowCopy {
   readonly name: string;
   readonly chain: Chain;
 }
@@ -16,8 +16,8 @@ export interface Probe {
  * Shadow copies for all chains whose rules are unknown but may be the desired ones: all objects
  * that the desired rules name exist.
  */
-export function probes({ current }: Reading, { chains }: Ruleset): Probe[] {
-  const found: Probe[] = [];
+export function shadowCopies({ current }: Reading, { chains }: Ruleset): ShadowCopy[] {
+  const found: ShadowCopy[] = [];
   let number = 0;
   for (const chain of chains.values()) {
     const there = current.chains.get(chain.name);
@@ -40,14 +40,14 @@ function isComplete({ matches, statement }: NftRule, { chains, sets, maps }: Cur
   );
 }
 
-export function makeProbes(list: readonly Probe[]): Command[] {
+export function addShadowCopies(list: readonly ShadowCopy[]): Command[] {
   return list.flatMap(({ name, chain }): Command[] => [
     { kind: 'addChain', chain: { ...chain, name, base: null } },
     ...chain.rules.map((rule): Command => ({ kind: 'addRule', chain: name, rule, source: chain.source })),
   ]);
 }
 
-export function removeProbes(list: readonly Probe[]): Command[] {
+export function removeShadowCopies(list: readonly ShadowCopy[]): Command[] {
   return [
     ...list.map(({ name }): Command => ({ kind: 'flushChain', name })),
     ...list.map(({ name }): Command => ({ kind: 'deleteChain', name })),
@@ -55,9 +55,9 @@ export function removeProbes(list: readonly Probe[]): Command[] {
 }
 
 /** The reading, with the chains that the digests of the shadow copies identify. */
-export function recognise(
+export function recognize(
   reading: Reading,
-  list: readonly Probe[],
+  list: readonly ShadowCopy[],
   copies: readonly { readonly name: string; readonly rules: Parameters<typeof digestOf>[0] }[],
 ): Reading {
   const digests = new Map(copies.map(({ name, rules }) => [name, digestOf(rules)]));
