@@ -6,7 +6,7 @@ import { type Applied, type Reconciler, Refusal } from './dataplane.ts';
 import { inOrder, toBatches, toParts } from './netlink/batches.ts';
 import { Commits } from './netlink/commits.ts';
 import { type ChainReading, type Committed, type Kernel, MAX_CHAINS_READ } from './netlink/kernel.ts';
-import { digestOf, type Reading, readCurrentState } from './netlink/reading.ts';
+import { digestOf, readCurrentState, type TableReading } from './netlink/reading.ts';
 import { addShadowCopies, recognize, removeShadowCopies, shadowCopies } from './netlink/shadow-copy.ts';
 import type { Command } from './plan/command.ts';
 import { compare } from './plan/compare.ts';
@@ -94,7 +94,7 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
    * The last reading, for when `#exact` is null; null: the kernel must be read before the next
    * change.
    */
-  #found: Reading | null = null;
+  #found: TableReading | null = null;
   /**
    * The generation (see nft_generation) up to which that state is proven; null if a third party may
    * have changed it since.
@@ -241,7 +241,7 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
    * Replaces handles and digests by those of the reading; digests only of chains whose rules are
    * known.
    */
-  #keepDigests({ current, digests }: Reading, { chains }: Ruleset): void {
+  #keepDigests({ current, digests }: TableReading, { chains }: Ruleset): void {
     this.#digests.clear();
     this.#handles.clear();
     for (const name of chains.keys()) {
@@ -405,7 +405,7 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
     }
   }
 
-  #read(): Promise<Reading> {
+  #read(): Promise<TableReading> {
     const applied = this.#applied;
     return readCurrentState(this.#kernel, (name, digest) => {
       if (applied === null) return this.#remembered[name] === digest ? rememberedChain(name) : null;

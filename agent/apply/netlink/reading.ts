@@ -16,7 +16,7 @@ import type { Kernel } from './kernel.ts';
  * The current state of the kernel and its generation. It holds for a later generation too, if
  * nobody committed since.
  */
-export interface Reading {
+export interface TableReading {
   readonly current: CurrentState;
   /** Digests of all chains, by name (see digestOf). */
   readonly digests: ReadonlyMap<string, string>;
@@ -30,7 +30,7 @@ export interface Reading {
 export async function readCurrentState(
   kernel: Kernel,
   vouched: (name: string, digest: string) => Chain | null,
-): Promise<Reading> {
+): Promise<TableReading> {
   const generation = await kernel.generation();
   const table = await kernel.snapshot();
   if (table === null) return { current: EMPTY_STATE, digests: new Map(), generation };

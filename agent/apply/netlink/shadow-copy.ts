@@ -1,7 +1,7 @@
 import { type Chain, type NftRule, type Ruleset, targets } from '../../render/ruleset.ts';
 import type { Command } from '../plan/command.ts';
 import type { CurrentState } from '../plan/current-state.ts';
-import { digestOf, type Reading } from './reading.ts';
+import { digestOf, type TableReading } from './reading.ts';
 
 /**
  * A shadow copy of a desired chain, which nothing leads to. If it has the same digest as the
@@ -16,7 +16,7 @@ export interface ShadowCopy {
  * Shadow copies for all chains whose rules are unknown but may be the desired ones: all objects
  * that the desired rules name exist.
  */
-export function shadowCopies({ current }: Reading, { chains }: Ruleset): ShadowCopy[] {
+export function shadowCopies({ current }: TableReading, { chains }: Ruleset): ShadowCopy[] {
   const found: ShadowCopy[] = [];
   let number = 0;
   for (const chain of chains.values()) {
@@ -56,10 +56,10 @@ export function removeShadowCopies(list: readonly ShadowCopy[]): Command[] {
 
 /** The reading, with the chains that the digests of the shadow copies identify. */
 export function recognize(
-  reading: Reading,
+  reading: TableReading,
   list: readonly ShadowCopy[],
   copies: readonly { readonly name: string; readonly rules: Parameters<typeof digestOf>[0] }[],
-): Reading {
+): TableReading {
   const digests = new Map(copies.map(({ name, rules }) => [name, digestOf(rules)]));
   const chains = new Map(reading.current.chains);
   for (const { name, chain } of list) {
