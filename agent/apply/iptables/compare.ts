@@ -7,7 +7,7 @@ import { type SavedTable, type SavedTables, TABLES } from './saved.ts';
 import { commandOf } from './tools.ts';
 
 /** The current state of our chains and sets in the kernel. */
-export interface Reading {
+export interface IptablesState {
   readonly families: Readonly<Record<Family, SavedTables>>;
   readonly sets: ReadonlyMap<string, KernelSet>;
 }
@@ -15,14 +15,14 @@ export interface Reading {
 export interface Expected {
   readonly shown: Readonly<Record<Family, Written['shown']>>;
   /** Unused sets that could not be destroyed, because rules of third parties name them. */
-  readonly stuck: Reading['sets'];
+  readonly stuck: IptablesState['sets'];
 }
 
 /**
  * The differences of the current state from the desired one, as human-readable lines; empty if
  * there are none.
  */
-export function compare(wanted: IptablesRuleset, now: Reading, { shown, stuck }: Expected): string[] {
+export function compare(wanted: IptablesRuleset, now: IptablesState, { shown, stuck }: Expected): string[] {
   const differences: string[] = [];
   for (const family of FAMILIES) {
     for (const name of TABLES) {
@@ -64,8 +64,8 @@ function compareTable(wanted: IptablesTable, now: SavedTable, shown: Written['sh
 
 function compareSets(
   wanted: IptablesRuleset['sets'],
-  now: Reading['sets'],
-  stuck: Reading['sets'],
+  now: IptablesState['sets'],
+  stuck: IptablesState['sets'],
 ): string[] {
   const differences: string[] = [];
   for (const [name, set] of wanted) {

@@ -3,7 +3,7 @@ import { FAMILIES, type Family } from '../../../lib/net/address.ts';
 import type { IptablesRuleset, IptablesTable } from '../../render/iptables/tables.ts';
 import { type Applied, type Change, type Reconciler, Refusal } from '../dataplane.ts';
 import { collectSets } from './collect-sets.ts';
-import { compare, type Reading } from './compare.ts';
+import { compare, type IptablesState } from './compare.ts';
 import { forgetForms, shownForms } from './forms.ts';
 import { readSets, toKernelSet } from './kernel-set.ts';
 import { asTables } from './put-back.ts';
@@ -26,12 +26,12 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
   readonly #tools: IptablesTools;
   #applied: IptablesRuleset | null = null;
   /** The sets in the kernel, if all of `#applied` is in force; else null. */
-  #known: Reading['sets'] | null = null;
+  #known: IptablesState['sets'] | null = null;
   /**
    * The last reading, for when `#known` is null; null: the kernel must be read before the next
    * change.
    */
-  #found: Reading | null = null;
+  #found: IptablesState | null = null;
   readonly #shown: Readonly<Record<Family, Map<string, string>>> = { 4: new Map(), 6: new Map() };
   /**
    * Families that the kernel lacks, and its message: no rules are applied for them until the kernel
@@ -42,7 +42,7 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
    * Unused sets that could not be destroyed, because rules of third parties name them. If one is
    * desired again it must not keep its old members.
    */
-  #stuck: Reading['sets'] = new Map();
+  #stuck: IptablesState['sets'] = new Map();
 
   constructor(tools: IptablesTools) {
     this.#tools = tools;
@@ -129,7 +129,7 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     return { ...ruleChange(saved, wanted, { tables, shown: this.#shown[family] }), saved };
   }
 
-  async #read(): Promise<Reading> {
+  async #read(): Promise<IptablesState> {
     const [rules4, rules6, sets] = await Promise.all([
       this.#tools.save(4),
       this.#tools.save(6),
@@ -276,7 +276,7 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
   }
 
   /** The same members as the objects of stage 5, so that identical objects need no comparison. */
-  #asApplied(found: Reading['sets']): Reading['sets'] {
+  #asApplied(found: IptablesState['sets']): IptablesState['sets'] {
     const sets = [...(this.#applied?.sets ?? [])].flatMap(([name, set]) => {
       const there = found.get(name);
       return there === undefined ? [] : [[name, toKernelSet(set, there)] as const];
@@ -298,7 +298,7 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
 interface Planned {
   readonly sets: SetChange;
   /** The sets before the change. */
-  readonly before: Reading['sets'];
+  readonly before: IptablesState['sets'];
   readonly rules: Readonly<Record<Family, PlannedRules>>;
 }
 
