@@ -61,7 +61,7 @@ interface NftApplied extends Applied {
   /** The transaction behind `change`. */
   readonly transaction: Transaction;
   /**
-   * The transaction of the interim ruleset that was applied first (see `detour`); null if none was
+   * The transaction of the interim ruleset that was applied first (see `interimRuleset`); null if none was
    * needed.
    */
   readonly interimRuleset: Transaction | null;
