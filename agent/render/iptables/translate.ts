@@ -14,8 +14,8 @@ import type { IpSet, IptablesRuleset } from './tables.ts';
  */
 export function translator(): (ruleset: Ruleset) => IptablesRuleset {
   const kept: Readonly<Record<Family, Kept>> = {
-    4: { drafts: new WeakMap(), tables: [] },
-    6: { drafts: new WeakMap(), tables: [] },
+    4: { translated: new WeakMap(), tables: [] },
+    6: { translated: new WeakMap(), tables: [] },
   };
   const names = new ChainNames();
   let last: Last | null = null;
