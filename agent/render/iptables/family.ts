@@ -44,24 +44,24 @@ const MARTIANS = plainRule(
 );
 
 /**
- * Earlier results that are reused: drafts of chains that are the same objects, and iptables chains
+ * Earlier results that are reused: translations of chains that are the same objects, and iptables chains
  * with the same content.
  */
-export interface Kept {
-  readonly translated: WeakMap<Chain, TranslatedChain>;
+export interface TranslationCache {
+  readonly chains: WeakMap<Chain, TranslatedChain>;
   tables: readonly IptablesTable[];
 }
 
 interface TranslatedChain {
-  readonly translated: readonly TranslatedRule[];
-  /** The sets that the drafts name: their names in the Ruleset and in ipset. */
+  readonly rules: readonly TranslatedRule[];
+  /** The sets that the rules name: their names in the Ruleset and in ipset. */
   readonly sets: readonly (readonly [name: string, inIpset: string])[];
-  /** The chain made from the drafts, if it can be reused. */
+  /** The chain made from the rules, if it can be reused. */
   linked: Linked | null;
 }
 
 interface Linked {
-  /** For each draft, whether the chain it leads to has rules. */
+  /** For each rule, whether the chain it leads to has rules. */
   readonly isTaken: readonly boolean[];
   readonly chain: IptablesChain | null;
 }
@@ -76,12 +76,12 @@ export interface Source {
 export function familyTables(
   source: Source,
   family: Family,
-  kept: Kept,
+  cache: TranslationCache,
 ): { readonly tables: readonly IptablesTable[]; readonly sets: ReadonlySet<string> } {
   const { chains, ...context } = source;
-  const translation = new Translation(chains, { ...context, family }, kept);
-  kept.tables = translation.tables();
-  return { tables: kept.tables, sets: translation.sets };
+  const translation = new Translation(chains, { ...context, family }, cache);
+  cache.tables = translation.tables();
+  return { tables: cache.tables, sets: translation.sets };
 }
 
 class Translation {
@@ -89,16 +89,20 @@ class Translation {
   readonly sets = new Set<string>();
   readonly #chains: ReadonlyMap<string, Chain>;
   readonly #context: Omit<TranslationContext, 'traffic'>;
-  readonly #kept: Kept;
+  readonly #cache: TranslationCache;
   /** In the order in which rules lead to them. */
   #found = new Map<string, IptablesChain>();
   /** The same chains by their names in the Ruleset; null: the chain is empty in this family. */
   readonly #resolved = new Map<string, IptablesChain | null>();
 
-  constructor(chains: ReadonlyMap<string, Chain>, context: Omit<TranslationContext, 'traffic'>, kept: Kept) {
+  constructor(
+    chains: ReadonlyMap<string, Chain>,
+    context: Omit<TranslationContext, 'traffic'>,
+    cache: TranslationCache,
+  ) {
     this.#chains = chains;
     this.#context = context;
-    this.#kept = kept;
+    this.#cache = cache;
   }
 
   tables(): IptablesTable[] {
@@ -146,7 +150,7 @@ class Translation {
 
   /** Reuses the previous chain if its content is the same. */
   #made(name: string, rules: readonly IptablesRule[]): IptablesChain {
-    const before = this.#kept.tables.find(({ chains }) => chains.has(name))?.chains.get(name);
+    const before = this.#cache.tables.find(({ chains }) => chains.has(name))?.chains.get(name);
     const isSame =
       before?.rules.length === rules.length &&
       (isSameList(before.rules, rules) || before.rules.every((rule, i) => isSameRule(rule, rules[i])));
@@ -155,9 +159,7 @@ class Translation {
 
   #base(name: string): readonly IptablesRule[] {
     const chain = this.#chains.get(name);
-    return chain === undefined
-      ? []
-      : this.#rules(this.#translated(chain, null, 'host').translated, null, 'host');
+    return chain === undefined ? [] : this.#rules(this.#translated(chain, null, 'host').rules, null, 'host');
   }
 
   /**
@@ -223,8 +225,8 @@ class Translation {
     return list.rules.flatMap(({ matches, statement }) => {
       const chain = statement.kind === 'jump' ? this.#chain(statement.chain) : null;
       if (chain?.source == null || matches.length > 0) throw new Error(`${list.name} is not a list of rules`);
-      const { translated } = this.#translated(chain, chain.source, 'nodeport');
-      if (!this.#goesOn(chain)) return this.#rules(translated, chain.source, 'nodeport');
+      const { rules } = this.#translated(chain, chain.source, 'nodeport');
+      if (!this.#goesOn(chain)) return this.#rules(rules, chain.source, 'nodeport');
       // A packet may match only one of these rules and then continues after the last of them: they
       // stay in a chain.
       const own = this.#resolve(chain.name, chain.source, 'nodeport');
@@ -254,15 +256,15 @@ class Translation {
 
   #translated(chain: Chain, source: RuleSource | null, traffic: Traffic): TranslatedChain {
     const { setNames } = this.#context;
-    let found = this.#kept.translated.get(chain);
+    let found = this.#cache.chains.get(chain);
     if (found?.sets.every(([name, inIpset]) => setNames.get(name) === inIpset) !== true) {
       const named = new Set(chain.rules.flatMap(setsOf));
       found = {
-        translated: translateChain(chain, source, { ...this.#context, traffic }),
+        rules: translateChain(chain, source, { ...this.#context, traffic }),
         sets: [...named].map((name) => [name, setNames.get(name) ?? ''] as const),
         linked: null,
       };
-      this.#kept.translated.set(chain, found);
+      this.#cache.chains.set(chain, found);
     }
     for (const [name] of found.sets) this.sets.add(name);
     return found;
@@ -296,21 +298,20 @@ class Translation {
   }
 
   /**
-   * Reuses the previous chain if it was made from the same drafts and the same of them lead to
+   * Reuses the previous chain if it was made from the same rules and the same of them lead to
    * chains with rules.
    */
   #linked(
     name: string,
-    drafted: TranslatedChain,
+    from: TranslatedChain,
     source: RuleSource | null,
     traffic: Traffic,
   ): IptablesChain | null {
-    const { translated, linked } = drafted;
-    const isTaken = translated.map((one) => this.#isTaken(one, source, traffic));
-    if (linked?.isTaken.every((was, i) => was === isTaken[i])) return linked.chain;
-    const rules = translated.flatMap((one, i) => (isTaken[i] ? one.rules : one.otherwise()));
+    const isTaken = from.rules.map((one) => this.#isTaken(one, source, traffic));
+    if (from.linked?.isTaken.every((was, i) => was === isTaken[i])) return from.linked.chain;
+    const rules = from.rules.flatMap((one, i) => (isTaken[i] ? one.rules : one.otherwise()));
     const chain = this.#same(name, withoutLastReturns(rules));
-    drafted.linked = { isTaken, chain };
+    from.linked = { isTaken, chain };
     return chain;
   }
 
