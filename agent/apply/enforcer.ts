@@ -39,7 +39,7 @@ export interface EnforcerEvents {
   drifted(differences: readonly string[]): void;
 }
 
-export interface EnforcerParts<Desired> {
+export interface EnforcerOptions<Desired> {
   readonly reconciler: Reconciler<Desired>;
   /** @param canLog if false, the rendered rules don't need the kernel's NFLOG */
   readonly renderer: (canLog: boolean) => (state: NodeState) => Desired;
@@ -67,7 +67,7 @@ const LAST_RETRY = 60_000;
  */
 export class Enforcer<Desired> {
   readonly #reconciler: Reconciler<Desired>;
-  readonly #renderer: EnforcerParts<Desired>['renderer'];
+  readonly #renderer: EnforcerOptions<Desired>['renderer'];
   #render: (state: NodeState) => Desired;
   #canLog = true;
   readonly #events: EnforcerEvents;
@@ -83,7 +83,7 @@ export class Enforcer<Desired> {
   readonly #retries = new BackOff({ first: FIRST_RETRY, longest: LAST_RETRY });
   #cancelRetry: () => void = () => {};
 
-  constructor({ reconciler, renderer, events, clock, lastGood, settled }: EnforcerParts<Desired>) {
+  constructor({ reconciler, renderer, events, clock, lastGood, settled }: EnforcerOptions<Desired>) {
     this.#reconciler = reconciler;
     this.#renderer = renderer;
     this.#render = renderer(true);

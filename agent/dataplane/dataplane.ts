@@ -1,6 +1,6 @@
 import type { Config, DataplaneName } from '../../apis/config.ts';
 import type { Log } from '../../lib/process/log.ts';
-import type { Enforcer, EnforcerParts } from '../apply/enforcer.ts';
+import type { Enforcer, EnforcerOptions } from '../apply/enforcer.ts';
 import { IptablesError } from '../apply/iptables/tools.ts';
 import type { Owners } from '../record/accounting.ts';
 import type { CountSource, Readings } from '../record/counters.ts';
@@ -12,17 +12,17 @@ import type { LeftOvers } from './left-overs.ts';
  */
 export interface Dataplane {
   readonly name: DataplaneName;
-  run(parts: RunParts): Running;
+  run(parts: DataplaneOptions): Running;
 }
 
-export interface RunParts {
+export interface DataplaneOptions {
   readonly config: Config;
   readonly log: Log;
   /** The result of `Running.digests` in an earlier run. */
   readonly digests: Readonly<Record<string, string>>;
   /** Receives each reading of the counters. */
   readonly readings: Readings;
-  readonly enforcer: Omit<EnforcerParts<unknown>, 'reconciler' | 'renderer'>;
+  readonly enforcer: Omit<EnforcerOptions<unknown>, 'reconciler' | 'renderer'>;
 }
 
 export interface Running {

@@ -18,7 +18,7 @@ export function toLocalPods(members: MemberSet): AddressSet {
 /** For a node without interface groups, or without exemptions that use them. */
 export const NO_LOCAL_PODS: LocalPods = { now: () => null, listen: () => () => {} };
 
-interface LocalPodsParts {
+interface LocalPodsOptions {
   /** Reads the kernel's routes. */
   readonly read: () => Promise<RouteTexts>;
   /** Names of the interfaces that are in the link group of pods now. */
@@ -37,7 +37,7 @@ const PAUSES = [100, 400, 1500, 5000] as const;
 
 /** Polls the kernel's routes. */
 export class WatchedLocalPods implements LocalPods {
-  readonly #parts: LocalPodsParts;
+  readonly #parts: LocalPodsOptions;
   readonly #listeners = new Set<() => void>();
   #set: AddressSet | null = null;
   /** The input of the last read. */
@@ -49,7 +49,7 @@ export class WatchedLocalPods implements LocalPods {
   #cancel: () => void = () => {};
   #isWatching = false;
 
-  constructor(parts: LocalPodsParts) {
+  constructor(parts: LocalPodsOptions) {
     this.#parts = parts;
   }
 

@@ -64,7 +64,7 @@ export interface Counters {
   close(): Promise<void>;
 }
 
-export interface CountersParts {
+export interface CountersOptions {
   readonly file: StateFile;
   readonly log: RecordLog;
   /** False: read and save only at the start and at the end (`agent --once`). */
@@ -75,7 +75,7 @@ export interface CountersParts {
  * Maintains the counters of the rules: reads the kernel periodically, saves the counters, and logs
  * once if they cannot be read.
  */
-export function ruleCounters({ file, log, running }: CountersParts): Counters {
+export function ruleCounters({ file, log, running }: CountersOptions): Counters {
   let accounts: Accounting = accounting();
   let saved = '';
   let source: CountSource | null = null;

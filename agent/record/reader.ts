@@ -12,7 +12,7 @@ export interface Interfaces {
   groupOf(index: number): number | null;
 }
 
-export interface ReaderParts {
+export interface ReaderOptions {
   readonly node: string;
   readonly interfaces: Interfaces;
   /** Link group number to its name in the configuration. */
@@ -58,7 +58,7 @@ interface Trace {
  * Returns a converter from packets to records. `now` is in milliseconds of one clock of the caller;
  * `wall` is in microseconds since 1970.
  */
-export function recordReader({ node, interfaces, groupNames }: ReaderParts) {
+export function recordReader({ node, interfaces, groupNames }: ReaderOptions) {
   let rules = new Map<string, KnownRule>();
   /** Keys (auditKey) with two or more Audit rules, which one packet may match in sequence. */
   let audited: ReadonlySet<string> = new Set();

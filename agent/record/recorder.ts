@@ -44,7 +44,7 @@ export type OpenNflog = (
   listener: (batch: NflogBatch) => void,
 ) => Pick<Nflog, 'close'>;
 
-export interface RecorderParts {
+export interface RecorderOptions {
   readonly node: string;
   readonly config: Pick<Config, 'log' | 'interfaceGroups'>;
   /** Destination of the records: a path, or `stdout`. */
@@ -67,7 +67,7 @@ interface Open {
  * Writes packets of the kernel's NFLOG group as lines of the flow log. Enforcement does not depend
  * on it: failures are logged and retried.
  */
-export function recorder(parts: RecorderParts): Recorder {
+export function recorder(parts: RecorderOptions): Recorder {
   const { node, config, file, counters, log, openNflog } = parts;
   const groupNames = new Map(Object.entries(config.interfaceGroups).map(([name, number]) => [number, name]));
   const reader = recordReader({ node, interfaces: parts.interfaces, groupNames });

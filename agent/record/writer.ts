@@ -25,7 +25,7 @@ export interface Writer {
   close(): Promise<void>;
 }
 
-export interface WriterParts {
+export interface WriterOptions {
   readonly config: Pick<LogConfig, 'maxBytes' | 'maxFiles'>;
   /** A path, or `stdout`. */
   readonly file: string;
@@ -36,7 +36,7 @@ export interface WriterParts {
  * Writes records as JSON lines through winston. Never blocks and has bounded memory: lines that
  * cannot be written are counted and logged once.
  */
-export function recordWriter({ config, file, log }: WriterParts): Writer {
+export function recordWriter({ config, file, log }: WriterOptions): Writer {
   let lost = 0;
   let failing = false;
   let sayAgainAt = 0;

@@ -270,7 +270,7 @@ class Translation {
     return found;
   }
 
-  /** The rules of the drafts; also adds the chains that they lead to. */
+  /** The rules of a chain; also adds the chains that they lead to. */
   #rules(
     translated: readonly TranslatedRule[],
     source: RuleSource | null,
