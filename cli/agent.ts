@@ -71,7 +71,7 @@ export async function agentCommand(options: AgentOptions): Promise<ExitStatus> {
   }
 }
 
-interface StandAloneParts {
+interface StandaloneSetup {
   readonly options: AgentOptions;
   readonly manifests: readonly string[];
   readonly config: Config;
@@ -81,8 +81,8 @@ interface StandAloneParts {
 }
 
 /** Runs until the agent ends; `nodewall off` and `on` end one run and begin the next. */
-async function standAlone(parts: StandAloneParts): Promise<ExitStatus> {
-  const { options, config, log, metrics, off } = parts;
+async function standAlone(setup: StandaloneSetup): Promise<ExitStatus> {
+  const { options, config, log, metrics, off } = setup;
   for (;;) {
     const isOff = off.now !== null;
     const switched = new AbortController();
@@ -93,7 +93,7 @@ async function standAlone(parts: StandAloneParts): Promise<ExitStatus> {
       metrics.off(isOff);
       const status = isOff
         ? await disabled(options, config, log, 'nodewall off', switched.signal)
-        : await standAloneRun(parts, switched.signal);
+        : await standAloneRun(setup, switched.signal);
       if (options.once || !switched.signal.aborted) return status;
     } finally {
       stopListening();
@@ -101,8 +101,8 @@ async function standAlone(parts: StandAloneParts): Promise<ExitStatus> {
   }
 }
 
-async function standAloneRun(parts: StandAloneParts, ended: AbortSignal): Promise<ExitStatus> {
-  const { options, config, log } = parts;
+async function standAloneRun(setup: StandaloneSetup, ended: AbortSignal): Promise<ExitStatus> {
+  const { options, config, log } = setup;
   const { runStandalone } = await import('./standalone.ts');
   const { openDataplanes } = await import('../agent/dataplane/open-dataplanes.ts');
   // Interfaces must be in their groups before the first rule is applied: an exemption matches a
@@ -111,7 +111,7 @@ async function standAloneRun(parts: StandAloneParts, ended: AbortSignal): Promis
   try {
     return await withKernel(async (kernel) => {
       const dataplanes = await openDataplanes({ node: options.node, config, kernel, log });
-      return runStandalone({ ...parts, dataplanes, interfaces, ended });
+      return runStandalone({ ...setup, dataplanes, interfaces, ended });
     });
   } finally {
     await interfaces.close();

@@ -23,7 +23,7 @@ import { savedManifests } from './saved-manifests.ts';
 /** Milliseconds until the last valid versions of manifests are saved, at the latest. */
 const LONGEST_WAIT = 500;
 
-interface Parts {
+interface StandaloneOptions {
   readonly options: AgentOptions;
   readonly manifests: readonly string[];
   readonly config: Config;
@@ -49,8 +49,8 @@ interface Outcome {
  * Throws if no manifest declares the node; with `--once` also if the manifests cannot be read or
  * enforcement fails.
  */
-export async function runStandalone(parts: Parts): Promise<ExitStatus> {
-  const { options, manifests, log, dataplanes, interfaces, metrics } = parts;
+export async function runStandalone(run: StandaloneOptions): Promise<ExitStatus> {
+  const { options, manifests, log, dataplanes, interfaces, metrics } = run;
   const { node, once, stateDir } = options;
   const saved = stateStore({ stateDir, node, log });
   const savedVersions = savedManifests({ stateDir, manifests, log });
@@ -59,7 +59,7 @@ export async function runStandalone(parts: Parts): Promise<ExitStatus> {
   const outcome: Outcome = { snapshot: null, declared: true, enforced: null, failure: null };
   const enforcement = await startEnforcement({
     options,
-    config: parts.config,
+    config: run.config,
     log,
     dataplanes,
     interfaces,
@@ -140,7 +140,7 @@ export async function runStandalone(parts: Parts): Promise<ExitStatus> {
       await enforcement.idle();
       return onceStatus(outcome, options);
     }
-    const signal = await untilStopped(parts.ended);
+    const signal = await untilStopped(run.ended);
     if (signal !== null) log.info('stopping; the rules stay in force', { node, signal });
     return EXIT.done;
   } finally {

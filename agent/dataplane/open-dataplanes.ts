@@ -29,7 +29,7 @@ export async function chooseDataplane(
   return { name: 'iptables', why: `nftables does not work here: ${trial.why}` };
 }
 
-interface Parts {
+interface OpenOptions {
   readonly node: string;
   readonly config: Config;
   readonly kernel: Kernel;
@@ -40,7 +40,7 @@ interface Parts {
  * The dataplane that the configuration names, and the places where others may have left rules.
  * Changes nothing.
  */
-export async function openDataplanes({ node, config, kernel, log }: Parts): Promise<Dataplanes> {
+export async function openDataplanes({ node, config, kernel, log }: OpenOptions): Promise<Dataplanes> {
   const { name, why } = await chooseDataplane(config);
   const [table, nft, legacy, sets] = allLeftOvers(kernel);
   if (name === 'nftables') {

@@ -67,10 +67,10 @@ interface Open {
  * Writes packets of the kernel's NFLOG group as lines of the flow log. Enforcement does not depend
  * on it: failures are logged and retried.
  */
-export function recorder(parts: RecorderOptions): Recorder {
-  const { node, config, file, counters, log, openNflog } = parts;
+export function recorder(options: RecorderOptions): Recorder {
+  const { node, config, file, counters, log, openNflog } = options;
   const groupNames = new Map(Object.entries(config.interfaceGroups).map(([name, number]) => [number, name]));
-  const reader = recordReader({ node, interfaces: parts.interfaces, groupNames });
+  const reader = recordReader({ node, interfaces: options.interfaces, groupNames });
   const unrecorded = suppression();
   unrecorded.begin(counters.totals());
   let open: Open | null = null;
