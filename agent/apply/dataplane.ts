@@ -6,7 +6,7 @@ import type { RuleSource } from '../../apis/compiled.ts';
  */
 export interface Reconciler<Desired> {
   /**
-   * Throws Refusal if the kernel or its tool refuses the change; the rules enforced before then
+   * Throws RefusedError if the kernel or its tool refuses the change; the rules enforced before then
    * stay in force. A failed garbage collection is not an error (see `Applied.leftBehind`).
    */
   apply(desired: Desired): Promise<Applied>;
@@ -50,8 +50,8 @@ export interface Change {
 }
 
 /** A part of a change was refused; the rules enforced before stay in force. */
-export class Refusal extends Error {
-  override readonly name: string = 'Refusal';
+export class RefusedError extends Error {
+  override readonly name: string = 'RefusedError';
   /** The policy rule that was refused; null if unknown. */
   readonly source: RuleSource | null;
   /** The kernel lacks NFLOG, which the refused rule needs. */

@@ -8,7 +8,7 @@ import { toNftError } from '../../test/fake/refusal.ts';
 import { tamper } from '../../test/fake/stranger.ts';
 import { policy, tcp } from '../../test/kernel/manifests.ts';
 import { renderer } from '../render/render.ts';
-import { type Applied, Refusal } from './dataplane.ts';
+import { type Applied, RefusedError } from './dataplane.ts';
 import { type Enforced, Enforcer } from './enforcer.ts';
 import { NodeRuleReconciler } from './reconciler.ts';
 
@@ -192,7 +192,7 @@ it('puts in force what it says is, after the last policy it tried was refused', 
     reconciler: {
       async apply(desired) {
         asked.push(policies(desired).join(' '));
-        if (policies(desired).includes('bad')) throw new Refusal('no', { source: null });
+        if (policies(desired).includes('bad')) throw new RefusedError('no', { source: null });
         return done;
       },
       verify: async () => [],

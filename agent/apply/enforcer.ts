@@ -2,7 +2,7 @@ import type { NodeState } from '../../apis/compiled.ts';
 import { BackOff } from '../../lib/process/back-off.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import { RenderError } from '../render/rule-renderer.ts';
-import { type Applied, type Reconciler, Refusal } from './dataplane.ts';
+import { type Applied, type Reconciler, RefusedError } from './dataplane.ts';
 import { changedPolicies, policyKey, substitute } from './plan/substitute.ts';
 
 /**
@@ -172,8 +172,8 @@ export class Enforcer<Desired> {
       } catch (error) {
         // An error other than a refusal (such as a failed dump) is not caused by a policy: the
         // whole state is retried later.
-        if (!(error instanceof Refusal || error instanceof RenderError)) throw error;
-        if (error instanceof Refusal && error.lacksLog && this.#canLog) {
+        if (!(error instanceof RefusedError || error instanceof RenderError)) throw error;
+        if (error instanceof RefusedError && error.lacksLog && this.#canLog) {
           this.#renderWithoutLog(error);
           continue;
         }
@@ -188,7 +188,7 @@ export class Enforcer<Desired> {
   }
 
   /** In effect until the agent is restarted. */
-  #renderWithoutLog(error: Refusal): void {
+  #renderWithoutLog(error: RefusedError): void {
     this.#canLog = false;
     this.#render = this.#renderer(false);
     this.#events.unrecorded(error);

@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 import { type Generation, NftError } from 'nftables-napi';
 import type { RuleSource } from '../../apis/compiled.ts';
 import type { Chain, Ruleset } from '../render/ruleset.ts';
-import { type Applied, type Reconciler, Refusal } from './dataplane.ts';
+import { type Applied, type Reconciler, RefusedError } from './dataplane.ts';
 import { inOrder, toBatches, toParts } from './netlink/batches.ts';
 import { Commits } from './netlink/commits.ts';
 import { type ChainReading, type Committed, type Kernel, MAX_CHAINS_READ } from './netlink/kernel.ts';
@@ -23,7 +23,7 @@ import {
 import { withUnusedBaseChains } from './plan/unused-base-chains.ts';
 
 /** The kernel refused a part of a transaction; the rules enforced before stay in force. */
-export class ApplyError extends Refusal {
+export class ApplyError extends RefusedError {
   override readonly name = 'ApplyError';
   readonly stage: keyof Transaction;
 

@@ -1,7 +1,7 @@
 import { NftError } from 'nftables-napi';
 import type { CompiledRule } from '../../apis/compiled.ts';
 import type { Log } from '../../lib/process/log.ts';
-import { Refusal } from '../apply/dataplane.ts';
+import { RefusedError } from '../apply/dataplane.ts';
 import type { Enforced } from '../apply/enforcer.ts';
 import { policyKey } from '../apply/plan/substitute.ts';
 import { RenderError } from '../render/rule-renderer.ts';
@@ -128,7 +128,7 @@ function sameRules(a: readonly CompiledRule[], b: readonly CompiledRule[]): bool
  */
 function errorFields(error: unknown): object {
   if (!(error instanceof Error)) return { error: String(error) };
-  const isKnown = error instanceof Refusal || error instanceof RenderError || error instanceof NftError;
+  const isKnown = error instanceof RefusedError || error instanceof RenderError || error instanceof NftError;
   if (isKnown) return { error: error.message };
   return { error: `internal error: ${error.message}`, stack: error.stack };
 }

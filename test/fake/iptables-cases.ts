@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { Refusal } from '../../agent/apply/dataplane.ts';
+import { RefusedError } from '../../agent/apply/dataplane.ts';
 import { countedFamily } from '../../agent/apply/iptables/counted.ts';
 import { readSets } from '../../agent/apply/iptables/kernel-set.ts';
 import { IptablesReconciler } from '../../agent/apply/iptables/reconciler.ts';
@@ -148,7 +148,7 @@ export const IPTABLES_CASES: readonly IptablesCase[] = [
       const web = addressSet('nodewall-web-4', 4, ['192.0.2.2', '192.0.2.3']);
       // The rule is refused: nobody has come to lack what was let through.
       const refused = withSets([web, NETS6, SERVICES], ['--bogus']);
-      await assert.rejects(reconciler.apply(refused), Refusal);
+      await assert.rejects(reconciler.apply(refused), RefusedError);
       const { members } = (await readSets(tools.ipset)).get('nodewall-web-4') ?? {};
       assert.deepEqual(
         [...(members?.singles ?? [])].filter((_, i) => i % 4 === 3),
@@ -337,8 +337,8 @@ export const IPTABLES_CASES: readonly IptablesCase[] = [
         [WEB4, NETS6, SERVICES],
         ['-p tcp -j ACCEPT', '-p tcp -m tcp --bogus -j ACCEPT'],
       );
-      await assert.rejects(reconciler.apply(refused), (error: Refusal) => {
-        assert.ok(error instanceof Refusal, String(error));
+      await assert.rejects(reconciler.apply(refused), (error: RefusedError) => {
+        assert.ok(error instanceof RefusedError, String(error));
         assert.equal(error.source?.rule, 'NODEWALL-WEB/1');
         assert.match(error.message, /chain NODEWALL-WEB.*unknown option "--bogus"/);
         return true;
@@ -371,7 +371,7 @@ export const IPTABLES_CASES: readonly IptablesCase[] = [
           .filter((line) => line.includes('NODEWALL-'));
       for (const ruleset of refused) {
         const reconciler = new IptablesReconciler(tools);
-        await assert.rejects(reconciler.apply(ruleset), Refusal);
+        await assert.rejects(reconciler.apply(ruleset), RefusedError);
         assert.deepEqual(await text(), []);
         assert.equal(await reconciler.holdsRules(), false);
       }
@@ -383,8 +383,8 @@ export const IPTABLES_CASES: readonly IptablesCase[] = [
       const before = await text();
       for (const ruleset of refused) {
         // Known to the reconciler, and as one finds it that has just been started.
-        await assert.rejects(reconciler.apply(ruleset), Refusal);
-        await assert.rejects(new IptablesReconciler(tools).apply(ruleset), Refusal);
+        await assert.rejects(reconciler.apply(ruleset), RefusedError);
+        await assert.rejects(new IptablesReconciler(tools).apply(ruleset), RefusedError);
         const uncounted = (lines: string[]) => lines.map((line) => line.replace(/^\[.*?\] /, '')).sort();
         assert.deepEqual(uncounted(await text()), uncounted(before));
       }

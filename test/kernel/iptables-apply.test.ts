@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Refusal } from '../../agent/apply/dataplane.ts';
+import { RefusedError } from '../../agent/apply/dataplane.ts';
 import { IptablesReconciler } from '../../agent/apply/iptables/reconciler.ts';
 import { IptablesError, type IptablesTools, iptablesTools } from '../../agent/apply/iptables/tools.ts';
 import { IPTABLES_CASES, RULESET, withSets } from '../fake/iptables-cases.ts';
@@ -34,8 +34,8 @@ for (const variant of ['nft', 'legacy'] as const) {
         '-p udp -g NODEWALL-INPUT',
         '-p sctp -j ACCEPT',
       ];
-      await assert.rejects(reconciler.apply(withSets(sets, web)), (error: Refusal) => {
-        assert.ok(error instanceof Refusal, String(error));
+      await assert.rejects(reconciler.apply(withSets(sets, web)), (error: RefusedError) => {
+        assert.ok(error instanceof RefusedError, String(error));
         assert.equal(error.source?.rule, 'NODEWALL-WEB/1');
         assert.equal(error.lacksLog, false);
         return true;

@@ -7,7 +7,7 @@ import { IPTABLES_CASES, RULESET, withSets } from '../../../test/fake/iptables-c
 import { addressSet, iptablesRuleset } from '../../../test/fake/iptables-ruleset.ts';
 import { checkAsync } from '../../../test/properties/runs.ts';
 import type { IptablesRuleset } from '../../render/iptables/tables.ts';
-import { Refusal } from '../dataplane.ts';
+import { RefusedError } from '../dataplane.ts';
 import { IptablesReconciler } from './reconciler.ts';
 import { IptablesError, type IptablesTools, toIptablesError } from './tools.ts';
 
@@ -108,7 +108,7 @@ describe('the reconciler of iptables', () => {
       },
     });
     await assert.rejects(reconciler.apply(RULESET), (error: Error) => {
-      assert.ok(!(error instanceof Refusal) && error.cause instanceof Refusal);
+      assert.ok(!(error instanceof RefusedError) && error.cause instanceof RefusedError);
       assert.equal(error.message, 'line 3 failed; cannot restore the previous rules: locked');
       return true;
     });

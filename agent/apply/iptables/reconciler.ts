@@ -1,7 +1,7 @@
 import { type DelOperation, IpsetError, type Operation, toRestoreText } from 'ipset-ts';
 import { FAMILIES, type Family } from '../../../lib/net/address.ts';
 import type { IptablesRuleset, IptablesTable } from '../../render/iptables/tables.ts';
-import { type Applied, type Change, type Reconciler, Refusal } from '../dataplane.ts';
+import { type Applied, type Change, type Reconciler, RefusedError } from '../dataplane.ts';
 import { collectSets } from './collect-sets.ts';
 import { compare, type IptablesState } from './compare.ts';
 import { forgetForms, shownForms } from './forms.ts';
@@ -58,7 +58,7 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     return toChange(await this.#plan(desired));
   }
 
-  /** Throws Refusal if a rule is refused, IptablesError or IpsetError for all other failures. */
+  /** Throws RefusedError if a rule is refused, IptablesError or IpsetError for all other failures. */
   async apply(desired: IptablesRuleset): Promise<Applied> {
     const isFresh = this.#known === null && this.#found === null;
     const started = performance.now();
@@ -67,7 +67,7 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     } catch (error) {
       // A third party may have changed something since the state was read: it is read again before
       // a policy is blamed.
-      const isRefused = error instanceof Refusal || error instanceof IpsetError;
+      const isRefused = error instanceof RefusedError || error instanceof IpsetError;
       if (isFresh || !isRefused) throw error;
       return await this.#apply(desired, started);
     }
@@ -179,11 +179,11 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
   /**
    * Undoes a failed change and returns the error to throw; of several, the refusal. The other
    * family, or another table, may have been changed before the refusal: its saved state is put
-   * back. If that fails, the error is not a Refusal, because the rules in force are unknown.
+   * back. If that fails, the error is not a RefusedError, because the rules in force are unknown.
    */
   async #undone(planned: Planned, errors: ReadonlyMap<Family, unknown>): Promise<unknown> {
     const [first] = errors.values();
-    const refusal = [...errors.values()].find((error) => error instanceof Refusal);
+    const refusal = [...errors.values()].find((error) => error instanceof RefusedError);
     let thrown = refusal ?? first;
     try {
       if (refusal !== undefined)
