@@ -1,18 +1,18 @@
 import assert from 'node:assert/strict';
 import { item, items } from '../../test/fake/index-item.ts';
 import { build, type Dispatched, type Fields } from '../render/index/build.ts';
-import type { Item } from '../render/index/item.ts';
+import type { MatchEntry } from '../render/index/item.ts';
 import { plan } from '../render/index/planner.ts';
 import { aimAt, IndexWalk } from './index-walk.ts';
 
 const TCP: Fields = { protocol: 'tcp', original: false, address: 'saddr' };
 
-function built(given: readonly Item[]): Dispatched {
+function built(given: readonly MatchEntry[]): Dispatched {
   return build('in', plan(given, { ports: true }), TCP);
 }
 
 /** The number of rules that a packet aimed at each rule is tested against. */
-function tries(given: readonly Item[], ends = true): (number | null)[] {
+function tries(given: readonly MatchEntry[], ends = true): (number | null)[] {
   const walk = new IndexWalk(built(given), given);
   return given.map((one) => {
     const packet = aimAt(one);
@@ -85,7 +85,7 @@ describe('walking an index', () => {
 });
 
 describe('look-ups of an index', () => {
-  const lookups = (given: readonly Item[]): number => new IndexWalk(built(given), given).lookups;
+  const lookups = (given: readonly MatchEntry[]): number => new IndexWalk(built(given), given).lookups;
 
   it('are none in a list, one in a map, two where there are ranges too', () => {
     assert.equal(lookups(items(3, (i) => ({ ports: [i] }))), 0);

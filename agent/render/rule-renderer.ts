@@ -3,7 +3,7 @@ import type { Config } from '../../apis/config.ts';
 import type { Family } from '../../lib/net/address.ts';
 import { changedIds } from '../../lib/sharing/changed-map.ts';
 import { type Mapped, mapAlike } from './alike.ts';
-import type { Entry } from './index/item.ts';
+import type { IndexRule } from './index/item.ts';
 import { peersOf } from './index/peers.ts';
 import { familiesOf, type RenderedRule, ruleChain } from './rule-chain.ts';
 import { type AllRules, traitsOf } from './traits.ts';
@@ -28,7 +28,7 @@ interface IndexedRule {
   readonly services: ServiceSet | null;
   readonly families: readonly Family[];
   readonly rendered: RenderedRule;
-  readonly entry: Entry;
+  readonly entry: IndexRule;
   readonly traits: number;
 }
 

@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import { item, items, peersOf } from '../../../test/fake/index-item.ts';
 import { chainLines, mapLines } from '../nft-text.ts';
 import { build, type Dispatched, type Fields, FixedChains } from './build.ts';
-import type { Item } from './item.ts';
+import type { MatchEntry } from './item.ts';
 import type { Plan } from './plan.ts';
 import { plan } from './planner.ts';
 
 const TCP: Fields = { protocol: 'tcp', original: false, address: 'saddr' };
 
-function built(given: readonly Item[], fields: Fields = TCP): Dispatched {
+function built(given: readonly MatchEntry[], fields: Fields = TCP): Dispatched {
   return build('in', plan(given, { ports: fields.protocol !== null }), fields);
 }
 
@@ -125,7 +125,7 @@ describe('index of a plan', () => {
 
 describe('index of a plan in pieces', () => {
   /** Parts that are planned separately; `build` doesn't use the sizes. */
-  const sequence = (...parts: readonly (readonly Item[])[]): Plan => {
+  const sequence = (...parts: readonly (readonly MatchEntry[])[]): Plan => {
     const plans = parts.map((part) => plan(part, { ports: true }));
     return { kind: 'sequence', items: parts.flat(), parts: plans, size: 0, tries: 0 };
   };
@@ -181,7 +181,7 @@ describe('index of a plan in pieces', () => {
 });
 
 describe('names in an index', () => {
-  const chainsOf = (given: readonly Item[]): string[] => built(given).chains.map(({ name }) => name);
+  const chainsOf = (given: readonly MatchEntry[]): string[] => built(given).chains.map(({ name }) => name);
 
   it('of a port by itself stays while other ports change', () => {
     const shared = items(3, () => ({ ports: [80] })).map((one, i) => ({
@@ -200,7 +200,7 @@ describe('names in an index', () => {
 
   it('of the map behind a port is that of the port, whatever rules it has', () => {
     const blocks = [0, 32, 64, 96, 128, 160];
-    const given = (more: number): Item[] =>
+    const given = (more: number): MatchEntry[] =>
       items(72 + more, (i) => ({
         ports: [1 + (i < 72 ? Math.floor(i / 6) : 6)],
         from: i < 72 ? [`${blocks[i % 6]}.0.0.0/3`, `${blocks[(i + 1) % 6]}.0.0.${i}`] : [`200.0.0.${i}`],
@@ -216,7 +216,7 @@ describe('names in an index', () => {
   });
 
   it('of a fixed chain and an interval map is that of their content', () => {
-    const ranges = (last: number): Item[] =>
+    const ranges = (last: number): MatchEntry[] =>
       items(5, (i) => ({ ports: [[1000 * i, 1000 * i + (i === 4 ? last : 500)]] }));
     const [a, b] = [built(ranges(500)), built(ranges(501))];
     assert.match(a.maps[0]?.name ?? '', /^in-ranges-[0-9a-f]{10}$/);
@@ -233,7 +233,7 @@ describe('names in an index', () => {
   });
 
   it('equal lists are one chain', () => {
-    const two = (port: number): Item[] => [item(`a${port}`, { ports: [port] })];
+    const two = (port: number): MatchEntry[] => [item(`a${port}`, { ports: [port] })];
     const shared = [item('x', { ports: [1, 2, 3], final: false }), item('y', { ports: [1, 2, 3] })];
     const lists = chainsOf([...shared, ...[4, 5, 6].flatMap(two)]).filter((name) =>
       name.startsWith('in-list'),
@@ -243,7 +243,7 @@ describe('names in an index', () => {
 
   it('of the map behind an address tells who has it, and stays while other peers come and go', () => {
     // The same eight ports for each of the peers.
-    const given = (count: number): Item[] =>
+    const given = (count: number): MatchEntry[] =>
       Array.from({ length: count }, (_, n) => peersOf(`peers ${n}`, address(n))).flatMap((from) =>
         Array.from({ length: 8 }, (_, i) =>
           item(`${from.key.replace(' ', '')}-${i}`, { from, ports: [i + 1] }),

@@ -7,15 +7,15 @@ import { check } from '../../../test/properties/runs.ts';
 import { chainLines, mapLines } from '../nft-text.ts';
 import type { Dispatched } from './build.ts';
 import { type BuiltPart, type DispatchOptions, Indexer, linearDispatch } from './dispatch.ts';
-import type { Entry, Peers } from './item.ts';
+import type { IndexRule, Peers } from './item.ts';
 
 const ANY_TRAFFIC: DispatchOptions = { original: false, address: 'saddr', scope: null };
 
-function indexed(entries: readonly Entry[], options: Partial<DispatchOptions> = {}): Dispatched {
+function indexed(entries: readonly IndexRule[], options: Partial<DispatchOptions> = {}): Dispatched {
   return new Indexer().dispatch('in', entries, { ...ANY_TRAFFIC, ...options });
 }
 
-function entry(chain: string, ...services: Service[]): Entry {
+function entry(chain: string, ...services: Service[]): IndexRule {
   return { chain, rule: compiledRule(chain, { services }), peers: null };
 }
 
@@ -23,13 +23,13 @@ function of(
   chain: string,
   changes: Partial<Omit<CompiledRule, 'source'>>,
   peers: Peers | null = null,
-): Entry {
+): IndexRule {
   return { chain, rule: compiledRule(chain, changes), peers };
 }
 
 const tcp = (first: number, last = first): Service => ({ protocol: 'tcp', ports: [first, last] });
 /** More entries than are tried one by one. */
-const many = (...more: readonly Entry[]): Entry[] => [
+const many = (...more: readonly IndexRule[]): IndexRule[] => [
   ...[1, 2, 3, 4, 5].map((port) => entry(`p${port}`, tcp(port))),
   ...more,
 ];
@@ -171,11 +171,11 @@ describe('indexer', () => {
 
   it('where ports alone decide, other members change nothing; where addresses do, they do', () => {
     const indexer = new Indexer();
-    const byPort = (...members: readonly string[]): Entry[] =>
+    const byPort = (...members: readonly string[]): IndexRule[] =>
       many().map((one) => ({ ...one, peers: peersOf('p', ...members) }));
     const first = indexer.dispatch('in', byPort('10.0.0.1'), ANY_TRAFFIC);
     assert.equal(indexer.dispatch('in', byPort('10.0.0.1', '10.0.0.2'), ANY_TRAFFIC).maps[0], first.maps[0]);
-    const byAddress = (last: string): Entry[] =>
+    const byAddress = (last: string): IndexRule[] =>
       [1, 2, 3, 4, 5].map((i) => of(`a${i}`, {}, peersOf(`p${i}`, i === 5 ? last : `10.0.0.${i}`)));
     indexer.dispatch('in', byAddress('10.0.0.5'), ANY_TRAFFIC);
     assert.match(
@@ -186,7 +186,7 @@ describe('indexer', () => {
 
   it('where ports alone decide, anything else that changes about a rule changes what is made', () => {
     const [p, q] = [peersOf('p', '10.0.0.1'), peersOf('q', '10.0.0.1')];
-    const states: readonly Entry[][] = [
+    const states: readonly IndexRule[][] = [
       many(of('x', { services: [tcp(80)] }, p), of('y', { services: [tcp(80)] }, p)),
       many(of('x', { services: [tcp(80)] }, p), of('y', { services: [tcp(80)] }, q)),
       many(of('x', { services: [tcp(80)], mode: 'Audit' }, p), of('y', { services: [tcp(80)] }, p)),
@@ -249,7 +249,7 @@ const POOL: readonly Peers[] = [
  * Equal entries are the same objects, as in an agent; those with equal peers in one state have
  * equal members.
  */
-const ENTRIES: readonly Entry[] = Array.from({ length: 60 }, (_, i): Entry => {
+const ENTRIES: readonly IndexRule[] = Array.from({ length: 60 }, (_, i): IndexRule => {
   const services: Service[] =
     i % 7 === 6
       ? []
@@ -262,7 +262,7 @@ const ENTRIES: readonly Entry[] = Array.from({ length: 60 }, (_, i): Entry => {
   return of(`rule${i % 40}`, { services, mode }, i % 3 === 2 ? null : (POOL[i % 4] ?? null));
 });
 
-const anyEntries: fc.Arbitrary<Entry[]> = fc
+const anyEntries: fc.Arbitrary<IndexRule[]> = fc
   .tuple(fc.subarray([...Array.from(ENTRIES.keys())], { minLength: 4, maxLength: 25 }), fc.boolean())
   .map(([chosen, others]) => {
     const known = new Set<string>();

@@ -4,11 +4,11 @@ import { formatAddress } from '../../../lib/net/address.ts';
 import { unpackAddress } from '../../../lib/net/member-set.ts';
 import { item, items, peersOf } from '../../../test/fake/index-item.ts';
 import { check } from '../../../test/properties/runs.ts';
-import type { Item } from './item.ts';
+import type { MatchEntry } from './item.ts';
 import { type AddressesPlan, type Plan, REPLICATION, SHORT } from './plan.ts';
 import { ownSize, plan, planned } from './planner.ts';
 
-const withPorts = (given: readonly Item[]): Plan => plan(given, { ports: true });
+const withPorts = (given: readonly MatchEntry[]): Plan => plan(given, { ports: true });
 
 /**
  * A short form of a plan: a list is the rules' names; "80: …" is the plan for a port, "10.0.0.1: …"
@@ -263,7 +263,7 @@ describe('plan: what no packet reaches is left out', () => {
 
 describe('plan: bounds', () => {
   /** Every rule overlaps every other, in ports and addresses. */
-  const tangled = (count: number): Item[] =>
+  const tangled = (count: number): MatchEntry[] =>
     items(count, (i) => ({
       ports: [[1000 + 10 * i, 60_000 - 10 * i]],
       from: [`10.0.0.0/${8 + (i % 16)}`, `10.${i}.0.0/${9 + (i % 16)}`],
@@ -337,7 +337,7 @@ describe('plan: few large sets', () => {
 });
 
 /** Drawn from few peers and ports, so that many items share them. */
-function anyItem(): fc.Arbitrary<Item> {
+function anyItem(): fc.Arbitrary<MatchEntry> {
   const peers = [
     peersOf('a', '10.0.0.1', '10.0.0.2'),
     peersOf('b', '10.0.0.2', '10.0.0.3'),

@@ -1,6 +1,6 @@
 import type { PortRange } from '../../../apis/compiled.ts';
 import type { Classes } from './classes.ts';
-import type { Item } from './item.ts';
+import type { MatchEntry } from './item.ts';
 
 /**
  * How to find the rules that can match a packet of one protocol: by its destination port, by the
@@ -22,13 +22,13 @@ interface Costs {
 /** Tries the rules in order. */
 export interface ListPlan extends Costs {
   readonly kind: 'list';
-  readonly items: readonly Item[];
+  readonly items: readonly MatchEntry[];
 }
 
 export interface PortsPlan extends Costs {
   readonly kind: 'ports';
   readonly field: 'sport' | 'dport';
-  readonly items: readonly Item[];
+  readonly items: readonly MatchEntry[];
   /** Sorted. Pieces with the same rules have the same plan, an index into `plans`. */
   readonly ports: readonly number[];
   readonly planOfPort: readonly number[];
@@ -41,7 +41,7 @@ export interface PortsPlan extends Costs {
 
 export interface AddressesPlan extends Costs {
   readonly kind: 'addresses';
-  readonly items: readonly Item[];
+  readonly items: readonly MatchEntry[];
   readonly classes: Classes;
   /** By class. */
   readonly plans: readonly Plan[];
@@ -52,7 +52,7 @@ export interface AddressesPlan extends Costs {
 /** Tries the parts one after the other. */
 export interface SequencePlan extends Costs {
   readonly kind: 'sequence';
-  readonly items: readonly Item[];
+  readonly items: readonly MatchEntry[];
   readonly parts: readonly Plan[];
 }
 
@@ -68,7 +68,7 @@ export const REPLICATION = 8;
 export const LEVELS = 8;
 
 /** Items and their replacements. */
-export type Others = readonly (readonly [was: Item, is: Item])[];
+export type Others = readonly (readonly [was: MatchEntry, is: MatchEntry])[];
 
 /**
  * The plan with some items replaced. A replacement has the same id and equals the item in
@@ -80,7 +80,7 @@ export function withItems(plan: Plan, others: Others): Plan {
   if (held.length === 0) return plan;
   const items = plan.items.slice();
   for (const [was, is] of held) items[items.indexOf(was)] = is;
-  // Nested plans may hold the copy of an item for any address (forAnybody).
+  // Nested plans may hold the copy of an item for any address (forAnyPeer).
   const within = (inner: Plan): Plan => withItems(inner, others);
   const plansWithin = (plans: readonly Plan[]): readonly Plan[] => {
     const holders = holdersOf(plans);
@@ -126,8 +126,8 @@ function holdersOf(plans: readonly Plan[]): Holders {
 }
 
 /** Searches by identity, because most plans hold none of these few items. */
-function heldOthers(items: readonly Item[], others: Others): Others {
-  let held: (readonly [Item, Item])[] | null = null;
+function heldOthers(items: readonly MatchEntry[], others: Others): Others {
+  let held: (readonly [MatchEntry, MatchEntry])[] | null = null;
   for (const other of others) {
     if (!items.includes(other[0])) continue;
     held ??= [];

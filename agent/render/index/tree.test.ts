@@ -8,12 +8,12 @@ import { chainLines } from '../nft-text.ts';
 import type { Match } from '../ruleset.ts';
 import type { Dispatched } from './build.ts';
 import type { DispatchOptions } from './dispatch.ts';
-import type { Entry, Peers } from './item.ts';
+import type { IndexRule, Peers } from './item.ts';
 import { TreeIndexer } from './tree.ts';
 
 const ANY_TRAFFIC: DispatchOptions = { original: false, address: 'saddr', scope: null };
 
-function indexed(entries: readonly Entry[], options: Partial<DispatchOptions> = {}): Dispatched {
+function indexed(entries: readonly IndexRule[], options: Partial<DispatchOptions> = {}): Dispatched {
   return new TreeIndexer().dispatch('in', entries, { ...ANY_TRAFFIC, ...options });
 }
 
@@ -28,11 +28,11 @@ function of(
   services: readonly Service[] = [],
   changes: Partial<Omit<CompiledRule, 'source'>> = {},
   peers: Peers | null = peersOf(chain, '10.0.0.1'),
-): Entry {
+): IndexRule {
   return { chain, rule: compiledRule(chain, { services, ...changes }), peers };
 }
 
-function many(length: number, toServices: (index: number) => readonly Service[]): Entry[] {
+function many(length: number, toServices: (index: number) => readonly Service[]): IndexRule[] {
   return Array.from({ length }, (_, i) => of(`r${i}`, toServices(i)));
 }
 
@@ -100,7 +100,7 @@ function portsOf({ services }: CompiledRule): readonly PortRange[] | null {
  */
 function longest(
   found: Dispatched,
-  entries: readonly Entry[],
+  entries: readonly IndexRule[],
   ports: readonly number[],
 ): Omit<Walk, 'tried'> {
   const walk = walker(found);
@@ -226,7 +226,7 @@ describe('port tree', () => {
 });
 
 describe('port tree, how long a walk is', () => {
-  const scattered = (length: number): Entry[] => many(length, (i) => [tcp((i * 40_503) & 0xff_ff)]);
+  const scattered = (length: number): IndexRule[] => many(length, (i) => [tcp((i * 40_503) & 0xff_ff)]);
 
   it('of 1,000 ports beside each other or all over the place: past 20 rules at most', () => {
     for (const entries of [many(1000, (i) => [tcp(8000 + i)]), scattered(1000)]) {
@@ -330,7 +330,7 @@ describe('port tree, from one time to the next', () => {
   });
 });
 
-const anyEntries: fc.Arbitrary<Entry[]> = fc
+const anyEntries: fc.Arbitrary<IndexRule[]> = fc
   .array(
     fc.oneof(
       fc.constant([]),
