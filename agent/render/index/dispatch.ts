@@ -11,7 +11,7 @@ import {
   protocolItem,
   type Scope,
 } from './item.ts';
-import { LEVELS, type Others, type Plan, withItems } from './plan.ts';
+import { LEVELS, type Plan, type Replacements, withReplacements } from './plan.ts';
 import { type PlanOptions, planned } from './planner.ts';
 import { Spaces } from './spaces.ts';
 
@@ -74,7 +74,7 @@ export class Indexer {
     const others = isSame ? [] : otherItems(before?.items ?? [], items, built?.needsMembers ?? true);
     const part: Part = { of, chains, spaces, items, built: null, alike: null };
     if (built !== null && others !== null) {
-      const alike = { ...built, plan: withItems(built.plan, others.flatMap(withCopies)) };
+      const alike = { ...built, plan: withReplacements(built.plan, others.flatMap(withCopies)) };
       if (others.every(([was, is]) => was.chain === is.chain)) part.built = alike;
       else part.alike = alike;
     }
@@ -215,7 +215,7 @@ export function isItem(item: MatchEntry | null): item is MatchEntry {
 }
 
 /** A plan may hold the copy of an item for any address (see planner.ts). */
-function withCopies(pair: readonly [MatchEntry, MatchEntry]): Others {
+function withCopies(pair: readonly [MatchEntry, MatchEntry]): Replacements {
   const [was, is] = pair;
   return [pair, [forAnyPeer(was), forAnyPeer(is)]];
 }

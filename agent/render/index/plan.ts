@@ -68,26 +68,26 @@ export const REPLICATION = 8;
 export const LEVELS = 8;
 
 /** Items and their replacements. */
-export type Others = readonly (readonly [was: MatchEntry, is: MatchEntry])[];
+export type Replacements = readonly (readonly [was: MatchEntry, is: MatchEntry])[];
 
 /**
  * The plan with some items replaced. A replacement has the same id and equals the item in
  * everything that the plan depends on. Parts without such items stay the same objects and are not
  * looked at.
  */
-export function withItems(plan: Plan, others: Others): Plan {
-  const held = heldOthers(plan.items, others);
+export function withReplacements(plan: Plan, others: Replacements): Plan {
+  const held = replacementsIn(plan.items, others);
   if (held.length === 0) return plan;
   const items = plan.items.slice();
   for (const [was, is] of held) items[items.indexOf(was)] = is;
   // Nested plans may hold the copy of an item for any address (forAnyPeer).
-  const within = (inner: Plan): Plan => withItems(inner, others);
+  const within = (inner: Plan): Plan => withReplacements(inner, others);
   const plansWithin = (plans: readonly Plan[]): readonly Plan[] => {
-    const holders = holdersOf(plans);
+    const holders = plansById(plans);
     const changed = plans.slice();
     for (const [{ id }] of held)
       for (const i of holders.get(id) ?? []) changed[i] = within(changed[i] as Plan);
-    holdersOfPlans.set(changed, holders);
+    plansByIdCache.set(changed, holders);
     return changed;
   };
   switch (plan.kind) {
@@ -104,12 +104,12 @@ export function withItems(plan: Plan, others: Others): Plan {
 }
 
 /** For the id of each item: the indexes of the plans that hold it. */
-type Holders = ReadonlyMap<string, readonly number[]>;
+type PlansById = ReadonlyMap<string, readonly number[]>;
 
-const holdersOfPlans = new WeakMap<readonly Plan[], Holders>();
+const plansByIdCache = new WeakMap<readonly Plan[], PlansById>();
 
-function holdersOf(plans: readonly Plan[]): Holders {
-  let holders = holdersOfPlans.get(plans);
+function plansById(plans: readonly Plan[]): PlansById {
+  let holders = plansByIdCache.get(plans);
   if (holders === undefined) {
     const found = new Map<string, number[]>();
     for (const [i, { items }] of plans.entries()) {
@@ -120,20 +120,20 @@ function holdersOf(plans: readonly Plan[]): Holders {
       }
     }
     holders = found;
-    holdersOfPlans.set(plans, holders);
+    plansByIdCache.set(plans, holders);
   }
   return holders;
 }
 
 /** Searches by identity, because most plans hold none of these few items. */
-function heldOthers(items: readonly MatchEntry[], others: Others): Others {
+function replacementsIn(items: readonly MatchEntry[], others: Replacements): Replacements {
   let held: (readonly [MatchEntry, MatchEntry])[] | null = null;
   for (const other of others) {
     if (!items.includes(other[0])) continue;
     held ??= [];
     held.push(other);
   }
-  return held ?? NO_OTHERS;
+  return held ?? NO_REPLACEMENTS;
 }
 
-const NO_OTHERS: Others = [];
+const NO_REPLACEMENTS: Replacements = [];

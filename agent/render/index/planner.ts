@@ -333,14 +333,14 @@ function list(items: readonly MatchEntry[], known: Known): ListPlan {
   };
 }
 
-const lonely = new WeakMap<MatchEntry, ListPlan>();
+const singleRuleLists = new WeakMap<MatchEntry, ListPlan>();
 
 /** The list of one rule; always the same object. */
 function alone(item: MatchEntry): ListPlan {
-  let found = lonely.get(item);
+  let found = singleRuleLists.get(item);
   if (found === undefined) {
     found = { kind: 'list', items: [item], size: 0, tries: 1 };
-    lonely.set(item, found);
+    singleRuleLists.set(item, found);
   }
   return found;
 }
