@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { CompiledRule, NodeState, Service } from '../../apis/compiled.ts';
 import { type Config, DEFAULT_CONFIG } from '../../apis/config.ts';
 import { addressSet, compiledRule, stateOf } from '../../test/fake/compiled-rule.ts';
-import { peersOf } from '../../test/fake/index-item.ts';
+import { peersOf } from '../../test/fake/index-rule.ts';
 import { indexStats, type PartStats } from './index-stats.ts';
 
 /** Without a failsafe list there is one index. */

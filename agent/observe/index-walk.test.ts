@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { item, items } from '../../test/fake/index-item.ts';
+import { item, items } from '../../test/fake/index-rule.ts';
 import { build, type Dispatched, type Fields } from '../render/index/build.ts';
-import type { MatchEntry } from '../render/index/item.ts';
+import type { MatchEntry } from '../render/index/match-entry.ts';
 import { plan } from '../render/index/planner.ts';
 import { aimAt, IndexWalk } from './index-walk.ts';
 

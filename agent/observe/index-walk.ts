@@ -1,7 +1,7 @@
 import { type Address, type Family, parseAddress } from '../../lib/net/address.ts';
 import { hasMember, packAddress, unpackAddress } from '../../lib/net/member-set.ts';
 import type { Dispatched } from '../render/index/build.ts';
-import type { MatchEntry } from '../render/index/item.ts';
+import type { MatchEntry } from '../render/index/match-entry.ts';
 import { type Chain, type ChainVerdict, mapKeyLength, type VerdictMap } from '../render/ruleset.ts';
 
 /** The fields of a packet that an index looks at. */

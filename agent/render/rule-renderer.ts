@@ -3,7 +3,7 @@ import type { Config } from '../../apis/config.ts';
 import type { Family } from '../../lib/net/address.ts';
 import { changedIds } from '../../lib/sharing/changed-map.ts';
 import { type Mapped, mapAlike } from './alike.ts';
-import type { IndexRule } from './index/item.ts';
+import type { IndexRule } from './index/match-entry.ts';
 import { peersOf } from './index/peers.ts';
 import { familiesOf, type RenderedRule, ruleChain } from './rule-chain.ts';
 import { type AllRules, traitsOf } from './traits.ts';

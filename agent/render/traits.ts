@@ -1,7 +1,7 @@
 import { BASELINE_PRIORITY } from '../../apis/baseline.ts';
 import type { AddressSet } from '../../apis/compiled.ts';
 import { isSkippable } from './failsafe.ts';
-import type { IndexRule } from './index/item.ts';
+import type { IndexRule } from './index/match-entry.ts';
 import type { RenderedRule } from './rule-chain.ts';
 import type { Chain } from './ruleset.ts';
 import { type Traffic, trafficOf } from './topology.ts';

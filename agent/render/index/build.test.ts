@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { item, items, peersOf } from '../../../test/fake/index-item.ts';
+import { item, items, peersOf } from '../../../test/fake/index-rule.ts';
 import { chainLines, mapLines } from '../nft-text.ts';
 import { build, type Dispatched, type Fields, FixedChains } from './build.ts';
-import type { MatchEntry } from './item.ts';
+import type { MatchEntry } from './match-entry.ts';
 import type { Plan } from './plan.ts';
 import { plan } from './planner.ts';
 

@@ -2,7 +2,7 @@ import type { Family } from '../../../lib/net/address.ts';
 import { shortHash } from '../../../lib/sharing/hash.ts';
 import { isSameList, type Mapped, mapAlike } from '../alike.ts';
 import type { Chain, ChainVerdict, NftRule, PortProtocol, Statement, VerdictMap } from '../ruleset.ts';
-import type { MatchEntry } from './item.ts';
+import type { MatchEntry } from './match-entry.ts';
 import type { AddressesPlan, Plan, PortsPlan, SequencePlan } from './plan.ts';
 
 /** The chains and maps of an index, which begins with the first chain. */

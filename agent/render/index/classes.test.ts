@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { formatAddress, parseAddress } from '../../../lib/net/address.ts';
 import { hasMember, unpackAddress } from '../../../lib/net/member-set.ts';
-import { peersOf } from '../../../test/fake/index-item.ts';
+import { peersOf } from '../../../test/fake/index-rule.ts';
 import { check } from '../../../test/properties/runs.ts';
 import { AddressSpace, type Classes } from './classes.ts';
-import type { Peers } from './item.ts';
+import type { Peers } from './match-entry.ts';
 
 function classesOf(...peers: readonly Peers[]): Classes {
   return new AddressSpace(peers).restrict(peers);

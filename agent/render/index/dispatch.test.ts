@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { CompiledRule, Service } from '../../../apis/compiled.ts';
 import { compiledRule } from '../../../test/fake/compiled-rule.ts';
-import { peersOf } from '../../../test/fake/index-item.ts';
+import { peersOf } from '../../../test/fake/index-rule.ts';
 import { check } from '../../../test/properties/runs.ts';
 import { chainLines, mapLines } from '../nft-text.ts';
 import type { Dispatched } from './build.ts';
 import { type BuiltPart, type DispatchOptions, Indexer, linearDispatch } from './dispatch.ts';
-import type { IndexRule, Peers } from './item.ts';
+import type { IndexRule, Peers } from './match-entry.ts';
 
 const ANY_TRAFFIC: DispatchOptions = { original: false, address: 'saddr', scope: null };
 

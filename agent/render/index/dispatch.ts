@@ -10,7 +10,7 @@ import {
   portItem,
   protocolItem,
   type Scope,
-} from './item.ts';
+} from './match-entry.ts';
 import { LEVELS, type Plan, type Replacements, withReplacements } from './plan.ts';
 import { type PlanOptions, planned } from './planner.ts';
 import { Spaces } from './spaces.ts';

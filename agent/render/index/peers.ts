@@ -1,6 +1,6 @@
 import type { CompiledRule, NodeState, ServiceSet } from '../../../apis/compiled.ts';
 import { toMemberSet } from '../../../lib/net/member-set.ts';
-import type { Peers } from './item.ts';
+import type { Peers } from './match-entry.ts';
 
 /** The addresses a rule applies to; null if an interface group may match any address. */
 export function peersOf(

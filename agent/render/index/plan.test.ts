@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { formatAddress } from '../../../lib/net/address.ts';
 import { unpackAddress } from '../../../lib/net/member-set.ts';
-import { item, items, peersOf } from '../../../test/fake/index-item.ts';
+import { item, items, peersOf } from '../../../test/fake/index-rule.ts';
 import { check } from '../../../test/properties/runs.ts';
-import type { MatchEntry } from './item.ts';
+import type { MatchEntry } from './match-entry.ts';
 import { type AddressesPlan, type Plan, REPLICATION, SHORT } from './plan.ts';
 import { ownSize, plan, planned } from './planner.ts';
 

@@ -1,6 +1,6 @@
 import type { PortRange } from '../../../apis/compiled.ts';
 import type { Classes } from './classes.ts';
-import type { MatchEntry } from './item.ts';
+import type { MatchEntry } from './match-entry.ts';
 
 /**
  * How to find the rules that can match a packet of one protocol: by its destination port, by the
@@ -75,19 +75,18 @@ export type Replacements = readonly (readonly [was: MatchEntry, is: MatchEntry])
  * everything that the plan depends on. Parts without such items stay the same objects and are not
  * looked at.
  */
-export function withReplacements(plan: Plan, others: Replacements): Plan {
-  const held = replacementsIn(plan.items, others);
-  if (held.length === 0) return plan;
+export function withReplacements(plan: Plan, replacements: Replacements): Plan {
+  const own = replacementsIn(plan.items, replacements);
+  if (own.length === 0) return plan;
   const items = plan.items.slice();
-  for (const [was, is] of held) items[items.indexOf(was)] = is;
+  for (const [was, is] of own) items[items.indexOf(was)] = is;
   // Nested plans may hold the copy of an item for any address (forAnyPeer).
-  const within = (inner: Plan): Plan => withReplacements(inner, others);
+  const within = (inner: Plan): Plan => withReplacements(inner, replacements);
   const plansWithin = (plans: readonly Plan[]): readonly Plan[] => {
-    const holders = plansById(plans);
+    const byId = plansById(plans);
     const changed = plans.slice();
-    for (const [{ id }] of held)
-      for (const i of holders.get(id) ?? []) changed[i] = within(changed[i] as Plan);
-    plansByIdCache.set(changed, holders);
+    for (const [{ id }] of own) for (const i of byId.get(id) ?? []) changed[i] = within(changed[i] as Plan);
+    plansByIdCache.set(changed, byId);
     return changed;
   };
   switch (plan.kind) {
@@ -109,8 +108,8 @@ type PlansById = ReadonlyMap<string, readonly number[]>;
 const plansByIdCache = new WeakMap<readonly Plan[], PlansById>();
 
 function plansById(plans: readonly Plan[]): PlansById {
-  let holders = plansByIdCache.get(plans);
-  if (holders === undefined) {
+  let byId = plansByIdCache.get(plans);
+  if (byId === undefined) {
     const found = new Map<string, number[]>();
     for (const [i, { items }] of plans.entries()) {
       for (const { id } of items) {
@@ -119,21 +118,21 @@ function plansById(plans: readonly Plan[]): PlansById {
         else if (list.at(-1) !== i) list.push(i);
       }
     }
-    holders = found;
-    plansByIdCache.set(plans, holders);
+    byId = found;
+    plansByIdCache.set(plans, byId);
   }
-  return holders;
+  return byId;
 }
 
 /** Searches by identity, because most plans hold none of these few items. */
-function replacementsIn(items: readonly MatchEntry[], others: Replacements): Replacements {
-  let held: (readonly [MatchEntry, MatchEntry])[] | null = null;
-  for (const other of others) {
+function replacementsIn(items: readonly MatchEntry[], replacements: Replacements): Replacements {
+  let own: (readonly [MatchEntry, MatchEntry])[] | null = null;
+  for (const other of replacements) {
     if (!items.includes(other[0])) continue;
-    held ??= [];
-    held.push(other);
+    own ??= [];
+    own.push(other);
   }
-  return held ?? NO_REPLACEMENTS;
+  return own ?? NO_REPLACEMENTS;
 }
 
 const NO_REPLACEMENTS: Replacements = [];

@@ -1,5 +1,5 @@
 import { memberCount } from '../../../lib/net/member-set.ts';
-import { forAnyPeer, type MatchEntry, type Peers } from './item.ts';
+import { forAnyPeer, type MatchEntry, type Peers } from './match-entry.ts';
 import {
   type AddressesPlan,
   LEVELS,
@@ -102,7 +102,7 @@ class Planner {
   /** Null if all ways take more than `limit`. */
   best(given: readonly MatchEntry[], known: Known, limit: number): Plan | null {
     const [only] = given;
-    if (only !== undefined && given.length === 1) return alone(only);
+    if (only !== undefined && given.length === 1) return singleRuleList(only);
     const items = reachable(given, known);
     const tried = list(items, known);
     if (tried.tries <= SHORT || known.levels < 1) return tried;
@@ -142,7 +142,7 @@ class Planner {
     const found = withPorts(known, field);
     const pick = (members: readonly number[]): MatchEntry[] => members.map((i) => items[i] as MatchEntry);
     const lists = pieces.lists.map((members) =>
-      members.length === 1 ? alone(items[members[0] ?? 0] as MatchEntry).items : pick(members),
+      members.length === 1 ? singleRuleList(items[members[0] ?? 0] as MatchEntry).items : pick(members),
     );
     const others = pieces.others.length > 0 ? pick(pieces.others) : null;
     const long = [...lists, ...(others === null ? [] : [others])].filter(
@@ -323,7 +323,7 @@ export function reachable(items: readonly MatchEntry[], known: LookedUp): readon
 /** A list of one rule takes no memory of its own, because verdicts lead directly to the rule. */
 function list(items: readonly MatchEntry[], known: Known): ListPlan {
   const [only] = items;
-  if (only !== undefined && items.length === 1) return alone(only);
+  if (only !== undefined && items.length === 1) return singleRuleList(only);
   const sure = items.findIndex((item) => isSure(item, known));
   return {
     kind: 'list',
@@ -336,7 +336,7 @@ function list(items: readonly MatchEntry[], known: Known): ListPlan {
 const singleRuleLists = new WeakMap<MatchEntry, ListPlan>();
 
 /** The list of one rule; always the same object. */
-function alone(item: MatchEntry): ListPlan {
+function singleRuleList(item: MatchEntry): ListPlan {
   let found = singleRuleLists.get(item);
   if (found === undefined) {
     found = { kind: 'list', items: [item], size: 0, tries: 1 };

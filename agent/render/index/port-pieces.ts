@@ -1,5 +1,5 @@
 import type { PortRange } from '../../../apis/compiled.ts';
-import type { MatchEntry } from './item.ts';
+import type { MatchEntry } from './match-entry.ts';
 
 /** The ports, cut where the list of rules for them changes. */
 export interface PortPieces {

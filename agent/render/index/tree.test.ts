@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { CompiledRule, PortRange, Service } from '../../../apis/compiled.ts';
 import { compiledRule } from '../../../test/fake/compiled-rule.ts';
-import { peersOf } from '../../../test/fake/index-item.ts';
+import { peersOf } from '../../../test/fake/index-rule.ts';
 import { check } from '../../../test/properties/runs.ts';
 import { chainLines } from '../nft-text.ts';
 import type { Match } from '../ruleset.ts';
 import type { Dispatched } from './build.ts';
 import type { DispatchOptions } from './dispatch.ts';
-import type { IndexRule, Peers } from './item.ts';
+import type { IndexRule, Peers } from './match-entry.ts';
 import { TreeIndexer } from './tree.ts';
 
 const ANY_TRAFFIC: DispatchOptions = { original: false, address: 'saddr', scope: null };

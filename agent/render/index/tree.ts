@@ -5,7 +5,7 @@ import { ruleText } from '../nft-text.ts';
 import type { Chain, Match, NftRule, PortProtocol } from '../ruleset.ts';
 import { type Dispatched, FixedChains } from './build.ts';
 import { byProtocol, type Dispatch, isItem, linearDispatch, withPorts } from './dispatch.ts';
-import type { IndexRule, MatchEntry } from './item.ts';
+import type { IndexRule, MatchEntry } from './match-entry.ts';
 import { LEVELS, REPLICATION, SHORT } from './plan.ts';
 import { reachable } from './planner.ts';
 import { type PortPieces, portPieces } from './port-pieces.ts';

@@ -1,4 +1,4 @@
-import type { MatchEntry, Peers } from '../../agent/render/index/item.ts';
+import type { MatchEntry, Peers } from '../../agent/render/index/match-entry.ts';
 import type { PortRange } from '../../apis/compiled.ts';
 import { parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { toMemberSet } from '../../lib/net/member-set.ts';
