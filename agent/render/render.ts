@@ -1,8 +1,8 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import { FAMILIES } from '../../lib/net/address.ts';
-import { isSameList } from './alike.ts';
 import { failsafeList, failsafeRules, failsafeScope } from './failsafe.ts';
+import { isSameList } from './incremental-list.ts';
 import type { Dispatched } from './index/build.ts';
 import { type Dispatch, Indexer, linearDispatch } from './index/dispatch.ts';
 import { LEVELS } from './index/plan.ts';

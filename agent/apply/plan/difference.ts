@@ -1,4 +1,4 @@
-import { others } from '../../render/alike.ts';
+import { unequalElements } from '../../render/incremental-list.ts';
 import { NamedList } from '../../render/named-list.ts';
 
 /** The differences between two maps of named objects. */
@@ -82,7 +82,7 @@ function listDifference<Thing extends { readonly name: string }>(
   current: NamedList<Thing>,
   desired: NamedList<Thing>,
 ): Difference<Thing, Thing> {
-  const apart = others(current.items, desired.items);
+  const apart = unequalElements(current.items, desired.items);
   const added: Thing[] = [];
   const changed: Change<Thing, Thing>[] = [];
   for (const wanted of apart.added) {

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { others } from '../../render/alike.ts';
+import { unequalElements } from '../../render/incremental-list.ts';
 import type { Chain, NftRule, VerdictMap } from '../../render/ruleset.ts';
 import { encodeRule } from '../netlink/encode-rule.ts';
 import type { Command } from './command.ts';
@@ -131,7 +131,7 @@ function mapLeadsAlike(current: CurrentMap, map: VerdictMap, pairs: Pairs): bool
   if (keys !== map.keys && Buffer.compare(keys, map.keys) !== 0) return false;
   if (targets !== map.targets && !targets.every((target, i) => target === map.targets[i])) return false;
   if (verdicts.length !== map.verdicts.length) return false;
-  const { gone, added } = others(verdicts, map.verdicts);
+  const { gone, added } = unequalElements(verdicts, map.verdicts);
   return gone.every((verdict, i) => {
     const now = added[i];
     return now !== undefined && verdict.kind === now.kind && pairs.match(verdict.chain, now.chain);

@@ -1,6 +1,6 @@
 import type { Family } from '../../../lib/net/address.ts';
 import { shortHash } from '../../../lib/sharing/hash.ts';
-import { isSameList, type Mapped, mapAlike } from '../alike.ts';
+import { type IncrementalMap, isSameList, mapIncrementally } from '../incremental-list.ts';
 import type { Chain, ChainVerdict, NftRule, PortProtocol, Statement, VerdictMap } from '../ruleset.ts';
 import type { MatchEntry } from './match-entry.ts';
 import type { AddressesPlan, Plan, PortsPlan, SequencePlan } from './plan.ts';
@@ -74,7 +74,7 @@ export class FixedChains {
 interface LookUp {
   /** The inputs of the lookup; equal lookups have the same objects here. */
   readonly about: readonly unknown[];
-  readonly verdicts: Mapped<Plan, ChainVerdict>;
+  readonly verdicts: IncrementalMap<Plan, ChainVerdict>;
   /** The targets of the verdicts that don't lead to a single rule. */
   readonly targets: readonly Target[];
   readonly maps: readonly Filled[];
@@ -218,7 +218,7 @@ class Builder {
     const before = isFirst ? this.#known.first : null;
     const last = before !== null && isSameList(before.about, about) ? before : null;
     const targetOf = new Map<ChainVerdict, Target>();
-    const verdicts = mapAlike(last?.verdicts ?? null, plans, (plan, i) => {
+    const verdicts = mapIncrementally(last?.verdicts ?? null, plans, (plan, i) => {
       const made = verdict(plan, i);
       if (made.target !== null) targetOf.set(made.verdict, made.target);
       return made.verdict;

@@ -1,4 +1,4 @@
-import { type Mapped, mapAlike, others } from '../alike.ts';
+import { type IncrementalMap, mapIncrementally, unequalElements } from '../incremental-list.ts';
 import { ALL_PORTS } from '../ports.ts';
 import type { Chain, L4Protocol, NftRule, PortProtocol } from '../ruleset.ts';
 import { build, type Dispatched, type Fields, FixedChains } from './build.ts';
@@ -66,17 +66,17 @@ export class Indexer {
   #part(name: string, entries: readonly IndexRule[], toItem: (entry: IndexRule) => MatchEntry | null): Part {
     const before = this.#parts.get(name);
     if (before?.of.from === entries) return before;
-    const of = mapAlike(before?.of ?? null, entries, toItem);
+    const of = mapIncrementally(before?.of ?? null, entries, toItem);
     const { chains = new FixedChains(), spaces = new Spaces(), built = null } = before ?? {};
     // For most protocols nothing has changed.
     const isSame = before !== undefined && !of.made.some(isItem) && !of.gone.some(isItem);
     const items = isSame ? before.items : of.to.filter(isItem);
     const others = isSame ? [] : otherItems(before?.items ?? [], items, built?.needsMembers ?? true);
-    const part: Part = { of, chains, spaces, items, built: null, alike: null };
+    const part: Part = { of, chains, spaces, items, built: null, commonEnds: null };
     if (built !== null && others !== null) {
-      const alike = { ...built, plan: withReplacements(built.plan, others.flatMap(withCopies)) };
-      if (others.every(([was, is]) => was.chain === is.chain)) part.built = alike;
-      else part.alike = alike;
+      const commonEnds = { ...built, plan: withReplacements(built.plan, others.flatMap(withCopies)) };
+      if (others.every(([was, is]) => was.chain === is.chain)) part.built = commonEnds;
+      else part.commonEnds = commonEnds;
     }
     this.#parts.set(name, part);
     return part;
@@ -88,15 +88,15 @@ export class Indexer {
     fields: Fields,
   ): Dispatched {
     if (part.built?.levels !== of.levels) {
-      const { items, chains, spaces, alike } = part;
+      const { items, chains, spaces, commonEnds } = part;
       chains.next();
       const { levels } = of;
       const { plan, needsMembers } =
-        alike?.levels === levels
-          ? alike
+        commonEnds?.levels === levels
+          ? commonEnds
           : this.#plan(items, { ports: fields.protocol !== null, levels, spaces });
       part.built = { ...build(of.name, plan, fields, chains), plan, needsMembers, levels };
-      part.alike = null;
+      part.commonEnds = null;
       this.#onBuilt({ ...of, items, plan, dispatched: part.built });
     }
     return part.built;
@@ -175,13 +175,13 @@ export interface BuiltPart {
 /** The rules that can match packets of one protocol, and the result built for them. */
 interface Part {
   /** The item of each entry for the protocol. */
-  readonly of: Mapped<IndexRule, MatchEntry | null>;
+  readonly of: IncrementalMap<IndexRule, MatchEntry | null>;
   readonly chains: FixedChains;
   readonly spaces: Spaces;
   readonly items: readonly MatchEntry[];
   built: (Dispatched & Planned) | null;
   /** The plan of earlier items with these in their place. */
-  alike: Planned | null;
+  commonEnds: Planned | null;
 }
 
 interface Planned {
@@ -200,7 +200,7 @@ function otherItems(
   needsMembers: boolean,
 ): [MatchEntry, MatchEntry][] | null {
   if (before.length !== now.length) return null;
-  const { gone, added } = others(before, now);
+  const { gone, added } = unequalElements(before, now);
   const pairs: [MatchEntry, MatchEntry][] = [];
   for (const [i, was] of gone.entries()) {
     const is = added[i];

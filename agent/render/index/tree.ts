@@ -1,6 +1,6 @@
 import type { PortRange } from '../../../apis/compiled.ts';
 import { shortHash } from '../../../lib/sharing/hash.ts';
-import { type Mapped, mapAlike } from '../alike.ts';
+import { type IncrementalMap, mapIncrementally } from '../incremental-list.ts';
 import { ruleText } from '../nft-text.ts';
 import type { Chain, Match, NftRule, PortProtocol } from '../ruleset.ts';
 import { type Dispatched, FixedChains } from './build.ts';
@@ -33,7 +33,7 @@ export class TreeIndexer {
   #part(name: string, entries: readonly IndexRule[], toItem: (entry: IndexRule) => MatchEntry | null): Part {
     const before = this.#parts.get(name);
     if (before?.of.from === entries) return before;
-    const of = mapAlike(before?.of ?? null, entries, toItem);
+    const of = mapIncrementally(before?.of ?? null, entries, toItem);
     const isSame = before !== undefined && !of.made.some(isItem) && !of.gone.some(isItem);
     const part: Part = {
       of,
@@ -55,7 +55,7 @@ const BUILT_IN = 1;
 
 /** The rules that can match packets of one protocol, and the result built for them. */
 interface Part {
-  readonly of: Mapped<IndexRule, MatchEntry | null>;
+  readonly of: IncrementalMap<IndexRule, MatchEntry | null>;
   readonly items: readonly MatchEntry[];
   readonly chains: FixedChains;
   built: (Dispatched & { readonly levels: number }) | null;

@@ -1,6 +1,6 @@
 import type { RuleSource } from '../../../apis/compiled.ts';
 import type { Family } from '../../../lib/net/address.ts';
-import { isSameList } from '../alike.ts';
+import { isSameList } from '../incremental-list.ts';
 import type { Chain, NftRule } from '../ruleset.ts';
 import { BASE_CHAINS, NODEPORT_ENTRY } from '../topology.ts';
 import type { SetNames } from './fragment.ts';
