@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Link } from 'nftables-napi';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
-import { classifier, type Held, type Reason, reasonText, unknownMatches } from './classify.ts';
+import { classifier, type OwnedGroup, type Reason, reasonText, unknownMatches } from './classify.ts';
 import { CNIS, PRESETS } from './presets.ts';
 
 const BARE: Link = {
@@ -84,7 +84,7 @@ function word(reason: Reason): string {
 
 function decide(
   links: readonly Link[],
-  { config = {}, held = [] }: { config?: Partial<typeof DEFAULT_CONFIG>; held?: readonly Held[] } = {},
+  { config = {}, held = [] }: { config?: Partial<typeof DEFAULT_CONFIG>; held?: readonly OwnedGroup[] } = {},
 ): string[] {
   const known = {
     held: new Map(held.map((one) => [one.index, one])),

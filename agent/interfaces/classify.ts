@@ -3,7 +3,7 @@ import type { Config } from '../../apis/config.ts';
 import { CNIS, PAIR_KINDS, PRESETS, type Preset } from './presets.ts';
 
 /** A group that nodewall set on the link with this index and name. */
-export interface Held {
+export interface OwnedGroup {
   readonly index: number;
   readonly name: string;
   readonly group: number;
@@ -35,7 +35,7 @@ export interface Known {
    * Groups that nodewall set, by index. A link with another group than the one here is no longer
    * nodewall's.
    */
-  readonly held: ReadonlyMap<number, Held>;
+  readonly held: ReadonlyMap<number, OwnedGroup>;
   /** Names of the interfaces by which the node itself is attached (on-network.ts). */
   readonly onNetwork: ReadonlySet<string>;
 }
@@ -124,7 +124,7 @@ function matchText({ match, preset }: { match: string; preset: string | null }):
   return `name ${match}`;
 }
 
-function isForeign({ index, group }: Link, held: ReadonlyMap<number, Held>): boolean {
+function isForeign({ index, group }: Link, held: ReadonlyMap<number, OwnedGroup>): boolean {
   return group !== 0 && held.get(index)?.group !== group;
 }
 

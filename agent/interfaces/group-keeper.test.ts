@@ -5,9 +5,9 @@ import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import { fakeClock } from '../../test/fake/fake-clock.ts';
 import { type FakeLinks, fakeLinks } from '../../test/fake/fake-links.ts';
 import { runs } from '../../test/properties/runs.ts';
-import { classifier, type Held } from './classify.ts';
+import { classifier, type OwnedGroup } from './classify.ts';
 import { type GroupChange, GroupKeeper } from './group-keeper.ts';
-import { releaseGroups, toHeld } from './release.ts';
+import { releaseGroups, toOwnedGroups } from './release.ts';
 
 interface Watched {
   readonly links: FakeLinks;
@@ -18,14 +18,14 @@ interface Watched {
   readonly clock: ReturnType<typeof fakeClock>;
   /** Names of interfaces with an address in a network. */
   readonly onNetwork: Set<string>;
-  held(): readonly Held[];
+  held(): readonly OwnedGroup[];
   /** Delivers all events and waits until nothing is left to do. */
   settle(): Promise<void>;
 }
 
 const classify = classifier(DEFAULT_CONFIG);
 
-function watched(remembered: readonly Held[] = [], links?: FakeLinks): Watched {
+function watched(remembered: readonly OwnedGroup[] = [], links?: FakeLinks): Watched {
   let keeper: GroupKeeper | null = null;
   const fake = links ?? fakeLinks((events: readonly LinkEvent[]) => keeper?.tell(events));
   const changed: GroupChange[][] = [];
@@ -366,8 +366,8 @@ describe('GroupKeeper', () => {
 
   it('reads only what has the form of what it saved', () => {
     const good = { index: 1, name: 'a', group: 8 };
-    assert.deepEqual(toHeld([good, null, 3, { index: '1' }, { ...good, group: 'x' }]), [good]);
-    assert.deepEqual(toHeld({ a: 1 }), []);
+    assert.deepEqual(toOwnedGroups([good, null, 3, { index: '1' }, { ...good, group: 'x' }]), [good]);
+    assert.deepEqual(toOwnedGroups({ a: 1 }), []);
   });
 });
 

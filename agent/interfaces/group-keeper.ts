@@ -1,6 +1,6 @@
 import type { Link, LinkEvent, LinkGroupChange, NftError } from 'nftables-napi';
 import type { Clock } from '../../lib/process/clock.ts';
-import type { Classify, Decision, Held, Reason } from './classify.ts';
+import type { Classify, Decision, OwnedGroup, Reason } from './classify.ts';
 import { PAIR_KINDS } from './presets.ts';
 
 /** The kernel's operations on links: LinkSocket of nftables-napi, or a fake. */
@@ -22,7 +22,7 @@ export interface GroupKeeperEvents {
   /** The changes that one burst of events led to. */
   changed(changes: readonly GroupChange[]): void;
   /** The groups that nodewall holds, to be saved; called before they are set in the kernel. */
-  held(held: readonly Held[]): void;
+  held(held: readonly OwnedGroup[]): void;
   /** The kernel refused a change; it is retried at the next lookAtAll(). */
   refused(change: GroupChange, error: NftError): void;
   /** The links cannot be read; retried after `retryIn` milliseconds. */
@@ -35,7 +35,7 @@ export interface GroupKeeperOptions {
   readonly links: Links;
   readonly classify: Classify;
   /** The groups that an earlier run set. */
-  readonly remembered: readonly Held[];
+  readonly remembered: readonly OwnedGroup[];
   /** Names of the interfaces by which the node itself is attached now (on-network.ts). */
   readonly onNetwork: () => ReadonlySet<string>;
   readonly events: GroupKeeperEvents;
@@ -71,7 +71,7 @@ const REMEMBERED_NAMES = 1024;
 export class GroupKeeper {
   readonly #options: GroupKeeperOptions;
   readonly #table = new Map<number, Link>();
-  readonly #held = new Map<number, Held>();
+  readonly #held = new Map<number, OwnedGroup>();
   readonly #gone = new Map<number, string>();
   /** Links to read. */
   readonly #suspects = new Set<number>();
@@ -208,7 +208,7 @@ export class GroupKeeper {
     this.#release(index);
   }
 
-  #hold(held: Held): void {
+  #hold(held: OwnedGroup): void {
     this.#held.set(held.index, held);
     this.#heldIsSaid = false;
   }
@@ -369,7 +369,7 @@ export class GroupKeeper {
     if (link !== undefined) this.#table.set(index, { ...link, group });
   }
 
-  #undo(change: GroupChange, error: NftError, before: Held | undefined): void {
+  #undo(change: GroupChange, error: NftError, before: OwnedGroup | undefined): void {
     const { index, group } = change;
     if (before === undefined || !this.#table.has(index)) this.#release(index);
     else this.#hold(before);

@@ -7,13 +7,13 @@ import { systemClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { type Saver, saver } from '../../lib/process/saver.ts';
 import { type StateFile, stateFile } from '../../lib/process/state-file.ts';
-import { classifier, type Held, unknownMatches } from '../interfaces/classify.ts';
+import { classifier, type OwnedGroup, unknownMatches } from '../interfaces/classify.ts';
 import { GroupKeeper } from '../interfaces/group-keeper.ts';
 import { type GroupNames, writeGroupNames } from '../interfaces/group-names.ts';
 import { type LocalPods, NO_LOCAL_PODS, toLocalPods, WatchedLocalPods } from '../interfaces/local-pods.ts';
 import { interfacesOnNetworks } from '../interfaces/on-network.ts';
 import { type RouteTexts, routedOutBy } from '../interfaces/pod-routes.ts';
-import { releaseGroups, toHeld } from '../interfaces/release.ts';
+import { releaseGroups, toOwnedGroups } from '../interfaces/release.ts';
 import type { AgentOptions } from './agent-options.ts';
 import { interfaceLog } from './interface-log.ts';
 import { savedNodeAddresses } from './state-store.ts';
@@ -46,7 +46,7 @@ interface Parts {
 }
 
 /** The file in the state directory that lists the groups set by the agent. */
-export function heldFile(stateDir: string): StateFile {
+export function ownedGroupsFile(stateDir: string): StateFile {
   return stateFile(stateDir, 'interfaces.json');
 }
 
@@ -58,8 +58,8 @@ export async function keepInterfaceGroups({ options, config, log }: Parts): Prom
   const { node, once, stateDir } = options;
   for (const problem of unknownMatches(config)) log.warn(problem, { node });
   const addon = await loadAddon();
-  const saved = saver<readonly Held[]>(heldFile(stateDir), (held) => JSON.stringify(held), log);
-  const remembered = toHeld(await saved.read((text) => JSON.parse(text)));
+  const saved = saver<readonly OwnedGroup[]>(ownedGroupsFile(stateDir), (held) => JSON.stringify(held), log);
+  const remembered = toOwnedGroups(await saved.read((text) => JSON.parse(text)));
   const declared = await savedNodeAddresses(stateDir);
   try {
     const kept = new KeptGroups({ node, once, config, log, addon, saved, remembered, declared });
@@ -86,9 +86,9 @@ interface KeptParts {
   readonly config: Config;
   readonly log: Log;
   readonly addon: Awaited<ReturnType<typeof loadAddon>>;
-  readonly saved: Saver<readonly Held[]>;
+  readonly saved: Saver<readonly OwnedGroup[]>;
   /** The groups that an earlier run set. */
-  readonly remembered: readonly Held[];
+  readonly remembered: readonly OwnedGroup[];
   /** Addresses of the Node object as an earlier run saved them; null: not known. */
   readonly declared: readonly string[] | null;
 }
@@ -228,8 +228,8 @@ export async function releaseInterfaceGroups(
   log: Warnings,
 ): Promise<Released> {
   await nameGroups(interfaceGroupFile, null, log);
-  const file = heldFile(stateDir);
-  const remembered = await readHeld(file, log);
+  const file = ownedGroupsFile(stateDir);
+  const remembered = await readOwnedGroups(file, log);
   if (remembered.length === 0) return { interfaces: [] };
   const { LinkSocket } = await loadAddon();
   const links = new LinkSocket();
@@ -242,9 +242,9 @@ export async function releaseInterfaceGroups(
   }
 }
 
-async function readHeld(file: StateFile, log: Warnings): Promise<readonly Held[]> {
+async function readOwnedGroups(file: StateFile, log: Warnings): Promise<readonly OwnedGroup[]> {
   try {
-    return toHeld(JSON.parse((await file.read()) ?? '[]'));
+    return toOwnedGroups(JSON.parse((await file.read()) ?? '[]'));
   } catch (error) {
     log.warn('cannot read the saved interface groups; the groups of interfaces stay as they are', {
       error: (error as Error).message,
