@@ -1,6 +1,6 @@
 import type { NftError } from 'nftables-napi';
 import type { OwnedGroup } from './classify.ts';
-import type { Links } from './group-keeper.ts';
+import type { Links } from './group-reconciler.ts';
 
 /**
  * Resets links to group 0 if they still have the index, name and group that nodewall set. Returns

@@ -8,8 +8,8 @@ import type { Log } from '../../lib/process/log.ts';
 import { type Saver, saver } from '../../lib/process/saver.ts';
 import { type StateFile, stateFile } from '../../lib/process/state-file.ts';
 import { classifier, type OwnedGroup, unknownMatches } from '../interfaces/classify.ts';
-import { GroupKeeper } from '../interfaces/group-keeper.ts';
 import { type GroupNames, writeGroupNames } from '../interfaces/group-names.ts';
+import { GroupReconciler } from '../interfaces/group-reconciler.ts';
 import { type LocalPods, NO_LOCAL_PODS, toLocalPods, WatchedLocalPods } from '../interfaces/local-pods.ts';
 import { interfacesOnNetworks } from '../interfaces/on-network.ts';
 import { type RouteTexts, routedOutBy } from '../interfaces/pod-routes.ts';
@@ -97,7 +97,7 @@ class KeptGroups implements InterfaceGroups {
   readonly localPods: WatchedLocalPods;
   readonly #parts: KeptParts;
   readonly #links: LinkSocket;
-  readonly #keeper: GroupKeeper;
+  readonly #keeper: GroupReconciler;
   #declared: readonly string[] | null;
   #monitor: LinkMonitor | null = null;
   #interval: NodeJS.Timeout | undefined;
@@ -120,7 +120,7 @@ class KeptGroups implements InterfaceGroups {
       },
     });
     const said = interfaceLog({ node, config, log, lookInterval: LOOK_INTERVAL });
-    this.#keeper = new GroupKeeper({
+    this.#keeper = new GroupReconciler({
       links: this.#links,
       classify: classifier(config),
       remembered,

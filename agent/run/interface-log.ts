@@ -1,7 +1,7 @@
 import type { Config } from '../../apis/config.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { groupName, reasonText } from '../interfaces/classify.ts';
-import type { GroupChange, GroupKeeperEvents } from '../interfaces/group-keeper.ts';
+import type { GroupChange, GroupReconcilerEvents } from '../interfaces/group-reconciler.ts';
 
 /** More simultaneous changes than this are logged as one line for each group. */
 const NAMED_ALONE = 5;
@@ -16,7 +16,7 @@ interface LogParts {
 }
 
 /** The log of interface groups. */
-export function interfaceLog(parts: LogParts): Omit<GroupKeeperEvents, 'held'> {
+export function interfaceLog(parts: LogParts): Omit<GroupReconcilerEvents, 'held'> {
   const { node, config, log, lookInterval } = parts;
   const refusals = new Set<string>();
   const shown = (group: number): string | number => groupName(config, group) ?? group;
@@ -64,7 +64,7 @@ export function interfaceLog(parts: LogParts): Omit<GroupKeeperEvents, 'held'> {
     failed(error, retryIn) {
       log.error(`cannot list interfaces; retrying in ${retryIn / 1000} s`, { node, error: error.message });
     },
-    deaf(error) {
+    monitorFailed(error) {
       log.error(`cannot watch interfaces any more; new ones are found every ${lookInterval / 1000} s only`, {
         node,
         error: error.message,

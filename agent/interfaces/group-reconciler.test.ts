@@ -6,12 +6,12 @@ import { fakeClock } from '../../test/fake/fake-clock.ts';
 import { type FakeLinks, fakeLinks } from '../../test/fake/fake-links.ts';
 import { runs } from '../../test/properties/runs.ts';
 import { classifier, type OwnedGroup } from './classify.ts';
-import { type GroupChange, GroupKeeper } from './group-keeper.ts';
+import { type GroupChange, GroupReconciler } from './group-reconciler.ts';
 import { releaseGroups, toOwnedGroups } from './release.ts';
 
 interface Watched {
   readonly links: FakeLinks;
-  readonly keeper: GroupKeeper;
+  readonly keeper: GroupReconciler;
   readonly changed: GroupChange[][];
   readonly refused: string[];
   readonly failed: string[];
@@ -26,7 +26,7 @@ interface Watched {
 const classify = classifier(DEFAULT_CONFIG);
 
 function watched(remembered: readonly OwnedGroup[] = [], links?: FakeLinks): Watched {
-  let keeper: GroupKeeper | null = null;
+  let keeper: GroupReconciler | null = null;
   const fake = links ?? fakeLinks((events: readonly LinkEvent[]) => keeper?.tell(events));
   const changed: GroupChange[][] = [];
   const refused: string[] = [];
@@ -34,7 +34,7 @@ function watched(remembered: readonly OwnedGroup[] = [], links?: FakeLinks): Wat
   let held = remembered;
   const clock = fakeClock();
   const onNetwork = new Set(['uplink']);
-  keeper = new GroupKeeper({
+  keeper = new GroupReconciler({
     links: fake,
     classify,
     remembered,
@@ -47,7 +47,7 @@ function watched(remembered: readonly OwnedGroup[] = [], links?: FakeLinks): Wat
       },
       refused: ({ name }, { code }: NftError) => void refused.push(`${name} ${code}`),
       failed: (error, retryIn) => void failed.push(`${error.message} ${retryIn}`),
-      deaf: ({ code }) => void failed.push(code),
+      monitorFailed: ({ code }) => void failed.push(code),
     },
   });
   const own = keeper;
@@ -67,7 +67,7 @@ function watched(remembered: readonly OwnedGroup[] = [], links?: FakeLinks): Wat
   };
 }
 
-describe('GroupKeeper', () => {
+describe('GroupReconciler', () => {
   let it_: Watched;
   const group = (name: string) => it_.links.link(name).group;
   beforeEach(async () => {
