@@ -11,7 +11,7 @@ import { releaseGroups, toOwnedGroups } from './release.ts';
 
 interface Watched {
   readonly links: FakeLinks;
-  readonly keeper: GroupReconciler;
+  readonly reconciler: GroupReconciler;
   readonly changed: GroupChange[][];
   readonly refused: string[];
   readonly failed: string[];
@@ -26,15 +26,15 @@ interface Watched {
 const classify = classifier(DEFAULT_CONFIG);
 
 function watched(remembered: readonly OwnedGroup[] = [], links?: FakeLinks): Watched {
-  let keeper: GroupReconciler | null = null;
-  const fake = links ?? fakeLinks((events: readonly LinkEvent[]) => keeper?.tell(events));
+  let reconciler: GroupReconciler | null = null;
+  const fake = links ?? fakeLinks((events: readonly LinkEvent[]) => reconciler?.tell(events));
   const changed: GroupChange[][] = [];
   const refused: string[] = [];
   const failed: string[] = [];
   let held = remembered;
   const clock = fakeClock();
   const onNetwork = new Set(['uplink']);
-  keeper = new GroupReconciler({
+  reconciler = new GroupReconciler({
     links: fake,
     classify,
     remembered,
@@ -50,10 +50,10 @@ function watched(remembered: readonly OwnedGroup[] = [], links?: FakeLinks): Wat
       monitorFailed: ({ code }) => void failed.push(code),
     },
   });
-  const own = keeper;
+  const own = reconciler;
   return {
     links: fake,
-    keeper,
+    reconciler,
     changed,
     refused,
     failed,
@@ -73,14 +73,14 @@ describe('GroupReconciler', () => {
   beforeEach(async () => {
     it_ = watched();
     it_.links.deliver();
-    await it_.keeper.lookAtAll();
+    await it_.reconciler.lookAtAll();
   });
 
   it('sets what is there at start', async () => {
     it_ = watched();
     it_.links.addPodPair('veth1');
     it_.links.add('eth0');
-    await it_.keeper.lookAtAll();
+    await it_.reconciler.lookAtAll();
     assert.deepEqual([group('veth1'), group('eth0')], [8, 0]);
   });
 
@@ -89,7 +89,7 @@ describe('GroupReconciler', () => {
       const index = it_.links.addPodPair('veth1', from);
       await it_.settle();
       assert.equal(group('veth1'), 8);
-      assert.equal(it_.keeper.groupOf(index), 8);
+      assert.equal(it_.reconciler.groupOf(index), 8);
       assert.deepEqual(it_.held(), [{ index, name: 'veth1', group: 8 }]);
       assert.deepEqual(
         it_.changed.flat().map(({ name, before, group: now }) => [name, before, now]),
@@ -187,7 +187,7 @@ describe('GroupReconciler', () => {
   it('a group that was set silently long ago is seen', async () => {
     const bridge = it_.links.add('br7', { kind: 'bridge' });
     await it_.settle();
-    await it_.keeper.lookAtAll();
+    await it_.reconciler.lookAtAll();
     it_.links.setForeign(bridge, 5);
     it_.links.change(it_.links.addPodPair('veth1'), { master: bridge });
     await it_.settle();
@@ -206,7 +206,7 @@ describe('GroupReconciler', () => {
       it_.links.list = list;
       return old;
     };
-    await it_.keeper.lookAtAll();
+    await it_.reconciler.lookAtAll();
     await it_.settle();
     assert.equal(group('br7'), 8);
   });
@@ -226,7 +226,7 @@ describe('GroupReconciler', () => {
     it_.links.setForeign(index, 0);
     await it_.settle();
     assert.equal(group('veth1'), 0, 'a link that is down');
-    await it_.keeper.lookAtAll();
+    await it_.reconciler.lookAtAll();
     assert.equal(group('veth1'), 8);
   });
 
@@ -279,7 +279,7 @@ describe('GroupReconciler', () => {
     it_.links.remove(index);
     it_.links.overrun();
     await it_.settle();
-    assert.deepEqual([it_.keeper.groupOf(index), it_.held()], [null, []]);
+    assert.deepEqual([it_.reconciler.groupOf(index), it_.held()], [null, []]);
   });
 
   it('a link that went is no error', async () => {
@@ -302,14 +302,14 @@ describe('GroupReconciler', () => {
     assert.deepEqual(it_.refused, ['veth1 EPERM']);
     assert.deepEqual(it_.held(), []);
     it_.links.refuse(null);
-    await it_.keeper.lookAtAll();
+    await it_.reconciler.lookAtAll();
     assert.equal(group('veth1'), 8);
   });
 
   it('a list that fails is tried again', async () => {
     it_.links.addPodPair('veth1');
     it_.links.failList();
-    await it_.keeper.lookAtAll();
+    await it_.reconciler.lookAtAll();
     assert.deepEqual(it_.failed, ['EINTR 1000']);
     it_.clock.pass(1000);
     await it_.settle();
@@ -321,12 +321,12 @@ describe('GroupReconciler', () => {
     await it_.settle();
     it_.links.change(index, { name: 'renamed' });
     await it_.settle();
-    assert.deepEqual([it_.keeper.nameOf(index), it_.keeper.groupOf(index)], ['renamed', 8]);
+    assert.deepEqual([it_.reconciler.nameOf(index), it_.reconciler.groupOf(index)], ['renamed', 8]);
     assert.equal(it_.held()[0]?.name, 'renamed');
     it_.links.remove(index);
     await it_.settle();
-    assert.deepEqual([it_.keeper.nameOf(index), it_.keeper.groupOf(index)], ['renamed', null]);
-    assert.equal(it_.keeper.nameOf(9999), null);
+    assert.deepEqual([it_.reconciler.nameOf(index), it_.reconciler.groupOf(index)], ['renamed', null]);
+    assert.equal(it_.reconciler.nameOf(9999), null);
   });
 
   it('of earlier runs, only what is as they left it is ours', async () => {
@@ -342,7 +342,7 @@ describe('GroupReconciler', () => {
       { index: 777, name: 'gone', group: 8 },
     ];
     const next = watched(remembered, it_.links);
-    await next.keeper.lookAtAll();
+    await next.reconciler.lookAtAll();
     // Our link no longer matches; the others are foreign.
     assert.deepEqual(['veth1', 'veth2', 'veth3', 'br7'].map(group), [0, 8, 5, 8]);
     assert.deepEqual(next.held(), []);
@@ -407,13 +407,13 @@ describe('any order of events', function () {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
         const one = watched();
-        const { links, keeper } = one;
-        void keeper.lookAtAll();
+        const { links, reconciler } = one;
+        void reconciler.lookAtAll();
         for (const [i, { what, at, to }] of steps.entries()) await play(one, what, `n${i}`, at, to);
         await one.settle();
         const told = links.all().filter(({ index }) => !links.isSilent(index));
         assert.deepEqual(groupsOf(told), expected(links, told), 'after the events');
-        await keeper.lookAtAll();
+        await reconciler.lookAtAll();
         await one.settle();
         assert.deepEqual(groupsOf(links.all()), expected(links, links.all()), 'after a list');
         assert.deepEqual(

@@ -97,7 +97,7 @@ class KeptGroups implements InterfaceGroups {
   readonly localPods: WatchedLocalPods;
   readonly #parts: KeptParts;
   readonly #links: LinkSocket;
-  readonly #keeper: GroupReconciler;
+  readonly #reconciler: GroupReconciler;
   #declared: readonly string[] | null;
   #monitor: LinkMonitor | null = null;
   #interval: NodeJS.Timeout | undefined;
@@ -110,7 +110,7 @@ class KeptGroups implements InterfaceGroups {
     this.#links = new addon.LinkSocket();
     this.localPods = new WatchedLocalPods({
       read: readRoutes,
-      interfaces: () => this.#keeper.namesIn(config.interfaceGroups.pods),
+      interfaces: () => this.#reconciler.namesIn(config.interfaceGroups.pods),
       clock: systemClock,
       unreadable(error) {
         log.error(
@@ -120,7 +120,7 @@ class KeptGroups implements InterfaceGroups {
       },
     });
     const said = interfaceLog({ node, config, log, lookInterval: LOOK_INTERVAL });
-    this.#keeper = new GroupReconciler({
+    this.#reconciler = new GroupReconciler({
       links: this.#links,
       classify: classifier(config),
       remembered,
@@ -141,25 +141,25 @@ class KeptGroups implements InterfaceGroups {
     const { once, config, log, addon } = this.#parts;
     // The monitor is opened before the first list, so that a change during the list is not missed.
     if (!once) this.#monitor = new addon.LinkMonitor({}, (events) => this.#tell(events));
-    await this.#keeper.lookAtAll();
+    await this.#reconciler.lookAtAll();
     await this.#lookAtPods();
     if (!once && config.exemptions.localPods) this.localPods.watch();
     await nameGroups(config.interfaceGroupFile, config.interfaceGroups, log);
-    if (!once) this.#interval = setInterval(() => void this.#keeper.lookAtAll(), LOOK_INTERVAL);
+    if (!once) this.#interval = setInterval(() => void this.#reconciler.lookAtAll(), LOOK_INTERVAL);
   }
 
   nameOf(index: number): string | null {
-    return this.#keeper.nameOf(index);
+    return this.#reconciler.nameOf(index);
   }
 
   groupOf(index: number): number | null {
-    return this.#keeper.groupOf(index);
+    return this.#reconciler.groupOf(index);
   }
 
   async nodeHas(addresses: readonly string[]): Promise<void> {
     if (this.#declared?.join() === addresses.join()) return;
     this.#declared = addresses;
-    await this.#keeper.lookAtAll();
+    await this.#reconciler.lookAtAll();
     await this.#lookAtPods();
   }
 
@@ -167,13 +167,13 @@ class KeptGroups implements InterfaceGroups {
     clearInterval(this.#interval);
     this.localPods.close();
     await this.#monitor?.close();
-    await this.#keeper.close();
+    await this.#reconciler.close();
     await this.#links.close();
     await this.#parts.saved.flush();
   }
 
   #tell(events: readonly LinkEvent[]): void {
-    this.#keeper.tell(events);
+    this.#reconciler.tell(events);
     this.localPods.linksChanged();
   }
 

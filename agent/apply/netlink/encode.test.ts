@@ -522,7 +522,7 @@ inNamespace(import.meta.filename, () => {
         const wrong = rule({ kind: 'accept' }, ...matches);
         assert.throws(
           () => encode([{ kind: 'addRule', chain: 'c', rule: wrong, source: null }]),
-          /can't match/,
+          /cannot also match/,
         );
         const text = `add rule ${TABLE.family} ${TABLE.name} c ${ruleText(wrong)}`;
         await assert.rejects(nftables.check(text), /conflicting protocols/);

@@ -72,11 +72,11 @@ export class Indexer {
     const isSame = before !== undefined && !of.made.some(isItem) && !of.gone.some(isItem);
     const items = isSame ? before.items : of.to.filter(isItem);
     const others = isSame ? [] : otherItems(before?.items ?? [], items, built?.needsMembers ?? true);
-    const part: Part = { of, chains, spaces, items, built: null, commonEnds: null };
+    const part: Part = { of, chains, spaces, items, built: null, replaced: null };
     if (built !== null && others !== null) {
-      const commonEnds = { ...built, plan: withReplacements(built.plan, others.flatMap(withCopies)) };
-      if (others.every(([was, is]) => was.chain === is.chain)) part.built = commonEnds;
-      else part.commonEnds = commonEnds;
+      const replaced = { ...built, plan: withReplacements(built.plan, others.flatMap(withCopies)) };
+      if (others.every(([was, is]) => was.chain === is.chain)) part.built = replaced;
+      else part.replaced = replaced;
     }
     this.#parts.set(name, part);
     return part;
@@ -88,15 +88,15 @@ export class Indexer {
     fields: Fields,
   ): Dispatched {
     if (part.built?.levels !== of.levels) {
-      const { items, chains, spaces, commonEnds } = part;
+      const { items, chains, spaces, replaced } = part;
       chains.next();
       const { levels } = of;
       const { plan, needsMembers } =
-        commonEnds?.levels === levels
-          ? commonEnds
+        replaced?.levels === levels
+          ? replaced
           : this.#plan(items, { ports: fields.protocol !== null, levels, spaces });
       part.built = { ...build(of.name, plan, fields, chains), plan, needsMembers, levels };
-      part.commonEnds = null;
+      part.replaced = null;
       this.#onBuilt({ ...of, items, plan, dispatched: part.built });
     }
     return part.built;
@@ -181,7 +181,7 @@ interface Part {
   readonly items: readonly MatchEntry[];
   built: (Dispatched & Planned) | null;
   /** The plan of earlier items with these in their place. */
-  commonEnds: Planned | null;
+  replaced: Planned | null;
 }
 
 interface Planned {
