@@ -42,7 +42,7 @@ const OBJECTS = [SSH, WEB, BOTH, PODS, NETS, pod('a', '10.1.0.1')];
 const RULESET = rulesetOf(OBJECTS);
 
 describe('the reconciler', () => {
-  it('makes the kernel hold a ruleset, and then nothing differs', async () => {
+  it('applies a ruleset; a comparison then finds no difference', async () => {
     const kernel = fakeKernel();
     const reconciler = new NodeRuleReconciler(kernel);
     assert.deepEqual(await reconciler.verify(), [], 'nothing was applied, nothing can differ');
@@ -54,7 +54,7 @@ describe('the reconciler', () => {
     assert.equal(await kernel.generation(), before);
   });
 
-  it('plans without a change', async () => {
+  it('plans without changing the kernel', async () => {
     const kernel = fakeKernel();
     const reconciler = new NodeRuleReconciler(kernel);
     const planned = await reconciler.plan(RULESET);
@@ -78,7 +78,7 @@ describe('the reconciler', () => {
     assert.deepEqual(await reconciler.verify(), []);
   });
 
-  it('reads after a policy edit what it touched, and no more', async () => {
+  it('reads only the touched objects after a policy edit', async () => {
     const kernel = fakeKernel();
     const asked: string[] = [];
     const watched = {
@@ -100,7 +100,7 @@ describe('the reconciler', () => {
     assert.deepEqual(await reconciler.verify(), []);
   });
 
-  it('does not look where nobody has committed anything', async () => {
+  it('reads nothing when there was no other commit', async () => {
     const kernel = fakeKernel();
     const reconciler = new NodeRuleReconciler(kernel);
     await reconciler.apply(RULESET);
@@ -118,7 +118,7 @@ describe('the reconciler', () => {
     assert.notDeepEqual(await reconciler.verify(), []);
   });
 
-  it('says how long it took until all was enforced', async () => {
+  it('reports the time until all rules are in force', async () => {
     const kernel = fakeKernel();
     const slow = {
       ...kernel,
@@ -158,7 +158,7 @@ describe('the reconciler', () => {
     ['a command of no rule', { operation: 0 }],
     ['a command that is not there', { operation: 100_000 }],
   ] as const) {
-    it(`blames nobody where the kernel names ${what}`, async () => {
+    it(`names no rule when the kernel names ${what}`, async () => {
       const kernel = fakeKernel();
       kernel.intercept(() => {
         throw toNftError('ENOMEM', 'Cannot allocate memory', place);
@@ -168,7 +168,7 @@ describe('the reconciler', () => {
     });
   }
 
-  it('takes up after a failure in every stage, from what the kernel then holds', async () => {
+  it('continues after a failure in every stage, from the current state', async () => {
     for (let nth = 1; ; nth++) {
       const kernel = fakeKernel();
       await new NodeRuleReconciler(kernel).apply(rulesetOf([SSH, NETS, PODS, pod('a', '10.1.0.9')]));
@@ -193,7 +193,7 @@ describe('the reconciler', () => {
   });
 });
 
-describe('keys that go while the rules around their map change', () => {
+describe('keys that are removed while the rules around their map change', () => {
   const rule = (statement: Statement, ...matches: NftRule['matches']): NftRule => ({
     matches,
     counter: false,
@@ -237,7 +237,7 @@ describe('keys that go while the rules around their map change', () => {
     { match: 'port', protocol: 'tcp', field: 'dport', ranges: [[80, 80]] },
   );
 
-  it('are never met by the new rules', async () => {
+  it('are never looked up by the new rules', async () => {
     const kernel = fakeKernel();
     const reconciler = new NodeRuleReconciler(kernel);
     // A rule before the map accepts port 80, which the map would drop.
@@ -257,7 +257,7 @@ describe('keys that go while the rules around their map change', () => {
     assert.ok(isEmpty((await reconciler.apply(index([22]))).transaction));
   });
 
-  it('need no detour where the rules stay, or no key goes', async () => {
+  it('need no interim ruleset if the rules stay or no key is removed', async () => {
     const kernel = fakeKernel();
     const reconciler = new NodeRuleReconciler(kernel);
     await reconciler.apply(index([22, 80], open80));
@@ -269,7 +269,7 @@ describe('keys that go while the rules around their map change', () => {
 });
 
 describe('a restart', () => {
-  it('knows what an earlier run left, by its digests or by copies, and changes nothing', async () => {
+  it("recognizes an earlier run's rules by digests or shadow copies, and changes nothing", async () => {
     const kernel = fakeKernel();
     const earlier = new NodeRuleReconciler(kernel);
     await earlier.apply(RULESET);
@@ -285,7 +285,7 @@ describe('a restart', () => {
     }
   });
 
-  it('writes again what somebody changed, and nothing else', async () => {
+  it('repairs only what a third party changed', async () => {
     const kernel = fakeKernel();
     await new NodeRuleReconciler(kernel).apply(RULESET);
     kernel.tamper(
@@ -296,7 +296,7 @@ describe('a restart', () => {
     await assertHolds(kernel, RULESET);
   });
 
-  it('changes nothing where events were lost', async () => {
+  it('changes nothing after lost events', async () => {
     const kernel = fakeKernel();
     const reconciler = new NodeRuleReconciler(kernel);
     await reconciler.apply(RULESET);
@@ -329,7 +329,7 @@ describe('drift', () => {
     });
   }
 
-  it('a table that is gone is made again', async () => {
+  it('a removed table is added again', async () => {
     const kernel = fakeKernel();
     const reconciler = new NodeRuleReconciler(kernel);
     await reconciler.apply(RULESET);
@@ -339,7 +339,7 @@ describe('drift', () => {
     await assertHolds(kernel, RULESET);
   });
 
-  it('is told from what changes of our own', async () => {
+  it("is distinguished from nodewall's own changes", async () => {
     const kernel = fakeKernel();
     const reconciler = new NodeRuleReconciler(kernel);
     const generations: number[] = [];
@@ -352,7 +352,7 @@ describe('drift', () => {
     assert.ok(!reconciler.isOwn(await kernel.generation()));
   });
 
-  it('between a commit of ours and the look at it is seen', async () => {
+  it("between nodewall's commit and its reading is found", async () => {
     for (let nth = 1; nth <= 5; nth++) {
       const kernel = fakeKernel();
       const reconciler = new NodeRuleReconciler(kernel);
@@ -389,7 +389,7 @@ describe('any ruleset to any other', function () {
         ) ?? [],
     );
 
-  it('ends with exactly that, whatever happened before', async function () {
+  it('ends with exactly that ruleset, after any history', async function () {
     const histories = fc.record({
       from: drawn,
       to: drawn,
@@ -417,7 +417,7 @@ describe('any ruleset to any other', function () {
     });
   });
 
-  it('has no verdict on the way that is neither of both', async function () {
+  it('has no verdict in between that neither ruleset gives', async function () {
     const harmless = [
       'changesType',
       'addsBaseChain',
@@ -485,7 +485,7 @@ describe('batches', () => {
     };
   }
 
-  it('never take a port away that comes back in another', () => {
+  it('never remove a port that a later batch adds again', () => {
     for (const ports of [160, 4000, 20_000]) {
       const { current, desired } = afterRestart(ports);
       const { members, swap, withdraw } = transaction(current, desired);
@@ -501,7 +501,7 @@ describe('batches', () => {
     }
   });
 
-  it('hold so many elements at most, in order, none lost', async () => {
+  it('hold a limited number of elements, in order, without loss', async () => {
     const pods = (count: number, second: number) =>
       Array.from({ length: count }, (_, i) => pod('a', `10.${second}.${i >> 8}.${i & 255}`));
     const before = rulesetOf([PODS, ...pods(200, 1)]);

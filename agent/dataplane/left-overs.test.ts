@@ -12,8 +12,8 @@ import { NodeRuleReconciler } from '../apply/reconciler.ts';
 import { renderer } from '../render/render.ts';
 import { iptablesLeftOvers, nftLeftOvers } from './left-overs.ts';
 
-describe('what may be left in nftables', () => {
-  it('is the table', async () => {
+describe('left-overs in nftables', () => {
+  it('are the table', async () => {
     const kernel = fakeKernel();
     const remains = nftLeftOvers(kernel);
     assert.deepEqual([await remains.holdsRules(), await remains.remove()], [false, []]);
@@ -24,7 +24,7 @@ describe('what may be left in nftables', () => {
     assert.deepEqual([await remains.holdsRules(), await remains.remove()], [false, []]);
   });
 
-  it('is nothing where the kernel has no nf_tables; what else it says is no answer', async () => {
+  it('are none if the kernel lacks nf_tables; other errors are thrown', async () => {
     const saying = (code: string): Kernel => ({
       ...fakeKernel(),
       snapshot: () => Promise.reject(toNftError(code, 'refused')),
@@ -39,15 +39,15 @@ describe('what may be left in nftables', () => {
   });
 });
 
-describe('what may be left in a variant of iptables', () => {
+describe('left-overs in a variant of iptables', () => {
   const legacy = (tools: IptablesTools | null) => iptablesLeftOvers('legacy', async () => tools);
 
-  it('is nothing where there can be nothing', async () => {
+  it('are none where none are possible', async () => {
     const remains = legacy(null);
     assert.deepEqual([await remains.holdsRules(), await remains.remove()], [false, []]);
   });
 
-  it('are jumps and chains, named with the variant; sets are both variants’', async () => {
+  it('are jumps and chains, named with the variant; sets belong to both variants', async () => {
     const { tools } = fakeIptables();
     const remains = legacy(tools);
     assert.equal(remains.name, 'iptables (legacy)');

@@ -32,8 +32,8 @@ function setUp(...others: readonly LeftOvers[]) {
 
 const NONE: ReadonlyMap<string, Error> = new Map();
 
-describe('moving from one dataplane to another', () => {
-  it('removes what others left, once, and says it', async () => {
+describe('dataplane migration', () => {
+  it('removes left-overs of other dataplanes once, and logs it', async () => {
     const [table, nothing] = [remains('nftables', ['table inet nodewall']), remains('iptables (legacy)', [])];
     const { said, settled } = setUp(table, nothing);
     assert.deepEqual([await settled(NONE), await settled(NONE)], [true, true]);
@@ -43,7 +43,7 @@ describe('moving from one dataplane to another', () => {
     ]);
   });
 
-  it('tries again what fails, and only that', async () => {
+  it('retries only removals that failed', async () => {
     const [table, locked] = [remains('nftables', ['t']), remains('iptables (legacy)', ['c'], 1)];
     const { said, settled } = setUp(locked, table);
     assert.equal(await settled(NONE), false);
@@ -56,7 +56,7 @@ describe('moving from one dataplane to another', () => {
     assert.match(said.at(-1) ?? '', /removed the rules of the previous dataplane .*"c"/);
   });
 
-  it('claims nothing of what it may not look at, and asks once', async () => {
+  it('makes no claim about places it may not look at, and asks once', async () => {
     const hidden = remains(
       'iptables (legacy)',
       [],
@@ -72,7 +72,7 @@ describe('moving from one dataplane to another', () => {
     );
   });
 
-  it('keeps what others hold while a policy fails, and says so once', async () => {
+  it('keeps the other dataplane while a policy fails, and logs it once', async () => {
     const [table, nothing] = [remains('nftables', ['table inet nodewall']), remains('iptables (legacy)', [])];
     const { said, settled } = setUp(table, nothing);
     const failed = new Map([['nodewall.io/a', new Error('refused')]]);

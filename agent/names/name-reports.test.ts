@@ -3,7 +3,7 @@ import { fakeClock } from '../../test/fake/fake-clock.ts';
 import { nameReports } from './name-reports.ts';
 
 describe('nameReports', () => {
-  it('gathers what happens within a second, one line for each kind, and names the first twenty', () => {
+  it('combines the events of a second into one line for each kind, and lists the first twenty names', () => {
     const clock = fakeClock();
     const lines: [string, string, object][] = [];
     const line = (level: string) => (message: string, fields: object) => lines.push([level, message, fields]);

@@ -18,7 +18,7 @@ describe('a difference', () => {
     ['maps', (map: ReadonlyMap<string, Thing>) => map],
     ['lists', (map: ReadonlyMap<string, Thing>) => new NamedList([...map.values()])],
   ] as const)
-    it(`of ${of} names what is added, changed and gone, in whatever order they stand`, () => {
+    it(`of ${of} names added, changed and removed objects, in any order`, () => {
       fc.assert(
         fc.property(things, things, (was, is) => {
           const [current, desired] = [made(was), made(is)];
@@ -42,7 +42,7 @@ describe('a difference', () => {
       );
     });
 
-  it('looks nothing up that stands where it stood', () => {
+  it('looks up no object that kept its position', () => {
     const list = Array.from({ length: 1000 }, (_, i): [string, Thing] => [`n${i}`, { name: `n${i}` }]);
     let lookedUp = 0;
     class Watched extends Map<string, Thing> {

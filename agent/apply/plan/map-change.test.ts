@@ -47,7 +47,7 @@ const entries = fc
 const edits = fc.array(fc.tuple(fc.nat(600), fc.option(fc.constantFrom(...CHAINS))), { maxLength: 4 });
 
 describe('a change of a map', () => {
-  it('leads every key to what it was or is, and at last to what it is', () => {
+  it('gives every key its old or new verdict during the change, its new one after it', () => {
     fc.assert(
       fc.property(entries, edits, fc.boolean(), (before, changes, sameOrder) => {
         const after = new Map(before);
@@ -71,13 +71,13 @@ describe('a change of a map', () => {
     );
   });
 
-  it('begins anew where the map holds what none of ours does', () => {
+  it('flushes a map with elements that no map of nodewall has', () => {
     const wanted = toMap(new Map([[80, 'a']]));
     const { swap, less } = mapChange({ ...wanted, keys: null }, wanted);
     assert.deepEqual([swap.map(({ kind }) => kind), less], [['flushElements', 'addElements'], []]);
   });
 
-  it('is none where the map is named for its content and is known', () => {
+  it('is empty for a known map that is named for its content', () => {
     const map = { ...toMap(new Map([[80, 'a']])), fixed: true };
     const other = { ...toMap(new Map([[81, 'b']])), fixed: true };
     assert.deepEqual(mapChange(other, map), { swap: [], less: [] });

@@ -46,7 +46,7 @@ describe('a change of members', () => {
     assert.deepEqual(change(false, ['10.0.0.1'], ['10.0.0.1']), { more: [], less: [] });
   });
 
-  it('of a set that is new only adds; of one with other elements it begins anew', () => {
+  it('only adds to a new set; flushes one with elements of another kind', () => {
     const wanted = set(true, members('10.0.0.0/31', '10.0.0.9'));
     const { more, less } = memberChange(undefined, wanted);
     assert.deepEqual([more.map(text), less], [['+ 10.0.0.0-10.0.0.1 10.0.0.9-10.0.0.9'], []]);
@@ -57,7 +57,7 @@ describe('a change of members', () => {
     );
   });
 
-  it('replaces ranges that grow when it adds, and those that shrink when it deletes', () => {
+  it('replaces growing ranges with the additions, shrinking ranges with the deletions', () => {
     assert.deepEqual(change(true, ['10.0.0.0/24', '10.0.9.9'], ['10.0.0.0/16']), {
       more: ['- 10.0.0.0-10.0.0.255 10.0.9.9-10.0.9.9', '+ 10.0.0.0-10.0.255.255'],
       less: [],
@@ -68,7 +68,7 @@ describe('a change of members', () => {
     });
   });
 
-  it('never leaves a member out that is one before and after, and never overlaps', () => {
+  it('never misses a member that stays, and never overlaps', () => {
     const prefix = fc
       .tuple(fc.nat(31), fc.constantFrom(27, 28, 29, 30, 31, 32))
       .map(([host, length]) => formatCidr(parseCidr(`10.0.0.${host}/${length}`)?.cidr ?? ANY));

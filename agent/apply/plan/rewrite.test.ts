@@ -29,7 +29,7 @@ const kinds = (part: Transaction[keyof Transaction]) => part.map(({ kind }) => k
 const leadsToRule = ({ statement }: NftRule) => targets(statement).some((name) => name.includes('-web-'));
 const isRewriting = ({ swap }: Transaction) => kinds(swap).includes('renameChain');
 
-describe('a chain that becomes another where it stands', () => {
+describe('a chain that is rewritten in place', () => {
   it('is written again and renamed in one transaction; no key is touched', () => {
     const { swap, ...rest } = change([WEB], [DROP]);
     assert.deepEqual(kinds(swap), ['flushChain', 'addRule', 'renameChain']);
@@ -51,7 +51,7 @@ describe('a chain that becomes another where it stands', () => {
     assert.deepEqual(Object.values(rest).flat(), []);
   });
 
-  it('takes lists that lead to it along by name alone', () => {
+  it('renames the lists that lead to it, without new rules', () => {
     const from = (name: string, action: string) =>
       rule(name, { action, from: [fromPods(name)], ports: [tcp(80)] });
     const { swap } = change(
@@ -61,7 +61,7 @@ describe('a chain that becomes another where it stands', () => {
     assert.deepEqual(kinds(swap).sort(), ['addRule', 'flushChain', 'renameChain', 'renameChain']);
   });
 
-  it('takes the chain of its records along, which is another too', () => {
+  it('also rewrites its record chain', () => {
     const logged = (others: object) => web({ enableLogging: true, ...others });
     const alone = change([logged({})], [logged({ action: 'Drop' })]).swap;
     assert.equal(
@@ -80,7 +80,7 @@ describe('a chain that becomes another where it stands', () => {
     );
   });
 
-  it('is none where keys change, chains come or go, a rule has ranges of its own, or a handle is not known', () => {
+  it('is not rewritten in place if keys or chains change, a rule has ranges of its own, or a handle is unknown', () => {
     const ranges = rule('web', { ports: [tcp(443)], from: [cidr('10.0.0.0/8'), cidr('10.9.0.0/16')] });
     const several = (action: string) => rule('web', { action, ports: [tcp(1, 9), tcp(20, 30), tcp(443)] });
     assert.ok(!isRewriting(change([WEB], [rule('web', { from: [fromPods('a')], ports: [tcp(444)] })])));
@@ -91,7 +91,7 @@ describe('a chain that becomes another where it stands', () => {
     assert.ok(isRewriting(change([WEB], [ranges])), 'a named set is made before');
   });
 
-  it('is vouched for with the rules that lead to it: they name it otherwise now', async () => {
+  it('is recognized with the rules that lead to it, which have its new name', async () => {
     const kernel = fakeKernel();
     const reconciler = new NodeRuleReconciler(kernel);
     for (const [policy, rewritten] of [
@@ -108,7 +108,7 @@ describe('a chain that becomes another where it stands', () => {
     }
   });
 
-  it('ends in what a fresh apply gives, again and again', async () => {
+  it('ends in the same state as a fresh apply, repeatedly', async () => {
     const kernel = fakeKernel();
     const reconciler = new NodeRuleReconciler(kernel);
     const to = async (...policies: object[]) => {

@@ -50,7 +50,7 @@ async function loaded(ruleset: Ruleset): Promise<FakeKernel> {
 }
 
 describe('a transaction', () => {
-  it('from nothing makes everything, and moves and removes nothing', () => {
+  it('from an empty kernel adds everything, and renames and removes nothing', () => {
     const desired = rulesetOf([SSH, PODS, NETS, ...CROWD, pod('a', '10.1.0.1')]);
     const { prepare, swap, ...rest } = transaction(EMPTY_STATE, desired);
     assert.deepEqual(Object.values(rest).flat(), []);
@@ -76,7 +76,7 @@ describe('a transaction', () => {
     assert.deepEqual(filled.sort(), [...wanted.map(({ name }) => name), ...desired.maps.keys()].sort());
   });
 
-  it('to the same is empty', () => {
+  it('to the same ruleset is empty', () => {
     const objects = [SSH, WEB, PODS, NETS, BOTH, ...CROWD, pod('a', '10.1.0.1', 'fd00::1')];
     assert.ok(isEmpty(change(objects, objects)));
     assert.ok(isEmpty(change([], [])));
@@ -105,7 +105,7 @@ describe('a transaction', () => {
     );
   });
 
-  it('leads keys of a map to what is new in the swap, and takes away those that are gone after it', () => {
+  it('gives map keys their new verdicts in the swap, and removes old keys after it', () => {
     const more = change(CROWD, [...CROWD, closing('more', 4000)]);
     assert.deepEqual(
       more.swap.map(({ kind }) => kind),
@@ -130,7 +130,7 @@ describe('a transaction', () => {
     assert.deepEqual(changed.withdraw, []);
   });
 
-  it('for other members adds before it deletes, and changes no rule', () => {
+  it('for different members adds before it deletes, and changes no rule', () => {
     const before = [PODS, pod('a', '10.1.0.1'), pod('a', '10.1.0.2', 'fd00::2')];
     const after = [PODS, pod('a', '10.1.0.1'), pod('a', '10.1.0.3', 'fd00::2')];
     const { members, withdraw, ...rest } = change(before, after);
@@ -160,7 +160,7 @@ describe('a transaction', () => {
     assert.equal(collect.filter((kind) => kind === 'deleteSet').length, 2);
   });
 
-  it('leaves elements that stay where they are', () => {
+  it('does not touch elements that stay', () => {
     const more = ingress('pods', { name: 'in', action: 'Drop', from: [fromPods('a')], ports: [tcp(5432)] });
     const done = change([PODS, pod('a', '10.1.0.1')], [more, pod('a', '10.1.0.1')]);
     assert.deepEqual(Object.values(done).flat().filter(isElements), []);
@@ -185,7 +185,7 @@ describe('a transaction', () => {
     for (const command of texts(done)) assert.ok(text.includes(`${command}\n`), command);
   });
 
-  it('prints names that nft can not say', () => {
+  it('prints names that nft cannot quote', () => {
     const current = stateAfter(rulesetOf([SSH]));
     const chains = new Map<string, CurrentChain>([...current.chains, ['a b', { base: null, rules: null }]]);
     const text = transactionText(transaction({ ...current, chains }, rulesetOf([SSH])));
@@ -196,14 +196,14 @@ describe('a transaction', () => {
 const INPUT = { type: 'filter', hook: 'input', priority: 0, policy: 'accept' } as const;
 const ORDER = ['flushChain', 'deleteChain', 'deleteSet'];
 
-describe('a transaction from what is not known', () => {
+describe('a transaction from an unknown state', () => {
   const recorded = ingress('rec', { name: 'in', action: 'Drop', ports: [tcp(7)], enableLogging: true });
   const objects = [SSH, WEB, PODS, recorded, ...CROWD, pod('a', '10.1.0.1')];
   const ruleset = rulesetOf(objects);
   const renames = ({ rename }: Transaction) =>
     rename.flatMap((one) => (one.kind === 'renameChain' ? one : []));
 
-  it('moves fixed chains aside and makes them new', () => {
+  it('renames unknown fixed chains and adds them again', () => {
     const done = transaction(unknown(ruleset), ruleset);
     const fixed = [...ruleset.chains.values()].filter(({ fixed: yes }) => yes).map(({ name }) => name);
     assert.deepEqual(
@@ -229,7 +229,7 @@ describe('a transaction from what is not known', () => {
     assert.deepEqual(taken, given);
   });
 
-  it('takes no name that is in use', () => {
+  it('uses no name that is in use', () => {
     const current = unknown(ruleset);
     const taken = new Map([
       ...current.chains,
@@ -240,7 +240,7 @@ describe('a transaction from what is not known', () => {
     assert.ok(aside.includes('stale-1') && !aside.includes('stale-0') && !aside.includes('stale-2'));
   });
 
-  it('moves a fixed chain aside with a chain that it leads to, by its handle', () => {
+  it('renames a fixed chain together with a chain that it leads to, by handle', () => {
     const jumper = [...ruleset.chains.values()].find(
       ({ fixed, rules }) =>
         fixed && rules.some(({ statement }) => statement.kind === 'goto' || statement.kind === 'jump'),
@@ -259,13 +259,13 @@ describe('a transaction from what is not known', () => {
   });
 });
 
-describe('a chain that is not known, and that a range leads to', () => {
+describe('an unknown chain that a range leads to', () => {
   const ruleset = rulesetOf([SSH, WEB, PODS, NETS, BOTH, ...CROWD]);
   const ranges = [...ruleset.maps.values()].filter(({ interval }) => interval);
   const pinned = ranges.flatMap(({ verdicts }) => verdicts.map(({ chain }) => chain));
   const isPinned = (name: string) => pinned.includes(name);
 
-  it('is written again where it is, with all that leads to what is moved aside', () => {
+  it('is rewritten in place, with all rules that lead to renamed chains', () => {
     assert.ok(pinned.length > 0);
     const { rename, swap, prepare } = transaction(unknown(ruleset), ruleset);
     assert.ok(rename.length > 0 && !rename.some((one) => one.kind === 'renameChain' && isPinned(one.name)));
@@ -275,7 +275,7 @@ describe('a chain that is not known, and that a range leads to', () => {
   });
 });
 
-describe('a transaction removes what is not ours', () => {
+describe('a transaction removes foreign objects', () => {
   const ruleset = rulesetOf([SSH, PODS, pod('a', '10.1.0.1')]);
   const nothing = { targets: new Uint32Array(), verdicts: [] };
   const foreign: readonly (readonly [string, Partial<CurrentState>, RegExp])[] = [
@@ -388,7 +388,7 @@ describe('a transaction replaces the table', () => {
     });
   }
 
-  it('where a range leads elsewhere, and only there', () => {
+  it('when a range gets another verdict, and only then', () => {
     const ranges = { ...map, interval: true, fixed: true, keys: Uint8Array.of(0, 1, 0, 9, 0, 20, 0, 30) };
     const targets = Uint32Array.of(0, 1);
     const with_ = (interval: object): Ruleset => ({
@@ -401,7 +401,7 @@ describe('a transaction replaces the table', () => {
   });
 });
 
-describe('a transaction has an order that the kernel takes', () => {
+describe('a transaction has an order that the kernel accepts', () => {
   const states: Readonly<Record<string, readonly object[]>> = {
     nothing: [],
     ports: [SSH, WEB],

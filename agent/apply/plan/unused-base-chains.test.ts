@@ -11,7 +11,7 @@ function there(name: string, base: BaseChain | null): { chains: Map<string, Chai
 
 const prerouting = { type: 'filter', hook: 'prerouting', priority: -90, policy: 'accept' } as const;
 
-describe('base chains that nothing needs any more', () => {
+describe('base chains that are no longer needed', () => {
   it('stay, without rules', () => {
     const { chains, ...others } = withUnusedBaseChains(desired, there('prerouting', prerouting));
     assert.deepEqual(
@@ -22,7 +22,7 @@ describe('base chains that nothing needs any more', () => {
     assert.deepEqual(others, { sets: desired.sets, maps: desired.maps });
   });
 
-  it('are only those of ours, at the hook that ours have', () => {
+  it('are only those of nodewall, at its hooks', () => {
     assert.equal(withUnusedBaseChains(desired, there('stranger', prerouting)), desired);
     assert.equal(withUnusedBaseChains(desired, there('prerouting', null)), desired);
     assert.equal(withUnusedBaseChains(desired, there('prerouting', { ...prerouting, priority: 0 })), desired);
