@@ -177,7 +177,8 @@ forEachDataplane(
       await agent.end('SIGKILL');
       await plane.stop();
       follow();
-      const patient = async () => agent.log().includes('enforcing the saved state until the controller answers');
+      const patient = async () =>
+        agent.log().includes('enforcing the saved state until the controller answers');
       await until('its patience ends', patient, { detail: agent.log });
       await untilSaid('"message":"enforced"');
       await node.lose();
@@ -303,9 +304,7 @@ forEachDataplane(
       plane.publish(next());
       await untilReported(({ viewError }) => /the controller says 77/.test(viewError ?? ''));
       const lines = agent.log().split('\n');
-      const said = lines.find((line) =>
-        line.includes('"message":"cannot apply the controller\'s view),
-      );
+      const said = lines.find((line) => line.includes('"message":"cannot apply the controller\'s view'));
       assert.match(said ?? '', /"level":"error"/);
       assert.ok(!agent.log().includes('the controller does not answer'));
       assert.match(await get('/readyz'), /^503 cannot apply the controller's view/);
