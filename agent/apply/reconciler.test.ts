@@ -433,7 +433,7 @@ describe('any ruleset to any other', function () {
       junk: fc.array(deeds, { maxLength: 2 }),
     });
     let compared = 0;
-    let detours = 0;
+    let interims = 0;
     await checkAsync(this, 30, histories, async ({ from, to, restarted, junk }) => {
       const [before, after] = [rulesets(from), rulesets(to)];
       const kernel = fakeKernel();
@@ -446,7 +446,7 @@ describe('any ruleset to any other', function () {
       compared += shadowCopies.length;
       const watch = watchVerdicts(kernel, shadowCopies);
       const { transaction: change, interimRuleset } = await reconciler.apply(after);
-      detours += interimRuleset === null ? 0 : 1;
+      interims += interimRuleset === null ? 0 : 1;
       const changes = [...(interimRuleset === null ? [] : [interimRuleset]), change];
       assert.deepEqual(watch(changes, after).slice(0, 3), []);
       const names = [...asRuleset(kernel.table()).chains.keys()];
@@ -455,7 +455,7 @@ describe('any ruleset to any other', function () {
       assert.deepEqual(wanted.sort(), [...after.chains.keys()].sort());
     });
     if (process.env.NODEWALL_PATH === undefined)
-      assert.ok(compared > 200, `${compared} packets, ${detours} detours`);
+      assert.ok(compared > 200, `${compared} packets, ${interims} detours`);
   });
 });
 
