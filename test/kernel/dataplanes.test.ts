@@ -17,10 +17,10 @@ import { draw, PLAN } from './drawn.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
 import { passedDuring } from './flood.ts';
 import type { Verdict } from './flow.ts';
+import { everything, installForeignRules } from './foreign-rules.ts';
 import { addStaleChains } from './iptables.ts';
 import { kernelSuite } from './kernel-suite.ts';
 import { cidr, policy, type Rule, tcp, udp } from './manifests.ts';
-import { everything, installStrangers } from './strangers.ts';
 import { pause, until } from './until.ts';
 import { observe } from './verdicts.ts';
 
@@ -143,7 +143,7 @@ for (const dataplane of [IPTABLES_NFT, IPTABLES_LEGACY]) {
     afterEach(() => node?.close());
 
     it('is gone after the first good apply, and nothing of strangers is', async () => {
-      const strangers = await installStrangers(node.topology.node, [dataplane]);
+      const strangers = await installForeignRules(node.topology.node, [dataplane]);
       const others = await strangers.list();
       for (const [i, after] of [300, 400, 500, 600, 800].entries()) {
         await node.write('policy.json', [large(i)]);
@@ -176,7 +176,7 @@ kernelSuite('every dataplane at once', () => {
   it('cleanup leaves nothing of any, and everything of strangers', async function () {
     await skipWithout(this, ...DATAPLANES);
     const listAll = async () => (await everything(node.topology.node, ['nft', 'legacy'])).join('\n');
-    await installStrangers(node.topology.node, DATAPLANES);
+    await installForeignRules(node.topology.node, DATAPLANES);
     const before = await listAll();
     await node.write('policy.json', [large(1)]);
     await node.once();

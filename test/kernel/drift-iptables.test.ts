@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { dataplaneSuite, IPTABLES_LEGACY, IPTABLES_NFT } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
+import { type ForeignRules, installForeignRules } from './foreign-rules.ts';
 import { commandOf } from './iptables.ts';
 import { FAMILIES, type Family } from './passed-by.ts';
 import { untilRepaired } from './repaired.ts';
-import { installStrangers, type Strangers } from './strangers.ts';
 import { pause, until } from './until.ts';
 import { variousRules } from './various-rules.ts';
 
@@ -21,11 +21,11 @@ for (const dataplane of [IPTABLES_NFT, IPTABLES_LEGACY]) {
     let node: EnforcedNode;
     let agent: RunningAgent;
     let rules: string;
-    let strangers: Strangers;
+    let strangers: ForeignRules;
     let others: string;
     before(async () => {
       node = await createEnforcedNode(undefined, dataplane);
-      strangers = await installStrangers(node.topology.node, [dataplane]);
+      strangers = await installForeignRules(node.topology.node, [dataplane]);
       others = await strangers.list();
       await node.write('policy.json', [variousRules()]);
       agent = node.start();

@@ -5,9 +5,9 @@
 import assert from 'node:assert/strict';
 import { NFTABLES } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
+import { type ForeignRules, installForeignRules } from './foreign-rules.ts';
 import { kernelSuite } from './kernel-suite.ts';
 import { untilRepaired } from './repaired.ts';
-import { installStrangers, type Strangers } from './strangers.ts';
 import { pause } from './until.ts';
 import { variousRules } from './various-rules.ts';
 
@@ -15,11 +15,11 @@ kernelSuite('drift', () => {
   let node: EnforcedNode;
   let agent: RunningAgent;
   let rules: string;
-  let strangers: Strangers;
+  let strangers: ForeignRules;
   let others: string;
   before(async () => {
     node = await createEnforcedNode();
-    strangers = await installStrangers(node.topology.node, [NFTABLES]);
+    strangers = await installForeignRules(node.topology.node, [NFTABLES]);
     others = await strangers.list();
     await node.write('policy.json', [variousRules()]);
     agent = node.start();

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { forEachDataplane } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode } from './enforced-node.ts';
+import { everything, installForeignRules } from './foreign-rules.ts';
 import { addStaleChains } from './iptables.ts';
 import { cidr, policy, tcp } from './manifests.ts';
-import { everything, installStrangers } from './strangers.ts';
 
 forEachDataplane('leftovers', (dataplane) => {
   let node: EnforcedNode;
@@ -24,7 +24,7 @@ forEachDataplane('leftovers', (dataplane) => {
   }
 
   it('cleanup removes everything of ours and nothing else', async () => {
-    await installStrangers(node.topology.node, [dataplane]);
+    await installForeignRules(node.topology.node, [dataplane]);
     const before = await listAll();
     await node.write('policy.json', [sample(1, 10)]);
     await node.once();

@@ -9,9 +9,9 @@ import { relay } from '../netns/relay.ts';
 import { toState } from '../properties/pipeline.ts';
 import { IPTABLES_LEGACY, skipWithout } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent, toRunningAgent } from './enforced-node.ts';
+import { type ForeignRules, installForeignRules } from './foreign-rules.ts';
 import { kernelSuite } from './kernel-suite.ts';
 import { NODE_NAME, node as nodeManifest, policy, tcp } from './manifests.ts';
-import { installStrangers, type Strangers } from './strangers.ts';
 import { until } from './until.ts';
 
 const MARKER = 20_001;
@@ -22,7 +22,7 @@ const HIDDEN = /cannot check another dataplane for left-over rules.*"dataplane":
 
 kernelSuite('CAP_NET_ADMIN alone, beside rules of strangers in iptables-legacy', () => {
   let node: EnforcedNode;
-  let strangers: Strangers;
+  let strangers: ForeignRules;
   let others: string;
   const closing = policy('closed', {
     ingress: [{ name: 'marker', action: 'Drop', ports: [tcp(MARKER)] }],
@@ -31,7 +31,7 @@ kernelSuite('CAP_NET_ADMIN alone, beside rules of strangers in iptables-legacy',
   before(async function () {
     await skipWithout(this, IPTABLES_LEGACY);
     node = await createEnforcedNode();
-    strangers = await installStrangers(node.topology.node, [IPTABLES_LEGACY]);
+    strangers = await installForeignRules(node.topology.node, [IPTABLES_LEGACY]);
     others = await strangers.list();
     await node.write('policy.json', [closing]);
   });
