@@ -7,7 +7,7 @@ import { listing } from '../../test/fake/listing.ts';
 import { closing, fromPods, ingress, pod, rulesetOf } from '../../test/fake/node-state.ts';
 import { toNftError } from '../../test/fake/refusal.ts';
 import { watchVerdicts } from '../../test/fake/steps.ts';
-import { TAMPERING_NAMES, type Tampering, tamper, tampering } from '../../test/fake/stranger.ts';
+import { TAMPERING_NAMES, type Tampering, tamper, tampering } from '../../test/fake/third-party.ts';
 import { type Scenario, scenario } from '../../test/generate/scenario.ts';
 import { cidr, tcp } from '../../test/kernel/manifests.ts';
 import { toConfig, toState } from '../../test/properties/pipeline.ts';

@@ -143,8 +143,8 @@ for (const dataplane of [IPTABLES_NFT, IPTABLES_LEGACY]) {
     afterEach(() => node?.close());
 
     it('is gone after the first good apply, and nothing of strangers is', async () => {
-      const strangers = await installForeignRules(node.topology.node, [dataplane]);
-      const others = await strangers.list();
+      const foreign = await installForeignRules(node.topology.node, [dataplane]);
+      const others = await foreign.list();
       for (const [i, after] of [300, 400, 500, 600, 800].entries()) {
         await node.write('policy.json', [large(i)]);
         const agent = node.start();
@@ -155,13 +155,13 @@ for (const dataplane of [IPTABLES_NFT, IPTABLES_LEGACY]) {
       await node.write('policy.json', [large(9)]);
       await node.once();
       const held = await node.rules();
-      assert.equal(await strangers.list(), others);
+      assert.equal(await foreign.list(), others);
       await node.lose();
       await node.once();
       assert.equal(held, await node.rules());
       await node.cleanup();
       assert.equal(await node.rules(), '');
-      assert.equal(await strangers.list(), others);
+      assert.equal(await foreign.list(), others);
     });
   });
 }

@@ -21,12 +21,12 @@ for (const dataplane of [IPTABLES_NFT, IPTABLES_LEGACY]) {
     let node: EnforcedNode;
     let agent: RunningAgent;
     let rules: string;
-    let strangers: ForeignRules;
+    let foreign: ForeignRules;
     let others: string;
     before(async () => {
       node = await createEnforcedNode(undefined, dataplane);
-      strangers = await installForeignRules(node.topology.node, [dataplane]);
-      others = await strangers.list();
+      foreign = await installForeignRules(node.topology.node, [dataplane]);
+      others = await foreign.list();
       await node.write('policy.json', [variousRules()]);
       agent = node.start();
       // A rule that both families have.
@@ -36,7 +36,7 @@ for (const dataplane of [IPTABLES_NFT, IPTABLES_LEGACY]) {
     });
     after(() => node?.close());
     afterEach(async () => {
-      assert.equal(await strangers.list(), others, "what is others' was touched");
+      assert.equal(await foreign.list(), others, "what is others' was touched");
     });
 
     const run = (...argv: readonly string[]) => node.topology.node.run(argv);
@@ -118,7 +118,7 @@ for (const dataplane of [IPTABLES_NFT, IPTABLES_LEGACY]) {
       for (const family of FAMILIES) {
         const rule = ['-p', 'tcp', '--dport', '7', '-j', 'ACCEPT'];
         await assertRepaired('the place of the jump', () => iptables(family, '-I', 'INPUT', ...rule));
-        assert.notEqual(await strangers.list(), others, "the stranger's rule is gone");
+        assert.notEqual(await foreign.list(), others, "the stranger's rule is gone");
         await iptables(family, '-D', 'INPUT', ...rule);
       }
     });

@@ -15,12 +15,12 @@ kernelSuite('drift', () => {
   let node: EnforcedNode;
   let agent: RunningAgent;
   let rules: string;
-  let strangers: ForeignRules;
+  let foreign: ForeignRules;
   let others: string;
   before(async () => {
     node = await createEnforcedNode();
-    strangers = await installForeignRules(node.topology.node, [NFTABLES]);
-    others = await strangers.list();
+    foreign = await installForeignRules(node.topology.node, [NFTABLES]);
+    others = await foreign.list();
     await node.write('policy.json', [variousRules()]);
     agent = node.start();
     await node.untilEnforced('4321', agent);
@@ -29,7 +29,7 @@ kernelSuite('drift', () => {
   });
   after(() => node?.close());
   afterEach(async () => {
-    assert.equal(await strangers.list(), others, 'another table was touched');
+    assert.equal(await foreign.list(), others, 'another table was touched');
   });
 
   async function assertRepaired(command: string): Promise<void> {

@@ -20,9 +20,9 @@ const NET_ADMIN_ALONE = ['setpriv', '--bounding-set=-all,+net_admin', '--inh-cap
 const GATE_OFF = ['--feature-gates', 'NodeNetworkPolicy=false'];
 const HIDDEN = /cannot check another dataplane for left-over rules.*"dataplane":"iptables \(legacy\)"/;
 
-kernelSuite('CAP_NET_ADMIN alone, beside rules of strangers in iptables-legacy', () => {
+kernelSuite('CAP_NET_ADMIN alone, beside rules of foreign in iptables-legacy', () => {
   let node: EnforcedNode;
-  let strangers: ForeignRules;
+  let foreign: ForeignRules;
   let others: string;
   const closing = policy('closed', {
     ingress: [{ name: 'marker', action: 'Drop', ports: [tcp(MARKER)] }],
@@ -31,8 +31,8 @@ kernelSuite('CAP_NET_ADMIN alone, beside rules of strangers in iptables-legacy',
   before(async function () {
     await skipWithout(this, IPTABLES_LEGACY);
     node = await createEnforcedNode();
-    strangers = await installForeignRules(node.topology.node, [IPTABLES_LEGACY]);
-    others = await strangers.list();
+    foreign = await installForeignRules(node.topology.node, [IPTABLES_LEGACY]);
+    others = await foreign.list();
     await node.write('policy.json', [closing]);
   });
   after(() => node?.close());
@@ -40,7 +40,7 @@ kernelSuite('CAP_NET_ADMIN alone, beside rules of strangers in iptables-legacy',
     await node.once();
   });
   afterEach(async () => {
-    assert.equal(await strangers.list(), others);
+    assert.equal(await foreign.list(), others);
   });
 
   async function common(): Promise<string[]> {
