@@ -22,7 +22,7 @@ const WRONG: readonly (readonly [text: string, ...problems: RegExp[]])[] = [
 ];
 
 describe('the file of --names', () => {
-  it('gives names their addresses, whatever way both are written', () => {
+  it('maps names to addresses, in any spelling', () => {
     const table = parseNames(
       'WWW.Example.com.: ["2001:DB8:0::1", 192.0.2.7, 192.0.2.7]\n"*.example.com": [192.0.2.8]\n',
       'f',
@@ -54,7 +54,7 @@ describe('the file of --names', () => {
     });
   }
 
-  it('that is not there is named', async () => {
+  it('is named in the error if it is missing', async () => {
     await assert.rejects(
       loadNames('/no/such/file'),
       (error) =>

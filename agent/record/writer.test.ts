@@ -35,7 +35,7 @@ describe('recordWriter', () => {
     assert.deepEqual([writer.takeLost(), said], [0, []]);
   });
 
-  it('drops and counts what there is no room for, says so once, and ends', async () => {
+  it('drops and counts records beyond its buffer, logs it once, and can be closed', async () => {
     const writer = recordWriter({ config, file: join(folder, 'records.jsonl'), log });
     const big = { ...RECORD, label: 'x'.repeat(100_000) } as LogRecord;
     // No write happens before the event loop continues.
@@ -48,7 +48,7 @@ describe('recordWriter', () => {
     await writer.close();
   });
 
-  it('counts what a full disk refuses, and says what to do', async () => {
+  it('counts records that a full disk rejects, and gives advice', async () => {
     const writer = recordWriter({ config, file: '/dev/full', log });
     for (let i = 0; i < 10; i++) writer.write(RECORD);
     await writer.close();

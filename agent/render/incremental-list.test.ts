@@ -4,7 +4,7 @@ import { check } from '../../test/properties/runs.ts';
 import { commonEnds, mapIncrementally } from './incremental-list.ts';
 
 describe('commonEnds', () => {
-  it('counts what is the same at the beginning, and behind that at the end', () => {
+  it('counts equal elements at the start, and after those at the end', () => {
     assert.deepEqual(commonEnds([1, 2, 3, 4], [1, 2, 9, 4]), { first: 2, last: 1 });
     assert.deepEqual(commonEnds([1, 2], [1, 5, 2]), { first: 1, last: 1 });
     assert.deepEqual(commonEnds([1, 2], [1, 2]), { first: 2, last: 0 });
@@ -20,7 +20,7 @@ describe('commonEnds', () => {
 describe('mapIncrementally', () => {
   const lists = fc.array(fc.integer({ min: 0, max: 4 }), { maxLength: 12 });
 
-  it('property: makes what map makes, and only of what is not at the beginning, the end or its place', function () {
+  it('property: equals map, and computes only elements that moved or changed', function () {
     check(this, 500, fc.tuple(lists, lists), ([before, now]) => {
       const last = mapIncrementally(null, before, (n) => ({ of: n }));
       let made = 0;
@@ -41,7 +41,7 @@ describe('mapIncrementally', () => {
     });
   });
 
-  it('makes again what is stale, and nothing else', () => {
+  it('computes stale elements again, and no others', () => {
     const last = mapIncrementally(null, [1, 2, 3, 4], (n) => ({ of: n }));
     const made: number[] = [];
     const { to } = mapIncrementally(

@@ -50,11 +50,11 @@ describe('dispatch', () => {
     assert.deepEqual(maps, []);
   });
 
-  it('of nothing is an empty chain', () => {
+  it('for no rules is an empty chain', () => {
     assert.deepEqual(lines(indexed([])), { in: [] });
   });
 
-  it('goes by protocol, then to the map', () => {
+  it('looks up the protocol, then the map', () => {
     const found = indexed(many());
     assert.deepEqual(lines(found), {
       in: ['meta l4proto tcp goto in-tcp'],
@@ -63,7 +63,7 @@ describe('dispatch', () => {
     assert.deepEqual(elements(found), ['1 : jump p1, 2 : jump p2, 3 : jump p3, 4 : jump p4, 5 : jump p5']);
   });
 
-  it('a protocol that only has rules for all of them needs no chain', () => {
+  it('a protocol with only rules for all protocols needs no chain', () => {
     const found = lines(indexed([entry('any'), entry('a', { protocol: 'udp', ports: [53, 53] })]));
     assert.deepEqual(found, {
       in: ['meta l4proto udp goto in-udp', 'jump any'],
@@ -79,13 +79,13 @@ describe('dispatch', () => {
     assert.deepEqual(found['in-tcp'], ['jump a', 'jump audit', 'jump b', 'jump last']);
   });
 
-  it('a source port, or a protocol alone, is for every port; a source port ends nothing', () => {
+  it('a source port, or only a protocol, applies to every port; a source port does not end the evaluation', () => {
     const source: Service = { protocol: 'tcp', sourcePorts: [53, 53] };
     const found = lines(indexed([entry('a', source), entry('b', { protocol: 'tcp' }), entry('c', tcp(1))]));
     assert.deepEqual(found['in-tcp'], ['jump a', 'jump b']);
   });
 
-  it('gives ICMP and IGMP a chain only where a rule names them; a type ends nothing', () => {
+  it('gives ICMP and IGMP a chain only if a rule names them; a type does not end the evaluation', () => {
     const found = lines(indexed([entry('a', { protocol: 'icmpv6', type: 128 }), entry('any')]));
     assert.deepEqual(found['in-icmpv6'], ['jump a', 'jump any']);
     assert.equal(found['in-icmp'], undefined);
@@ -93,12 +93,12 @@ describe('dispatch', () => {
     assert.deepEqual(typeless['in-icmp'], ['jump a'], 'all of ICMP ends there');
   });
 
-  it('an interface group ends nothing: the index knows nothing of it', () => {
+  it('an interface group does not end the evaluation: the index does not test it', () => {
     const found = lines(indexed([of('a', { interfaceGroups: ['pods'] }), entry('b')]));
     assert.deepEqual(found.in, ['jump a', 'jump b']);
   });
 
-  it('a rule for services is tried for every packet of a protocol with ports, and ends nothing', () => {
+  it('a rule for Services is tried for every packet of a protocol with ports, and does not end the evaluation', () => {
     const found = lines(indexed([of('s', { serviceSets: ['x'] }), entry('a', tcp(80))]));
     assert.deepEqual(found, {
       in: ['meta l4proto tcp goto in-tcp', 'meta l4proto udp goto in-udp', 'meta l4proto sctp goto in-sctp'],
@@ -108,7 +108,7 @@ describe('dispatch', () => {
     });
   });
 
-  it('with a scope knows only its ports, and no other protocols', () => {
+  it('with a scope covers only its ports, and no other protocols', () => {
     const scope = new Map([['tcp', [[6443, 6443]]]] as const);
     const entries = [entry('a', tcp(80)), entry('b', tcp(6000, 7000)), entry('c', { protocol: 'udp' })];
     assert.deepEqual(lines(indexed(entries, { scope })), {
@@ -117,7 +117,7 @@ describe('dispatch', () => {
     });
   });
 
-  it('with a scope, a rule for all protocols is for those of the scope alone', () => {
+  it('with a scope, a rule for all protocols applies to those of the scope only', () => {
     const scope = new Map([['tcp', [[6443, 6443]]]] as const);
     assert.deepEqual(lines(indexed([entry('any')], { scope })), {
       in: ['meta l4proto tcp goto in-tcp'],
@@ -125,13 +125,13 @@ describe('dispatch', () => {
     });
   });
 
-  it('with a scope, what is for all its ports is for every port: nothing is looked up', () => {
+  it('with a scope, a rule for all its ports needs no lookup', () => {
     const scope = new Map([['tcp', [[22, 22]]]] as const);
     const entries = [1, 2, 3, 4, 5].map((i) => entry(`r${i}`, tcp(i, 22 + i)));
     assert.deepEqual(lines(indexed(entries, { scope }))['in-tcp'], ['jump r1']);
   });
 
-  it('goes by the port that the client used, and by the destination, where that is asked for', () => {
+  it('uses the port before NAT and the destination if asked to', () => {
     assert.deepEqual(lines(indexed(many(), { original: true }))['in-tcp'], [
       'meta l4proto tcp ct original proto-dst vmap @in-tcp-ports',
     ]);
@@ -141,7 +141,7 @@ describe('dispatch', () => {
 });
 
 describe('indexer', () => {
-  it('tells of each part that is made: once, and again only where something changed', () => {
+  it('reports each part that is made once, and again only after a change', () => {
     const told: string[] = [];
     const indexer = new Indexer(({ name, items }: BuiltPart) => told.push(`${name} ${items.length}`));
     const entries = many(entry('any'), entry('u', { protocol: 'udp', ports: [53, 53] }));
@@ -154,7 +154,7 @@ describe('indexer', () => {
     assert.deepEqual(told, ['in-tcp 5']);
   });
 
-  it('takes over what it made where the rules of a protocol are the same', () => {
+  it('reuses the chains of a protocol whose rules are the same', () => {
     const indexer = new Indexer();
     const entries = many(entry('u', { protocol: 'udp', ports: [53, 53] }));
     const before = indexer.dispatch('in', entries, ANY_TRAFFIC);
@@ -169,7 +169,7 @@ describe('indexer', () => {
     assert.equal(before.maps[0], after.maps[0]);
   });
 
-  it('where ports alone decide, other members change nothing; where addresses do, they do', () => {
+  it('changes the index for new members only if it looks up addresses', () => {
     const indexer = new Indexer();
     const byPort = (...members: readonly string[]): IndexRule[] =>
       many().map((one) => ({ ...one, peers: peersOf('p', ...members) }));
@@ -184,7 +184,7 @@ describe('indexer', () => {
     );
   });
 
-  it('where ports alone decide, anything else that changes about a rule changes what is made', () => {
+  it('an index by port changes with everything of a rule but its members', () => {
     const [p, q] = [peersOf('p', '10.0.0.1'), peersOf('q', '10.0.0.1')];
     const states: readonly IndexRule[][] = [
       many(of('x', { services: [tcp(80)] }, p), of('y', { services: [tcp(80)] }, p)),
@@ -205,7 +205,7 @@ describe('indexer', () => {
     assert.equal(made.size, 3, 'x alone; x and y, twice; apart');
   });
 
-  it('an edited rule is in its new chain everywhere, also where it stands as it is for anybody', () => {
+  it('an edited rule has its new chain everywhere, also in lists for any peer', () => {
     const large = peersOf('large', ...Array.from({ length: 5000 }, (_, i) => `10.1.${i >> 8}.${i & 255}`));
     const before = [
       of('large', {}, large),
@@ -219,7 +219,7 @@ describe('indexer', () => {
     assert.doesNotMatch(JSON.stringify(found.chains), /"large"/);
   });
 
-  it('property: after any changes it makes what a new one makes', function () {
+  it('property: equals a new index after any changes', function () {
     check(this, 150, fc.array(anyEntries, { minLength: 2, maxLength: 4 }), (states) => {
       const indexer = new Indexer();
       for (const entries of states) {
