@@ -34,7 +34,7 @@ const PAIRS = DATAPLANES.flatMap((from) => DATAPLANES.map((to) => ({ from, to })
   ({ from, to }) => from !== to,
 );
 
-kernelSuite('moving to another dataplane', () => {
+kernelSuite('dataplane migration', () => {
   let node: EnforcedNode;
   let generation = 0;
   beforeEach(async () => {
@@ -104,7 +104,7 @@ kernelSuite('moving to another dataplane', () => {
     });
   }
 
-  it('killed in the middle of moving, over and over, nothing leaks, and the last one has it all', async function () {
+  it('leaks nothing when killed during the migration repeatedly; the last start completes it', async function () {
     await skipWithout(this, ...DATAPLANES);
     let word = await writeNext();
     let agent = await start(NFTABLES);
@@ -142,7 +142,7 @@ for (const dataplane of [IPTABLES_NFT, IPTABLES_LEGACY]) {
     });
     afterEach(() => node?.close());
 
-    it('is gone after the first good apply, and nothing of strangers is', async () => {
+    it('is removed after the first successful apply, and no foreign rules are', async () => {
       const foreign = await installForeignRules(node.topology.node, [dataplane]);
       const others = await foreign.list();
       for (const [i, after] of [300, 400, 500, 600, 800].entries()) {
@@ -173,7 +173,7 @@ kernelSuite('every dataplane at once', () => {
   });
   afterEach(() => node?.close());
 
-  it('cleanup leaves nothing of any, and everything of strangers', async function () {
+  it('cleanup removes the rules of every dataplane, and no foreign rules', async function () {
     await skipWithout(this, ...DATAPLANES);
     const listAll = async () => (await everything(node.topology.node, ['nft', 'legacy'])).join('\n');
     await installForeignRules(node.topology.node, DATAPLANES);
@@ -190,7 +190,7 @@ kernelSuite('every dataplane at once', () => {
     assert.equal(await listAll(), before);
   });
 
-  it('auto says what it took, and why', async () => {
+  it('auto logs its choice and the reason', async () => {
     await node.write('policy.json', [large(1)]);
     const { stdout, stderr } = await node.once(...(await node.configure({ dataplane: 'auto' })));
     assert.match(`${stdout}${stderr}`, /nftables works here/);
@@ -198,7 +198,7 @@ kernelSuite('every dataplane at once', () => {
   });
 
   for (const seed of SEEDS) {
-    it(`judges the same packets alike, seed ${seed}`, async function () {
+    it(`gives the same verdicts, seed ${seed}`, async function () {
       await skipWithout(this, ...DATAPLANES);
       const { scenario, flows } = draw(seed, { flows: FLOWS, names: false });
       await node.write('node.json', scenario.objects);

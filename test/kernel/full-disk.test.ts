@@ -29,7 +29,7 @@ forEachDataplane('a state directory on a disk', (dataplane) => {
   });
 
   for (const [name, mount] of Object.entries(DISKS)) {
-    it(`${name} is said, and the rules are enforced`, async () => {
+    it(`${name} is logged, and the rules are enforced`, async () => {
       await node.write('policy.json', [
         policy('p', { ingress: [{ name: 'close', action: 'Drop', ports: [tcp(9)] }] }),
       ]);
@@ -45,7 +45,7 @@ forEachDataplane('a state directory on a disk', (dataplane) => {
     });
   }
 
-  it('that is full does not keep nodewall from being off', async () => {
+  it('that is full does not prevent nodewall off', async () => {
     await node.write('policy.json', [
       policy('p', { ingress: [{ name: 'close', action: 'Drop', ports: [tcp(9)] }] }),
     ]);
@@ -56,7 +56,7 @@ forEachDataplane('a state directory on a disk', (dataplane) => {
     assert.equal(await node.rules(), '');
   });
 
-  it('that is read-only: nodewall off says that nothing is changed, and what to do', async () => {
+  it('that is read-only makes nodewall off change nothing, with advice', async () => {
     await node.write('policy.json', [
       policy('p', { ingress: [{ name: 'close', action: 'Drop', ports: [tcp(9)] }] }),
     ]);

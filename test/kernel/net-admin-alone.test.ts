@@ -20,7 +20,7 @@ const NET_ADMIN_ALONE = ['setpriv', '--bounding-set=-all,+net_admin', '--inh-cap
 const GATE_OFF = ['--feature-gates', 'NodeNetworkPolicy=false'];
 const HIDDEN = /cannot check another dataplane for left-over rules.*"dataplane":"iptables \(legacy\)"/;
 
-kernelSuite('CAP_NET_ADMIN alone, beside rules of foreign in iptables-legacy', () => {
+kernelSuite('CAP_NET_ADMIN alone, beside foreign rules in iptables-legacy', () => {
   let node: EnforcedNode;
   let foreign: ForeignRules;
   let others: string;
@@ -61,14 +61,14 @@ kernelSuite('CAP_NET_ADMIN alone, beside rules of foreign in iptables-legacy', (
     assert.match(await node.rules(), new RegExp(`\\b${MARKER}\\b`));
   });
 
-  it('takes the rules away where the gate is off', async () => {
+  it('removes the rules if the gate is off', async () => {
     const { status, stderr, stdout } = await withManifests(...GATE_OFF);
     assert.equal(status, 0, stderr);
     assert.match(`${stdout}${stderr}`, HIDDEN);
     assert.equal(await node.rules(), '');
   });
 
-  it('cleans up what it may look at, and says where it may not', async () => {
+  it('cleans up the places it may read, and names the others', async () => {
     const { status, stdout, stderr } = await run('cleanup');
     assert.match(stdout, /^Removed table inet nodewall/);
     assert.match(stderr, /cannot check for left-over rules of nodewall.*: iptables \(legacy\)/);
@@ -92,7 +92,7 @@ kernelSuite('CAP_NET_ADMIN alone, beside rules of foreign in iptables-legacy', (
     after(() => plane?.close());
     afterEach(() => agent?.end('SIGKILL'));
 
-    it('enforces what was in force last, then what the controller says, until the gate is off', async () => {
+    it("enforces the saved state, then the controller's rules, until the gate is off", async () => {
       await node.lose();
       await plane.stop();
       const { origin } = plane.url;
