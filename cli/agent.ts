@@ -188,10 +188,7 @@ async function agentTelemetry(options: AgentOptions, log: Log): Promise<Telemetr
       server = await serveMetrics({ listen: address, registry, healthy: () => null, ready });
       log.info('serving health and metrics', { node, port: server.port });
     } catch (error) {
-      log.error('cannot serve health and metrics; retrying', {
-        node,
-        error: (error as Error).message,
-      });
+      log.error('cannot serve health and metrics; retrying', { node, error: (error as Error).message });
       timer = setTimeout(() => void open(address), LISTEN_RETRY).unref();
     }
   }

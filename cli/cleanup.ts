@@ -5,7 +5,7 @@ import { releaseInterfaceGroups } from '../agent/run/interface-groups.ts';
 import { withKernel } from '../agent/run/with-kernel.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { loadConfig } from './load.ts';
-import { json, print } from './output.ts';
+import { json, print, warn, warnHidden } from './output.ts';
 
 interface CleanupOptions {
   readonly config?: string;
@@ -22,8 +22,6 @@ export async function cleanup(options: CleanupOptions): Promise<ExitStatus> {
       `an agent runs here (process ${running}) and would add its rules again; stop it first, or run nodewall off`,
     );
   }
-  const warn = (message: string, fields: object = {}): void =>
-    void process.stderr.write(`${[message, ...Object.values(fields)].join(': ')}\n`);
   const { interfaces } = await releaseInterfaceGroups(options.stateDir, config, { warn });
   const { removed: rules, hidden } = await withKernel((kernel) => removeAll(allLeftOvers(kernel)));
   const removed = [...rules, ...interfaces.map((name) => `group of interface ${name}`)];
@@ -31,11 +29,7 @@ export async function cleanup(options: CleanupOptions): Promise<ExitStatus> {
   const text = removed.length === 0 ? nothing : removed.map(sentence).join('');
   await print(options.output === 'json' ? json({ removed }) : text);
   // Rules that may be left where this process cannot look must not be taken for removed.
-  for (const { from, error } of hidden)
-    warn('cannot check for left-over rules of nodewall; run this as root', {
-      dataplane: from.name,
-      error: error.message,
-    });
+  warnHidden(hidden);
   return hidden.length === 0 ? EXIT.done : EXIT.refused;
 }
 

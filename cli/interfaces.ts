@@ -1,12 +1,7 @@
 import { networkInterfaces } from 'node:os';
 import type { Link } from 'nftables-napi';
-import {
-  classifier,
-  type Decision,
-  groupName,
-  type OwnedGroup,
-  reasonText,
-} from '../agent/interfaces/classify.ts';
+import type { Decision, OwnedGroup } from '../agent/interfaces/classify.ts';
+import { classifier, groupName, reasonText } from '../agent/interfaces/classify.ts';
 import { interfacesOnNetworks } from '../agent/interfaces/on-network.ts';
 import { toOwnedGroups } from '../agent/interfaces/release.ts';
 import { ownedGroupsFile } from '../agent/run/interface-groups.ts';

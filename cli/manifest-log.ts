@@ -49,9 +49,5 @@ function problemFields(
 ): object {
   const where = { stage: 'watch', file, line, path: path === '' ? undefined : path };
   if (kind !== 'ClusterNetworkPolicy' || severity !== 'error') return where;
-  return {
-    ...where,
-    policy: name,
-    inForce: valid.has(name) ? 'its last valid version' : 'none of its rules',
-  };
+  return { ...where, policy: name, inForce: valid.has(name) ? 'its last valid version' : 'nothing' };
 }

@@ -9,7 +9,7 @@ import { removeOff, writeOff } from '../agent/run/off-file.ts';
 import { withKernel } from '../agent/run/with-kernel.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { loadConfig } from './load.ts';
-import { json, print } from './output.ts';
+import { json, print, warn, warnHidden } from './output.ts';
 
 interface OffOptions {
   readonly config?: string;
@@ -51,11 +51,7 @@ export async function off(options: OffOptions): Promise<ExitStatus> {
     const groups = interfaces.map((name) => `group of interface ${name}`);
     return { ...removal, removed: [...removal.removed, ...groups], isGone: await untilGone(all, LAST_LOOK) };
   });
-  for (const { from, error } of hidden)
-    warn('cannot check for left-over rules of nodewall; run this as root', {
-      dataplane: from.name,
-      error: error.message,
-    });
+  warnHidden(hidden);
   if (!isGone) {
     throw new CommandError(
       EXIT.refused,
@@ -110,8 +106,4 @@ function userName(): string {
     // The user id has no entry in the container's passwd file.
     return `user ${process.getuid?.() ?? ''}`.trim();
   }
-}
-
-function warn(message: string, fields: object = {}): void {
-  process.stderr.write(`${[message, ...Object.values(fields)].join(': ')}\n`);
 }

@@ -79,6 +79,12 @@ const strict = (): Option =>
 const names = (): Option => new Option('--names <file>', 'addresses of fqdn peers (YAML, name: [addresses])');
 const stateDir = (): Option =>
   new Option('--state-dir <dir>', 'keeps the state across restarts').default('/var/lib/nodewall');
+const logFormat = (): Option =>
+  new Option('--log-format <format>', 'default: text on a terminal, else json').choices(['json', 'text']);
+const logLevel = (help: string): Option =>
+  new Option('--log-level <level>', help).choices(['error', 'warn', 'info', 'debug']).default('info');
+const metricsListen = (): Option =>
+  new Option('--metrics-listen <host:port>', 'serve /healthz, /readyz and /metrics (Prometheus)');
 
 function addValidate(program: Command, done: Done): void {
   program
@@ -160,14 +166,8 @@ function addAgent(program: Command, done: Done): void {
     .addOption(new Option('--once', 'apply and exit; the rules stay').default(false))
     .addOption(strict())
     .addOption(new Option('--feature-gates <gates>', 'NodeNetworkPolicy=true|false'))
-    .addOption(
-      new Option('--log-format <format>', 'default: text on a terminal, else json').choices(['json', 'text']),
-    )
-    .addOption(
-      new Option('--log-level <level>', 'debug shows every transaction')
-        .choices(['error', 'warn', 'info', 'debug'])
-        .default('info'),
-    )
+    .addOption(logFormat())
+    .addOption(logLevel('debug shows every transaction'))
     .addOption(
       new Option(
         '--controller <url>',
@@ -194,9 +194,7 @@ function addAgent(program: Command, done: Done): void {
     )
     .addOption(new Option('--api-token-file <file>', "with --api-server: the service account's token"))
     .addOption(new Option('--api-ca-file <file>', 'with --api-server: the CA of its certificate (PEM)'))
-    .addOption(
-      new Option('--metrics-listen <host:port>', 'serve /healthz, /readyz and /metrics (Prometheus)'),
-    )
+    .addOption(metricsListen())
     .addOption(new Option('--metrics-rules', 'add a counter for each rule to the metrics').default(false))
     .addHelpText(
       'after',
@@ -381,9 +379,7 @@ function addController(program: Command, done: Done): void {
     .addOption(
       new Option('--webhook-listen <host:port>', 'serve admission webhooks (HTTPS): /mutate and /validate'),
     )
-    .addOption(
-      new Option('--metrics-listen <host:port>', 'serve /healthz, /readyz and /metrics (Prometheus)'),
-    )
+    .addOption(metricsListen())
     .addOption(
       new Option(
         '--tls-cert-file <file>',
@@ -424,14 +420,8 @@ function addController(program: Command, done: Done): void {
         .default(900),
     )
     .addOption(config())
-    .addOption(
-      new Option('--log-format <format>', 'default: text on a terminal, else json').choices(['json', 'text']),
-    )
-    .addOption(
-      new Option('--log-level <level>', 'debug shows every stream')
-        .choices(['error', 'warn', 'info', 'debug'])
-        .default('info'),
-    )
+    .addOption(logFormat())
+    .addOption(logLevel('debug shows every stream'))
     .addHelpText(
       'after',
       example(

@@ -31,10 +31,7 @@ const BUNCH = 256;
 export async function recordsCommand(files: readonly string[], options: RecordsOptions): Promise<ExitStatus> {
   const paths = files.length > 0 ? files : [await recordFile(options)];
   if (options.follow && (paths.length > 1 || paths[0] === '-')) {
-    throw new CommandError(
-      EXIT.usage,
-      '--follow: takes one file, and not -; standard input is always followed',
-    );
+    throw new CommandError(EXIT.usage, '--follow: takes one file; standard input needs no --follow');
   }
   for (const path of files) {
     if (path !== '-' && !options.follow && !existsSync(path)) {

@@ -129,9 +129,7 @@ async function readKernel(): Promise<CountedTable | null> {
   try {
     const found = await withKernel(async (kernel) => (await kernel.snapshot()) ?? (await readIptables()));
     if (found === null) {
-      process.stderr.write(
-        'nodewall: the kernel has no rules of nodewall; the counts are the last saved ones\n',
-      );
+      process.stderr.write('nodewall: the kernel has no rules; the counts are the last saved ones\n');
     }
     return found;
   } catch (error) {

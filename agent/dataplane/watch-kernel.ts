@@ -35,10 +35,7 @@ export function watchKernel({ reconciler, enforcer, log }: Watched): () => Promi
         // Events were lost: a third party may have changed anything that was known.
         reconciler.invalidate();
         if (event.kind === 'error')
-          log.error(
-            `the nftables monitor failed; changes by a third party are found every ${VERIFY_INTERVAL / 1000} s only`,
-            { error: event.error.message },
-          );
+          log.error('the nftables monitor failed; comparing once a minute', { error: event.error.message });
       }
       enforcer.verify();
     });

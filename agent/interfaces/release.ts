@@ -6,10 +6,7 @@ import type { Links } from './group-reconciler.ts';
  * Resets links to group 0 if they still have the index, name and group that nodewall set. Returns
  * those that were reset; throws the first error, except for links that were deleted meanwhile.
  */
-export async function releaseGroups(
-  links: Links,
-  remembered: readonly OwnedGroup[],
-): Promise<readonly OwnedGroup[]> {
+export async function releaseGroups(links: Links, remembered: readonly OwnedGroup[]): Promise<OwnedGroup[]> {
   if (remembered.length === 0) return [];
   const found = new Map((await links.list()).map((link) => [link.index, link]));
   const ours = remembered.filter(({ index, name, group }) => {

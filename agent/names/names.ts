@@ -102,12 +102,7 @@ export async function watchNames(parts: NamesParts): Promise<WatchedNames> {
   let lost = 0;
   const missed = pace(clock, MISSED_INTERVAL, () => {
     const { skipped, garbage } = learning.counts;
-    log.warn('DNS answers were lost: the agent could not read them fast enough', {
-      stage: 'names',
-      lost,
-      skipped,
-      garbage,
-    });
+    log.warn('DNS answers were lost, they arrived too fast', { stage: 'names', lost, skipped, garbage });
   });
 
   /** Called after each answer. */

@@ -104,7 +104,7 @@ export function fold(node: string, before: NodeState | null = null): Fold {
 }
 
 function lost(what: string): FoldError {
-  return new FoldError(`the stream from the controller is incomplete: ${what}`, true);
+  return new FoldError(`the stream is incomplete: ${what}`, true);
 }
 
 function broken(what: string, cause?: unknown): FoldError {
@@ -207,8 +207,7 @@ function change(draft: Draft, update: Update, held: Held): void {
       return;
     case 'addressSetPatch': {
       const set = addressSets.get(update.id);
-      if (set === undefined)
-        throw new Error(`a patch of AddressSet ${update.id}, which the view does not contain`);
+      if (set === undefined) throw new Error(`a patch of unknown AddressSet ${update.id}`);
       const patched = { ...set, members: patchedMembers(set, update) };
       addressSets.set(update.id, likeAddressSet(patched, held.state.addressSets.get(update.id)));
       return;
@@ -322,8 +321,7 @@ function merged(a: readonly CompiledRule[], b: readonly CompiledRule[]): readonl
   for (const rule of a) {
     for (let other = b[next]; other !== undefined; other = b[next]) {
       const order = compareRules(other, rule);
-      if (order === 0)
-        throw new Error(`two rules have the place of ${rule.source.policy}/${rule.source.rule} in the order`);
+      if (order === 0) throw new Error(`two rules in the place of ${rule.source.policy}/${rule.source.rule}`);
       if (order > 0) break;
       rules.push(other);
       next++;

@@ -94,8 +94,7 @@ export function toRule(rule: WrittenRule): CompiledRule {
 /** Throws TypeError if a member is not an address. */
 export function toServiceSet({ id, description, members }: ServiceSetMessage): ServiceSet {
   for (const { address } of members) {
-    if (parseAddress(address) === null)
-      throw new TypeError(`ServiceSet ${id}: ${address} is not a valid IP address`);
+    if (parseAddress(address) === null) throw new TypeError(`ServiceSet ${id}: invalid address ${address}`);
   }
   return { id, description, members };
 }

@@ -125,8 +125,7 @@ export function followController(parts: StreamParts): Following {
     try {
       for await (const piece of response) {
         batch += piece.length;
-        if (batch > LONGEST_BATCH + piece.length)
-          throw new Error(`the controller sent ${batch} bytes without a bookmark`);
+        if (batch > LONGEST_BATCH + piece.length) throw new Error(`no bookmark in ${batch} bytes`);
         take(piece);
       }
     } finally {
@@ -204,9 +203,7 @@ function parse(line: string): StreamMessage {
   try {
     return JSON.parse(line) as StreamMessage;
   } catch (error) {
-    throw new FoldError(`the stream from the controller is incomplete: a line is not valid JSON`, true, {
-      cause: error,
-    });
+    throw new FoldError('the stream is incomplete: a line is not valid JSON', true, { cause: error });
   }
 }
 

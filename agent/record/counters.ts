@@ -100,8 +100,7 @@ export function ruleCounters({ file, log, running }: CountersOptions): Counters 
       await work(source);
       readable = true;
     } catch (error) {
-      if (readable)
-        log.warn('cannot read the counters of the rules; retrying', { error: (error as Error).message });
+      if (readable) log.warn('cannot read the rule counters; retrying', { error: (error as Error).message });
       readable = false;
     }
   }
@@ -126,7 +125,7 @@ export function ruleCounters({ file, log, running }: CountersOptions): Counters 
       await file.write(text);
       saved = text;
     } catch (error) {
-      log.error('cannot save the counters of the rules; retrying', { error: (error as Error).message });
+      log.error('cannot save the rule counters; retrying', { error: (error as Error).message });
     }
   }
 
@@ -137,9 +136,7 @@ export function ruleCounters({ file, log, running }: CountersOptions): Counters 
         saved = (await file.read()) ?? '';
         if (saved !== '') accounts = accounting(JSON.parse(saved));
       } catch (error) {
-        log.error('cannot read the saved counters of the rules; counting from zero', {
-          error: (error as Error).message,
-        });
+        log.error('cannot read the saved counters; counting from 0', { error: (error as Error).message });
       }
       source = from;
       if (!running) return await read();

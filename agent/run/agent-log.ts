@@ -33,9 +33,7 @@ export class AgentLog {
     const policies = state.rules === this.#rules ? this.#policies : Map.groupBy(state.rules, policyKey);
     this.#sayPolicies(policies, where);
     for (const [policy, error] of failed) {
-      const kept = policies.has(policy)
-        ? 'its previous version stays in force'
-        : 'none of its rules is in force';
+      const kept = policies.has(policy) ? 'its previous version stays in force' : 'it is not in force';
       this.#log.error(`policy cannot be applied; ${kept}`, { ...where, policy, ...errorFields(error) });
     }
     if (leftBehind !== null) {

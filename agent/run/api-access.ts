@@ -60,9 +60,7 @@ export function loggedOutage({ node, api, log, clock, random, seen }: OutageOpti
         });
       },
       unregistered() {
-        log.warn('no controller answers; removed the APIService of the aggregated API until one does', {
-          node,
-        });
+        log.warn('no controller answers; deleted the APIService of the aggregated API', { node });
       },
     },
   });

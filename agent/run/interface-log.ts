@@ -21,17 +21,13 @@ export function interfaceLog(parts: LogParts): Omit<GroupReconcilerEvents, 'held
   const refusals = new Set<string>();
   const shown = (group: number): string | number => groupName(config, group) ?? group;
   const line = (level: 'info' | 'debug', { name, index, before, group, reason }: GroupChange): void => {
-    log.log(
-      level,
-      group === 0 ? 'removed the interface from its group' : 'added the interface to its group',
-      {
-        node,
-        interface: name,
-        index,
-        group: shown(group === 0 ? before : group),
-        reason: reasonText(reason),
-      },
-    );
+    log.log(level, group === 0 ? 'interface removed from its group' : 'interface added to its group', {
+      node,
+      interface: name,
+      index,
+      group: shown(group === 0 ? before : group),
+      reason: reasonText(reason),
+    });
   };
   return {
     changed(changes) {
@@ -40,7 +36,7 @@ export function interfaceLog(parts: LogParts): Omit<GroupReconcilerEvents, 'held
       for (const change of changes) line(isBurst ? 'debug' : 'info', change);
       if (!isBurst) return;
       for (const [group, some] of Map.groupBy(changes, ({ group }) => group)) {
-        log.info(group === 0 ? 'removed interfaces from their group' : 'added interfaces to their group', {
+        log.info(group === 0 ? 'interfaces removed from their group' : 'interfaces added to their group', {
           node,
           group: shown(group),
           count: some.length,

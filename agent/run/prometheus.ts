@@ -58,10 +58,7 @@ export function prometheusMetrics({ version, isInCluster, ofRules }: Options): P
     buckets: APPLY_BUCKETS,
     registers,
   });
-  const failures = counter(
-    'apply_failures_total',
-    'Applies that failed as a whole; the previous rules stayed in force.',
-  );
+  const failures = counter('apply_failures_total', 'Failed applies; the previous rules stayed in force.');
   const drifts = counter('drift_total', 'Times that a third party changed the rules in force.');
   let isReady = false;
   let viewError: string | null = null;

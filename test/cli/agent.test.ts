@@ -87,8 +87,7 @@ kernelSuite('nodewall agent', function () {
     );
     assert.ok(
       lines.some(
-        ({ level, policy, inForce }) =>
-          level === 'error' && policy === 'broken' && inForce === 'none of its rules',
+        ({ level, policy, inForce }) => level === 'error' && policy === 'broken' && inForce === 'nothing',
       ),
       stderr,
     );

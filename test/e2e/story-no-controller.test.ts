@@ -84,7 +84,7 @@ kernelSuite('a story without controllers', function () {
       limit: LIMIT,
     });
     const says = (): number =>
-      agents().filter(({ log }) => log().includes('removed the APIService of the aggregated API')).length;
+      agents().filter(({ log }) => log().includes('deleted the APIService of the aggregated API')).length;
     await until('the one that did says so', async () => says() === 1, { limit: LIMIT });
   });
 

@@ -271,12 +271,8 @@ class Translation {
   }
 
   /** The rules of a chain; also adds the chains that they lead to. */
-  #rules(
-    translated: readonly TranslatedRule[],
-    source: RuleSource | null,
-    traffic: Traffic,
-  ): readonly IptablesRule[] {
-    return translated.flatMap((one) => (this.#isTaken(one, source, traffic) ? one.rules : one.otherwise()));
+  #rules(list: readonly TranslatedRule[], source: RuleSource | null, traffic: Traffic): IptablesRule[] {
+    return list.flatMap((one) => (this.#isTaken(one, source, traffic) ? one.rules : one.otherwise()));
   }
 
   #isTaken({ to }: TranslatedRule, source: RuleSource | null, traffic: Traffic): boolean {
