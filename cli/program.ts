@@ -59,17 +59,13 @@ function build(done: Done): Command {
   return program;
 }
 
-function example(...lines: readonly string[]): string {
-  return `\nExample:\n${lines.map((line) => `  ${line}`).join('\n')}\n`;
-}
-
+const example = (...lines: readonly string[]): string =>
+  `\nExample:\n${lines.map((line) => `  ${line}`).join('\n')}\n`;
 const collect = (value: string, previous: readonly string[] = []): string[] => [...previous, value];
-
-function manifests(required: boolean): Option {
-  return new Option('--manifests <dir>', 'directory (recursive) or file of manifests; may be repeated')
+const manifests = (required: boolean): Option =>
+  new Option('--manifests <dir>', 'directory (recursive) or file of manifests; may be repeated')
     .argParser(collect)
     .makeOptionMandatory(required);
-}
 const node = (): Option => new Option('--node <name>', 'name of the Node').makeOptionMandatory();
 const config = (): Option => new Option('--config <file>', "the agent's configuration (YAML)");
 const output = (...formats: readonly string[]): Option =>
@@ -81,10 +77,10 @@ const stateDir = (): Option =>
   new Option('--state-dir <dir>', 'keeps the state across restarts').default('/var/lib/nodewall');
 const logFormat = (): Option =>
   new Option('--log-format <format>', 'default: text on a terminal, else json').choices(['json', 'text']);
-const logLevel = (help: string): Option =>
-  new Option('--log-level <level>', help).choices(['error', 'warn', 'info', 'debug']).default('info');
-const metricsListen = (): Option =>
-  new Option('--metrics-listen <host:port>', 'serve /healthz, /readyz and /metrics (Prometheus)');
+const logLevel = (shown: string): Option =>
+  new Option('--log-level <level>', `debug shows every ${shown}`)
+    .choices(['error', 'warn', 'info', 'debug'])
+    .default('info');
 
 function addValidate(program: Command, done: Done): void {
   program
@@ -108,11 +104,10 @@ function addCompile(program: Command, done: Done): void {
     .addOption(config())
     .addOption(names())
     .addOption(strict())
-    .addOption(
-      new Option(
-        '--stats',
-        'print the cost of the rule index in nftables: rules tried per packet, maps, elements, memory',
-      ).default(false),
+    .option(
+      '--stats',
+      'print the cost of the rule index in nftables: rules tried per packet, maps, elements, memory',
+      false,
     )
     .addOption(output('table', 'json', 'nft', 'iptables'))
     .addHelpText(
@@ -134,9 +129,7 @@ function addExplain(program: Command, done: Done): void {
     .addOption(manifests(true))
     .addOption(node())
     .addOption(new Option('--flow <json>', 'one connection').conflicts('flows'))
-    .addOption(
-      new Option('--flows <file>', 'connections, one JSON object a line; the answers have the same order'),
-    )
+    .option('--flows <file>', 'connections, one JSON object a line; the answers have the same order')
     .addOption(config())
     .addOption(names())
     .addOption(strict())
@@ -163,39 +156,28 @@ function addAgent(program: Command, done: Done): void {
     .addOption(node())
     .addOption(config())
     .addOption(stateDir())
-    .addOption(new Option('--once', 'apply and exit; the rules stay').default(false))
+    .option('--once', 'apply and exit; the rules stay', false)
     .addOption(strict())
-    .addOption(new Option('--feature-gates <gates>', 'NodeNetworkPolicy=true|false'))
+    .option('--feature-gates <gates>', 'NodeNetworkPolicy=true|false')
     .addOption(logFormat())
-    .addOption(logLevel('debug shows every transaction'))
-    .addOption(
-      new Option(
-        '--controller <url>',
-        'https://HOST:PORT of the controller to follow, instead of --manifests',
-      ),
+    .addOption(logLevel('transaction'))
+    .option('--controller <url>', 'https://HOST:PORT of the controller to follow, instead of --manifests')
+    .option(
+      '--token-file <file>',
+      "with --controller: the agent's service account token; read again when the file changes",
     )
-    .addOption(
-      new Option(
-        '--token-file <file>',
-        "with --controller: the agent's service account token; read again when the file changes",
-      ),
+    .option(
+      '--ca-file <file>',
+      "with --controller: the CA of the controller's certificate (PEM); default: ConfigMap nodewall-system/nodewall-ca",
     )
-    .addOption(
-      new Option(
-        '--ca-file <file>',
-        "with --controller: the CA of the controller's certificate (PEM); default: ConfigMap nodewall-system/nodewall-ca",
-      ),
+    .option(
+      '--api-server <url>',
+      'with --controller: https://HOST:PORT of the API server, which the agent asks while no controller answers; default: that of the pod',
     )
-    .addOption(
-      new Option(
-        '--api-server <url>',
-        'with --controller: https://HOST:PORT of the API server, which the agent asks while no controller answers; default: that of the pod',
-      ),
-    )
-    .addOption(new Option('--api-token-file <file>', "with --api-server: the service account's token"))
-    .addOption(new Option('--api-ca-file <file>', 'with --api-server: the CA of its certificate (PEM)'))
-    .addOption(metricsListen())
-    .addOption(new Option('--metrics-rules', 'add a counter for each rule to the metrics').default(false))
+    .option('--api-token-file <file>', "with --api-server: the service account's token")
+    .option('--api-ca-file <file>', 'with --api-server: the CA of its certificate (PEM)')
+    .option('--metrics-listen <host:port>', 'serve /healthz, /readyz and /metrics (Prometheus)')
+    .option('--metrics-rules', 'add a counter for each rule to the metrics', false)
     .addHelpText(
       'after',
       example(
@@ -213,7 +195,7 @@ function addOff(program: Command, done: Done): void {
     .description(
       'Remove all rules of nodewall from this node until `nodewall on`, through restarts. Returns when they are removed.',
     )
-    .addOption(new Option('--reason <text>', 'the reason, for the log, the status of policies and an Event'))
+    .option('--reason <text>', 'the reason, for the log, the status of policies and an Event')
     .addOption(config())
     .addOption(stateDir())
     .addOption(output('text', 'json'))
@@ -266,7 +248,7 @@ function addRules(program: Command, done: Done): void {
     .description('Print the rules in force on this Node in evaluation order, with their counters.')
     .addOption(stateDir())
     .addOption(config())
-    .addOption(new Option('--policy <name>', 'only rules of this policy'))
+    .option('--policy <name>', 'only rules of this policy')
     .addOption(output('table', 'json'))
     .addHelpText('after', example('nodewall rules', 'nodewall rules --policy protect-api -o json'))
     .action(async (options) => done(await (await import('./rules.ts')).rulesCommand(options)));
@@ -284,7 +266,6 @@ function addNames(program: Command, done: Done): void {
 }
 
 function addLog(program: Command, done: Done): void {
-  const only = (flags: string, which: string): Option => new Option(flags, `only records ${which}`);
   program
     .command('log')
     .description(
@@ -294,24 +275,24 @@ function addLog(program: Command, done: Done): void {
       '[file...]',
       "files of records, oldest first; - is standard input; default: the file of the agent's configuration",
     )
-    .addOption(new Option('-f, --follow', 'go on with new records, across rotations').default(false))
+    .option('-f, --follow', 'go on with new records, across rotations', false)
     .addOption(stateDir())
     .addOption(config())
-    .addOption(only('--policy <name>', 'of this policy'))
-    .addOption(only('--rule <name>', 'of rules with this name'))
-    .addOption(only('--tier <name>', 'of policies in this tier'))
-    .addOption(only('--verdict <verdict>', 'with this verdict: Allow, Drop, Reject or Pass'))
-    .addOption(only('--audit', 'of Audit policies, which enforce nothing'))
-    .addOption(new Option('--deciding', 'leave out matches after the Audit rule that would have decided'))
-    .addOption(only('--direction <direction>', 'of this direction').choices(['ingress', 'egress']))
-    .addOption(only('--src <cidr>', 'with this source address or CIDR'))
-    .addOption(only('--dst <cidr>', 'with this destination address or CIDR'))
-    .addOption(only('--port <number>', 'with this destination port'))
-    .addOption(only('--protocol <protocol>', 'of this protocol: tcp, udp, sctp, icmp, icmpv6, igmp, or N'))
-    .addOption(only('--interface <name>', 'of this interface, or of an interface in this link group'))
-    .addOption(only('--label <label>', 'with this logLabel'))
-    .addOption(only('--since <time>', 'since then: 30s, 10m, 2h or 7d ago, or a time (ISO 8601)'))
-    .addOption(new Option('-n, --lines <number>', 'only the last records (default with --follow: 10)'))
+    .option('--policy <name>', 'only records of this policy')
+    .option('--rule <name>', 'only records of rules with this name')
+    .option('--tier <name>', 'only records of policies in this tier')
+    .option('--verdict <verdict>', 'only records with this verdict: Allow, Drop, Reject or Pass')
+    .option('--audit', 'only records of Audit policies, which enforce nothing')
+    .option('--deciding', 'leave out matches after the Audit rule that would have decided')
+    .addOption(new Option('--direction <direction>', 'only this direction').choices(['ingress', 'egress']))
+    .option('--src <cidr>', 'only records with this source address or CIDR')
+    .option('--dst <cidr>', 'only records with this destination address or CIDR')
+    .option('--port <number>', 'only records with this destination port')
+    .option('--protocol <protocol>', 'only this protocol: tcp, udp, sctp, icmp, icmpv6, igmp or a number')
+    .option('--interface <name>', 'only records of this interface, or of an interface in this link group')
+    .option('--label <label>', 'only records with this logLabel')
+    .option('--since <time>', 'only records since then: 30s, 10m, 2h or 7d ago, or a time (ISO 8601)')
+    .option('-n, --lines <number>', 'only the last records (default with --follow: 10)')
     .addOption(output('text', 'json'))
     .addHelpText(
       'after',
@@ -346,19 +327,13 @@ function addDump(program: Command, done: Done): void {
     if (stage !== 'objects') command.addOption(node());
     // These always print JSON; scripts may ask for it explicitly.
     if (stage !== 'transaction') command.addOption(output('json'));
-    if (stage === 'transaction') {
+    else {
       command.addOption(stateDir());
-      command.addOption(
-        new Option('--from-empty', 'assume an empty kernel; needs no permissions').default(false),
-      );
+      command.option('--from-empty', 'assume an empty kernel; needs no permissions', false);
     }
+    const which = stage === 'objects' ? '' : ' --node cp-1';
     command
-      .addHelpText(
-        'after',
-        example(
-          `nodewall dump ${stage} --manifests /etc/nodewall/manifests${stage === 'objects' ? '' : ' --node cp-1'}`,
-        ),
-      )
+      .addHelpText('after', example(`nodewall dump ${stage} --manifests /etc/nodewall/manifests${which}`))
       .action(async (options) => done(await (await import('./dump.ts')).dump(stage, options)));
   }
 }
@@ -374,54 +349,41 @@ function addController(program: Command, done: Done): void {
     .description(
       'Run the controller of a cluster: it compiles the policies of the Kubernetes API and sends each agent its rules.',
     )
-    .addOption(new Option('--kubeconfig <file>', 'API server and credentials; default: those of the pod'))
-    .addOption(new Option('--listen <host:port>', 'serve agents and kubectl (HTTPS)').default(':8443'))
-    .addOption(
-      new Option('--webhook-listen <host:port>', 'serve admission webhooks (HTTPS): /mutate and /validate'),
+    .option('--kubeconfig <file>', 'API server and credentials; default: those of the pod')
+    .option('--listen <host:port>', 'serve agents and kubectl (HTTPS)', ':8443')
+    .option('--webhook-listen <host:port>', 'serve admission webhooks (HTTPS): /mutate and /validate')
+    .option('--metrics-listen <host:port>', 'serve /healthz, /readyz and /metrics (Prometheus)')
+    .option(
+      '--tls-cert-file <file>',
+      'serving certificate (PEM); read again when the file changes; default: one of its own CA',
     )
-    .addOption(metricsListen())
-    .addOption(
-      new Option(
-        '--tls-cert-file <file>',
-        'serving certificate (PEM); read again when the file changes; default: one of its own CA',
-      ),
+    .option('--tls-key-file <file>', 'key of the serving certificate (PEM)')
+    .option(
+      '--tls-ca-file <file>',
+      'CA of the serving certificate (PEM), for the APIService; default: the public authorities, or the CA that a third party writes there',
     )
-    .addOption(new Option('--tls-key-file <file>', 'key of the serving certificate (PEM)'))
-    .addOption(
-      new Option(
-        '--tls-ca-file <file>',
-        'CA of the serving certificate (PEM), for the APIService; default: the public authorities, or the CA that a third party writes there',
-      ),
+    .option(
+      '--pod-name <name>',
+      'the pod that it runs in; after SIGTERM it serves until agents know another controller',
     )
-    .addOption(
-      new Option(
-        '--pod-name <name>',
-        'the pod that it runs in; after SIGTERM it serves until agents know another controller',
-      ),
+    .option(
+      '--feature-gates <gates>',
+      'NodeNetworkPolicy=true|false; default: the value of ConfigMap nodewall-system/nodewall-config, or its last value',
     )
-    .addOption(
-      new Option(
-        '--feature-gates <gates>',
-        'NodeNetworkPolicy=true|false; default: the value of ConfigMap nodewall-system/nodewall-config, or its last value',
-      ),
+    .option(
+      '--token-audiences <names>',
+      "audiences of agents' tokens, comma-separated; empty: the audience of the API server",
+      'nodewall-controller',
     )
-    .addOption(
-      new Option(
-        '--token-audiences <names>',
-        "audiences of agents' tokens, comma-separated; empty: the audience of the API server",
-      ).default('nodewall-controller'),
-    )
-    .addOption(
-      new Option(
-        '--relist-period <seconds>',
-        'minimum time between two relists, which find changes that a watch missed; the maximum is twice that',
-      )
-        .argParser(relistPeriod)
-        .default(900),
+    .option(
+      '--relist-period <seconds>',
+      'minimum time between two relists, which find changes that a watch missed; the maximum is twice that',
+      relistPeriod,
+      900,
     )
     .addOption(config())
     .addOption(logFormat())
-    .addOption(logLevel('debug shows every stream'))
+    .addOption(logLevel('stream'))
     .addHelpText(
       'after',
       example(

@@ -62,24 +62,22 @@ export interface Fold {
 export function fold(node: string, before: NodeState | null = null): Fold {
   const earlier = before === null ? NOTHING : { ...NOTHING, state: before, rules: byId(before.rules) };
   let held: Held = earlier;
-  let hasView = false;
   let waiting: Update[] = [];
   let sequence = 0;
 
   function bookmark(update: BookmarkUpdate, revision: string): Folded {
     const isWhole = waiting[0]?.type === 'reset';
     if (isWhole && update.initial !== true) throw broken('a bookmark inside a full view');
-    if (!isWhole && !hasView) throw broken('changes without a full view before them');
+    if (!isWhole && held === earlier) throw broken('changes without a full view before them');
     held = advance(node, held, waiting, update);
     waiting = [];
-    hasView = true;
     const { state, enabled, endpoints } = held;
     return { state, enabled: enabled === true, endpoints, revision };
   }
 
   return {
     begin(resumed) {
-      waiting = resumed && hasView ? [] : [{ type: 'reset' }];
+      waiting = resumed && held !== earlier ? [] : [{ type: 'reset' }];
       sequence = 0;
     },
     take(message) {
@@ -108,7 +106,7 @@ function lost(what: string): FoldError {
 }
 
 function broken(what: string, cause?: unknown): FoldError {
-  return new FoldError(`cannot apply the controller's view: ${what}`, false, { cause });
+  return new FoldError(`the controller's view cannot be followed: ${what}`, false, { cause });
 }
 
 type Rules = ReadonlyMap<string, CompiledRule>;
