@@ -1,8 +1,8 @@
 import { BASELINE_PRIORITY } from '../../apis/baseline.ts';
-import type { AddressSet } from '../../apis/compiled.ts';
 import { isSkippable } from './failsafe.ts';
 import type { IndexRule } from './index/match-entry.ts';
 import type { RenderedRule } from './rule-chain.ts';
+import type { ResolvedPeer } from './rule-peers.ts';
 import type { Chain } from './ruleset.ts';
 import { type Traffic, trafficOf } from './topology.ts';
 
@@ -38,7 +38,7 @@ export const TRAIT = {
 export function traitsOf(
   { rule }: IndexRule,
   { chain, record }: RenderedRule,
-  set: AddressSet | null,
+  peers: ResolvedPeer[],
 ): number {
   const traffic = trafficOf(rule);
   return (
@@ -48,7 +48,7 @@ export function traitsOf(
     (rule.action === 'Pass' && rule.mode === 'Enforce' ? TRAIT.passes : 0) |
     (isSkippable(rule) ? TRAIT.skippable : 0) |
     (record === null ? 0 : TRAIT.records) |
-    (set === null || set.names.length === 0 ? 0 : TRAIT.names) |
+    (peers.some((peer) => peer.kind === 'addresses' && peer.set.names.length > 0) ? TRAIT.names : 0) |
     (traffic === 'ingress' ? 0 : TRAIT[traffic])
   );
 }
