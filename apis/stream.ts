@@ -1,5 +1,5 @@
 import type { CompiledRule } from './compiled.ts';
-import type { DataplaneName } from './config.ts';
+import type { DataplaneName } from './dataplanes.ts';
 import type { ApiGroup } from './objects.ts';
 import type { AddressSetMessage, NodeMessage, ServiceSetMessage } from './wire.ts';
 

@@ -225,7 +225,7 @@ async function disabled(
   ended?: AbortSignal,
 ): Promise<ExitStatus> {
   const { allRemains } = await import('../agent/dataplane/open-dataplanes.ts');
-  const { removed, hidden } = await withKernel((kernel) => removeAll(allRemains(kernel)));
+  const { removed, hidden } = await withKernel(async (kernel) => removeAll(await allRemains(kernel)));
   warnHidden(log, options.node, hidden);
   const { interfaces } = await releaseInterfaceGroups(options.stateDir, config, log);
   log.info('disabled', { node: options.node, removed, interfaces, gate });

@@ -25,7 +25,7 @@ export async function cleanup(options: CleanupOptions): Promise<ExitStatus> {
   const warn = (message: string, fields: object = {}): void =>
     void process.stderr.write(`${[message, ...Object.values(fields)].join(': ')}\n`);
   const { interfaces } = await releaseInterfaceGroups(options.stateDir, config, { warn });
-  const { removed: rules, hidden } = await withKernel((kernel) => removeAll(allRemains(kernel)));
+  const { removed: rules, hidden } = await withKernel(async (kernel) => removeAll(await allRemains(kernel)));
   const removed = [...rules, ...interfaces.map((name) => `group of interface ${name}`)];
   const nothing = hidden.length === 0 ? 'Nothing of nodewall is in the kernel.\n' : '';
   const text = removed.length === 0 ? nothing : removed.map(sentence).join('');

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { IptablesError } from '../apply/iptables/tools.ts';
-import type { Remains } from './left-overs.ts';
+import type { Remains } from './dataplane.ts';
 import { succession } from './migration.ts';
 
 function remains(
