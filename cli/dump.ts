@@ -6,6 +6,7 @@ import { withKernel } from '../agent/run/with-kernel.ts';
 import type { NodeState } from '../apis/compiled.ts';
 import type { Config } from '../apis/config.ts';
 import { snapshot } from '../apis/snapshot.ts';
+import { toWrittenRule } from '../apis/wire.ts';
 import { formatMembers } from '../lib/net/member-set.ts';
 import { EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { load, loadConfig, loadNode, type NodeOptions } from './load.ts';
@@ -62,6 +63,7 @@ async function transactionOf(given: NodeState, config: Config, options: DumpOpti
 function toJson(state: NodeState): object {
   return {
     ...state,
+    rules: state.rules.map(toWrittenRule),
     addressSets: [...state.addressSets.values()].map(({ members, ...set }) => ({
       ...set,
       members: formatMembers(members),

@@ -125,14 +125,14 @@ function changeParts(told: Told, policies: readonly CompiledPolicy[]): PartChang
   for (const { before } of result) {
     if (before === null) continue;
     const same = told.bySpan.get(before.span);
-    same?.delete(before.content.update.part);
+    same?.delete(before.content.part);
     if (same?.size === 0) told.bySpan.delete(before.span);
   }
   for (const { now: part } of result) {
     if (part === null) continue;
     const same = told.bySpan.get(part.span);
-    if (same === undefined) told.bySpan.set(part.span, new Map([[part.content.update.part, part.content]]));
-    else same.set(part.content.update.part, part.content);
+    if (same === undefined) told.bySpan.set(part.span, new Map([[part.content.part, part.content]]));
+    else same.set(part.content.part, part.content);
   }
   return result;
 }
@@ -208,14 +208,14 @@ function ruleDrafts(
   for (const { before, now } of parts) {
     const [was, is] = [before?.span ?? NOBODY, now?.span ?? NOBODY];
     const { gained, lost } = changeOf(was, is);
-    const length = before?.content.update.rules.length ?? 0;
+    const length = before?.content.rules.length ?? 0;
     if (before !== null && lost.size > 0) {
-      const { part } = before.content.update;
+      const { part } = before.content;
       const toBody = () => bodies.once({ type: 'rulesRemoved', part });
       gone.push({ toBody, audience: [lost], counts: { ...NONE, rules: -length } });
     }
     if (now === null) continue;
-    const { rules } = now.content.update;
+    const { rules } = now.content;
     const toBody = () => bodies.rules(now.content);
     if (before !== null && before.content !== now.content) {
       const kept = keptOf(was, is, { gained, lost });

@@ -44,7 +44,7 @@ function toHolding(told: Told, spans: readonly Span[], bodies: Bodies, revision:
   let lines: readonly Line[] | null = null;
   return {
     counts: {
-      rules: contents.reduce((rules, { update }) => rules + update.rules.length, 0),
+      rules: contents.reduce((count, { rules }) => count + rules.length, 0),
       addressSets: addressSets.size,
       serviceSets: serviceSets.size,
     },
@@ -67,6 +67,6 @@ function picked<T>(ids: Iterable<string>, sets: ReadonlyMap<string, T>): T[] {
   });
 }
 
-function byPart({ update: a }: PartContent, { update: b }: PartContent): number {
+function byPart(a: PartContent, b: PartContent): number {
   return a.part < b.part ? -1 : 1;
 }

@@ -1,5 +1,5 @@
 import type { CompiledPolicy, CompiledRule } from '../../apis/compiled.ts';
-import type { RulesUpdate } from '../../apis/stream.ts';
+import { namedBy } from '../../apis/rule-peer.ts';
 import type { Span } from './spans.ts';
 
 /** A rule group: the rules of one policy that apply to the same nodes. */
@@ -10,7 +10,9 @@ export interface Part {
 
 /** The same object as long as the rules are the same, whichever nodes they apply to. */
 export interface PartContent {
-  readonly update: RulesUpdate;
+  /** The group's name. */
+  readonly part: string;
+  readonly rules: readonly CompiledRule[];
   /** Ids of the sets that the rules name, each once. */
   readonly addressSets: readonly string[];
   readonly serviceSets: readonly string[];
@@ -50,18 +52,18 @@ export function partsOf(policy: CompiledPolicy, before: readonly Part[]): readon
       found.set(span, part);
     }
   };
-  pair((part, span, rules) => part.span === span && sameRules(part.content.update.rules, rules));
+  pair((part, span, rules) => part.span === span && sameRules(part.content.rules, rules));
   pair((part, span) => part.span === span);
-  pair((part, _, rules) => sameRules(part.content.update.rules, rules));
+  pair((part, _, rules) => sameRules(part.content.rules, rules));
   pair(() => true);
-  const taken = new Set(found.values().map((part) => part.content.update.part));
+  const taken = new Set(found.values().map((part) => part.content.part));
   const names = freeNames(`${policy.apiGroup}/${policy.name}`, taken);
   return [...groups].map(([span, rules]) => {
     const part = found.get(span);
     if (part === undefined) return { span, content: toContent(names.next().value, rules) };
-    const same = sameRules(part.content.update.rules, rules);
+    const same = sameRules(part.content.rules, rules);
     if (same && part.span === span) return part;
-    return { span, content: same ? part.content : toContent(part.content.update.part, rules) };
+    return { span, content: same ? part.content : toContent(part.content.part, rules) };
   });
 }
 
@@ -77,24 +79,19 @@ function sameRules(a: readonly CompiledRule[], b: readonly CompiledRule[]): bool
 }
 
 function toContent(part: string, rules: readonly CompiledRule[]): PartContent {
-  return {
-    update: { type: 'rules', part, rules },
-    addressSets: [...new Set(rules.flatMap((rule) => rule.addressSets))],
-    serviceSets: [...new Set(rules.flatMap((rule) => rule.serviceSets))],
-  };
+  const { addressSets, serviceSets } = namedBy(rules);
+  return { part, rules, addressSets: [...new Set(addressSets)], serviceSets: [...new Set(serviceSets)] };
 }
 
 /** Rule groups are matched by name. */
 export function partChanges(before: readonly Part[], now: readonly Part[]): PartChange[] {
-  const was = new Map(before.map((part) => [part.content.update.part, part]));
-  const is = new Set(now.map((part) => part.content.update.part));
+  const was = new Map(before.map((part) => [part.content.part, part]));
+  const is = new Set(now.map((part) => part.content.part));
   return [
     ...now.flatMap((part) => {
-      const old = was.get(part.content.update.part) ?? null;
+      const old = was.get(part.content.part) ?? null;
       return old === part ? [] : [{ before: old, now: part }];
     }),
-    ...before
-      .filter((part) => !is.has(part.content.update.part))
-      .map((part) => ({ before: part, now: null })),
+    ...before.filter((part) => !is.has(part.content.part)).map((part) => ({ before: part, now: null })),
   ];
 }
