@@ -1,6 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { countedRules } from '../agent/apply/iptables/counted.ts';
-import { holdingTools } from '../agent/dataplane/left-overs.ts';
+import { countsInForce } from '../agent/dataplane/open-dataplanes.ts';
 import {
   Accounting,
   type CountedTable,
@@ -79,7 +78,7 @@ async function readState(stateDir: string): Promise<NodeState> {
   if (text !== null) return toNodeState(text);
   throw new CommandError(
     EXIT.invalid,
-    `${stateDir} holds no state: start the agent (nodewall agent), or give the --state-dir that it has`,
+    `${stateDir} contains no state: start the agent (nodewall agent), or give its --state-dir`,
   );
 }
 
@@ -127,25 +126,16 @@ async function readFile(stateDir: string, name: string): Promise<string | null> 
 /** Reads the counters of whichever dataplane holds rules; this needs no configuration. */
 async function readKernel(): Promise<CountedTable | null> {
   try {
-    const found = await withKernel(async (kernel) => (await kernel.snapshot()) ?? (await readIptables()));
+    const found = await withKernel(countsInForce);
     if (found === null) {
-      process.stderr.write('nodewall: nothing is enforced here; the counts are those that were saved\n');
+      process.stderr.write('nodewall: the kernel has no rules; the counts are the last saved ones\n');
     }
     return found;
   } catch (error) {
     if (!(error instanceof CommandError)) throw error;
     process.stderr.write(
-      `nodewall: the counts are those that were saved, up to 30 s ago: ${error.message}\n`,
+      `nodewall: cannot read the kernel's counters; the counts are the last saved ones, up to 30 s old: ${error.message}\n`,
     );
     return null;
   }
-}
-
-async function readIptables(): Promise<CountedTable | null> {
-  for (const variant of ['nft', 'legacy'] as const) {
-    const tools = await holdingTools(variant);
-    const table = tools === null ? null : countedRules({ 4: await tools.save(4), 6: await tools.save(6) });
-    if (table !== null) return table;
-  }
-  return null;
 }

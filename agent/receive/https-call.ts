@@ -75,7 +75,7 @@ export function httpsCall(call: HttpsCall, clock: Clock): Promise<IncomingMessag
 export async function readToken(path: string, option: string): Promise<string> {
   const token = (await read(path, option)).trim();
   // A character that isn't allowed in an HTTP header would cause a different error later.
-  if (!/^[\x21-\x7e]+$/.test(token)) throw new Error(`${option}: ${path} holds no token`);
+  if (!/^[\x21-\x7e]+$/.test(token)) throw new Error(`${option}: ${path} contains no token`);
   return token;
 }
 
@@ -86,7 +86,7 @@ export async function readToken(path: string, option: string): Promise<string> {
 export async function readAuthorities(path: string, option: string): Promise<string> {
   const text = await read(path, option);
   if (holdsCertificate(text)) return text;
-  throw new Error(`${option}: ${path} holds no certificate (PEM)`);
+  throw new Error(`${option}: ${path} contains no certificate (PEM)`);
 }
 
 export function holdsCertificate(text: string): boolean {
@@ -104,7 +104,7 @@ async function read(path: string, option: string): Promise<string> {
 /** Reads a whole response body. Throws if it is longer than `most` bytes. */
 export async function bodyText(response: IncomingMessage, most: number): Promise<string> {
   const body = await readBody(response, most);
-  if (body === null) throw new Error(`an answer of more than ${most} bytes`);
+  if (body === null) throw new Error(`the answer exceeds ${most} bytes`);
   return body.toString();
 }
 

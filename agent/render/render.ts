@@ -36,7 +36,7 @@ export function render(state: NodeState, config: Config): Ruleset {
 export function renderer(
   config: Config,
   canLog = true,
-  indexer: Means['indexer'] = new Indexer(),
+  indexer: RenderContext['indexer'] = new Indexer(),
 ): (state: NodeState) => Ruleset {
   const sets = new UsedSets();
   const setMatches = new SetMatches();
@@ -64,7 +64,7 @@ interface Last extends Ruleset {
   readonly maps: NamedList<VerdictMap>;
 }
 
-interface Means {
+interface RenderContext {
   readonly state: NodeState;
   readonly config: Config;
   /** Whether DNS packets are copied to the agent. */
@@ -112,12 +112,12 @@ interface RenderedTraffic {
   readonly maps: readonly VerdictMap[];
 }
 
-function renderTraffic(traffic: Traffic, share: Share, means: Means): RenderedTraffic {
-  const { config, copyAnswers } = means;
+function renderTraffic(traffic: Traffic, share: Share, context: RenderContext): RenderedTraffic {
+  const { config, copyAnswers } = context;
   const parts = indexParts(traffic, share);
   const levels = levelsOf(parts, traffic, config);
-  const indexes = parts.map((part) => renderIndex(part, traffic, { ...means, levels }));
-  const localPods = traffic === 'egress' && config.exemptions.localPods ? localPodsOf(means) : [];
+  const indexes = parts.map((part) => renderIndex(part, traffic, { ...context, levels }));
+  const localPods = traffic === 'egress' && config.exemptions.localPods ? localPodsOf(context) : [];
   return {
     base: baseChains(traffic, config, {
       indexes: parts.map(({ name }) => name),
@@ -135,7 +135,7 @@ function renderTraffic(traffic: Traffic, share: Share, means: Means): RenderedTr
  * Both families, also one that the Node has no addresses of, so that the first pod of a family
  * doesn't change rules.
  */
-function localPodsOf({ state: { localPods }, setMatches }: Means): AddressAlternative[] {
+function localPodsOf({ state: { localPods }, setMatches }: RenderContext): AddressAlternative[] {
   return localPods === undefined ? [] : setMatches.addresses(localPods, 'daddr', FAMILIES);
 }
 
@@ -207,7 +207,7 @@ function hasFailsafe({ any }: Rules, traffic: Traffic, { failsafe }: Config): bo
 function renderIndex(
   part: IndexPart,
   traffic: Traffic,
-  { state, config, indexer, setMatches, levels }: Means & { readonly levels: number },
+  { state, config, indexer, setMatches, levels }: RenderContext & { readonly levels: number },
 ): Dispatched & { readonly sets: readonly NamedSet[] } {
   const { name, entries } = part;
   const dispatch: Dispatch = config.dispatch === 'linear' ? linearDispatch : indexer.dispatch;

@@ -23,8 +23,8 @@ describe('listchange', () => {
   });
 });
 
-describe('alike', () => {
-  it('counts what is the same at the beginning, and behind that at the end', () => {
+describe('commonEnds', () => {
+  it('counts equal elements at the start, and after those at the end', () => {
     assert.deepEqual(commonEnds([1, 2, 3, 4], [1, 2, 9, 4]), { first: 2, last: 1 });
     assert.deepEqual(commonEnds([1, 2], [1, 5, 2]), { first: 1, last: 1 });
     assert.deepEqual(commonEnds([1, 2], [1, 2]), { first: 2, last: 0 });

@@ -79,6 +79,7 @@ export const TRIALS = [
   'publish-server',
   'save',
   'scale',
+  'start',
 ] as const;
 export type TrialName = (typeof TRIALS)[number];
 

@@ -39,7 +39,7 @@ describe('deploy/crds', () => {
   for (const kind of KINDS) {
     const schema = openApiSchema(kind);
 
-    it(`${kind}: says something of every field to kubectl explain`, () => {
+    it(`${kind}: describes every field for kubectl explain`, () => {
       const silent = [...places(schema)].filter(
         ([path, { description }]) => path !== 'metadata' && !/(\[\]|\*)$/.test(path) && !description,
       );
@@ -49,20 +49,20 @@ describe('deploy/crds', () => {
       );
     });
 
-    it(`${kind}: has a place for every check`, () => {
+    it(`${kind}: contains every check`, () => {
       const paths = [...places(schema)].map(([path]) => path);
       const lost = CRD_CHECKS[kind].filter(({ at }) => !paths.some((path) => at.test(path)));
       assert.deepEqual(lost, []);
     });
 
-    it(`${kind}: is structural: a type everywhere but where anything may stand`, () => {
+    it(`${kind}: is structural: has a type everywhere except for free-form fields`, () => {
       for (const [path, { type, ...place }] of places(schema)) {
         const isFree = place['x-kubernetes-int-or-string'] ?? place['x-kubernetes-preserve-unknown-fields'];
         assert.ok(type !== undefined || isFree === true, path);
       }
     });
 
-    it(`${kind}: says of every object and list how it is merged, but where the API server takes no word`, () => {
+    it(`${kind}: declares the merge of every object and list, where the API server allows it`, () => {
       for (const [path, place] of places(schema)) {
         // The root's type can't be stated beside a status subresource, that of metadata never.
         if (place.type === 'object' && path !== '' && path !== 'metadata')
@@ -94,7 +94,7 @@ describe('deploy/crds', () => {
     });
   }
 
-  it('has defaults only where they change no rule', () => {
+  it('has only defaults that change no rule', () => {
     const defaults = [...places(openApiSchema('ClusterNetworkPolicy'))].flatMap(([path, place]) =>
       place.default === undefined ? [] : [`${path}=${place.default}`],
     );

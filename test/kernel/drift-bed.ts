@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Dataplane } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
-import { installStrangers, type Strangers } from './strangers.ts';
+import { type ForeignRules, installForeignRules } from './foreign-rules.ts';
 import { pause, until } from './until.ts';
 import { variousRules } from './various-rules.ts';
 
@@ -11,8 +11,8 @@ export interface DriftBed {
   readonly agent: RunningAgent;
   /** As they are in force. */
   readonly rules: string;
-  readonly strangers: Strangers;
-  /** What `strangers` list. */
+  readonly foreign: ForeignRules;
+  /** What `foreign` lists. */
   readonly others: string;
   /** Waits until what is in force is `rules` again. */
   untilRepaired(what: string): Promise<void>;
@@ -22,8 +22,8 @@ export interface DriftBed {
 /** @param marker stands in the rules once all are in force */
 export async function driftBed(dataplane: Dataplane, marker: string): Promise<DriftBed> {
   const node = await createEnforcedNode(undefined, dataplane);
-  const strangers = await installStrangers(node.topology.node, [dataplane]);
-  const others = await strangers.list();
+  const foreign = await installForeignRules(node.topology.node, [dataplane]);
+  const others = await foreign.list();
   await node.write('policy.json', [variousRules()]);
   const agent = node.start();
   await node.untilEnforced(marker, agent);
@@ -39,6 +39,6 @@ export async function driftBed(dataplane: Dataplane, marker: string): Promise<Dr
     await until(`repaired: ${what}`, isRepaired, { limit: dataplane.repairs, detail, news: agent.news });
   }
   const assertOthersLeftAlone = async () =>
-    assert.equal(await strangers.list(), others, "what is others' was touched");
-  return { node, agent, rules, strangers, others, untilRepaired, assertOthersLeftAlone };
+    assert.equal(await foreign.list(), others, "what is others' was touched");
+  return { node, agent, rules, foreign, others, untilRepaired, assertOthersLeftAlone };
 }

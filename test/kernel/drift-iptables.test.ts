@@ -80,7 +80,7 @@ for (const dataplane of [IPTABLES_NFT, IPTABLES_LEGACY]) {
     it('a flushed chain', () =>
       assertRepaired('the chain for input', () => iptables(4, '-F', 'NODEWALL-INPUT')));
 
-    it('everything deleted', () => assertRepaired('all', () => bed.node.lose()));
+    it('all rules deleted', () => assertRepaired('all', () => bed.node.lose()));
 
     it('a rule added in front, and one at the end', async () => {
       await assertRepaired('in front', () => iptables(6, '-I', 'NODEWALL-INPUT', '-j', 'ACCEPT'));
@@ -96,20 +96,20 @@ for (const dataplane of [IPTABLES_NFT, IPTABLES_LEGACY]) {
         assertRepaired('the jump', () => iptables(chain === 'INPUT' ? 4 : 6, '-D', chain, '-j', jump)));
     }
 
-    it("a jump that isn't first any more: it is again, and the rule that came before it stays", async () => {
+    it('moves a jump to the front again, and keeps the rule that was before it', async () => {
       for (const family of FAMILIES) {
         const rule = ['-p', 'tcp', '--dport', '7', '-j', 'ACCEPT'];
         await assertRepaired('the place of the jump', () => iptables(family, '-I', 'INPUT', ...rule));
-        assert.notEqual(await bed.strangers.list(), bed.others, "the stranger's rule is gone");
+        assert.notEqual(await bed.foreign.list(), bed.others, "the stranger's rule is gone");
         await iptables(family, '-D', 'INPUT', ...rule);
       }
     });
 
-    it('a jump that is there twice', () =>
+    it('a duplicate jump', () =>
       assertRepaired('the second jump', () => iptables(4, '-A', 'OUTPUT', '-j', 'NODEWALL-OUTPUT')));
 
     if (variant === 'nft') {
-      it('a table that iptables cannot show is not taken for empty', async () => {
+      it('does not treat a table that iptables cannot show as empty', async () => {
         const jumps = async () => {
           const { stdout } = await run('nft', '-a', 'list', 'chain', 'ip', 'filter', 'INPUT');
           const handle = / vmap .* handle (\d+)/.exec(stdout)?.[1] ?? '';
@@ -118,7 +118,7 @@ for (const dataplane of [IPTABLES_NFT, IPTABLES_LEGACY]) {
         await bed.node.nft('add rule ip filter INPUT ct state vmap { invalid : drop }\n');
         await until(
           'it is said',
-          async () => bed.agent.log().includes('holds rules that iptables cannot show'),
+          async () => bed.agent.log().includes('contains rules that iptables cannot show'),
           {
             limit: dataplane.repairs,
           },
@@ -139,7 +139,7 @@ for (const dataplane of [IPTABLES_NFT, IPTABLES_LEGACY]) {
       await assertRepaired('a flushed set', () => ipset('flush', set));
     });
 
-    it("strangers' chains and sets with names of ours", async () => {
+    it('foreign chains and sets with names of nodewall', async () => {
       await assertRepaired('a chain', async () => {
         await iptables(4, '-N', 'NODEWALL-STRANGER');
         await iptables(4, '-A', 'NODEWALL-STRANGER', '-j', 'DROP');

@@ -64,7 +64,7 @@ kernelSuite('drift', () => {
     if (map) await assertRepaired(`flush map inet nodewall ${map.name}\n`);
   });
 
-  it('a chain of strangers in our table, hooked or not', async () => {
+  it("a foreign chain in nodewall's table, hooked or not", async () => {
     await assertRepaired('add chain inet nodewall stranger\nadd rule inet nodewall stranger drop\n');
     await assertRepaired(
       'add chain inet nodewall stranger { type filter hook input priority 50; }\nadd rule inet nodewall stranger drop\n',

@@ -109,7 +109,7 @@ export function describeRecovery(bed: Bed): void {
       };
 
     it(
-      'is open again by the gate alone, where new controllers cannot reach the API server',
+      'is open again by the gate alone, when new controllers cannot reach the API server',
       opened('ingress', () => withKubectl('Switch all nodes off')),
     );
 
@@ -123,7 +123,7 @@ export function describeRecovery(bed: Bed): void {
     );
 
     it(
-      'is open again by kubectl exec, where agents reach neither controller nor API server',
+      'is open again by kubectl exec, when agents reach neither controller nor API server',
       opened('egress', () => withKubectl('Every node off, one by one')),
     );
 
@@ -132,7 +132,7 @@ export function describeRecovery(bed: Bed): void {
       opened('egress', ({ nodes }) => onNodes('On the node alone', nodes), true),
     );
 
-    it('is open again on each node without an agent, and stays so when agents are back', async () => {
+    it('is open again on each node without an agent, and stays open when agents start', async () => {
       const cluster = bed.cluster();
       await lock(cluster, 'ingress');
       const schedule = (patch: object) =>

@@ -1,6 +1,6 @@
 import { memo } from '../../../lib/sharing/memo.ts';
 import { AddressSpace } from './classes.ts';
-import type { Item, Peers } from './item.ts';
+import type { MatchEntry, Peers } from './match-entry.ts';
 import type { ListPlan } from './plan.ts';
 
 /**
@@ -9,9 +9,11 @@ import type { ListPlan } from './plan.ts';
  */
 export class PlanCache {
   /** The item with any address as peer, so that only the rule itself tests the address. */
-  readonly forAnybody = memo((item: Item): Item => ({ ...item, peers: null, final: false }));
+  readonly forAnyPeer = memo((item: MatchEntry): MatchEntry => ({ ...item, peers: null, final: false }));
   /** The list of one rule. */
-  readonly alone = memo((item: Item): ListPlan => ({ kind: 'list', items: [item], size: 0, tries: 1 }));
+  readonly singleRuleList = memo(
+    (item: MatchEntry): ListPlan => ({ kind: 'list', items: [item], size: 0, tries: 1 }),
+  );
   #now: AddressSpace[] = [];
   #before: AddressSpace[] = [];
 

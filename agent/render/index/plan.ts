@@ -1,6 +1,6 @@
 import type { PortRange } from '../../../apis/compiled.ts';
 import type { Classes } from './classes.ts';
-import type { Item } from './item.ts';
+import type { MatchEntry } from './match-entry.ts';
 
 /**
  * How to find the rules that can match a packet of one protocol: by its destination port, by the
@@ -22,13 +22,13 @@ interface Costs {
 /** Tries the rules in order. */
 export interface ListPlan extends Costs {
   readonly kind: 'list';
-  readonly items: readonly Item[];
+  readonly items: readonly MatchEntry[];
 }
 
 export interface PortsPlan extends Costs {
   readonly kind: 'ports';
   readonly field: 'sport' | 'dport';
-  readonly items: readonly Item[];
+  readonly items: readonly MatchEntry[];
   /** Sorted. Pieces with the same rules have the same plan, an index into `plans`. */
   readonly ports: readonly number[];
   readonly planOfPort: readonly number[];
@@ -37,24 +37,24 @@ export interface PortsPlan extends Costs {
   readonly plans: readonly Plan[];
   /** For the ports of no piece; null if no rule is for them. */
   readonly others: Plan | null;
-  readonly holders?: Holders;
+  readonly byId?: PlansById;
 }
 
 export interface AddressesPlan extends Costs {
   readonly kind: 'addresses';
-  readonly items: readonly Item[];
+  readonly items: readonly MatchEntry[];
   readonly classes: Classes;
   /** By class. */
   readonly plans: readonly Plan[];
   /** For addresses without a class; null if no rule is for them. */
   readonly others: Plan | null;
-  readonly holders?: Holders;
+  readonly byId?: PlansById;
 }
 
 /** Tries the parts one after the other. */
 export interface SequencePlan extends Costs {
   readonly kind: 'sequence';
-  readonly items: readonly Item[];
+  readonly items: readonly MatchEntry[];
   readonly parts: readonly Plan[];
 }
 
@@ -70,31 +70,31 @@ export const REPLICATION = 8;
 export const LEVELS = 8;
 
 /** Items and their replacements. */
-export type Others = readonly (readonly [was: Item, is: Item])[];
+export type Replacements = readonly (readonly [was: MatchEntry, is: MatchEntry])[];
 
 /**
  * The plan with some items replaced. A replacement has the same id and equals the item in
  * everything that the plan depends on. Parts without such items stay the same objects and are not
  * looked at.
  */
-export function withItems(plan: Plan, others: Others): Plan {
-  const held = heldOthers(plan.items, others);
-  if (held.length === 0) return plan;
+export function withReplacements(plan: Plan, replacements: Replacements): Plan {
+  const own = replacementsIn(plan.items, replacements);
+  if (own.length === 0) return plan;
   const items = plan.items.slice();
-  for (const [was, is] of held) items[items.indexOf(was)] = is;
-  // Nested plans may hold the copy of an item for any address (forAnybody).
-  const within = (inner: Plan): Plan => withItems(inner, others);
+  for (const [was, is] of own) items[items.indexOf(was)] = is;
+  // Nested plans may hold the copy of an item for any address (forAnyPeer).
+  const within = (inner: Plan): Plan => withReplacements(inner, replacements);
   switch (plan.kind) {
     case 'list':
       return { ...plan, items };
     case 'ports':
     case 'addresses': {
-      const { holders = holdersOf(plan.plans) } = plan;
+      const { byId = plansById(plan.plans) } = plan;
       const plans = plan.plans.slice();
-      for (const [{ id }] of held) {
-        for (const i of holders.get(id) ?? []) plans[i] = within(plans[i] as Plan);
+      for (const [{ id }] of own) {
+        for (const i of byId.get(id) ?? []) plans[i] = within(plans[i] as Plan);
       }
-      return { ...plan, items, plans, others: plan.others === null ? null : within(plan.others), holders };
+      return { ...plan, items, plans, others: plan.others === null ? null : within(plan.others), byId };
     }
     case 'sequence':
       return { ...plan, items, parts: plan.parts.map(within) };
@@ -105,29 +105,29 @@ export function withItems(plan: Plan, others: Others): Plan {
  * For the id of each item: the indexes of the plans that hold it. A plan has it once items of it
  * were replaced.
  */
-type Holders = ReadonlyMap<string, readonly number[]>;
+type PlansById = ReadonlyMap<string, readonly number[]>;
 
-function holdersOf(plans: readonly Plan[]): Holders {
-  const holders = new Map<string, number[]>();
+function plansById(plans: readonly Plan[]): PlansById {
+  const byId = new Map<string, number[]>();
   for (const [i, { items }] of plans.entries()) {
     for (const { id } of items) {
-      const list = holders.get(id);
-      if (list === undefined) holders.set(id, [i]);
+      const list = byId.get(id);
+      if (list === undefined) byId.set(id, [i]);
       else if (list.at(-1) !== i) list.push(i);
     }
   }
-  return holders;
+  return byId;
 }
 
 /** Searches by identity, because most plans hold none of these few items. */
-function heldOthers(items: readonly Item[], others: Others): Others {
-  let held: (readonly [Item, Item])[] | null = null;
-  for (const other of others) {
+function replacementsIn(items: readonly MatchEntry[], replacements: Replacements): Replacements {
+  let own: (readonly [MatchEntry, MatchEntry])[] | null = null;
+  for (const other of replacements) {
     if (!items.includes(other[0])) continue;
-    held ??= [];
-    held.push(other);
+    own ??= [];
+    own.push(other);
   }
-  return held ?? NO_OTHERS;
+  return own ?? NO_REPLACEMENTS;
 }
 
-const NO_OTHERS: Others = [];
+const NO_REPLACEMENTS: Replacements = [];

@@ -5,7 +5,7 @@ import { commonEnds } from '../../lib/sharing/list-change.ts';
  * have the same length, at the same index. Unlike those of listChange, they include elements that
  * only moved: element by element, `added` takes the place of `gone`.
  */
-export function others<T>(
+export function unequalElements<T>(
   before: readonly T[],
   now: readonly T[],
 ): { readonly gone: readonly T[]; readonly added: readonly T[] } {
@@ -18,7 +18,7 @@ export function others<T>(
 }
 
 /** A list, and the result of a function for each element. */
-export interface Mapped<T, U> {
+export interface IncrementalMap<T, U> {
   readonly from: readonly T[];
   readonly to: readonly U[];
   /** The results made this time, and the previous results that were not reused. */
@@ -31,12 +31,12 @@ export interface Mapped<T, U> {
  * end or, if both lists have the same length, at the same index.
  * @param stale whether a previous result must not be reused
  */
-export function mapAlike<T, U>(
-  last: Mapped<T, U> | null,
+export function mapIncrementally<T, U>(
+  last: IncrementalMap<T, U> | null,
   now: readonly T[],
   of: (element: T, index: number) => U,
   stale: ((made: U) => boolean) | null = null,
-): Mapped<T, U> {
+): IncrementalMap<T, U> {
   if (last === null) {
     const all = now.map((element, i) => of(element, i));
     return { from: now, to: all, made: all, gone: [] };

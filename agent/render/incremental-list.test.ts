@@ -2,16 +2,16 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { commonEnds } from '../../lib/sharing/list-change.ts';
 import { check } from '../../test/properties/runs.ts';
-import { mapAlike } from './alike.ts';
+import { mapIncrementally } from './incremental-list.ts';
 
-describe('mapAlike', () => {
+describe('mapIncrementally', () => {
   const lists = fc.array(fc.integer({ min: 0, max: 4 }), { maxLength: 12 });
 
-  it('property: makes what map makes, and only of what is not at the beginning, the end or its place', function () {
+  it('property: equals map, and computes only elements that moved or changed', function () {
     check(this, 500, fc.tuple(lists, lists), ([before, now]) => {
-      const last = mapAlike(null, before, (n) => ({ of: n }));
+      const last = mapIncrementally(null, before, (n) => ({ of: n }));
       let made = 0;
-      const { from, to } = mapAlike(last, now, (n) => {
+      const { from, to } = mapIncrementally(last, now, (n) => {
         made++;
         return { of: n };
       });
@@ -28,10 +28,10 @@ describe('mapAlike', () => {
     });
   });
 
-  it('makes again what is stale, and nothing else', () => {
-    const last = mapAlike(null, [1, 2, 3, 4], (n) => ({ of: n }));
+  it('computes stale elements again, and no others', () => {
+    const last = mapIncrementally(null, [1, 2, 3, 4], (n) => ({ of: n }));
     const made: number[] = [];
-    const { to } = mapAlike(
+    const { to } = mapIncrementally(
       last,
       [1, 2, 9, 3, 4],
       (n) => {

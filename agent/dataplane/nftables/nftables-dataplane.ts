@@ -1,10 +1,10 @@
-import { Enforcer } from '../apply/enforcer.ts';
-import type { Kernel } from '../apply/netlink/kernel.ts';
-import { NodeRuleReconciler } from '../apply/reconciler.ts';
-import { countedKernel, kernelCounts } from '../record/counted-kernel.ts';
-import { nftOwners } from '../record/owners.ts';
-import { renderer } from '../render/render.ts';
-import type { Dataplane } from './dataplane.ts';
+import { Enforcer } from '../../apply/enforcer.ts';
+import type { Kernel } from '../../apply/netlink/kernel.ts';
+import { NodeRuleReconciler } from '../../apply/reconciler.ts';
+import { countedKernel, kernelCounts } from '../../record/counted-kernel.ts';
+import { nftOwners } from '../../record/owners.ts';
+import { renderer } from '../../render/render.ts';
+import type { Dataplane } from '../dataplane.ts';
 import { watchKernel } from './watch-kernel.ts';
 
 /** The dataplane with one nftables table, through netlink. */
@@ -14,11 +14,7 @@ export function nftablesDataplane(kernel: Kernel): Dataplane {
     run({ config, log, digests, readings, enforcer: parts }) {
       const counted = countedKernel(kernel, readings);
       const reconciler = new NodeRuleReconciler(counted, { remembered: digests });
-      const enforcer = new Enforcer({
-        ...parts,
-        reconciler,
-        renderer: (canLog) => renderer(config, canLog),
-      });
+      const enforcer = new Enforcer({ ...parts, reconciler, renderer: (canLog) => renderer(config, canLog) });
       return {
         enforcer,
         counts: kernelCounts(counted),
