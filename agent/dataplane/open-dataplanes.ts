@@ -62,12 +62,8 @@ export async function openDataplanes({ node, config, kernel, log }: OpenOptions)
  * All places where our dataplanes may have left rules, in an order in which these can be removed.
  */
 export function allLeftOvers(kernel: Kernel) {
-  return [
-    nftLeftOvers(kernel),
-    iptablesLeftOvers('nft'),
-    iptablesLeftOvers('legacy'),
-    setLeftOvers(),
-  ] as const;
+  const [nft, legacy] = [iptablesLeftOvers('nft'), iptablesLeftOvers('legacy')];
+  return [nftLeftOvers(kernel), nft, legacy, setLeftOvers()] as const;
 }
 
 /**
