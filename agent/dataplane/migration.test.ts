@@ -34,7 +34,10 @@ const NONE: ReadonlyMap<string, Error> = new Map();
 
 describe('dataplane migration', () => {
   it('removes left-overs of other dataplanes once, and logs it', async () => {
-    const [table, nothing] = [leftOvers('nftables', ['table inet nodewall']), leftOvers('iptables (legacy)', [])];
+    const [table, nothing] = [
+      leftOvers('nftables', ['table inet nodewall']),
+      leftOvers('iptables (legacy)', []),
+    ];
     const { said, settled } = setUp(table, nothing);
     assert.deepEqual([await settled(NONE), await settled(NONE)], [true, true]);
     assert.deepEqual([table.calls(), nothing.calls()], [1, 1]);
@@ -73,7 +76,10 @@ describe('dataplane migration', () => {
   });
 
   it('keeps the other dataplane while a policy fails, and logs it once', async () => {
-    const [table, nothing] = [leftOvers('nftables', ['table inet nodewall']), leftOvers('iptables (legacy)', [])];
+    const [table, nothing] = [
+      leftOvers('nftables', ['table inet nodewall']),
+      leftOvers('iptables (legacy)', []),
+    ];
     const { said, settled } = setUp(table, nothing);
     const failed = new Map([['nodewall.io/a', new Error('refused')]]);
     assert.deepEqual([await settled(failed), await settled(failed)], [true, true]);

@@ -5,15 +5,15 @@ import { IptablesReconciler } from '../../apply/iptables/reconciler.ts';
 import type { IptablesTools } from '../../apply/iptables/tools.ts';
 import { iptablesLeftOvers } from './left-overs.ts';
 
-describe('what may be left in a variant of iptables', () => {
+describe('left-overs in a variant of iptables', () => {
   const legacy = (tools: IptablesTools | null) => iptablesLeftOvers('legacy', async () => tools);
 
-  it('is nothing where there can be nothing', async () => {
+  it('are none where none are possible', async () => {
     const leftOvers = legacy(null);
     assert.deepEqual([await leftOvers.holdsRules(), await leftOvers.remove()], [false, []]);
   });
 
-  it('are jumps and chains, named with the variant; sets are both variants’', async () => {
+  it('are jumps and chains, named with the variant; sets belong to both variants', async () => {
     const { tools } = fakeIptables();
     const leftOvers = legacy(tools);
     assert.equal(leftOvers.name, 'iptables (legacy)');

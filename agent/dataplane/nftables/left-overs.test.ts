@@ -8,8 +8,8 @@ import { NodeRuleReconciler } from '../../apply/reconciler.ts';
 import { renderer } from '../../render/render.ts';
 import { nftLeftOvers } from './left-overs.ts';
 
-describe('what may be left in nftables', () => {
-  it('is the table', async () => {
+describe('left-overs in nftables', () => {
+  it('are the table', async () => {
     const kernel = fakeKernel();
     const leftOvers = nftLeftOvers(kernel);
     assert.deepEqual([await leftOvers.holdsRules(), await leftOvers.remove()], [false, []]);
@@ -20,7 +20,7 @@ describe('what may be left in nftables', () => {
     assert.deepEqual([await leftOvers.holdsRules(), await leftOvers.remove()], [false, []]);
   });
 
-  it('is nothing where the kernel has no nf_tables; what else it says is no answer', async () => {
+  it('are none if the kernel lacks nf_tables; other errors are thrown', async () => {
     const saying = (code: string): Kernel => ({
       ...fakeKernel(),
       snapshot: () => Promise.reject(toNftError(code, 'refused')),
