@@ -73,7 +73,11 @@ describe('a controller without an API server', () => {
     assert.match(await ready(), /^503 .*listed/);
     process.emit('SIGTERM');
     assert.equal(await running, EXIT.done);
-    assert.deepEqual(said, ['metrics', 'stopping; agents enforce what they have', 'ending']);
+    assert.deepEqual(said, [
+      'serving health and metrics',
+      'stopping; agents enforce what they have',
+      'ending',
+    ]);
     await assert.rejects(ready());
   });
 

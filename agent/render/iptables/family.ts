@@ -14,12 +14,10 @@ import {
   type IptablesTable,
   type TableName,
 } from './tables.ts';
+import type { Traffic, TranslatedRule, TranslationContext } from './translated-rule.ts';
 import {
   NO_ORIGIN,
   plainRule,
-  type Traffic,
-  type TranslatedRule,
-  type TranslationContext,
   translateChain,
   translateRule,
   withoutLastReturns,
@@ -246,7 +244,7 @@ class Translation {
 
   #chain(name: string): Chain {
     const chain = this.#chains.get(name);
-    if (chain === undefined) throw new Error(`the ruleset does not hold its chain ${name}`);
+    if (chain === undefined) throw new Error(`the ruleset does not contain its chain ${name}`);
     return chain;
   }
 
