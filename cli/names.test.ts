@@ -15,10 +15,10 @@ const WRONG: readonly (readonly [text: string, ...problems: RegExp[]])[] = [
     /^f:5: 7 is no IP address$/,
   ],
   ['a.example: []\nA.Example.: []', /^f:2: the name a\.example is there twice$/],
-  ['a.example: []\na.example: []', /^f:2: .*there twice/],
+  ['a.example: []\na.example: []', /^f:2: .*appears twice/],
   ['a.*.example: []', /^f:1: "a\.\*\.example"/],
   ['192.0.2.7: []', /^f:1: "192\.0\.2\.7" is an address, not a name/],
-  ['a: [', /^f:\d: is no YAML/],
+  ['a: [', /^f:\d: is not valid YAML/],
 ];
 
 describe('the file of --names', () => {

@@ -38,7 +38,7 @@ export function describeUnknownGroup(
   invalid: ReadonlySet<string>,
 ): string {
   if (API_GROUPS.some((apiGroup) => invalid.has(groupIdentity(apiGroup, name)))) {
-    return `ClusterGroup ${show(name)} is invalid itself`;
+    return `ClusterGroup ${show(name)} is itself invalid; correct it first`;
   }
   return describeUnknown('ClusterGroup', name, { known: known.map((group) => group.name) });
 }
@@ -86,7 +86,7 @@ export function checkGroups(
       const child = lookup(group.apiGroup, name);
       const way = child === undefined ? null : wayBetween(child, group, lookup);
       const names = [group, ...(way ?? [])].map((step) => step.name);
-      return way === null ? null : `goes in a circle: ${names.join(' → ')}; a group can't contain itself`;
+      return way === null ? null : `forms a cycle: ${names.join(' → ')}; a group can't contain itself`;
     }),
   );
   if (circular.length > 0) return circular;
@@ -94,7 +94,7 @@ export function checkGroups(
     problemsOf(group, (name) => {
       const child = lookup(group.apiGroup, name);
       if (child === undefined || !hasChildren(child)) return null;
-      return `ClusterGroup ${show(name)} has childGroups itself, so it can't be one of ${show(group.name)}: groups nest one level only`;
+      return `ClusterGroup ${show(name)} itself has childGroups, so ${show(group.name)} can't contain it: groups nest one level only`;
     }),
   );
 }

@@ -37,7 +37,7 @@ export function checkPeer(raw: unknown, path: FieldPath, place: PeerPlace, found
   checkNamespacedName(peer.serviceAccount, 'ServiceAccount', [...path, 'serviceAccount'], found);
   if (typeof peer.group === 'string') checkGroupName(peer.group, [...path, 'group'], found);
   if ('fqdn' in peer && place.direction === 'ingress') {
-    found.error([...path, 'fqdn'], 'can only stand in egress rules');
+    found.error([...path, 'fqdn'], 'is only allowed in egress rules');
   } else if (typeof peer.fqdn === 'string') checkFqdn(peer.fqdn, [...path, 'fqdn'], found);
   if ('interfaceGroup' in peer) {
     checkInterfaceGroup(peer.interfaceGroup, [...path, 'interfaceGroup'], place, found);

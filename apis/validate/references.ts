@@ -164,7 +164,7 @@ function tierLookup({ tiers, invalid }: Named): (apiGroup: ApiGroup, name: strin
 
 function describeTier(name: string, { tiers, invalid }: Named): string {
   if (API_GROUPS.some((apiGroup) => invalid.has(tierIdentity(apiGroup, name)))) {
-    return `Tier ${show(name)} is invalid itself`;
+    return `Tier ${show(name)} is itself invalid; correct it first`;
   }
   const builtIn = Object.keys(BUILT_IN_TIERS);
   const hint = describeUnknown('Tier', name, { known: [...builtIn, ...tiers.map((tier) => tier.name)] });
@@ -188,8 +188,8 @@ function groupMessage(
   if (to !== 'Nodes') return null;
   const members = membersOf(group, lookup);
   if (members === 'Nodes') return null;
-  const what = members === null ? 'is not of Nodes alone' : `stands for ${members}`;
-  return `ClusterGroup ${show(name)} ${what}; a policy is applied to a group with a nodeSelector, or with childGroups that all have one`;
+  const what = members === null ? 'does not select Nodes only' : `stands for ${members}`;
+  return `ClusterGroup ${show(name)} ${what}; appliedTo needs a group with a nodeSelector, or with childGroups that all have one`;
 }
 
 /**
@@ -205,7 +205,7 @@ export function checkServiceReferences<T extends ClusterGroup | ClusterNetworkPo
       if (reference.to !== 'Service') return [];
       const name = `${reference.service.namespace}/${reference.service.name}`;
       if (hasService(name)) return [];
-      const message = `there is no Service ${name}; as long as there is none this matches nothing`;
+      const message = `there is no Service ${name}; until it exists, this matches nothing`;
       return [{ object, problem: { severity: 'warning', path: reference.path, message } }];
     }),
   );

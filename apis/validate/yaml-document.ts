@@ -49,11 +49,11 @@ export function parseYaml(text: string): YamlResult {
     }
     const unsound = checkNodes(document);
     if (unsound !== null) {
-      return { reason: `is no YAML: ${unsound.reason}`, line: counter.linePos(unsound.offset).line };
+      return { reason: `is not valid YAML: ${unsound.reason}`, line: counter.linePos(unsound.offset).line };
     }
     const value: unknown = document.toJS({ maxAliasCount: 100 });
     if (text.includes('*') && isCyclic(value, new Set(), new Set())) {
-      return { reason: 'is no YAML: an alias stands within what it is an alias of', line: 1 };
+      return { reason: 'is not valid YAML: an alias refers to a value that contains it', line: 1 };
     }
     return { value, lineOf: (path) => counter.linePos(offsetOf(document, path)).line };
   } catch (error) {
@@ -72,7 +72,7 @@ function checkNodes(document: Document): { reason: string; offset: number } | nu
     Alias(_, node) {
       aliases++;
       if (aliases <= MOST_ALIASES) return undefined;
-      found = { reason: `there are more than ${MOST_ALIASES} aliases`, offset: startOf(node) ?? 0 };
+      found = { reason: `it has more than ${MOST_ALIASES} aliases`, offset: startOf(node) ?? 0 };
       return visit.BREAK;
     },
     Map(_, { items }) {
@@ -80,7 +80,7 @@ function checkNodes(document: Document): { reason: string; offset: number } | nu
       for (const { key } of items) {
         const text = String(keyText(key));
         if (keys.has(text) && text !== '<<') {
-          found = { reason: `the field ${showText(text)} is there twice`, offset: startOf(key) ?? 0 };
+          found = { reason: `the field ${showText(text)} appears twice`, offset: startOf(key) ?? 0 };
           return visit.BREAK;
         }
         keys.add(text);
@@ -92,7 +92,7 @@ function checkNodes(document: Document): { reason: string; offset: number } | nu
 }
 
 function yamlReason({ message }: Error): string {
-  return /call stack/.test(message) ? 'is nested too deeply' : `is no YAML: ${firstLine(message)}`;
+  return /call stack/.test(message) ? 'is nested too deeply' : `is not valid YAML: ${firstLine(message)}`;
 }
 
 /** The line of an unresolved alias; the parser's error has only its name. */

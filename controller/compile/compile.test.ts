@@ -174,7 +174,7 @@ describe('compile', () => {
   it('throws on a tier that is not there: validation should have seen it', () => {
     assert.throws(
       () => compile(objects(policy('p', { tier: 'none' }))),
-      /ClusterNetworkPolicy\/p: no tier none/,
+      /ClusterNetworkPolicy\/p: there is no Tier none/,
     );
   });
 });

@@ -248,6 +248,6 @@ function apiServerPorts(
 
 function requireTier({ tiers }: ClusterObjects, { name, apiGroup, spec }: ClusterNetworkPolicy): number {
   const priority = tierPriority(tiers, apiGroup, spec.tier || tierName(undefined));
-  if (priority === null) throw new Error(`ClusterNetworkPolicy/${name}: no tier ${spec.tier}`);
+  if (priority === null) throw new Error(`ClusterNetworkPolicy/${name}: there is no Tier ${spec.tier}`);
   return priority;
 }

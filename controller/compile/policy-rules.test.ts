@@ -190,7 +190,7 @@ describe('a ClusterGroup as a peer', () => {
   it('that is not there names the policy', () => {
     assert.throws(
       () => compile(cluster({ policies: [policy('p', { appliedTo: [{ group: 'gone' }] })] })),
-      /^Error: ClusterNetworkPolicy\/p: no ClusterGroup gone$/,
+      /^Error: ClusterNetworkPolicy\/p: there is no ClusterGroup gone$/,
     );
   });
 });

@@ -54,7 +54,7 @@ function collect(
 ): void {
   for (const written of addresses) {
     const address = parseAddress(written);
-    if (address === null) throw new TypeError(`${written} is no IP address`);
+    if (address === null) throw new TypeError(`${written} is not an IP address`);
     const text = formatAddress(address);
     for (const { protocol: name, port } of ports) {
       const protocol = PORT_PROTOCOLS[name];

@@ -63,6 +63,6 @@ describe('spans', () => {
     spans.advance(none, { gone: [third], come: [first] });
     assert.equal(spans.of(workers), at);
     spans.advance(none, { gone: [first], come: [] });
-    assert.throws(() => spans.of(workers), /nobody uses workers/);
+    assert.throws(() => spans.of(workers), /span workers is not in use/);
   });
 });

@@ -65,7 +65,7 @@ export function nodeSpans<U extends { readonly rules: Pick<PolicyRules, 'applied
   return {
     of({ key }) {
       const span = spans.get(key);
-      if (span === undefined) throw new Error(`nobody uses ${key}`);
+      if (span === undefined) throw new Error(`span ${key} is not in use`);
       return span.names;
     },
     advance(change, { gone, come }) {

@@ -94,9 +94,12 @@ export function kubeApi(kubeConfig: KubeConfig): KubeApiClient {
     timeout: AbortSignal,
   ): KubeError {
     const what = `${method} ${path}`;
-    if (signal?.aborted) return new KubeError(`${what}: given up`, { reason: 'Aborted', cause: error });
+    if (signal?.aborted) return new KubeError(`${what}: cancelled`, { reason: 'Aborted', cause: error });
     if (timeout.aborted)
-      return new KubeError(`${what}: no answer from ${server} in time`, { reason: 'Timeout', cause: error });
+      return new KubeError(`${what}: no answer from ${server} within the time limit`, {
+        reason: 'Timeout',
+        cause: error,
+      });
     const why = messageOf(error);
     return new KubeError(`${what}: cannot reach the API server ${server}: ${why}`, {
       reason: 'Unreachable',
@@ -131,7 +134,7 @@ async function textOf(response: http.IncomingMessage): Promise<string> {
   for await (const chunk of response) {
     chunks.push(chunk);
     size += chunk.length;
-    if (size > MOST_BYTES) throw new Error(`more than ${MOST_BYTES} bytes in answer`);
+    if (size > MOST_BYTES) throw new Error(`the answer has more than ${MOST_BYTES} bytes`);
   }
   return Buffer.concat(chunks).toString();
 }
@@ -140,7 +143,7 @@ function parse<T>({ text, status }: Answer, { method, path }: KubeRequest): T {
   try {
     return JSON.parse(text) as T;
   } catch (error) {
-    const message = `${method} ${path}: the answer is no JSON: ${text.slice(0, 200)}`;
+    const message = `${method} ${path}: the answer is not valid JSON: ${text.slice(0, 200)}`;
     throw new KubeError(message, { status, reason: 'InternalError', cause: error });
   }
 }

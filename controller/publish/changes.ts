@@ -185,7 +185,7 @@ function setDrafts<T extends AddressSet | ServiceSet>(
       ? null
       : (changed.get(id) ?? { kept: kind.held.spansOf(id), gained: [], lost: [] });
     if (now === undefined && (isEveryones || kind.held.spansOf(id).length > 0))
-      throw new Error(`no set ${id}`);
+      throw new Error(`unknown set ${id}`);
     if (now !== undefined && before !== undefined && now !== before) {
       const toBody = of === null || of.kept.length > 0 ? kind.update(before, now) : null;
       if (toBody !== null) come.push({ toBody, audience: of?.kept ?? null, counts: NONE });

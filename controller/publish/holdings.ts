@@ -62,7 +62,7 @@ function toHolding(told: Told, spans: readonly Span[], bodies: Bodies, revision:
 function picked<T>(ids: Iterable<string>, sets: ReadonlyMap<string, T>): T[] {
   return [...ids].sort().map((id) => {
     const set = sets.get(id);
-    if (set === undefined) throw new Error(`no set ${id}`);
+    if (set === undefined) throw new Error(`unknown set ${id}`);
     return set;
   });
 }

@@ -91,7 +91,7 @@ describe('hub', () => {
   it('refuses to be watched before there is something to tell', () => {
     const hub = createHub({ gate: true });
     assert.equal(hub.ready, false);
-    assert.throws(() => watched(hub, 'a'), /nothing has been published/);
+    assert.throws(() => watched(hub, 'a'), /no state has been published/);
   });
 
   it('tells a changed pod in 400 bytes, serialised once, to those whose rules name it', () => {
@@ -210,7 +210,7 @@ describe('hub', () => {
       ...compile({ ...objects, policies: [policy('p', { ...fromWeb, name: 'x' })] }),
       addressSets: new Map(),
     };
-    assert.throws(() => hub.publish(broken), /no set/);
+    assert.throws(() => hub.publish(broken), /unknown set/);
     assert.equal(hub.ready, false);
     assert.deepEqual(a.take(), []);
     hub.publish(compiled);

@@ -173,7 +173,7 @@ class TellingHub implements Hub {
   }
 
   #ready(): State {
-    if (this.#state === null) throw new Error('nothing has been published yet');
+    if (this.#state === null) throw new Error('no state has been published yet');
     return this.#state;
   }
 

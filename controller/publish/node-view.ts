@@ -157,6 +157,6 @@ function advanced<T>(
 
 function held<T>(sets: ReadonlyMap<string, T>, id: string): T {
   const set = sets.get(id);
-  if (set === undefined) throw new Error(`no set ${id}`);
+  if (set === undefined) throw new Error(`unknown set ${id}`);
   return set;
 }

@@ -47,15 +47,15 @@ export function requestRouter(
   const buckets = bucketOf({ now: options.now, burst: REPORT_BURST, perSecond: 1 });
   return async (request, response) => {
     const url = parseUrl(request);
-    if (url === null) return refused('BadRequest', 'the request names no valid path');
+    if (url === null) return refused('BadRequest', 'the path of the request is not valid');
     // Checked before authentication, because thousands of agents may connect to a replica that
     // can't serve them.
     const refusal = isOfAgents(request, url) ? (options.refusesAgents?.() ?? null) : null;
     if (refusal !== null) return { failure: refusal };
     const identity = await options.authenticate(request).catch((error: unknown) => error as Error);
     if (identity instanceof Error)
-      return unavailable(`who you are can't be found out now: ${identity.message}`);
-    if (identity === null) return refused('Unauthorized', 'a bearer token that is good is required');
+      return unavailable(`cannot authenticate the request now: ${identity.message}`);
+    if (identity === null) return refused('Unauthorized', 'a valid bearer token is required');
     const asked = { request, response, path: url.pathname, query: url.searchParams, identity };
     return route(options, buckets, asked);
   };
@@ -84,9 +84,9 @@ async function route(options: RouterOptions, buckets: Buckets, asked: Asked): Pr
     return isTrue(asked.query.get('watch')) ? await watch(options, asked) : await list(options, asked);
   }
   if (!path.startsWith(`${NODE_VIEWS_PATH}/`) || node === undefined)
-    return refused('NotFound', `there is nothing at ${path}`);
+    return refused('NotFound', `there is no resource at ${path}`);
   const name = decodedName(node);
-  if (name === null) return refused('BadRequest', 'the name is not valid');
+  if (name === null) return refused('BadRequest', 'the node name in the path is not valid');
   if (status !== undefined) return allowed(request, ['PUT']) ?? (await report(options, buckets, asked, name));
   return allowed(request, ['GET']) ?? (await get(options, asked, name));
 }
@@ -106,7 +106,7 @@ const NODE_NAME = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0
 
 function allowed({ method = '' }: IncomingMessage, methods: readonly string[]): Answer | null {
   if (methods.includes(method)) return null;
-  const message = `${method} is not possible here, ${methods.join(' and ')} is`;
+  const message = `${method} is not supported here; use ${methods.join(' or ')}`;
   return { failure: failure('MethodNotAllowed', message, { allow: methods.join(', ') }) };
 }
 
@@ -123,7 +123,7 @@ async function forbidden(
   const what = `${verb} nodeviews${subresource === undefined ? '' : `/${subresource}`}${name === undefined ? '' : ` ${name}`}`;
   if (identity.username === agents) {
     const own = boundNode(identity);
-    if (own === null) return refused('Forbidden', 'the token is bound to no node');
+    if (own === null) return refused('Forbidden', 'the token is not bound to a node');
     if (name === own) return null;
     return refused('Forbidden', `an agent on ${own} may not ${what}`);
   }
@@ -136,7 +136,7 @@ async function forbidden(
       resource: 'nodeviews',
     });
   } catch (error) {
-    return unavailable(`whether you may can't be found out now: ${(error as Error).message}`);
+    return unavailable(`cannot authorise the request now: ${(error as Error).message}`);
   }
   if (permission.allowed) return null;
   const why = permission.reason === '' ? '' : `: ${permission.reason}`;
@@ -152,13 +152,10 @@ const LONGEST_WATCH = 1_800_000;
 async function watch(options: RouterOptions, asked: Asked): Promise<Answer> {
   const { hub, streams } = options;
   const { request, response, query, identity } = asked;
-  if (wantsTable(request)) return refused('BadRequest', 'a watch is no Table: see it with kubectl get --raw');
+  if (wantsTable(request)) return refused('BadRequest', 'a watch cannot be a Table; use kubectl get --raw');
   const node = selectedName(query);
   if (node === null || query.has('labelSelector'))
-    return refused(
-      'BadRequest',
-      'a watch is of one node: fieldSelector=metadata.name=NODE, and no labelSelector',
-    );
+    return refused('BadRequest', 'a watch needs fieldSelector=metadata.name=NODE, and no labelSelector');
   const lasts = query.get('timeoutSeconds');
   if (lasts !== null && !/^\d{1,9}$/.test(lasts))
     return refused('BadRequest', 'timeoutSeconds must be a number of seconds');
@@ -166,7 +163,7 @@ async function watch(options: RouterOptions, asked: Asked): Promise<Answer> {
   if (denied !== null) return denied;
   if (!hub.ready) return notYet();
   if (!hub.has(node)) return noNode(node);
-  if (streams.full) return tooMany('as many watch already as there may be');
+  if (streams.full) return tooMany('the limit of concurrent watches is reached; retry later');
   if (response.destroyed) return { code: 200, streaming: true };
   const given = query.get('resourceVersion') ?? '';
   const wanted = lasts === null || Number(lasts) === 0 ? null : Number(lasts) * 1000;
@@ -183,10 +180,10 @@ async function watch(options: RouterOptions, asked: Asked): Promise<Answer> {
 async function list(options: RouterOptions, { request, query, identity }: Asked): Promise<Answer> {
   const { hub, now } = options;
   if (query.has('labelSelector'))
-    return refused('BadRequest', 'views have no labels: labelSelector selects nothing here');
+    return refused('BadRequest', 'node views have no labels: labelSelector is not supported');
   const name = selectedName(query);
   if (name === null && query.has('fieldSelector'))
-    return refused('BadRequest', 'the only fieldSelector is metadata.name=NODE');
+    return refused('BadRequest', 'the only supported fieldSelector is metadata.name=NODE');
   const denied = await forbidden(options, identity, { verb: 'list', ...(name === null ? {} : { name }) });
   if (denied !== null) return denied;
   if (!hub.ready) return notYet();
@@ -223,17 +220,17 @@ async function report(
   if (denied !== null) return denied;
   const type = request.headers['content-type'] ?? '';
   if (!/^application\/json(?:\s*;|\s*$)/i.test(type))
-    return refused('UnsupportedMediaType', 'a report is application/json');
+    return refused('UnsupportedMediaType', 'a report must be application/json');
   if (!hub.ready) return notYet();
   if (!hub.has(name)) return noNode(name);
-  if (!buckets.take(name)) return tooMany('one report a second is enough');
+  if (!buckets.take(name)) return tooMany('more than one report a second from this node; retry later');
   const body = await readBody(request, mostBody);
-  if (body === null) return refused('RequestEntityTooLarge', `a report has no more than ${mostBody} bytes`);
+  if (body === null) return refused('RequestEntityTooLarge', `the report has more than ${mostBody} bytes`);
   let value: unknown;
   try {
     value = JSON.parse(body.toString());
   } catch (error) {
-    return refused('BadRequest', `the report is no JSON: ${(error as Error).message}`);
+    return refused('BadRequest', `the report is not valid JSON: ${(error as Error).message}`);
   }
   const found = parseReport(value, name);
   if ('problems' in found) return refused('Invalid', found.problems.join('; '));
@@ -298,7 +295,7 @@ function unavailable(message: string): Answer {
 }
 
 function notYet(): Answer {
-  return unavailable('this controller has nothing to tell yet');
+  return unavailable('this controller has not published any state yet; retry later');
 }
 
 function tooMany(message: string): Answer {

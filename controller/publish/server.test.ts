@@ -607,11 +607,11 @@ describe('controlPlaneServer', () => {
     running.pass(10);
     assert.deepEqual(await batch(), []);
     assert.equal(running.hub.watchers, 0);
-    const ends = running.events.flatMap((event) => (event.kind === 'ended' ? [event.why] : []));
+    const ends = running.events.flatMap((event) => (event.kind === 'ended' ? [event.reason] : []));
     assert.deepEqual(ends, [
-      'it has lasted as long as was asked for',
+      'its time limit is reached',
       'its token has expired',
-      'its credentials are good no more',
+      'its credentials are no longer valid',
     ]);
   });
 

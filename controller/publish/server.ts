@@ -149,7 +149,7 @@ export function controlPlaneServer(options: ControlPlaneOptions): ControlPlaneSe
       answer = await route(request, response);
     } catch (error) {
       onEvent({ kind: 'failed', path: request.url ?? '', error });
-      answer = { failure: failure('InternalError', 'the controller failed; its log says why') };
+      answer = { failure: failure('InternalError', 'internal error of the controller; see its log') };
     }
     const code = 'failure' in answer ? answer.failure.code : answer.code;
     answers.set(code, (answers.get(code) ?? 0) + 1);

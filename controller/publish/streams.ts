@@ -46,7 +46,7 @@ export interface Streams {
   readonly full: boolean;
   open(request: IncomingMessage, response: ServerResponse, watch: WatchRequest): void;
   stats(): { readonly sentBytes: number; readonly unsentBytes: number; readonly cutOff: number };
-  endAll(why: string): void;
+  endAll(reason: string): void;
   close(): void;
 }
 
@@ -83,7 +83,7 @@ const TICK = 1000;
  * Without its Node object, no rule selects a node any more. This must not open the node: it is sent
  * nothing, and keeps its rules until a Node of its name exists again.
  */
-const GONE = 'there is no such Node any more';
+const GONE = 'the Node was deleted';
 
 /**
  * Manages all watches: checks each once a second for keep-alives, slow watchers and expired
@@ -118,8 +118,8 @@ class OpenStreams implements Streams {
     });
   }
 
-  endAll(why: string): void {
-    for (const one of this.#open) this.#end(one, why);
+  endAll(reason: string): void {
+    for (const one of this.#open) this.#end(one, reason);
   }
 
   get full(): boolean {
@@ -156,8 +156,8 @@ class OpenStreams implements Streams {
     // end those of its agent.
     const own = others.filter(({ identity }) => identity.username === wanted.identity.username);
     for (const old of own.slice(0, Math.max(0, own.length + 1 - this.#settings.mostOfNode)))
-      this.#end(old, 'the node has newer ones');
-    response.once('close', () => this.#end(one, 'the watcher went'));
+      this.#end(old, 'newer watches of the node took its place');
+    response.once('close', () => this.#end(one, 'the watcher disconnected'));
     this.#onEvent({ kind: 'watching', node, resourceVersion });
   }
 
@@ -176,7 +176,7 @@ class OpenStreams implements Streams {
     this.endAll('the controller stops');
   }
 
-  #end(one: Open, why: string): void {
+  #end(one: Open, reason: string): void {
     if (!this.#open.delete(one)) return;
     one.watch.close();
     this.#sentBefore += one.stream.sent;
@@ -186,7 +186,7 @@ class OpenStreams implements Streams {
     // Ends the response cleanly if the watcher has received everything.
     if (one.stream.unsent === 0) one.response.end();
     else one.response.destroy();
-    this.#onEvent({ kind: 'ended', node: one.node, why });
+    this.#onEvent({ kind: 'ended', node: one.node, reason });
   }
 
   #look(one: Open, time: number): void {
@@ -196,7 +196,7 @@ class OpenStreams implements Streams {
       this.#end(one, `cut off: ${slow}`);
     } else if (time >= (one.identity.expires ?? Number.POSITIVE_INFINITY))
       this.#end(one, 'its token has expired');
-    else if (time >= one.ends) this.#end(one, 'it has lasted as long as was asked for');
+    else if (time >= one.ends) this.#end(one, 'its time limit is reached');
     else if (time - one.stream.lastSent >= one.pace * this.#settings.heartbeat) one.watch.bookmark();
     if (time >= one.recheck) this.#checkAgain(one, time);
   }
@@ -208,7 +208,7 @@ class OpenStreams implements Streams {
         const { username, extra } = one.identity;
         const same =
           identity?.username === username && JSON.stringify(identity.extra) === JSON.stringify(extra);
-        if (!same) this.#end(one, 'its credentials are good no more');
+        if (!same) this.#end(one, 'its credentials are no longer valid');
       },
       // If the API server doesn't answer, the stream stays; the next check is soon enough.
       (error: unknown) => this.#onEvent({ kind: 'failed', path: one.request.url ?? '', error }),

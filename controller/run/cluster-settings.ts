@@ -31,7 +31,8 @@ export class ClusterSettings {
       changed(enabled) {
         if (givenGate === null) gateChanged(enabled);
       },
-      problem: (text) => void log.error(`${text}; the feature gate stays as it was`, { stage: 'watch' }),
+      problem: (text) =>
+        void log.error(`${text}; feature gate NodeNetworkPolicy keeps its value`, { stage: 'watch' }),
     });
   }
 

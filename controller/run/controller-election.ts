@@ -26,16 +26,16 @@ export function controllerElection(parts: ControllerElectionParts): Election {
     random,
     events: {
       leading() {
-        log.info('leading', { identity });
+        log.info('elected leader', { identity });
         changed();
       },
       lost(reason) {
-        log.warn('no longer leading; staying warm', { identity, reason });
+        log.warn('no longer leader; watching on as standby', { identity, reason });
         changed();
       },
       leader(now) {
         if (now !== identity)
-          log.info(now === '' ? 'nobody leads' : 'another replica leads', { leader: now });
+          log.info(now === '' ? 'no replica leads' : 'another replica leads', { leader: now });
       },
       failed: (error) => void log.warn('the Lease could not be read or written', { error: messageOf(error) }),
     },

@@ -17,15 +17,15 @@ export function controllerLog(log: Log) {
       const fields = { stage: 'watch', resource, ...notice };
       switch (event) {
         case 'failed':
-          return void log.warn('the API server does not give what is watched; trying again', fields);
+          return void log.warn('cannot list or watch a resource; trying again', fields);
         case 'recovered':
-          return void log.info('the API server is back', fields);
+          return void log.info('a resource is watched again', fields);
         case 'listed':
-          return void log.info('listed', fields);
+          return void log.info('listed a resource', fields);
         case 'absent':
-          return void log.info('there is no such resource; looking again now and then', fields);
+          return void log.info('the API server does not have a resource; looking for it regularly', fields);
         case 'corrected':
-          return void log.warn('a list said otherwise than the events had; corrected', fields);
+          return void log.warn('a relist found changes that watch events missed; corrected', fields);
       }
     },
     problems({ problems }: Snapshot): void {
@@ -34,11 +34,15 @@ export function controllerLog(log: Log) {
       const now = new Map(problems.map((problem) => [formatProblem(problem), problem]));
       const fresh = [...now].filter(([line]) => !known.has(line));
       for (const [line, { severity, kind, name }] of fresh.slice(0, MOST_PROBLEMS)) {
-        log.log(LEVELS[severity], line, { stage: 'watch', kind, name });
+        const object = kind === 'ClusterNetworkPolicy' ? { policy: name } : { kind, name };
+        log.log(LEVELS[severity], line, { stage: 'watch', ...object });
       }
       const more = fresh.length - MOST_PROBLEMS;
       if (more > 0)
-        log.warn('and more problems; their policies say which', { stage: 'watch', problems: more });
+        log.warn('more problems than are logged; the statuses of the policies have them', {
+          stage: 'watch',
+          problems: more,
+        });
       known = new Set(now.keys());
     },
     server(event: ServerEvent): void {

@@ -73,7 +73,7 @@ describe('a controller without an API server', () => {
     assert.match(await ready(), /^503 .*listed/);
     process.emit('SIGTERM');
     assert.equal(await running, EXIT.done);
-    assert.deepEqual(said, ['metrics', 'stopping; agents enforce what they have', 'ending']);
+    assert.deepEqual(said, ['serving metrics', 'stopping; agents keep their rules', 'exiting']);
     await assert.rejects(ready());
   });
 
@@ -90,7 +90,7 @@ describe('a controller without an API server', () => {
       if (isToldTwice) process.emit('SIGTERM');
       assert.equal(await running, EXIT.done);
       assert.equal(performance.now() - told >= LEAST_SERVING, !isToldTwice);
-      assert.equal(said.includes('ending'), !isToldTwice);
+      assert.equal(said.includes('exiting'), !isToldTwice);
     }
   });
 

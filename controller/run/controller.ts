@@ -106,7 +106,7 @@ export class Controller {
       await this.#watching.start();
       this.#serving.start().catch((error: unknown) => this.#happen({ type: 'failed', error }));
       const signal = await Promise.race([untilStopped(this.#over.signal), fatal]);
-      log.info('stopping; agents enforce what they have', { signal });
+      log.info('stopping; agents keep their rules', { signal });
       this.#happen({ type: 'toldToStop' });
       await Promise.race([this.#handOver(), untilStopped(this.#over.signal), fatal]);
       return EXIT.done;
@@ -176,9 +176,9 @@ export class Controller {
         listen: options.metricsListen,
         registry: this.#metrics.registry,
         healthy: () => null,
-        ready: () => this.#missing() ?? (this.#life.isServing ? null : 'about to serve'),
+        ready: () => this.#missing() ?? (this.#life.isServing ? null : 'not serving yet'),
       });
-      log.info('metrics', { port: this.#health.port });
+      log.info('serving metrics', { port: this.#health.port });
     }
     for (const one of this.#reflectors) one.start();
     await this.#source.start((snapshot) => this.#compiling.deliver(snapshot));
@@ -259,7 +259,7 @@ export class Controller {
     const { address, port } = await this.#agents.listen(this.#parts.listen, certificate);
     // The certificate may have changed meanwhile: this event applies the current one.
     this.#happen({ type: 'serving' });
-    this.#parts.log.info('serving', { address, port, revision: this.#hub.revision });
+    this.#parts.log.info('serving agents and readers', { address, port, revision: this.#hub.revision });
   }
 
   async #serveWebhook(): Promise<void> {
@@ -285,7 +285,7 @@ export class Controller {
       changed: this.#worlds.wait,
       isOver: () => this.#life.isOver,
     });
-    if (why !== null) this.#parts.log.info('ending', { why });
+    if (why !== null) this.#parts.log.info('exiting', { reason: why });
   }
 
   #isPublished({ name, addresses }: ControllerPod): boolean {
@@ -299,7 +299,7 @@ export class Controller {
   }
 
   #setGate(enabled: boolean): void {
-    this.#parts.log.info('feature gate', { NodeNetworkPolicy: enabled });
+    this.#parts.log.info('feature gate set', { NodeNetworkPolicy: enabled });
     this.#hub.setGate(enabled);
     this.#statuses.keeper.gate(enabled);
     this.#happen({ type: 'changed' });
@@ -391,9 +391,9 @@ export class Controller {
         isNamespaceTerminating: this.#replicas.isNamespaceTerminating,
         caBundle: this.#credentials.caBundle,
       }),
-      done: (action) => void log.info('aggregated API', { stage: 'publish', action }),
+      done: (action) => void log.info('APIService changed', { stage: 'publish', action }),
       failed(error) {
-        log.error('the APIService could not be written', { stage: 'publish', error: messageOf(error) });
+        log.error('cannot write the APIService; trying again', { stage: 'publish', error: messageOf(error) });
       },
     });
   }
@@ -451,7 +451,11 @@ export class Controller {
       }),
       changed: this.#worlds.wait,
       latest: latestWorld({ request: this.#api.request, isCurrent: this.#source.isCurrent }),
-      onFailure: (error) => void log.error('a review failed', { stage: 'webhook', error: error.message }),
+      onFailure: (error) =>
+        void log.error('internal error: cannot answer an admission review', {
+          stage: 'webhook',
+          error: error.message,
+        }),
     });
   }
 

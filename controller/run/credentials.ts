@@ -45,7 +45,7 @@ export class Credentials {
       },
       changed: (next) => this.#take(next),
       failed: ({ message: error }) => {
-        this.#log.error('certificates cannot be kept up; trying again', { stage: 'publish', error });
+        this.#log.error('cannot renew the serving certificate; trying again', { stage: 'publish', error });
       },
     });
   }

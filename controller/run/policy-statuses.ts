@@ -23,7 +23,7 @@ export class PolicyStatuses {
       written: () => metrics.statusWritten(),
       failed(policy, error, retryIn) {
         metrics.statusFailed();
-        log.warn('a status could not be written; trying again', {
+        log.warn('cannot write the status of a policy; trying again', {
           stage: 'status',
           policy,
           error: messageOf(error),
@@ -35,8 +35,7 @@ export class PolicyStatuses {
       request,
       clock,
       identity,
-      failed: (error) =>
-        void log.warn('an event could not be written', { stage: 'status', error: messageOf(error) }),
+      failed: (error) => void log.warn('cannot write an Event', { stage: 'status', error: messageOf(error) }),
     });
     this.keeper = statusKeeper({ writer: this.#writer, events, clock });
   }

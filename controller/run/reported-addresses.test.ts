@@ -54,8 +54,8 @@ describe('addresses in reports', () => {
     const many = Array.from({ length: 70 }, (_, i) => `192.0.2.${i}`);
     for (const node of ['a', 'a', 'b']) reported.take(report(node, ...many));
     assert.deepEqual(lines, [
-      { node: 'a', beyond: 6 },
-      { node: 'b', beyond: 6 },
+      { node: 'a', ignored: 6 },
+      { node: 'b', ignored: 6 },
     ]);
     await reported.close();
   });

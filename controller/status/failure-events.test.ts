@@ -43,7 +43,10 @@ describe('failureEvents', () => {
     await pass(3);
     const [event, ...others] = all();
     assert.deepEqual(others, []);
-    assert.equal(event?.note, '2 nodes cannot enforce it: n1 (rule r: no memory), n2 (rule r: no memory)');
+    assert.equal(
+      event?.note,
+      '2 nodes cannot enforce the policy: n1 (rule r: no memory), n2 (rule r: no memory)',
+    );
     assert.deepEqual(event.regarding, {
       apiVersion: 'nodewall.io/v1alpha1',
       kind: 'ClusterNetworkPolicy',
@@ -82,13 +85,13 @@ describe('failureEvents', () => {
 
   it('are on Nodes too, before the policies, and not without end', async () => {
     fail('n1');
-    events.troubled('n1', 'its agent cannot follow the controller: x');
+    events.troubled('n1', 'the agent cannot follow the controller: x');
     await pass(3);
     assert.deepEqual(
       all().map(({ regarding, reason, note }) => [(regarding as { kind: string }).kind, reason, note]),
       [
-        ['Node', 'NodewallNotEnforced', 'its agent cannot follow the controller: x'],
-        ['ClusterNetworkPolicy', 'NodesFailed', '1 node cannot enforce it: n1 (rule r: no memory)'],
+        ['Node', 'NodewallNotEnforced', 'the agent cannot follow the controller: x'],
+        ['ClusterNetworkPolicy', 'NodesFailed', '1 node cannot enforce the policy: n1 (rule r: no memory)'],
       ],
     );
     assert.deepEqual(all()[0]?.regarding, { apiVersion: 'v1', kind: 'Node', name: 'n1', uid: 'n1' });
@@ -111,7 +114,7 @@ describe('failureEvents', () => {
     await pass(3);
     const [, event] = all();
     assert.ok(Buffer.byteLength(String(event?.note)) <= 1_024);
-    assert.match(String(event?.note), /^1 node cannot enforce it: n1 \((💥)+…$/u);
+    assert.match(String(event?.note), /^1 node cannot enforce the policy: n1 \((💥)+…$/u);
     // An RFC 1123 subdomain.
     const { name = '' } = (event?.metadata ?? {}) as { name?: string };
     assert.match(name, /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/);

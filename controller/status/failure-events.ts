@@ -198,7 +198,9 @@ function ofPolicy(name: string, uid: string): WaitingPolicy {
 
 function noteOf(nodes: readonly FailingNode[]): string {
   const head =
-    nodes.length === 1 ? '1 node cannot enforce it: ' : `${nodes.length} nodes cannot enforce it: `;
+    nodes.length === 1
+      ? '1 node cannot enforce the policy: '
+      : `${nodes.length} nodes cannot enforce the policy: `;
   const said = nodes.map(
     ({ node, rule, reason }) => `${node} (${rule === undefined ? '' : `rule ${rule}: `}${reason})`,
   );

@@ -255,8 +255,8 @@ describe('statusKeeper', () => {
     now.report('b', { viewError: '3 rules are held' });
     assert.deepEqual(now.said(), ['p@1 Failed 0/2']);
     assert.deepEqual(now.last().failingNodes, [
-      { node: 'a', reason: 'nodewall is off there (nodewall off): by hand' },
-      { node: 'b', reason: 'its agent cannot follow the controller: 3 rules are held' },
+      { node: 'a', reason: 'nodewall is off on the node (nodewall off): by hand' },
+      { node: 'b', reason: 'the agent cannot follow the controller: 3 rules are held' },
     ]);
     now.report('a', { off: 'by hand', enforced: null });
     now.report('a');
@@ -265,9 +265,9 @@ describe('statusKeeper', () => {
     now.report('a', { off: '', enforced: null });
     assert.deepEqual(now.said(), ['p@1 Failed 1/2']);
     assert.deepEqual(now.troubled, [
-      'a: nodewall is off there (nodewall off): by hand',
-      'b: its agent cannot follow the controller: 3 rules are held',
-      'a: nodewall is off there (nodewall off)',
+      'a: nodewall is off on the node (nodewall off): by hand',
+      'b: the agent cannot follow the controller: 3 rules are held',
+      'a: nodewall is off on the node (nodewall off)',
     ]);
   });
 

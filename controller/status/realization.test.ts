@@ -82,7 +82,7 @@ describe('realization', () => {
     const silent = now
       .progress(KEY)
       .failing.map(({ node, reason }) => `${node} ${reason.split(/;| for /)[0]}`);
-    assert.deepEqual(silent, ['a its agent has not reported', 'c its agent has not reported']);
+    assert.deepEqual(silent, ['a the agent has not reported', 'c the agent has not reported']);
     assert.match(now.progress(KEY).failing[0]?.reason ?? '', /for 3 minutes/);
     now.lookForSilent();
     assert.ok(!now.takeChanged().has('other'));

@@ -23,38 +23,44 @@ const failing = [{ node: 'n1', rule: 'r', reason: 'no such set' }];
 
 describe('statusOf', () => {
   const CASES: readonly (readonly [PolicyPhase, string, 'True' | 'False', RegExp, Partial<PolicyFacts>])[] = [
-    ['Pending', 'no node yet', 'False', /^0 of 3 nodes enforce it\.$/, {}],
+    ['Pending', 'no node yet', 'False', /^0 of 3 nodes enforce the policy\.$/, {}],
     ['Realizing', 'some nodes', 'False', /^2 of 3/, { progress: { ...some, current: 2 } }],
     ['Realized', 'all nodes', 'True', /^3 of 3/, { progress: { ...some, current: 3 } }],
     [
       'Failed',
       'one fails',
       'False',
-      /^2 of 3 .*; on 1 it fails\.$/,
+      /^2 of 3 .*; 1 failed\.$/,
       { progress: { ...some, current: 2, failing } },
     ],
-    ['NoNodes', 'no node is selected', 'True', /selects no node/, { progress: { ...some, desired: 0 } }],
+    [
+      'NoNodes',
+      'no node is selected',
+      'True',
+      /selects no existing node/,
+      { progress: { ...some, desired: 0 } },
+    ],
     ['NoNodes', 'no rules', 'True', /no rules/, { progress: { ...some, desired: 0, hasRules: false } }],
     ['Disabled', 'gate off', 'False', /feature gate/, { enabled: false }],
     [
       'Invalid',
       'never valid',
       'False',
-      /No version was ever valid/,
+      /No version of the policy has been valid/,
       { problems: ['bad'], enforcedGeneration: null },
     ],
     [
       'Invalid',
       'was valid',
       'False',
-      /^Of generation 3: 3 of 3/,
+      /^Generation 3: 3 of 3/,
       { problems: ['bad'], enforcedGeneration: 3, progress: { ...some, current: 3 } },
     ],
     [
       'Invalid',
       'invalid and off',
       'False',
-      /generation 3/,
+      /Generation 3/,
       { problems: ['bad'], enforcedGeneration: 3, enabled: false },
     ],
   ];

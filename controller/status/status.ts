@@ -97,7 +97,7 @@ function accepted({ problems, enforcedGeneration, generation, enabled }: PolicyF
 
 function realized({ enforcedGeneration, progress }: PolicyFacts, phase: PolicyPhase): Said {
   const { desired, current, failing, hasRules } = progress;
-  const count = `${current} of ${desired} nodes enforce it`;
+  const count = `${current} of ${desired} nodes enforce the policy`;
   const failed = new Set(failing.map(({ node }) => node)).size;
   switch (phase) {
     case 'Disabled':
@@ -105,16 +105,16 @@ function realized({ enforcedGeneration, progress }: PolicyFacts, phase: PolicyPh
     case 'Invalid': {
       const isEnforced = enforcedGeneration !== null;
       const message = isEnforced
-        ? `Of generation ${enforcedGeneration}: ${count}.`
-        : 'No version was ever valid here.';
+        ? `Generation ${enforcedGeneration}: ${count}.`
+        : 'No version of the policy has been valid.';
       return { status: 'False', reason: 'Invalid', message };
     }
     case 'NoNodes': {
-      const message = hasRules ? 'appliedTo selects no node that is there.' : 'The policy has no rules.';
+      const message = hasRules ? 'appliedTo selects no existing node.' : 'The policy has no rules.';
       return { status: 'True', reason: 'NoNodes', message };
     }
     case 'Failed':
-      return { status: 'False', reason: 'NodesFailed', message: `${count}; on ${failed} it fails.` };
+      return { status: 'False', reason: 'NodesFailed', message: `${count}; ${failed} failed.` };
     case 'Realized':
       return { status: 'True', reason: 'Realized', message: `${count}.` };
     case 'Pending':

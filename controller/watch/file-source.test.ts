@@ -107,7 +107,7 @@ describe('fileSource', () => {
     await until('b=7');
   });
 
-  it('keeps everything a file held while it is no YAML', async () => {
+  it('keeps everything a file held while it is not valid YAML', async () => {
     await writeFile(file('a.yaml'), policy('a') + policy('b') + node('n'));
     await start();
     await writeFile(file('a.yaml'), `${policy('a', 9)}spec: [`);
@@ -184,10 +184,10 @@ describe('fileSource', () => {
     await until('a=5 b=5 n');
     assert.equal(latest?.objects.nodes[0]?.labels.v, '1');
     assert.deepEqual(messages(), [
-      `m/a.yaml:1: ClusterNetworkPolicy/a: is there twice: also in ${file('b.yaml')}:1; remove one of them`,
-      `m/a.yaml:8: Node/n: is there twice: also in ${file('b.yaml')}:15; remove one of them`,
-      `m/b.yaml:1: ClusterNetworkPolicy/a: is there twice: also in ${file('a.yaml')}:1; remove one of them`,
-      `m/b.yaml:15: Node/n: is there twice: also in ${file('a.yaml')}:8; remove one of them`,
+      `m/a.yaml:1: ClusterNetworkPolicy/a: is defined twice, also in ${file('b.yaml')}:1; remove one of them`,
+      `m/a.yaml:8: Node/n: is defined twice, also in ${file('b.yaml')}:15; remove one of them`,
+      `m/b.yaml:1: ClusterNetworkPolicy/a: is defined twice, also in ${file('a.yaml')}:1; remove one of them`,
+      `m/b.yaml:15: Node/n: is defined twice, also in ${file('a.yaml')}:8; remove one of them`,
     ]);
     await rm(file('a.yaml'));
     await until('a=8 b=5 n');
@@ -240,8 +240,8 @@ describe('fileSource', () => {
     for (let tries = 0; tries < 200 && latest?.problems.length === 0; tries++) await sleep(10);
     assert.equal(now(), 'p=5 g:nodeSelector');
     assert.deepEqual(messages(), [
-      'm/g.yaml:1: ClusterGroup/g: stays as it last was, because the last valid version of ClusterNetworkPolicy p, which is invalid now, needs it so',
-      'm/p.yaml:6: ClusterNetworkPolicy/p: spec.appliedTo[0].group: ClusterGroup "g" stands for pods; a policy is applied to a group with a nodeSelector, or with childGroups that all have one',
+      'm/g.yaml:1: ClusterGroup/g: keeps its last valid version, because ClusterNetworkPolicy p is invalid now, and its last valid version depends on it',
+      'm/p.yaml:6: ClusterNetworkPolicy/p: spec.appliedTo[0].group: ClusterGroup "g" stands for pods; appliedTo needs a group with a nodeSelector, or with childGroups that all have one',
     ]);
     await rm(file('p.yaml'));
     await until('g:podSelector');
@@ -270,8 +270,8 @@ describe('fileSource', () => {
     for (let tries = 0; tries < 200 && latest?.problems.length === 0; tries++) await sleep(10);
     assert.equal(now(), 'p=5 c:nodeSelector g:c');
     assert.deepEqual(messages(), [
-      'm/g.yaml:1: ClusterGroup/c: stays as it last was, because the last valid version of ClusterNetworkPolicy p, which is invalid now, needs it so',
-      'm/g.yaml:10: ClusterNetworkPolicy/p: spec.appliedTo[0].group: ClusterGroup "g" stands for pods; a policy is applied to a group with a nodeSelector, or with childGroups that all have one',
+      'm/g.yaml:1: ClusterGroup/c: keeps its last valid version, because ClusterNetworkPolicy p is invalid now, and its last valid version depends on it',
+      'm/g.yaml:10: ClusterNetworkPolicy/p: spec.appliedTo[0].group: ClusterGroup "g" stands for pods; appliedTo needs a group with a nodeSelector, or with childGroups that all have one',
     ]);
     await writeFile(file('g.yaml'), group('c', '{nodeSelector: {}}') + others);
     for (let tries = 0; tries < 200 && latest?.problems.length !== 0; tries++) await sleep(10);
@@ -288,9 +288,9 @@ describe('fileSource', () => {
     assert.deepEqual(
       messages().map((message) => message.replace(/;.*/, '')),
       [
-        'm/a.yaml:8: ClusterNetworkPolicy/p: spec.appliedTo[0].group: ClusterGroup "g" is invalid itself',
+        'm/a.yaml:8: ClusterNetworkPolicy/p: spec.appliedTo[0].group: ClusterGroup "g" is itself invalid',
         'm/g.yaml:1: ClusterGroup/g: spec: is empty',
-        'm/g.yaml:8: ClusterNetworkPolicy/q: spec.appliedTo[0].group: ClusterGroup "g" is invalid itself',
+        'm/g.yaml:8: ClusterNetworkPolicy/q: spec.appliedTo[0].group: ClusterGroup "g" is itself invalid',
       ],
     );
     await writeFile(file('g.yaml'), applied('q', 'g'));
@@ -307,9 +307,9 @@ describe('fileSource', () => {
     for (let tries = 0; tries < 200 && latest?.problems.length === 0; tries++) await sleep(10);
     assert.equal(now(), 'p=5 t=7');
     assert.deepEqual(messages(), [
-      'm/p.yaml:7: ClusterNetworkPolicy/p: spec.tier: Tier "t" is invalid itself',
+      'm/p.yaml:7: ClusterNetworkPolicy/p: spec.tier: Tier "t" is itself invalid; correct it first',
       'm/t.yaml:3: Tier/t: spec.priority: must be a whole number from 1 to 253, not 300',
-      'm/t.yaml:11: ClusterNetworkPolicy/q: spec.tier: Tier "t" is invalid itself',
+      'm/t.yaml:11: ClusterNetworkPolicy/q: spec.tier: Tier "t" is itself invalid; correct it first',
     ]);
     await writeFile(file('t.yaml'), antrea + tier('t', 8) + policy('q', 5, '\n  tier: t'));
     await until('p=5 q=5 t=7 t=8');
@@ -326,8 +326,8 @@ describe('fileSource', () => {
     for (let tries = 0; tries < 200 && latest?.problems.length === 0; tries++) await sleep(10);
     assert.equal(now(), 'c:nodeSelector g:nodeSelector h:c');
     assert.deepEqual(messages(), [
-      'm/g.yaml:3: ClusterGroup/c: stays as it last was, because the last valid version of ClusterGroup h, which is invalid now, needs it so',
-      'm/g.yaml:5: ClusterGroup/h: spec.childGroups[0]: ClusterGroup "c" has childGroups itself, so it can\'t be one of "h": groups nest one level only',
+      'm/g.yaml:3: ClusterGroup/c: keeps its last valid version, because ClusterGroup h is invalid now, and its last valid version depends on it',
+      'm/g.yaml:5: ClusterGroup/h: spec.childGroups[0]: ClusterGroup "c" itself has childGroups, so "h" can\'t contain it: groups nest one level only',
     ]);
   });
 
@@ -341,7 +341,7 @@ describe('fileSource', () => {
     await start();
     assert.equal(now(), 'g:podSelector');
     assert.deepEqual(messages(), [
-      'm/p.yaml:3: ClusterNetworkPolicy/p: notice: is applied to pods only, so it is not for nodewall; it is skipped',
+      'm/p.yaml:3: ClusterNetworkPolicy/p: notice: is applied to pods only; nodewall applies policies to Nodes only, so it is skipped',
     ]);
     await writeFile(file('g.yaml'), group('g', '{nodeSelector: {}}', antrea));
     await until('p=5 g:nodeSelector');

@@ -45,7 +45,7 @@ function parseHeader(
   try {
     return { value: JSON.parse(text) as unknown };
   } catch (error) {
-    return { reason: `is no JSON: ${(error as Error).message}` };
+    return { reason: `is not valid JSON: ${(error as Error).message}` };
   }
 }
 
@@ -73,7 +73,7 @@ function readSpan(bytes: Buffer, span: Span, complete: (raw: unknown) => unknown
   for (const { raw, path } of unwrapList(value)) {
     if (isOurs(raw) && locate().duplicate !== null) {
       const duplicate = locate().duplicate ?? [];
-      const reason = `is no JSON: the field ${showText(String(duplicate.at(-1)))} is there twice`;
+      const reason = `is not valid JSON: the field ${showText(String(duplicate.at(-1)))} appears twice`;
       addBroken(content, { reason, line: locate().lineOf(duplicate) });
       return false;
     }
@@ -98,9 +98,9 @@ function jsonReason(bytes: Buffer, firstLine: number): { reason: string; line: n
   const line = jsonPositions(bytes, firstLine).brokenLine ?? firstLine;
   try {
     JSON.parse(bytes.toString());
-    return { reason: 'is no JSON', line };
+    return { reason: 'is not valid JSON', line };
   } catch (error) {
     const said = /^.*?(?=, "|, \.\.\."| in JSON| at position|$)/s.exec((error as Error).message)?.[0];
-    return { reason: `is no JSON: ${said}`, line };
+    return { reason: `is not valid JSON: ${said}`, line };
   }
 }

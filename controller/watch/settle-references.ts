@@ -175,7 +175,7 @@ function restoreGroup(
     return children.map((child) => restoreGroup(world, parent, child, lost)).includes(true);
   }
   if (now !== undefined) {
-    const message = `stays as it last was, because the last valid version of ${kind} ${name}, which is invalid now, needs it so`;
+    const message = `keeps its last valid version, because ${kind} ${name} is invalid now, and its last valid version depends on it`;
     const place = groups.get(identityOf(now))?.placed;
     if (place) problems.push(toLoadProblem(now, { severity: 'error', path: [], message }, place));
     groups.delete(identityOf(now));

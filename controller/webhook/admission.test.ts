@@ -142,7 +142,7 @@ describe('admit', () => {
     const world = worldOf([low]);
     assert.match(
       create(raw('Tier', 'other', { priority: 20 }), world).refusal?.message ?? '',
-      /Tier\/other: spec\.priority: 20 is the priority of Tier low too/,
+      /Tier\/other: spec\.priority: 20 is also the priority of Tier low/,
     );
     assert.match(
       update(low, raw('Tier', 'low', { priority: 21 }), world).refusal?.message ?? '',
@@ -191,12 +191,12 @@ describe('admit', () => {
     const pods = raw('ClusterGroup', 'nodes', { podSelector: {} });
     assert.match(
       update(nodes, pods, world).refusal?.message ?? '',
-      /^ClusterGroup\/nodes: would make others invalid\nClusterNetworkPolicy\/user: spec\.appliedTo\[0\]\.group: .*stands for pods/,
+      /^ClusterGroup\/nodes: the change would make other objects invalid\nClusterNetworkPolicy\/user: spec\.appliedTo\[0\]\.group: .*stands for pods/,
     );
     const some = raw('ClusterGroup', 'nodes', { nodeSelector: { matchLabels: { a: 'b' } } });
     assert.equal(update(nodes, some, world).refusal, null);
     const circle = raw('ClusterGroup', 'nodes', { childGroups: ['nodes'] });
-    assert.match(update(nodes, circle, world).refusal?.message ?? '', /goes in a circle/);
+    assert.match(update(nodes, circle, world).refusal?.message ?? '', /forms a cycle/);
   });
 
   it('follows a group to the policies that name its parent', () => {
@@ -255,7 +255,7 @@ describe('admit', () => {
       warnings.map((text) => text.slice(0, 90)),
       [
         'spec.ingress[0]: closes SSH (TCP port 22) too; to keep it open add {protocol: TCP, port: 22',
-        'spec.egress[0].toServices[0]: there is no Service b/a; as long as there is none this match',
+        'spec.egress[0].toServices[0]: there is no Service b/a; until it exists, this matches nothi',
         'spec.ingress[0]: names no ports, so it does not close what the failsafe keeps open (TCP 64',
         'spec.egress[1], spec.egress[2]: name no ports, so they do not close what the failsafe keeps',
         'spec.egress[2]: can never match: egress-reject-',

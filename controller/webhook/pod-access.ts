@@ -79,7 +79,7 @@ export function podAccessWarnings(
     if (network === undefined) return [];
     return [
       `${placeOf('ingress', index)}: closes the API server (TCP ${ports.join(', ')}) to pods that reach it by its ClusterIP, those of ${formatCidr(network)} ` +
-        "for one, unless the CNI masquerades them; to keep it open allow it in a rule before this one, from the pods' networks",
+        "for example, unless the CNI masquerades them; to keep it open allow it in a rule before this one, from the pods' networks",
     ];
   });
 }

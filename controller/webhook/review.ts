@@ -95,5 +95,5 @@ function shorten(warnings: readonly string[]): string[] {
     return text.length > LONGEST_WARNING ? `${text.slice(0, LONGEST_WARNING - 1)}…` : text;
   });
   const left = warnings.length - shown.length;
-  return left === 0 ? lines : [...lines, `and ${left} warnings more: nodewall validate shows all`];
+  return left === 0 ? lines : [...lines, `and ${left} more warnings; nodewall validate shows all`];
 }

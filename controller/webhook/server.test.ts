@@ -97,7 +97,7 @@ describe('webhookHandler', () => {
     const warned = JSON.parse((await post('/validate', reviewOf({ ingress: rules }))).body).response;
     assert.equal(warned.allowed, true);
     assert.equal(warned.warnings.length, 15);
-    assert.match(warned.warnings.at(-1), /^and 25 warnings more/);
+    assert.match(warned.warnings.at(-1), /^and 25 more warnings/);
     const total = warned.warnings.reduce((sum: number, text: string) => sum + text.length, 0);
     assert.ok(total < 4096 && warned.warnings.every((text: string) => text.length <= 256));
   });
@@ -182,7 +182,7 @@ describe('webhookHandler', () => {
     let refused: Answer;
     do refused = await post('/validate', ' '.repeat(1024));
     while (refused.status === 400);
-    assert.deepEqual(refused, { status: 503, body: 'too many at once\n' });
+    assert.deepEqual(refused, { status: 503, body: 'too many requests at once; retry later\n' });
     for (const request of held) {
       request.end(' ');
       const [response] = (await once(request, 'response')) as [{ statusCode: number; resume(): void }];

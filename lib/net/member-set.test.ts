@@ -139,7 +139,7 @@ describe('memberset', () => {
   });
 
   it('refuses what is no address', () => {
-    assert.throws(() => toMemberSet([], ['10.0.0']), /10\.0\.0 is no IP address/);
+    assert.throws(() => toMemberSet([], ['10.0.0']), /10\.0\.0 is not an IP address/);
   });
 
   it('packs addresses in network byte order', () => {

@@ -46,14 +46,14 @@ export async function serveMetrics({
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const [path = ''] = (request.url ?? '').split('?', 1);
     if (request.method !== 'GET' && request.method !== 'HEAD') {
-      return send(response.setHeader('allow', 'GET, HEAD'), 405, 'read only\n');
+      return send(response.setHeader('allow', 'GET, HEAD'), 405, 'only GET and HEAD are supported\n');
     }
     if (path === '/metrics') {
       response.setHeader('content-type', registry.contentType);
       return send(response, 200, await registry.metrics());
     }
     const check = Object.hasOwn(checks, path) ? checks[path] : undefined;
-    if (check === undefined) return send(response, 404, 'here are /healthz, /readyz and /metrics\n');
+    if (check === undefined) return send(response, 404, 'unknown path; use /healthz, /readyz or /metrics\n');
     const reason = check();
     return send(response, reason === null ? 200 : 503, `${reason ?? 'ok'}\n`);
   }

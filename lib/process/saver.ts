@@ -37,7 +37,7 @@ export function saver<T>(file: StateFile, toText: (value: T) => string, log: Log
       written = text;
       last = value;
     } catch (error) {
-      log.error('cannot save what must survive a restart; enforcement goes on, trying again', {
+      log.error('cannot write a state file; enforcement continues, trying again', {
         error: (error as Error).message,
       });
       waiting ??= value;
@@ -64,7 +64,7 @@ export function saver<T>(file: StateFile, toText: (value: T) => string, log: Log
         const text = await file.read();
         return text === null ? null : parse(text);
       } catch (error) {
-        log.error('cannot use what was saved; starting without it', { error: (error as Error).message });
+        log.error('cannot read a state file; starting without it', { error: (error as Error).message });
         return null;
       }
     },

@@ -66,14 +66,14 @@ function fromSecret({ data = {} }: Secret, what: string): Authority {
     const pair = (certificate: string, key: string) => {
       const both = { certificate: text(certificate), key: text(key) };
       const { ca } = checkPair(both, { certificate, key });
-      if (!ca) throw new Error(`${certificate}: a certificate that may sign no others`);
+      if (!ca) throw new Error(`${certificate}: not a CA certificate`);
       return both;
     };
     const next = data['next.crt'] === undefined ? null : pair('next.crt', 'next.key');
     const previous = text('previous.crt').match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g);
     return { current: pair('tls.crt', 'tls.key'), next, previous: previous ?? [] };
   } catch (cause) {
-    const message = `${what} holds no CA of nodewall's (${(cause as Error).message}); delete it, and a new one is made`;
+    const message = `${what} does not hold a CA of nodewall (${(cause as Error).message}); delete it, and the controller makes a new one`;
     throw new Error(message, { cause });
   }
 }

@@ -83,7 +83,7 @@ class FilesSource implements CertificateSource {
     if (this.#caFile === undefined) return;
     const text = await readText(this.#caFile);
     if (!text.includes('-----BEGIN CERTIFICATE-----'))
-      throw new Error(`${this.#caFile} holds no certificate (PEM)`);
+      throw new Error(`${this.#caFile}: no certificate in PEM`);
     if (text === this.#trusted) return;
     this.#trusted = text;
     if (!this.#isClosed) this.#trust(text);

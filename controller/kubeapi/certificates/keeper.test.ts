@@ -222,13 +222,13 @@ describe('certificateKeeper', () => {
 
   it('refuses a key that is not the CA certificate’s, and a certificate that is no CA’s', async () => {
     const [a, b] = [await makeAuthority(new Date()), await makeAuthority(new Date())];
-    const said = "Secret nodewall-system/nodewall-ca holds no CA of nodewall's \\(tls\\.";
+    const said = 'Secret nodewall-system/nodewall-ca does not hold a CA of nodewall \\(tls\\.';
     await refuses(
       { certificate: a.certificate, key: b.key },
       new RegExp(`${said}key: not the key.*delete it`),
     );
     const serving = await issueServing(a, NAMES, new Date());
-    await refuses(serving, new RegExp(`${said}crt: a certificate that may sign no others.*delete it`));
+    await refuses(serving, new RegExp(`${said}crt: not a CA certificate.*delete it`));
   });
 
   async function refuses({ certificate, key }: CertificateAndKey, said: RegExp): Promise<void> {

@@ -89,7 +89,7 @@ class AuthorityKeeper implements CertificateSource {
     return new Promise((resolve, reject) => {
       this.#running = this.#run(() => {
         if (this.#held !== null) resolve(this.#held.serving);
-      }).finally(() => reject(new Error('closed before there was a certificate')));
+      }).finally(() => reject(new Error('closed before a certificate was available')));
     });
   }
 

@@ -48,13 +48,10 @@ describe('gateAfter', () => {
           const enabled = before ?? stated ?? configured ?? false;
           assert.deepEqual(gateAfter(null, sources), { enabled, problem: null });
           assert.equal(gateAfter({}, sources).enabled, enabled);
-          assert.match(
-            String(gateAfter({}, sources).problem),
-            /says nothing of feature gate NodeNetworkPolicy/,
-          );
+          assert.match(String(gateAfter({}, sources).problem), /does not set feature gate NodeNetworkPolicy/);
           const unreadable = gateAfter(says('['), sources);
           assert.equal(unreadable.enabled, enabled);
-          assert.match(String(unreadable.problem), /can't be read: config\.yaml:1/);
+          assert.match(String(unreadable.problem), /is invalid: config\.yaml:1/);
         }
       }
     }

@@ -62,6 +62,6 @@ describe('Gate', () => {
     gate.takeLease(null);
     gate.takeConfigMap({});
     assert.equal(gate.enabled, false);
-    assert.match(problems.join(), /says nothing of feature gate/);
+    assert.match(problems.join(), /does not set feature gate/);
   });
 });

@@ -24,7 +24,7 @@ export function lineSplitter(longest = LONGEST): LineSplitter {
     try {
       return decoder.decode(bytes);
     } catch (cause) {
-      throw new WatchFailure('malformed', 'a line is no UTF-8', { cause });
+      throw new WatchFailure('malformed', 'a line is not valid UTF-8', { cause });
     }
   };
   return {

@@ -177,7 +177,7 @@ class ResourceReflector<T> implements Reflector {
         resource: this.#resource.name,
         event: 'failed',
         reason,
-        message,
+        error: message,
         failures: this.#failures,
         retryIn: wait,
       });
@@ -282,7 +282,7 @@ class ResourceReflector<T> implements Reflector {
     } catch (error) {
       if (isEnded) return;
       if (!limit.isOver()) throw toWatchFailure(error);
-      throw new WatchFailure('silent', `nothing came for ${patience} ms`, { cause: error });
+      throw new WatchFailure('silent', `no data was received for ${patience} ms`, { cause: error });
     } finally {
       this.#open = null;
       limit.clear();
@@ -380,7 +380,7 @@ class ResourceReflector<T> implements Reflector {
       this.#counts.lists++;
       if (from !== null && version < from) {
         this.#startAnew(
-          `a list is of version ${version}, events had come to ${from}: the server's data was set back`,
+          `the list has version ${version}, but events had reached ${from}: the server was reset to older data`,
         );
         return;
       }

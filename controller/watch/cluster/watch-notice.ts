@@ -8,7 +8,7 @@ export type WatchNotice = {
   | {
       readonly event: 'failed';
       readonly reason: FailureReason;
-      readonly message: string;
+      readonly error: string;
       /**
        * Failures since data was last received. Reported for the first, whenever their number
        * doubles, and when the reason changes.
