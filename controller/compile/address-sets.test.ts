@@ -63,16 +63,16 @@ function following() {
   const world = { index: objectIndex(empty), services: serviceIndex(empty) };
   const sets = addressSets(world);
   const named = Object.entries(PEERS).map(([name, peers]) => [name, canonicalPeers(peers)] as const);
-  let come = named.map(([, peers]) => peers);
+  let added = named.map(([, peers]) => peers);
   let last: ReturnType<typeof sets.advance> = new Map();
   return (next: State) => {
     const change = world.index.difference(next);
     const losses = sets.losses(change);
     world.index.advance(next, change);
     const services = world.services.advance(next);
-    const found = sets.advance({ wanted: { come, gone: [] }, change, losses, services });
+    const found = sets.advance({ wanted: { added, removed: [] }, change, losses, services });
     const changed = named.flatMap(([name, { id }]) => (found.get(id) === last.get(id) ? [] : name));
-    come = [];
+    added = [];
     last = found;
     const members = named.map(([name, { id }]) => {
       const set = found.get(id);

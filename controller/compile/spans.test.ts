@@ -25,9 +25,9 @@ describe('spans', () => {
       const change = index.difference({ ...objects, nodes });
       objects = { ...objects, nodes };
       index.advance(objects, change);
-      return spans.advance(change.nodes, { gone: [], come: [] });
+      return spans.advance(change.nodes, { removed: [], added: [] });
     };
-    const came = spans.advance(none, { gone: [], come: [first, second, third] });
+    const came = spans.advance(none, { removed: [], added: [first, second, third] });
     return { spans, to, none, came };
   }
 
@@ -58,11 +58,11 @@ describe('spans', () => {
   it('stay as long as anybody uses them', () => {
     const { spans, none } = start();
     const at = spans.of(workers);
-    spans.advance(none, { gone: [first], come: [] });
+    spans.advance(none, { removed: [first], added: [] });
     assert.equal(spans.of(workers), at);
-    spans.advance(none, { gone: [third], come: [first] });
+    spans.advance(none, { removed: [third], added: [first] });
     assert.equal(spans.of(workers), at);
-    spans.advance(none, { gone: [first], come: [] });
+    spans.advance(none, { removed: [first], added: [] });
     assert.throws(() => spans.of(workers), /span workers is not in use/);
   });
 });

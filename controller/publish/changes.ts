@@ -97,12 +97,12 @@ export function changes(
   const rules = ruleDrafts(parts, changeOf, bodies);
   const drafts = [
     nodeDrafts(told.compiled, compiled, bodies),
-    address.come,
-    service.come,
-    rules.come,
-    rules.gone,
-    address.gone,
-    service.gone,
+    address.added,
+    service.added,
+    rules.added,
+    rules.removed,
+    address.removed,
+    service.removed,
   ];
   const heard = drafts.flat().filter(({ audience }) => audience?.some((span) => span.size > 0) ?? true);
   return { drafts: heard, told: { ...told, compiled } };
@@ -172,9 +172,9 @@ function setDrafts<T extends AddressSet | ServiceSet>(
   sets: ReadonlyMap<string, T>,
   changed: ReadonlyMap<string, HolderChange>,
   kind: SetKind<T>,
-): { come: Draft[]; gone: Draft[] } {
-  const come: Draft[] = [];
-  const gone: Draft[] = [];
+): { added: Draft[]; removed: Draft[] } {
+  const added: Draft[] = [];
+  const removed: Draft[] = [];
   const minus = negative(kind.one);
   const ids = new Set(changed.keys());
   for (const id of changedIds(kind.map, sets)) ids.add(id);
@@ -188,23 +188,24 @@ function setDrafts<T extends AddressSet | ServiceSet>(
       throw new Error(`unknown set ${id}`);
     if (now !== undefined && before !== undefined && now !== before) {
       const toBody = of === null || of.kept.length > 0 ? kind.update(before, now) : null;
-      if (toBody !== null) come.push({ toBody, audience: of?.kept ?? null, counts: NONE });
+      if (toBody !== null) added.push({ toBody, audience: of?.kept ?? null, counts: NONE });
     }
     if (of === null || (of.gained.length === 0 && of.lost.length === 0)) continue;
     if (now !== undefined && of.gained.length > 0)
-      come.push({ toBody: () => kind.whole(now), audience: of.gained, counts: kind.one });
-    if (of.lost.length > 0) gone.push({ toBody: () => kind.removed(id), audience: of.lost, counts: minus });
+      added.push({ toBody: () => kind.whole(now), audience: of.gained, counts: kind.one });
+    if (of.lost.length > 0)
+      removed.push({ toBody: () => kind.removed(id), audience: of.lost, counts: minus });
   }
-  return { come, gone };
+  return { added, removed };
 }
 
 function ruleDrafts(
   parts: readonly PartChange[],
   changeOf: (before: Span, now: Span) => SpanChange,
   bodies: Bodies,
-): { come: Draft[]; gone: Draft[] } {
-  const come: Draft[] = [];
-  const gone: Draft[] = [];
+): { added: Draft[]; removed: Draft[] } {
+  const added: Draft[] = [];
+  const removed: Draft[] = [];
   for (const { before, now } of parts) {
     const [was, is] = [before?.span ?? NOBODY, now?.span ?? NOBODY];
     const { gained, lost } = changeOf(was, is);
@@ -212,20 +213,20 @@ function ruleDrafts(
     if (before !== null && lost.size > 0) {
       const { part } = before.content.update;
       const toBody = () => bodies.once({ type: 'rulesRemoved', part });
-      gone.push({ toBody, audience: [lost], counts: { ...NONE, rules: -length } });
+      removed.push({ toBody, audience: [lost], counts: { ...NONE, rules: -length } });
     }
     if (now === null) continue;
     const { rules } = now.content.update;
     const toBody = () => bodies.rules(now.content);
     if (before !== null && before.content !== now.content) {
       const kept = keptOf(was, is, { gained, lost });
-      come.push({ toBody, audience: [kept], counts: { ...NONE, rules: rules.length - length } });
+      added.push({ toBody, audience: [kept], counts: { ...NONE, rules: rules.length - length } });
     }
     if (gained.size > 0) {
-      come.push({ toBody, audience: [gained], counts: { ...NONE, rules: rules.length } });
+      added.push({ toBody, audience: [gained], counts: { ...NONE, rules: rules.length } });
     }
   }
-  return { come, gone };
+  return { added, removed };
 }
 
 function negative({ rules, addressSets, serviceSets }: Counts): Counts {

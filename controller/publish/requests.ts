@@ -237,16 +237,16 @@ async function report(
   // Uses the controller's clock: with a node's wrong clock, an agent that stopped would look alive.
   const parsed = { ...found, time: new Date(now()).toISOString() };
   reports.set(name, parsed);
-  for (const gone of goneNodes(options)) {
-    reports.delete(gone);
-    buckets.forget(gone);
+  for (const node of deletedNodes(options)) {
+    reports.delete(node);
+    buckets.forget(node);
   }
   onReport(parsed);
   return { code: 204, body: null };
 }
 
 /** Returns none while there are few: reports of deleted nodes do no harm. */
-function goneNodes({ hub, reports }: RouterOptions): string[] {
+function deletedNodes({ hub, reports }: RouterOptions): string[] {
   const nodes = [...hub.nodes()].length;
   return reports.size > 100 + 2 * nodes ? [...reports.keys()].filter((name) => !hub.has(name)) : [];
 }

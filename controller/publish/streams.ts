@@ -83,7 +83,7 @@ const TICK = 1000;
  * Without its Node object, no rule selects a node any more. This must not open the node: it is sent
  * nothing, and keeps its rules until a Node of its name exists again.
  */
-const GONE = 'the Node was deleted';
+const NODE_DELETED = 'the Node was deleted';
 
 /**
  * Manages all watches: checks each once a second for keep-alives, slow watchers and expired
@@ -136,7 +136,7 @@ class OpenStreams implements Streams {
     const stream = watchStream(response, this.#now, this.#settings.limits);
     const watch = this.#hub.watch(node, resourceVersion, (lines) => {
       if (this.#hub.has(node)) stream.send(lines);
-      else for (const gone of this.#byNode.get(node) ?? []) this.#end(gone, GONE);
+      else for (const open of this.#byNode.get(node) ?? []) this.#end(open, NODE_DELETED);
     });
     const time = this.#now();
     const one: Open = {

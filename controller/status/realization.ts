@@ -94,13 +94,13 @@ class NodeTally implements Realization {
     }
     const before = new Set(this.#last);
     if (compiled.policies === this.#last) return;
-    const gone = new Set(this.#tracked.keys());
+    const removed = new Set(this.#tracked.keys());
     for (const policy of compiled.policies) {
       const key = keyOf(policy);
-      gone.delete(key);
+      removed.delete(key);
       if (!before.has(policy)) this.#track(key, policy, Number(number));
     }
-    for (const key of gone) {
+    for (const key of removed) {
       this.#tracked.delete(key);
       this.#unsettled.delete(key);
       this.#changed.add(key);

@@ -68,17 +68,17 @@ function afterEdit(last: Last, input: AssembleInput): Assembled | null {
   if (!last.isPlain) return null;
   const files = new Set(changed.map(({ file }) => file));
   const now = new Map(memory);
-  const gone = new Set<Remembered['object']>();
+  const removed = new Set<Remembered['object']>();
   for (const { before } of changed) {
     for (const policy of before?.policies.objects ?? []) {
       now.delete(identityOf(policy));
-      gone.add(policy);
+      removed.add(policy);
     }
   }
-  const come: Placed<ClusterNetworkPolicy>[] = changed.flatMap(({ file, now: content }) =>
+  const added: Placed<ClusterNetworkPolicy>[] = changed.flatMap(({ file, now: content }) =>
     content === null ? [] : placedPolicies(file, content),
   );
-  for (const { object, file } of come) {
+  for (const { object, file } of added) {
     const identity = identityOf(object);
     // The same identity twice.
     if (now.has(identity)) return null;
@@ -87,19 +87,19 @@ function afterEdit(last: Last, input: AssembleInput): Assembled | null {
   const named = { ...objects, interfaceGroups: input.interfaceGroups, invalid: NOTHING };
   if (
     checkPolicyReferences(
-      come.map(({ object }) => object),
+      added.map(({ object }) => object),
       named,
     ).length > 0
   )
     return null;
   const policies = editedList(
     objects.policies,
-    gone,
-    come.map(({ object }) => object),
+    removed,
+    added.map(({ object }) => object),
   );
   const own = [
     ...changed.flatMap(({ now: content }) => content?.problems ?? []),
-    ...serviceWarnings(come, objects),
+    ...serviceWarnings(added, objects),
   ];
   for (const { file, now: content } of changed) {
     if (content === null) last.files.delete(file);
@@ -202,12 +202,12 @@ function serviceWarnings(
 /** Sorted; the same array if it holds the same objects. */
 function editedList<T extends ClusterObject>(
   list: readonly T[],
-  gone: ReadonlySet<object>,
-  come: readonly T[],
+  removed: ReadonlySet<object>,
+  added: readonly T[],
 ): readonly T[] {
-  const back = come.filter((object) => gone.has(object)).length;
-  if (back === gone.size && back === come.length) return list;
-  return [...list.filter((object) => !gone.has(object)), ...come].sort(compareObjects);
+  const back = added.filter((object) => removed.has(object)).length;
+  if (back === removed.size && back === added.length) return list;
+  return [...list.filter((object) => !removed.has(object)), ...added].sort(compareObjects);
 }
 
 /** Replaces lists that hold the same objects as before by the previous arrays. */

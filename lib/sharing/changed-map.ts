@@ -1,19 +1,19 @@
 /**
- * A map sorted by id, without the ids in `gone` and with the values in `changed`, which may be new.
+ * A map sorted by id, without the ids in `removed` and with the values in `changed`, which may be new.
  * Returns the same map if nothing changes. If only values change, and few of them, the new map
  * shares the rest with the map before: the cost is that of the changes.
  */
 export function changedMap<T extends { readonly id: string }>(
   before: ReadonlyMap<string, T>,
-  { gone, changed }: { readonly gone: readonly string[]; readonly changed: readonly T[] },
+  { removed, changed }: { readonly removed: readonly string[]; readonly changed: readonly T[] },
 ): ReadonlyMap<string, T> {
-  if (gone.length === 0 && changed.length === 0) return before;
-  const come = changed.filter(({ id }) => !before.has(id)).sort((a, b) => (a.id < b.id ? -1 : 1));
-  if (come.length === 0 && gone.length === 0) {
+  if (removed.length === 0 && changed.length === 0) return before;
+  const added = changed.filter(({ id }) => !before.has(id)).sort((a, b) => (a.id < b.id ? -1 : 1));
+  if (added.length === 0 && removed.length === 0) {
     return withValues(before, new Map(changed.map((one) => [one.id, one])));
   }
-  const now = come.length === 0 ? new Map(before) : merged(before, come);
-  for (const id of gone) now.delete(id);
+  const now = added.length === 0 ? new Map(before) : merged(before, added);
+  for (const id of removed) now.delete(id);
   for (const one of changed) now.set(one.id, one);
   return now;
 }
@@ -98,18 +98,18 @@ function overlaid<T>(base: ReadonlyMap<string, T>, over: ReadonlyMap<string, T>)
   return map;
 }
 
-/** `come` is sorted by id; none of its ids is in `before`. */
+/** `added` is sorted by id; none of its ids is in `before`. */
 function merged<T extends { readonly id: string }>(
   before: ReadonlyMap<string, T>,
-  come: readonly T[],
+  added: readonly T[],
 ): Map<string, T> {
   const now = new Map<string, T>();
   let next = 0;
   for (const [id, one] of before) {
-    for (let other = come[next]; other !== undefined && other.id < id; other = come[++next])
+    for (let other = added[next]; other !== undefined && other.id < id; other = added[++next])
       now.set(other.id, other);
     now.set(id, one);
   }
-  for (const other of come.slice(next)) now.set(other.id, other);
+  for (const other of added.slice(next)) now.set(other.id, other);
   return now;
 }

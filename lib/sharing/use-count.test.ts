@@ -16,9 +16,9 @@ describe('usecount', () => {
 
   it('tells what came and what went', () => {
     const count = useCount<string>();
-    assert.deepEqual(count.exchange([], [named('a', 'b')]), { come: ['A', 'B'], gone: [] });
-    assert.deepEqual(count.exchange([named('a', 'b')], [named('b', 'c')]), { come: ['C'], gone: ['A'] });
-    assert.deepEqual(count.exchange([], [named('c')]), { come: [], gone: [] });
-    assert.deepEqual(count.exchange([], []), { come: [], gone: [] });
+    assert.deepEqual(count.exchange([], [named('a', 'b')]), { added: ['A', 'B'], removed: [] });
+    assert.deepEqual(count.exchange([named('a', 'b')], [named('b', 'c')]), { added: ['C'], removed: ['A'] });
+    assert.deepEqual(count.exchange([], [named('c')]), { added: [], removed: [] });
+    assert.deepEqual(count.exchange([], []), { added: [], removed: [] });
   });
 });

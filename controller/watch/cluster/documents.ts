@@ -122,8 +122,8 @@ function contentOf(services: Service[]): FileContent {
 
 function without(memory: Memory, files: readonly string[]): Memory {
   if (files.length === 0) return memory;
-  const gone = new Set(files);
-  return new Map([...memory].filter(([, { file }]) => !gone.has(file)));
+  const removed = new Set(files);
+  return new Map([...memory].filter(([, { file }]) => !removed.has(file)));
 }
 
 function withInherited(memory: Memory, documents: readonly Document[]): Memory {
