@@ -1,11 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { CONTROL_PLANE, NODE_VIEWS_PATH, type NodeReport } from '../../apis/stream.ts';
 import { type Access, type Authenticate, type Authorise, boundNode, type Identity } from './auth.ts';
-import { type Buckets, bucketOf } from './buckets.ts';
 import { DISCOVERY } from './discovery.ts';
 import { type Failure, failure } from './failure.ts';
 import type { Hub } from './hub.ts';
 import { type NodeViewSummary, toNodeViewList, toTable, toWholeNodeView } from './node-view-object.ts';
+import { type RateLimiter, rateLimiter } from './rate-limiter.ts';
 import { parseReport } from './report.ts';
 import type { Streams } from './streams.ts';
 
@@ -44,7 +44,7 @@ interface Asked {
 export function requestRouter(
   options: RouterOptions,
 ): (request: IncomingMessage, response: ServerResponse) => Promise<Answer> {
-  const buckets = bucketOf({ now: options.now, burst: REPORT_BURST, perSecond: 1 });
+  const reportLimiter = rateLimiter({ now: options.now, burst: REPORT_BURST, perSecond: 1 });
   return async (request, response) => {
     const url = parseUrl(request);
     if (url === null) return refused('BadRequest', 'the path of the request is not valid');
@@ -57,7 +57,7 @@ export function requestRouter(
       return unavailable(`cannot authenticate the request now: ${identity.message}`);
     if (identity === null) return refused('Unauthorized', 'a valid bearer token is required');
     const asked = { request, response, path: url.pathname, query: url.searchParams, identity };
-    return route(options, buckets, asked);
+    return route(options, reportLimiter, asked);
   };
 }
 
@@ -73,7 +73,7 @@ function parseUrl({ url = '' }: IncomingMessage): URL | null {
   return url.startsWith('/') ? URL.parse(url, 'https://localhost') : null;
 }
 
-async function route(options: RouterOptions, buckets: Buckets, asked: Asked): Promise<Answer> {
+async function route(options: RouterOptions, reportLimiter: RateLimiter, asked: Asked): Promise<Answer> {
   const { path, request } = asked;
   const known = DISCOVERY.get(path);
   if (known !== undefined) return allowed(request, ['GET']) ?? { code: 200, body: known };
@@ -87,7 +87,8 @@ async function route(options: RouterOptions, buckets: Buckets, asked: Asked): Pr
     return refused('NotFound', `there is no resource at ${path}`);
   const name = decodedName(node);
   if (name === null) return refused('BadRequest', 'the node name in the path is not valid');
-  if (status !== undefined) return allowed(request, ['PUT']) ?? (await report(options, buckets, asked, name));
+  if (status !== undefined)
+    return allowed(request, ['PUT']) ?? (await report(options, reportLimiter, asked, name));
   return allowed(request, ['GET']) ?? (await get(options, asked, name));
 }
 
@@ -211,7 +212,7 @@ async function get(options: RouterOptions, { request, identity }: Asked, name: s
 
 async function report(
   options: RouterOptions,
-  buckets: Buckets,
+  reportLimiter: RateLimiter,
   { request, identity }: Asked,
   name: string,
 ): Promise<Answer> {
@@ -223,7 +224,7 @@ async function report(
     return refused('UnsupportedMediaType', 'a report must be application/json');
   if (!hub.ready) return notYet();
   if (!hub.has(name)) return noNode(name);
-  if (!buckets.take(name)) return tooMany('more than one report a second from this node; retry later');
+  if (!reportLimiter.take(name)) return tooMany('more than one report a second from this node; retry later');
   const body = await readBody(request, mostBody);
   if (body === null) return refused('RequestEntityTooLarge', `the report has more than ${mostBody} bytes`);
   let value: unknown;
@@ -239,7 +240,7 @@ async function report(
   reports.set(name, parsed);
   for (const node of deletedNodes(options)) {
     reports.delete(node);
-    buckets.forget(node);
+    reportLimiter.forget(node);
   }
   onReport(parsed);
   return { code: 204, body: null };

@@ -1,7 +1,7 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import { createServer as createHttpsServer, type Server, type ServerOptions } from 'node:https';
-import { newestConnections } from '../../lib/process/connections.ts';
-import { fewInFlight } from '../publish/in-flight.ts';
+import { limitConnections } from '../../lib/process/limit-connections.ts';
+import { limitInFlight } from '../publish/limit-in-flight.ts';
 import { type AdmissionStep, type AdmissionWorld, admit } from './admission.ts';
 import { type Admission, type AdmissionRequest, formatReview, parseReview } from './review.ts';
 
@@ -53,7 +53,7 @@ const STEPS: Readonly<Record<string, AdmissionStep>> = { '/mutate': 'mutate', '/
  */
 export function webhookHandler(options: WebhookOptions): RequestListener {
   const room = { bytes: MOST_BYTES_AT_ONCE };
-  return fewInFlight((request, response) => {
+  return limitInFlight((request, response) => {
     answer(request, response, options, room).catch((error: unknown) => {
       options.onFailure(error instanceof Error ? error : new Error(String(error)));
       if (!response.headersSent) refuse(response, 500, 'internal error');
@@ -79,7 +79,7 @@ export function webhookServer(tls: ServerOptions, options: WebhookOptions): Serv
     },
     webhookHandler(options),
   );
-  newestConnections(server, MOST_CONNECTIONS);
+  limitConnections(server, MOST_CONNECTIONS);
   return server;
 }
 

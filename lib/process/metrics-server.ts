@@ -2,8 +2,8 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Registry } from 'prom-client';
-import { newestConnections } from './connections.ts';
 import { CommandError, EXIT } from './exit.ts';
+import { limitConnections } from './limit-connections.ts';
 import { toListenAddress } from './listen-address.ts';
 
 interface MetricsParts {
@@ -61,7 +61,7 @@ export async function serveMetrics({
   const server = createServer({ requestTimeout: REQUEST_TIMEOUT }, (request, response) => {
     answer(request, response).catch((error: unknown) => send(response, 500, `${(error as Error).message}\n`));
   });
-  newestConnections(server, MAX_CONNECTIONS);
+  limitConnections(server, MAX_CONNECTIONS);
   server.listen({ port, host });
   try {
     await once(server, 'listening');

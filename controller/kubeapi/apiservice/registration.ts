@@ -1,6 +1,6 @@
 import { asFields } from '../../../apis/schema/json-schema.ts';
 import { CONTROL_PLANE } from '../../../apis/stream.ts';
-import { waiter } from '../../../lib/process/waiter.ts';
+import { cancellableSleep } from '../../../lib/process/cancellable-sleep.ts';
 import { type Following, followObject } from '../../watch/cluster/follow-object.ts';
 import type { Reflector } from '../../watch/cluster/reflector.ts';
 import type { KubeApi } from '../kube-api.ts';
@@ -41,7 +41,7 @@ const REMOVAL = 5_000;
 /** Keeps the APIService as the facts require. Each `look` decides again. */
 export class Registration {
   readonly #parts: RegistrationParts;
-  readonly #pause: ReturnType<typeof waiter>;
+  readonly #pause: ReturnType<typeof cancellableSleep>;
   #held: RegisteredApi | null | undefined;
   #isDue = false;
   #isClosed = false;
@@ -49,7 +49,7 @@ export class Registration {
 
   constructor(parts: RegistrationParts) {
     this.#parts = parts;
-    this.#pause = waiter(parts.after);
+    this.#pause = cancellableSleep(parts.after);
   }
 
   follow(following: Following): Reflector {

@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto';
 import { BackOff } from '../../../lib/process/back-off.ts';
+import { type CancellableSleep, cancellableSleep } from '../../../lib/process/cancellable-sleep.ts';
 import type { WallClock } from '../../../lib/process/clock.ts';
-import { type Waiter, waiter } from '../../../lib/process/waiter.ts';
 import type { KubeApi } from '../kube-api.ts';
 import { type Authority, trustedCertificates } from './authority.ts';
 import { authorityInSecret } from './authority-secret.ts';
@@ -66,7 +66,7 @@ class AuthorityKeeper implements CertificateSource {
   readonly #events: CertificateEvents;
   #held: { readonly serving: CertificateAndKey; readonly issuer: string } | null = null;
   #isClosed = false;
-  readonly #pause: Waiter;
+  readonly #pause: CancellableSleep;
   #lookedAt = Number.NEGATIVE_INFINITY;
   /** A check was requested since the last one began. */
   #isAsked = false;
@@ -82,7 +82,7 @@ class AuthorityKeeper implements CertificateSource {
     this.#trust = trust;
     this.#clock = clock;
     this.#events = events;
-    this.#pause = waiter(clock.after);
+    this.#pause = cancellableSleep(clock.after);
   }
 
   start(): Promise<CertificateAndKey> {

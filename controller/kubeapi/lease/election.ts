@@ -1,5 +1,5 @@
+import { type CancellableSleep, cancellableSleep } from '../../../lib/process/cancellable-sleep.ts';
 import type { WallClock } from '../../../lib/process/clock.ts';
-import { type Waiter, waiter } from '../../../lib/process/waiter.ts';
 import { isKubeError } from '../kube-error.ts';
 import type { Lease, LeaseSpec, LeaseStore } from './lease.ts';
 
@@ -76,7 +76,7 @@ class LeaseElection implements Election {
   /** The time until which no other replica can lead; null if this process doesn't lead. */
   #leadsUntil: number | null = null;
   #cancelExpiry = (): void => {};
-  readonly #pause: Waiter;
+  readonly #pause: CancellableSleep;
   #isStopped = false;
   /** An attempt was requested since the last one began. */
   #isDue = false;
@@ -94,7 +94,7 @@ class LeaseElection implements Election {
     this.#renewDeadline = renewDeadline;
     this.#retry = retry;
     this.#leaseDurationSeconds = Math.ceil(duration / 1000);
-    this.#pause = waiter(clock.after);
+    this.#pause = cancellableSleep(clock.after);
   }
 
   isLeader(): boolean {

@@ -1,5 +1,5 @@
 import { asFields } from '../../../apis/schema/json-schema.ts';
-import { deadline } from '../../../lib/process/deadline.ts';
+import { watchdog } from '../../../lib/process/watchdog.ts';
 import { toWatchFailure, WatchFailure } from './failure.ts';
 import { type RawObject, refuse, toRawObject, toVersion } from './raw-object.ts';
 import { groupVersionPath, type Resource, resourcePath } from './resources.ts';
@@ -75,7 +75,7 @@ export async function isAbsent(listing: Listing): Promise<boolean> {
 
 /** @param missing the result for a 404; without it, a 404 throws */
 async function getJson(listing: Listing, path: string, missing?: null): Promise<unknown> {
-  const limit = deadline(listing.patience, listing.signal);
+  const limit = watchdog(listing.patience, listing.signal);
   try {
     const answer = await listing.get(path, limit.signal);
     if (answer.status === 404 && missing === null) {

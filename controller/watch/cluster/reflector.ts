@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { waitAfter } from '../../../lib/process/back-off.ts';
-import { deadline } from '../../../lib/process/deadline.ts';
+import { watchdog } from '../../../lib/process/watchdog.ts';
 import { type Change, type Entries, entries, type Gathering, type Narrow } from './entries.ts';
 import { toWatchFailure, WatchFailure } from './failure.ts';
 import { lineSplitter } from './lines.ts';
@@ -250,7 +250,7 @@ class ResourceReflector<T> implements Reflector {
     const seconds = Math.ceil(between(this.#times.watch, this.#random) / 1000);
     const query = { watch: 'true', allowWatchBookmarks: 'true', timeoutSeconds: String(seconds) };
     const path = resourcePath(this.#resource, { ...query, resourceVersion: String(position) });
-    const limit = deadline(this.#times.answer, this.#stopped.signal);
+    const limit = watchdog(this.#times.answer, this.#stopped.signal);
     let since = Number.POSITIVE_INFINITY;
     let isEnded = false;
     let patience = this.#times.answer;
