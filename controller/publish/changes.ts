@@ -6,7 +6,13 @@ import { sameItems } from '../../lib/sharing/same-items.ts';
 import type { Bodies } from './bodies.ts';
 import { type HolderChange, type Holders, holders } from './holders.ts';
 import { addressSetUpdate } from './members-diff.ts';
-import { type Part, type PartChange, type PartContent, partChanges, partsOf } from './parts.ts';
+import {
+  type RuleGroup,
+  type RuleGroupChange,
+  type RuleGroupContent,
+  ruleGroupChanges,
+  ruleGroupsOf,
+} from './rule-groups.ts';
 import { type Audience, keptOf, NOBODY, type Span, type SpanChange, spanChanges } from './spans.ts';
 
 /** The numbers of rules and sets of a node. */
@@ -31,9 +37,9 @@ export interface Draft {
 export interface Told {
   readonly compiled: Compiled;
   /** By the policy's API group and name. */
-  readonly parts: Map<string, readonly Part[]>;
+  readonly ruleGroups: Map<string, readonly RuleGroup[]>;
   /** By the nodes that they apply to, then by name. */
-  readonly bySpan: Map<Span, Map<string, PartContent>>;
+  readonly bySpan: Map<Span, Map<string, RuleGroupContent>>;
   readonly addressSets: Holders;
   readonly serviceSets: Holders;
 }
@@ -51,7 +57,7 @@ export function toldNothing({ allNodes, controllers, apiServerPorts }: Compiled)
       apiServerPorts,
       nodeAddresses: new Map(),
     },
-    parts: new Map(),
+    ruleGroups: new Map(),
     bySpan: new Map(),
     addressSets: holders((content) => content.addressSets),
     serviceSets: holders((content) => content.serviceSets),
@@ -69,10 +75,10 @@ export function changes(
   compiled: Compiled,
   bodies: Bodies,
 ): { readonly drafts: readonly Draft[]; readonly told: Told } {
-  const parts = changeParts(told, compiled.policies);
+  const groupChanges = changeRuleGroups(told, compiled.policies);
   const changeOf = spanChanges();
   const { allNodes, controllers } = compiled;
-  const address = setDrafts(compiled.addressSets, told.addressSets.change(parts, changeOf), {
+  const address = setDrafts(compiled.addressSets, told.addressSets.change(groupChanges, changeOf), {
     held: told.addressSets,
     map: told.compiled.addressSets,
     everyone: new Set([allNodes, controllers]),
@@ -85,7 +91,7 @@ export function changes(
     removed: (id) => bodies.once({ type: 'addressSetRemoved', id }),
     one: { ...NONE, addressSets: 1 },
   });
-  const service = setDrafts(compiled.serviceSets, told.serviceSets.change(parts, changeOf), {
+  const service = setDrafts(compiled.serviceSets, told.serviceSets.change(groupChanges, changeOf), {
     held: told.serviceSets,
     map: told.compiled.serviceSets,
     everyone: new Set(),
@@ -94,7 +100,7 @@ export function changes(
     removed: (id) => bodies.once({ type: 'serviceSetRemoved', id }),
     one: { ...NONE, serviceSets: 1 },
   });
-  const rules = ruleDrafts(parts, changeOf, bodies);
+  const rules = ruleDrafts(groupChanges, changeOf, bodies);
   const drafts = [
     nodeDrafts(told.compiled, compiled, bodies),
     address.added,
@@ -108,19 +114,19 @@ export function changes(
   return { drafts: heard, told: { ...told, compiled } };
 }
 
-/** Updates `parts` and `bySpan`, and returns the changes. */
-function changeParts(told: Told, policies: readonly CompiledPolicy[]): PartChange[] {
+/** Updates `ruleGroups` and `bySpan`, and returns the changes. */
+function changeRuleGroups(told: Told, policies: readonly CompiledPolicy[]): RuleGroupChange[] {
   const { removed, added } = listChange(told.compiled.policies, policies);
   const key = ({ apiGroup, name }: CompiledPolicy) => `${apiGroup}/${name}`;
   const now = new Map(added.map((policy) => [key(policy), policy]));
-  const result: PartChange[] = [];
+  const result: RuleGroupChange[] = [];
   for (const name of new Set([...removed.map(key), ...now.keys()])) {
-    const before = told.parts.get(name) ?? [];
+    const before = told.ruleGroups.get(name) ?? [];
     const policy = now.get(name);
-    const parts = policy === undefined ? [] : partsOf(policy, before);
-    if (parts.length === 0) told.parts.delete(name);
-    else told.parts.set(name, parts);
-    result.push(...partChanges(before, parts));
+    const groups = policy === undefined ? [] : ruleGroupsOf(policy, before);
+    if (groups.length === 0) told.ruleGroups.delete(name);
+    else told.ruleGroups.set(name, groups);
+    result.push(...ruleGroupChanges(before, groups));
   }
   for (const { before } of result) {
     if (before === null) continue;
@@ -128,11 +134,12 @@ function changeParts(told: Told, policies: readonly CompiledPolicy[]): PartChang
     same?.delete(before.content.update.part);
     if (same?.size === 0) told.bySpan.delete(before.span);
   }
-  for (const { now: part } of result) {
-    if (part === null) continue;
-    const same = told.bySpan.get(part.span);
-    if (same === undefined) told.bySpan.set(part.span, new Map([[part.content.update.part, part.content]]));
-    else same.set(part.content.update.part, part.content);
+  for (const { now: group } of result) {
+    if (group === null) continue;
+    const same = told.bySpan.get(group.span);
+    if (same === undefined)
+      told.bySpan.set(group.span, new Map([[group.content.update.part, group.content]]));
+    else same.set(group.content.update.part, group.content);
   }
   return result;
 }
@@ -200,13 +207,13 @@ function setDrafts<T extends AddressSet | ServiceSet>(
 }
 
 function ruleDrafts(
-  parts: readonly PartChange[],
+  groupChanges: readonly RuleGroupChange[],
   changeOf: (before: Span, now: Span) => SpanChange,
   bodies: Bodies,
 ): { added: Draft[]; removed: Draft[] } {
   const added: Draft[] = [];
   const removed: Draft[] = [];
-  for (const { before, now } of parts) {
+  for (const { before, now } of groupChanges) {
     const [was, is] = [before?.span ?? NOBODY, now?.span ?? NOBODY];
     const { gained, lost } = changeOf(was, is);
     const length = before?.content.update.rules.length ?? 0;

@@ -1,4 +1,4 @@
-import type { PartChange, PartContent } from './parts.ts';
+import type { RuleGroupChange, RuleGroupContent } from './rule-groups.ts';
 import { NOBODY, type Span, type SpanChange } from './spans.ts';
 
 /**
@@ -20,7 +20,7 @@ export interface Holders {
   spansOf(id: string): readonly Span[];
   /** The changes by set id, for the sets whose spans changed. */
   change(
-    parts: readonly PartChange[],
+    groupChanges: readonly RuleGroupChange[],
     changeOf: (before: Span, now: Span) => SpanChange,
   ): Map<string, HolderChange>;
 }
@@ -41,7 +41,7 @@ interface Touched {
 }
 
 /** @param idsOf returns the ids of the sets of one kind that a rule group names */
-export function holders(idsOf: (content: PartContent) => readonly string[]): Holders {
+export function holders(idsOf: (content: RuleGroupContent) => readonly string[]): Holders {
   const uses = new Map<string, Use>();
   const spansOf = (id: string): readonly Span[] => uses.get(id)?.spans ?? [];
   const count = (id: string, span: Span, by: number): void => {
@@ -53,9 +53,9 @@ export function holders(idsOf: (content: PartContent) => readonly string[]): Hol
   };
   return {
     spansOf,
-    change(parts, changeOf) {
+    change(groupChanges, changeOf) {
       const touched = new Map<string, Touched>();
-      for (const { before, now } of parts) {
+      for (const { before, now } of groupChanges) {
         const was = new Set(before === null ? [] : idsOf(before.content));
         const is = new Set(now === null ? [] : idsOf(now.content));
         for (const id of was.union(is)) {

@@ -1,7 +1,7 @@
 import type { Bodies } from './bodies.ts';
 import type { Counts, Told } from './changes.ts';
 import type { Line } from './line.ts';
-import type { PartContent } from './parts.ts';
+import type { RuleGroupContent } from './rule-groups.ts';
 import type { Span } from './spans.ts';
 
 /** The part of a node's view that is not specific to the node. */
@@ -34,7 +34,7 @@ export function holdings(told: Told, bodies: Bodies, revision: string): (node: s
 
 function toHolding(told: Told, spans: readonly Span[], bodies: Bodies, revision: string): Holding {
   const { compiled, bySpan } = told;
-  const contents = spans.flatMap((span): PartContent[] => [...(bySpan.get(span)?.values() ?? [])]);
+  const contents = spans.flatMap((span): RuleGroupContent[] => [...(bySpan.get(span)?.values() ?? [])]);
   const addressSets = new Set([
     compiled.allNodes,
     compiled.controllers,
@@ -52,7 +52,7 @@ function toHolding(told: Told, spans: readonly Span[], bodies: Bodies, revision:
       lines ??= [
         ...picked(addressSets, compiled.addressSets).map(bodies.addressSet),
         ...picked(serviceSets, compiled.serviceSets).map(bodies.serviceSet),
-        ...contents.toSorted(byPart).map(bodies.rules),
+        ...contents.toSorted(byRuleGroup).map(bodies.rules),
       ].map((body) => ({ revision, body }));
       return lines;
     },
@@ -67,6 +67,6 @@ function picked<T>(ids: Iterable<string>, sets: ReadonlyMap<string, T>): T[] {
   });
 }
 
-function byPart({ update: a }: PartContent, { update: b }: PartContent): number {
+function byRuleGroup({ update: a }: RuleGroupContent, { update: b }: RuleGroupContent): number {
   return a.part < b.part ? -1 : 1;
 }

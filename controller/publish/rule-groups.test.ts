@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { CompiledPolicy, CompiledRule } from '../../apis/compiled.ts';
-import { type Part, partChanges, partsOf } from './parts.ts';
+import { type RuleGroup, ruleGroupChanges, ruleGroupsOf } from './rule-groups.ts';
 import type { Span } from './spans.ts';
 
 const rule = (id: string): CompiledRule =>
@@ -17,13 +17,16 @@ function policy(...rules: readonly (readonly [CompiledRule, Span | undefined])[]
   };
 }
 
-const names = (parts: readonly Part[]) => parts.map(({ content }) => content.update.part);
+const names = (groups: readonly RuleGroup[]) => groups.map(({ content }) => content.update.part);
 
-describe('parts', () => {
+describe('ruleGroups', () => {
   it('are the rules of one policy by the nodes they apply to', () => {
-    const parts = partsOf(policy([one, here], [two, there], [three, here], [rule('four'), nowhere]), []);
+    const groups = ruleGroupsOf(
+      policy([one, here], [two, there], [three, here], [rule('four'), nowhere]),
+      [],
+    );
     assert.deepEqual(
-      parts.map(({ span, content }) => [
+      groups.map(({ span, content }) => [
         span,
         content.update.part,
         content.update.rules,
@@ -37,28 +40,28 @@ describe('parts', () => {
   });
 
   it('keep name and content while they say the same, whomever they are for', () => {
-    const before = partsOf(policy([one, here], [two, there]), []);
+    const before = ruleGroupsOf(policy([one, here], [two, there]), []);
     const moved = new Set(['a', 'b', 'd']);
-    const now = partsOf(policy([two, there], [one, moved]), before);
+    const now = ruleGroupsOf(policy([two, there], [one, moved]), before);
     assert.deepEqual(names(now), ['nodewall.io/p/1', 'nodewall.io/p/0']);
     assert.equal(now[0], before[1]);
     assert.equal(now[1]?.content, before[0]?.content);
-    assert.deepEqual(partChanges(before, now), [{ before: before[0], now: now[1] }]);
+    assert.deepEqual(ruleGroupChanges(before, now), [{ before: before[0], now: now[1] }]);
   });
 
   it('keep their name when a rule of theirs is edited', () => {
-    const before = partsOf(policy([one, here], [two, there]), []);
-    const now = partsOf(policy([three, here], [two, there]), before);
+    const before = ruleGroupsOf(policy([one, here], [two, there]), []);
+    const now = ruleGroupsOf(policy([three, here], [two, there]), before);
     assert.deepEqual(names(now), names(before));
-    assert.deepEqual(partChanges(before, now), [{ before: before[0], now: now[0] }]);
+    assert.deepEqual(ruleGroupChanges(before, now), [{ before: before[0], now: now[0] }]);
   });
 
   it('come and go', () => {
-    const before = partsOf(policy([one, here], [two, there]), []);
-    const now = partsOf(policy([two, there]), before);
-    assert.deepEqual(partChanges(before, now), [{ before: before[0], now: null }]);
-    const again = partsOf(policy([one, here], [two, there]), now);
+    const before = ruleGroupsOf(policy([one, here], [two, there]), []);
+    const now = ruleGroupsOf(policy([two, there]), before);
+    assert.deepEqual(ruleGroupChanges(before, now), [{ before: before[0], now: null }]);
+    const again = ruleGroupsOf(policy([one, here], [two, there]), now);
     assert.deepEqual(names(again), ['nodewall.io/p/0', 'nodewall.io/p/1']);
-    assert.deepEqual(partChanges(now, again), [{ before: null, now: again[0] }]);
+    assert.deepEqual(ruleGroupChanges(now, again), [{ before: null, now: again[0] }]);
   });
 });
