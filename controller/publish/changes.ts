@@ -4,7 +4,6 @@ import { changedIds } from '../../lib/sharing/changed-map.ts';
 import { listChange } from '../../lib/sharing/list-change.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
 import type { Bodies } from './bodies.ts';
-import { type HolderChange, type Holders, holders } from './holders.ts';
 import { addressSetUpdate } from './members-diff.ts';
 import {
   type RuleGroup,
@@ -13,6 +12,7 @@ import {
   ruleGroupChanges,
   ruleGroupsOf,
 } from './rule-groups.ts';
+import { type SetToNodesChange, type SetToNodesIndex, setToNodesIndex } from './set-to-nodes-index.ts';
 import { type Audience, keptOf, NOBODY, type Span, type SpanChange, spanChanges } from './spans.ts';
 
 /** The numbers of rules and sets of a node. */
@@ -23,7 +23,7 @@ export interface Counts {
 }
 
 /** A pending message, its audience, and its change to the counts of each node in it. */
-export interface Draft {
+export interface PendingMessage {
   /** Called when the message is sent: messages of the first state are never sent. */
   readonly toBody: () => Buffer;
   readonly audience: Audience;
@@ -34,19 +34,19 @@ export interface Draft {
  * One state of everything compiled, as published to nodes. The next state changes the maps in
  * place.
  */
-export interface Told {
+export interface PublishedState {
   readonly compiled: Compiled;
   /** By the policy's API group and name. */
   readonly ruleGroups: Map<string, readonly RuleGroup[]>;
   /** By the nodes that they apply to, then by name. */
   readonly bySpan: Map<Span, Map<string, RuleGroupContent>>;
-  readonly addressSets: Holders;
-  readonly serviceSets: Holders;
+  readonly addressSets: SetToNodesIndex;
+  readonly serviceSets: SetToNodesIndex;
 }
 
 const NONE: Counts = { rules: 0, addressSets: 0, serviceSets: 0 };
 
-export function toldNothing({ allNodes, controllers, apiServerPorts }: Compiled): Told {
+export function nothingPublished({ allNodes, controllers, apiServerPorts }: Compiled): PublishedState {
   return {
     compiled: {
       policies: [],
@@ -59,28 +59,28 @@ export function toldNothing({ allNodes, controllers, apiServerPorts }: Compiled)
     },
     ruleGroups: new Map(),
     bySpan: new Map(),
-    addressSets: holders((content) => content.addressSets),
-    serviceSets: holders((content) => content.serviceSets),
+    addressSets: setToNodesIndex((content) => content.addressSets),
+    serviceSets: setToNodesIndex((content) => content.serviceSets),
   };
 }
 
 /**
- * The messages that lead from `told` to `compiled`, in order: sets before the rules that name them,
- * removals after. `allNodes`, `controllers` and `apiServerPorts` must be the same in both. The same
+ * The messages that lead from `published` to `compiled`, in order: sets before the rules that name
+ * them, removals after. `allNodes`, `controllers` and `apiServerPorts` must be the same in both. The same
  * JavaScript objects count as unchanged; the cost is that of the others, and a pass over policies,
  * sets and nodes if their lists differ. Throws if a rule names a set that doesn't exist.
  */
 export function changes(
-  told: Told,
+  published: PublishedState,
   compiled: Compiled,
   bodies: Bodies,
-): { readonly drafts: readonly Draft[]; readonly told: Told } {
-  const groupChanges = changeRuleGroups(told, compiled.policies);
+): { readonly messages: readonly PendingMessage[]; readonly published: PublishedState } {
+  const groupChanges = changeRuleGroups(published, compiled.policies);
   const changeOf = spanChanges();
   const { allNodes, controllers } = compiled;
-  const address = setDrafts(compiled.addressSets, told.addressSets.change(groupChanges, changeOf), {
-    held: told.addressSets,
-    map: told.compiled.addressSets,
+  const address = setMessages(compiled.addressSets, published.addressSets.change(groupChanges, changeOf), {
+    index: published.addressSets,
+    map: published.compiled.addressSets,
     everyone: new Set([allNodes, controllers]),
     whole: bodies.addressSet,
     update(before, now) {
@@ -91,18 +91,18 @@ export function changes(
     removed: (id) => bodies.once({ type: 'addressSetRemoved', id }),
     one: { ...NONE, addressSets: 1 },
   });
-  const service = setDrafts(compiled.serviceSets, told.serviceSets.change(groupChanges, changeOf), {
-    held: told.serviceSets,
-    map: told.compiled.serviceSets,
+  const service = setMessages(compiled.serviceSets, published.serviceSets.change(groupChanges, changeOf), {
+    index: published.serviceSets,
+    map: published.compiled.serviceSets,
     everyone: new Set(),
     whole: bodies.serviceSet,
     update: (_, now) => () => bodies.serviceSet(now),
     removed: (id) => bodies.once({ type: 'serviceSetRemoved', id }),
     one: { ...NONE, serviceSets: 1 },
   });
-  const rules = ruleDrafts(groupChanges, changeOf, bodies);
-  const drafts = [
-    nodeDrafts(told.compiled, compiled, bodies),
+  const rules = ruleMessages(groupChanges, changeOf, bodies);
+  const messages = [
+    nodeMessages(published.compiled, compiled, bodies),
     address.added,
     service.added,
     rules.added,
@@ -110,46 +110,46 @@ export function changes(
     address.removed,
     service.removed,
   ];
-  const heard = drafts.flat().filter(({ audience }) => audience?.some((span) => span.size > 0) ?? true);
-  return { drafts: heard, told: { ...told, compiled } };
+  const received = messages.flat().filter(({ audience }) => audience?.some((span) => span.size > 0) ?? true);
+  return { messages: received, published: { ...published, compiled } };
 }
 
 /** Updates `ruleGroups` and `bySpan`, and returns the changes. */
-function changeRuleGroups(told: Told, policies: readonly CompiledPolicy[]): RuleGroupChange[] {
-  const { removed, added } = listChange(told.compiled.policies, policies);
+function changeRuleGroups(published: PublishedState, policies: readonly CompiledPolicy[]): RuleGroupChange[] {
+  const { removed, added } = listChange(published.compiled.policies, policies);
   const key = ({ apiGroup, name }: CompiledPolicy) => `${apiGroup}/${name}`;
   const now = new Map(added.map((policy) => [key(policy), policy]));
   const result: RuleGroupChange[] = [];
   for (const name of new Set([...removed.map(key), ...now.keys()])) {
-    const before = told.ruleGroups.get(name) ?? [];
+    const before = published.ruleGroups.get(name) ?? [];
     const policy = now.get(name);
     const groups = policy === undefined ? [] : ruleGroupsOf(policy, before);
-    if (groups.length === 0) told.ruleGroups.delete(name);
-    else told.ruleGroups.set(name, groups);
+    if (groups.length === 0) published.ruleGroups.delete(name);
+    else published.ruleGroups.set(name, groups);
     result.push(...ruleGroupChanges(before, groups));
   }
   for (const { before } of result) {
     if (before === null) continue;
-    const same = told.bySpan.get(before.span);
+    const same = published.bySpan.get(before.span);
     same?.delete(before.content.update.part);
-    if (same?.size === 0) told.bySpan.delete(before.span);
+    if (same?.size === 0) published.bySpan.delete(before.span);
   }
   for (const { now: group } of result) {
     if (group === null) continue;
-    const same = told.bySpan.get(group.span);
+    const same = published.bySpan.get(group.span);
     if (same === undefined)
-      told.bySpan.set(group.span, new Map([[group.content.update.part, group.content]]));
+      published.bySpan.set(group.span, new Map([[group.content.update.part, group.content]]));
     else same.set(group.content.update.part, group.content);
   }
   return result;
 }
 
-function nodeDrafts(before: Compiled, now: Compiled, bodies: Bodies): Draft[] {
+function nodeMessages(before: Compiled, now: Compiled, bodies: Bodies): PendingMessage[] {
   if (before.nodeAddresses === now.nodeAddresses) return [];
-  const drafts: Draft[] = [];
+  const messages: PendingMessage[] = [];
   const say = (node: string, addresses: readonly string[]): void => {
     const toBody = () => bodies.once(nodeMessage({ ...now, node, nodeAddresses: addresses }));
-    drafts.push({ toBody, audience: [new Set([node])], counts: NONE });
+    messages.push({ toBody, audience: [new Set([node])], counts: NONE });
   };
   for (const [node, addresses] of now.nodeAddresses) {
     const were = before.nodeAddresses.get(node);
@@ -159,11 +159,11 @@ function nodeDrafts(before: Compiled, now: Compiled, bodies: Bodies): Draft[] {
   for (const [node, were] of before.nodeAddresses) {
     if (!now.nodeAddresses.has(node) && were.length > 0) say(node, []);
   }
-  return drafts;
+  return messages;
 }
 
 interface SetKind<T> {
-  readonly held: Holders;
+  readonly index: SetToNodesIndex;
   readonly map: ReadonlyMap<string, T>;
   /** Ids of the sets that every node has, even if no rule names them. */
   readonly everyone: ReadonlySet<string>;
@@ -175,13 +175,13 @@ interface SetKind<T> {
   readonly one: Counts;
 }
 
-function setDrafts<T extends AddressSet | ServiceSet>(
+function setMessages<T extends AddressSet | ServiceSet>(
   sets: ReadonlyMap<string, T>,
-  changed: ReadonlyMap<string, HolderChange>,
+  changed: ReadonlyMap<string, SetToNodesChange>,
   kind: SetKind<T>,
-): { added: Draft[]; removed: Draft[] } {
-  const added: Draft[] = [];
-  const removed: Draft[] = [];
+): { added: PendingMessage[]; removed: PendingMessage[] } {
+  const added: PendingMessage[] = [];
+  const removed: PendingMessage[] = [];
   const minus = negative(kind.one);
   const ids = new Set(changed.keys());
   for (const id of changedIds(kind.map, sets)) ids.add(id);
@@ -190,8 +190,8 @@ function setDrafts<T extends AddressSet | ServiceSet>(
     const isEveryones = kind.everyone.has(id);
     const of = isEveryones
       ? null
-      : (changed.get(id) ?? { kept: kind.held.spansOf(id), gained: [], lost: [] });
-    if (now === undefined && (isEveryones || kind.held.spansOf(id).length > 0))
+      : (changed.get(id) ?? { kept: kind.index.spansOf(id), gained: [], lost: [] });
+    if (now === undefined && (isEveryones || kind.index.spansOf(id).length > 0))
       throw new Error(`unknown set ${id}`);
     if (now !== undefined && before !== undefined && now !== before) {
       const toBody = of === null || of.kept.length > 0 ? kind.update(before, now) : null;
@@ -206,13 +206,13 @@ function setDrafts<T extends AddressSet | ServiceSet>(
   return { added, removed };
 }
 
-function ruleDrafts(
+function ruleMessages(
   groupChanges: readonly RuleGroupChange[],
   changeOf: (before: Span, now: Span) => SpanChange,
   bodies: Bodies,
-): { added: Draft[]; removed: Draft[] } {
-  const added: Draft[] = [];
-  const removed: Draft[] = [];
+): { added: PendingMessage[]; removed: PendingMessage[] } {
+  const added: PendingMessage[] = [];
+  const removed: PendingMessage[] = [];
   for (const { before, now } of groupChanges) {
     const [was, is] = [before?.span ?? NOBODY, now?.span ?? NOBODY];
     const { gained, lost } = changeOf(was, is);

@@ -1,11 +1,11 @@
 import type { Bodies } from './bodies.ts';
-import type { Counts, Told } from './changes.ts';
+import type { Counts, PublishedState } from './changes.ts';
 import type { Line } from './line.ts';
 import type { RuleGroupContent } from './rule-groups.ts';
 import type { Span } from './spans.ts';
 
 /** The part of a node's view that is not specific to the node. */
-export interface Holding {
+export interface SharedView {
   readonly counts: Counts;
   /** Sets sorted by id, then rules by rule group. Shared by all nodes with the same view. */
   lines(): readonly Line[];
@@ -16,9 +16,13 @@ export interface Holding {
  * many as it has kinds of nodes, and thousands of watchers that connect at the same time get the
  * same list of the same buffers.
  */
-export function holdings(told: Told, bodies: Bodies, revision: string): (node: string) => Holding {
-  const known = new Map<string, Holding>();
-  const spans = [...told.bySpan.keys()];
+export function sharedViews(
+  published: PublishedState,
+  bodies: Bodies,
+  revision: string,
+): (node: string) => SharedView {
+  const known = new Map<string, SharedView>();
+  const spans = [...published.bySpan.keys()];
   return (node) => {
     const own: number[] = [];
     for (const [i, span] of spans.entries()) if (span.has(node)) own.push(i);
@@ -26,14 +30,19 @@ export function holdings(told: Told, bodies: Bodies, revision: string): (node: s
     const same = known.get(key);
     if (same !== undefined) return same;
     const of = own.flatMap((i) => spans[i] ?? []);
-    const holding = toHolding(told, of, bodies, revision);
-    known.set(key, holding);
-    return holding;
+    const view = toSharedView(published, of, bodies, revision);
+    known.set(key, view);
+    return view;
   };
 }
 
-function toHolding(told: Told, spans: readonly Span[], bodies: Bodies, revision: string): Holding {
-  const { compiled, bySpan } = told;
+function toSharedView(
+  published: PublishedState,
+  spans: readonly Span[],
+  bodies: Bodies,
+  revision: string,
+): SharedView {
+  const { compiled, bySpan } = published;
   const contents = spans.flatMap((span): RuleGroupContent[] => [...(bySpan.get(span)?.values() ?? [])]);
   const addressSets = new Set([
     compiled.allNodes,
