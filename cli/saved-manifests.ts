@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import type { MemoryJson } from '../controller/watch/memory.ts';
+import type { LastValidJson } from '../controller/watch/last-valid-versions.ts';
 import type { Log } from '../lib/process/log.ts';
 import { saver } from '../lib/process/saver.ts';
 import { stateFile } from '../lib/process/state-file.ts';
@@ -17,7 +17,7 @@ interface Options {
 export function savedManifests({ stateDir, manifests, log }: Options) {
   const origin = JSON.stringify(manifests.map((path) => resolve(path)));
   const textOf = memoryText();
-  const { save, read, flush } = saver<MemoryJson>(
+  const { save, read, flush } = saver<LastValidJson>(
     stateFile(stateDir, 'manifests.json'),
     (memory) => `{"origin":${JSON.stringify(origin)},"memory":${textOf(memory)}}`,
     log,
@@ -40,7 +40,7 @@ export function savedManifests({ stateDir, manifests, log }: Options) {
  * Formats `toMemoryJson` as text, with a cache by object as in snapshotText: an edit formats only
  * the objects that it changed.
  */
-function memoryText(): (memory: MemoryJson) => string {
+function memoryText(): (memory: LastValidJson) => string {
   const known = new WeakMap<object, string>();
   return ({ remembered, ...others }) => {
     const items = remembered.map(({ file, object }) => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { type ClusterObjects, NO_OBJECTS, type Service } from '../../apis/objects.ts';
-import { apiServerEndpoints, apiServerMemory } from './endpoints.ts';
+import { apiServerEndpoints, lastKnownApiServer } from './endpoints.ts';
 
 const service = (namespace: string, name: string, fields: Partial<Service>): Service => ({
   kind: 'Service',
@@ -47,7 +47,7 @@ describe('the endpoints of the API server', () => {
   });
 
   it('stay what they were while none is listed', () => {
-    const remember = apiServerMemory();
+    const remember = lastKnownApiServer();
     const [own = assert.fail(), ...others] = OBJECTS.endpointSlices;
     const without = (endpointSlices: ClusterObjects['endpointSlices']) => ({ ...OBJECTS, endpointSlices });
     assert.deepEqual(remember(without(others)).endpointSlices, others, 'none is known yet');

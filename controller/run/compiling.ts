@@ -2,7 +2,7 @@ import type { NodeReport } from '../../apis/stream.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { compiler } from '../compile/compile.ts';
-import { apiServerEndpoints, apiServerMemory } from '../publish/endpoints.ts';
+import { apiServerEndpoints, lastKnownApiServer } from '../publish/endpoints.ts';
 import type { Hub } from '../publish/hub.ts';
 import type { StatusKeeper } from '../status/keeper.ts';
 import type { Snapshot } from '../watch/source.ts';
@@ -29,7 +29,7 @@ export interface CompilingParts {
 export class Compiling {
   readonly #parts: CompilingParts;
   readonly #compiler: typeof compiler;
-  readonly #withApiServer = apiServerMemory();
+  readonly #withApiServer = lastKnownApiServer();
   readonly #reported: ReportedAddresses;
   #compile: ReturnType<typeof compiler>;
   #snapshot: Snapshot | null = null;

@@ -3,7 +3,7 @@ import { identityOf } from '../../apis/validate/identity.ts';
 import { checkPolicyReferences, checkServiceReferences } from '../../apis/validate/references.ts';
 import { type Assembled, type AssembleInput, assemble, compareProblems } from './assemble.ts';
 import type { FileContent } from './content.ts';
-import type { Remembered } from './memory.ts';
+import type { LastValidVersion } from './last-valid-versions.ts';
 import { compareObjects, type Placed } from './merge.ts';
 import { toLoadProblem } from './settle.ts';
 import type { LoadProblem } from './source.ts';
@@ -55,9 +55,9 @@ function filesOf({ contents }: AssembleInput): Map<string, FileContent> {
 
 /** Null if all files must be evaluated. */
 function afterEdit(last: Last, input: AssembleInput): Assembled | null {
-  const { memory, problems, objects } = last.assembled;
+  const { lastValidVersions, problems, objects } = last.assembled;
   if (
-    input.memory !== memory ||
+    input.lastValidVersions !== lastValidVersions ||
     input.unreadable.length > 0 ||
     input.interfaceGroups !== last.input.interfaceGroups
   )
@@ -67,8 +67,8 @@ function afterEdit(last: Last, input: AssembleInput): Assembled | null {
   last.isPlain ??= isPlain(last);
   if (!last.isPlain) return null;
   const files = new Set(changed.map(({ file }) => file));
-  const now = new Map(memory);
-  const removed = new Set<Remembered['object']>();
+  const now = new Map(lastValidVersions);
+  const removed = new Set<LastValidVersion['object']>();
   for (const { before } of changed) {
     for (const policy of before?.policies.objects ?? []) {
       now.delete(identityOf(policy));
@@ -109,7 +109,7 @@ function afterEdit(last: Last, input: AssembleInput): Assembled | null {
   return {
     objects: policies === objects.policies ? objects : { ...objects, policies },
     problems: [...others, ...own].sort(compareProblems),
-    memory: now,
+    lastValidVersions: now,
   };
 }
 
@@ -160,18 +160,18 @@ function isSound({ broken, rejected, undecided }: FileContent): boolean {
  * Whether the objects in force are exactly those of the files: nothing invalid, undecided,
  * duplicate, or replaced by its last valid version.
  */
-function isPlain({ assembled: { memory }, input, files }: Last): boolean {
+function isPlain({ assembled: { lastValidVersions }, input, files }: Last): boolean {
   if (input.unreadable.length > 0) return false;
   let count = 0;
   for (const [file, content] of files) {
     if (!isSound(content)) return false;
     for (const object of [...content.tiers.objects, ...content.groups.objects, ...content.policies.objects]) {
-      const held = memory.get(identityOf(object));
+      const held = lastValidVersions.get(identityOf(object));
       if (held?.object !== object || held.file !== file) return false;
       count++;
     }
   }
-  return count === memory.size;
+  return count === lastValidVersions.size;
 }
 
 function placedPolicies(file: string, { policies }: FileContent): Placed<ClusterNetworkPolicy>[] {

@@ -3,10 +3,10 @@ import { identityOf } from '../../../apis/validate/identity.ts';
 import { type Assembled, compareProblems } from '../assemble.ts';
 import { assembler } from '../assembler.ts';
 import { emptyContent, type FileContent } from '../content.ts';
-import { type Memory, NO_MEMORY } from '../memory.ts';
+import { type LastValidVersions, NO_LAST_VALID } from '../last-valid-versions.ts';
 import type { LoadProblem } from '../source.ts';
 import type { Document } from './document.ts';
-import type { Change } from './entries.ts';
+import type { Change } from './object-store.ts';
 
 /**
  * Combines policies, groups and Tiers to one state, by the same rules as for files: valid ones, and
@@ -45,7 +45,7 @@ class KeptDocuments implements Documents {
    * Documents seen for the first time that have a last valid version from an earlier controller.
    */
   readonly #inherited: Document[] = [];
-  #memory: Memory = NO_MEMORY;
+  #lastValidVersions: LastValidVersions = NO_LAST_VALID;
   #services: FileContent = emptyContent(SERVICES);
   #lastServices: readonly Service[] | null = null;
   #isSettled = false;
@@ -72,20 +72,20 @@ class KeptDocuments implements Documents {
     if (this.#isSettled && sameNames(there, this.#services.services.objects)) return this.#settled;
     if (!sameNames(there, this.#services.services.objects)) this.#services = contentOf(there);
     // A deleted object without a successor is handled by the assembler as usual.
-    this.#memory = without(
-      this.#memory,
+    this.#lastValidVersions = without(
+      this.#lastValidVersions,
       [...this.#replaced].filter((file) => this.#held.has(file)),
     );
     this.#replaced.clear();
-    this.#memory = withInherited(this.#memory, this.#inherited.splice(0));
+    this.#lastValidVersions = withInherited(this.#lastValidVersions, this.#inherited.splice(0));
     const assembled = this.#assembleNext({
       contents: [...Array.from(this.#held.values(), ({ content }) => content), this.#services],
-      memory: this.#memory,
+      lastValidVersions: this.#lastValidVersions,
       unreadable: [],
       lastValid: () => undefined,
       interfaceGroups: this.#interfaceGroups,
     });
-    this.#memory = assembled.memory;
+    this.#lastValidVersions = assembled.lastValidVersions;
     this.#isSettled = true;
     this.#settled = toSettled(assembled, this.#settled);
     return this.#settled;
@@ -120,18 +120,21 @@ function contentOf(services: Service[]): FileContent {
   return { ...emptyContent(SERVICES), services: list };
 }
 
-function without(memory: Memory, files: readonly string[]): Memory {
-  if (files.length === 0) return memory;
+function without(lastValidVersions: LastValidVersions, files: readonly string[]): LastValidVersions {
+  if (files.length === 0) return lastValidVersions;
   const removed = new Set(files);
-  return new Map([...memory].filter(([, { file }]) => !removed.has(file)));
+  return new Map([...lastValidVersions].filter(([, { file }]) => !removed.has(file)));
 }
 
-function withInherited(memory: Memory, documents: readonly Document[]): Memory {
-  if (documents.length === 0) return memory;
+function withInherited(
+  lastValidVersions: LastValidVersions,
+  documents: readonly Document[],
+): LastValidVersions {
+  if (documents.length === 0) return lastValidVersions;
   const entries = documents.flatMap(({ content: { file }, lastValid: object }) =>
     object === null ? [] : [[identityOf(object), { file, object }] as const],
   );
-  return new Map([...entries, ...memory]);
+  return new Map([...entries, ...lastValidVersions]);
 }
 
 /** Removes file and line, because an object from the API has neither. */

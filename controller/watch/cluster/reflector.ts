@@ -1,10 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { waitAfter } from '../../../lib/process/back-off.ts';
 import { watchdog } from '../../../lib/process/watchdog.ts';
-import { type Change, type Entries, entries, type Gathering, type Narrow } from './entries.ts';
 import { toWatchFailure, WatchFailure } from './failure.ts';
 import { lineSplitter } from './lines.ts';
 import { isAbsent, type Listing, listAll } from './list-all.ts';
+import {
+  type Change,
+  type ListInProgress,
+  type Narrow,
+  type ObjectStore,
+  objectStore,
+} from './object-store.ts';
 import { refuse } from './raw-object.ts';
 import { type Resource, resourcePath } from './resources.ts';
 import type { ApiGet } from './transport.ts';
@@ -72,7 +78,7 @@ class ResourceReflector<T> implements Reflector {
   readonly #random: () => number;
   readonly #changed: (changes: readonly Change<T>[]) => void;
   readonly #notice: (notice: WatchNotice) => void;
-  readonly #kept: Entries<T>;
+  readonly #store: ObjectStore<T>;
   readonly #counts: ReturnType<typeof watchCounts>;
   readonly #stopped = new AbortController();
   #loops: Promise<unknown> = Promise.resolve();
@@ -107,7 +113,7 @@ class ResourceReflector<T> implements Reflector {
     this.#random = random;
     this.#changed = changed;
     this.#notice = notice;
-    this.#kept = entries(options.narrow);
+    this.#store = objectStore(options.narrow);
     this.#counts = watchCounts(resource.name);
   }
 
@@ -186,9 +192,9 @@ class ResourceReflector<T> implements Reflector {
     return wait;
   }
 
-  async #read(gathering: Gathering<T>): Promise<number> {
+  async #read(list: ListInProgress<T>): Promise<number> {
     try {
-      const version = await listAll(this.#listing(), gathering.add);
+      const version = await listAll(this.#listing(), list.add);
       this.#counts.lists++;
       this.#limit = PAGE;
       return version;
@@ -197,28 +203,28 @@ class ResourceReflector<T> implements Reflector {
       if (failure.reason === 'expired') this.#limit = Math.min(this.#limit * 4, MOST_A_PAGE);
       throw failure;
     } finally {
-      gathering.end();
+      list.end();
     }
   }
 
-  #replace(gathering: Gathering<T>, version: number): void {
-    const changes = this.#kept.replace(gathering, version);
+  #replace(list: ListInProgress<T>, version: number): void {
+    const changes = this.#store.replace(list, version);
     this.#distrust = false;
     this.#listed = true;
-    this.#counts.objects = this.#kept.size();
+    this.#counts.objects = this.#store.size();
     this.#changed(changes);
   }
 
   /** Returns false if the CRD doesn't exist. */
   async #list(): Promise<boolean> {
     if (this.#counts.state !== 'absent') this.#counts.state = 'listing';
-    const gathering = this.#kept.gather(!this.#distrust);
+    const list = this.#store.startList(!this.#distrust);
     try {
-      const version = await this.#read(gathering);
+      const version = await this.#read(list);
       this.#goneSince = null;
       this.#counts.state = 'listing';
-      this.#replace(gathering, version);
-      this.#notice({ resource: this.#resource.name, event: 'listed', objects: this.#kept.size() });
+      this.#replace(list, version);
+      this.#notice({ resource: this.#resource.name, event: 'listed', objects: this.#store.size() });
       return true;
     } catch (error) {
       const failure = toWatchFailure(error);
@@ -232,17 +238,17 @@ class ResourceReflector<T> implements Reflector {
   async #acceptAbsence(failure: WatchFailure): Promise<void> {
     if (this.#counts.state === 'absent') return;
     if (!(await isAbsent(this.#listing()))) throw failure;
-    if (this.#kept.size() > 0) {
+    if (this.#store.size() > 0) {
       this.#goneSince ??= performance.now();
       if (performance.now() - this.#goneSince < this.#times.absence) throw failure;
       this.#goneSince = null;
     }
     this.#counts.state = 'absent';
     this.#hear();
-    const nothing = this.#kept.gather();
+    const nothing = this.#store.startList();
     nothing.end();
     this.#replace(nothing, 0);
-    this.#kept.forget();
+    this.#store.forget();
     this.#notice({ resource: this.#resource.name, event: 'absent' });
   }
 
@@ -276,7 +282,7 @@ class ResourceReflector<T> implements Reflector {
         this.#takeLines(lines);
       }
       splitter.end();
-      if (this.#kept.position() === position && performance.now() - since < LASTING) {
+      if (this.#store.position() === position && performance.now() - since < LASTING) {
         throw new WatchFailure('unreachable', 'the server ended the watch at once');
       }
     } catch (error) {
@@ -296,38 +302,38 @@ class ResourceReflector<T> implements Reflector {
     try {
       for (const line of lines) this.#takeLine(line, changes);
     } finally {
-      this.#counts.objects = this.#kept.size();
+      this.#counts.objects = this.#store.size();
       if (changes.length > 0) this.#changed(changes);
     }
   }
 
   #takeLine(line: string, changes: Change<T>[]): void {
     const event = parseWatchEvent(line, this.#resource);
-    const before = this.#kept.position() ?? 0;
+    const before = this.#store.position() ?? 0;
     this.#counts.lastEvent = Date.now();
     if (event.type === 'bookmark') {
       this.#counts.bookmarks++;
       if (event.version < before) {
         throw new WatchFailure('disordered', `a bookmark at ${event.version} after version ${before}`);
       }
-      this.#kept.advance(event.version);
+      this.#store.advance(event.version);
     } else {
       this.#counts.events++;
-      const { change, isDisordered } = this.#kept.take(event.object, event.type === 'delete');
+      const { change, isDisordered } = this.#store.take(event.object, event.type === 'delete');
       if (change !== null) changes.push(change);
       if (isDisordered) {
         const { key, version } = event.object;
         throw new WatchFailure('disordered', `${key} at version ${version} came after version ${before}`);
       }
     }
-    if ((this.#kept.position() ?? 0) > before || event.type === 'bookmark') this.#hear();
+    if ((this.#store.position() ?? 0) > before || event.type === 'bookmark') this.#hear();
     this.#advanced();
   }
 
   async #follow(): Promise<void> {
     for (;;) {
       try {
-        const position = this.#kept.position();
+        const position = this.#store.position();
         if (position === null) {
           if (!(await this.#list()))
             await this.#pause(between([this.#times.absent / 2, this.#times.absent], this.#random));
@@ -339,7 +345,7 @@ class ResourceReflector<T> implements Reflector {
         if (this.#stopped.signal.aborted) return;
         const failure = toWatchFailure(error);
         const wait = this.#fail(failure);
-        if (this.#mustList(failure)) this.#kept.forget();
+        if (this.#mustList(failure)) this.#store.forget();
         if (this.#counts.state !== 'absent') this.#counts.state = 'waiting';
         await this.#pause(wait).catch(() => undefined);
         if (this.#stopped.signal.aborted) return;
@@ -359,7 +365,7 @@ class ResourceReflector<T> implements Reflector {
     while (!this.#stopped.signal.aborted) {
       try {
         await this.#pause(between(this.#times.relist, this.#random));
-        if (this.#kept.position() !== null) await this.#compare();
+        if (this.#store.position() !== null) await this.#compare();
       } catch (error) {
         if (this.#stopped.signal.aborted) return;
         this.#fail(toWatchFailure(error));
@@ -372,11 +378,11 @@ class ResourceReflector<T> implements Reflector {
    * although it has passed the list's version, were missed.
    */
   async #compare(): Promise<void> {
-    const from = this.#kept.position();
+    const from = this.#store.position();
     const stream = this.#open;
-    const gathering = this.#kept.gather(false);
+    const list = this.#store.startList(false);
     try {
-      const version = await listAll(this.#listing(), gathering.add);
+      const version = await listAll(this.#listing(), list.add);
       this.#counts.lists++;
       if (from !== null && version < from) {
         this.#startAnew(
@@ -387,16 +393,16 @@ class ResourceReflector<T> implements Reflector {
       await this.#caughtUp(version);
       // After a break, the watch itself recovers the missed events.
       if (this.#open === null || this.#open !== stream) return;
-      this.#tellCorrections(this.#kept.correct(gathering, version));
+      this.#tellCorrections(this.#store.correct(list, version));
     } finally {
-      gathering.end();
+      list.end();
     }
   }
 
   #startAnew(message: string): void {
     const failure = new WatchFailure('disordered', message);
     this.#fail(failure);
-    if (this.#mustList(failure)) this.#kept.forget();
+    if (this.#mustList(failure)) this.#store.forget();
     this.#open?.end();
   }
 
@@ -404,7 +410,7 @@ class ResourceReflector<T> implements Reflector {
   async #caughtUp(version: number): Promise<void> {
     const wait = new AbortController();
     this.#advanced = () => {
-      if ((this.#kept.position() ?? 0) >= version) wait.abort();
+      if ((this.#store.position() ?? 0) >= version) wait.abort();
     };
     this.#advanced();
     const signal = AbortSignal.any([wait.signal, this.#stopped.signal]);
@@ -416,7 +422,7 @@ class ResourceReflector<T> implements Reflector {
   #tellCorrections(changes: readonly Change<T>[]): void {
     if (changes.length === 0) return;
     this.#counts.corrections += changes.length;
-    this.#counts.objects = this.#kept.size();
+    this.#counts.objects = this.#store.size();
     const objects = changes.slice(0, MOST_NAMED).map(({ key }) => key);
     this.#notice({ resource: this.#resource.name, event: 'corrected', corrections: changes.length, objects });
     this.#changed(changes);
