@@ -83,7 +83,7 @@ function validateFields(raw: FieldMap, options: ValidateOptions, found: Findings
   }
   const own = Object.keys(VERSIONS).find((name) => name === group || name === apiVersion);
   if (own !== undefined) return validateOwn(raw, own as ApiGroup, found, options);
-  noticeStranger(apiVersion, kind, found);
+  warnOfForeignPolicy(apiVersion, kind, found);
   return null;
 }
 
@@ -121,7 +121,7 @@ function checkText(value: unknown, field: string, found: Findings): void {
  * Ignores other kinds, with a warning for a ClusterNetworkPolicy in an API group that does not
  * exist.
  */
-function noticeStranger(apiVersion: string, kind: string, found: Findings): void {
+function warnOfForeignPolicy(apiVersion: string, kind: string, found: Findings): void {
   if (kind !== 'ClusterNetworkPolicy' || apiVersion.startsWith('policy.networking.k8s.io/')) return;
   const versions = Object.entries(VERSIONS).map(([group, version]) => `${group}/${version}`);
   const message = `${show(apiVersion)} is not read by nodewall, so this policy is ignored; nodewall reads ${versions.join(' and ')}`;

@@ -10,7 +10,7 @@ import { type ObjectIndex, objectIndex } from '../index/object-index.ts';
 import { type ServiceIndex, serviceIndex } from '../index/service-index.ts';
 import { type CanonicalPeers, canonicalPeers } from './address-set.ts';
 import { type AddressSets, addressSets } from './address-sets.ts';
-import { memoizedSpellings, type PolicyRules, policyRules, stillHold } from './policy-rules.ts';
+import { memoizedForms, type PolicyRules, policyRules, stillHold } from './policy-rules.ts';
 import { type CanonicalServices, type ServiceSets, serviceSets } from './service-set.ts';
 import { nodeSpans, type Spans } from './spans.ts';
 import { tierName, tierPriority } from './tiers.ts';
@@ -161,17 +161,17 @@ function placePolicies(
   for (const policy of change.removed) placed.delete(policy);
   const earlier = new Map(removed.map((one) => [`${one.apiGroup}/${one.name}`, one.rules]));
   const added: Placed[] = [];
-  const spellings = memoizedSpellings();
-  const sameSurroundings = groups === last.groups && last.objects.tiers === objects.tiers;
-  for (const policy of sameSurroundings ? change.added : objects.policies) {
+  const forms = memoizedForms();
+  const sameContext = groups === last.groups && last.objects.tiers === objects.tiers;
+  for (const policy of sameContext ? change.added : objects.policies) {
     const known = placed.get(policy);
     const priorityOfTier = requireTier(objects, policy);
-    const surroundings = { tierPriority: priorityOfTier, groups, spellings };
-    if (known !== undefined && stillHold(known.rules, policy, surroundings)) continue;
+    const context = { tierPriority: priorityOfTier, groups, forms };
+    if (known !== undefined && stillHold(known.rules, policy, context)) continue;
     if (known !== undefined) removed.push(known);
     const { name, apiGroup, spec } = policy;
     const before = known?.rules ?? earlier.get(`${apiGroup}/${name}`);
-    const rules = policyRules(policy, surroundings, before);
+    const rules = policyRules(policy, context, before);
     const where = { name, apiGroup, priority: spec.priority, tierPriority: priorityOfTier };
     const one: Placed = { ...where, rules, compiled: null };
     placed.set(policy, one);

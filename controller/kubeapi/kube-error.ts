@@ -11,7 +11,7 @@ export class KubeError extends Error {
   /** The wait that the server asks for (seconds); null: none. */
   readonly retryAfter: number | null;
 
-  constructor(message: string, { status = 0, reason, retryAfter = null, cause }: KubeErrorParts) {
+  constructor(message: string, { status = 0, reason, retryAfter = null, cause }: KubeErrorOptions) {
     super(message, cause === undefined ? undefined : { cause });
     this.status = status;
     this.reason = reason;
@@ -19,7 +19,7 @@ export class KubeError extends Error {
   }
 }
 
-export interface KubeErrorParts {
+export interface KubeErrorOptions {
   readonly status?: number;
   readonly reason: string;
   readonly retryAfter?: number | null;

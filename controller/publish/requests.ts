@@ -30,7 +30,7 @@ export interface RouterOptions {
   readonly mostBody: number;
 }
 
-interface Asked {
+interface AuthenticatedRequest {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly path: string;
@@ -73,7 +73,11 @@ function parseUrl({ url = '' }: IncomingMessage): URL | null {
   return url.startsWith('/') ? URL.parse(url, 'https://localhost') : null;
 }
 
-async function route(options: RouterOptions, reportLimiter: RateLimiter, asked: Asked): Promise<Answer> {
+async function route(
+  options: RouterOptions,
+  reportLimiter: RateLimiter,
+  asked: AuthenticatedRequest,
+): Promise<Answer> {
   const { path, request } = asked;
   const known = DISCOVERY.get(path);
   if (known !== undefined) return allowed(request, ['GET']) ?? { code: 200, body: known };
@@ -150,7 +154,7 @@ async function forbidden(
  */
 const LONGEST_WATCH = 1_800_000;
 
-async function watch(options: RouterOptions, asked: Asked): Promise<Answer> {
+async function watch(options: RouterOptions, asked: AuthenticatedRequest): Promise<Answer> {
   const { hub, streams } = options;
   const { request, response, query, identity } = asked;
   if (wantsTable(request)) return refused('BadRequest', 'a watch cannot be a Table; use kubectl get --raw');
@@ -178,7 +182,10 @@ async function watch(options: RouterOptions, asked: Asked): Promise<Answer> {
   return { code: 200, streaming: true };
 }
 
-async function list(options: RouterOptions, { request, query, identity }: Asked): Promise<Answer> {
+async function list(
+  options: RouterOptions,
+  { request, query, identity }: AuthenticatedRequest,
+): Promise<Answer> {
   const { hub, now } = options;
   if (query.has('labelSelector'))
     return refused('BadRequest', 'node views have no labels: labelSelector is not supported');
@@ -198,7 +205,11 @@ async function list(options: RouterOptions, { request, query, identity }: Asked)
   };
 }
 
-async function get(options: RouterOptions, { request, identity }: Asked, name: string): Promise<Answer> {
+async function get(
+  options: RouterOptions,
+  { request, identity }: AuthenticatedRequest,
+  name: string,
+): Promise<Answer> {
   const { hub, now } = options;
   const denied = await forbidden(options, identity, { verb: 'get', name });
   if (denied !== null) return denied;
@@ -213,7 +224,7 @@ async function get(options: RouterOptions, { request, identity }: Asked, name: s
 async function report(
   options: RouterOptions,
   reportLimiter: RateLimiter,
-  { request, identity }: Asked,
+  { request, identity }: AuthenticatedRequest,
   name: string,
 ): Promise<Answer> {
   const { hub, reports, mostBody, onReport, now } = options;

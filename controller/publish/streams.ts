@@ -58,7 +58,7 @@ export interface WatchRequest {
   readonly lasts: number | null;
 }
 
-interface Open extends WatchRequest {
+interface OpenStream extends WatchRequest {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly stream: WatchStream;
@@ -99,8 +99,8 @@ class OpenStreams implements Streams {
   readonly #now: () => number;
   readonly #onEvent: (event: ServerEvent) => void;
   readonly #settings: StreamsOptions;
-  readonly #open = new Set<Open>();
-  readonly #byNode = new Map<string, Open[]>();
+  readonly #open = new Set<OpenStream>();
+  readonly #byNode = new Map<string, OpenStream[]>();
   #sentBefore = 0;
   #cutOff = 0;
   readonly #stop: () => void;
@@ -139,7 +139,7 @@ class OpenStreams implements Streams {
       else for (const open of this.#byNode.get(node) ?? []) this.#end(open, NODE_DELETED);
     });
     const time = this.#now();
-    const one: Open = {
+    const one: OpenStream = {
       ...wanted,
       request,
       response,
@@ -176,7 +176,7 @@ class OpenStreams implements Streams {
     this.endAll('the controller stops');
   }
 
-  #end(one: Open, reason: string): void {
+  #end(one: OpenStream, reason: string): void {
     if (!this.#open.delete(one)) return;
     one.watch.close();
     this.#sentBefore += one.stream.sent;
@@ -189,7 +189,7 @@ class OpenStreams implements Streams {
     this.#onEvent({ kind: 'ended', node: one.node, reason });
   }
 
-  #look(one: Open, time: number): void {
+  #look(one: OpenStream, time: number): void {
     const slow = one.stream.tooSlow();
     if (slow !== null) {
       this.#cutOff++;
@@ -201,7 +201,7 @@ class OpenStreams implements Streams {
     if (time >= one.recheck) this.#checkAgain(one, time);
   }
 
-  #checkAgain(one: Open, time: number): void {
+  #checkAgain(one: OpenStream, time: number): void {
     one.recheck = time + this.#settings.recheck * (0.75 + this.#settings.random() / 2);
     this.#authenticate(one.request).then(
       (identity) => {

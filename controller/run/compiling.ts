@@ -9,7 +9,7 @@ import type { Snapshot } from '../watch/source.ts';
 import type { ControllerMetrics } from './controller-metrics.ts';
 import { ReportedAddresses } from './reported-addresses.ts';
 
-export interface CompilingParts {
+export interface CompilingOptions {
   readonly hub: Pick<Hub, 'publish' | 'setEndpoints' | 'revision'>;
   readonly statuses: Pick<StatusKeeper, 'publish'>;
   readonly metrics: Pick<ControllerMetrics, 'compiled' | 'published' | 'failed'>;
@@ -27,18 +27,18 @@ export interface CompilingParts {
  * result.
  */
 export class Compiling {
-  readonly #parts: CompilingParts;
+  readonly #options: CompilingOptions;
   readonly #compiler: typeof compiler;
   readonly #withApiServer = lastKnownApiServer();
   readonly #reported: ReportedAddresses;
   #compile: ReturnType<typeof compiler>;
   #snapshot: Snapshot | null = null;
 
-  constructor(parts: CompilingParts) {
-    this.#parts = parts;
-    this.#compiler = parts.compiler ?? compiler;
+  constructor(options: CompilingOptions) {
+    this.#options = options;
+    this.#compiler = options.compiler ?? compiler;
     this.#compile = this.#compiler();
-    this.#reported = new ReportedAddresses(parts.log, parts.clock, () => {
+    this.#reported = new ReportedAddresses(options.log, options.clock, () => {
       if (this.#snapshot !== null) this.deliver(this.#snapshot);
     });
   }
@@ -53,7 +53,7 @@ export class Compiling {
   }
 
   deliver(next: Snapshot): void {
-    const { log, metrics, sayProblems, published } = this.#parts;
+    const { log, metrics, sayProblems, published } = this.#options;
     sayProblems(next);
     for (let isRetry = false; ; isRetry = true) {
       try {
@@ -79,7 +79,7 @@ export class Compiling {
   }
 
   #publish(next: Snapshot): void {
-    const { hub, statuses, metrics, clock } = this.#parts;
+    const { hub, statuses, metrics, clock } = this.#options;
     const started = clock.now();
     const objects = this.#reported.on(this.#withApiServer(next.objects));
     const compiled = this.#compile(objects);

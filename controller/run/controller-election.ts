@@ -2,10 +2,10 @@ import type { Log } from '../../lib/process/log.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
 import { type Election, election } from '../kubeapi/lease/election.ts';
 import { type Annotations, leaseStore } from '../kubeapi/lease/lease.ts';
+import type { ProcessContext } from './controller-context.ts';
 import { messageOf } from './controller-log.ts';
-import type { Surroundings } from './controller-parts.ts';
 
-export interface ControllerElectionParts extends Surroundings {
+export interface ControllerElectionOptions extends ProcessContext {
   readonly request: KubeApi;
   /** The namespace of the Lease. */
   readonly namespace: string;
@@ -17,8 +17,8 @@ export interface ControllerElectionParts extends Surroundings {
 }
 
 /** The leader election, with its log lines. */
-export function controllerElection(parts: ControllerElectionParts): Election {
-  const { request, namespace, name, annotations, identity, clock, random, log, changed } = parts;
+export function controllerElection(options: ControllerElectionOptions): Election {
+  const { request, namespace, name, annotations, identity, clock, random, log, changed } = options;
   return election({
     store: leaseStore({ request, namespace, name, annotations }),
     identity,

@@ -20,13 +20,21 @@ import { latestWorld } from '../webhook/latest.ts';
 import { AgentService } from './agent-service.ts';
 import { ClusterSettings } from './cluster-settings.ts';
 import { Compiling } from './compiling.ts';
+import type { ControllerContext, ProcessContext } from './controller-context.ts';
 import { controllerElection } from './controller-election.ts';
 import { controllerLog, messageOf } from './controller-log.ts';
 import { type ControllerMetrics, controllerMetrics } from './controller-metrics.ts';
-import type { ControllerParts, Surroundings } from './controller-parts.ts';
 import { Credentials } from './credentials.ts';
 import { handOver } from './hand-over.ts';
-import { afterEvent, afterLook, BEGINNING, type Effect, type LifeEvent, missing, type Turn } from './life.ts';
+import {
+  afterEvent,
+  afterLook,
+  type Effect,
+  INITIAL_LIFECYCLE,
+  type LifecycleEvent,
+  missing,
+  type Turn,
+} from './lifecycle.ts';
 import { PolicyStatuses } from './policy-statuses.ts';
 import { Steps } from './steps.ts';
 import { WebhookService } from './webhook-service.ts';
@@ -40,8 +48,8 @@ const SERVICE = CONTROLLER_ACCOUNT;
  * from having led, so restarting the process would only repeat the lists.
  */
 export class Controller {
-  readonly #parts: ControllerParts;
-  readonly #surroundings: Surroundings;
+  readonly #context: ControllerContext;
+  readonly #process: ProcessContext;
   readonly #says: ReturnType<typeof controllerLog>;
   readonly #api: KubeApiClient;
   readonly #transport: ApiTransport;
@@ -64,20 +72,20 @@ export class Controller {
   readonly #serving: Steps;
   readonly #over = new AbortController();
   readonly #fatal = Promise.withResolvers<never>();
-  #life = BEGINNING;
+  #life = INITIAL_LIFECYCLE;
   /** The turns in progress. */
   #turns: Promise<void> = Promise.resolve();
   #health: MetricsServer | null = null;
 
-  constructor(parts: ControllerParts, surroundings: Surroundings) {
-    this.#parts = parts;
-    this.#surroundings = surroundings;
+  constructor(context: ControllerContext, processContext: ProcessContext) {
+    this.#context = context;
+    this.#process = processContext;
     // Only `run` handles this rejection.
     this.#fatal.promise.catch(() => {});
-    this.#says = controllerLog(parts.log);
-    this.#api = kubeApi(parts.kubeConfig);
-    this.#transport = apiTransport(parts.kubeConfig);
-    this.#hub = createHub({ gate: parts.gate ?? false });
+    this.#says = controllerLog(context.log);
+    this.#api = kubeApi(context.kubeConfig);
+    this.#transport = apiTransport(context.kubeConfig);
+    this.#hub = createHub({ gate: context.gate ?? false });
     this.#metrics = this.#makeMetrics();
     this.#statuses = this.#makeStatuses();
     this.#source = this.#makeSource();
@@ -90,7 +98,7 @@ export class Controller {
     this.#agents = this.#makeAgents();
     this.#webhook = this.#makeWebhook();
     this.#reflectors = this.#makeReflectors();
-    if (parts.gate !== null) this.#statuses.keeper.gate(parts.gate);
+    if (context.gate !== null) this.#statuses.keeper.gate(context.gate);
     this.#watching = this.#watchingSteps();
     this.#serving = this.#servingSteps();
   }
@@ -100,14 +108,14 @@ export class Controller {
    * its error.
    */
   async run(): Promise<ExitStatus> {
-    const { log } = this.#parts;
+    const { log } = this.#context;
     const fatal = this.#fatal.promise;
     try {
       await this.#watching.start();
       this.#serving.start().catch((error: unknown) => this.#happen({ type: 'failed', error }));
       const signal = await Promise.race([untilStopped(this.#over.signal), fatal]);
       log.info('stopping; agents keep their rules', { signal });
-      this.#happen({ type: 'toldToStop' });
+      this.#happen({ type: 'stopRequested' });
       await Promise.race([this.#handOver(), untilStopped(this.#over.signal), fatal]);
       return EXIT.done;
     } finally {
@@ -170,7 +178,7 @@ export class Controller {
   }
 
   async #startInputs(): Promise<void> {
-    const { options, log } = this.#parts;
+    const { options, log } = this.#context;
     if (options.metricsListen !== undefined) {
       this.#health = await serveMetrics({
         listen: options.metricsListen,
@@ -194,7 +202,7 @@ export class Controller {
     ]);
   }
 
-  #happen(event: LifeEvent): void {
+  #happen(event: LifecycleEvent): void {
     const { life, effects } = afterEvent(this.#life, event);
     this.#life = life;
     for (const effect of effects) this.#do(effect);
@@ -256,15 +264,15 @@ export class Controller {
   async #serveAgents(): Promise<void> {
     const { certificate } = this.#credentials;
     if (certificate === null) return;
-    const { address, port } = await this.#agents.listen(this.#parts.listen, certificate);
+    const { address, port } = await this.#agents.listen(this.#context.listen, certificate);
     // The certificate may have changed meanwhile: this event applies the current one.
     this.#happen({ type: 'serving' });
-    this.#parts.log.info('serving agents and readers', { address, port, revision: this.#hub.revision });
+    this.#context.log.info('serving agents and readers', { address, port, revision: this.#hub.revision });
   }
 
   async #serveWebhook(): Promise<void> {
     const { certificate } = this.#credentials;
-    const { webhook, log } = this.#parts;
+    const { webhook, log } = this.#context;
     if (webhook === null || certificate === null) return;
     const port = await this.#webhook.listen(webhook, certificate);
     log.info('serving webhooks', { port });
@@ -273,7 +281,7 @@ export class Controller {
   /** Resolves when other replicas can continue without this one. */
   async #handOver(): Promise<void> {
     const why = await handOver({
-      clock: this.#surroundings.clock,
+      clock: this.#process.clock,
       facts: () => ({
         self: this.#replicas.self,
         pods: this.#replicas.pods,
@@ -285,7 +293,7 @@ export class Controller {
       changed: this.#worlds.wait,
       isOver: () => this.#life.isOver,
     });
-    if (why !== null) this.#parts.log.info('exiting', { reason: why });
+    if (why !== null) this.#context.log.info('exiting', { reason: why });
   }
 
   #isPublished({ name, addresses }: ControllerPod): boolean {
@@ -299,14 +307,14 @@ export class Controller {
   }
 
   #setGate(enabled: boolean): void {
-    this.#parts.log.info('feature gate set', { NodeNetworkPolicy: enabled });
+    this.#context.log.info('feature gate set', { NodeNetworkPolicy: enabled });
     this.#hub.setGate(enabled);
     this.#statuses.keeper.gate(enabled);
     this.#happen({ type: 'changed' });
   }
 
   #relist(): readonly [number, number] {
-    const { relistPeriod } = this.#parts.options;
+    const { relistPeriod } = this.#context.options;
     return [relistPeriod * 1000, relistPeriod * 2000];
   }
 
@@ -321,21 +329,21 @@ export class Controller {
 
   #makeStatuses(): PolicyStatuses {
     return new PolicyStatuses({
-      ...this.#surroundings,
+      ...this.#process,
       request: this.#api.request,
       metrics: this.#metrics,
-      log: this.#parts.log,
+      log: this.#context.log,
     });
   }
 
   #makeSource(): ClusterSource {
-    const { kubeConfig, config } = this.#parts;
+    const { kubeConfig, config } = this.#context;
     return clusterSource({
       kubeConfig,
       failsafe: config.failsafe.ingress,
       interfaceGroups: Object.keys(config.interfaceGroups),
       times: { relist: this.#relist() },
-      random: this.#surroundings.random,
+      random: this.#process.random,
       onNotice: this.#says.watch,
     });
   }
@@ -345,15 +353,15 @@ export class Controller {
       hub: this.#hub,
       statuses: this.#statuses.keeper,
       metrics: this.#metrics,
-      log: this.#parts.log,
-      clock: this.#surroundings.clock,
+      log: this.#context.log,
+      clock: this.#process.clock,
       sayProblems: this.#says.problems,
       published: () => this.#happen({ type: 'published' }),
     });
   }
 
   #makeSettings(): ClusterSettings {
-    const { gate, config, log } = this.#parts;
+    const { gate, config, log } = this.#context;
     return new ClusterSettings({
       givenGate: gate,
       configuredGate: config.featureGates.NodeNetworkPolicy ?? null,
@@ -365,11 +373,11 @@ export class Controller {
   }
 
   #makeReplicas(): Replicas {
-    const { clock, identity } = this.#surroundings;
+    const { clock, identity } = this.#process;
     return new Replicas({
       ...SERVICE,
       identity,
-      self: this.#parts.options.podName ?? null,
+      self: this.#context.options.podName ?? null,
       now: clock.now,
       changed: () => this.#happen({ type: 'replicas' }),
       leaseChanged: (lease) => {
@@ -380,10 +388,10 @@ export class Controller {
   }
 
   #makeRegistration(): Registration {
-    const { log } = this.#parts;
+    const { log } = this.#context;
     return new Registration({
       request: this.#api.request,
-      after: this.#surroundings.clock.after,
+      after: this.#process.clock.after,
       facts: () => ({
         isServing: this.#life.isServing,
         isLast: this.#life.isOver && this.#replicas.isLast,
@@ -400,8 +408,8 @@ export class Controller {
 
   #makeCredentials(): Credentials {
     return new Credentials({
-      parts: this.#parts,
-      clock: this.#surroundings.clock,
+      context: this.#context,
+      clock: this.#process.clock,
       request: this.#api.request,
       service: SERVICE,
       changed: () => this.#happen({ type: 'certificate' }),
@@ -411,11 +419,11 @@ export class Controller {
 
   #makeElection(): Election {
     return controllerElection({
-      ...this.#surroundings,
+      ...this.#process,
       ...SERVICE,
       request: this.#api.request,
       annotations: () => this.#settings.annotations(),
-      log: this.#parts.log,
+      log: this.#context.log,
       changed: () => this.#happen({ type: 'changed' }),
     });
   }
@@ -424,8 +432,8 @@ export class Controller {
     return new AgentService({
       hub: this.#hub,
       request: this.#api.request,
-      clock: this.#surroundings.clock,
-      tokenAudiences: this.#parts.options.tokenAudiences,
+      clock: this.#process.clock,
+      tokenAudiences: this.#context.options.tokenAudiences,
       frontProxy: () => this.#settings.frontProxy,
       refusesAgents: () => {
         if (this.#life.isLeading) return null;
@@ -442,7 +450,7 @@ export class Controller {
   }
 
   #makeWebhook(): WebhookService {
-    const { config, log } = this.#parts;
+    const { config, log } = this.#context;
     return new WebhookService({
       world: () => ({
         objects: this.#compiling.snapshot?.objects ?? null,
@@ -464,7 +472,7 @@ export class Controller {
     const follow = {
       get: this.#transport.get,
       times: { ...WATCH_TIMES, relist: this.#relist() },
-      random: this.#surroundings.random,
+      random: this.#process.random,
       notice: this.#says.watch,
     };
     return [

@@ -3,11 +3,11 @@ import type { KubeApi } from '../kubeapi/kube-api.ts';
 import { failureEvents } from '../status/failure-events.ts';
 import { type StatusKeeper, statusKeeper } from '../status/keeper.ts';
 import { type StatusWriter, statusWriter } from '../status/writer.ts';
+import type { ProcessContext } from './controller-context.ts';
 import { messageOf } from './controller-log.ts';
 import type { ControllerMetrics } from './controller-metrics.ts';
-import type { Surroundings } from './controller-parts.ts';
 
-export interface PolicyStatusesParts extends Pick<Surroundings, 'clock' | 'identity'> {
+export interface PolicyStatusesOptions extends Pick<ProcessContext, 'clock' | 'identity'> {
   readonly request: KubeApi;
   readonly metrics: Pick<ControllerMetrics, 'statusWritten' | 'statusFailed'>;
   readonly log: Log;
@@ -18,7 +18,7 @@ export class PolicyStatuses {
   readonly keeper: StatusKeeper;
   readonly #writer: StatusWriter;
 
-  constructor({ request, clock, identity, metrics, log }: PolicyStatusesParts) {
+  constructor({ request, clock, identity, metrics, log }: PolicyStatusesOptions) {
     this.#writer = statusWriter(request, clock, {
       written: () => metrics.statusWritten(),
       failed(policy, error, retryIn) {

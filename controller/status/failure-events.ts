@@ -3,7 +3,7 @@ import type { Clock } from '../../lib/process/clock.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
 import { isKubeError } from '../kubeapi/kube-error.ts';
 
-export interface FailureEventsParts {
+export interface FailureEventsOptions {
   readonly request: KubeApi;
   readonly clock: Clock & { date(): Date };
   /** The identity of this process. */
@@ -74,8 +74,8 @@ const EVENTS = '/apis/events.k8s.io/v1/namespaces/default/events';
  * Writes Warning events on policies, with several nodes in one event, and on nodes; one request a
  * second. Events about cluster-scoped objects are in the namespace `default`.
  */
-export function failureEvents(parts: FailureEventsParts): FailureEvents {
-  return new EventQueue(parts);
+export function failureEvents(options: FailureEventsOptions): FailureEvents {
+  return new EventQueue(options);
 }
 
 class EventQueue implements FailureEvents {
@@ -91,7 +91,7 @@ class EventQueue implements FailureEvents {
   #writing: Promise<void> = Promise.resolve();
   #isCleared = false;
 
-  constructor({ request, clock, identity, failed }: FailureEventsParts) {
+  constructor({ request, clock, identity, failed }: FailureEventsOptions) {
     this.#request = request;
     this.#clock = clock;
     this.#identity = identity;

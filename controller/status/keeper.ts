@@ -12,7 +12,7 @@ import { type Realization, realization } from './realization.ts';
 import { NO_PROGRESS, statusOf } from './status.ts';
 import type { StatusWriter } from './writer.ts';
 
-export interface StatusKeeperParts {
+export interface StatusKeeperOptions {
   readonly writer: Pick<StatusWriter, 'submit' | 'forget' | 'clear'>;
   readonly events: FailureEvents;
   readonly clock: Clock & { date(): Date };
@@ -65,8 +65,8 @@ interface Known {
   failingOf: number;
 }
 
-export function statusKeeper(parts: StatusKeeperParts): StatusKeeper {
-  return new Keeper(parts);
+export function statusKeeper(options: StatusKeeperOptions): StatusKeeper {
+  return new Keeper(options);
 }
 
 class Keeper implements StatusKeeper {
@@ -89,7 +89,7 @@ class Keeper implements StatusKeeper {
   #cancel: (() => void) | null = null;
   #cancelListening = (): void => {};
 
-  constructor({ writer, events, clock }: StatusKeeperParts) {
+  constructor({ writer, events, clock }: StatusKeeperOptions) {
     this.#writer = writer;
     this.#events = events;
     this.#clock = clock;

@@ -83,9 +83,9 @@ function phaseOf({ problems, enabled, progress: { desired, current, failing } }:
   return current === 0 ? 'Pending' : 'Realizing';
 }
 
-type Said = Pick<PolicyCondition, 'status' | 'reason' | 'message'>;
+type ConditionState = Pick<PolicyCondition, 'status' | 'reason' | 'message'>;
 
-function accepted({ problems, enforcedGeneration, generation, enabled }: PolicyFacts): Said {
+function accepted({ problems, enforcedGeneration, generation, enabled }: PolicyFacts): ConditionState {
   if (problems.length === 0) return { status: 'True', reason: 'Valid', message: 'The policy is valid.' };
   const [first = '', ...rest] = problems;
   const more = rest.length === 0 ? '' : ` (and ${rest.length} more)`;
@@ -95,7 +95,7 @@ function accepted({ problems, enforcedGeneration, generation, enabled }: PolicyF
   return { status: 'False', reason: 'InvalidLastValidEnforced', message };
 }
 
-function realized({ enforcedGeneration, progress }: PolicyFacts, phase: PolicyPhase): Said {
+function realized({ enforcedGeneration, progress }: PolicyFacts, phase: PolicyPhase): ConditionState {
   const { desired, current, failing, hasRules } = progress;
   const count = `${current} of ${desired} nodes enforce the policy`;
   const failed = new Set(failing.map(({ node }) => node)).size;

@@ -64,7 +64,7 @@ describe('admit', () => {
       ingress: [{ action: 'Drop', ports: [{ port: 5, endPort: 4 }] }],
     });
     for (const step of ['mutate', 'validate'] as const) {
-      const { refusal, patch } = create(bad, EMPTY, step);
+      const { rejection: refusal, patch } = create(bad, EMPTY, step);
       assert.equal(
         refusal?.message,
         [
@@ -73,16 +73,16 @@ describe('admit', () => {
         ].join('\n'),
       );
       assert.equal(refusal.reason, 'Invalid');
-      assert.equal(refusal.mayPass, false);
+      assert.equal(refusal.isTransient, false);
       assert.deepEqual(patch, []);
     }
   });
 
   it('refuses a policy that names what is not there, which may still come', () => {
-    const { refusal } = create(
+    const { rejection: refusal } = create(
       policy('p', { tier: 'mine', ingress: [{ action: 'Allow', from: [{ group: 'office' }] }] }),
     );
-    assert.equal(refusal?.mayPass, true);
+    assert.equal(refusal?.isTransient, true);
     assert.match(
       refusal.message,
       /spec\.tier: there is no Tier "mine".*\n.*from\[0\]\.group: there is no ClusterGroup "office"/,
@@ -95,20 +95,20 @@ describe('admit', () => {
       create(
         policy('p', { tier: 'mine', ingress: [{ action: 'Allow', from: [{ group: 'office' }] }] }),
         world,
-      ).refusal,
+      ).rejection,
       null,
     );
   });
 
   it('takes a policy as it is, with a word of warning, as long as it does not know what is there', () => {
     const world = worldOf([], { objects: null });
-    const { refusal, warnings } = create(
+    const { rejection: refusal, warnings } = create(
       policy('p', { tier: 'mine', ingress: [{ action: 'Allow' }] }),
       world,
     );
     assert.equal(refusal, null);
     assert.match(warnings.join('\n'), /has just started/);
-    assert.equal(remove(raw('Tier', 'mine', { priority: 20 }), world).refusal, null);
+    assert.equal(remove(raw('Tier', 'mine', { priority: 20 }), world).rejection, null);
   });
 
   it('writes the tier and the names that compile gives', () => {
@@ -141,15 +141,15 @@ describe('admit', () => {
     const low = raw('Tier', 'low', { priority: 20 });
     const world = worldOf([low]);
     assert.match(
-      create(raw('Tier', 'other', { priority: 20 }), world).refusal?.message ?? '',
+      create(raw('Tier', 'other', { priority: 20 }), world).rejection?.message ?? '',
       /Tier\/other: spec\.priority: 20 is also the priority of Tier low/,
     );
     assert.match(
-      update(low, raw('Tier', 'low', { priority: 21 }), world).refusal?.message ?? '',
+      update(low, raw('Tier', 'low', { priority: 21 }), world).rejection?.message ?? '',
       /can't be changed \(it is 20\)/,
     );
     const described = raw('Tier', 'low', { priority: 20, description: 'x' });
-    assert.equal(update(low, described, world).refusal, null);
+    assert.equal(update(low, described, world).rejection, null);
   });
 
   it('refuses to delete what is in use, and says by whom', () => {
@@ -163,25 +163,25 @@ describe('admit', () => {
     });
     const world = worldOf([tier, nodes, parent, user]);
     for (const object of [tier, nodes, parent]) {
-      const { refusal } = remove(object, world);
+      const { rejection: refusal } = remove(object, world);
       assert.equal(refusal?.reason, 'Conflict');
-      assert.equal(refusal.mayPass, true);
+      assert.equal(refusal.isTransient, true);
       assert.match(refusal.message, /is in use\n/);
     }
     assert.match(
-      remove(tier, world).refusal?.message ?? '',
+      remove(tier, world).rejection?.message ?? '',
       /^Tier\/mine: is in use\nClusterNetworkPolicy\/user: spec\.tier: /,
     );
     assert.match(
-      remove(nodes, world).refusal?.message ?? '',
+      remove(nodes, world).rejection?.message ?? '',
       /ClusterGroup\/parent: spec\.childGroups\[0\]: there is no/,
     );
-    assert.equal(remove(user, world).refusal, null);
+    assert.equal(remove(user, world).rejection, null);
     const spare = raw('Tier', 'spare', { priority: 21 });
-    assert.equal(remove(spare, worldOf([spare, user, tier, nodes, parent])).refusal, null);
+    assert.equal(remove(spare, worldOf([spare, user, tier, nodes, parent])).rejection, null);
     // A Tier of the other API group replaces it.
     const antrea = { ...tier, apiVersion: 'crd.antrea.io/v1beta1' };
-    assert.equal(remove(tier, worldOf([tier, antrea, nodes, parent, user])).refusal, null);
+    assert.equal(remove(tier, worldOf([tier, antrea, nodes, parent, user])).rejection, null);
   });
 
   it('refuses to change a group into what a policy cannot use', () => {
@@ -190,20 +190,20 @@ describe('admit', () => {
     const world = worldOf([nodes, user]);
     const pods = raw('ClusterGroup', 'nodes', { podSelector: {} });
     assert.match(
-      update(nodes, pods, world).refusal?.message ?? '',
+      update(nodes, pods, world).rejection?.message ?? '',
       /^ClusterGroup\/nodes: the change would make other objects invalid\nClusterNetworkPolicy\/user: spec\.appliedTo\[0\]\.group: .*stands for pods/,
     );
     const some = raw('ClusterGroup', 'nodes', { nodeSelector: { matchLabels: { a: 'b' } } });
-    assert.equal(update(nodes, some, world).refusal, null);
+    assert.equal(update(nodes, some, world).rejection, null);
     const circle = raw('ClusterGroup', 'nodes', { childGroups: ['nodes'] });
-    assert.match(update(nodes, circle, world).refusal?.message ?? '', /forms a cycle/);
+    assert.match(update(nodes, circle, world).rejection?.message ?? '', /forms a cycle/);
   });
 
   it('follows a group to the policies that name its parent', () => {
     const nodes = raw('ClusterGroup', 'nodes', { nodeSelector: {} });
     const parent = raw('ClusterGroup', 'parent', { childGroups: ['nodes'] });
     const user = raw('ClusterNetworkPolicy', 'user', { priority: 1, appliedTo: [{ group: 'parent' }] });
-    const { refusal } = update(
+    const { rejection: refusal } = update(
       nodes,
       raw('ClusterGroup', 'nodes', { podSelector: {} }),
       worldOf([nodes, parent, user]),
@@ -213,31 +213,31 @@ describe('admit', () => {
 
   it('does not lay at its door what was wrong before', () => {
     const world = worldOf([raw('Tier', 'a', { priority: 20 }), raw('Tier', 'b', { priority: 20 })]);
-    assert.equal(create(raw('Tier', 'c', { priority: 21 }), world).refusal, null);
+    assert.equal(create(raw('Tier', 'c', { priority: 21 }), world).rejection, null);
   });
 
   it('lets an object go and be relabelled whatever is wrong with it', () => {
     const bad = policy('p', { priority: 0 });
     assert.equal(
-      update(bad, { ...bad, metadata: { name: 'p', labels: { a: 'b' } } }, EMPTY, 'mutate').refusal,
+      update(bad, { ...bad, metadata: { name: 'p', labels: { a: 'b' } } }, EMPTY, 'mutate').rejection,
       null,
     );
     const going = raw('ClusterNetworkPolicy', 'p', { priority: -1 }, { deletionTimestamp: 'now' });
-    assert.equal(update(bad, going).refusal, null);
-    assert.notEqual(update(bad, policy('p', { priority: -1 })).refusal, null);
+    assert.equal(update(bad, going).rejection, null);
+    assert.notEqual(update(bad, policy('p', { priority: -1 })).rejection, null);
   });
 
   it('knows that a name is made of generateName later', () => {
     const { name: _, ...metadata } = { name: '', generateName: 'p-' };
-    const { refusal } = create({ ...policy('', {}), metadata });
+    const { rejection: refusal } = create({ ...policy('', {}), metadata });
     assert.equal(refusal, null);
-    assert.notEqual(create({ ...policy('', {}), metadata: {} }).refusal, null);
+    assert.notEqual(create({ ...policy('', {}), metadata: {} }).rejection, null);
   });
 
   it('has no word about what is not ours', () => {
     const antrea = { ...policy('p', { priority: 0 }), apiVersion: 'crd.antrea.io/v1beta1' };
-    assert.equal(create(antrea).refusal, null);
-    assert.equal(create({ apiVersion: 'v1', kind: 'Pod' }).refusal, null);
+    assert.equal(create(antrea).rejection, null);
+    assert.equal(create({ apiVersion: 'v1', kind: 'Pod' }).rejection, null);
   });
 
   it('warns of SSH, of the failsafe and of Services that are not there', () => {

@@ -30,7 +30,7 @@ export interface AdmissionWorld {
  */
 export type AdmissionStep = 'mutate' | 'validate';
 
-const ALLOWED: Admission = { refusal: null, patch: [], warnings: [] };
+const ALLOWED: Admission = { rejection: null, patch: [], warnings: [] };
 
 /**
  * The answer to a request about an object of nodewall.io; requests about other objects are allowed.
@@ -110,11 +110,14 @@ function admitDeletion(raw: FieldMap, world: AdmissionWorld): Admission {
   const effects = effectsOf(identity, null, world);
   if (effects.others.length === 0) return ALLOWED;
   const message = [`${kind}/${name}: is in use`, ...shown(effects)].join('\n');
-  return { ...ALLOWED, refusal: { reason: 'Conflict', message, mayPass: true } };
+  return { ...ALLOWED, rejection: { reason: 'Conflict', message, isTransient: true } };
 }
 
-function refuse(lines: readonly string[], mayPass: boolean): Admission {
-  return { ...ALLOWED, refusal: { reason: 'Invalid', message: lines.join('\n'), mayPass } };
+function refuse(lines: readonly string[], isTransient: boolean): Admission {
+  return {
+    ...ALLOWED,
+    rejection: { reason: 'Invalid', message: lines.join('\n'), isTransient: isTransient },
+  };
 }
 
 const MOST_SHOWN = 10;

@@ -40,10 +40,10 @@ describe('latestWorld', () => {
     latestWorld({ request: api.request, isCurrent: () => isCurrent })(review, world);
 
   it('has the tier and the groups that are named, with theirs, so that nothing is refused for them', async () => {
-    assert.match(admit(NAMING, 'mutate', WORLD).refusal?.message ?? '', /there is no Tier "mine"/);
+    assert.match(admit(NAMING, 'mutate', WORLD).rejection?.message ?? '', /there is no Tier "mine"/);
     const world = await latest(NAMING);
     assert.ok(world !== null);
-    assert.equal(admit(NAMING, 'mutate', world).refusal, null);
+    assert.equal(admit(NAMING, 'mutate', world).rejection, null);
     assert.equal(api.requests.length, 3);
   });
 

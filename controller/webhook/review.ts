@@ -20,13 +20,13 @@ export interface PatchOperation {
 /** The answer to a request. */
 export interface Admission {
   /** Null: allowed. */
-  readonly refusal: Refusal | null;
+  readonly rejection: Rejection | null;
   readonly patch: readonly PatchOperation[];
   /** Shown by kubectl, one line each. */
   readonly warnings: readonly string[];
 }
 
-export interface Refusal {
+export interface Rejection {
   readonly reason: 'Invalid' | 'Conflict';
   /** One line for each problem. */
   readonly message: string;
@@ -34,7 +34,7 @@ export interface Refusal {
    * Whether newer objects could change the result: the problem is a reference from or to another
    * object.
    */
-  readonly mayPass: boolean;
+  readonly isTransient: boolean;
 }
 
 const OPERATIONS: readonly unknown[] = ['CREATE', 'UPDATE', 'DELETE'];
@@ -63,7 +63,10 @@ const LONGEST_WARNING = 256;
 const MOST_WARNINGS = 15;
 
 /** The AdmissionReview with the response. */
-export function formatReview({ uid }: AdmissionRequest, { refusal, patch, warnings }: Admission): object {
+export function formatReview(
+  { uid }: AdmissionRequest,
+  { rejection: refusal, patch, warnings }: Admission,
+): object {
   const isPatched = refusal === null && patch.length > 0;
   return {
     apiVersion: 'admission.k8s.io/v1',

@@ -120,16 +120,16 @@ async function decide(
   { world, changed, latest }: WebhookOptions,
 ): Promise<Admission> {
   const first = admit(review, step, world());
-  if (first.refusal?.mayPass !== true) return first;
+  if (first.rejection?.isTransient !== true) return first;
   const newer = await latest(review, world());
   const second = newer === null ? first : admit(review, step, newer);
-  if (second.refusal?.mayPass !== true) return second;
+  if (second.rejection?.isTransient !== true) return second;
   const until = performance.now() + LONGEST_WAIT;
   for (;;) {
     const seen = world();
     const admission = admit(review, step, seen);
     const left = until - performance.now();
-    if (admission.refusal?.mayPass !== true || left <= 0) return admission;
+    if (admission.rejection?.isTransient !== true || left <= 0) return admission;
     await changed(left);
     if (world().objects === seen.objects) return admission;
   }

@@ -6,7 +6,7 @@ import { CommandError, EXIT } from './exit.ts';
 import { limitConnections } from './limit-connections.ts';
 import { toListenAddress } from './listen-address.ts';
 
-interface MetricsParts {
+interface MetricsOptions {
   /** `--metrics-listen`: HOST:PORT, [IPv6]:PORT or :PORT. */
   readonly listen: string;
   readonly registry: Registry;
@@ -39,7 +39,7 @@ export async function serveMetrics({
   registry,
   healthy,
   ready,
-}: MetricsParts): Promise<MetricsServer> {
+}: MetricsOptions): Promise<MetricsServer> {
   const { host, port } = toListenAddress(listen, '--metrics-listen');
   const checks: Readonly<Record<string, () => string | null>> = { '/healthz': healthy, '/readyz': ready };
 

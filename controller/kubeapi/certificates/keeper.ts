@@ -26,7 +26,7 @@ export interface CertificateEvents {
   failed(error: Error): void;
 }
 
-export interface KeeperParts {
+export interface KeeperOptions {
   readonly request: KubeApi;
   readonly namespace: string;
   /** The name of the Secret and of the ConfigMap. */
@@ -52,8 +52,8 @@ const LEAST = 1_000;
 const FIRST_RETRY = 1_000;
 
 /** Maintains a CA of the controllers, and everything that depends on it. */
-export function certificateKeeper(parts: KeeperParts): CertificateSource {
-  return new AuthorityKeeper(parts);
+export function certificateKeeper(options: KeeperOptions): CertificateSource {
+  return new AuthorityKeeper(options);
 }
 
 class AuthorityKeeper implements CertificateSource {
@@ -73,8 +73,8 @@ class AuthorityKeeper implements CertificateSource {
   #cancelSoon = (): void => {};
   #running: Promise<void> = Promise.resolve();
 
-  constructor(parts: KeeperParts) {
-    const { request, namespace, name, names, trust, clock, events } = parts;
+  constructor(options: KeeperOptions) {
+    const { request, namespace, name, names, trust, clock, events } = options;
     this.#request = request;
     this.#namespace = namespace;
     this.#name = name;

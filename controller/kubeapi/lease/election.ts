@@ -28,7 +28,7 @@ export interface ElectionEvents {
   failed(error: unknown): void;
 }
 
-export interface ElectionParts {
+export interface ElectionOptions {
   readonly store: LeaseStore;
   /** Unique to this run of this process. */
   readonly identity: string;
@@ -59,8 +59,8 @@ interface Observed {
 }
 
 /** Tries to hold a Lease as long as it runs: takes it when it is free or expired, and renews it. */
-export function election(parts: ElectionParts): Election {
-  return new LeaseElection(parts);
+export function election(options: ElectionOptions): Election {
+  return new LeaseElection(options);
 }
 
 class LeaseElection implements Election {
@@ -83,14 +83,14 @@ class LeaseElection implements Election {
   #running: Promise<void> = Promise.resolve();
   #announced: string | null = null;
 
-  constructor(parts: ElectionParts) {
-    const { store, identity, clock, random, events } = parts;
+  constructor(options: ElectionOptions) {
+    const { store, identity, clock, random, events } = options;
     this.#store = store;
     this.#identity = identity;
     this.#clock = clock;
     this.#random = random;
     this.#events = events;
-    const { duration, renewDeadline, retry } = parts.times ?? LEASE_TIMES;
+    const { duration, renewDeadline, retry } = options.times ?? LEASE_TIMES;
     this.#renewDeadline = renewDeadline;
     this.#retry = retry;
     this.#leaseDurationSeconds = Math.ceil(duration / 1000);

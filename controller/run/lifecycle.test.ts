@@ -1,19 +1,27 @@
 import assert from 'node:assert/strict';
-import { afterEvent, afterLook, BEGINNING, type Life, type LifeEvent, missing } from './life.ts';
+import {
+  afterEvent,
+  afterLook,
+  INITIAL_LIFECYCLE,
+  type Lifecycle,
+  type LifecycleEvent,
+  missing,
+} from './lifecycle.ts';
 
 const KNOWN = { isListed: true, isGateKnown: true };
-const STANDBY: Life = { ...BEGINNING, hasCertificate: true, isServing: true };
-const LEADER: Life = { ...STANDBY, isLeading: true };
+const STANDBY: Lifecycle = { ...INITIAL_LIFECYCLE, hasCertificate: true, isServing: true };
+const LEADER: Lifecycle = { ...STANDBY, isLeading: true };
 
-const after = (life: Life, type: Exclude<LifeEvent['type'], 'failed'>) => afterEvent(life, { type });
+const after = (life: Lifecycle, type: Exclude<LifecycleEvent['type'], 'failed'>) =>
+  afterEvent(life, { type });
 
 describe('the life of a controller', () => {
   it('serves nothing before objects, gate and certificate are known', () => {
-    const certified = after(BEGINNING, 'certificate').life;
+    const certified = after(INITIAL_LIFECYCLE, 'certificate').life;
     const cases = [
       [certified, { isListed: false, isGateKnown: false }, /listed/],
       [certified, { isListed: true, isGateKnown: false }, /gate/],
-      [BEGINNING, KNOWN, /certificate/],
+      [INITIAL_LIFECYCLE, KNOWN, /certificate/],
     ] as const;
     for (const [life, readiness, why] of cases) {
       assert.match(missing(life, readiness) ?? '', why);
@@ -23,8 +31,8 @@ describe('the life of a controller', () => {
   });
 
   it('looks at the first certificate, and at all that serving depends on', () => {
-    assert.deepEqual(after(BEGINNING, 'certificate'), {
-      life: { ...BEGINNING, hasCertificate: true },
+    assert.deepEqual(after(INITIAL_LIFECYCLE, 'certificate'), {
+      life: { ...INITIAL_LIFECYCLE, hasCertificate: true },
       effects: ['look'],
     });
     assert.deepEqual(after(STANDBY, 'changed'), { life: STANDBY, effects: ['look'] });
@@ -32,7 +40,7 @@ describe('the life of a controller', () => {
   });
 
   it('serves as a standby, and registers then', () => {
-    const certified = { ...BEGINNING, hasCertificate: true };
+    const certified = { ...INITIAL_LIFECYCLE, hasCertificate: true };
     assert.deepEqual(afterLook(certified, KNOWN, false), { life: certified, effects: ['serve'] });
     assert.deepEqual(after(certified, 'serving'), { life: STANDBY, effects: ['useTls', 'register'] });
     assert.deepEqual(afterLook(STANDBY, KNOWN, false), { life: STANDBY, effects: [] });
@@ -45,7 +53,7 @@ describe('the life of a controller', () => {
   });
 
   it('serves first where it is elected before it serves', () => {
-    const certified = { ...BEGINNING, hasCertificate: true };
+    const certified = { ...INITIAL_LIFECYCLE, hasCertificate: true };
     assert.deepEqual(afterLook(certified, KNOWN, true).effects, ['serve', 'lead']);
   });
 
@@ -61,7 +69,7 @@ describe('the life of a controller', () => {
   it('uses each further certificate, and each CA of the front proxy, at once', () => {
     assert.deepEqual(after(LEADER, 'certificate'), { life: LEADER, effects: ['useTls'] });
     assert.deepEqual(after(LEADER, 'frontProxy'), { life: LEADER, effects: ['useTls'] });
-    assert.deepEqual(after(BEGINNING, 'frontProxy'), { life: BEGINNING, effects: [] });
+    assert.deepEqual(after(INITIAL_LIFECYCLE, 'frontProxy'), { life: INITIAL_LIFECYCLE, effects: [] });
   });
 
   it('looks at the APIService when the CA bundle or the replicas are other', () => {
@@ -71,7 +79,7 @@ describe('the life of a controller', () => {
 
   it('goes on as it was when it is told to stop, leading or standing by', () => {
     for (const life of [LEADER, STANDBY]) {
-      const told = after(life, 'toldToStop');
+      const told = after(life, 'stopRequested');
       assert.deepEqual(told, { life: { ...life, isEnding: true }, effects: [] });
       assert.equal(missing(told.life, KNOWN), null);
       assert.deepEqual(afterLook(told.life, KNOWN, life.isLeading).effects, []);
@@ -85,7 +93,7 @@ describe('the life of a controller', () => {
 
   it('gives up when a part fails, unless it is over anyway', () => {
     const error = new Error('no address');
-    for (const life of [BEGINNING, STANDBY, LEADER, { ...LEADER, isEnding: true }]) {
+    for (const life of [INITIAL_LIFECYCLE, STANDBY, LEADER, { ...LEADER, isEnding: true }]) {
       assert.deepEqual(afterEvent(life, { type: 'failed', error }), { life, effects: [{ giveUp: error }] });
     }
     const over = { ...LEADER, isOver: true };
@@ -93,8 +101,8 @@ describe('the life of a controller', () => {
   });
 
   it('ends at each point: it resigns where it leads, and begins nothing', () => {
-    const certified = { ...BEGINNING, hasCertificate: true };
-    for (const life of [BEGINNING, certified, STANDBY, LEADER, { ...LEADER, isEnding: true }]) {
+    const certified = { ...INITIAL_LIFECYCLE, hasCertificate: true };
+    for (const life of [INITIAL_LIFECYCLE, certified, STANDBY, LEADER, { ...LEADER, isEnding: true }]) {
       const { life: over, effects } = after(life, 'over');
       assert.deepEqual(effects, ['wake', 'look']);
       assert.equal(missing(over, KNOWN), 'stopping');
