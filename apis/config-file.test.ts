@@ -11,13 +11,13 @@ const SERVER_FORM =
   'an address, as in 192.0.2.53 or 2001:db8::53, or one with a port, as in 192.0.2.53:5353 or [2001:db8::53]:5353';
 
 describe('parseConfig', () => {
-  it('takes an empty file for the defaults', () => {
+  it('reads an empty file as the defaults', () => {
     for (const text of ['', '# nothing\n', '{}']) {
       assert.deepEqual(parseConfig(text, 'c.yaml'), { config: DEFAULT_CONFIG, problems: [] });
     }
   });
 
-  it('fills in what is given and leaves the rest', () => {
+  it('sets the given values and keeps other defaults', () => {
     const { config, problems } = parseConfig(
       `exemptions: {localPods: false}
 interfaceGroups: {lan: 5, wan: {group: 6, match: ['eth*', 'kind:veth', 'cni:cilium']}, pods: 7, clusternet: {group: 3, match: []}}
@@ -126,7 +126,7 @@ dispatch: fast
     );
   });
 
-  it('refuses for iptables what xt_limit cannot count', () => {
+  it('rejects limits for iptables that xt_limit cannot count', () => {
     const log = 'log: {rate: 10001, burst: 20000}';
     assert.deepEqual(lines(`${log}\ndataplane: nftables`), []);
     for (const dataplane of ['iptables', 'auto']) {
@@ -138,7 +138,7 @@ dispatch: fast
     }
   });
 
-  it('names what is wrong of interface groups', () => {
+  it('reports invalid interface groups', () => {
     const matches = [
       '',
       'a b',
@@ -175,7 +175,7 @@ dispatch: fast
     ]);
   });
 
-  it('reject 0 for the groups that exemptions and masquerade know', () => {
+  it('rejects number 0 for the groups of exemptions and masquerade', () => {
     const message = 'must not be 0, the number of every interface that is in no group; for example';
     assert.deepEqual(lines('interfaceGroups: {pods: 0, clusternet: {group: 9}, none: 0}'), [
       `c.yaml:1: interfaceGroups.pods: ${message} 8`,
@@ -187,7 +187,7 @@ dispatch: fast
     assert.deepEqual(lines('interfaceGroups: {none: 0}'), []);
   });
 
-  it('names what is wrong of masquerade, names and log', () => {
+  it('reports invalid masquerade, names and log', () => {
     assert.deepEqual(
       lines(`masquerade: {enable: true, except: [10.0.0.1, 5]}
 names:
@@ -253,7 +253,7 @@ interfaceGroupFile: group
     );
   });
 
-  it('reports what is not valid YAML or no object', () => {
+  it('reports text that is not valid YAML or not an object', () => {
     assert.deepEqual(lines('a: ['), [
       'c.yaml:1: is not valid YAML: Flow sequence in block collection must be sufficiently indented and end with a ]',
     ]);

@@ -35,18 +35,18 @@ const OBJECTS: ClusterObjects = {
 };
 
 describe('the endpoints of the API server', () => {
-  it('are its Service by cluster IP, and what is behind it, by port', () => {
+  it('are the cluster IP of its Service and the endpoints, by port', () => {
     assert.deepEqual(apiServerEndpoints(OBJECTS), [
       { port: 443, addresses: ['10.96.0.1'] },
       { port: 6443, addresses: ['192.0.2.11', '192.0.2.12'] },
     ]);
   });
 
-  it('are none where the cluster has no such Service', () => {
+  it('are none if the cluster has no such Service', () => {
     assert.deepEqual(apiServerEndpoints({ ...OBJECTS, services: [], endpointSlices: [] }), []);
   });
 
-  it('stay what they were while none is listed', () => {
+  it('keep their last value while none is listed', () => {
     const remember = lastKnownApiServer();
     const [own = assert.fail(), ...others] = OBJECTS.endpointSlices;
     const without = (endpointSlices: ClusterObjects['endpointSlices']) => ({ ...OBJECTS, endpointSlices });

@@ -19,8 +19,8 @@ function policy(...rules: readonly (readonly [CompiledRule, Span | undefined])[]
 
 const names = (groups: readonly RuleGroup[]) => groups.map(({ content }) => content.update.part);
 
-describe('ruleGroups', () => {
-  it('are the rules of one policy by the nodes they apply to', () => {
+describe('ruleGroupsOf', () => {
+  it('groups the rules of a policy by the nodes they apply to', () => {
     const groups = ruleGroupsOf(
       policy([one, here], [two, there], [three, here], [rule('four'), nowhere]),
       [],
@@ -39,7 +39,7 @@ describe('ruleGroups', () => {
     );
   });
 
-  it('keep name and content while they say the same, whomever they are for', () => {
+  it('keeps name and content while the rules are equal, whatever their nodes', () => {
     const before = ruleGroupsOf(policy([one, here], [two, there]), []);
     const moved = new Set(['a', 'b', 'd']);
     const now = ruleGroupsOf(policy([two, there], [one, moved]), before);
@@ -49,14 +49,14 @@ describe('ruleGroups', () => {
     assert.deepEqual(ruleGroupChanges(before, now), [{ before: before[0], now: now[1] }]);
   });
 
-  it('keep their name when a rule of theirs is edited', () => {
+  it('keeps the name when a rule of the group is edited', () => {
     const before = ruleGroupsOf(policy([one, here], [two, there]), []);
     const now = ruleGroupsOf(policy([three, here], [two, there]), before);
     assert.deepEqual(names(now), names(before));
     assert.deepEqual(ruleGroupChanges(before, now), [{ before: before[0], now: now[0] }]);
   });
 
-  it('come and go', () => {
+  it('adds and removes groups', () => {
     const before = ruleGroupsOf(policy([one, here], [two, there]), []);
     const now = ruleGroupsOf(policy([two, there]), before);
     assert.deepEqual(ruleGroupChanges(before, now), [{ before: before[0], now: null }]);

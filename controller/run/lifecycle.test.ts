@@ -15,7 +15,7 @@ const LEADER: Lifecycle = { ...STANDBY, isLeading: true };
 const after = (life: Lifecycle, type: Exclude<LifecycleEvent['type'], 'failed'>) =>
   afterEvent(life, { type });
 
-describe('the life of a controller', () => {
+describe('the life cycle of a controller', () => {
   it('serves nothing before objects, gate and certificate are known', () => {
     const certified = after(INITIAL_LIFECYCLE, 'certificate').life;
     const cases = [
@@ -30,7 +30,7 @@ describe('the life of a controller', () => {
     assert.equal(missing(certified, KNOWN), null);
   });
 
-  it('looks at the first certificate, and at all that serving depends on', () => {
+  it('checks again at the first certificate and at every change that serving depends on', () => {
     assert.deepEqual(after(INITIAL_LIFECYCLE, 'certificate'), {
       life: { ...INITIAL_LIFECYCLE, hasCertificate: true },
       effects: ['look'],
@@ -39,29 +39,29 @@ describe('the life of a controller', () => {
     assert.deepEqual(after(STANDBY, 'published'), { life: STANDBY, effects: ['wake', 'look'] });
   });
 
-  it('serves as a standby, and registers then', () => {
+  it('serves as standby, then registers the APIService', () => {
     const certified = { ...INITIAL_LIFECYCLE, hasCertificate: true };
     assert.deepEqual(afterLook(certified, KNOWN, false), { life: certified, effects: ['serve'] });
     assert.deepEqual(after(certified, 'serving'), { life: STANDBY, effects: ['useTls', 'register'] });
     assert.deepEqual(afterLook(STANDBY, KNOWN, false), { life: STANDBY, effects: [] });
   });
 
-  it('leads only after what that takes is done', () => {
+  it('leads only when `lead` is done', () => {
     assert.deepEqual(afterLook(STANDBY, KNOWN, true), { life: STANDBY, effects: ['lead'] });
     assert.deepEqual(after(STANDBY, 'leading'), { life: LEADER, effects: [] });
     assert.deepEqual(afterLook(LEADER, KNOWN, true), { life: LEADER, effects: [] });
   });
 
-  it('serves first where it is elected before it serves', () => {
+  it('serves before it leads, if it is elected first', () => {
     const certified = { ...INITIAL_LIFECYCLE, hasCertificate: true };
     assert.deepEqual(afterLook(certified, KNOWN, true).effects, ['serve', 'lead']);
   });
 
-  it('no longer leads from the look on that finds the Lease lost, and serves on', () => {
+  it('stops leading at the check that finds the Lease lost, and keeps serving', () => {
     assert.deepEqual(afterLook(LEADER, KNOWN, false), { life: STANDBY, effects: ['resign'] });
   });
 
-  it('no longer leads while nothing is published', () => {
+  it('does not lead while nothing is published', () => {
     const lost = { ...KNOWN, isListed: false };
     assert.deepEqual(afterLook(LEADER, lost, true), { life: STANDBY, effects: ['resign'] });
   });
@@ -72,12 +72,12 @@ describe('the life of a controller', () => {
     assert.deepEqual(after(INITIAL_LIFECYCLE, 'frontProxy'), { life: INITIAL_LIFECYCLE, effects: [] });
   });
 
-  it('looks at the APIService when the CA bundle or the replicas are other', () => {
+  it('checks the APIService when the CA bundle or the replicas change', () => {
     assert.deepEqual(after(LEADER, 'trusted'), { life: LEADER, effects: ['register'] });
     assert.deepEqual(after(STANDBY, 'replicas'), { life: STANDBY, effects: ['register', 'wake'] });
   });
 
-  it('goes on as it was when it is told to stop, leading or standing by', () => {
+  it('keeps leading or standing by when it is asked to stop', () => {
     for (const life of [LEADER, STANDBY]) {
       const told = after(life, 'stopRequested');
       assert.deepEqual(told, { life: { ...life, isEnding: true }, effects: [] });
@@ -86,12 +86,12 @@ describe('the life of a controller', () => {
     }
   });
 
-  it('may still become leader, or lose the Lease, while it ends', () => {
+  it('can still become leader or lose the Lease while it stops', () => {
     assert.deepEqual(afterLook({ ...STANDBY, isEnding: true }, KNOWN, true).effects, ['lead']);
     assert.deepEqual(afterLook({ ...LEADER, isEnding: true }, KNOWN, false).effects, ['resign']);
   });
 
-  it('gives up when a part fails, unless it is over anyway', () => {
+  it('gives up when a part fails, unless it is over', () => {
     const error = new Error('no address');
     for (const life of [INITIAL_LIFECYCLE, STANDBY, LEADER, { ...LEADER, isEnding: true }]) {
       assert.deepEqual(afterEvent(life, { type: 'failed', error }), { life, effects: [{ giveUp: error }] });
@@ -100,7 +100,7 @@ describe('the life of a controller', () => {
     assert.deepEqual(afterEvent(over, { type: 'failed', error }), { life: over, effects: [] });
   });
 
-  it('ends at each point: it resigns where it leads, and begins nothing', () => {
+  it('when it is over, resigns if it leads, and starts nothing', () => {
     const certified = { ...INITIAL_LIFECYCLE, hasCertificate: true };
     for (const life of [INITIAL_LIFECYCLE, certified, STANDBY, LEADER, { ...LEADER, isEnding: true }]) {
       const { life: over, effects } = after(life, 'over');

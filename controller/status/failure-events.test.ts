@@ -37,7 +37,7 @@ describe('failureEvents', () => {
       nodes.map((node) => ({ node, rule: 'r', reason: 'no memory' })),
     );
 
-  it('tell of several nodes in one, on the policy', async () => {
+  it('combines several nodes in one event on the policy', async () => {
     fail('n1');
     fail('n2', 'n1');
     await pass(3);
@@ -56,7 +56,7 @@ describe('failureEvents', () => {
     assert.match(String(event.eventTime), /^2025-06-15T15:06:42\.000000Z$/);
   });
 
-  it('count up within ten minutes, and begin anew after that or where the event was dropped', async () => {
+  it('counts up within ten minutes, and creates a new event after that or if the event was deleted', async () => {
     const series = () => all().map((event) => (event.series as { count: number } | undefined)?.count);
     fail('n1');
     await pass(3);
@@ -73,7 +73,7 @@ describe('failureEvents', () => {
     assert.equal(all().length, 2);
   });
 
-  it('come one a second, and none after clear', async () => {
+  it('writes one event a second, and none after clear', async () => {
     for (let i = 0; i < 5; i++)
       events.failing({ name: `p${i}`, uid: `uid-${i}` }, [{ node: 'n', reason: 'r' }]);
     await pass(3);
@@ -83,7 +83,7 @@ describe('failureEvents', () => {
     assert.equal(all().length, 2);
   });
 
-  it('are on Nodes too, before the policies, and not without end', async () => {
+  it('writes events on Nodes before those on policies, up to a limit', async () => {
     fail('n1');
     events.troubled('n1', 'the agent cannot follow the controller: x');
     await pass(3);
@@ -103,7 +103,7 @@ describe('failureEvents', () => {
     assert.equal(all().length, 2 + 59);
   });
 
-  it('are as long as the API takes', async () => {
+  it("shortens notes to the API's limit", async () => {
     fail(...Array.from({ length: 100 }, (_, i) => `node-with-a-name-${i}`));
     await pass(3);
     assert.equal(Buffer.byteLength(String(all()[0]?.note)), 1_024);

@@ -82,7 +82,7 @@ describe('statusOf', () => {
     assert.deepEqual(new Set(CASES.map(([phase]) => phase)), new Set(POLICY_PHASES));
   });
 
-  it('says why a policy was left out, and what is enforced in its place', () => {
+  it('gives the reason why a policy is left out, and the version enforced instead', () => {
     const problems = Array.from({ length: 30 }, (_, i) => `spec.ingress[${i}]: ${'x'.repeat(1000)}`);
     const status = statusOf({ ...valid, problems, enforcedGeneration: 3 }, null, NOW);
     assert.equal(status.enforcedGeneration, 3);
@@ -110,7 +110,7 @@ describe('statusOf', () => {
     assert.deepEqual(failingNodes[1], { node: 'n1', rule: 'r2', reason: 'full' });
   });
 
-  it('is the same for the same facts, and conditions that stay keep their times', () => {
+  it('is equal for equal facts, and keeps the times of unchanged conditions', () => {
     const first = statusOf(valid, null, NOW);
     const later = new Date('2026-03-02T00:00:00Z');
     assert.deepEqual(statusOf(valid, first, later), first);

@@ -63,7 +63,7 @@ const WRITE: fc.Arbitrary<Write> = fc.oneof(
 );
 
 describe('assembler', () => {
-  it('comes to what a look at everything comes to, and keeps lists that did not change', () => {
+  it('gives the same result as assembling everything, and keeps unchanged lists', () => {
     const seen = { edits: 0, others: 0 };
     fc.assert(
       fc.property(fc.array(WRITE, { minLength: 4, maxLength: 14 }), (writes) => replay(writes, seen)),

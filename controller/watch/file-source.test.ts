@@ -73,7 +73,7 @@ describe('fileSource', () => {
       formatProblem({ ...problem, file: problem.file.slice(dir.length + 1) }),
     );
 
-  it('delivers what is there, and what changes', async () => {
+  it('delivers the objects, then the changes', async () => {
     await writeFile(file('a.yaml'), policy('a') + policy('b'));
     await start();
     await until('a=5 b=5');
@@ -88,13 +88,13 @@ describe('fileSource', () => {
     await until('n');
   });
 
-  it('takes an empty directory for "no policies"', async () => {
+  it('reads an empty directory as "no policies"', async () => {
     await start();
     assert.equal(now(), '');
     assert.equal(latest?.complete, true);
   });
 
-  it('keeps the last valid version of an invalid object, and of that alone', async () => {
+  it('keeps the last valid version of an invalid object, and of no other', async () => {
     await writeFile(file('a.yaml'), policy('a') + policy('b'));
     await start();
     await writeFile(file('a.yaml'), policy('a', 0) + policy('b', 7) + policy('c', 0));
@@ -107,7 +107,7 @@ describe('fileSource', () => {
     await until('b=7');
   });
 
-  it('keeps everything a file held while it is not valid YAML', async () => {
+  it('keeps the objects of a file while it is not valid YAML', async () => {
     await writeFile(file('a.yaml'), policy('a') + policy('b') + node('n'));
     await start();
     await writeFile(file('a.yaml'), `${policy('a', 9)}spec: [`);
@@ -118,7 +118,7 @@ describe('fileSource', () => {
     await until('a=9');
   });
 
-  it('remembers policies and tiers over a restart beside an invalid file', async () => {
+  it('keeps last valid policies and tiers over a restart beside an invalid file', async () => {
     const tiered = policy('a', 5, '\n  tier: mine') + tier('mine', 10);
     await writeFile(file('a.yaml'), tiered);
     const remembered = JSON.parse(JSON.stringify((await start()).remember()));
@@ -137,7 +137,7 @@ describe('fileSource', () => {
     assert.equal(now(), 'b=5');
   });
 
-  it('waits for a directory that is missing at start, with what is remembered in force', async () => {
+  it('waits for a directory that is missing at start, with the last valid versions in force', async () => {
     await writeFile(file('a.yaml'), policy('a'));
     const remembered = (await start()).remember();
     await rename(join(dir, 'm'), join(dir, 'away'));
@@ -152,7 +152,7 @@ describe('fileSource', () => {
     await until('b=6');
   });
 
-  it('keeps the last state when the directory goes away, and goes on when it is back', async () => {
+  it('keeps the last state while the directory is missing, and continues when it is back', async () => {
     await writeFile(file('a.yaml'), policy('a') + node('n'));
     await start();
     await rm(join(dir, 'm'), { recursive: true });
@@ -165,7 +165,7 @@ describe('fileSource', () => {
     await until('c=5');
   });
 
-  it('keeps what a file held while it is cut off anywhere, or empty', async () => {
+  it('keeps the objects of a file while it is empty or cut off anywhere', async () => {
     const whole = policy('a') + node('n');
     for (let length = 0; length < policy('a').length - 20; length += 7) {
       await writeFile(file('a.yaml'), whole);
@@ -177,7 +177,7 @@ describe('fileSource', () => {
     }
   });
 
-  it('leaves an object that is there twice as it last was', async () => {
+  it('keeps the last valid version of an object that is defined twice', async () => {
     await writeFile(file('a.yaml'), policy('a') + node('n', '{v: "1"}'));
     await start();
     await writeFile(file('b.yaml'), policy('a', 8) + policy('b') + node('n', '{v: "2"}'));
@@ -213,7 +213,7 @@ describe('fileSource', () => {
     assert.deepEqual(messages(), []);
   });
 
-  it('keeps the last valid version of a group, and leaves what names it alone', async () => {
+  it('keeps the last valid version of a group, and the policies that name it', async () => {
     await writeFile(file('g.yaml'), group('g', '{nodeSelector: {}}') + group('h', '{childGroups: [g]}'));
     await writeFile(file('p.yaml'), applied('p', 'h'));
     await start();
@@ -232,7 +232,7 @@ describe('fileSource', () => {
     }
   });
 
-  it('leaves a group as it was where a last valid version needs it so, and says it', async () => {
+  it('keeps and reports the last valid version of a group that a last valid policy depends on', async () => {
     await writeFile(file('g.yaml'), group('g', '{nodeSelector: {}}'));
     await writeFile(file('p.yaml'), applied('p', 'g'));
     await start();
@@ -262,7 +262,7 @@ describe('fileSource', () => {
     assert.equal(now(), 'p=5 q=5 r=5 g:nodeSelector h:g');
   });
 
-  it('leaves a child as it was where a policy is applied to its parent', async () => {
+  it('keeps the last valid version of a child group if a policy is applied to its parent', async () => {
     const others = group('g', '{childGroups: [c]}') + applied('p', 'g');
     await writeFile(file('g.yaml'), group('c', '{nodeSelector: {}}') + others);
     await start();
@@ -278,7 +278,7 @@ describe('fileSource', () => {
     assert.deepEqual(messages(), []);
   });
 
-  it('keeps what a policy was valid with where an invalid group of its own API group gets in the way', async () => {
+  it("keeps the group of the other API group if a new group of the policy's own API group is invalid", async () => {
     const antrea = 'crd.antrea.io/v1beta1';
     await writeFile(file('a.yaml'), group('g', '{nodeSelector: {}}', antrea) + applied('p', 'g'));
     await start();
@@ -297,7 +297,7 @@ describe('fileSource', () => {
     await until('p=5 q=5 g:nodeSelector');
   });
 
-  it('takes no tier of the other API group where one of its own is invalid, unless it was valid with that', async () => {
+  it('does not use a tier of the other API group if its own is invalid, unless it was valid with it', async () => {
     const antrea = tier('t', 7).replace('nodewall.io/v1alpha1', 'crd.antrea.io/v1beta1');
     await writeFile(file('t.yaml'), antrea);
     await writeFile(file('p.yaml'), policy('p', 5, '\n  tier: t'));
@@ -315,7 +315,7 @@ describe('fileSource', () => {
     await until('p=5 q=5 t=7 t=8');
   });
 
-  it('leaves a child as it was where its parent would nest too deeply', async () => {
+  it('keeps the last valid version of a child group if its parent would nest too deeply', async () => {
     const leaf = group('g', '{nodeSelector: {}}') + group('c', '{nodeSelector: {}}');
     await writeFile(file('g.yaml'), leaf + group('h', '{childGroups: [c]}'));
     await start();
@@ -331,7 +331,7 @@ describe('fileSource', () => {
     ]);
   });
 
-  it('decides anew whether a policy of Antrea is for Nodes when its group changes', async () => {
+  it('decides again whether an Antrea policy is for Nodes when its group changes', async () => {
     const antrea = 'crd.antrea.io/v1beta1';
     await writeFile(file('g.yaml'), group('g', '{podSelector: {}}', antrea));
     await writeFile(
@@ -367,7 +367,7 @@ describe('fileSource', () => {
     assert.deepEqual(messages(), []);
   });
 
-  it('takes a file that is renamed into place, and no temporary ones', async () => {
+  it('reads a file that is renamed into place, and no temporary files', async () => {
     await writeFile(file('a.yaml'), policy('a'));
     await start();
     await writeFile(file('.a.yaml.tmp'), policy('x'));
@@ -398,7 +398,7 @@ describe('fileSource', () => {
     assert.deepEqual(messages(), []);
   });
 
-  it('follows a directory that is made with files in it, moved, and made again', async () => {
+  it('follows a directory that is created with files, moved, and created again', async () => {
     await start();
     await mkdir(file('sub'));
     await mkdir(file('sub/deep'));
@@ -417,7 +417,7 @@ describe('fileSource', () => {
     await until('');
   });
 
-  it('follows the file that a link leads to, and the link', async () => {
+  it('follows a symbolic link and its target', async () => {
     await mkdir(join(dir, 'real'));
     await writeFile(join(dir, 'real', 'one'), policy('p'));
     await writeFile(join(dir, 'real', 'two'), policy('p', 6));
@@ -433,7 +433,7 @@ describe('fileSource', () => {
     await until('p=8');
   });
 
-  it('reads the file that an event names, and no other', async () => {
+  it('reads only the file that an event names', async () => {
     await writeFile(file('p.yaml'), policy('p'));
     await writeFile(file('q.yaml'), policy('q'));
     await start();
@@ -449,7 +449,7 @@ describe('fileSource', () => {
     assert.notEqual(q, before?.objects.policies[1]);
   });
 
-  it('reads a file once that several paths reach', async () => {
+  it('reads a file once if several paths lead to it', async () => {
     await writeFile(file('a.yaml'), policy('a'));
     await symlink('.', file('loop'));
     await symlink('a.yaml', file('b.yaml'));
@@ -458,7 +458,7 @@ describe('fileSource', () => {
     assert.deepEqual(messages(), []);
   });
 
-  it('says nothing where nothing changed, and keeps lists that did not', async () => {
+  it('delivers nothing if nothing changed, and keeps unchanged lists', async () => {
     await writeFile(
       file('n.json'),
       JSON.stringify({ apiVersion: 'v1', kind: 'Node', metadata: { name: 'n' } }),
@@ -473,7 +473,7 @@ describe('fileSource', () => {
     assert.equal(latest?.objects.nodes, nodes);
   });
 
-  it('comes to the same state as a fresh reading, whatever happened before', async () => {
+  it('reaches the same state as a fresh read, whatever happened before', async () => {
     await start();
     const texts = [policy('a'), policy('b') + tier('t', 7), policy('c', 3, '\n  tier: t'), node('n')];
     for (const [index, text] of [...texts, ...texts.toReversed(), ...texts].entries()) {

@@ -57,7 +57,7 @@ function remove(object: object, world: AdmissionWorld): Admission {
 }
 
 describe('admit', () => {
-  it('refuses what is invalid in the words of validate, all of it, at both steps', () => {
+  it('rejects an invalid object with all messages of validate, at both steps', () => {
     const bad = policy('p', {
       tier: 'nowhere',
       priority: 0,
@@ -78,7 +78,7 @@ describe('admit', () => {
     }
   });
 
-  it('refuses a policy that names what is not there, which may still come', () => {
+  it('rejects a policy that names missing objects, as a transient rejection', () => {
     const { rejection: refusal } = create(
       policy('p', { tier: 'mine', ingress: [{ action: 'Allow', from: [{ group: 'office' }] }] }),
     );
@@ -100,7 +100,7 @@ describe('admit', () => {
     );
   });
 
-  it('takes a policy as it is, with a word of warning, as long as it does not know what is there', () => {
+  it('accepts a policy with a warning while the objects are not listed', () => {
     const world = worldOf([], { objects: null });
     const { rejection: refusal, warnings } = create(
       policy('p', { tier: 'mine', ingress: [{ action: 'Allow' }] }),
@@ -111,7 +111,7 @@ describe('admit', () => {
     assert.equal(remove(raw('Tier', 'mine', { priority: 20 }), world).rejection, null);
   });
 
-  it('writes the tier and the names that compile gives', () => {
+  it('writes the default tier and generated names, as compile uses them', () => {
     const object = policy('p', {
       ingress: [
         { action: 'Allow', ports: [{ port: 80 }] },
@@ -137,7 +137,7 @@ describe('admit', () => {
     assert.deepEqual(create(named, EMPTY, 'mutate').patch.length, 1);
   });
 
-  it('refuses a second Tier of one priority, and another priority for a Tier', () => {
+  it('rejects a second Tier with the same priority, and a changed priority', () => {
     const low = raw('Tier', 'low', { priority: 20 });
     const world = worldOf([low]);
     assert.match(
@@ -152,7 +152,7 @@ describe('admit', () => {
     assert.equal(update(low, described, world).rejection, null);
   });
 
-  it('refuses to delete what is in use, and says by whom', () => {
+  it('rejects the deletion of an object in use, and names its users', () => {
     const tier = raw('Tier', 'mine', { priority: 20 });
     const nodes = raw('ClusterGroup', 'nodes', { nodeSelector: {} });
     const parent = raw('ClusterGroup', 'parent', { childGroups: ['nodes'] });
@@ -184,7 +184,7 @@ describe('admit', () => {
     assert.equal(remove(tier, worldOf([tier, antrea, nodes, parent, user])).rejection, null);
   });
 
-  it('refuses to change a group into what a policy cannot use', () => {
+  it('rejects a group change that makes a policy invalid', () => {
     const nodes = raw('ClusterGroup', 'nodes', { nodeSelector: {} });
     const user = raw('ClusterNetworkPolicy', 'user', { priority: 1, appliedTo: [{ group: 'nodes' }] });
     const world = worldOf([nodes, user]);
@@ -211,12 +211,12 @@ describe('admit', () => {
     assert.match(refusal?.message ?? '', /ClusterNetworkPolicy\/user: spec\.appliedTo\[0\]\.group: /);
   });
 
-  it('does not lay at its door what was wrong before', () => {
+  it('does not reject for problems that existed before', () => {
     const world = worldOf([raw('Tier', 'a', { priority: 20 }), raw('Tier', 'b', { priority: 20 })]);
     assert.equal(create(raw('Tier', 'c', { priority: 21 }), world).rejection, null);
   });
 
-  it('lets an object go and be relabelled whatever is wrong with it', () => {
+  it('allows deletion and relabelling of an invalid object', () => {
     const bad = policy('p', { priority: 0 });
     assert.equal(
       update(bad, { ...bad, metadata: { name: 'p', labels: { a: 'b' } } }, EMPTY, 'mutate').rejection,
@@ -227,20 +227,20 @@ describe('admit', () => {
     assert.notEqual(update(bad, policy('p', { priority: -1 })).rejection, null);
   });
 
-  it('knows that a name is made of generateName later', () => {
+  it('accepts generateName', () => {
     const { name: _, ...metadata } = { name: '', generateName: 'p-' };
     const { rejection: refusal } = create({ ...policy('', {}), metadata });
     assert.equal(refusal, null);
     assert.notEqual(create({ ...policy('', {}), metadata: {} }).rejection, null);
   });
 
-  it('has no word about what is not ours', () => {
+  it('allows foreign objects without a warning', () => {
     const antrea = { ...policy('p', { priority: 0 }), apiVersion: 'crd.antrea.io/v1beta1' };
     assert.equal(create(antrea).rejection, null);
     assert.equal(create({ apiVersion: 'v1', kind: 'Pod' }).rejection, null);
   });
 
-  it('warns of SSH, of the failsafe and of Services that are not there', () => {
+  it('warns about SSH, the failsafe list and missing Services', () => {
     const { warnings } = create(
       policy('p', {
         ingress: [{ action: 'Drop' }],

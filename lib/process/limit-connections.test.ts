@@ -41,7 +41,7 @@ describe('limitConnections', () => {
     return localPort;
   }
 
-  it('ends who has asked nothing for longest, and keeps who asks', async () => {
+  it('closes the connection that is idle for longest, and keeps active ones', async () => {
     const first = await hold();
     const own = await ask();
     await hold();

@@ -4,7 +4,7 @@ import { check } from '../../test/properties/runs.ts';
 import { lines } from './lines.ts';
 
 describe('lines', () => {
-  it('are the same whatever the pieces they come in', function () {
+  it('are the same whatever the chunks', function () {
     const texts = fc.array(fc.string({ unit: 'grapheme' }).map((text) => text.replaceAll('\n', '')));
     check(this, 200, fc.record({ texts, cuts: fc.array(fc.nat(50)) }), ({ texts: wanted, cuts }) => {
       const bytes = Buffer.from(wanted.map((text) => `${text}\n`).join(''));
@@ -20,7 +20,7 @@ describe('lines', () => {
     });
   });
 
-  it('that have no end are refused before they are all there', () => {
+  it('that are too long are rejected before they are complete', () => {
     const take = lines(10, () => assert.fail('no line'));
     take(Buffer.from('0123456789'));
     assert.throws(() => take(Buffer.from('a')), /more than 10 bytes/);

@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { changedIds, changedMap } from './changed-map.ts';
 
-describe('changedmap', () => {
+describe('changedMap', () => {
   const one = (id: string, value = 0) => ({ id, value });
   const before = new Map(['b', 'd', 'f'].map((id) => [id, one(id)]));
 
-  it('stays sorted by id, whatever comes, goes and changes', () => {
+  it('stays sorted by id after additions, removals and changes', () => {
     const now = changedMap(before, {
       removed: ['b'],
       changed: [one('g'), one('d', 1), one('e'), one('a')],
@@ -16,11 +16,11 @@ describe('changedmap', () => {
     assert.deepEqual([...before.keys()], ['b', 'd', 'f']);
   });
 
-  it('is the same map where nothing is', () => {
+  it('is the same map if nothing changes', () => {
     assert.equal(changedMap(before, { removed: [], changed: [] }), before);
   });
 
-  it('is what a map that is made anew would be, over one change after another, and says what changed', () => {
+  it('equals a new map after any changes, and returns the changed ids', () => {
     const ids = fc.uniqueArray(fc.constantFrom(...'abcdefghijklmnopqrst'), { maxLength: 4 });
     const changes = fc.array(fc.record({ removed: ids, changed: ids, isReplacing: fc.boolean() }), {
       maxLength: 12,
@@ -68,7 +68,7 @@ describe('changedmap', () => {
     );
   });
 
-  it('costs what changed where little does', () => {
+  it('costs in proportion to few changes', () => {
     const all = Array.from({ length: 1000 }, (_, i) => one(`${1000 + i}`));
     let now = changedMap(new Map<string, { id: string; value: number }>(), { removed: [], changed: all });
     const first = now;

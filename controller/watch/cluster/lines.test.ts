@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { lineSplitter } from './lines.ts';
 
 describe('lineSplitter', () => {
-  it('gives the lines, wherever the chunks end', () => {
+  it('returns the lines, wherever the chunks end', () => {
     const text = fc.array(
       fc.string({ unit: 'binary', maxLength: 20 }).map((line) => line.replaceAll('\n', '·')),
     );
@@ -23,7 +23,7 @@ describe('lineSplitter', () => {
     );
   });
 
-  it('refuses what is cut off, endless or no text', () => {
+  it('rejects lines that are cut off, too long or not UTF-8', () => {
     const splitter = lineSplitter(10);
     assert.deepEqual(splitter.push(Buffer.from('whole\nhal')), ['whole']);
     assert.throws(() => splitter.end(), { reason: 'malformed' });

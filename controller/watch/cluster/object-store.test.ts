@@ -20,7 +20,7 @@ function listed(store: ObjectStore<string>, ...objects: readonly Version[]): Lis
   return list;
 }
 
-describe('entries', () => {
+describe('objectStore', () => {
   let store: ObjectStore<string>;
   const put = (key: string, version: number) => store.take(at(key, version), false);
   const remove = (key: string, version: number) => store.take(at(key, version), true);
@@ -30,7 +30,7 @@ describe('entries', () => {
     store.replace(listed(store, at('a', 1), at('b', 2), at('x', 3)), 10);
   });
 
-  it('take what is news, and only that', () => {
+  it('applies new events only', () => {
     assert.deepEqual(put('a', 11), {
       change: { key: 'a', before: 'a@1', now: 'a@11' },
       isDisordered: false,
@@ -44,7 +44,7 @@ describe('entries', () => {
     assert.equal(store.size(), 1);
   });
 
-  it('take what is late by its own version, and say so', () => {
+  it('applies a late event by its version, and reports the disorder', () => {
     put('c', 15);
     assert.deepEqual(put('a', 12), { change: { key: 'a', before: 'a@1', now: 'a@12' }, isDisordered: true });
     assert.deepEqual(remove('b', 14), { change: { key: 'b', before: 'b@2', now: null }, isDisordered: true });
@@ -53,7 +53,7 @@ describe('entries', () => {
     assert.deepEqual(put('x2', 13), { change: null, isDisordered: false });
   });
 
-  it('become what a list says', () => {
+  it('replaces its objects by those of a list', () => {
     const changes = store.replace(listed(store, at('a', 1), at('c', 12)), 12);
     assert.deepEqual(changes, [
       { key: 'c', before: null, now: 'c@12' },
@@ -62,7 +62,7 @@ describe('entries', () => {
     assert.equal(store.position(), 12);
   });
 
-  it('correct what events did not tell, and leave alone what they told since', () => {
+  it('corrects changes that events missed, and keeps later events', () => {
     const list = store.startList();
     for (const object of [at('a', 1), at('b', 2), at('c', 11), at('e', 12), at('f', 13)]) {
       list.add(object);
@@ -81,7 +81,7 @@ describe('entries', () => {
     assert.equal(store.position(), 21);
   });
 
-  it('correct what is kept in the version listed, and says something else', () => {
+  it('corrects an object of the listed version with other content', () => {
     const labelled = objectStore<{ label: unknown }>(({ raw: { label } }) =>
       label === null ? null : { label },
     );
@@ -99,7 +99,7 @@ describe('entries', () => {
     assert.equal(labelled.correct(listing(null), 11)[0]?.now, null);
   });
 
-  it('correct a deletion and a change that were missed', () => {
+  it('corrects a missed deletion and a missed change', () => {
     const list = listed(store, at('b', 12));
     assert.deepEqual(store.correct(list, 15), [
       { key: 'b', before: 'b@2', now: 'b@12' },
