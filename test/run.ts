@@ -1,4 +1,5 @@
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -32,7 +33,7 @@ const MADE_AHEAD: { readonly [suite: string]: string } = {
   realcluster: 'test/realcluster/box.ts',
 };
 /** Suites whose files run side by side: those of kernel and e2e mostly wait. */
-const JOBS: { readonly [suite: string]: number } = { properties: 2, kernel: 3, e2e: 2 };
+const JOBS: { readonly [suite: string]: number } = { unit: 2, properties: 2, kernel: 3, e2e: 3 };
 /** Unit tests that make namespaces or mounts, or wait for real time. */
 const NOT_QUICK: readonly string[] = [
   'agent/apply/netlink/encode.test.ts',
@@ -43,6 +44,14 @@ const NOT_QUICK: readonly string[] = [
   'test/fake/contract.test.ts',
 ];
 const CHECKS = { tsc: ['--pretty'], biome: ['check', '--error-on-warnings', '.'] } as const;
+/**
+ * Suites that run one after another; the two rows run side by side, as most of the time the tests of
+ * the kernel and of clusters wait. What the second row's suites say is shown when each has ended.
+ */
+const ROWS: readonly (readonly (keyof typeof SUITES)[])[] = [
+  ['unit', 'fuzz', 'properties', 'addon', 'cli', 'realcluster'],
+  ['kernel', 'e2e'],
+];
 
 const counts = { passed: 0, failed: 0, skipped: 0 };
 const bin = join(import.meta.dirname, '..', 'node_modules', '.bin');
@@ -57,33 +66,40 @@ for (const [name, args] of Object.entries(CHECKS)) {
   const { status } = spawnSync(join(bin, name), args, { stdio: 'inherit' });
   counts[status === 0 ? 'passed' : 'failed']++;
 }
-for (const [name, patterns] of Object.entries(SUITES)) {
-  const files = patterns
-    .flatMap((pattern) => globSync(pattern, { exclude: ['**/node_modules/**'] }))
-    .filter((path) => !isQuick || !NOT_QUICK.includes(path))
-    .sort();
-  if (isWanted(name) && files.length > 0) runSuite(name, files);
+for (const [name, program] of Object.entries(MADE_AHEAD)) {
+  if (!isWanted(name)) continue;
+  const { status } = spawnSync(process.execPath, [program], { stdio: 'inherit' });
+  if (status !== 0) counts.failed++;
 }
+await Promise.all(
+  ROWS.map(async (row, i) => {
+    for (const name of row.filter(isWanted)) await runSuite(name, i === 0);
+  }),
+);
 rmSync(scratch, { recursive: true });
 process.stdout.write(`${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped\n`);
 process.exitCode = counts.failed > 0 || counts.passed === 0 ? 1 : 0;
 
-function runSuite(name: string, files: readonly string[]): void {
+async function runSuite(name: keyof typeof SUITES, isShown: boolean): Promise<void> {
+  const files = SUITES[name]
+    .flatMap((pattern) => globSync(pattern, { exclude: ['**/node_modules/**'] }))
+    .filter((path) => !isQuick || !NOT_QUICK.includes(path))
+    .sort();
+  if (files.length === 0) return;
   const started = performance.now();
-  process.stdout.write(`\n# ${name}\n`);
-  const ahead = MADE_AHEAD[name];
-  if (ahead !== undefined) {
-    const { status } = spawnSync(process.execPath, [ahead], { stdio: 'inherit' });
-    if (status !== 0) {
-      counts.failed++;
-      return;
-    }
-  }
   const report = join(scratch, `${name}.json`);
   const jobs = JOBS[name];
   const parallel = jobs === undefined ? [] : ['--parallel', '--jobs', String(jobs)];
   const args = ['--reporter-option', `counts=${report}`, ...parallel, ...files];
-  const { status } = spawnSync(join(bin, 'mocha'), args, { stdio: 'inherit' });
+  if (isShown) process.stdout.write(`\n# ${name}\n`);
+  const child = spawn(join(bin, 'mocha'), args, {
+    stdio: ['ignore', isShown ? 'inherit' : 'pipe', isShown ? 'inherit' : 'pipe'],
+  });
+  const parts: Buffer[] = [];
+  child.stdout?.on('data', (part) => parts.push(part));
+  child.stderr?.on('data', (part) => parts.push(part));
+  const [status] = await once(child, 'close');
+  if (!isShown) process.stdout.write(`\n# ${name}\n${Buffer.concat(parts)}`);
   process.stdout.write(`${name}: ${((performance.now() - started) / 1000).toFixed(1)} s\n`);
   try {
     const { passed, failed, skipped } = JSON.parse(readFileSync(report, 'utf8'));

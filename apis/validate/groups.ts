@@ -2,7 +2,7 @@ import { API_GROUPS, type ApiGroup, type ClusterGroup } from '../objects.ts';
 import { identityOf } from './identity.ts';
 import type { CrossProblem } from './objects.ts';
 import { type FieldPath, show } from './problem.ts';
-import { describeUnknown } from './unknown.ts';
+import { describeUnknown, sortedNames } from './unknown.ts';
 
 /**
  * Finds a group by name, for an object of an API group; a group of the same API group takes
@@ -31,16 +31,19 @@ export function groupIdentity(apiGroup: ApiGroup, name: string): string {
   return identityOf({ kind: 'ClusterGroup', apiGroup, name, spec: {} });
 }
 
-/** The message for a name that the lookup finds no group for. */
+/** Whether a group of this name exists and was rejected, in either API group. */
+export function isInvalidGroup(name: string, invalid: ReadonlySet<string>): boolean {
+  return API_GROUPS.some((apiGroup) => invalid.has(groupIdentity(apiGroup, name)));
+}
+
+/** The message for a name that the lookup finds no group for; `known` are sortedNames. */
 export function describeUnknownGroup(
   name: string,
-  known: readonly ClusterGroup[],
+  known: readonly string[],
   invalid: ReadonlySet<string>,
 ): string {
-  if (API_GROUPS.some((apiGroup) => invalid.has(groupIdentity(apiGroup, name)))) {
-    return `ClusterGroup ${show(name)} is itself invalid; correct it first`;
-  }
-  return describeUnknown('ClusterGroup', name, { known: known.map((group) => group.name) });
+  if (isInvalidGroup(name, invalid)) return `ClusterGroup ${show(name)} is itself invalid; correct it first`;
+  return describeUnknown('ClusterGroup', name, { known });
 }
 
 /** The kind of all members of a group; null if they differ or are unknown. */
@@ -72,11 +75,7 @@ export function checkGroups(
   const unknown = parents.flatMap((group) =>
     problemsOf(group, (name) => {
       if (lookup(group.apiGroup, name) !== undefined) return null;
-      return describeUnknownGroup(
-        name,
-        groups.filter((other) => other !== group),
-        invalid,
-      );
+      return describeUnknownGroup(name, sortedNames(groups.filter((other) => other !== group)), invalid);
     }),
   );
   if (unknown.length > 0) return unknown;

@@ -1,4 +1,4 @@
-import { API_GROUPS, type ClusterObject } from '../objects.ts';
+import { API_GROUPS, type ApiGroup, type ClusterObject } from '../objects.ts';
 import { asFields } from '../schema/json-schema.ts';
 
 /**
@@ -13,19 +13,29 @@ export function identityOf(object: ClusterObject): string {
 
 const NAMESPACED = ['Pod', 'Service', 'EndpointSlice'];
 
+export interface ClaimedIdentity {
+  readonly identity: string;
+  readonly kind: string;
+  /** Null if it is none of those with policies. */
+  readonly apiGroup: ApiGroup | null;
+  /** With the namespace, where the kind has one. */
+  readonly name: string;
+}
+
 /**
  * The identity that a raw object claims, as far as its fields are readable; for objects that were
  * rejected.
  */
-export function claimedIdentity(raw: unknown): { identity: string; kind: string; name: string } {
+export function claimedIdentity(raw: unknown): ClaimedIdentity {
   const { apiVersion, kind, metadata } = asFields(raw) ?? {};
   const { name, namespace } = asFields(metadata) ?? {};
   const text = (value: unknown): string => (typeof value === 'string' ? value : '');
-  const group = API_GROUPS.find((name) => text(apiVersion).startsWith(`${name}/`)) ?? '';
+  const apiGroup = API_GROUPS.find((group) => text(apiVersion).split('/', 1)[0] === group) ?? null;
   const inNamespace = NAMESPACED.includes(text(kind)) ? text(namespace) || 'default' : '';
   return {
-    identity: `${text(kind)}|${group}|${inNamespace}|${text(name)}`,
+    identity: `${text(kind)}|${apiGroup ?? ''}|${inNamespace}|${text(name)}`,
     kind: text(kind),
+    apiGroup,
     name: inNamespace === '' || text(name) === '' ? text(name) : `${inNamespace}/${text(name)}`,
   };
 }

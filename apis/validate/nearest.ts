@@ -8,7 +8,8 @@ export function nearest(word: string, candidates: readonly string[]): string | n
   let best: string | null = null;
   let least = Math.min(2, Math.floor(word.length / 3)) + 1;
   for (const candidate of candidates) {
-    const distance = edits(lower, candidate.toLowerCase());
+    if (Math.abs(candidate.length - word.length) >= least) continue;
+    const distance = edits(lower, candidate.toLowerCase(), least);
     if (distance < least) {
       least = distance;
       best = candidate;
@@ -23,8 +24,11 @@ export function suggestion(word: string, candidates: readonly string[]): string 
   return near === null || near === word ? '' : `; did you mean ${near}?`;
 }
 
-/** The number of insertions, deletions and replacements that turn one word into the other. */
-function edits(a: string, b: string): number {
+/**
+ * The number of insertions, deletions and replacements that turn one word into the other; `limit`
+ * if it is that or more.
+ */
+function edits(a: string, b: string, limit: number): number {
   let row = Array.from({ length: b.length + 1 }, (_, i) => i);
   for (let i = 1; i <= a.length; i++) {
     const next = [i];
@@ -32,6 +36,7 @@ function edits(a: string, b: string): number {
       const replace = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
       next.push(Math.min((row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1, replace));
     }
+    if (Math.min(...next) >= limit) return limit;
     row = next;
   }
   return row[b.length] ?? 0;

@@ -13,6 +13,9 @@ const SUPPORTED = [
 const NOT_FOR_NODES = ['namespaces', 'externalEntitySelector'] as const;
 const KINDS: readonly string[] = [...SUPPORTED, ...NOT_FOR_NODES];
 
+/** The field of a rule that holds its peers. */
+export const PEER_FIELD = { ingress: 'from', egress: 'to' } as const;
+
 /** The place of a rule, which decides which kinds of peers it may have. */
 export interface PeerPlace {
   readonly direction: Direction;

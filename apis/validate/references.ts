@@ -2,28 +2,33 @@ import { DEFAULT_CONFIG } from '../config.ts';
 import {
   API_GROUPS,
   type ApiGroup,
-  type AppliedTo,
   type ClusterGroup,
   type ClusterNetworkPolicy,
   type ClusterObject,
   type NamespacedName,
-  type NetworkPolicyPeer,
   type Tier,
 } from '../objects.ts';
+import { asFields, asList, type FieldMap } from '../schema/json-schema.ts';
 import { BUILT_IN_TIERS, isBuiltInTier } from './builtin-tiers.ts';
-import { describeUnknownGroup, type GroupLookup, groupLookup, membersOf } from './groups.ts';
+import { describeUnknownGroup, type GroupLookup, groupLookup, isInvalidGroup, membersOf } from './groups.ts';
 import { identityOf } from './identity.ts';
 import type { CrossProblem } from './objects.ts';
+import { PEER_FIELD } from './peer.ts';
 import { type FieldPath, show } from './problem.ts';
-import { describeUnknown } from './unknown.ts';
+import { describeUnknown, sortedNames } from './unknown.ts';
 
 /** A field that refers to something outside of its object. */
-export type Reference = { readonly path: FieldPath } & (
-  | { readonly to: 'Tier' | 'ClusterGroup' | 'Nodes' | 'interfaceGroup'; readonly name: string }
-  | { readonly to: 'Service'; readonly service: NamespacedName }
+export type Reference =
+  | NameReference
+  | { readonly to: 'Service'; readonly service: NamespacedName; readonly path: FieldPath }
   /** The priority of a Tier, which no other Tier may have. */
-  | { readonly to: 'Tiers' }
-);
+  | { readonly to: 'Tiers'; readonly path: FieldPath };
+
+export interface NameReference {
+  readonly to: 'Tier' | 'ClusterGroup' | 'Nodes' | 'interfaceGroup';
+  readonly name: string;
+  readonly path: FieldPath;
+}
 
 /**
  * All references of an object, in the order of its fields. `Nodes` is a ClusterGroup that must
@@ -34,9 +39,8 @@ export function referencesOf(object: ClusterObject): readonly Reference[] {
     case 'Tier':
       return [{ to: 'Tiers', path: ['spec', 'priority'] }];
     case 'ClusterGroup':
-      return groupReferences(object);
     case 'ClusterNetworkPolicy':
-      return policyReferences(object);
+      return readableReferences(object.kind, object.spec);
     case 'Node':
     case 'Namespace':
     case 'Pod':
@@ -50,29 +54,34 @@ export function referencesOf(object: ClusterObject): readonly Reference[] {
 
 const NONE: readonly Reference[] = [];
 
-function groupReferences({ spec }: ClusterGroup): Reference[] {
-  const { childGroups = [], serviceReference: service } = spec;
-  const children = childGroups.map((name, index): Reference => {
-    return { to: 'ClusterGroup', name, path: ['spec', 'childGroups', index] };
-  });
-  if (service === undefined) return children;
-  return [...children, { to: 'Service', service, path: ['spec', 'serviceReference'] }];
+/** As referencesOf, of a spec that may be invalid: fields of the wrong type are passed over. */
+export function readableReferences(kind: string, spec: unknown): readonly Reference[] {
+  if (kind === 'ClusterGroup') return groupReferences(asFields(spec) ?? {});
+  return kind === 'ClusterNetworkPolicy' ? policyReferences(asFields(spec) ?? {}) : NONE;
 }
 
-function policyReferences({ spec }: ClusterNetworkPolicy): Reference[] {
-  const { tier } = spec;
-  const references: Reference[] =
-    tier === undefined ? [] : [{ to: 'Tier', name: tier, path: ['spec', 'tier'] }];
-  references.push(...targetReferences(spec.appliedTo, ['spec']));
+function groupReferences({ childGroups, serviceReference }: FieldMap): Reference[] {
+  return [
+    ...asList(childGroups).flatMap((name, index) =>
+      nameReference('ClusterGroup', name, ['spec', 'childGroups', index]),
+    ),
+    ...serviceReferenceAt(serviceReference, ['spec', 'serviceReference']),
+  ];
+}
+
+function policyReferences(spec: FieldMap): Reference[] {
+  const references = [
+    ...nameReference('Tier', spec.tier, ['spec', 'tier']),
+    ...targetReferences(spec.appliedTo, ['spec']),
+  ];
   for (const direction of ['ingress', 'egress'] as const) {
-    for (const [index, rule] of (spec[direction] ?? []).entries()) {
+    const peers = PEER_FIELD[direction];
+    for (const [index, item] of asList(spec[direction]).entries()) {
+      const rule = asFields(item) ?? {};
       const path = ['spec', direction, index];
-      references.push(
-        ...peerReferences(rule.from, [...path, 'from']),
-        ...peerReferences(rule.to, [...path, 'to']),
-      );
-      for (const [at, service] of (rule.toServices ?? []).entries()) {
-        references.push({ to: 'Service', service, path: [...path, 'toServices', at] });
+      references.push(...peerReferences(rule[peers], [...path, peers]));
+      for (const [at, service] of asList(rule.toServices).entries()) {
+        references.push(...serviceReferenceAt(service, [...path, 'toServices', at]));
       }
       references.push(...targetReferences(rule.appliedTo, path));
     }
@@ -80,18 +89,30 @@ function policyReferences({ spec }: ClusterNetworkPolicy): Reference[] {
   return references;
 }
 
-function targetReferences(items: readonly AppliedTo[] = [], path: FieldPath): Reference[] {
-  return items.flatMap(({ group: name }, index): Reference[] => {
-    return name === undefined ? [] : [{ to: 'Nodes', name, path: [...path, 'appliedTo', index, 'group'] }];
+function targetReferences(items: unknown, path: FieldPath): Reference[] {
+  return asList(items).flatMap((item, index) =>
+    nameReference('Nodes', asFields(item)?.group, [...path, 'appliedTo', index, 'group']),
+  );
+}
+
+function peerReferences(peers: unknown, path: FieldPath): Reference[] {
+  return asList(peers).flatMap((item, index) => {
+    const { group, interfaceGroup } = asFields(item) ?? {};
+    return [
+      ...nameReference('ClusterGroup', group, [...path, index, 'group']),
+      ...nameReference('interfaceGroup', interfaceGroup, [...path, index, 'interfaceGroup']),
+    ];
   });
 }
 
-function peerReferences(peers: readonly NetworkPolicyPeer[] = [], path: FieldPath): Reference[] {
-  return peers.flatMap(({ group, interfaceGroup: name }, index): Reference[] => {
-    if (group !== undefined) return [{ to: 'ClusterGroup', name: group, path: [...path, index, 'group'] }];
-    if (typeof name !== 'string') return [];
-    return [{ to: 'interfaceGroup', name, path: [...path, index, 'interfaceGroup'] }];
-  });
+function nameReference(to: NameReference['to'], name: unknown, path: FieldPath): NameReference[] {
+  return typeof name === 'string' && name !== '' ? [{ to, name, path }] : [];
+}
+
+function serviceReferenceAt(raw: unknown, path: FieldPath): Reference[] {
+  const { name, namespace } = asFields(raw) ?? {};
+  if (typeof name !== 'string' || typeof namespace !== 'string') return [];
+  return [{ to: 'Service', service: { name, namespace }, path }];
 }
 
 /** The names that policies can refer to. */
@@ -104,6 +125,51 @@ export interface Named {
   readonly invalid: ReadonlySet<string>;
 }
 
+/** The problem with a reference; of `invalid`, the object exists and was rejected. */
+export interface ReferenceProblem {
+  readonly reason: 'unknown' | 'invalid' | 'unsuitable';
+  readonly message: string;
+}
+
+/** Finds what is wrong with a reference of a policy or a group of the API group. */
+export type ReferenceCheck = (reference: Reference, apiGroup: ApiGroup) => ReferenceProblem | null;
+
+export function referenceCheck(named: Named): ReferenceCheck {
+  const lookup = groupLookup(named.groups, named.invalid);
+  const knowsTier = tierLookup(named);
+  let groupNames: readonly string[] | null = null;
+  const unknownGroup = (name: string): string => {
+    groupNames ??= sortedNames(named.groups);
+    return describeUnknownGroup(name, groupNames, named.invalid);
+  };
+  const interfaceGroups = named.interfaceGroups ?? Object.keys(DEFAULT_CONFIG.interfaceGroups);
+  return (reference, apiGroup) => {
+    switch (reference.to) {
+      case 'Tier':
+        return isBuiltInTier(reference.name) || knowsTier(apiGroup, reference.name)
+          ? null
+          : tierProblem(reference.name, named);
+      case 'ClusterGroup':
+      case 'Nodes': {
+        const { to, name } = reference;
+        const group = lookup(apiGroup, name);
+        if (group !== undefined) return to === 'Nodes' ? targetProblem(group, lookup) : null;
+        const reason = isInvalidGroup(name, named.invalid) ? 'invalid' : 'unknown';
+        return { reason, message: unknownGroup(name) };
+      }
+      case 'interfaceGroup':
+        return interfaceGroups.includes(reference.name)
+          ? null
+          : { reason: 'unknown', message: describeInterfaceGroup(reference.name, interfaceGroups) };
+      case 'Service':
+      case 'Tiers':
+        return null;
+      default:
+        return reference satisfies never;
+    }
+  };
+}
+
 /**
  * Reports policies that refer to something that does not exist, or that are applied to a group of
  * something else than Nodes.
@@ -112,33 +178,12 @@ export function checkPolicyReferences(
   policies: readonly ClusterNetworkPolicy[],
   named: Named,
 ): CrossProblem<ClusterNetworkPolicy>[] {
-  const lookup = groupLookup(named.groups, named.invalid);
-  const knowsTier = tierLookup(named);
-  const interfaceGroups = named.interfaceGroups ?? Object.keys(DEFAULT_CONFIG.interfaceGroups);
-  const messageOf = (reference: Reference, policy: ClusterNetworkPolicy): string | null => {
-    switch (reference.to) {
-      case 'Tier':
-        return isBuiltInTier(reference.name) || knowsTier(policy.apiGroup, reference.name)
-          ? null
-          : describeTier(reference.name, named);
-      case 'ClusterGroup':
-      case 'Nodes':
-        return groupMessage(reference, policy, named, lookup);
-      case 'interfaceGroup':
-        return interfaceGroups.includes(reference.name)
-          ? null
-          : describeInterfaceGroup(reference.name, interfaceGroups);
-      case 'Service':
-      case 'Tiers':
-        return null;
-      default:
-        return reference satisfies never;
-    }
-  };
+  const check = referenceCheck(named);
   return policies.flatMap((policy) =>
     referencesOf(policy).flatMap((reference) => {
-      const message = messageOf(reference, policy);
-      if (message === null) return [];
+      const problem = check(reference, policy.apiGroup);
+      if (problem === null) return [];
+      const { message } = problem;
       return [{ object: policy, problem: { severity: 'error', path: reference.path, message } }];
     }),
   );
@@ -162,34 +207,30 @@ function tierLookup({ tiers, invalid }: Named): (apiGroup: ApiGroup, name: strin
   };
 }
 
-function describeTier(name: string, { tiers, invalid }: Named): string {
+function tierProblem(name: string, { tiers, invalid }: Named): ReferenceProblem {
   if (API_GROUPS.some((apiGroup) => invalid.has(tierIdentity(apiGroup, name)))) {
-    return `Tier ${show(name)} is itself invalid; correct it first`;
+    return { reason: 'invalid', message: `Tier ${show(name)} is itself invalid; correct it first` };
   }
   const builtIn = Object.keys(BUILT_IN_TIERS);
-  const hint = describeUnknown('Tier', name, { known: [...builtIn, ...tiers.map((tier) => tier.name)] });
-  if (hint.includes('did you mean')) return hint;
-  return `there is no Tier ${show(name)}; built in: ${builtIn.join(', ')}`;
+  const known = sortedNames([...builtIn.map((tier) => ({ name: tier })), ...tiers]);
+  const hint = describeUnknown('Tier', name, { known });
+  const message = hint.includes('did you mean')
+    ? hint
+    : `there is no Tier ${show(name)}; built in: ${builtIn.join(', ')}`;
+  return { reason: 'unknown', message };
 }
 
 function describeInterfaceGroup(name: string, known: readonly string[]): string {
-  const hint = describeUnknown('interface group', name, { known, label: 'known:' });
+  const hint = describeUnknown('interface group', name, { known: known.toSorted(), label: 'known:' });
   return `${hint}${hint.endsWith('?') ? ` Known: ${known.join(', ')};` : ';'} names are given in the agent's configuration (--config FILE)`;
 }
 
-function groupMessage(
-  { to, name }: Reference & { readonly name: string },
-  { apiGroup }: ClusterNetworkPolicy,
-  { groups, invalid }: Named,
-  lookup: GroupLookup,
-): string | null {
-  const group = lookup(apiGroup, name);
-  if (group === undefined) return describeUnknownGroup(name, groups, invalid);
-  if (to !== 'Nodes') return null;
+function targetProblem(group: ClusterGroup, lookup: GroupLookup): ReferenceProblem | null {
   const members = membersOf(group, lookup);
   if (members === 'Nodes') return null;
   const what = members === null ? 'does not select Nodes only' : `stands for ${members}`;
-  return `ClusterGroup ${show(name)} ${what}; appliedTo needs a group with a nodeSelector, or with childGroups that all have one`;
+  const message = `ClusterGroup ${show(group.name)} ${what}; appliedTo needs a group with a nodeSelector, or with childGroups that all have one`;
+  return { reason: 'unsuitable', message };
 }
 
 /**

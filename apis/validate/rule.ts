@@ -2,11 +2,9 @@ import type { NamespacedName, Rule } from '../objects.ts';
 import { asFields, asList } from '../schema/json-schema.ts';
 import { checkAppliedTo, toAppliedTo } from './applied-to.ts';
 import { checkNamespacedName } from './names.ts';
-import { checkPeer, type PeerPlace, toPeer } from './peer.ts';
+import { checkPeer, PEER_FIELD, type PeerPlace, toPeer } from './peer.ts';
 import type { FieldPath, Findings } from './problem.ts';
 import { checkPort, checkProtocol, toPort, toProtocol } from './service.ts';
-
-const PEER_FIELD = { ingress: 'from', egress: 'to' } as const;
 
 /** The properties of a policy that decide what its rules may contain. */
 export interface RulePlace extends PeerPlace {

@@ -7,12 +7,13 @@ import type {
 } from '../../apis/objects.ts';
 import { identityOf } from '../../apis/validate/identity.ts';
 import { checkTiers } from '../../apis/validate/objects.ts';
-import { checkServiceReferences } from '../../apis/validate/references.ts';
+import { formatPath } from '../../apis/validate/problem.ts';
+import { checkServiceReferences, referenceCheck } from '../../apis/validate/references.ts';
 import type { FileContent, Listed } from './content.ts';
 import type { LastValidVersions } from './last-valid-versions.ts';
 import { compareObjects, mergeFiles, mergeUnique } from './merge.ts';
-import { type InForce, objectsOf, type Settling, settle, toLastValid, toLoadProblem } from './settle.ts';
-import { settleReferences } from './settle-references.ts';
+import { type InForce, objectsOf, type Settling, settle, toLastValid, toLoadProblems } from './settle.ts';
+import { settleReferences, type World } from './settle-references.ts';
 import type { LoadProblem } from './source.ts';
 import { decide } from './undecided.ts';
 
@@ -76,6 +77,7 @@ export function assemble(input: AssembleInput): Assembled {
   );
   settleReferences({ ...world, policies });
   problems.push(...decided.flatMap((content) => content.problems));
+  checkRejected(decided, world);
   const objects: ClusterObjects = {
     nodes: mergeOthers(settling, 'Node', (content) => content.nodes),
     namespaces: mergeOthers(settling, 'Namespace', (content) => content.namespaces),
@@ -92,6 +94,27 @@ export function assemble(input: AssembleInput): Assembled {
     problems: problems.sort(compareProblems),
     lastValidVersions: toLastValid([...tiers, ...groups, ...policies]),
   };
+}
+
+/**
+ * Adds the unresolved references of rejected objects, so that one run reports every problem. An
+ * object that exists and is rejected too has its own problems, and counts as present here.
+ */
+function checkRejected(contents: readonly FileContent[], world: Omit<World, 'policies'>): void {
+  if (contents.every(({ rejectedReferences }) => rejectedReferences.length === 0)) return;
+  const check = referenceCheck({
+    ...world,
+    tiers: objectsOf<Tier>(world.tiers),
+    groups: objectsOf<ClusterGroup>(world.groups),
+  });
+  for (const { file, rejectedReferences } of contents) {
+    for (const { kind, apiGroup, name, line, reference } of rejectedReferences) {
+      const problem = check(reference, apiGroup);
+      if (problem === null || problem.reason === 'invalid') continue;
+      const [path, { message }] = [formatPath(reference.path), problem];
+      world.problems.push({ severity: 'error', file, line, kind, name, path, message });
+    }
+  }
 }
 
 interface Assembling extends AssembleInput, Settling {}
@@ -112,9 +135,8 @@ function warnOfServices(
   };
   for (const { object, placed } of inForce.flatMap((held) => [...held.values()])) {
     if (placed === null || object.kind === 'Tier') continue;
-    for (const { problem } of checkServiceReferences([object], hasService)) {
-      problems.push(toLoadProblem(object, problem, placed));
-    }
+    const missing = checkServiceReferences([object], hasService);
+    if (missing.length > 0) problems.push(...toLoadProblems(object, missing, placed));
   }
 }
 

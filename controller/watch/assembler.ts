@@ -5,7 +5,7 @@ import { type Assembled, type AssembleInput, assemble, compareProblems } from '.
 import type { FileContent } from './content.ts';
 import type { LastValidVersion } from './last-valid-versions.ts';
 import { compareObjects, type Placed } from './merge.ts';
-import { toLoadProblem } from './settle.ts';
+import { toLoadProblems } from './settle.ts';
 import type { LoadProblem } from './source.ts';
 
 /**
@@ -193,9 +193,7 @@ function serviceWarnings(
     return names.has(wanted);
   };
   return policies.flatMap((placed) =>
-    checkServiceReferences([placed.object], hasService).map(({ problem }) =>
-      toLoadProblem(placed.object, problem, placed),
-    ),
+    toLoadProblems(placed.object, checkServiceReferences([placed.object], hasService), placed),
   );
 }
 

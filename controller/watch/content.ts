@@ -13,11 +13,11 @@ import type {
   ServicePort,
   Tier,
 } from '../../apis/objects.ts';
-import type { FieldPath } from '../../apis/schema/json-schema.ts';
+import { asFields, type FieldPath } from '../../apis/schema/json-schema.ts';
 import { claimedIdentity } from '../../apis/validate/identity.ts';
 import { type ValidatedObject, type ValidateOptions, validateObject } from '../../apis/validate/object.ts';
 import { formatPath, hasError } from '../../apis/validate/problem.ts';
-import { referencesOf } from '../../apis/validate/references.ts';
+import { type NameReference, readableReferences, referencesOf } from '../../apis/validate/references.ts';
 import type { LoadProblem } from './source.ts';
 
 /** The valid objects of one kind in one file, with their lines. */
@@ -46,9 +46,20 @@ export interface FileContent {
   readonly undecided: Undecided[];
   /** Identities of the rejected objects. */
   readonly rejected: Set<string>;
+  /** The names that rejected policies and groups refer to, as far as they are readable. */
+  readonly rejectedReferences: RejectedReference[];
   readonly problems: LoadProblem[];
   /** Part of the file could not be read or parsed, so its other content is unknown. */
   broken: boolean;
+}
+
+/** A reference of a rejected policy or group, in a field without another problem. */
+export interface RejectedReference {
+  readonly kind: string;
+  readonly apiGroup: ApiGroup;
+  readonly name: string;
+  readonly line: number;
+  readonly reference: NameReference;
 }
 
 /** An Antrea policy that is for pods, and ignored, if all these groups select pods. */
@@ -123,6 +134,7 @@ export function emptyContent(file: string): FileContent {
     policies: list(),
     undecided: [],
     rejected: new Set(),
+    rejectedReferences: [],
     problems: [],
     broken: false,
   };
@@ -163,11 +175,15 @@ interface Placeable extends ValidatedObject {
   readonly lineOf: (path: FieldPath) => number;
 }
 
-function addValidated({ content, interned }: Reading, { object, problems, raw, lineOf }: Placeable): void {
+function addValidated({ content, interned }: Reading, validated: Placeable): void {
+  const { object, problems, raw, lineOf } = validated;
   if (object !== null) addTo(content, internObject(object, interned), lineOf);
   if (problems.length === 0) return;
   const { identity, kind, name } = claimedIdentity(raw);
-  if (object === null && hasError(problems)) content.rejected.add(identity);
+  if (object === null && hasError(problems)) {
+    content.rejected.add(identity);
+    for (const each of rejectedReferences(validated)) content.rejectedReferences.push(each);
+  }
   for (const { severity, path, message } of problems) {
     const problem = {
       severity,
@@ -180,6 +196,16 @@ function addValidated({ content, interned }: Reading, { object, problems, raw, l
     };
     content.problems.push(problem);
   }
+}
+
+function rejectedReferences({ raw, problems, lineOf }: Placeable): RejectedReference[] {
+  const { kind, apiGroup, name } = claimedIdentity(raw);
+  if (apiGroup === null) return [];
+  const reported = new Set(problems.map(({ path }) => formatPath(path)));
+  return readableReferences(kind, asFields(raw)?.spec).flatMap((reference) => {
+    if (!('name' in reference) || reported.has(formatPath(reference.path))) return [];
+    return [{ kind, apiGroup, name, line: lineOf(reference.path), reference }];
+  });
 }
 
 function addTo(content: FileContent, object: ClusterObject, lineOf: (path: FieldPath) => number): void {

@@ -297,6 +297,25 @@ describe('fileSource', () => {
     await until('p=5 q=5 g:nodeSelector');
   });
 
+  it('reports unknown tiers of rejected policies, of the file as it is now', async () => {
+    await writeFile(file('p.yaml'), policy('p', 5));
+    await start();
+    const rejected = policy('p', 0, '\n  tier: t');
+    await writeFile(file('p.yaml'), rejected);
+    for (let tries = 0; tries < 200 && latest?.problems.length === 0; tries++) await sleep(10);
+    const [priority, unknown = ''] = messages();
+    assert.match(unknown, /^m\/p.yaml:7: ClusterNetworkPolicy\/p: spec.tier: there is no Tier "t"/);
+    // The file is broken now: its last content stays, its problems are those of the new content.
+    await writeFile(file('p.yaml'), `\n${rejected}a: [`);
+    for (let tries = 0; tries < 200 && latest?.problems.length === 2; tries++) await sleep(10);
+    const down = [priority?.replace(':5:', ':6:'), unknown.replace(':7:', ':8:')];
+    assert.deepEqual(messages().slice(0, 2), down);
+    assert.equal(now(), 'p=5');
+    await writeFile(file('p.yaml'), rejected.replace('0', '6') + tier('t', 7));
+    await until('p=6 t=7');
+    assert.deepEqual(messages(), []);
+  });
+
   it('does not use a tier of the other API group if its own is invalid, unless it was valid with it', async () => {
     const antrea = tier('t', 7).replace('nodewall.io/v1alpha1', 'crd.antrea.io/v1beta1');
     await writeFile(file('t.yaml'), antrea);

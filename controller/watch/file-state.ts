@@ -74,9 +74,10 @@ export async function readFiles(
     release(read);
     const good = content.broken ? (known?.good ?? null) : content;
     // An undecided policy that was in force is in memory.
+    const { problems, rejectedReferences } = content;
     const held =
       content.broken && good !== null
-        ? { ...good, undecided: [], problems: content.problems, broken: true }
+        ? { ...good, undecided: [], problems, rejectedReferences, broken: true }
         : content;
     const kept = content.broken && known !== undefined ? known.cache : cache;
     states.set(file, { stamp, digest, content: held, good, cache: kept });

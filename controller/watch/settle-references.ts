@@ -10,7 +10,7 @@ import {
   tierIdentity,
 } from '../../apis/validate/references.ts';
 import type { LastValidVersions } from './last-valid-versions.ts';
-import { type InForce, type ObjectInForce, objectsOf, toLoadProblem } from './settle.ts';
+import { type InForce, type ObjectInForce, objectsOf, toLoadProblems } from './settle.ts';
 import type { LoadProblem } from './source.ts';
 
 /** The objects that refer to each other, and the rejected ones. */
@@ -72,10 +72,10 @@ function byObject(failed: readonly Failed[]): Map<Failed['object'], readonly Fai
 
 /** Replaces objects of files by their last valid versions, or removes them. */
 function giveUp(world: World, failed: readonly Failed[], lost: ReadonlySet<string>): void {
-  for (const { object, problem } of failed) {
-    world.problems.push(toLoadProblem(object, problem, inForceEntryOf(world, object)?.placed));
-  }
-  for (const object of byObject(failed).keys()) {
+  for (const [object, found] of byObject(failed)) {
+    for (const each of toLoadProblems(object, found, inForceEntryOf(world, object)?.placed)) {
+      world.problems.push(each);
+    }
     const identity = identityOf(object);
     const last = world.lastValidVersions.get(identity);
     const file = inForceEntryOf(world, object)?.file ?? '';
@@ -111,8 +111,8 @@ function restore(
   failed: readonly Failed[],
   lost: ReadonlySet<string>,
 ): boolean {
-  const paths = failed.map(({ problem }) => formatPath(problem.path));
-  const references = referencesOf(object).filter(({ path }) => paths.includes(formatPath(path)));
+  const paths = new Set(failed.map(({ problem }) => formatPath(problem.path)));
+  const references = referencesOf(object).filter(({ path }) => paths.has(formatPath(path)));
   return references.map((reference) => restoreOne(world, object, reference, lost)).includes(true);
 }
 
@@ -183,7 +183,8 @@ function restoreGroup(
   if (now !== undefined) {
     const message = `keeps its last valid version, because ${kind} ${name} is invalid now, and its last valid version depends on it`;
     const place = groups.get(identityOf(now))?.placed;
-    if (place) problems.push(toLoadProblem(now, { severity: 'error', path: [], message }, place));
+    const problem = { severity: 'error', path: [], message } as const;
+    if (place) problems.push(...toLoadProblems(now, [{ problem }], place));
     groups.delete(identityOf(now));
   }
   groups.set(identityOf(last), { ...item, placed: null });

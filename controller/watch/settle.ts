@@ -62,7 +62,7 @@ export function settle<T extends LastValidVersion['object']>(
   for (const { object, problem } of check([...places.keys()])) {
     const identity = identityOf(object);
     const place = places.get(object);
-    problems.push(toLoadProblem(object, problem, place));
+    problems.push(...toLoadProblems(object, [{ problem }], place));
     doubtful.set(identity, place?.file ?? '');
     inForce.delete(identity);
   }
@@ -87,17 +87,19 @@ function isPerhapsHalf({ rejected }: FileContent, lastValidVersions: LastValidVe
   return [...rejected].some((identity) => !lastValidVersions.has(identity));
 }
 
-/** A problem caused by other objects, with its position. */
-export function toLoadProblem<T extends ClusterObject>(
+/** The problems of one object that are caused by others, with their positions. */
+export function toLoadProblems<T extends ClusterObject>(
   object: T,
-  { severity, path, message }: CrossProblem<T>['problem'],
+  found: readonly Pick<CrossProblem<T>, 'problem'>[],
   place: Placed<ClusterObject> | null | undefined,
-): LoadProblem {
-  const at = formatPath(path);
-  const index = referencesOf(object).findIndex((reference) => formatPath(reference.path) === at);
+): LoadProblem[] {
+  const { kind, name } = object;
   const { file = '', line: first = 0, referenceLines = [] } = place ?? {};
-  const line = referenceLines[index] ?? first;
-  return { severity, file, line, kind: object.kind, name: object.name, path: at, message };
+  const lines = new Map(referencesOf(object).map(({ path }, i) => [formatPath(path), referenceLines[i]]));
+  return found.map(({ problem: { severity, path, message } }) => {
+    const at = formatPath(path);
+    return { severity, file, line: lines.get(at) ?? first, kind, name, path: at, message };
+  });
 }
 
 export function objectsOf<T extends LastValidVersion['object']>(inForce: InForce): T[] {

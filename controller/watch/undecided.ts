@@ -28,6 +28,7 @@ export function decide(
       undecided: [],
       policies: joined([content, ...others].map(({ policies }) => policies)),
       rejected: new Set([content, ...others].flatMap(({ rejected }) => [...rejected])),
+      rejectedReferences: [content, ...others].flatMap(({ rejectedReferences }) => rejectedReferences),
       problems: [
         ...[content, ...others].flatMap(({ problems }) => problems),
         ...skipped.map((each) => toNotice(content.file, each)),

@@ -60,6 +60,9 @@ function append(content: FileContent, part: FileContent, lines: number): void {
     content.undecided.push({ ...undecided, line: undecided.line + lines, otherwise: moved });
   }
   for (const identity of part.rejected) content.rejected.add(identity);
+  for (const each of part.rejectedReferences) {
+    content.rejectedReferences.push({ ...each, line: each.line + lines });
+  }
   for (const problem of part.problems) content.problems.push({ ...problem, line: problem.line + lines });
   if (part.broken) content.broken = true;
 }

@@ -6,6 +6,8 @@ import { type Fence, MarkdownError, parseMarkdown, type Section } from './markdo
  * shows that file.
  */
 const INPUTS = ['yaml', 'yaml config', 'yaml names', 'yaml FILE'];
+/** What happens next, in the order of the section: the outputs below say what comes of it. */
+export const CHANGES = ['yaml changed', 'yaml deleted', 'yaml config changed', 'foreign'] as const;
 export const OUTPUTS = [
   'problems',
   'objects',
@@ -13,14 +15,23 @@ export const OUTPUTS = [
   'wire',
   'state',
   'nft',
+  'iptables',
   'transaction',
+  'change',
+  'stream',
   'flows',
 ] as const;
 export type Output = (typeof OUTPUTS)[number];
 
-/** Parts of the table, in place of all of it. */
-export const NFT_PARTS = ['base', 'index', 'rules', 'sets', 'refuse'] as const;
-export type NftPart = (typeof NFT_PARTS)[number];
+/** Parts of an output, in place of all of it; of `stream`, how the node was connected. */
+const PARTS: Readonly<Partial<Record<Output, readonly string[]>>> = {
+  nft: ['base', 'index', 'rules', 'sets', 'refuse'],
+  iptables: ['sets', 'v4', 'v6'],
+  stream: ['resumed', 'anew'],
+};
+
+/** What happens between two outputs. */
+export type Step = readonly Fence[];
 
 /** A claim: its heading, what it is said of, and what is expected. */
 export interface Case {
@@ -47,7 +58,9 @@ export interface Expectation {
   readonly output: Output;
   /** Null is the first Node of the manifests. */
   readonly node: string | null;
-  readonly parts: readonly NftPart[];
+  readonly parts: readonly string[];
+  /** What happened above it in its section. */
+  readonly steps: readonly Step[];
   readonly fence: Fence;
 }
 
@@ -58,7 +71,7 @@ export function parseCases(file: string, text: string): Case[] {
   for (const section of parseMarkdown(file, text)) {
     while ((enclosing.at(-1)?.level ?? 0) >= section.level) enclosing.pop();
     enclosing.push(section);
-    const expectations = section.fences.flatMap((fence) => expectation(file, fence) ?? []);
+    const expectations = expectationsOf(file, section);
     if (expectations.length === 0) continue;
     const inputs = enclosing.flatMap(({ fences }) => fences);
     cases.push({
@@ -75,25 +88,52 @@ export function parseCases(file: string, text: string): Case[] {
   return cases;
 }
 
+function expectationsOf(file: string, { fences }: Section): Expectation[] {
+  const expectations: Expectation[] = [];
+  let steps: readonly Step[] = [];
+  let next: Fence[] = [];
+  for (const fence of fences) {
+    if (isChange(fence)) {
+      next.push(fence);
+      continue;
+    }
+    const found = expectation(file, fence);
+    if (found === null) continue;
+    if (next.length > 0) steps = [...steps, next];
+    next = [];
+    if (found.output === 'change' && steps.length === 0) {
+      throw new MarkdownError(`${file}:${fence.line}: nothing above says what changes`);
+    }
+    expectations.push({ ...found, steps });
+  }
+  const [unseen] = next;
+  if (unseen !== undefined)
+    throw new MarkdownError(`${file}:${unseen.line}: nothing below says what it does`);
+  return expectations;
+}
+
+function isChange({ info }: Fence): boolean {
+  return CHANGES.some((change) => change === info);
+}
+
 function manifest(fence: Fence): Manifest | null {
   const [, shows] = /^yaml(?: (\S+\/\S+\.yaml))?$/.exec(fence.info) ?? [null, null];
   return shows === null ? null : { fence, shows: shows ?? null };
 }
 
-function expectation(file: string, fence: Fence): Expectation | null {
+function expectation(file: string, fence: Fence): Omit<Expectation, 'steps'> | null {
   if (manifest(fence) !== null || /^yaml (config|names)$/.test(fence.info)) return null;
   const [name, ...words] = fence.info.split(' ').filter((word) => word !== '');
   const output = OUTPUTS.find((known) => known === name);
   if (output === undefined) {
-    const known = [...INPUTS, ...OUTPUTS].join(', ');
+    const known = [...INPUTS, ...CHANGES, ...OUTPUTS].join(', ');
     throw new MarkdownError(`${file}:${fence.line}: unknown fence "${fence.info}"; known: ${known}`);
   }
   let node: string | null = null;
-  const parts: NftPart[] = [];
+  const parts: string[] = [];
   for (const word of words) {
-    const part = NFT_PARTS.find((known) => known === word);
     if (word.startsWith('node=')) node = word.slice(5);
-    else if (part !== undefined && output === 'nft') parts.push(part);
+    else if (PARTS[output]?.includes(word)) parts.push(word);
     else throw new MarkdownError(`${file}:${fence.line}: "${word}" says nothing to the fence ${output}`);
   }
   return { output, node, parts, fence };

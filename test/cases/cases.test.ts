@@ -26,26 +26,33 @@ for (const name of readdirSync(FOLDER).filter((entry) => entry.endsWith('.md') &
     });
     for (const one of parseCases(file, text)) {
       it(one.headings.slice(1).join(': ') || one.headings.join(), async () => {
-        const inputs = await readInputs(one);
-        assertNoSurprise(one, inputs);
         for (const manifest of one.manifests) compareFile(one, manifest, replacements);
         for (const expectation of one.expectations) {
-          checkFlows(one, expectation, inputs);
-          compare(one, expectation, inputs, replacements);
+          const history = await historyOf(one, expectation);
+          for (const inputs of history) assertNoSurprise(one, inputs);
+          checkFlows(one, expectation, history);
+          await compare(one, expectation, history, replacements);
         }
       });
     }
   });
 }
 
-function compare(
+/** The inputs before each step of the section, and those that the expectation is of. */
+async function historyOf(one: Case, { steps }: Expectation): Promise<readonly Inputs[]> {
+  const history = [await readInputs(one)];
+  for (const [i] of steps.entries()) history.push(await readInputs(one, steps.slice(0, i + 1).flat()));
+  return history;
+}
+
+async function compare(
   { file }: Case,
   expectation: Expectation,
-  inputs: Inputs,
+  history: readonly Inputs[],
   replacements: Map<number, string>,
-): void {
+): Promise<void> {
   const { fence } = expectation;
-  const actual = outcome(expectation, inputs);
+  const actual = await outcome(expectation, history);
   if (actual === fence.text) return;
   if (UPDATE) replacements.set(fence.line, actual);
   else assert.equal(actual, fence.text, difference(file, expectation, actual));
@@ -85,8 +92,9 @@ function assertNoSurprise({ file, expectations }: Case, { problems }: Inputs): v
  * Flows of the cases are asked of everybody who can answer: the oracle, and the ruleset in both
  * forms.
  */
-function checkFlows({ file }: Case, { output, fence, node }: Expectation, inputs: Inputs): void {
-  if (output !== 'flows') return;
+function checkFlows({ file }: Case, { output, fence, node }: Expectation, history: readonly Inputs[]): void {
+  const inputs = history.at(-1);
+  if (output !== 'flows' || inputs === undefined) return;
   const { config, raw } = inputs;
   const state = toState(inputs, node);
   const invalid = inputs.problems.some(({ severity }) => severity === 'error');

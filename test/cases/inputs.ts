@@ -1,11 +1,12 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parseAllDocuments } from 'yaml';
+import { parseDocument } from 'yaml';
 import { type Config, DEFAULT_CONFIG } from '../../apis/config.ts';
 import { parseConfig } from '../../apis/config-file.ts';
 import type { NameTable } from '../../apis/names.ts';
 import type { ClusterObjects, Problem } from '../../apis/objects.ts';
+import { claimedIdentity } from '../../apis/validate/identity.ts';
 import { parseNames } from '../../cli/names.ts';
 import { loadManifests } from '../../controller/watch/manifests.ts';
 import type { Case } from './case.ts';
@@ -26,27 +27,35 @@ export interface Inputs {
   readonly firstNode: string;
 }
 
-export async function readInputs({ file, manifests, config: fence, names }: Case): Promise<Inputs> {
+/** @param changes what happened to the objects and the configuration since */
+export async function readInputs(
+  { file, manifests, config: before, names }: Case,
+  changes: readonly Fence[] = [],
+): Promise<Inputs> {
+  const config = changes.findLast(({ info }) => info === 'yaml config changed') ?? before;
+  const documents = changed(
+    manifests.flatMap(({ fence }) => documentsOf(fence)),
+    changes,
+    file,
+  );
   const directory = await mkdtemp(join(tmpdir(), 'nodewall-case-'));
   try {
-    for (const [i, { fence: shown }] of manifests.entries()) {
+    for (const [i, { line, text }] of documents.entries()) {
       // Newlines in front, so that a problem names the line of the Markdown file.
-      await writeFile(join(directory, `${i}.yaml`), '\n'.repeat(shown.line) + shown.text);
+      await writeFile(join(directory, `${i}.yaml`), '\n'.repeat(line) + text);
     }
-    const parsed = fence === null ? null : parseConfig('\n'.repeat(fence.line) + fence.text, file);
+    const parsed = config === null ? null : parseConfig('\n'.repeat(config.line) + config.text, file);
     if (parsed?.config === null) throw new Error(JSON.stringify(parsed.problems));
-    const config = parsed?.config ?? DEFAULT_CONFIG;
-    const interfaceGroups = Object.keys(config.interfaceGroups);
+    const effective = parsed?.config ?? DEFAULT_CONFIG;
+    const interfaceGroups = Object.keys(effective.interfaceGroups);
     const { objects, problems } = await loadManifests([directory], { interfaceGroups });
-    const raw = manifests.flatMap(({ fence: shown }) =>
-      parseAllDocuments(shown.text).map((part) => part.toJS() as Raw),
-    );
+    const raw = documents.map((document) => document.raw as Raw);
     return {
       objects,
       problems: problems.map((problem) => ({ ...problem, file })),
-      config,
+      config: effective,
       names: parseNames(names?.text ?? '', file),
-      raw: { objects: raw, config: fenceValue(fence), names: fenceValue(names) },
+      raw: { objects: raw, config: fenceValue(config), names: fenceValue(names) },
       firstNode: raw.find(({ kind }) => kind === 'Node')?.metadata?.name ?? '',
     };
   } finally {
@@ -54,8 +63,43 @@ export async function readInputs({ file, manifests, config: fence, names }: Case
   }
 }
 
+/** A document of a fence. */
+interface Document {
+  readonly text: string;
+  /** Lines above it in the Markdown file. */
+  readonly line: number;
+  readonly raw: object;
+  readonly identity: string;
+}
+
+function documentsOf(fence: Fence): Document[] {
+  let line = fence.line;
+  return fence.text.split(/^---\n/m).map((text) => {
+    const raw = parseDocument(text).toJS() as object;
+    const document = { text, line, raw, identity: claimedIdentity(raw).identity };
+    line += text.split('\n').length;
+    return document;
+  });
+}
+
+/** Objects of `yaml changed` are added, or replace those of the same name. */
+function changed(documents: readonly Document[], changes: readonly Fence[], file: string): Document[] {
+  const result = [...documents];
+  for (const fence of changes) {
+    if (fence.info !== 'yaml changed' && fence.info !== 'yaml deleted') continue;
+    for (const document of documentsOf(fence)) {
+      const at = result.findIndex(({ identity }) => identity === document.identity);
+      if (fence.info === 'yaml deleted') {
+        if (at < 0) throw new Error(`${file}:${document.line + 1}: deletes what isn't there`);
+        result.splice(at, 1);
+      } else result.splice(at < 0 ? result.length : at, at < 0 ? 0 : 1, document);
+    }
+  }
+  return result;
+}
+
 function fenceValue(fence: Fence | null): object & Readonly<Record<string, readonly string[]>> {
-  return (fence === null ? null : parseAllDocuments(fence.text)[0]?.toJS()) ?? {};
+  return (fence === null ? null : parseDocument(fence.text).toJS()) ?? {};
 }
 
 interface Raw {

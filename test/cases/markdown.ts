@@ -58,7 +58,7 @@ export function replaceFences(text: string, replacements: ReadonlyMap<number, st
     const replacement = replacements.get(i + 1);
     if (replacement === undefined) continue;
     while (i + 1 < lines.length && lines[i + 1]?.trimEnd() !== '```') i++;
-    result.push(...replacement.replace(/\n$/, '').split('\n'));
+    if (replacement !== '') result.push(...replacement.replace(/\n$/, '').split('\n'));
   }
   return result.join('\n');
 }

@@ -3,21 +3,31 @@ import { transaction } from '../../agent/apply/plan/transaction.ts';
 import { transactionText } from '../../agent/apply/plan/transaction-text.ts';
 import { explain } from '../../agent/observe/explain.ts';
 import { receive } from '../../agent/receive/receive.ts';
+import { iptablesRenderer } from '../../agent/render/iptables/render.ts';
 import { rulesetText } from '../../agent/render/nft-text.ts';
 import { render } from '../../agent/render/render.ts';
 import type { Chain, Ruleset } from '../../agent/render/ruleset.ts';
 import type { CompiledRule, NodeState, Service } from '../../apis/compiled.ts';
 import { nameResolver } from '../../apis/names.ts';
 import { snapshot } from '../../apis/snapshot.ts';
+import { iptablesTexts } from '../../cli/iptables-texts.ts';
 import { compile } from '../../controller/compile/compile.ts';
 import { nodeView } from '../../controller/publish/node-view.ts';
 import { formatMembers } from '../../lib/net/member-set.ts';
-import type { Expectation, NftPart } from './case.ts';
+import type { Expectation } from './case.ts';
+import { changeText } from './change.ts';
 import { formatAnswer, parseFlowLine } from './flow-line.ts';
 import type { Inputs } from './inputs.ts';
+import { streamText } from './stream.ts';
 
-/** What a fence ought to say: the value of one stage, in the words of that stage. */
-export function outcome({ output, node, parts, fence }: Expectation, inputs: Inputs): string {
+/**
+ * What a fence ought to say: the value of one stage, in the words of that stage.
+ * @param history the inputs before each step, and now
+ */
+export async function outcome(expectation: Expectation, history: readonly Inputs[]): Promise<string> {
+  const { output, node, parts, fence } = expectation;
+  const inputs = history.at(-1);
+  if (inputs === undefined) throw new Error('no inputs');
   if (output === 'problems') return lines(inputs.problems.map(problemText));
   if (output === 'objects')
     return lines(
@@ -36,6 +46,12 @@ export function outcome({ output, node, parts, fence }: Expectation, inputs: Inp
       return stateText(receive(snapshot(published)));
     case 'nft':
       return rulesetText(selectParts(render(state, inputs.config), parts));
+    case 'iptables':
+      return iptablesText(state, inputs, parts);
+    case 'change':
+      return await changeText(expectation, history);
+    case 'stream':
+      return streamText(expectation, history);
     case 'transaction':
       return transactionText(transaction(NOTHING_HELD, render(state, inputs.config)));
     case 'flows':
@@ -130,8 +146,18 @@ function stateText(state: NodeState): string {
   ]).concat(compiledText(state));
 }
 
+/** The parts for the commands ipset, iptables and ip6tables; all of them where none is named. */
+function iptablesText(state: NodeState, { config }: Inputs, parts: readonly string[]): string {
+  const commands = { sets: 'ipset', v4: 'iptables-restore', v6: 'ip6tables-restore' };
+  const wanted = Object.entries(commands).filter(([part]) => parts.length === 0 || parts.includes(part));
+  return iptablesTexts(iptablesRenderer(config)(state))
+    .split(/^(?=# ip)/m)
+    .filter((text) => wanted.some(([, command]) => text.startsWith(`# ${command} `)))
+    .join('');
+}
+
 /** Parts of a table; all of it where none is named. */
-function selectParts(ruleset: Ruleset, parts: readonly NftPart[]): Ruleset {
+function selectParts(ruleset: Ruleset, parts: readonly string[]): Ruleset {
   if (parts.length === 0) return ruleset;
   const chains = [...ruleset.chains].filter(([, chain]) => parts.includes(partOf(chain)));
   return {
@@ -141,7 +167,7 @@ function selectParts(ruleset: Ruleset, parts: readonly NftPart[]): Ruleset {
   };
 }
 
-function partOf({ name, base, source }: Chain): NftPart {
+function partOf({ name, base, source }: Chain): string {
   if (base !== null) return 'base';
   if (source !== null) return 'rules';
   return name === 'refuse' ? 'refuse' : 'index';

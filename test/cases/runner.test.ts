@@ -39,6 +39,7 @@ describe('cases: Markdown', () => {
   it('keeps everything but the fences that are replaced', () => {
     const replaced = replaceFences(text, new Map([[7, 'x\ny\n']]));
     assert.equal(replaced, text.replace(`${FENCE}nft base\n\n`, `${FENCE}nft base\nx\ny\n`));
+    assert.equal(replaceFences(text, new Map([[7, '']])), text.replace(`nft base\n\n`, 'nft base\n'));
   });
 });
 
@@ -72,6 +73,24 @@ describe('cases: claims', () => {
     assert.throws(() => parseCases('f.md', `# A\n${fence('')}`), /f\.md:2: unknown fence/);
     assert.throws(() => parseCases('f.md', `# A\n${fence('flows base')}`), /"base" says nothing to/);
     assert.throws(() => parseCases('f.md', `# A\n${fence('yaml')}`), /nothing in this file is checked/);
+  });
+
+  it('have the steps that stand above them in their section', () => {
+    const text = [
+      `# A\n${fence('yaml')}${fence('yaml changed', '1\n')}${fence('yaml deleted', '2\n')}${fence('change')}`,
+      `${fence('stream')}${fence('foreign', '3\n')}${fence('change')}## B\n${fence('stream anew')}`,
+    ].join('');
+    const [first, second] = parseCases('f.md', text);
+    const steps = [first, second].map((one) =>
+      one?.expectations.map((each) => each.steps.map((step) => step.map((change) => change.text))),
+    );
+    const one = [['1\n', '2\n']];
+    assert.deepEqual(steps, [[one, one, [...one, ['3\n']]], [[]]]);
+    assert.throws(
+      () => parseCases('f.md', `# A\n${fence('state')}${fence('foreign')}`),
+      /f\.md:4: nothing below/,
+    );
+    assert.throws(() => parseCases('f.md', `# A\n${fence('change')}`), /f\.md:2: nothing above/);
   });
 
   it('may show a file of the repository', () => {

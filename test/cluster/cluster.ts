@@ -7,6 +7,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pause } from '../kernel/until.ts';
 import type { Namespace } from '../netns/namespace.ts';
+import { type ApiClient, apiClient } from './api-client.ts';
 import { buildCluster } from './build.ts';
 import { writeClusterFiles } from './cluster-files.ts';
 import { type Finished, run } from './command.ts';
@@ -159,6 +160,10 @@ export async function startCluster(options: ClusterOptions = {}): Promise<TestCl
   };
   const adminKubeconfig = await kubeconfigFor('admin', { token: adminToken });
 
+  const api = apiClient({
+    kubeconfig: adminKubeconfig,
+    ...(namespace === undefined ? {} : { inside: { namespace, socketPath: join(folder, 'api.socket') } }),
+  });
   const kubectl = (args: readonly string[], { stdin, kubeconfig: other }: KubectlOptions = {}) => {
     const argv = [program, 'kubectl', ...args];
     return run(namespace?.command(argv) ?? argv, {
@@ -180,7 +185,7 @@ export async function startCluster(options: ClusterOptions = {}): Promise<TestCl
   };
   const untilReady = async (): Promise<void> => {
     const end = performance.now() + READY_MS;
-    for (; !(await isReady(kubectl)); await pause(50)) {
+    for (; !(await isReady(api)); await pause(50)) {
       const dead = [etcd, apiServer].find((one) => !one.isRunning());
       if (dead !== undefined) throw new Error(`${dead.name} ended\n${await dead.log()}`);
       if (performance.now() > end) throw new Error(`no API server within ${READY_MS} ms\n${await logs()}`);
@@ -212,13 +217,9 @@ export async function startCluster(options: ClusterOptions = {}): Promise<TestCl
     folder,
     program,
     kubectl,
-    apply: async (manifest) =>
-      void (await kubectlOutput(['apply', '--server-side', '-f', '-'], { stdin: manifest })),
-    async patchStatus(object, status) {
-      const patch = `--patch=${JSON.stringify({ status })}`;
-      await kubectlOutput(['patch', ...object, '--subresource=status', '--type=merge', patch]);
-    },
-    get: async (...args) => JSON.parse(await kubectlOutput(['get', '-o', 'json', ...args])),
+    apply: api.apply,
+    patchStatus: api.patchStatus,
+    get: api.get,
     async token(serviceAccount, { boundNode, boundPod, audiences = [], seconds = 3600 } = {}) {
       const [accountNamespace = '', name = ''] = serviceAccount.split('/');
       const lasts = Math.max(seconds, SHORTEST_TOKEN_S);
@@ -247,16 +248,13 @@ export async function startCluster(options: ClusterOptions = {}): Promise<TestCl
 }
 
 /** Ready, and with what the API server itself makes after its start. */
-async function isReady(kubectl: TestCluster['kubectl']): Promise<boolean> {
-  const ready = await kubectl(['get', '--raw=/readyz']);
-  if (ready.code !== 0) return false;
-  const made = await kubectl([
-    'get',
-    'namespaces/default',
-    'namespaces/kube-system',
-    'clusterroles/system:auth-delegator',
-  ]);
-  return made.code === 0;
+async function isReady({ isWell }: ApiClient): Promise<boolean> {
+  const made = [
+    '/api/v1/namespaces/default',
+    '/api/v1/namespaces/kube-system',
+    '/apis/rbac.authorization.k8s.io/v1/clusterroles/system:auth-delegator',
+  ];
+  return (await isWell('/readyz')) && (await Promise.all(made.map(isWell))).every(Boolean);
 }
 
 function hostOf(address: string): string {

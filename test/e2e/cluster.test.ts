@@ -69,7 +69,7 @@ describe('a cluster for tests', function () {
     const missing = await cluster.kubectl(['get', 'node', 'cp-2']);
     assert.equal(missing.code, 1);
     assert.match(missing.stderr, /^Error from server \(NotFound\): nodes "cp-2" not found\n$/);
-    await assert.rejects(cluster.get('node', 'cp-2'), /kubectl get .*NotFound/);
+    await assert.rejects(cluster.get('node', 'cp-2'), /get node cp-2: .*NotFound/);
   });
 
   it('holds objects to CEL rules of their definition', async () => {

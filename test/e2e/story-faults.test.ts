@@ -1,5 +1,5 @@
 /**
- * Everything between API server, controller and agents does wrong for a minute, while pods, labels
+ * Everything between API server, controller and agents does wrong for 20 seconds, while pods, labels
  * and policies change. NODEWALL_STORY_SECONDS makes it longer, NODEWALL_SEED another.
  */
 import assert from 'node:assert/strict';
@@ -12,7 +12,7 @@ import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { tcp } from '../kernel/manifests.ts';
 import { closed, realized, type Story, startStory } from './story-bed.ts';
 
-const SECONDS = Number(process.env.NODEWALL_STORY_SECONDS ?? 60);
+const SECONDS = Number(process.env.NODEWALL_STORY_SECONDS ?? 20);
 const SEED = process.env.NODEWALL_SEED ?? '1';
 /** A watch that fell silent is given up after 150 s, a stream after 95 s. */
 const RECOVERY = 240_000;

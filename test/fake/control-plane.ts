@@ -53,6 +53,8 @@ export interface FakeControlPlane {
   refuse(refusal: ((request: IncomingMessage) => Refusal | 'hang' | null) | null): void;
   /** Ends all connections: in order, or as a machine does that dies. */
   cut(how: 'end' | 'destroy'): void;
+  /** That agents are told now. */
+  revision(): string;
   /** Another life: earlier revisions are unknown. */
   restart(): void;
   writeToken(token: string): Promise<void>;
@@ -208,6 +210,7 @@ export async function fakeControlPlane(
     watches,
     reports,
     authority,
+    revision,
     trust,
     start,
     stop,

@@ -7,9 +7,9 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { CompiledRule, NodeState } from '../../apis/compiled.ts';
 import { type FakeControlPlane, fakeControlPlane } from '../fake/control-plane.ts';
-import { relay } from '../fake/relay.ts';
+import { relay } from '../netns/relay.ts';
 import { toState } from '../properties/pipeline.ts';
-import { forEachDataplane } from './dataplane.ts';
+import { EITHER_IPTABLES, forEachDataplane } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
 import { leakedDuring } from './flood.ts';
 import { NODE_NAME, node as nodeManifest, policy, tcp, udp } from './manifests.ts';
@@ -18,355 +18,363 @@ import { until } from './until.ts';
 const CLOSED = 9;
 const PORT = 8443;
 
-forEachDataplane('the agent of a cluster', (dataplane) => {
-  let node: EnforcedNode;
-  let plane: FakeControlPlane;
-  let agent: RunningAgent;
-  let marker = 20_000;
+forEachDataplane(
+  'the agent of a cluster',
+  (dataplane) => {
+    let node: EnforcedNode;
+    let plane: FakeControlPlane;
+    let agent: RunningAgent;
+    let marker = 20_000;
 
-  before(async () => {
-    node = await createEnforcedNode(undefined, dataplane);
-    const [client] = node.topology.clients;
-    const [address] = node.topology.plan.clientAddresses;
-    assert.ok(client !== undefined && address !== undefined);
-    plane = await fakeControlPlane(NODE_NAME, { host: address.v4, port: PORT });
-    await relay(client, address.v4, PORT, plane.socket);
-  });
-  after(async () => {
-    await node?.close();
-    await plane?.close();
-  });
-  afterEach(async () => {
-    await agent?.end('SIGKILL');
-    plane.refuse(null);
-    plane.fault(null);
-    await plane.start();
-  });
+    before(async () => {
+      node = await createEnforcedNode(undefined, dataplane);
+      const [client] = node.topology.clients;
+      const [address] = node.topology.plan.clientAddresses;
+      assert.ok(client !== undefined && address !== undefined);
+      plane = await fakeControlPlane(NODE_NAME, { host: address.v4, port: PORT });
+      await relay(client, { host: address.v4, port: PORT }, { path: plane.socket });
+    });
+    after(async () => {
+      await node?.close();
+      await plane?.close();
+    });
+    afterEach(async () => {
+      await agent?.end('SIGKILL');
+      plane.refuse(null);
+      plane.fault(null);
+      await plane.start();
+    });
 
-  function objects(...more: readonly object[]): object[] {
-    const rules = [
-      { name: 'close', action: 'Drop', ports: [udp(CLOSED)] },
-      { name: 'marker', action: 'Drop', ports: [tcp(++marker)] },
-    ] as const;
-    return [nodeManifest(node.topology.plan), policy('closed', { ingress: rules }), ...more];
-  }
-  const stateOf = (all: readonly object[]): NodeState => toState(all, NODE_NAME);
-  /** A state with another marker port. */
-  const next = (...more: readonly object[]): NodeState => stateOf(objects(...more));
+    function objects(...more: readonly object[]): object[] {
+      const rules = [
+        { name: 'close', action: 'Drop', ports: [udp(CLOSED)] },
+        { name: 'marker', action: 'Drop', ports: [tcp(++marker)] },
+      ] as const;
+      return [nodeManifest(node.topology.plan), policy('closed', { ingress: rules }), ...more];
+    }
+    const stateOf = (all: readonly object[]): NodeState => toState(all, NODE_NAME);
+    /** A state with another marker port. */
+    const next = (...more: readonly object[]): NodeState => stateOf(objects(...more));
 
-  function follow(...options: readonly string[]): RunningAgent {
-    agent = node.follow(plane.url, '--token-file', plane.tokenFile, '--ca-file', plane.caFile, ...options);
-    return agent;
-  }
-  const get = async (path: string): Promise<string> => {
-    const script = `fetch('http://127.0.0.1:9412${path}').then(async (r) => console.log(r.status, await r.text()))`;
-    return (await node.topology.node.run([process.execPath, '-e', script])).stdout;
-  };
-  const untilMarked = () => node.untilEnforced(String(marker), agent);
-  async function enforced(...more: readonly object[]): Promise<void> {
-    plane.publish(next(...more));
-    await untilMarked();
-  }
-  async function untilSaid(text: string): Promise<void> {
-    await until(`the agent says ${text}`, async () => agent.log().includes(text), { detail: agent.log });
-  }
-  const lastReport = () => plane.reports.at(-1);
-  const untilReported = (what: (report: NonNullable<ReturnType<typeof lastReport>>) => boolean) =>
-    plane.until(() => plane.reports.some(what));
+    function follow(...options: readonly string[]): RunningAgent {
+      agent = node.follow(plane.url, '--token-file', plane.tokenFile, '--ca-file', plane.caFile, ...options);
+      return agent;
+    }
+    const get = async (path: string): Promise<string> => {
+      const script = `fetch('http://127.0.0.1:9412${path}').then(async (r) => console.log(r.status, await r.text()))`;
+      return (await node.topology.node.run([process.execPath, '-e', script])).stdout;
+    };
+    const untilMarked = () => node.untilEnforced(String(marker), agent);
+    async function enforced(...more: readonly object[]): Promise<void> {
+      plane.publish(next(...more));
+      await untilMarked();
+    }
+    async function untilSaid(text: string): Promise<void> {
+      const isSaid = async () => agent.log().includes(text);
+      await until(`the agent says ${text}`, isSaid, { detail: agent.log, news: agent.news });
+    }
+    const lastReport = () => plane.reports.at(-1);
+    const untilReported = (what: (report: NonNullable<ReturnType<typeof lastReport>>) => boolean) =>
+      plane.until(() => plane.reports.some(what));
 
-  it('enforces what the controller says, as it says it, and reports', async () => {
-    plane.publish(next());
-    follow();
-    await untilMarked();
-    await enforced();
-    const [{ v4 } = assert.fail()] = node.topology.plan.nodeAddresses;
-    const before = plane.reports.length;
-    await enforced();
-    await plane.until(() =>
-      plane.reports.slice(before).some(({ revision, enforced: is }) => is === revision),
-    );
-    const report = lastReport();
-    assert.equal(report?.node, NODE_NAME);
-    assert.equal(report.enabled, true);
-    assert.equal(report.policies, 1);
-    assert.deepEqual(report.failing, []);
-    assert.ok(report.hostAddresses.includes(v4), report.hostAddresses.join());
-    assert.ok(!report.hostAddresses.includes('127.0.0.1'));
-  });
-
-  it('holds the bytes that a stand-alone agent of the same objects holds', async () => {
-    const all = objects(policy('out', { egress: [{ name: 'o', action: 'Reject', ports: [tcp(81)] }] }));
-    const config = await node.configure({ failsafe: { egress: [] } });
-    plane.publish(stateOf(all));
-    follow(...config);
-    await untilMarked();
-    const rules = await node.rules();
-    await agent.end('SIGTERM');
-    await node.cleanup();
-    await node.write('all.json', all.slice(1));
-    await node.once(...config);
-    assert.equal(await node.rules(), rules);
-    await node.remove('all.json');
-  });
-
-  it('lets nothing through while agent and controller die and come back', async () => {
-    follow();
-    await enforced();
-    const target = { protocol: 'udp', port: CLOSED, family: 4, rate: 100_000, client: 1 } as const;
-    const { sent, leaked } = await leakedDuring(node.topology, target, async () => {
-      plane.restart();
-      await plane.until(() => plane.open() === 1);
-      await enforced();
-      await agent.end('SIGKILL');
+    it('enforces what the controller says, as it says it, and reports', async () => {
       plane.publish(next());
       follow();
       await untilMarked();
+      await enforced();
+      const [{ v4 } = assert.fail()] = node.topology.plan.nodeAddresses;
+      const before = plane.reports.length;
+      await enforced();
+      await plane.until(() =>
+        plane.reports.slice(before).some(({ revision, enforced: is }) => is === revision),
+      );
+      const report = lastReport();
+      assert.equal(report?.node, NODE_NAME);
+      assert.equal(report.enabled, true);
+      assert.equal(report.policies, 1);
+      assert.deepEqual(report.failing, []);
+      assert.ok(report.hostAddresses.includes(v4), report.hostAddresses.join());
+      assert.ok(!report.hostAddresses.includes('127.0.0.1'));
+    });
+
+    it('holds the bytes that a stand-alone agent of the same objects holds', async () => {
+      const all = objects(policy('out', { egress: [{ name: 'o', action: 'Reject', ports: [tcp(81)] }] }));
+      const config = await node.configure({ failsafe: { egress: [] } });
+      plane.publish(stateOf(all));
+      follow(...config);
+      await untilMarked();
+      const rules = await node.rules();
+      await agent.end('SIGTERM');
+      await node.cleanup();
+      await node.write('all.json', all.slice(1));
+      await node.once(...config);
+      assert.equal(await node.rules(), rules);
+      await node.remove('all.json');
+    });
+
+    it('lets nothing through while agent and controller die and come back', async () => {
+      follow();
+      await enforced();
+      const target = { protocol: 'udp', port: CLOSED, family: 4, client: 1 } as const;
+      const { sent, leaked } = await leakedDuring(node.topology, target, async () => {
+        plane.restart();
+        await plane.until(() => plane.open() === 1);
+        await enforced();
+        await agent.end('SIGKILL');
+        plane.publish(next());
+        follow();
+        await untilMarked();
+        await agent.end('SIGTERM');
+        await plane.stop();
+        follow();
+        await untilSaid('the controller is away');
+        await plane.start();
+        await enforced();
+      });
+      assert.ok(sent > 1000, `only ${sent} packets`);
+      assert.equal(leaked, 0, `leaked ${leaked} of ${sent}`);
+    });
+
+    it('changes nothing when the controller restarts', async () => {
+      follow();
+      await enforced();
+      await plane.until(() => lastReport()?.enforced === plane.revision());
+      const applied = () => agent.log().split('"enforced"').length;
+      const count = applied();
+      const connects = plane.watches.length;
+      plane.restart();
+      await plane.until(() => plane.watches.length > connects && plane.open() === 1);
+      await untilSaid('the controller is back');
+      assert.equal(applied(), count);
+    });
+
+    for (const [what, isLost] of [
+      ['', false],
+      [', also where the disk has lost what the cluster said', true],
+    ] as const) {
+      it(`after a reboot without its controller, enforces the last good state${what}`, async () => {
+        follow();
+        await enforced();
+        const rules = await node.rules();
+        await agent.end('SIGTERM');
+        await plane.stop();
+        await node.lose();
+        if (isLost) await writeFile(join(node.stateDir, 'cluster.json'), '{"form');
+        follow();
+        await untilMarked();
+        assert.equal(await node.rules(), rules);
+        await plane.start();
+        await enforced();
+      });
+    }
+
+    it('looks after rules that are in force when the controller stays away', async function () {
+      // 10 s of patience, then up to 10 s until the agent tries the controller again; more where a
+      // busy disk holds its files up.
+      this.timeout(300_000);
+      follow();
+      await enforced();
+      await agent.end('SIGKILL');
+      await plane.stop();
+      follow();
+      const patient = async () => agent.log().includes('the last good state is enforced');
+      await until('its patience ends', patient, { detail: agent.log });
+      await untilSaid('"message":"enforced"');
+      await node.lose();
+      await untilMarked();
+      await plane.start();
+      plane.publish(next());
+      const isThere = async () => (await node.rules()).includes(String(marker));
+      await until('the controller is followed again', isThere, { limit: 120_000, detail: agent.log });
+    });
+
+    it('is not cut off by a blanket deny of egress', async () => {
+      follow();
+      await enforced(policy('deny', { egress: [{ name: 'all', action: 'Drop' }] }));
+      const connects = plane.watches.length;
+      // A new connection, which no established one helps.
+      plane.restart();
+      await plane.until(() => plane.watches.length > connects && plane.open() === 1);
+      await enforced(policy('deny', { egress: [{ name: 'all', action: 'Drop' }] }));
+    });
+
+    it('keeps what is behind the cluster IPs on the failsafe list, through a restart too', async () => {
+      follow();
+      await enforced(policy('deny', { egress: [{ name: 'all', action: 'Drop' }] }));
+      const [address] = node.topology.plan.clientAddresses;
+      assert.ok(address !== undefined);
+      const isThere = async (port: number): Promise<boolean> => (await node.rules()).includes(String(port));
+      plane.endpoints([
+        { port: 6443, addresses: ['10.96.0.1'] },
+        { port: 24_443, addresses: [address.v4] },
+      ]);
+      await until('the port is on the list', () => isThere(24_443));
+      await agent.end('SIGTERM');
+      await plane.stop();
+      await node.lose();
+      follow();
+      await until('it is there again', () => isThere(24_443));
+      await plane.start();
+    });
+
+    it('follows the gate: off, nothing of it stays in the kernel', async () => {
+      follow();
+      await enforced();
+      plane.gate(false);
+      await until('the rules are gone', async () => (await node.rules()) === '');
+      await untilReported(({ enabled, enforced: is, policies }) => !enabled && is === null && policies === 0);
       await agent.end('SIGTERM');
       await plane.stop();
       follow();
       await untilSaid('the controller is away');
+      assert.equal(await node.rules(), '', 'it was off');
       await plane.start();
-      await enforced();
-    });
-    assert.ok(sent > 1000, `only ${sent} packets`);
-    assert.equal(leaked, 0, `leaked ${leaked} of ${sent}`);
-  });
-
-  it('changes nothing when the controller restarts', async () => {
-    follow();
-    await enforced();
-    const applied = () => agent.log().split('"enforced"').length;
-    const count = applied();
-    const connects = plane.watches.length;
-    plane.restart();
-    await plane.until(() => plane.watches.length > connects && plane.open() === 1);
-    await untilSaid('the controller is back');
-    assert.equal(applied(), count);
-  });
-
-  for (const [what, isLost] of [
-    ['', false],
-    [', also where the disk has lost what the cluster said', true],
-  ] as const) {
-    it(`after a reboot without its controller, enforces the last good state${what}`, async () => {
-      follow();
-      await enforced();
-      const rules = await node.rules();
-      await agent.end('SIGTERM');
-      await plane.stop();
-      await node.lose();
-      if (isLost) await writeFile(join(node.stateDir, 'cluster.json'), '{"form');
-      follow();
+      plane.gate(true);
       await untilMarked();
-      assert.equal(await node.rules(), rules);
-      await plane.start();
       await enforced();
     });
-  }
 
-  it('looks after rules that are in force when the controller stays away', async function () {
-    // 10 s of patience, then up to 10 s until the agent tries the controller again; more where a
-    // busy disk holds its files up.
-    this.timeout(300_000);
-    follow();
-    await enforced();
-    await agent.end('SIGKILL');
-    await plane.stop();
-    follow();
-    const patient = async () => agent.log().includes('the last good state is enforced');
-    await until('its patience ends', patient, { detail: agent.log });
-    await untilSaid('"message":"enforced"');
-    await node.lose();
-    await untilMarked();
-    await plane.start();
-    plane.publish(next());
-    const isThere = async () => (await node.rules()).includes(String(marker));
-    await until('the controller is followed again', isThere, { limit: 120_000, detail: agent.log });
-  });
+    for (const [what, off] of [
+      ['the command', () => node.run('off', '--reason', 'locked out')],
+      ['touch', () => writeFile(join(node.stateDir, 'off'), '')],
+    ] as const) {
+      it(`is off after ${what}, through a restart and whatever the controller says, until it is on`, async () => {
+        follow();
+        await enforced();
+        await off();
+        await until('the rules are gone', async () => (await node.rules()) === '');
+        const reason = what === 'touch' ? '' : 'locked out';
+        await untilReported((report) => report.off === reason && report.enabled && report.enforced === null);
+        plane.publish(next());
+        await agent.end('SIGKILL');
+        const before = plane.reports.length;
+        follow();
+        await plane.until(() => plane.reports.slice(before).some(({ revision }) => revision !== null));
+        assert.equal(await node.rules(), '');
+        await node.run('on');
+        await untilMarked();
+        await plane.until(() => lastReport()?.off === undefined);
+        await enforced();
+      });
+    }
 
-  it('is not cut off by a blanket deny of egress', async () => {
-    follow();
-    await enforced(policy('deny', { egress: [{ name: 'all', action: 'Drop' }] }));
-    const connects = plane.watches.length;
-    // A new connection, which no established one helps.
-    plane.restart();
-    await plane.until(() => plane.watches.length > connects && plane.open() === 1);
-    await enforced(policy('deny', { egress: [{ name: 'all', action: 'Drop' }] }));
-  });
-
-  it('keeps what is behind the cluster IPs on the failsafe list, through a restart too', async () => {
-    follow();
-    await enforced(policy('deny', { egress: [{ name: 'all', action: 'Drop' }] }));
-    const [address] = node.topology.plan.clientAddresses;
-    assert.ok(address !== undefined);
-    const isThere = async (port: number): Promise<boolean> => (await node.rules()).includes(String(port));
-    plane.endpoints([
-      { port: 6443, addresses: ['10.96.0.1'] },
-      { port: 24_443, addresses: [address.v4] },
-    ]);
-    await until('the port is on the list', () => isThere(24_443));
-    await agent.end('SIGTERM');
-    await plane.stop();
-    await node.lose();
-    follow();
-    await until('it is there again', () => isThere(24_443));
-    await plane.start();
-  });
-
-  it('follows the gate: off, nothing of it stays in the kernel', async () => {
-    follow();
-    await enforced();
-    plane.gate(false);
-    await until('the rules are gone', async () => (await node.rules()) === '');
-    await untilReported(({ enabled, enforced: is, policies }) => !enabled && is === null && policies === 0);
-    await agent.end('SIGTERM');
-    await plane.stop();
-    follow();
-    await untilSaid('the controller is away');
-    assert.equal(await node.rules(), '', 'it was off');
-    await plane.start();
-    plane.gate(true);
-    await untilMarked();
-    await enforced();
-  });
-
-  for (const [what, off] of [
-    ['the command', () => node.run('off', '--reason', 'locked out')],
-    ['touch', () => writeFile(join(node.stateDir, 'off'), '')],
-  ] as const) {
-    it(`is off after ${what}, through a restart and whatever the controller says, until it is on`, async () => {
+    it('on again, waits for what the controller says, though its try has had no answer yet', async () => {
       follow();
       await enforced();
-      await off();
-      await until('the rules are gone', async () => (await node.rules()) === '');
-      const reason = what === 'touch' ? '' : 'locked out';
-      await untilReported((report) => report.off === reason && report.enabled && report.enforced === null);
+      await agent.end('SIGTERM');
+      await node.run('off');
+      const old = String(marker);
       plane.publish(next());
+      plane.refuse(() => 'hang');
+      follow();
+      await untilSaid('"message":"disabled"');
+      await plane.until(() => plane.hanging() > 0);
+      plane.refuse(null);
+      await node.run('on');
+      let rules = '';
+      const isThere = async (): Promise<boolean> => {
+        rules = await node.rules();
+        return rules !== '';
+      };
+      await until('something is enforced', isThere, { detail: agent.log });
+      assert.ok(!rules.includes(old), agent.log());
+      await enforced();
+    });
+
+    it('follows a controller that has no rules any more, after a start from saved ones', async () => {
+      follow();
+      await enforced();
       await agent.end('SIGKILL');
+      plane.restart();
+      plane.publish({ ...stateOf([nodeManifest(node.topology.plan)]), rules: [] });
       const before = plane.reports.length;
       follow();
-      await plane.until(() => plane.reports.slice(before).some(({ revision }) => revision !== null));
-      assert.equal(await node.rules(), '');
-      await node.run('on');
-      await untilMarked();
-      await plane.until(() => lastReport()?.off === undefined);
+      await plane.until(() => plane.reports.slice(before).some(({ enforced: is }) => is !== null));
+      assert.equal(lastReport()?.policies, 0);
+      assert.ok(!(await node.rules()).includes(String(marker)));
       await enforced();
     });
-  }
 
-  it('on again, waits for what the controller says, though its try has had no answer yet', async () => {
-    follow();
-    await enforced();
-    await agent.end('SIGTERM');
-    await node.run('off');
-    const old = String(marker);
-    plane.publish(next());
-    plane.refuse(() => 'hang');
-    follow();
-    await untilSaid('"message":"disabled"');
-    await plane.until(() => plane.hanging() > 0);
-    plane.refuse(null);
-    await node.run('on');
-    let rules = '';
-    const isThere = async (): Promise<boolean> => {
-      rules = await node.rules();
-      return rules !== '';
-    };
-    await until('something is enforced', isThere, { detail: agent.log });
-    assert.ok(!rules.includes(old), agent.log());
-    await enforced();
-  });
+    it('says that a view cannot be followed: log, health, metric and report', async () => {
+      follow('--metrics-listen', '127.0.0.1:9412');
+      await enforced();
+      const rules = await node.rules();
+      plane.fault((line) => line.replace(/"rules":\d+,/, '"rules":77,'));
+      plane.publish(next());
+      await untilReported(({ viewError }) => /the controller says 77/.test(viewError ?? ''));
+      const lines = agent.log().split('\n');
+      const said = lines.find((line) =>
+        line.includes('"message":"the controller\'s view cannot be followed'),
+      );
+      assert.match(said ?? '', /"level":"error"/);
+      assert.ok(!agent.log().includes('the controller is away'));
+      assert.match(await get('/readyz'), /^503 the controller's view cannot be followed/);
+      assert.match(await get('/healthz'), /^200/);
+      assert.match(await get('/metrics'), /nodewall_agent_view_unfollowable 1\n/);
+      assert.equal(await node.rules(), rules);
+      plane.fault(null);
+      await untilMarked();
+      await plane.until(() => lastReport()?.viewError === undefined);
+      assert.match(await get('/readyz'), /^200 ok/);
+    });
 
-  it('follows a controller that has no rules any more, after a start from saved ones', async () => {
-    follow();
-    await enforced();
-    await agent.end('SIGKILL');
-    plane.restart();
-    plane.publish({ ...stateOf([nodeManifest(node.topology.plan)]), rules: [] });
-    const before = plane.reports.length;
-    follow();
-    await plane.until(() => plane.reports.slice(before).some(({ enforced: is }) => is !== null));
-    assert.equal(lastReport()?.policies, 0);
-    assert.ok(!(await node.rules()).includes(String(marker)));
-    await enforced();
-  });
+    it('off on this machine, is off whatever the cluster says', async () => {
+      plane.publish(next());
+      const before = plane.reports.length;
+      follow('--feature-gates', 'NodeNetworkPolicy=false');
+      await plane.until(() =>
+        plane.reports.slice(before).some(({ enabled, revision }) => !enabled && revision !== null),
+      );
+      assert.equal(await node.rules(), '');
+      assert.match(agent.log(), /off on this machine/);
+    });
 
-  it('says that a view cannot be followed: log, health, metric and report', async () => {
-    follow('--metrics-listen', '127.0.0.1:9412');
-    await enforced();
-    const rules = await node.rules();
-    plane.fault((line) => line.replace(/"rules":\d+,/, '"rules":77,'));
-    plane.publish(next());
-    await untilReported(({ viewError }) => /the controller says 77/.test(viewError ?? ''));
-    const lines = agent.log().split('\n');
-    const said = lines.find((line) => line.includes('"message":"the controller\'s view cannot be followed'));
-    assert.match(said ?? '', /"level":"error"/);
-    assert.ok(!agent.log().includes('the controller is away'));
-    assert.match(await get('/readyz'), /^503 the controller's view cannot be followed/);
-    assert.match(await get('/healthz'), /^200/);
-    assert.match(await get('/metrics'), /nodewall_agent_view_unfollowable 1\n/);
-    assert.equal(await node.rules(), rules);
-    plane.fault(null);
-    await untilMarked();
-    await plane.until(() => lastReport()?.viewError === undefined);
-    assert.match(await get('/readyz'), /^200 ok/);
-  });
+    it('leaves out what it cannot enforce, says so, and enforces the rest', async () => {
+      const state = next(policy('good', { ingress: [{ name: 'g', action: 'Drop', ports: [tcp(82)] }] }));
+      const broken = (rule: CompiledRule): CompiledRule =>
+        rule.source.policy === 'good' ? { ...rule, interfaceGroups: ['no-such-group'] } : rule;
+      follow();
+      plane.publish({ ...state, rules: state.rules.map(broken) });
+      await untilMarked();
+      await untilReported(({ failing }) => failing.length > 0);
+      const [failing] = lastReport()?.failing ?? [];
+      assert.equal(failing?.policy, 'good');
+      assert.equal(failing.rule, 'g');
+      assert.match(failing.reason, /no-such-group/);
+      assert.equal(lastReport()?.policies, 1);
+      await enforced();
+      await plane.until(() => lastReport()?.failing.length === 0);
+    });
 
-  it('off on this machine, is off whatever the cluster says', async () => {
-    plane.publish(next());
-    const before = plane.reports.length;
-    follow('--feature-gates', 'NodeNetworkPolicy=false');
-    await plane.until(() =>
-      plane.reports.slice(before).some(({ enabled, revision }) => !enabled && revision !== null),
-    );
-    assert.equal(await node.rules(), '');
-    assert.match(agent.log(), /off on this machine/);
-  });
+    it('says once that the controller refuses its token, and what to do', async () => {
+      plane.refuse(() => ({ status: 403, message: 'the token is of node-1' }));
+      follow();
+      await untilSaid('a node may only see its own view');
+      assert.equal(agent.log().match(/"the controller is away/g)?.length, 1);
+    });
 
-  it('leaves out what it cannot enforce, says so, and enforces the rest', async () => {
-    const state = next(policy('good', { ingress: [{ name: 'g', action: 'Drop', ports: [tcp(82)] }] }));
-    const broken = (rule: CompiledRule): CompiledRule =>
-      rule.source.policy === 'good' ? { ...rule, interfaceGroups: ['no-such-group'] } : rule;
-    follow();
-    plane.publish({ ...state, rules: state.rules.map(broken) });
-    await untilMarked();
-    await untilReported(({ failing }) => failing.length > 0);
-    const [failing] = lastReport()?.failing ?? [];
-    assert.equal(failing?.policy, 'good');
-    assert.equal(failing.rule, 'g');
-    assert.match(failing.reason, /no-such-group/);
-    assert.equal(lastReport()?.policies, 1);
-    await enforced();
-    await plane.until(() => lastReport()?.failing.length === 0);
-  });
-
-  it('says once that the controller refuses its token, and what to do', async () => {
-    plane.refuse(() => ({ status: 403, message: 'the token is of node-1' }));
-    follow();
-    await untilSaid('a node may only see its own view');
-    assert.equal(agent.log().match(/"the controller is away/g)?.length, 1);
-  });
-
-  it('serves health and metrics', async () => {
-    follow('--metrics-listen', '127.0.0.1:9412', '--metrics-rules');
-    await enforced();
-    assert.match(await get('/healthz'), /^200 ok/);
-    assert.match(await get('/readyz'), /^200 ok/);
-    const metrics = await get('/metrics');
-    for (const line of [
-      'nodewall_agent_controller_connected 1',
-      'nodewall_agent_enabled 1',
-      'nodewall_agent_rules 2',
-      'nodewall_agent_policies 1',
-      'nodewall_agent_policies_failing 0',
-      'nodewall_agent_apply_failures_total 0',
-    ]) {
-      assert.ok(metrics.includes(`${line}\n`), `${line}\n${metrics}`);
-    }
-    const labels = 'api_group="nodewall.io",policy="closed",rule="marker",direction="ingress"';
-    assert.ok(metrics.includes(`nodewall_agent_rule_packets_total{${labels}} 0\n`), metrics);
-    assert.match(metrics, /nodewall_agent_last_bookmark_age_seconds \d/);
-    assert.match(metrics, /nodewall_agent_revision_info\{received="(\d+\.\d+)",enforced="\1"\} 1/);
-    assert.match(metrics, /nodewall_agent_apply_duration_seconds_count [1-9]/);
-  });
-});
+    it('serves health and metrics', async () => {
+      follow('--metrics-listen', '127.0.0.1:9412', '--metrics-rules');
+      await enforced();
+      assert.match(await get('/healthz'), /^200 ok/);
+      assert.match(await get('/readyz'), /^200 ok/);
+      const metrics = await get('/metrics');
+      for (const line of [
+        'nodewall_agent_controller_connected 1',
+        'nodewall_agent_enabled 1',
+        'nodewall_agent_rules 2',
+        'nodewall_agent_policies 1',
+        'nodewall_agent_policies_failing 0',
+        'nodewall_agent_apply_failures_total 0',
+      ]) {
+        assert.ok(metrics.includes(`${line}\n`), `${line}\n${metrics}`);
+      }
+      const labels = 'api_group="nodewall.io",policy="closed",rule="marker",direction="ingress"';
+      assert.ok(metrics.includes(`nodewall_agent_rule_packets_total{${labels}} 0\n`), metrics);
+      assert.match(metrics, /nodewall_agent_last_bookmark_age_seconds \d/);
+      assert.match(metrics, /nodewall_agent_revision_info\{received="(\d+\.\d+)",enforced="\1"\} 1/);
+      assert.match(metrics, /nodewall_agent_apply_duration_seconds_count [1-9]/);
+    });
+  },
+  EITHER_IPTABLES,
+);

@@ -66,6 +66,8 @@ export interface EnforcedNode {
 export interface RunningAgent {
   /** What it wrote to standard output and error so far. */
   log(): string;
+  /** Resolves when it writes more, or ends. */
+  news(): Promise<void>;
   isRunning(): boolean;
   /** Ends it, and what it started; waits until it is gone. */
   end(signal: 'SIGTERM' | 'SIGKILL'): Promise<void>;
@@ -142,7 +144,8 @@ export async function createEnforcedNode(
         if (agent?.isRunning() === false) throw new Error(`the agent ended:\n${detail()}`);
         return (await inForce(topology.node, dataplane)).says(word);
       };
-      await until(`what is in force says ${text}`, isThere, { limit: PATIENCE, detail });
+      const news = () => Promise.race((agent ? [agent] : [...agents]).map((one) => one.news()));
+      await until(`what is in force says ${text}`, isThere, { limit: PATIENCE, detail, news });
     },
     nft: async (stdin) => void (await topology.node.run(['nft', '-f', '-'], { stdin })),
     async close() {
@@ -176,11 +179,19 @@ function withoutPods(config: RawConfig): object {
 /** bin/nodewall, started. */
 export function toRunningAgent(child: ChildProcess): RunningAgent {
   const parts: string[] = [];
-  child.stdout?.on('data', (part) => parts.push(String(part)));
-  child.stderr?.on('data', (part) => parts.push(String(part)));
+  let next = Promise.withResolvers<void>();
+  const add = (...more: readonly unknown[]): void => {
+    parts.push(...more.map(String));
+    next.resolve();
+    next = Promise.withResolvers();
+  };
+  child.stdout?.on('data', (part) => add(part));
+  child.stderr?.on('data', (part) => add(part));
+  child.once('exit', () => add());
   const isRunning = () => child.exitCode === null && child.signalCode === null;
   return {
     log: () => parts.join(''),
+    news: () => next.promise,
     isRunning,
     async end(signal) {
       if (!isRunning() || child.pid === undefined) return;

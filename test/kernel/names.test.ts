@@ -11,7 +11,7 @@ import type { Zone } from '../dns/zone.ts';
 import { addressPlan } from '../netns/address-plan.ts';
 import type { Namespace } from '../netns/namespace.ts';
 import { probeProgram } from '../probe/probe.ts';
-import { forEachDataplane } from './dataplane.ts';
+import { EITHER_IPTABLES, forEachDataplane } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
 import { policy, tcp } from './manifests.ts';
 import { pause, until } from './until.ts';
@@ -34,166 +34,170 @@ interface Outcome {
   readonly error?: string;
 }
 
-forEachDataplane('names', (dataplane) => {
-  let node: EnforcedNode;
-  let dns: DnsProcess;
-  let config: string[];
-  let agent: RunningAgent;
+forEachDataplane(
+  'names',
+  (dataplane) => {
+    let node: EnforcedNode;
+    let dns: DnsProcess;
+    let config: string[];
+    let agent: RunningAgent;
 
-  beforeEach(async () => {
-    node = await createEnforcedNode(PLAN, dataplane);
-    const [servers, web] = node.topology.clients as [Namespace, Namespace];
-    dns = await dnsProcess(servers, resolver.v4, {});
-    const listener = web.spawn([await probeProgram(), 'listen', `tcp:${PORT}`]);
-    await once(listener.stdout, 'data');
-    config = await node.configure({
-      // The clients are behind veth pairs, as pods are.
-      exemptions: { localPods: false },
-      names: { servers: [resolver.v4], minimumTTL: 1, keep: 2, stale: 60 },
+    beforeEach(async () => {
+      node = await createEnforcedNode(PLAN, dataplane);
+      const [servers, web] = node.topology.clients as [Namespace, Namespace];
+      dns = await dnsProcess(servers, resolver.v4, {});
+      const listener = web.spawn([await probeProgram(), 'listen', `tcp:${PORT}`]);
+      await once(listener.stdout, 'data');
+      config = await node.configure({
+        // The clients are behind veth pairs, as pods are.
+        exemptions: { localPods: false },
+        names: { servers: [resolver.v4], minimumTTL: 1, keep: 2, stale: 60 },
+      });
     });
-  });
-  afterEach(async () => {
-    await node?.close();
-  });
-
-  /** Names may be reached on one port; nothing else leaves the node but DNS. */
-  async function allow(...names: readonly string[]): Promise<void> {
-    const to = names.map((fqdn) => ({ fqdn }));
-    const egress = [
-      { name: 'names', action: 'Allow', to, ports: [tcp(PORT)] },
-      { name: 'rest', action: 'Drop' },
-    ] as const;
-    await node.write('names.json', [policy('names', { egress })]);
-  }
-  async function start(): Promise<void> {
-    agent = node.start(...config);
-    await node.untilEnforced('names', agent);
-  }
-  async function application(name: string): Promise<Outcome> {
-    const { stdout } = await node.topology.node.run(
-      [process.execPath, APPLICATION, String(PORT), name, resolver.v4],
-      { anyStatus: true },
-    );
-    return JSON.parse(stdout);
-  }
-  async function assertReached(name: string, address: string, within: number): Promise<void> {
-    const outcome = await application(name);
-    assert.equal(outcome.address, address, `${name}: ${JSON.stringify(outcome)}\n${agent?.log()}`);
-    assert((outcome.milliseconds ?? 0) < within, `${name} after ${outcome.milliseconds} ms`);
-  }
-  const assertSilent = async (name: string): Promise<void> =>
-    assert.deepEqual(await application(name), { error: 'silence' }, name);
-  const untilLogged = (text: string) =>
-    until(`the log says ${text}`, async () => agent.log().includes(text), { detail: () => agent.log() });
-  const untilInSet = (address: string) =>
-    until(`a set holds ${address}`, async () => (await node.rules()).includes(address), {
-      detail: () => agent?.log() ?? '',
+    afterEach(async () => {
+      await node?.close();
     });
 
-  it('learns what an application is told, before its first packet is sent again; after a kill -9 still', async () => {
-    const zone: Zone = {
-      'x.w.test': { A: [first], chain: ['cdn.elsewhere.test'], ttl: 60 },
-      'w.test': { A: [second] },
-      'x.other.test': { A: [third] },
-    };
-    await dns.serve(zone);
-    await allow('*.w.test');
-    await start();
-    await assertSilent(first);
-    // The first packet may be dropped; TCP sends the next one a second later.
-    await assertReached('x.w.test', first, 1_500);
-    for (const name of ['w.test', 'x.other.test']) await assertSilent(name);
-    await pause(1_200);
-    await agent.end('SIGKILL');
-    await dns.stop();
-    await assertReached(first, first, 500);
-    agent = node.start(...config);
-    await untilLogged('enforced');
-    await assertReached(first, first, 500);
-  });
+    /** Names may be reached on one port; nothing else leaves the node but DNS. */
+    async function allow(...names: readonly string[]): Promise<void> {
+      const to = names.map((fqdn) => ({ fqdn }));
+      const egress = [
+        { name: 'names', action: 'Allow', to, ports: [tcp(PORT)] },
+        { name: 'rest', action: 'Drop' },
+      ] as const;
+      await node.write('names.json', [policy('names', { egress })]);
+    }
+    async function start(): Promise<void> {
+      agent = node.start(...config);
+      await node.untilEnforced('names', agent);
+    }
+    async function application(name: string): Promise<Outcome> {
+      const { stdout } = await node.topology.node.run(
+        [process.execPath, APPLICATION, String(PORT), name, resolver.v4],
+        { anyStatus: true },
+      );
+      return JSON.parse(stdout);
+    }
+    async function assertReached(name: string, address: string, within: number): Promise<void> {
+      const outcome = await application(name);
+      assert.equal(outcome.address, address, `${name}: ${JSON.stringify(outcome)}\n${agent?.log()}`);
+      assert((outcome.milliseconds ?? 0) < within, `${name} after ${outcome.milliseconds} ms`);
+    }
+    const assertSilent = async (name: string): Promise<void> =>
+      assert.deepEqual(await application(name), { error: 'silence' }, name);
+    const untilLogged = (text: string) =>
+      until(`the log says ${text}`, async () => agent.log().includes(text), { detail: () => agent.log() });
+    const untilInSet = (address: string) =>
+      until(`a set holds ${address}`, async () => (await node.rules()).includes(address), {
+        detail: () => agent?.log() ?? '',
+      });
 
-  it('resolves names that are written out, in both families, and follows their changes', async () => {
-    await dns.serve({ 'a.test': { A: [first], AAAA: [six], ttl: 1 } });
-    await allow('a.test');
-    await start();
-    await untilInSet(first);
-    await assertReached(first, first, 500);
-    assert((await node.rules()).includes(six));
-    await assertSilent(second);
-    await dns.serve({ 'a.test': { A: [second], ttl: 1 } });
-    await untilInSet(second);
-    await assertReached(second, second, 500);
-    await until(`${first} is gone`, async () => !(await node.rules()).includes(first));
-    await assertSilent(first);
-  });
-
-  it('keeps the addresses of a name that nobody answers for, and says so', async () => {
-    await dns.serve({ 'a.test': { A: [first], ttl: 1 } });
-    await allow('a.test');
-    await start();
-    await untilInSet(first);
-    await dns.serve({ 'a.test': { silent: true } });
-    await untilLogged('names do not resolve any more');
-    // Far beyond its TTL and `keep`.
-    await pause(4_000);
-    await assertReached(first, first, 500);
-    // Not even a restart loses it.
-    await agent.end('SIGTERM');
-    agent = node.start(...config);
-    await untilLogged('enforced');
-    await assertReached(first, first, 500);
-    await dns.serve({ 'a.test': { A: [first], ttl: 1 } });
-    await untilLogged('names resolve again');
-  });
-
-  it('resolves before `agent --once` applies, and does not wait for ever', async () => {
-    await dns.serve({ 'a.test': { A: [first] }, 'silent.test': { silent: true } });
-    await allow('a.test', 'silent.test', '*.w.test');
-    const began = performance.now();
-    const { stderr } = await node.once(...config);
-    assert(performance.now() - began < 8_000);
-    await assertReached(first, first, 500);
-    assert.match(stderr, /names do not resolve.*silent\.test/);
-    const { stdout } = await node.topology.node.run([
-      join(import.meta.dirname, '../../bin/nodewall'),
-      'names',
-      '--state-dir',
-      node.stateDir,
-      '-o',
-      'json',
-    ]);
-    const [known] = JSON.parse(stdout).names;
-    assert.deepEqual([known.name, known.addresses[0].address], ['a.test', first]);
-  });
-
-  it('goes on under garbage, lies and hundreds of records', async () => {
-    const many = Array.from({ length: 500 }, (_, i) => `198.18.${i >> 8}.${i & 255}`);
-    await dns.serve({
-      'x.w.test': { A: [first], ttl: -1 },
-      'many.w.test': { A: many, ttl: 2 ** 31 - 1 },
-      'loop.w.test': { chain: ['y.w.test', 'loop.w.test'] },
-      'garbage.w.test': { garbage: true },
-      'poison.w.test': { A: [first], poison: { name: 'y.w.test', address: third } },
-      'many.test': { A: many },
+    it('learns what an application is told, before its first packet is sent again; after a kill -9 still', async () => {
+      const zone: Zone = {
+        'x.w.test': { A: [first], chain: ['cdn.elsewhere.test'], ttl: 60 },
+        'w.test': { A: [second] },
+        'x.other.test': { A: [third] },
+      };
+      await dns.serve(zone);
+      await allow('*.w.test');
+      await start();
+      await assertSilent(first);
+      // The first packet may be dropped; TCP sends the next one a second later.
+      await assertReached('x.w.test', first, 1_500);
+      for (const name of ['w.test', 'x.other.test']) await assertSilent(name);
+      await pause(1_200);
+      await agent.end('SIGKILL');
+      await dns.stop();
+      await assertReached(first, first, 500);
+      agent = node.start(...config);
+      await untilLogged('enforced');
+      await assertReached(first, first, 500);
     });
-    await allow('*.w.test', 'many.test');
-    await start();
-    for (const name of ['many.w.test', 'loop.w.test', 'garbage.w.test', 'poison.w.test'])
-      await application(name);
-    await untilInSet('198.18.1.243');
-    await assertReached('x.w.test', first, 1_500);
-    await assertSilent(third);
-    assert(agent.isRunning());
-  });
 
-  it('has no DNS answers copied, and nothing saved, as long as no rule names a name', async () => {
-    await node.write('names.json', [
-      policy('names', { egress: [{ name: 'names', action: 'Drop', ports: [tcp(9)] }] }),
-    ]);
-    await start();
-    const groups = await readFile(`/proc/${node.topology.node.pid}/net/netfilter/nfnetlink_log`, 'utf8');
-    assert.doesNotMatch(groups, /^ *7412 /m);
-    assert.doesNotMatch(await node.rules(), /7412/);
-    assert(!existsSync(join(node.stateDir, 'names.jsonl')));
-  });
-});
+    it('resolves names that are written out, in both families, and follows their changes', async () => {
+      await dns.serve({ 'a.test': { A: [first], AAAA: [six], ttl: 1 } });
+      await allow('a.test');
+      await start();
+      await untilInSet(first);
+      await assertReached(first, first, 500);
+      assert((await node.rules()).includes(six));
+      await assertSilent(second);
+      await dns.serve({ 'a.test': { A: [second], ttl: 1 } });
+      await untilInSet(second);
+      await assertReached(second, second, 500);
+      await until(`${first} is gone`, async () => !(await node.rules()).includes(first));
+      await assertSilent(first);
+    });
+
+    it('keeps the addresses of a name that nobody answers for, and says so', async () => {
+      await dns.serve({ 'a.test': { A: [first], ttl: 1 } });
+      await allow('a.test');
+      await start();
+      await untilInSet(first);
+      await dns.serve({ 'a.test': { silent: true } });
+      await untilLogged('names do not resolve any more');
+      // Far beyond its TTL and `keep`.
+      await pause(4_000);
+      await assertReached(first, first, 500);
+      // Not even a restart loses it.
+      await agent.end('SIGTERM');
+      agent = node.start(...config);
+      await untilLogged('enforced');
+      await assertReached(first, first, 500);
+      await dns.serve({ 'a.test': { A: [first], ttl: 1 } });
+      await untilLogged('names resolve again');
+    });
+
+    it('resolves before `agent --once` applies, and does not wait for ever', async () => {
+      await dns.serve({ 'a.test': { A: [first] }, 'silent.test': { silent: true } });
+      await allow('a.test', 'silent.test', '*.w.test');
+      const began = performance.now();
+      const { stderr } = await node.once(...config);
+      assert(performance.now() - began < 8_000);
+      await assertReached(first, first, 500);
+      assert.match(stderr, /names do not resolve.*silent\.test/);
+      const { stdout } = await node.topology.node.run([
+        join(import.meta.dirname, '../../bin/nodewall'),
+        'names',
+        '--state-dir',
+        node.stateDir,
+        '-o',
+        'json',
+      ]);
+      const [known] = JSON.parse(stdout).names;
+      assert.deepEqual([known.name, known.addresses[0].address], ['a.test', first]);
+    });
+
+    it('goes on under garbage, lies and hundreds of records', async () => {
+      const many = Array.from({ length: 500 }, (_, i) => `198.18.${i >> 8}.${i & 255}`);
+      await dns.serve({
+        'x.w.test': { A: [first], ttl: -1 },
+        'many.w.test': { A: many, ttl: 2 ** 31 - 1 },
+        'loop.w.test': { chain: ['y.w.test', 'loop.w.test'] },
+        'garbage.w.test': { garbage: true },
+        'poison.w.test': { A: [first], poison: { name: 'y.w.test', address: third } },
+        'many.test': { A: many },
+      });
+      await allow('*.w.test', 'many.test');
+      await start();
+      for (const name of ['many.w.test', 'loop.w.test', 'garbage.w.test', 'poison.w.test'])
+        await application(name);
+      await untilInSet('198.18.1.243');
+      await assertReached('x.w.test', first, 1_500);
+      await assertSilent(third);
+      assert(agent.isRunning());
+    });
+
+    it('has no DNS answers copied, and nothing saved, as long as no rule names a name', async () => {
+      await node.write('names.json', [
+        policy('names', { egress: [{ name: 'names', action: 'Drop', ports: [tcp(9)] }] }),
+      ]);
+      await start();
+      const groups = await readFile(`/proc/${node.topology.node.pid}/net/netfilter/nfnetlink_log`, 'utf8');
+      assert.doesNotMatch(groups, /^ *7412 /m);
+      assert.doesNotMatch(await node.rules(), /7412/);
+      assert(!existsSync(join(node.stateDir, 'names.jsonl')));
+    });
+  },
+  EITHER_IPTABLES,
+);

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { NODEWALL } from '../cli/command.ts';
 import { type FakeControlPlane, fakeControlPlane } from '../fake/control-plane.ts';
-import { relay } from '../fake/relay.ts';
+import { relay } from '../netns/relay.ts';
 import { toState } from '../properties/pipeline.ts';
 import { IPTABLES_LEGACY, skipWithout } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent, toRunningAgent } from './enforced-node.ts';
@@ -87,7 +87,7 @@ kernelSuite('CAP_NET_ADMIN alone, beside rules of strangers in iptables-legacy',
       const [address] = node.topology.plan.clientAddresses;
       assert.ok(client !== undefined && address !== undefined);
       plane = await fakeControlPlane(NODE_NAME, { host: address.v4, port: PORT });
-      await relay(client, address.v4, PORT, plane.socket);
+      await relay(client, { host: address.v4, port: PORT }, { path: plane.socket });
     });
     after(() => plane?.close());
     afterEach(() => agent?.end('SIGKILL'));

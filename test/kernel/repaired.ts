@@ -13,5 +13,5 @@ export async function untilRepaired(
     return now === rules;
   };
   const detail = () => `${now}\n--- instead of\n${rules}\n--- agent\n${agent.log().slice(-2000)}`;
-  await until(`repaired: ${what}`, isRepaired, { limit, detail });
+  await until(`repaired: ${what}`, isRepaired, { limit, detail, news: agent.news });
 }

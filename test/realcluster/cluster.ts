@@ -5,11 +5,12 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
+import { apiClient } from '../cluster/api-client.ts';
 import { cacheFolder } from '../cluster/cache.ts';
 import { etcdFlags } from '../cluster/cluster.ts';
 import { type Finished, run } from '../cluster/command.ts';
 import { scratchFolder } from '../cluster/folder.ts';
-import { until } from '../kernel/until.ts';
+import { succeeds, until } from '../kernel/until.ts';
 import {
   apiServerFlags,
   cniConfiguration,
@@ -71,6 +72,8 @@ export interface RealCluster {
   get<T>(...args: readonly string[]): Promise<T>;
   /** kubectl apply --server-side of one or more documents. */
   apply(manifest: string): Promise<void>;
+  /** Whether the API server answers a path with success. */
+  isWell(path: string): Promise<boolean>;
   /** Programs of the control plane. */
   readonly controlPlane: Readonly<
     Record<'etcd' | 'apiserver' | 'controller-manager' | 'scheduler', NodeDaemon>
@@ -151,6 +154,10 @@ export async function startRealCluster(options: RealClusterOptions): Promise<Rea
         env: { ...process.env, HOME: folder, KUBECONFIG: kubeconfig },
         ...(stdin === undefined ? {} : { stdin }),
       });
+    const api = apiClient({
+      kubeconfig,
+      inside: { namespace: first.namespace, socketPath: join(folder, 'api.socket') },
+    });
     const kubectlOutput: RealCluster['kubectlOutput'] = async (args, more) => {
       const { code, stdout, stderr } = await kubectl(args, more);
       if (code !== 0) throw new Error(`kubectl ${args.join(' ')}: ${stderr || `status ${code}`}`);
@@ -176,9 +183,9 @@ export async function startRealCluster(options: RealClusterOptions): Promise<Rea
       },
       kubectl,
       kubectlOutput,
-      get: async (...args) => JSON.parse(await kubectlOutput(['get', '-o', 'json', ...args])),
-      apply: async (manifest) =>
-        void (await kubectlOutput(['apply', '--server-side', '-f', '-'], { stdin: manifest })),
+      get: api.get,
+      apply: api.apply,
+      isWell: api.isWell,
       controlPlane,
       startControlPlane: () => startControlPlane(cluster),
       async logs(lines = 15) {
@@ -197,21 +204,19 @@ export async function startRealCluster(options: RealClusterOptions): Promise<Rea
   }
 }
 
-async function startControlPlane({ controlPlane, kubectl }: RealCluster): Promise<void> {
+async function startControlPlane({ controlPlane, isWell }: RealCluster): Promise<void> {
   const start = async (name: keyof RealCluster['controlPlane']): Promise<void> => {
     if (!controlPlane[name].isRunning()) await controlPlane[name].start();
   };
   await start('etcd');
   await start('apiserver');
-  await until('the API server is ready', async () => (await kubectl(['get', '--raw=/readyz'])).code === 0, {
-    limit: READY,
-  });
+  await until('the API server is ready', () => isWell('/readyz'), { limit: READY });
   await start('controller-manager');
   await start('scheduler');
 }
 
 async function bringUp(cluster: RealCluster, progress: (what: string) => void): Promise<void> {
-  const { nodes, kubectl } = cluster;
+  const { nodes } = cluster;
   const manifest = await readFile(join(import.meta.dirname, 'manifests/system.yaml'), 'utf8');
   try {
     await Promise.all([
@@ -221,10 +226,7 @@ async function bringUp(cluster: RealCluster, progress: (what: string) => void): 
     progress('the API server is ready');
     // Namespaces and priority classes are made by the API server itself, a moment after it is
     // ready.
-    await until(
-      'the system is applied',
-      async () => (await kubectl(['apply', '--server-side', '-f', '-'], { stdin: manifest })).code === 0,
-    );
+    await until('the system is applied', () => succeeds(cluster.apply(manifest)));
     await Promise.all(nodes.map((node) => startNodeDaemons(node)));
     await untilNodesReady(cluster);
     progress('all Nodes are Ready');
@@ -346,9 +348,7 @@ export async function untilNodesReady(
   await until(
     `Ready: ${names.join(', ')}`,
     async () => {
-      const { code, stdout } = await cluster.kubectl(['get', 'nodes', '-o', 'json']);
-      if (code !== 0) return false;
-      const { items } = JSON.parse(stdout) as { items: NodeObject[] };
+      const { items } = await cluster.get<{ items: NodeObject[] }>('nodes');
       const ready = items.filter(({ status }) =>
         status.conditions?.some((one) => one.type === 'Ready' && one.status === 'True'),
       );

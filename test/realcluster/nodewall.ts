@@ -1,6 +1,6 @@
 /** nodewall as an administrator installs and watches it on a real cluster. */
 import { join } from 'node:path';
-import { until } from '../kernel/until.ts';
+import { succeeds, until } from '../kernel/until.ts';
 import type { RealCluster, RealNode } from './cluster.ts';
 
 export const NAMESPACE = 'nodewall-system';
@@ -115,11 +115,9 @@ spec:
   ingress: [{name: none, action: Allow, from: [{ipBlock: {cidr: 198.51.100.1/32}}], ports: [{protocol: UDP, port: 9}]}]
 `;
   // The API server may be starting.
-  await until(
-    'the API server takes a policy',
-    async () => (await cluster.kubectl(['apply', '-f', '-'], { stdin: manifest })).code === 0,
-    { limit: limit ?? PATIENCE },
-  );
+  await until('the API server takes a policy', () => succeeds(cluster.apply(manifest)), {
+    limit: limit ?? PATIENCE,
+  });
   await untilTables(cluster, 'a new policy is enforced on all nodes', (table) => table.includes(name), limit);
   await cluster.kubectlOutput(['delete', 'ncnp', name]);
   await untilTables(cluster, 'a deleted policy is enforced nowhere', (table) => !table.includes(name), limit);
