@@ -24,7 +24,7 @@ function withoutNullable(schema: CrdSchema): object {
 }
 
 describe('deploy/crds', () => {
-  it('is what npm run generate makes, and so are kustomize copies of it', () => {
+  it('equals the output of npm run generate, as do its copies for kustomize', () => {
     const files = generatedFiles();
     for (const [path, text] of files) assert.equal(readFileSync(path, 'utf8'), text, 'npm run generate');
     const there = readdirSync(new URL('../../deploy/crds/', import.meta.url)).filter(
@@ -39,7 +39,7 @@ describe('deploy/crds', () => {
   for (const kind of KINDS) {
     const schema = openApiSchema(kind);
 
-    it(`${kind}: says something of every field to kubectl explain`, () => {
+    it(`${kind}: describes every field for kubectl explain`, () => {
       const silent = [...places(schema)].filter(
         ([path, { description }]) => path !== 'metadata' && !/(\[\]|\*)$/.test(path) && !description,
       );
@@ -49,20 +49,20 @@ describe('deploy/crds', () => {
       );
     });
 
-    it(`${kind}: has a place for every check`, () => {
+    it(`${kind}: applies every check`, () => {
       const paths = [...places(schema)].map(([path]) => path);
       const lost = CRD_CHECKS[kind].filter(({ at }) => !paths.some((path) => at.test(path)));
       assert.deepEqual(lost, []);
     });
 
-    it(`${kind}: is structural: a type everywhere but where anything may stand`, () => {
+    it(`${kind}: is structural: every field has a type unless it accepts any value`, () => {
       for (const [path, { type, ...place }] of places(schema)) {
         const isFree = place['x-kubernetes-int-or-string'] ?? place['x-kubernetes-preserve-unknown-fields'];
         assert.ok(type !== undefined || isFree === true, path);
       }
     });
 
-    it(`${kind}: says of every object and list how it is merged, but where the API server takes no word`, () => {
+    it(`${kind}: sets the merge type of every object and list for which the API server accepts one`, () => {
       for (const [path, place] of places(schema)) {
         // The root's type can't be stated beside a status subresource, that of metadata never.
         if (place.type === 'object' && path !== '' && path !== 'metadata')
@@ -94,7 +94,7 @@ describe('deploy/crds', () => {
     });
   }
 
-  it('has defaults only where they change no rule', () => {
+  it('has defaults only for fields that change no rule', () => {
     const defaults = [...places(openApiSchema('ClusterNetworkPolicy'))].flatMap(([path, place]) =>
       place.default === undefined ? [] : [`${path}=${place.default}`],
     );

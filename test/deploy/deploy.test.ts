@@ -91,14 +91,14 @@ describe('deploy', () => {
     assert.deepEqual([...resources].sort(), files.map((path) => path.slice(BASE.length + 1)).sort());
   });
 
-  it('configures agents with what they know', () => {
+  it('configures agents with valid settings', () => {
     const paths = globSync('deploy/kustomize/**/agent-config.yaml', { cwd: ROOT });
     assert.equal(paths.length, 2);
     for (const path of paths)
       assert.deepEqual(parseConfig(readFileSync(join(ROOT, path), 'utf8'), path).problems, []);
   });
 
-  it('leaves the feature gate and the aggregated API out of what is applied again', () => {
+  it('does not apply the feature gate and the aggregated API again', () => {
     const [on, off] = ['on', 'off'].flatMap((name) => readManifests(`deploy/gate/${name}.yaml`));
     for (const { kind, metadata } of [on ?? assert.fail(), off ?? assert.fail()]) {
       assert.deepEqual({ kind, metadata }, { kind: 'ConfigMap', metadata: GATE });
@@ -117,7 +117,7 @@ describe('deploy', () => {
     assert.deepEqual(names, [...new Set(names)]);
   });
 
-  it('selects the pods that are there', () => {
+  it('has selectors that match the pods', () => {
     assert.equal(workloads.length, 2);
     for (const { spec, metadata } of workloads) {
       const { matchLabels = {} } = spec?.selector ?? {};
@@ -139,7 +139,7 @@ describe('deploy', () => {
     }
   });
 
-  it('leads Services to ports that are there, and calls no other Service', () => {
+  it('has a Service with existing ports, which the webhooks, the APIService and the agents name', () => {
     const [service] = kinds(base, 'Service');
     const [controller] = kinds(base, 'Deployment').map(podOf);
     const names = controller?.containers[0].ports?.map(({ name }) => name);
@@ -161,7 +161,7 @@ describe('deploy', () => {
     assert.ok(ports.some((each) => each.port === Number(port || 443)));
   });
 
-  it('gives containers the ports, folders and files that their arguments name', () => {
+  it('has the ports, folders and files that the arguments of containers name', () => {
     for (const workload of workloads) {
       const { containers, volumes } = podOf(workload);
       const [{ args, ports, volumeMounts }] = containers;
@@ -186,7 +186,7 @@ describe('deploy', () => {
     }
   });
 
-  it('gives the containers no capability but NET_ADMIN, and nothing to write to but the state', () => {
+  it('gives containers no capability but NET_ADMIN, and no writable folder but the state', () => {
     const [agent, controller] = ['DaemonSet', 'Deployment'].map((kind) =>
       podOf(kinds(base, kind)[0] ?? assert.fail()),
     );
@@ -203,7 +203,7 @@ describe('deploy', () => {
     assert.deepEqual(writable, [{ name: 'state', mountPath: '/var/lib/nodewall' }]);
   });
 
-  it('binds roles that are there to ServiceAccounts that are used', () => {
+  it('binds existing roles to ServiceAccounts in use', () => {
     const bindings = [...kinds(base, 'RoleBinding'), ...kinds(base, 'ClusterRoleBinding')];
     const roles = [...kinds(base, 'Role'), ...kinds(base, 'ClusterRole')];
     assert.equal(bindings.length, roles.length);
@@ -228,7 +228,7 @@ describe('deploy', () => {
     );
   });
 
-  it('allows exactly the requests that are made', () => {
+  it('allows exactly the requests that the programs send', () => {
     const roles = [...kinds(base, 'Role'), ...kinds(base, 'ClusterRole')];
     const allowedBy = (wanted: (role: string) => boolean): string[] =>
       roles
@@ -253,7 +253,7 @@ describe('deploy', () => {
     for (const { from } of [...API_CALLS, ...AGENT_CALLS]) assert.ok(existsSync(join(ROOT, from)), from);
   });
 
-  it('gives the commands only options that they have', async () => {
+  it('passes only existing options to the commands', async () => {
     for (const workload of workloads) {
       const [command = '', ...args] = podOf(workload).containers[0].args;
       const { stdout } = await run([join(ROOT, 'bin/nodewall'), command, '--help']);
@@ -284,7 +284,7 @@ describe('deploy/Dockerfile', () => {
   const of = (wanted: string): string[] =>
     steps.flatMap(({ instruction, rest }) => (instruction === wanted ? [rest] : []));
 
-  it('copies what is there, and every folder that the program is made of', () => {
+  it('copies existing paths, and every folder of the program', () => {
     const copied = of('COPY')
       .filter((rest) => !rest.startsWith('--from'))
       .flatMap((rest) => rest.split(/ +/).slice(0, -1));
@@ -314,7 +314,7 @@ describe('deploy/Dockerfile', () => {
     ]);
   });
 
-  it('has every workspace among the packages', () => {
+  it('installs every workspace', () => {
     const { workspaces } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
     const links = of('RUN').flatMap((rest) => [...rest.matchAll(/ln -s ((?:\.\.\/\S+ )+)\./g)]);
     const linked = links.flatMap(([, targets = '']) => targets.trim().split(' '));
@@ -324,13 +324,13 @@ describe('deploy/Dockerfile', () => {
     );
   });
 
-  it('runs without a shell, the controller as nobody', () => {
+  it('runs without a shell, and the controller as an unprivileged user', () => {
     for (const form of [...of('ENTRYPOINT'), ...of('CMD')]) assert.ok(Array.isArray(JSON.parse(form)));
     assert.deepEqual(of('USER'), ['65532:65532', '0:0']);
     assert.deepEqual(of('ENTRYPOINT'), Array(2).fill('["/usr/local/bin/nodewall"]'));
   });
 
-  it('has the program as its users name it: name, version, and the manifests without a command', () => {
+  it('has the image names and version that the manifests use, and no command in the manifests', () => {
     const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
     for (const label of of('LABEL')) assert.ok(label.includes(`version="${version}"`), label);
     const [{ images } = { images: [] }] = readManifests(`${BASE}/kustomization.yaml`) as unknown as [
@@ -361,7 +361,7 @@ describe('deploy/Dockerfile', () => {
 });
 
 describe('deploy/systemd', () => {
-  it('lets the agent ask for names, and speak netlink', () => {
+  it('allows the agent DNS and netlink', () => {
     const unit = readFileSync(join(ROOT, 'deploy/systemd/nodewall.service'), 'utf8');
     const [, families = ''] = /^RestrictAddressFamilies=(.*)$/m.exec(unit) ?? [];
     assert.deepEqual(families.split(' ').sort(), ['AF_INET', 'AF_INET6', 'AF_NETLINK', 'AF_UNIX']);

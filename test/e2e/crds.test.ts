@@ -22,19 +22,19 @@ const LEFT_TO_THE_WEBHOOK = [
   'egresspeer.md: an fqdn that is an IPv4 address',
   'peer.md: except of the other family',
   'peer.md: except outside cidr',
-  'peer.md: except that is no CIDR',
+  'peer.md: except that is not a CIDR',
   'peer.md: except the whole of cidr',
   'peer.md: except wider than cidr',
   'port.md: port null',
   'rule.md: duplicate names in one direction',
   'rule.md: duplicate names in two directions',
-  'rule.md: from with nothing behind it would be any address',
-  'rule.md: ports with nothing behind it would be every port',
+  'rule.md: from without a value would be any address',
+  'rule.md: ports without a value would be every port',
   'selector.md: a label key of 64 characters',
   'selector.md: a label key with a space',
   'selector.md: a label key with an upper-case prefix',
   'selector.md: a label key with two slashes',
-  'spec.md: egress with nothing behind it',
+  'spec.md: egress without a value',
 ];
 
 describe('deploy/crds on a real API server', function () {
