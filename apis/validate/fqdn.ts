@@ -22,10 +22,7 @@ export function checkFqdn(raw: string, path: FieldPath, found: Findings): void {
   } else if (/^[\d.]+(\/\d+)?$/.test(name)) {
     found.error(path, `${show(raw)} has digits only, so it is neither a name nor an address`);
   } else if (/[^\x20-\x7e]/.test(name)) {
-    found.error(
-      path,
-      `${show(raw)} is not a valid DNS name; write other letters in their xn-- form: ${FORM}`,
-    );
+    found.error(path, `${show(raw)} is not a valid DNS name; write other letters in xn-- form: ${FORM}`);
   } else if (name.length > 253 || !name.split('.').every((label) => LABEL.test(label))) {
     found.error(path, `${show(raw)} is not a valid DNS name: ${FORM}`);
   }

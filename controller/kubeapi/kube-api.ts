@@ -96,10 +96,7 @@ export function kubeApi(kubeConfig: KubeConfig): KubeApiClient {
     const what = `${method} ${path}`;
     if (signal?.aborted) return new KubeError(`${what}: cancelled`, { reason: 'Aborted', cause: error });
     if (timeout.aborted)
-      return new KubeError(`${what}: no answer from ${server} within the time limit`, {
-        reason: 'Timeout',
-        cause: error,
-      });
+      return new KubeError(`${what}: no answer from ${server} in time`, { reason: 'Timeout', cause: error });
     const why = messageOf(error);
     return new KubeError(`${what}: cannot reach the API server ${server}: ${why}`, {
       reason: 'Unreachable',

@@ -31,6 +31,16 @@ export function isKubeError(error: unknown, ...reasons: readonly string[]): erro
   return error instanceof KubeError && (reasons.length === 0 || reasons.includes(error.reason));
 }
 
+/** Null if the object doesn't exist. */
+export async function orNull<T>(answer: Promise<T>): Promise<T | null> {
+  try {
+    return await answer;
+  } catch (error) {
+    if (isKubeError(error, 'NotFound')) return null;
+    throw error;
+  }
+}
+
 /**
  * The reason for a response without metav1.Status, from a proxy or from an API server that is
  * starting.

@@ -2,7 +2,7 @@ import type { AddressSet, ServiceSet } from '../../apis/compiled.ts';
 import type { Update } from '../../apis/stream.ts';
 import { toBody } from './line.ts';
 import { toAddressSetMessage } from './members-diff.ts';
-import type { RuleGroupContent } from './rule-groups.ts';
+import type { GroupContent } from './rule-groups.ts';
 
 /**
  * Serialised messages. Each JavaScript object is serialised once, on first use, and cached as long
@@ -11,7 +11,7 @@ import type { RuleGroupContent } from './rule-groups.ts';
 export interface Bodies {
   addressSet(set: AddressSet): Buffer;
   serviceSet(set: ServiceSet): Buffer;
-  rules(content: RuleGroupContent): Buffer;
+  rules(content: GroupContent): Buffer;
   /** Not cached. */
   once(update: Update): Buffer;
 }

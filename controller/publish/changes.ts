@@ -5,13 +5,7 @@ import { listChange } from '../../lib/sharing/list-change.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
 import type { Bodies } from './bodies.ts';
 import { addressSetUpdate } from './members-diff.ts';
-import {
-  type RuleGroup,
-  type RuleGroupChange,
-  type RuleGroupContent,
-  ruleGroupChanges,
-  ruleGroupsOf,
-} from './rule-groups.ts';
+import { diffGroups, type GroupChange, type GroupContent, groupsOf, type RuleGroup } from './rule-groups.ts';
 import { type SetToNodesChange, type SetToNodesIndex, setToNodesIndex } from './set-to-nodes-index.ts';
 import { type Audience, keptOf, NOBODY, type Span, type SpanChange, spanChanges } from './spans.ts';
 
@@ -34,19 +28,19 @@ export interface PendingMessage {
  * One state of everything compiled, as published to nodes. The next state changes the maps in
  * place.
  */
-export interface PublishedState {
+export interface Published {
   readonly compiled: Compiled;
   /** By the policy's API group and name. */
   readonly ruleGroups: Map<string, readonly RuleGroup[]>;
   /** By the nodes that they apply to, then by name. */
-  readonly bySpan: Map<Span, Map<string, RuleGroupContent>>;
+  readonly bySpan: Map<Span, Map<string, GroupContent>>;
   readonly addressSets: SetToNodesIndex;
   readonly serviceSets: SetToNodesIndex;
 }
 
 const NONE: Counts = { rules: 0, addressSets: 0, serviceSets: 0 };
 
-export function nothingPublished({ allNodes, controllers, apiServerPorts }: Compiled): PublishedState {
+export function nothingPublished({ allNodes, controllers, apiServerPorts }: Compiled): Published {
   return {
     compiled: {
       policies: [],
@@ -71,10 +65,10 @@ export function nothingPublished({ allNodes, controllers, apiServerPorts }: Comp
  * sets and nodes if their lists differ. Throws if a rule names a set that doesn't exist.
  */
 export function changes(
-  published: PublishedState,
+  published: Published,
   compiled: Compiled,
   bodies: Bodies,
-): { readonly messages: readonly PendingMessage[]; readonly published: PublishedState } {
+): { readonly messages: readonly PendingMessage[]; readonly published: Published } {
   const groupChanges = changeRuleGroups(published, compiled.policies);
   const changeOf = spanChanges();
   const { allNodes, controllers } = compiled;
@@ -115,30 +109,30 @@ export function changes(
 }
 
 /** Updates `ruleGroups` and `bySpan`, and returns the changes. */
-function changeRuleGroups(published: PublishedState, policies: readonly CompiledPolicy[]): RuleGroupChange[] {
-  const { removed, added } = listChange(published.compiled.policies, policies);
+function changeRuleGroups(state: Published, policies: readonly CompiledPolicy[]): GroupChange[] {
+  const { removed, added } = listChange(state.compiled.policies, policies);
   const key = ({ apiGroup, name }: CompiledPolicy) => `${apiGroup}/${name}`;
   const now = new Map(added.map((policy) => [key(policy), policy]));
-  const result: RuleGroupChange[] = [];
+  const result: GroupChange[] = [];
   for (const name of new Set([...removed.map(key), ...now.keys()])) {
-    const before = published.ruleGroups.get(name) ?? [];
+    const before = state.ruleGroups.get(name) ?? [];
     const policy = now.get(name);
-    const groups = policy === undefined ? [] : ruleGroupsOf(policy, before);
-    if (groups.length === 0) published.ruleGroups.delete(name);
-    else published.ruleGroups.set(name, groups);
-    result.push(...ruleGroupChanges(before, groups));
+    const groups = policy === undefined ? [] : groupsOf(policy, before);
+    if (groups.length === 0) state.ruleGroups.delete(name);
+    else state.ruleGroups.set(name, groups);
+    result.push(...diffGroups(before, groups));
   }
   for (const { before } of result) {
     if (before === null) continue;
-    const same = published.bySpan.get(before.span);
+    const same = state.bySpan.get(before.span);
     same?.delete(before.content.update.part);
-    if (same?.size === 0) published.bySpan.delete(before.span);
+    if (same?.size === 0) state.bySpan.delete(before.span);
   }
   for (const { now: group } of result) {
     if (group === null) continue;
-    const same = published.bySpan.get(group.span);
+    const same = state.bySpan.get(group.span);
     if (same === undefined)
-      published.bySpan.set(group.span, new Map([[group.content.update.part, group.content]]));
+      state.bySpan.set(group.span, new Map([[group.content.update.part, group.content]]));
     else same.set(group.content.update.part, group.content);
   }
   return result;
@@ -207,7 +201,7 @@ function setMessages<T extends AddressSet | ServiceSet>(
 }
 
 function ruleMessages(
-  groupChanges: readonly RuleGroupChange[],
+  groupChanges: readonly GroupChange[],
   changeOf: (before: Span, now: Span) => SpanChange,
   bodies: Bodies,
 ): { added: PendingMessage[]; removed: PendingMessage[] } {

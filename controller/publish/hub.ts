@@ -5,17 +5,11 @@ import type { Endpoints, Update } from '../../apis/stream.ts';
 import { nodeMessage } from '../../apis/wire.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
 import { messageBodies } from './bodies.ts';
-import {
-  type Counts,
-  changes,
-  nothingPublished,
-  type PendingMessage,
-  type PublishedState,
-} from './changes.ts';
+import { type Counts, changes, nothingPublished, type PendingMessage, type Published } from './changes.ts';
 import type { Line } from './line.ts';
 import { nodeView } from './node-view.ts';
 import { type LogLimits, type ResumeLog, resumeLog } from './resume-log.ts';
-import { type SharedView, sharedViews } from './shared-view.ts';
+import { type SharedView, viewsAt } from './shared-view.ts';
 import type { Audience, Span } from './spans.ts';
 
 /**
@@ -78,10 +72,10 @@ interface Watcher {
 }
 
 interface State {
-  readonly published: PublishedState;
+  readonly published: Published;
   readonly log: ResumeLog;
   /** The shared part of a node's view, at this position. */
-  readonly sharedViewOf: (node: string) => SharedView;
+  readonly viewOf: (node: string) => SharedView;
 }
 
 export function createHub(options: HubOptions): Hub {
@@ -158,12 +152,12 @@ class PublishingHub implements Hub {
   }
 
   counts(node: string): Counts {
-    return this.#ready().sharedViewOf(node).counts;
+    return this.#ready().viewOf(node).counts;
   }
 
   watch(node: string, resourceVersion: string | null, sink: Sink): Watch {
     const now = this.#ready();
-    const watcher: Watcher = { sink, counts: now.sharedViewOf(node).counts };
+    const watcher: Watcher = { sink, counts: now.viewOf(node).counts };
     const lines = this.#missed(node, resourceVersion);
     this.#watchers.add(node, watcher);
     if (lines === null) sink(this.#wholeView(node, now));
@@ -184,11 +178,11 @@ class PublishingHub implements Hub {
   }
 
   #bookmarks(): (counts: Counts) => Line {
-    return bookmarkLines(this.#revisionAt(this.#position));
+    return bookmarkLines(this.revision);
   }
 
-  #wholeView(node: string, { published, sharedViewOf }: State): readonly Line[] {
-    const revision = this.#revisionAt(this.#position);
+  #wholeView(node: string, { published, viewOf }: State): readonly Line[] {
+    const revision = this.revision;
     const { compiled } = published;
     const nodeAddresses = compiled.nodeAddresses.get(node) ?? [];
     const own = [
@@ -199,7 +193,7 @@ class PublishingHub implements Hub {
         : [this.#bodies.once({ type: 'endpoints', endpoints: this.#endpoints })]),
       this.#bodies.once(nodeMessage({ ...compiled, node, nodeAddresses })),
     ];
-    const view = sharedViewOf(node);
+    const view = viewOf(node);
     const counts = { type: 'bookmark', initial: true, ...view.counts } as const;
     return [
       ...own.map((body) => ({ revision, body })),
@@ -209,26 +203,26 @@ class PublishingHub implements Hub {
   }
 
   /** Discards the log: all watchers get a whole view. */
-  #restart(published: PublishedState): void {
+  #restart(published: Published): void {
     this.#position++;
     const now = {
       published,
       log: resumeLog(this.#position, this.#logLimits),
-      sharedViewOf: sharedViews(published, this.#bodies, this.#revisionAt(this.#position)),
+      viewOf: viewsAt(published, this.#bodies, this.revision),
     };
     this.#state = now;
     for (const [node, watcher] of this.#watchers.all()) {
-      watcher.counts = now.sharedViewOf(node).counts;
+      watcher.counts = now.viewOf(node).counts;
       watcher.sink(this.#wholeView(node, now));
     }
   }
 
-  #send(published: PublishedState, log: ResumeLog, messages: readonly PendingMessage[]): void {
+  #send(published: Published, log: ResumeLog, messages: readonly PendingMessage[]): void {
     const leftOut = nodesWithTooMany(messages);
     const due = new Map<Watcher, Line[]>();
     for (const message of messages) {
       this.#position++;
-      const line = { revision: this.#revisionAt(this.#position), body: message.toBody() };
+      const line = { revision: this.revision, body: message.toBody() };
       if (leftOut === null || !isForFew(message.audience))
         log.append({ line, position: this.#position, audience: message.audience });
       for (const watcher of this.#watchers.of(message.audience)) {
@@ -241,11 +235,7 @@ class PublishingHub implements Hub {
       }
     }
     if (leftOut !== null) log.leaveOut(this.#position, leftOut);
-    this.#state = {
-      published,
-      log,
-      sharedViewOf: sharedViews(published, this.#bodies, this.#revisionAt(this.#position)),
-    };
+    this.#state = { published, log, viewOf: viewsAt(published, this.#bodies, this.revision) };
     const bookmarkOf = this.#bookmarks();
     for (const [watcher, lines] of due) {
       lines.push(bookmarkOf(watcher.counts));

@@ -30,7 +30,7 @@ export interface RouterOptions {
   readonly mostBody: number;
 }
 
-interface AuthenticatedRequest {
+interface ApiRequest {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly path: string;
@@ -44,7 +44,7 @@ interface AuthenticatedRequest {
 export function requestRouter(
   options: RouterOptions,
 ): (request: IncomingMessage, response: ServerResponse) => Promise<Answer> {
-  const reportLimiter = rateLimiter({ now: options.now, burst: REPORT_BURST, perSecond: 1 });
+  const limiter = rateLimiter({ now: options.now, burst: REPORT_BURST, perSecond: 1 });
   return async (request, response) => {
     const url = parseUrl(request);
     if (url === null) return refused('BadRequest', 'the path of the request is not valid');
@@ -57,7 +57,7 @@ export function requestRouter(
       return unavailable(`cannot authenticate the request now: ${identity.message}`);
     if (identity === null) return refused('Unauthorized', 'a valid bearer token is required');
     const asked = { request, response, path: url.pathname, query: url.searchParams, identity };
-    return route(options, reportLimiter, asked);
+    return route(options, limiter, asked);
   };
 }
 
@@ -73,11 +73,7 @@ function parseUrl({ url = '' }: IncomingMessage): URL | null {
   return url.startsWith('/') ? URL.parse(url, 'https://localhost') : null;
 }
 
-async function route(
-  options: RouterOptions,
-  reportLimiter: RateLimiter,
-  asked: AuthenticatedRequest,
-): Promise<Answer> {
+async function route(options: RouterOptions, limiter: RateLimiter, asked: ApiRequest): Promise<Answer> {
   const { path, request } = asked;
   const known = DISCOVERY.get(path);
   if (known !== undefined) return allowed(request, ['GET']) ?? { code: 200, body: known };
@@ -91,8 +87,7 @@ async function route(
     return refused('NotFound', `there is no resource at ${path}`);
   const name = decodedName(node);
   if (name === null) return refused('BadRequest', 'the node name in the path is not valid');
-  if (status !== undefined)
-    return allowed(request, ['PUT']) ?? (await report(options, reportLimiter, asked, name));
+  if (status !== undefined) return allowed(request, ['PUT']) ?? (await report(options, limiter, asked, name));
   return allowed(request, ['GET']) ?? (await get(options, asked, name));
 }
 
@@ -154,7 +149,7 @@ async function forbidden(
  */
 const LONGEST_WATCH = 1_800_000;
 
-async function watch(options: RouterOptions, asked: AuthenticatedRequest): Promise<Answer> {
+async function watch(options: RouterOptions, asked: ApiRequest): Promise<Answer> {
   const { hub, streams } = options;
   const { request, response, query, identity } = asked;
   if (wantsTable(request)) return refused('BadRequest', 'a watch cannot be a Table; use kubectl get --raw');
@@ -182,10 +177,7 @@ async function watch(options: RouterOptions, asked: AuthenticatedRequest): Promi
   return { code: 200, streaming: true };
 }
 
-async function list(
-  options: RouterOptions,
-  { request, query, identity }: AuthenticatedRequest,
-): Promise<Answer> {
+async function list(options: RouterOptions, { request, query, identity }: ApiRequest): Promise<Answer> {
   const { hub, now } = options;
   if (query.has('labelSelector'))
     return refused('BadRequest', 'node views have no labels: labelSelector is not supported');
@@ -205,11 +197,7 @@ async function list(
   };
 }
 
-async function get(
-  options: RouterOptions,
-  { request, identity }: AuthenticatedRequest,
-  name: string,
-): Promise<Answer> {
+async function get(options: RouterOptions, { request, identity }: ApiRequest, name: string): Promise<Answer> {
   const { hub, now } = options;
   const denied = await forbidden(options, identity, { verb: 'get', name });
   if (denied !== null) return denied;
@@ -223,8 +211,8 @@ async function get(
 
 async function report(
   options: RouterOptions,
-  reportLimiter: RateLimiter,
-  { request, identity }: AuthenticatedRequest,
+  limiter: RateLimiter,
+  { request, identity }: ApiRequest,
   name: string,
 ): Promise<Answer> {
   const { hub, reports, mostBody, onReport, now } = options;
@@ -235,7 +223,7 @@ async function report(
     return refused('UnsupportedMediaType', 'a report must be application/json');
   if (!hub.ready) return notYet();
   if (!hub.has(name)) return noNode(name);
-  if (!reportLimiter.take(name)) return tooMany('more than one report a second from this node; retry later');
+  if (!limiter.take(name)) return tooMany('more than one report a second from this node; retry later');
   const body = await readBody(request, mostBody);
   if (body === null) return refused('RequestEntityTooLarge', `the report has more than ${mostBody} bytes`);
   let value: unknown;
@@ -251,7 +239,7 @@ async function report(
   reports.set(name, parsed);
   for (const node of deletedNodes(options)) {
     reports.delete(node);
-    reportLimiter.forget(node);
+    limiter.forget(node);
   }
   onReport(parsed);
   return { code: 204, body: null };

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { CompiledPolicy, CompiledRule } from '../../apis/compiled.ts';
-import { type RuleGroup, ruleGroupChanges, ruleGroupsOf } from './rule-groups.ts';
+import { diffGroups, groupsOf, type RuleGroup } from './rule-groups.ts';
 import type { Span } from './spans.ts';
 
 const rule = (id: string): CompiledRule =>
@@ -19,12 +19,9 @@ function policy(...rules: readonly (readonly [CompiledRule, Span | undefined])[]
 
 const names = (groups: readonly RuleGroup[]) => groups.map(({ content }) => content.update.part);
 
-describe('ruleGroupsOf', () => {
+describe('groupsOf', () => {
   it('groups the rules of a policy by the nodes they apply to', () => {
-    const groups = ruleGroupsOf(
-      policy([one, here], [two, there], [three, here], [rule('four'), nowhere]),
-      [],
-    );
+    const groups = groupsOf(policy([one, here], [two, there], [three, here], [rule('four'), nowhere]), []);
     assert.deepEqual(
       groups.map(({ span, content }) => [
         span,
@@ -40,28 +37,28 @@ describe('ruleGroupsOf', () => {
   });
 
   it('keeps name and content while the rules are equal, whatever their nodes', () => {
-    const before = ruleGroupsOf(policy([one, here], [two, there]), []);
+    const before = groupsOf(policy([one, here], [two, there]), []);
     const moved = new Set(['a', 'b', 'd']);
-    const now = ruleGroupsOf(policy([two, there], [one, moved]), before);
+    const now = groupsOf(policy([two, there], [one, moved]), before);
     assert.deepEqual(names(now), ['nodewall.io/p/1', 'nodewall.io/p/0']);
     assert.equal(now[0], before[1]);
     assert.equal(now[1]?.content, before[0]?.content);
-    assert.deepEqual(ruleGroupChanges(before, now), [{ before: before[0], now: now[1] }]);
+    assert.deepEqual(diffGroups(before, now), [{ before: before[0], now: now[1] }]);
   });
 
   it('keeps the name when a rule of the group is edited', () => {
-    const before = ruleGroupsOf(policy([one, here], [two, there]), []);
-    const now = ruleGroupsOf(policy([three, here], [two, there]), before);
+    const before = groupsOf(policy([one, here], [two, there]), []);
+    const now = groupsOf(policy([three, here], [two, there]), before);
     assert.deepEqual(names(now), names(before));
-    assert.deepEqual(ruleGroupChanges(before, now), [{ before: before[0], now: now[0] }]);
+    assert.deepEqual(diffGroups(before, now), [{ before: before[0], now: now[0] }]);
   });
 
   it('adds and removes groups', () => {
-    const before = ruleGroupsOf(policy([one, here], [two, there]), []);
-    const now = ruleGroupsOf(policy([two, there]), before);
-    assert.deepEqual(ruleGroupChanges(before, now), [{ before: before[0], now: null }]);
-    const again = ruleGroupsOf(policy([one, here], [two, there]), now);
+    const before = groupsOf(policy([one, here], [two, there]), []);
+    const now = groupsOf(policy([two, there]), before);
+    assert.deepEqual(diffGroups(before, now), [{ before: before[0], now: null }]);
+    const again = groupsOf(policy([one, here], [two, there]), now);
     assert.deepEqual(names(again), ['nodewall.io/p/0', 'nodewall.io/p/1']);
-    assert.deepEqual(ruleGroupChanges(now, again), [{ before: null, now: again[0] }]);
+    assert.deepEqual(diffGroups(now, again), [{ before: null, now: again[0] }]);
   });
 });

@@ -5,11 +5,11 @@ import type { Span } from './spans.ts';
 /** A rule group: the rules of one policy that apply to the same nodes. */
 export interface RuleGroup {
   readonly span: Span;
-  readonly content: RuleGroupContent;
+  readonly content: GroupContent;
 }
 
 /** The same object as long as the rules are the same, whichever nodes they apply to. */
-export interface RuleGroupContent {
+export interface GroupContent {
   readonly update: RulesUpdate;
   /** Ids of the sets that the rules name, each once. */
   readonly addressSets: readonly string[];
@@ -20,7 +20,7 @@ export interface RuleGroupContent {
  * A rule group before and after a change; null if it did not or does not exist. Spans or contents
  * differ.
  */
-export interface RuleGroupChange {
+export interface GroupChange {
   readonly before: RuleGroup | null;
   readonly now: RuleGroup | null;
 }
@@ -30,7 +30,7 @@ export interface RuleGroupChange {
  * or has the same rules, keeps its name, so that a relabelled node or an edited rule leads to the
  * smallest possible messages.
  */
-export function ruleGroupsOf(policy: CompiledPolicy, before: readonly RuleGroup[]): readonly RuleGroup[] {
+export function groupsOf(policy: CompiledPolicy, before: readonly RuleGroup[]): readonly RuleGroup[] {
   const groups = new Map<Span, CompiledRule[]>();
   for (const [i, rule] of policy.rules.entries()) {
     const span = policy.spans[i];
@@ -76,7 +76,7 @@ function sameRules(a: readonly CompiledRule[], b: readonly CompiledRule[]): bool
   return a.length === b.length && a.every((rule, i) => rule === b[i]);
 }
 
-function toContent(name: string, rules: readonly CompiledRule[]): RuleGroupContent {
+function toContent(name: string, rules: readonly CompiledRule[]): GroupContent {
   return {
     update: { type: 'rules', part: name, rules },
     addressSets: [...new Set(rules.flatMap((rule) => rule.addressSets))],
@@ -85,7 +85,7 @@ function toContent(name: string, rules: readonly CompiledRule[]): RuleGroupConte
 }
 
 /** Rule groups are matched by name. */
-export function ruleGroupChanges(before: readonly RuleGroup[], now: readonly RuleGroup[]): RuleGroupChange[] {
+export function diffGroups(before: readonly RuleGroup[], now: readonly RuleGroup[]): GroupChange[] {
   const was = new Map(before.map((group) => [group.content.update.part, group]));
   const is = new Set(now.map((group) => group.content.update.part));
   return [

@@ -1,4 +1,4 @@
-import type { RuleGroupChange, RuleGroupContent } from './rule-groups.ts';
+import type { GroupChange, GroupContent } from './rule-groups.ts';
 import { NOBODY, type Span, type SpanChange } from './spans.ts';
 
 /**
@@ -20,7 +20,7 @@ export interface SetToNodesIndex {
   spansOf(id: string): readonly Span[];
   /** The changes by set id, for the sets whose spans changed. */
   change(
-    groupChanges: readonly RuleGroupChange[],
+    groupChanges: readonly GroupChange[],
     changeOf: (before: Span, now: Span) => SpanChange,
   ): Map<string, SetToNodesChange>;
 }
@@ -41,7 +41,7 @@ interface Touched {
 }
 
 /** @param idsOf returns the ids of the sets of one kind that a rule group names */
-export function setToNodesIndex(idsOf: (content: RuleGroupContent) => readonly string[]): SetToNodesIndex {
+export function setToNodesIndex(idsOf: (content: GroupContent) => readonly string[]): SetToNodesIndex {
   const uses = new Map<string, Use>();
   const spansOf = (id: string): readonly Span[] => uses.get(id)?.spans ?? [];
   const count = (id: string, span: Span, by: number): void => {

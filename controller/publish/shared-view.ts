@@ -1,7 +1,7 @@
 import type { Bodies } from './bodies.ts';
-import type { Counts, PublishedState } from './changes.ts';
+import type { Counts, Published } from './changes.ts';
 import type { Line } from './line.ts';
-import type { RuleGroupContent } from './rule-groups.ts';
+import type { GroupContent } from './rule-groups.ts';
 import type { Span } from './spans.ts';
 
 /** The part of a node's view that is not specific to the node. */
@@ -16,13 +16,9 @@ export interface SharedView {
  * many as it has kinds of nodes, and thousands of watchers that connect at the same time get the
  * same list of the same buffers.
  */
-export function sharedViews(
-  published: PublishedState,
-  bodies: Bodies,
-  revision: string,
-): (node: string) => SharedView {
+export function viewsAt(state: Published, bodies: Bodies, revision: string): (node: string) => SharedView {
   const known = new Map<string, SharedView>();
-  const spans = [...published.bySpan.keys()];
+  const spans = [...state.bySpan.keys()];
   return (node) => {
     const own: number[] = [];
     for (const [i, span] of spans.entries()) if (span.has(node)) own.push(i);
@@ -30,20 +26,15 @@ export function sharedViews(
     const same = known.get(key);
     if (same !== undefined) return same;
     const of = own.flatMap((i) => spans[i] ?? []);
-    const view = toSharedView(published, of, bodies, revision);
+    const view = toView(state, of, bodies, revision);
     known.set(key, view);
     return view;
   };
 }
 
-function toSharedView(
-  published: PublishedState,
-  spans: readonly Span[],
-  bodies: Bodies,
-  revision: string,
-): SharedView {
-  const { compiled, bySpan } = published;
-  const contents = spans.flatMap((span): RuleGroupContent[] => [...(bySpan.get(span)?.values() ?? [])]);
+function toView(state: Published, spans: readonly Span[], bodies: Bodies, revision: string): SharedView {
+  const { compiled, bySpan } = state;
+  const contents = spans.flatMap((span): GroupContent[] => [...(bySpan.get(span)?.values() ?? [])]);
   const addressSets = new Set([
     compiled.allNodes,
     compiled.controllers,
@@ -76,6 +67,6 @@ function picked<T>(ids: Iterable<string>, sets: ReadonlyMap<string, T>): T[] {
   });
 }
 
-function byRuleGroup({ update: a }: RuleGroupContent, { update: b }: RuleGroupContent): number {
+function byRuleGroup({ update: a }: GroupContent, { update: b }: GroupContent): number {
   return a.part < b.part ? -1 : 1;
 }

@@ -64,10 +64,11 @@ export class Compiling {
         // The compiler's state may be inconsistent now: starts from scratch, once.
         this.#compile = this.#compiler();
         const { message, stack } = error as Error;
-        log.error(
-          'internal error: cannot compile and publish the objects of the cluster; agents keep the rules published last',
-          { stage: 'compile', error: message, stack },
-        );
+        log.error('internal error; agents keep the published rules', {
+          stage: 'compile',
+          error: message,
+          stack,
+        });
         if (isRetry) return;
       }
     }

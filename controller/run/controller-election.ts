@@ -1,9 +1,9 @@
 import type { Log } from '../../lib/process/log.ts';
+import { messageOf } from '../kubeapi/connection.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
 import { type Election, election } from '../kubeapi/lease/election.ts';
 import { type Annotations, leaseStore } from '../kubeapi/lease/lease.ts';
 import type { ProcessContext } from './controller-context.ts';
-import { messageOf } from './controller-log.ts';
 
 export interface ControllerElectionOptions extends ProcessContext {
   readonly request: KubeApi;
@@ -37,7 +37,8 @@ export function controllerElection(options: ControllerElectionOptions): Election
         if (now !== identity)
           log.info(now === '' ? 'no replica leads' : 'another replica leads', { leader: now });
       },
-      failed: (error) => void log.warn('the Lease could not be read or written', { error: messageOf(error) }),
+      failed: (error) =>
+        void log.warn('cannot read or write the Lease; trying again', { error: messageOf(error) }),
     },
   });
 }

@@ -1,5 +1,6 @@
 import { formatProblem } from '../../apis/validate/problem.ts';
 import type { Log } from '../../lib/process/log.ts';
+import { messageOf } from '../kubeapi/connection.ts';
 import type { ServerEvent } from '../publish/server-event.ts';
 import type { WatchNotice } from '../watch/cluster/watch-notice.ts';
 import type { Snapshot } from '../watch/source.ts';
@@ -11,7 +12,7 @@ const MOST_PROBLEMS = 50;
 /** The log of the stages: each event once, when it happens. */
 export function controllerLog(log: Log) {
   let known: ReadonlySet<string> = new Set();
-  let told: Snapshot['problems'] = [];
+  let logged: Snapshot['problems'] = [];
   return {
     watch({ event, resource, ...notice }: WatchNotice): void {
       const fields = { stage: 'watch', resource, ...notice };
@@ -29,8 +30,8 @@ export function controllerLog(log: Log) {
       }
     },
     problems({ problems }: Snapshot): void {
-      if (problems === told) return;
-      told = problems;
+      if (problems === logged) return;
+      logged = problems;
       const now = new Map(problems.map((problem) => [formatProblem(problem), problem]));
       const fresh = [...now].filter(([line]) => !known.has(line));
       for (const [line, { severity, kind, name }] of fresh.slice(0, MOST_PROBLEMS)) {
@@ -51,8 +52,4 @@ export function controllerLog(log: Log) {
       log.error('a request failed', { stage: 'publish', path: event.path, error: messageOf(event.error) });
     },
   };
-}
-
-export function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -4,6 +4,7 @@ import { CommandError, EXIT, type ExitStatus } from '../../lib/process/exit.ts';
 import { type MetricsServer, serveMetrics } from '../../lib/process/metrics-server.ts';
 import { untilStopped } from '../../lib/process/stopped.ts';
 import { Registration } from '../kubeapi/apiservice/registration.ts';
+import { messageOf } from '../kubeapi/connection.ts';
 import { type KubeApiClient, kubeApi } from '../kubeapi/kube-api.ts';
 import type { Election } from '../kubeapi/lease/election.ts';
 import { createHub, type Hub } from '../publish/hub.ts';
@@ -22,19 +23,11 @@ import { ClusterSettings } from './cluster-settings.ts';
 import { Compiling } from './compiling.ts';
 import type { ControllerContext, ProcessContext } from './controller-context.ts';
 import { controllerElection } from './controller-election.ts';
-import { controllerLog, messageOf } from './controller-log.ts';
+import { controllerLog } from './controller-log.ts';
 import { type ControllerMetrics, controllerMetrics } from './controller-metrics.ts';
 import { Credentials } from './credentials.ts';
 import { handOver } from './hand-over.ts';
-import {
-  afterEvent,
-  afterLook,
-  type Effect,
-  INITIAL_LIFECYCLE,
-  type LifecycleEvent,
-  missing,
-  type Turn,
-} from './lifecycle.ts';
+import { afterEvent, afterLook, type Effect, IDLE, type LifeEvent, missing, type Turn } from './lifecycle.ts';
 import { PolicyStatuses } from './policy-statuses.ts';
 import { Steps } from './steps.ts';
 import { WebhookService } from './webhook-service.ts';
@@ -72,7 +65,7 @@ export class Controller {
   readonly #serving: Steps;
   readonly #over = new AbortController();
   readonly #fatal = Promise.withResolvers<never>();
-  #life = INITIAL_LIFECYCLE;
+  #life = IDLE;
   /** The turns in progress. */
   #turns: Promise<void> = Promise.resolve();
   #health: MetricsServer | null = null;
@@ -202,7 +195,7 @@ export class Controller {
     ]);
   }
 
-  #happen(event: LifecycleEvent): void {
+  #happen(event: LifeEvent): void {
     const { life, effects } = afterEvent(this.#life, event);
     this.#life = life;
     for (const effect of effects) this.#do(effect);
@@ -459,11 +452,8 @@ export class Controller {
       }),
       changed: this.#worlds.wait,
       latest: latestWorld({ request: this.#api.request, isCurrent: this.#source.isCurrent }),
-      onFailure: (error) =>
-        void log.error('internal error: cannot answer an admission review', {
-          stage: 'webhook',
-          error: error.message,
-        }),
+      onFailure: ({ message: error }) =>
+        void log.error('internal error in a review', { stage: 'webhook', error }),
     });
   }
 

@@ -1,27 +1,19 @@
 import assert from 'node:assert/strict';
-import {
-  afterEvent,
-  afterLook,
-  INITIAL_LIFECYCLE,
-  type Lifecycle,
-  type LifecycleEvent,
-  missing,
-} from './lifecycle.ts';
+import { afterEvent, afterLook, IDLE, type Lifecycle, type LifeEvent, missing } from './lifecycle.ts';
 
 const KNOWN = { isListed: true, isGateKnown: true };
-const STANDBY: Lifecycle = { ...INITIAL_LIFECYCLE, hasCertificate: true, isServing: true };
+const STANDBY: Lifecycle = { ...IDLE, hasCertificate: true, isServing: true };
 const LEADER: Lifecycle = { ...STANDBY, isLeading: true };
 
-const after = (life: Lifecycle, type: Exclude<LifecycleEvent['type'], 'failed'>) =>
-  afterEvent(life, { type });
+const after = (life: Lifecycle, type: Exclude<LifeEvent['type'], 'failed'>) => afterEvent(life, { type });
 
 describe('the life cycle of a controller', () => {
   it('serves nothing before objects, gate and certificate are known', () => {
-    const certified = after(INITIAL_LIFECYCLE, 'certificate').life;
+    const certified = after(IDLE, 'certificate').life;
     const cases = [
       [certified, { isListed: false, isGateKnown: false }, /listed/],
       [certified, { isListed: true, isGateKnown: false }, /gate/],
-      [INITIAL_LIFECYCLE, KNOWN, /certificate/],
+      [IDLE, KNOWN, /certificate/],
     ] as const;
     for (const [life, readiness, why] of cases) {
       assert.match(missing(life, readiness) ?? '', why);
@@ -31,8 +23,8 @@ describe('the life cycle of a controller', () => {
   });
 
   it('checks again at the first certificate and at every change that serving depends on', () => {
-    assert.deepEqual(after(INITIAL_LIFECYCLE, 'certificate'), {
-      life: { ...INITIAL_LIFECYCLE, hasCertificate: true },
+    assert.deepEqual(after(IDLE, 'certificate'), {
+      life: { ...IDLE, hasCertificate: true },
       effects: ['look'],
     });
     assert.deepEqual(after(STANDBY, 'changed'), { life: STANDBY, effects: ['look'] });
@@ -40,7 +32,7 @@ describe('the life cycle of a controller', () => {
   });
 
   it('serves as standby, then registers the APIService', () => {
-    const certified = { ...INITIAL_LIFECYCLE, hasCertificate: true };
+    const certified = { ...IDLE, hasCertificate: true };
     assert.deepEqual(afterLook(certified, KNOWN, false), { life: certified, effects: ['serve'] });
     assert.deepEqual(after(certified, 'serving'), { life: STANDBY, effects: ['useTls', 'register'] });
     assert.deepEqual(afterLook(STANDBY, KNOWN, false), { life: STANDBY, effects: [] });
@@ -53,7 +45,7 @@ describe('the life cycle of a controller', () => {
   });
 
   it('serves before it leads, if it is elected first', () => {
-    const certified = { ...INITIAL_LIFECYCLE, hasCertificate: true };
+    const certified = { ...IDLE, hasCertificate: true };
     assert.deepEqual(afterLook(certified, KNOWN, true).effects, ['serve', 'lead']);
   });
 
@@ -69,7 +61,7 @@ describe('the life cycle of a controller', () => {
   it('uses each further certificate, and each CA of the front proxy, at once', () => {
     assert.deepEqual(after(LEADER, 'certificate'), { life: LEADER, effects: ['useTls'] });
     assert.deepEqual(after(LEADER, 'frontProxy'), { life: LEADER, effects: ['useTls'] });
-    assert.deepEqual(after(INITIAL_LIFECYCLE, 'frontProxy'), { life: INITIAL_LIFECYCLE, effects: [] });
+    assert.deepEqual(after(IDLE, 'frontProxy'), { life: IDLE, effects: [] });
   });
 
   it('checks the APIService when the CA bundle or the replicas change', () => {
@@ -93,7 +85,7 @@ describe('the life cycle of a controller', () => {
 
   it('gives up when a part fails, unless it is over', () => {
     const error = new Error('no address');
-    for (const life of [INITIAL_LIFECYCLE, STANDBY, LEADER, { ...LEADER, isEnding: true }]) {
+    for (const life of [IDLE, STANDBY, LEADER, { ...LEADER, isEnding: true }]) {
       assert.deepEqual(afterEvent(life, { type: 'failed', error }), { life, effects: [{ giveUp: error }] });
     }
     const over = { ...LEADER, isOver: true };
@@ -101,8 +93,8 @@ describe('the life cycle of a controller', () => {
   });
 
   it('when it is over, resigns if it leads, and starts nothing', () => {
-    const certified = { ...INITIAL_LIFECYCLE, hasCertificate: true };
-    for (const life of [INITIAL_LIFECYCLE, certified, STANDBY, LEADER, { ...LEADER, isEnding: true }]) {
+    const certified = { ...IDLE, hasCertificate: true };
+    for (const life of [IDLE, certified, STANDBY, LEADER, { ...LEADER, isEnding: true }]) {
       const { life: over, effects } = after(life, 'over');
       assert.deepEqual(effects, ['wake', 'look']);
       assert.equal(missing(over, KNOWN), 'stopping');

@@ -18,7 +18,7 @@ export interface Readiness {
   readonly isGateKnown: boolean;
 }
 
-export type LifecycleEvent =
+export type LifeEvent =
   /** There is a first or another certificate. */
   | { readonly type: 'certificate' }
   /** The CA bundle may have changed. */
@@ -69,7 +69,7 @@ export interface Step<T> {
   readonly effects: readonly T[];
 }
 
-export const INITIAL_LIFECYCLE: Lifecycle = {
+export const IDLE: Lifecycle = {
   isEnding: false,
   isOver: false,
   hasCertificate: false,
@@ -86,7 +86,7 @@ export function missing(life: Lifecycle, { isListed, isGateKnown }: Readiness): 
   return null;
 }
 
-export function afterEvent(life: Lifecycle, event: LifecycleEvent): Step<Effect> {
+export function afterEvent(life: Lifecycle, event: LifeEvent): Step<Effect> {
   switch (event.type) {
     case 'certificate':
       return { life: { ...life, hasCertificate: true }, effects: [life.hasCertificate ? 'useTls' : 'look'] };

@@ -1,10 +1,10 @@
 import type { Log } from '../../lib/process/log.ts';
+import { messageOf } from '../kubeapi/connection.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
 import { failureEvents } from '../status/failure-events.ts';
 import { type StatusKeeper, statusKeeper } from '../status/keeper.ts';
 import { type StatusWriter, statusWriter } from '../status/writer.ts';
 import type { ProcessContext } from './controller-context.ts';
-import { messageOf } from './controller-log.ts';
 import type { ControllerMetrics } from './controller-metrics.ts';
 
 export interface PolicyStatusesOptions extends Pick<ProcessContext, 'clock' | 'identity'> {

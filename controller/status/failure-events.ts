@@ -2,6 +2,7 @@ import type { FailingNode } from '../../apis/policy-status.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
 import { isKubeError } from '../kubeapi/kube-error.ts';
+import { toMicroTime } from '../kubeapi/micro-time.ts';
 
 export interface FailureEventsOptions {
   readonly request: KubeApi;
@@ -212,9 +213,4 @@ function shortened(text: string, most: number): string {
   if (Buffer.byteLength(text) <= most) return text;
   const { read } = new TextEncoder().encodeInto(text, new Uint8Array(most - Buffer.byteLength('…')));
   return `${text.slice(0, read)}…`;
-}
-
-/** A meta/v1 MicroTime. */
-function toMicroTime(date: Date): string {
-  return date.toISOString().replace('Z', '000Z');
 }

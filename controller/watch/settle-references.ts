@@ -137,17 +137,12 @@ function restoreOne(
   }
 }
 
-function restoreTier(
-  { tiers, lastValidVersions, invalid }: World,
-  apiGroup: ApiGroup,
-  wanted: string,
-): boolean {
+function restoreTier(world: World, apiGroup: ApiGroup, wanted: string): boolean {
+  const { tiers, lastValidVersions: versions, invalid } = world;
   // A new, invalid Tier of the policy's own API group hides the one that the policy was valid with.
   invalid.delete(tierIdentity(apiGroup, wanted));
   if (objectsOf<Tier>(tiers).some(({ name }) => name === wanted)) return true;
-  const last = [...lastValidVersions].filter(
-    ([, { object }]) => object.kind === 'Tier' && object.name === wanted,
-  );
+  const last = [...versions].filter(([, { object }]) => object.kind === 'Tier' && object.name === wanted);
   for (const [identity, item] of last) tiers.set(identity, { ...item, placed: null });
   return last.length > 0;
 }

@@ -83,8 +83,8 @@ export function settle<T extends LastValidVersion['object']>(
  * an unknown identity: perhaps the rest of one that it held. Until the file is valid again, none of
  * its objects is removed.
  */
-function isPerhapsHalf({ rejected }: FileContent, lastValidVersions: LastValidVersions): boolean {
-  return [...rejected].some((identity) => !lastValidVersions.has(identity));
+function isPerhapsHalf({ rejected }: FileContent, versions: LastValidVersions): boolean {
+  return [...rejected].some((identity) => !versions.has(identity));
 }
 
 /** The problems of one object that are caused by others, with their positions. */

@@ -52,10 +52,7 @@ export function admit(request: AdmissionRequest, step: AdmissionStep, world: Adm
   const effects = effectsOf(identityOf(valid), valid, world);
   if (effects.own.length > 0) return refuse(effects.own.map(lineOf), true);
   if (effects.others.length > 0) {
-    return refuse(
-      [`${valid.kind}/${valid.name}: the change would make other objects invalid`, ...shown(effects)],
-      true,
-    );
+    return refuse([`${valid.kind}/${valid.name}: would make other objects invalid`, ...shown(effects)], true);
   }
   if (step === 'mutate') {
     const patch = valid.kind === 'ClusterNetworkPolicy' ? defaultsOf(raw, valid) : [];
@@ -93,7 +90,7 @@ function movedTier(object: RelatedObject, oldObject: FieldMap | null): ObjectPro
   if (object.kind !== 'Tier' || oldObject === null) return null;
   const before = asFields(oldObject.spec)?.priority;
   if (before === object.priority) return null;
-  const message = `can't be changed (it is ${before}): every policy of the tier would move; create another tier`;
+  const message = `can't be changed (it is ${before}): every policy of the tier would move; make another tier`;
   return { severity: 'error', path: ['spec', 'priority'], message };
 }
 
@@ -114,10 +111,7 @@ function admitDeletion(raw: FieldMap, world: AdmissionWorld): Admission {
 }
 
 function refuse(lines: readonly string[], isTransient: boolean): Admission {
-  return {
-    ...ALLOWED,
-    rejection: { reason: 'Invalid', message: lines.join('\n'), isTransient: isTransient },
-  };
+  return { ...ALLOWED, rejection: { reason: 'Invalid', message: lines.join('\n'), isTransient } };
 }
 
 const MOST_SHOWN = 10;

@@ -13,7 +13,7 @@ import { comparePlace, type Place } from '../../apis/order.ts';
 import { identityOf } from '../../apis/validate/identity.ts';
 import { BITS, type Cidr, covers, formatCidr, parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { addressPeers, type FamilyOf, nodeSelectors } from '../compile/peers.ts';
-import { tierPriority } from '../compile/tiers.ts';
+import { placeOfPolicy } from '../compile/tiers.ts';
 import { groupFamily, groupIndex } from '../index/group-index.ts';
 import { allHold, canonicalRequirements } from '../index/selector.ts';
 import { isSkippedByFailsafe, placeOf } from './risks.ts';
@@ -150,14 +150,6 @@ function toEarlierPolicy(
         (selector) => allHold(canonicalRequirements(selector), node.labels),
       ),
   };
-}
-
-function placeOfPolicy(
-  { name, apiGroup, spec }: ClusterNetworkPolicy,
-  { tiers }: PodAccessObjects,
-): Place | null {
-  const tier = tierPriority(tiers, apiGroup, spec.tier ?? '');
-  return tier === null ? null : { tierPriority: tier, priority: spec.priority, name, apiGroup };
 }
 
 /** The Nodes of the API server's endpoints; by the usual label if there are no endpoints. */

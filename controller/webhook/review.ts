@@ -63,25 +63,22 @@ const LONGEST_WARNING = 256;
 const MOST_WARNINGS = 15;
 
 /** The AdmissionReview with the response. */
-export function formatReview(
-  { uid }: AdmissionRequest,
-  { rejection: refusal, patch, warnings }: Admission,
-): object {
-  const isPatched = refusal === null && patch.length > 0;
+export function formatReview({ uid }: AdmissionRequest, { rejection, patch, warnings }: Admission): object {
+  const isPatched = rejection === null && patch.length > 0;
   return {
     apiVersion: 'admission.k8s.io/v1',
     kind: 'AdmissionReview',
     response: {
       uid,
-      allowed: refusal === null,
-      ...(refusal === null
+      allowed: rejection === null,
+      ...(rejection === null
         ? {}
         : {
             status: {
               status: 'Failure',
-              code: CODES[refusal.reason],
-              reason: refusal.reason,
-              message: refusal.message,
+              code: CODES[rejection.reason],
+              reason: rejection.reason,
+              message: rejection.message,
             },
           }),
       ...(isPatched

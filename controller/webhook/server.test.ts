@@ -182,7 +182,7 @@ describe('webhookHandler', () => {
     let refused: Answer;
     do refused = await post('/validate', ' '.repeat(1024));
     while (refused.status === 400);
-    assert.deepEqual(refused, { status: 503, body: 'too many requests at once; retry later\n' });
+    assert.deepEqual(refused, { status: 503, body: 'too many requests\n' });
     for (const request of held) {
       request.end(' ');
       const [response] = (await once(request, 'response')) as [{ statusCode: number; resume(): void }];

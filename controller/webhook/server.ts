@@ -92,8 +92,7 @@ async function answer(
   const path = (request.url ?? '').split('?', 1)[0] ?? '';
   const step = Object.hasOwn(STEPS, path) ? STEPS[path] : undefined;
   if (step === undefined) return refuse(response, 404, 'unknown path; use /mutate or /validate');
-  if (request.method !== 'POST')
-    return refuse(response, 405, 'use POST with an AdmissionReview', { allow: 'POST' });
+  if (request.method !== 'POST') return refuse(response, 405, 'use POST', { allow: 'POST' });
   if (!/^application\/json\b/i.test(request.headers['content-type'] ?? '')) {
     return refuse(response, 415, 'the body must be application/json');
   }
@@ -101,11 +100,9 @@ async function answer(
   if (body === 'too long') {
     return refuse(response, 413, `the body has more than ${MOST_BYTES} bytes`, { connection: 'close' });
   }
-  if (body === 'no room')
-    return refuse(response, 503, 'too many requests at once; retry later', { connection: 'close' });
+  if (body === 'no room') return refuse(response, 503, 'too many requests', { connection: 'close' });
   const review = parseReview(parse(body));
-  if (review === null)
-    return refuse(response, 400, 'the body is not an AdmissionReview of admission.k8s.io/v1');
+  if (review === null) return refuse(response, 400, 'not an AdmissionReview of admission.k8s.io/v1');
   const text = JSON.stringify(formatReview(review, await decide(review, step, options)));
   response.writeHead(200, { 'content-type': 'application/json' }).end(text);
 }

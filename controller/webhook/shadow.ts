@@ -4,7 +4,7 @@ import type { ClusterNetworkPolicy, Direction, Rule } from '../../apis/objects.t
 import { comparePlace, type Place } from '../../apis/order.ts';
 import { identityOf } from '../../apis/validate/identity.ts';
 import { ruleNames } from '../compile/rule-name.ts';
-import { tierPriority } from '../compile/tiers.ts';
+import { placeOfPolicy } from '../compile/tiers.ts';
 import { groupIndex } from '../index/group-index.ts';
 import type { Related } from './dependants.ts';
 import { type Reach, reachCovers, reachOf } from './reach.ts';
@@ -102,11 +102,6 @@ function policiesBefore(
 
 function passes({ spec }: ClusterNetworkPolicy): boolean {
   return [...(spec.ingress ?? []), ...(spec.egress ?? [])].some(({ action }) => action === 'Pass');
-}
-
-function placeOfPolicy({ name, apiGroup, spec }: ClusterNetworkPolicy, { tiers }: Related): Place | null {
-  const tier = tierPriority(tiers, apiGroup, spec.tier ?? '');
-  return tier === null ? null : { tierPriority: tier, priority: spec.priority, name, apiGroup };
 }
 
 /**

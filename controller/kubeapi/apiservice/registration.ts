@@ -137,10 +137,8 @@ export class Registration {
   async #owners(): Promise<object[]> {
     const path = `/apis/${OWNER_API}/clusterroles/${OWNER}`;
     try {
-      const { metadata } = await this.#options.request<{ metadata: { uid: string } }>({
-        method: 'GET',
-        path,
-      });
+      const wanted = { method: 'GET', path } as const;
+      const { metadata } = await this.#options.request<{ metadata: { uid: string } }>(wanted);
       return [{ apiVersion: OWNER_API, kind: 'ClusterRole', name: OWNER, uid: metadata.uid }];
     } catch (error) {
       // The controller has its permissions from another role: then only the controllers, or a user,

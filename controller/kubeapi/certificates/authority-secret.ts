@@ -1,5 +1,5 @@
 import type { KubeApi } from '../kube-api.ts';
-import { isKubeError } from '../kube-error.ts';
+import { isKubeError, orNull } from '../kube-error.ts';
 import { type Authority, advanceAuthority } from './authority.ts';
 import { checkPair } from './check-pair.ts';
 import { makeAuthority } from './issue.ts';
@@ -28,7 +28,7 @@ export async function authorityInSecret(
   const path = `${collection}/${name}`;
   for (let tries = 1; ; tries++) {
     try {
-      const secret = await readOrNull(request, path);
+      const secret = await orNull(request<Secret>({ method: 'GET', path }));
       const held = secret === null ? null : fromSecret(secret, `Secret ${namespace}/${name}`);
       const authority = await advanceAuthority(held, now, makeAuthority);
       if (authority === held) return authority;
@@ -48,15 +48,6 @@ export async function authorityInSecret(
     } catch (error) {
       if (tries === MOST_TRIES || !isKubeError(error, 'AlreadyExists', 'Conflict')) throw error;
     }
-  }
-}
-
-async function readOrNull(request: KubeApi, path: string): Promise<Secret | null> {
-  try {
-    return await request<Secret>({ method: 'GET', path });
-  } catch (error) {
-    if (isKubeError(error, 'NotFound')) return null;
-    throw error;
   }
 }
 

@@ -1,6 +1,7 @@
 import { type CancellableSleep, cancellableSleep } from '../../../lib/process/cancellable-sleep.ts';
 import type { WallClock } from '../../../lib/process/clock.ts';
-import { isKubeError } from '../kube-error.ts';
+import { isKubeError, orNull } from '../kube-error.ts';
+import { toMicroTime } from '../micro-time.ts';
 import type { Lease, LeaseSpec, LeaseStore } from './lease.ts';
 
 /** Milliseconds; defaults as in kube-controller-manager. */
@@ -203,7 +204,7 @@ class LeaseElection implements Election {
       }
     }
     if (this.#isStopped) return;
-    const lease = await this.#readOrNull(timeout);
+    const lease = await orNull(this.#store.read(timeout));
     if (this.#isStopped) return;
     const asked = this.#clock.now();
     if (lease === null) {
@@ -213,15 +214,6 @@ class LeaseElection implements Election {
     this.#observe(lease);
     if (this.#isHeldByAnother(lease)) return;
     this.#hold(await this.#store.replace(lease, this.#specAfter(lease.spec), timeout), asked);
-  }
-
-  async #readOrNull(timeout: number): Promise<Lease | null> {
-    try {
-      return await this.#store.read(timeout);
-    } catch (error) {
-      if (isKubeError(error, 'NotFound')) return null;
-      throw error;
-    }
   }
 
   #isHeldByAnother({ spec }: Lease): boolean {
@@ -250,9 +242,4 @@ class LeaseElection implements Election {
         );
     }
   }
-}
-
-/** A meta/v1 MicroTime. */
-function toMicroTime(date: Date): string {
-  return date.toISOString().replace('Z', '000Z');
 }

@@ -45,7 +45,7 @@ class KeptDocuments implements Documents {
    * Documents seen for the first time that have a last valid version from an earlier controller.
    */
   readonly #inherited: Document[] = [];
-  #lastValidVersions: LastValidVersions = NO_LAST_VALID;
+  #lastValid: LastValidVersions = NO_LAST_VALID;
   #services: FileContent = emptyContent(SERVICES);
   #lastServices: readonly Service[] | null = null;
   #isSettled = false;
@@ -72,20 +72,20 @@ class KeptDocuments implements Documents {
     if (this.#isSettled && sameNames(there, this.#services.services.objects)) return this.#settled;
     if (!sameNames(there, this.#services.services.objects)) this.#services = contentOf(there);
     // A deleted object without a successor is handled by the assembler as usual.
-    this.#lastValidVersions = without(
-      this.#lastValidVersions,
+    this.#lastValid = without(
+      this.#lastValid,
       [...this.#replaced].filter((file) => this.#held.has(file)),
     );
     this.#replaced.clear();
-    this.#lastValidVersions = withInherited(this.#lastValidVersions, this.#inherited.splice(0));
+    this.#lastValid = withInherited(this.#lastValid, this.#inherited.splice(0));
     const assembled = this.#assembleNext({
       contents: [...Array.from(this.#held.values(), ({ content }) => content), this.#services],
-      lastValidVersions: this.#lastValidVersions,
+      lastValidVersions: this.#lastValid,
       unreadable: [],
       lastValid: () => undefined,
       interfaceGroups: this.#interfaceGroups,
     });
-    this.#lastValidVersions = assembled.lastValidVersions;
+    this.#lastValid = assembled.lastValidVersions;
     this.#isSettled = true;
     this.#settled = toSettled(assembled, this.#settled);
     return this.#settled;
@@ -120,21 +120,18 @@ function contentOf(services: Service[]): FileContent {
   return { ...emptyContent(SERVICES), services: list };
 }
 
-function without(lastValidVersions: LastValidVersions, files: readonly string[]): LastValidVersions {
-  if (files.length === 0) return lastValidVersions;
+function without(versions: LastValidVersions, files: readonly string[]): LastValidVersions {
+  if (files.length === 0) return versions;
   const removed = new Set(files);
-  return new Map([...lastValidVersions].filter(([, { file }]) => !removed.has(file)));
+  return new Map([...versions].filter(([, { file }]) => !removed.has(file)));
 }
 
-function withInherited(
-  lastValidVersions: LastValidVersions,
-  documents: readonly Document[],
-): LastValidVersions {
-  if (documents.length === 0) return lastValidVersions;
+function withInherited(versions: LastValidVersions, documents: readonly Document[]): LastValidVersions {
+  if (documents.length === 0) return versions;
   const entries = documents.flatMap(({ content: { file }, lastValid: object }) =>
     object === null ? [] : [[identityOf(object), { file, object }] as const],
   );
-  return new Map([...entries, ...lastValidVersions]);
+  return new Map([...entries, ...versions]);
 }
 
 /** Removes file and line, because an object from the API has neither. */

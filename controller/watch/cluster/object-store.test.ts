@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { type ListInProgress, type ObjectStore, objectStore } from './object-store.ts';
+import { type ObjectStore, objectStore, type PartialList } from './object-store.ts';
 
 interface Version {
   readonly key: string;
@@ -13,7 +13,7 @@ function versions(): ObjectStore<string> {
 
 const at = (key: string, version: number) => ({ key, version, raw: {} });
 
-function listed(store: ObjectStore<string>, ...objects: readonly Version[]): ListInProgress<string> {
+function listed(store: ObjectStore<string>, ...objects: readonly Version[]): PartialList<string> {
   const list = store.startList();
   for (const { key, version } of objects) list.add(at(key, version));
   list.end();

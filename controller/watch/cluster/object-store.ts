@@ -18,15 +18,15 @@ export interface ObjectStore<T> {
    * Starts a list. If `isTrusted` is false, every object is narrowed again, also one that is stored
    * in the same version.
    */
-  startList(isTrusted?: boolean): ListInProgress<T>;
+  startList(isTrusted?: boolean): PartialList<T>;
   /** Replaces the stored objects by those of the list, which is of this version. */
-  replace(listed: ListInProgress<T>, version: number): readonly Change<T>[];
+  replace(listed: PartialList<T>, version: number): readonly Change<T>[];
   /**
    * Corrects and returns the differences that watch events missed, compared to a list of this
    * version that was requested and read during the watch. Objects that events changed since then
    * are newer and stay.
    */
-  correct(listed: ListInProgress<T>, version: number): readonly Change<T>[];
+  correct(listed: PartialList<T>, version: number): readonly Change<T>[];
 }
 
 /**
@@ -55,7 +55,7 @@ export interface Taken<T> {
 }
 
 /** A list while it is read. */
-export interface ListInProgress<T> {
+export interface PartialList<T> {
   add(object: RawObject): void;
   readonly listed: ReadonlyMap<string, Entry<T | null>>;
   /** Versions of deletions received while the list was read. */
@@ -79,15 +79,15 @@ class ResourceStore<T> implements ObjectStore<T> {
   readonly #narrow: Narrow<T>;
   #stored = new Map<string, Entry<T>>();
   #position: number | null = null;
-  readonly #lists = new Set<ListInProgress<T>>();
+  readonly #lists = new Set<PartialList<T>>();
 
   constructor(narrow: Narrow<T>) {
     this.#narrow = narrow;
   }
 
-  startList(isTrusted = true): ListInProgress<T> {
+  startList(isTrusted = true): PartialList<T> {
     const listed = new Map<string, Entry<T | null>>();
-    const list: ListInProgress<T> = {
+    const list: PartialList<T> = {
       listed,
       deleted: new Map(),
       add: (object) => {
@@ -136,7 +136,7 @@ class ResourceStore<T> implements ObjectStore<T> {
     return { change: this.#put(key, version, value), isDisordered: isLate };
   }
 
-  replace({ listed }: ListInProgress<T>, version: number): readonly Change<T>[] {
+  replace({ listed }: PartialList<T>, version: number): readonly Change<T>[] {
     const changes: Change<T>[] = [];
     const next = new Map<string, Entry<T>>();
     for (const [key, entry] of listed) {
@@ -153,7 +153,7 @@ class ResourceStore<T> implements ObjectStore<T> {
     return changes;
   }
 
-  correct({ listed, deleted }: ListInProgress<T>, version: number): readonly Change<T>[] {
+  correct({ listed, deleted }: PartialList<T>, version: number): readonly Change<T>[] {
     const changes: Change<T>[] = [];
     const set = (key: string, of: number, now: T | null): void => {
       const change = this.#put(key, of, now);

@@ -4,13 +4,7 @@ import { watchdog } from '../../../lib/process/watchdog.ts';
 import { toWatchFailure, WatchFailure } from './failure.ts';
 import { lineSplitter } from './lines.ts';
 import { isAbsent, type Listing, listAll } from './list-all.ts';
-import {
-  type Change,
-  type ListInProgress,
-  type Narrow,
-  type ObjectStore,
-  objectStore,
-} from './object-store.ts';
+import { type Change, type Narrow, type ObjectStore, objectStore, type PartialList } from './object-store.ts';
 import { refuse } from './raw-object.ts';
 import { type Resource, resourcePath } from './resources.ts';
 import type { ApiGet } from './transport.ts';
@@ -192,7 +186,7 @@ class ResourceReflector<T> implements Reflector {
     return wait;
   }
 
-  async #read(list: ListInProgress<T>): Promise<number> {
+  async #read(list: PartialList<T>): Promise<number> {
     try {
       const version = await listAll(this.#listing(), list.add);
       this.#counts.lists++;
@@ -207,7 +201,7 @@ class ResourceReflector<T> implements Reflector {
     }
   }
 
-  #replace(list: ListInProgress<T>, version: number): void {
+  #replace(list: PartialList<T>, version: number): void {
     const changes = this.#store.replace(list, version);
     this.#distrust = false;
     this.#listed = true;
