@@ -1,5 +1,6 @@
 import type { MemberSet } from '../lib/net/member-set.ts';
 import type { ApiGroup, Direction, PolicyMode, PolicyTraffic, RuleAction } from './objects.ts';
+import type { RulePeer } from './rule-peer.ts';
 
 /** Values of stage 2: the result of compile, shared by all nodes that the rules apply to. */
 
@@ -40,22 +41,11 @@ export interface CompiledRule {
   readonly action: RuleAction;
   readonly mode: PolicyMode;
   readonly traffic: PolicyTraffic;
+  /** At least one; at most one of each kind, in the order of RulePeer. */
+  readonly peers: readonly RulePeer[];
   /**
-   * Ids of the AddressSets of the rule's peers that are addresses: none or one. A rule matches a
-   * peer that is in the AddressSet, or behind one of the interface groups, or (alone, egress) in
-   * the ServiceSet. If all three are empty, it matches any peer.
-   */
-  readonly addressSets: readonly string[];
-  /**
-   * Link groups that the rule's peers name, as written in the policy, sorted. The agent looks up
-   * the names.
-   */
-  readonly interfaceGroups: readonly (string | number)[];
-  /** Ids of the ServiceSets of `toServices`: none or one. */
-  readonly serviceSets: readonly string[];
-  /**
-   * Sorted, without duplicates. Empty: all traffic of every protocol, or, with a ServiceSet, the
-   * traffic that it names.
+   * Sorted, without duplicates. Empty: all traffic of every protocol, or the traffic that the peers
+   * name (`namesPorts`).
    */
   readonly services: readonly Service[];
   /**

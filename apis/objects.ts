@@ -79,25 +79,22 @@ export interface IPBlock {
   readonly except?: readonly string[];
 }
 
-/**
- * One item of `from` or `to`: exactly one kind, except that podSelector and namespaceSelector may
- * stand together.
- */
-export interface NetworkPolicyPeer {
-  readonly ipBlock?: IPBlock;
-  readonly nodeSelector?: LabelSelector;
-  readonly podSelector?: LabelSelector;
-  readonly namespaceSelector?: LabelSelector;
-  readonly serviceAccount?: NamespacedName;
+/** One item of `from` or `to`. */
+export type NetworkPolicyPeer =
+  | { readonly ipBlock: IPBlock }
+  | { readonly nodeSelector: LabelSelector }
+  /** At least one of the two. */
+  | { readonly podSelector?: LabelSelector; readonly namespaceSelector?: LabelSelector }
+  | { readonly serviceAccount: NamespacedName }
   /** Name of a ClusterGroup. */
-  readonly group?: string;
-  /**
-   * Lower case, without a trailing dot; `*.example.com` is one or more leading labels. Egress only.
-   */
-  readonly fqdn?: string;
+  | { readonly group: string }
+  /** Egress only; lower case, no dot at the end. `*.example.com` is one or more leading labels. */
+  | { readonly fqdn: string }
   /** A link group's number, or its name in the agent's configuration. */
-  readonly interfaceGroup?: string | number;
-}
+  | { readonly interfaceGroup: string | number };
+
+type FieldOf<T> = T extends unknown ? keyof T : never;
+export type PeerKind = FieldOf<NetworkPolicyPeer>;
 
 export interface NamespacedName {
   readonly name: string;

@@ -1,6 +1,6 @@
 import { formatMembers } from '../lib/net/member-set.ts';
 import type { NodeState } from './compiled.ts';
-import { type Message, nodeMessage } from './wire.ts';
+import { type Message, nodeMessage, toWrittenRule } from './wire.ts';
 
 /**
  * Stage 3: a node's view as messages. Each AddressSet and ServiceSet comes before the rules that
@@ -55,7 +55,8 @@ function* parts(state: NodeState): Iterable<Part> {
     const { id, description, members } = set;
     yield { of: set, toMessage: () => ({ type: 'serviceSet', id, description, members }) };
   }
-  for (const rule of rules) yield { of: rule, toMessage: () => ({ type: 'rule', rule }) };
+  for (const rule of rules)
+    yield { of: rule, toMessage: () => ({ type: 'rule', rule: toWrittenRule(rule) }) };
   const counts = { rules: rules.length, addressSets: addressSets.size };
   const { size } = serviceSets;
   yield {

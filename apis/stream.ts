@@ -1,7 +1,6 @@
-import type { CompiledRule } from './compiled.ts';
 import type { DataplaneName } from './config.ts';
 import type { ApiGroup } from './objects.ts';
-import type { AddressSetMessage, NodeMessage, ServiceSetMessage } from './wire.ts';
+import type { AddressSetMessage, NodeMessage, ServiceSetMessage, WrittenRule } from './wire.ts';
 
 /**
  * Messages from the controller to an agent, and the agent's report:
@@ -93,7 +92,7 @@ export interface RulesUpdate {
   readonly type: 'rules';
   /** `API_GROUP/POLICY/NUMBER`. */
   readonly part: string;
-  readonly rules: readonly CompiledRule[];
+  readonly rules: readonly WrittenRule[];
 }
 
 /** Removes the rule group `part`. */

@@ -1,4 +1,5 @@
 import type { CompiledRule, NodeState, ServiceMember } from './compiled.ts';
+import { namedBy, type RulePeer } from './rule-peer.ts';
 
 /**
  * Values of stage 3: the messages for a node, one JSON document per line. A snapshot is a `node`
@@ -57,7 +58,23 @@ export interface ServiceSetMessage {
 
 export interface RuleMessage {
   readonly type: 'rule';
-  readonly rule: CompiledRule;
+  readonly rule: WrittenRule;
+}
+
+/** A rule as it is sent, saved and printed: a list for each kind of peer; all empty: any peer. */
+export type WrittenRule = ReturnType<typeof toWrittenRule>;
+
+export function toWrittenRule({ peers, services, log, ...rule }: CompiledRule) {
+  return { ...rule, ...namedBy([{ peers }]), services, log };
+}
+
+/** The defaults stand for what version 0.1 did not write. */
+export function toCompiledRule({ services, log = null, ...written }: WrittenRule): CompiledRule {
+  const { addressSets, interfaceGroups: groups = [], serviceSets = [], ...rule } = written;
+  const peers: RulePeer[] = groups.length === 0 ? [] : [{ kind: 'interfaces', groups }];
+  for (const set of addressSets) peers.push({ kind: 'addresses', set });
+  for (const set of serviceSets) peers.push({ kind: 'services', set });
+  return { ...rule, peers: peers.length === 0 ? [{ kind: 'any' }] : peers, services, log };
 }
 
 /** The end of a snapshot, with the number of rules and sets in it. */

@@ -3,6 +3,8 @@ import { rulesetText } from '../agent/render/nft-text.ts';
 import { render } from '../agent/render/render.ts';
 import type { CompiledRule, NodeState, Service } from '../apis/compiled.ts';
 import type { Config } from '../apis/config.ts';
+import { namedBy, namesPorts, type RulePeer } from '../apis/rule-peer.ts';
+import { toWrittenRule } from '../apis/wire.ts';
 import { formatMembers } from '../lib/net/member-set.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { statsText } from './compile-stats.ts';
@@ -52,11 +54,11 @@ async function printCompiled(
 }
 
 function toJson(state: NodeState): object {
-  const used = new Set(state.rules.flatMap((rule) => rule.addressSets));
+  const used = new Set(namedBy(state.rules).addressSets);
   const sets = [...state.addressSets.values()].filter(({ id }) => used.has(id));
   return {
     node: state.node,
-    rules: state.rules.map(({ source, ...rule }) => ({ ...rule, ...source })),
+    rules: state.rules.map(toWrittenRule).map(({ source, ...rule }) => ({ ...rule, ...source })),
     addressSets: Object.fromEntries(
       sets.map(({ id, description, names, members }) => [
         id,
@@ -90,18 +92,26 @@ function actionText({ action, mode }: Pick<CompiledRule, 'action' | 'mode'>): st
 }
 
 function peersText(rule: CompiledRule, state: NodeState): string {
-  const parts = [
-    ...rule.interfaceGroups.map((group) => `interface group ${group}`),
-    ...rule.serviceSets.map((id) => `Services ${state.serviceSets.get(id)?.description ?? id}`),
-    ...rule.addressSets.map((id) => state.addressSets.get(id)?.description ?? id),
-  ];
-  const words = parts.length === 0 ? 'any' : parts.join('; ');
+  const words = rule.peers.map((peer) => peerText(peer, state)).join('; ');
   return words.length > 60 ? `${words.slice(0, 57)}...` : words;
 }
 
-function servicesText({ services, serviceSets }: CompiledRule): string {
-  if (serviceSets.length > 0) return 'ports of the Services';
-  return services.length === 0 ? 'all traffic' : services.map(serviceText).join(', ');
+function peerText(peer: RulePeer, { addressSets, serviceSets }: NodeState): string {
+  switch (peer.kind) {
+    case 'any':
+      return 'any';
+    case 'interfaces':
+      return peer.groups.map((group) => `interface group ${group}`).join('; ');
+    case 'addresses':
+      return addressSets.get(peer.set)?.description ?? peer.set;
+    case 'services':
+      return `Services ${serviceSets.get(peer.set)?.description ?? peer.set}`;
+  }
+}
+
+function servicesText(rule: CompiledRule): string {
+  if (namesPorts(rule)) return 'ports of the Services';
+  return rule.services.length === 0 ? 'all traffic' : rule.services.map(serviceText).join(', ');
 }
 
 function serviceText(service: Service): string {

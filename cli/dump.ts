@@ -8,6 +8,7 @@ import { savedDigests } from '../agent/run/state-store.ts';
 import type { NodeState } from '../apis/compiled.ts';
 import type { Config } from '../apis/config.ts';
 import { snapshot } from '../apis/snapshot.ts';
+import { toWrittenRule } from '../apis/wire.ts';
 import { formatMembers } from '../lib/net/member-set.ts';
 import { EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { iptablesTexts } from './iptables-texts.ts';
@@ -80,6 +81,7 @@ async function planned(
 function toJson(state: NodeState): object {
   return {
     ...state,
+    rules: state.rules.map(toWrittenRule),
     addressSets: [...state.addressSets.values()].map(({ members, ...set }) => ({
       ...set,
       members: formatMembers(members),

@@ -59,17 +59,13 @@ function build(done: Done): Command {
   return program;
 }
 
-function example(...lines: readonly string[]): string {
-  return `\nExample:\n${lines.map((line) => `  ${line}`).join('\n')}\n`;
-}
-
+const example = (...lines: readonly string[]): string =>
+  `\nExample:\n${lines.map((line) => `  ${line}`).join('\n')}\n`;
 const collect = (value: string, previous: readonly string[] = []): string[] => [...previous, value];
-
-function manifests(required: boolean): Option {
-  return new Option('--manifests <dir>', 'directory (recursive) or file of manifests; may be repeated')
+const manifests = (required: boolean): Option =>
+  new Option('--manifests <dir>', 'directory (recursive) or file of manifests; may be repeated')
     .argParser(collect)
     .makeOptionMandatory(required);
-}
 const node = (): Option => new Option('--node <name>', 'name of the Node').makeOptionMandatory();
 const config = (): Option => new Option('--config <file>', "the agent's configuration (YAML)");
 const output = (...formats: readonly string[]): Option =>
@@ -80,6 +76,12 @@ const names = (): Option =>
   new Option('--names <file>', 'what fqdn peers resolve to (YAML, name: [addresses])');
 const stateDir = (): Option =>
   new Option('--state-dir <dir>', 'holds what must survive a restart').default('/var/lib/nodewall');
+const logFormat = (): Option =>
+  new Option('--log-format <format>', 'default: text on a terminal, else json').choices(['json', 'text']);
+const logLevel = (shown: string): Option =>
+  new Option('--log-level <level>', `debug shows every ${shown}`)
+    .choices(['error', 'warn', 'info', 'debug'])
+    .default('info');
 
 function addValidate(program: Command, done: Done): void {
   program
@@ -103,11 +105,10 @@ function addCompile(program: Command, done: Done): void {
     .addOption(config())
     .addOption(names())
     .addOption(strict())
-    .addOption(
-      new Option(
-        '--stats',
-        'what the index costs with nftables: rules tried a packet, maps, elements, memory',
-      ).default(false),
+    .option(
+      '--stats',
+      'what the index costs with nftables: rules tried a packet, maps, elements, memory',
+      false,
     )
     .addOption(output('table', 'json', 'nft', 'iptables'))
     .addHelpText(
@@ -129,9 +130,7 @@ function addExplain(program: Command, done: Done): void {
     .addOption(manifests(true))
     .addOption(node())
     .addOption(new Option('--flow <json>', 'one connection').conflicts('flows'))
-    .addOption(
-      new Option('--flows <file>', 'connections, one JSON object a line; answers come in the same order'),
-    )
+    .option('--flows <file>', 'connections, one JSON object a line; answers come in the same order')
     .addOption(config())
     .addOption(names())
     .addOption(strict())
@@ -158,47 +157,31 @@ function addAgent(program: Command, done: Done): void {
     .addOption(node())
     .addOption(config())
     .addOption(stateDir())
-    .addOption(new Option('--once', 'apply and exit; the rules stay').default(false))
+    .option('--once', 'apply and exit; the rules stay', false)
     .addOption(strict())
-    .addOption(new Option('--feature-gates <gates>', 'NodeNetworkPolicy=true|false'))
-    .addOption(
-      new Option('--log-format <format>', 'default: text on a terminal, else json').choices(['json', 'text']),
+    .option('--feature-gates <gates>', 'NodeNetworkPolicy=true|false')
+    .addOption(logFormat())
+    .addOption(logLevel('transaction'))
+    .option(
+      '--controller <url>',
+      'https://HOST:PORT of the controller to follow, in the place of --manifests',
     )
-    .addOption(
-      new Option('--log-level <level>', 'debug shows every transaction')
-        .choices(['error', 'warn', 'info', 'debug'])
-        .default('info'),
+    .option(
+      '--token-file <file>',
+      "with --controller: the agent's service account token, read anew when it is replaced",
     )
-    .addOption(
-      new Option(
-        '--controller <url>',
-        'https://HOST:PORT of the controller to follow, in the place of --manifests',
-      ),
+    .option(
+      '--ca-file <file>',
+      "with --controller: who signs the controller's certificate (PEM); default: ConfigMap nodewall-system/nodewall-ca",
     )
-    .addOption(
-      new Option(
-        '--token-file <file>',
-        "with --controller: the agent's service account token, read anew when it is replaced",
-      ),
+    .option(
+      '--api-server <url>',
+      'with --controller: https://HOST:PORT of the API server, which the agent asks while no controller answers; default: as a pod of the cluster',
     )
-    .addOption(
-      new Option(
-        '--ca-file <file>',
-        "with --controller: who signs the controller's certificate (PEM); default: ConfigMap nodewall-system/nodewall-ca",
-      ),
-    )
-    .addOption(
-      new Option(
-        '--api-server <url>',
-        'with --controller: https://HOST:PORT of the API server, which the agent asks while no controller answers; default: as a pod of the cluster',
-      ),
-    )
-    .addOption(new Option('--api-token-file <file>', "with --api-server: the service account's token"))
-    .addOption(new Option('--api-ca-file <file>', 'with --api-server: who signs its certificate (PEM)'))
-    .addOption(
-      new Option('--metrics-listen <host:port>', 'serve /healthz, /readyz and /metrics (Prometheus)'),
-    )
-    .addOption(new Option('--metrics-rules', 'a counter for each rule among the metrics').default(false))
+    .option('--api-token-file <file>', "with --api-server: the service account's token")
+    .option('--api-ca-file <file>', 'with --api-server: who signs its certificate (PEM)')
+    .option('--metrics-listen <host:port>', 'serve /healthz, /readyz and /metrics (Prometheus)')
+    .option('--metrics-rules', 'a counter for each rule among the metrics', false)
     .addHelpText(
       'after',
       example(
@@ -216,7 +199,7 @@ function addOff(program: Command, done: Done): void {
     .description(
       'Take all rules of nodewall off this node, and keep them off until `nodewall on`, through restarts. Ends when they are gone.',
     )
-    .addOption(new Option('--reason <text>', 'why: for the log, the status of policies and an Event'))
+    .option('--reason <text>', 'why: for the log, the status of policies and an Event')
     .addOption(config())
     .addOption(stateDir())
     .addOption(output('text', 'json'))
@@ -269,7 +252,7 @@ function addRules(program: Command, done: Done): void {
     .description('The rules in force on this Node, in evaluation order, with what each counted.')
     .addOption(stateDir())
     .addOption(config())
-    .addOption(new Option('--policy <name>', 'of this policy alone'))
+    .option('--policy <name>', 'of this policy alone')
     .addOption(output('table', 'json'))
     .addHelpText('after', example('nodewall rules', 'nodewall rules --policy protect-api -o json'))
     .action(async (options) => done(await (await import('./rules.ts')).rulesCommand(options)));
@@ -296,28 +279,24 @@ function addLog(program: Command, done: Done): void {
       '[file...]',
       "records, oldest first; - is standard input; default: where the agent's configuration puts them",
     )
-    .addOption(new Option('-f, --follow', 'go on with what comes, over rotations').default(false))
+    .option('-f, --follow', 'go on with what comes, over rotations', false)
     .addOption(stateDir())
     .addOption(config())
-    .addOption(new Option('--policy <name>', 'of this policy'))
-    .addOption(new Option('--rule <name>', 'of rules of this name'))
-    .addOption(new Option('--tier <name>', 'of policies in this tier'))
-    .addOption(new Option('--verdict <verdict>', 'Allow, Drop, Reject or Pass'))
-    .addOption(new Option('--audit', 'only where nothing was enforced'))
-    .addOption(
-      new Option('--deciding', 'without what an earlier Audit rule of the same policy would have decided'),
-    )
+    .option('--policy <name>', 'of this policy')
+    .option('--rule <name>', 'of rules of this name')
+    .option('--tier <name>', 'of policies in this tier')
+    .option('--verdict <verdict>', 'Allow, Drop, Reject or Pass')
+    .option('--audit', 'only where nothing was enforced')
+    .option('--deciding', 'without what an earlier Audit rule of the same policy would have decided')
     .addOption(new Option('--direction <direction>', 'ingress or egress').choices(['ingress', 'egress']))
-    .addOption(new Option('--src <cidr>', 'from this address or CIDR'))
-    .addOption(new Option('--dst <cidr>', 'to this address or CIDR'))
-    .addOption(new Option('--port <number>', 'to this destination port'))
-    .addOption(new Option('--protocol <protocol>', 'tcp, udp, sctp, icmp, icmpv6, igmp or a number'))
-    .addOption(new Option('--interface <name>', 'by this interface, or one of this link group'))
-    .addOption(new Option('--label <label>', 'with this logLabel'))
-    .addOption(new Option('--since <time>', 'not before: 30s, 10m, 2h, 7d ago, or a time (ISO 8601)'))
-    .addOption(
-      new Option('-n, --lines <number>', 'the last ones alone (with --follow: 10 before it goes on)'),
-    )
+    .option('--src <cidr>', 'from this address or CIDR')
+    .option('--dst <cidr>', 'to this address or CIDR')
+    .option('--port <number>', 'to this destination port')
+    .option('--protocol <protocol>', 'tcp, udp, sctp, icmp, icmpv6, igmp or a number')
+    .option('--interface <name>', 'by this interface, or one of this link group')
+    .option('--label <label>', 'with this logLabel')
+    .option('--since <time>', 'not before: 30s, 10m, 2h, 7d ago, or a time (ISO 8601)')
+    .option('-n, --lines <number>', 'the last ones alone (with --follow: 10 before it goes on)')
     .addOption(output('text', 'json'))
     .addHelpText(
       'after',
@@ -352,19 +331,13 @@ function addDump(program: Command, done: Done): void {
     if (stage !== 'objects') command.addOption(node());
     // These always print JSON; scripts may ask for it explicitly.
     if (stage !== 'transaction') command.addOption(output('json'));
-    if (stage === 'transaction') {
+    else {
       command.addOption(stateDir());
-      command.addOption(
-        new Option('--from-empty', 'as if the kernel held nothing; needs no permissions').default(false),
-      );
+      command.option('--from-empty', 'as if the kernel held nothing; needs no permissions', false);
     }
+    const which = stage === 'objects' ? '' : ' --node cp-1';
     command
-      .addHelpText(
-        'after',
-        example(
-          `nodewall dump ${stage} --manifests /etc/nodewall/manifests${stage === 'objects' ? '' : ' --node cp-1'}`,
-        ),
-      )
+      .addHelpText('after', example(`nodewall dump ${stage} --manifests /etc/nodewall/manifests${which}`))
       .action(async (options) => done(await (await import('./dump.ts')).dump(stage, options)));
   }
 }
@@ -380,64 +353,41 @@ function addController(program: Command, done: Done): void {
     .description(
       'The controller of a cluster: what the Kubernetes API holds, compiled and told to the agent of each node.',
     )
-    .addOption(
-      new Option('--kubeconfig <file>', 'the API server, and who we are; default: as a pod of the cluster'),
+    .option('--kubeconfig <file>', 'the API server, and who we are; default: as a pod of the cluster')
+    .option('--listen <host:port>', 'serve agents and kubectl (HTTPS)', ':8443')
+    .option('--webhook-listen <host:port>', 'serve admission webhooks (HTTPS): /mutate and /validate')
+    .option('--metrics-listen <host:port>', 'serve /healthz, /readyz and /metrics (Prometheus)')
+    .option(
+      '--tls-cert-file <file>',
+      'serve with this certificate (PEM), read anew when it changes; default: of its own CA',
     )
-    .addOption(new Option('--listen <host:port>', 'serve agents and kubectl (HTTPS)').default(':8443'))
-    .addOption(
-      new Option('--webhook-listen <host:port>', 'serve admission webhooks (HTTPS): /mutate and /validate'),
+    .option('--tls-key-file <file>', 'its key (PEM)')
+    .option(
+      '--tls-ca-file <file>',
+      'who signs it (PEM), for the APIService; default: the public authorities, or what somebody else writes there',
     )
-    .addOption(
-      new Option('--metrics-listen <host:port>', 'serve /healthz, /readyz and /metrics (Prometheus)'),
+    .option(
+      '--pod-name <name>',
+      'the pod that it runs in: told to stop, it serves on until agents know another one',
     )
-    .addOption(
-      new Option(
-        '--tls-cert-file <file>',
-        'serve with this certificate (PEM), read anew when it changes; default: of its own CA',
-      ),
+    .option(
+      '--feature-gates <gates>',
+      'NodeNetworkPolicy=true|false; default: as ConfigMap nodewall-system/nodewall-config says, or said last',
     )
-    .addOption(new Option('--tls-key-file <file>', 'its key (PEM)'))
-    .addOption(
-      new Option(
-        '--tls-ca-file <file>',
-        'who signs it (PEM), for the APIService; default: the public authorities, or what somebody else writes there',
-      ),
+    .option(
+      '--token-audiences <names>',
+      "audiences of agents' tokens, comma-separated; empty: the API server's own",
+      'nodewall-controller',
     )
-    .addOption(
-      new Option(
-        '--pod-name <name>',
-        'the pod that it runs in: told to stop, it serves on until agents know another one',
-      ),
-    )
-    .addOption(
-      new Option(
-        '--feature-gates <gates>',
-        'NodeNetworkPolicy=true|false; default: as ConfigMap nodewall-system/nodewall-config says, or said last',
-      ),
-    )
-    .addOption(
-      new Option(
-        '--token-audiences <names>',
-        "audiences of agents' tokens, comma-separated; empty: the API server's own",
-      ).default('nodewall-controller'),
-    )
-    .addOption(
-      new Option(
-        '--relist-period <seconds>',
-        'the least time between two looks whether the watches have missed something; twice that the most',
-      )
-        .argParser(relistPeriod)
-        .default(900),
+    .option(
+      '--relist-period <seconds>',
+      'the least time between two looks whether the watches have missed something; twice that the most',
+      relistPeriod,
+      900,
     )
     .addOption(config())
-    .addOption(
-      new Option('--log-format <format>', 'default: text on a terminal, else json').choices(['json', 'text']),
-    )
-    .addOption(
-      new Option('--log-level <level>', 'debug shows every stream')
-        .choices(['error', 'warn', 'info', 'debug'])
-        .default('info'),
-    )
+    .addOption(logFormat())
+    .addOption(logLevel('stream'))
     .addHelpText(
       'after',
       example(

@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { countedRules } from '../agent/apply/iptables/counted.ts';
 import { holdingTools } from '../agent/dataplane/left-overs.ts';
 import {
-  accounting,
+  Accounting,
   type CountedTable,
   NO_ACCOUNTS,
   type RuleTotals,
@@ -88,7 +88,7 @@ async function readTotals(stateDir: string): Promise<Map<string, RuleTotals>> {
   for (let attempt = 1; ; attempt++) {
     const text = await readFile(stateDir, 'counters.json');
     const saved: unknown = text === null ? NO_ACCOUNTS : JSON.parse(text);
-    const accounts = accounting(saved);
+    const accounts = new Accounting(saved);
     const found = await readKernel();
     // The rules have just changed: the agent is about to save the counters of the removed chains.
     const isStale = found !== null && !isCovered(accounts.save(), found);

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import type { LastValidJson } from '../controller/watch/last-valid-versions.ts';
 import type { Log } from '../lib/process/log.ts';
-import { saver } from '../lib/process/saver.ts';
+import { Saver } from '../lib/process/saver.ts';
 import { stateFile } from '../lib/process/state-file.ts';
 
 interface Options {
@@ -17,22 +17,24 @@ interface Options {
 export function savedManifests({ stateDir, manifests, log }: Options) {
   const origin = JSON.stringify(manifests.map((path) => resolve(path)));
   const textOf = memoryText();
-  const { save, read, flush } = saver<LastValidJson>(
+  const file = new Saver<LastValidJson>(
     stateFile(stateDir, 'manifests.json'),
     (memory) => `{"origin":${JSON.stringify(origin)},"memory":${textOf(memory)}}`,
     log,
   );
   return {
-    save,
+    save: (memory: LastValidJson) => file.save(memory),
     /**
      * Null if the versions were saved for other directories: their objects are not earlier versions
      * of these.
      */
     async read(): Promise<unknown> {
-      const found = await read((text) => JSON.parse(text) as { origin?: string; memory?: unknown } | null);
+      const found = await file.read(
+        (text) => JSON.parse(text) as { origin?: string; memory?: unknown } | null,
+      );
       return found?.origin === origin ? found.memory : null;
     },
-    flush,
+    flush: () => file.flush(),
   };
 }
 

@@ -50,7 +50,7 @@ interface Outcome {
  * enforcement fails.
  */
 export async function runStandalone(parts: Parts): Promise<ExitStatus> {
-  const { options, manifests, log, dataplanes, interfaces, metrics } = parts;
+  const { options, manifests, log } = parts;
   const { node, once, stateDir } = options;
   const saved = stateStore({ stateDir, node, log });
   const savedVersions = savedManifests({ stateDir, manifests, log });
@@ -58,32 +58,13 @@ export async function runStandalone(parts: Parts): Promise<ExitStatus> {
   const manifestReports = manifestLog(node, log);
   const outcome: Outcome = { snapshot: null, declared: true, enforced: null, failure: null };
   const enforcement = await startEnforcement({
-    options,
-    config: parts.config,
-    log,
-    dataplanes,
-    interfaces,
+    ...parts,
     saved,
     clock: systemClock,
-    events: {
-      drifted: (differences) => {
-        reports.drifted(differences);
-        metrics.drifted();
-      },
-      unrecorded: (error) => reports.unrecorded(error),
-      enforced(result) {
-        reports.enforced(result);
-        metrics.enforced(result);
-        Object.assign(outcome, { enforced: result, failure: null });
-      },
-      failed(error, retryIn) {
-        reports.failed(error, retryIn);
-        metrics.failed();
-        outcome.failure = error;
-      },
-    },
+    reports,
+    enforced: (result) => Object.assign(outcome, { enforced: result, failure: null }),
+    failed: (error) => Object.assign(outcome, { failure: error }),
   });
-  metrics.counts(enforcement.totals);
   const { config } = enforcement;
   const remembered = await savedVersions.read();
   const source = fileSource(manifests, {
@@ -106,15 +87,9 @@ export async function runStandalone(parts: Parts): Promise<ExitStatus> {
       return;
     }
     enforcement.submit(view(compiled));
-    remembering = afterEnforcement().then(() => savedVersions.save(source.remember()));
-  }
-
-  /**
-   * Waits for the enforcement, at most LONGEST_WAIT: to format the versions of 10,000 rules takes a
-   * while and must not delay the commit of the rules.
-   */
-  async function afterEnforcement(): Promise<void> {
-    await Promise.race([enforcement.idle(), sleep(LONGEST_WAIT, undefined, { ref: false })]);
+    // To format the versions of 10,000 rules takes a while and must not delay the rules' commit.
+    const committed = Promise.race([enforcement.idle(), sleep(LONGEST_WAIT, undefined, { ref: false })]);
+    remembering = committed.then(() => savedVersions.save(source.remember()));
   }
 
   async function enforceLastGood(): Promise<boolean> {

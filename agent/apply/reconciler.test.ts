@@ -15,12 +15,13 @@ import { checkAsync } from '../../test/properties/runs.ts';
 import { toPacket } from '../../test/tracer/packet.ts';
 import { render } from '../render/render.ts';
 import type { Chain, NftRule, Ruleset, Statement, VerdictMap } from '../render/ruleset.ts';
+import { ApplyError } from './apply-error.ts';
 import { toBatches } from './netlink/batches.ts';
 import type { ElementsCommand } from './plan/command.ts';
 import { elementCount } from './plan/command-text.ts';
 import type { Held } from './plan/held.ts';
 import { isEmpty, replacement, transaction } from './plan/transaction.ts';
-import { ApplyError, NodeRuleReconciler } from './reconciler.ts';
+import { NodeRuleReconciler } from './reconciler.ts';
 
 async function assertHolds(kernel: FakeKernel, ruleset: Ruleset): Promise<void> {
   const reference = fakeKernel();

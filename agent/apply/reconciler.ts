@@ -1,9 +1,9 @@
 import { setImmediate } from 'node:timers/promises';
 import { type Generation, NftError } from 'nftables-napi';
-import type { RuleSource } from '../../apis/compiled.ts';
 import type { Chain, Ruleset } from '../render/ruleset.ts';
-import { type Applied, type Reconciler, Refusal } from './dataplane.ts';
-import { inOrder, toBatches, toParts } from './netlink/batches.ts';
+import { ApplyError } from './apply-error.ts';
+import type { Applied, Reconciler } from './dataplane.ts';
+import { BATCHES } from './netlink/batches.ts';
 import { Commits } from './netlink/commits.ts';
 import { type ChainReading, type Committed, type Kernel, MAX_CHAINS_READ } from './netlink/kernel.ts';
 import { makeProbes, probes, recognise, removeProbes } from './netlink/probe.ts';
@@ -21,41 +21,6 @@ import {
   type Transaction,
   transaction,
 } from './plan/transaction.ts';
-
-/** The kernel refused a part of a transaction; the rules enforced before stay in force. */
-export class ApplyError extends Refusal {
-  override readonly name = 'ApplyError';
-  readonly stage: keyof Transaction;
-
-  constructor(stage: keyof Transaction, refused: Command | null, cause: unknown) {
-    const source = refused === null ? null : sourceOf(refused);
-    const where = source === null ? '' : `rule ${source.policy}/${source.rule}: `;
-    super(
-      `${where}the kernel refused it (${stage}): ${cause instanceof Error ? cause.message : String(cause)}`,
-      { source, lacksLog: lacksLog(refused, cause), cause },
-    );
-    this.stage = stage;
-  }
-}
-
-/**
- * Whether the kernel lacks NFLOG: it refuses a log rule with ENOENT. It reports a missing chain
- * with ENOENT too; then a third party has changed the table, and the second attempt of `apply`
- * creates the chain.
- */
-function lacksLog(refused: Command | null, cause: unknown): boolean {
-  return (
-    cause instanceof NftError &&
-    cause.code === 'ENOENT' &&
-    refused?.kind === 'addRule' &&
-    refused.rule.statement.kind === 'log'
-  );
-}
-
-function sourceOf(command: Command): RuleSource | null {
-  if (command.kind === 'addChain') return command.chain.source;
-  return command.kind === 'addRule' ? command.source : null;
-}
 
 interface NftApplied extends Applied {
   /** The transaction behind `change`. */
@@ -413,21 +378,6 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
     });
   }
 }
-
-/** Changes of verdicts are one transaction, however large. */
-const whole = (commands: readonly Command[]): (readonly Command[])[] =>
-  commands.length > 0 ? [commands] : [];
-
-/** How each stage is divided into kernel transactions. */
-const BATCHES: Readonly<Record<keyof Transaction, (commands: readonly Command[]) => (readonly Command[])[]>> =
-  {
-    rename: whole,
-    prepare: (commands) => toBatches(commands).flatMap(toParts),
-    members: toBatches,
-    swap: whole,
-    withdraw: inOrder,
-    sweep: toBatches,
-  };
 
 function isIn(generation: number, { before, after }: Readonly<Generation>): boolean {
   return before < generation && generation <= after;

@@ -346,14 +346,11 @@ export class GroupKeeper {
       // `from`: a third party that sets a group right after it created a link keeps its group.
       changes.map(({ index, group, before: from }) => ({ index, group, from })),
     );
-    const done: GroupChange[] = [];
+    const done = changes.filter((_, i) => (answers[i] ?? null) === null);
     changes.forEach((change, i) => {
       const error = answers[i] ?? null;
-      if (error !== null) this.#undo(change, error, before[i]);
-      else {
-        this.#done(change);
-        done.push(change);
-      }
+      if (error === null) this.#done(change);
+      else this.#undo(change, error, before[i]);
     });
     if (done.length === 0) return;
     this.#options.events.changed(done);

@@ -33,8 +33,8 @@ export interface NflogParts {
 export function nflogAnswers({ group, clock, log, create }: NflogParts): OpenAnswers {
   const open = create ?? ((options, listener) => new Nflog(options, listener));
   return (listener) => {
-    let nflog: Pick<Nflog, 'close'> | null = null;
-    let cancel: (() => void) | null = null;
+    /** Closes the group, or cancels the next attempt. */
+    let stop = (): Promise<void> | void => {};
     let isFailing = false;
     let closed = false;
 
@@ -47,18 +47,18 @@ export function nflogAnswers({ group, clock, log, create }: NflogParts): OpenAns
         });
       }
       isFailing = true;
-      if (!closed) cancel = clock.after(RETRY, start);
+      if (!closed) stop = clock.after(RETRY, start);
     }
     function start(): void {
       try {
         // Without batching: the application's first packet follows the answer at once.
-        nflog = open({ group, copyRange: WHOLE_PACKET, queueThreshold: 1 }, (batch) => {
+        const nflog = open({ group, copyRange: WHOLE_PACKET, queueThreshold: 1 }, (batch) => {
           if (batch.packets.length > 0 || batch.lost > 0) listener(batch);
           if (batch.error === null) return;
-          void nflog?.close();
-          nflog = null;
+          void stop();
           failed(batch.error);
         });
+        stop = () => nflog.close();
         if (isFailing) log.info('DNS answers are read again', { stage: 'names', group });
         isFailing = false;
       } catch (error) {
@@ -69,8 +69,7 @@ export function nflogAnswers({ group, clock, log, create }: NflogParts): OpenAns
     return {
       async close() {
         closed = true;
-        cancel?.();
-        await nflog?.close();
+        await stop();
       },
     };
   };

@@ -9,13 +9,6 @@ const RETRY = 10_000;
 /** Writing takes at most 1/SHARE of the time. */
 const SHARE = 50;
 
-export interface NameSaver {
-  /** Requests a write: because addresses changed, or the same ones were seen again. */
-  request(what: keyof typeof WITHIN): void;
-  /** Writes now if a write is pending. */
-  flush(): Promise<void>;
-}
-
 export interface NameSaverParts {
   readonly file: StateFile;
   readonly clock: Clock;
@@ -28,41 +21,55 @@ export interface NameSaverParts {
  * Keeps the file up to date. A write failure is logged once until writing works again, and has no
  * other effect.
  */
-export function nameSaver({ file, clock, log, text }: NameSaverParts): NameSaver {
-  let planned: { readonly at: number; readonly cancel: () => void } | null = null;
-  let earliest = Number.NEGATIVE_INFINITY;
-  let isFailing = false;
-  let writing: Promise<void> = Promise.resolve();
+export class NameSaver {
+  readonly #parts: NameSaverParts;
+  #planned: { readonly at: number; readonly cancel: () => void } | null = null;
+  #earliest = Number.NEGATIVE_INFINITY;
+  #isFailing = false;
+  #writing: Promise<void> = Promise.resolve();
 
-  function plan(within: number): void {
-    const at = Math.max(clock.now() + within, earliest);
-    if (planned !== null && planned.at <= at) return;
-    planned?.cancel();
-    planned = { at, cancel: clock.after(at - clock.now(), () => void flush()) };
+  constructor(parts: NameSaverParts) {
+    this.#parts = parts;
   }
-  async function write(): Promise<void> {
+
+  /** Requests a write: because addresses changed, or the same ones were seen again. */
+  request(what: keyof typeof WITHIN): void {
+    this.#plan(WITHIN[what]);
+  }
+
+  /** Writes now if a write is pending. */
+  flush(): Promise<void> {
+    if (this.#planned === null) return this.#writing;
+    this.#planned.cancel();
+    this.#planned = null;
+    this.#writing = this.#writing.then(() => this.#write());
+    return this.#writing;
+  }
+
+  #plan(within: number): void {
+    const { clock } = this.#parts;
+    const at = Math.max(clock.now() + within, this.#earliest);
+    if (this.#planned !== null && this.#planned.at <= at) return;
+    this.#planned?.cancel();
+    this.#planned = { at, cancel: clock.after(at - clock.now(), () => void this.flush()) };
+  }
+
+  async #write(): Promise<void> {
+    const { file, clock, log, text } = this.#parts;
     const started = clock.now();
     try {
       await file.write(text());
-      isFailing = false;
+      this.#isFailing = false;
     } catch (error) {
-      if (!isFailing) {
+      if (!this.#isFailing) {
         log.error('cannot save the names; they are used all the same, trying again', {
           stage: 'names',
           error: (error as Error).message,
         });
       }
-      isFailing = true;
-      plan(RETRY);
+      this.#isFailing = true;
+      this.#plan(RETRY);
     }
-    earliest = clock.now() + SHARE * (clock.now() - started);
+    this.#earliest = clock.now() + SHARE * (clock.now() - started);
   }
-  function flush(): Promise<void> {
-    if (planned === null) return writing;
-    planned.cancel();
-    planned = null;
-    writing = writing.then(write);
-    return writing;
-  }
-  return { request: (what) => plan(WITHIN[what]), flush };
 }

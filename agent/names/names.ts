@@ -8,11 +8,11 @@ import type { AnswerListener, AnswerSource, OpenAnswers } from './answer-source.
 import { learner } from './learner.ts';
 import type { Lookup } from './lookup.ts';
 import { type NamesLog, nameReports } from './name-reports.ts';
-import { nameSaver } from './name-saver.ts';
+import { NameSaver } from './name-saver.ts';
 import { KnownNames } from './name-table.ts';
 import { pace } from './pace.ts';
 import { isWildcard } from './peer-index.ts';
-import { resolver } from './resolver.ts';
+import { Resolver } from './resolver.ts';
 import { parseNamesText, type SavedName, shifted, toNamesText } from './saved-names.ts';
 
 export interface NamesParts {
@@ -68,11 +68,9 @@ export async function watchNames(parts: NamesParts): Promise<WatchedNames> {
   const reports = nameReports(log, clock);
   const table = new KnownNames({ times: config, reports });
   let saved = await readSaved(parts.file, offset, log);
-  let source: AnswerSource | null = null;
   let wanted: string | null = null;
-  let sweeping: { readonly at: number; readonly cancel: () => void } | null = null;
 
-  const saver = nameSaver({
+  const saver = new NameSaver({
     file: parts.file,
     clock,
     log,
@@ -83,7 +81,7 @@ export async function watchNames(parts: NamesParts): Promise<WatchedNames> {
     saver.request('changed');
     parts.changed();
   });
-  const resolving = resolver({
+  const resolving = new Resolver({
     lookup: parts.lookup,
     clock,
     times: config,
@@ -93,55 +91,18 @@ export async function watchNames(parts: NamesParts): Promise<WatchedNames> {
       happened();
     },
   });
-  const learning = learner({
-    clock,
-    from: serversOf(config),
-    wants: (name) => table.wants(name),
-    learnt: (name, records) => table.learnt(name, records, clock.now()),
-  });
-  let lost = 0;
-  const missed = pace(clock, MISSED_INTERVAL, () => {
-    const { skipped, garbage } = learning.counts;
-    log.warn('more DNS answers came than could be read', { stage: 'names', lost, skipped, garbage });
+  const listening = listener(parts, table, happened);
+  const sweeps = sweeper(clock, () => {
+    const next = table.sweep(clock.now());
+    changes.request();
+    return next;
   });
 
   /** Called after each answer. */
   function happened(): void {
     saver.request('seen');
     changes.request();
-    planSweep(clock.now() + 1000 * Math.max(config.minimumTTL, config.keep));
-  }
-  const listener: AnswerListener = (batch) => {
-    const { learnt, skipped } = learning.counts;
-    learning.read(batch.packets);
-    lost += batch.lost;
-    if (batch.lost > 0 || learning.counts.skipped > skipped) missed.request();
-    if (learning.counts.learnt > learnt) happened();
-  };
-
-  function planSweep(at: number): void {
-    const time = Math.max(at, clock.now() + SWEEP_INTERVAL);
-    if (sweeping !== null && sweeping.at <= time) return;
-    sweeping?.cancel();
-    sweeping = { at: time, cancel: clock.after(time - clock.now(), sweep) };
-  }
-  function sweep(): void {
-    sweeping = null;
-    const next = table.sweep(clock.now());
-    if (next !== null) planSweep(next);
-    changes.request();
-  }
-
-  function listen(peers: readonly string[]): void {
-    if (peers.length > 0 && parts.answers !== null) source ??= parts.answers(listener);
-    if (peers.length === 0) void source?.close();
-    if (peers.length === 0) source = null;
-    if (!config.learn && peers.some(isWildcard)) {
-      log.warn('wildcards stand for no address: names.learn is off in the configuration', {
-        stage: 'names',
-        names: peers.filter(isWildcard),
-      });
-    }
+    sweeps.plan(clock.now() + 1000 * Math.max(config.minimumTTL, config.keep));
   }
 
   return {
@@ -158,9 +119,9 @@ export async function watchNames(parts: NamesParts): Promise<WatchedNames> {
       // A caller that sets other peers reads the table afterwards anyway.
       table.takeChange();
       saver.request('changed');
-      if (peers.length > 0) planSweep(clock.now());
+      if (peers.length > 0) sweeps.plan(clock.now());
       resolving.want(table.literals);
-      listen(peers);
+      listening.want(peers);
     },
     async settled() {
       await resolving.settled();
@@ -169,14 +130,68 @@ export async function watchNames(parts: NamesParts): Promise<WatchedNames> {
     async close() {
       resolving.close();
       changes.close();
-      missed.close();
-      sweeping?.cancel();
+      sweeps.close();
       reports.flush();
-      await source?.close();
+      await listening.close();
       saver.request('changed');
       await saver.flush();
     },
   };
+}
+
+/** Reads other processes' answers while there are peers; `learnt` is called after new addresses. */
+function listener({ config, clock, log, answers }: NamesParts, table: KnownNames, learnt: () => void) {
+  let source: AnswerSource | null = null;
+  let lost = 0;
+  const learning = learner({
+    clock,
+    from: serversOf(config),
+    wants: (name) => table.wants(name),
+    learnt: (name, records) => table.learnt(name, records, clock.now()),
+  });
+  const missed = pace(clock, MISSED_INTERVAL, () => {
+    const { skipped, garbage } = learning.counts;
+    log.warn('more DNS answers came than could be read', { stage: 'names', lost, skipped, garbage });
+  });
+  const take: AnswerListener = (batch) => {
+    const before = { ...learning.counts };
+    learning.read(batch.packets);
+    lost += batch.lost;
+    if (batch.lost > 0 || learning.counts.skipped > before.skipped) missed.request();
+    if (learning.counts.learnt > before.learnt) learnt();
+  };
+  return {
+    want(peers: readonly string[]): void {
+      if (peers.length > 0 && answers !== null) source ??= answers(take);
+      if (peers.length === 0) void source?.close();
+      if (peers.length === 0) source = null;
+      const names = peers.filter(isWildcard);
+      if (config.learn || names.length === 0) return;
+      const message = 'wildcards stand for no address: names.learn is off in the configuration';
+      log.warn(message, { stage: 'names', names });
+    },
+    async close(): Promise<void> {
+      missed.close();
+      await source?.close();
+    },
+  };
+}
+
+/** Plans the next sweep; `sweep` returns when one is needed again. */
+function sweeper(clock: Clock, sweep: () => number | null) {
+  let planned: { readonly at: number; readonly cancel: () => void } | null = null;
+  function plan(at: number): void {
+    const time = Math.max(at, clock.now() + SWEEP_INTERVAL);
+    if (planned !== null && planned.at <= time) return;
+    planned?.cancel();
+    planned = { at: time, cancel: clock.after(time - clock.now(), run) };
+  }
+  function run(): void {
+    planned = null;
+    const next = sweep();
+    if (next !== null) plan(next);
+  }
+  return { plan, close: () => planned?.cancel() };
 }
 
 /** The saved names, with times of the clock; an unusable file is logged. */

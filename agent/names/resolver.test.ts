@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
 import { fakeClock } from '../../test/fake/fake-clock.ts';
 import type { Resolution } from './resolution.ts';
-import { resolver } from './resolver.ts';
+import { Resolver } from './resolver.ts';
 
 const TIMES = { minimumTTL: 5, maximumTTL: 3600, keep: 300, stale: 86_400 };
 
@@ -24,7 +24,7 @@ function started(random = 0) {
   const told: string[] = [];
   const open = new Map<string, (resolution: Resolution) => void>();
   let closed = false;
-  const running = resolver({
+  const running = new Resolver({
     clock,
     times: TIMES,
     random: () => random,

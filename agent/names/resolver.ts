@@ -13,15 +13,6 @@ export interface ResolverParts {
   resolved(name: string, resolution: Resolution): void;
 }
 
-/** Resolves names repeatedly. */
-export interface RunningResolver {
-  /** Sets the names to resolve from now on; a new one is resolved at once. */
-  want(names: readonly string[]): void;
-  /** Resolves once every name has been asked for, successfully or not. */
-  settled(): Promise<void>;
-  close(): void;
-}
-
 /** The most names resolved at the same time. */
 const CONCURRENCY = 100;
 /** Names that are due within this time share one wake-up (milliseconds). */
@@ -43,14 +34,51 @@ interface Task {
  * Resolves each name again when its shortest TTL has ended, within the configured bounds; after a
  * failure with back-off.
  */
-export function resolver({ lookup, clock, times, random, resolved }: ResolverParts): RunningResolver {
-  const tasks = new Map<string, Task>();
-  let waiting: (() => void)[] = [];
-  let running = 0;
-  let cancel: (() => void) | null = null;
-  let closed = false;
+export class Resolver {
+  readonly #parts: ResolverParts;
+  readonly #tasks = new Map<string, Task>();
+  #waiting: (() => void)[] = [];
+  #running = 0;
+  #cancel: (() => void) | null = null;
+  #closed = false;
 
-  function wait(resolution: Resolution, task: Task): number {
+  constructor(parts: ResolverParts) {
+    this.#parts = parts;
+  }
+
+  /** Sets the names to resolve from now on; a new one is resolved at once. */
+  want(names: readonly string[]): void {
+    const wanted = new Set(names);
+    for (const name of this.#tasks.keys()) if (!wanted.has(name)) this.#tasks.delete(name);
+    for (const name of wanted) {
+      if (this.#tasks.has(name)) continue;
+      const retries = new BackOff({ first: FIRST_RETRY, longest: LAST_RETRY });
+      this.#tasks.set(name, { due: this.#parts.clock.now(), isRunning: false, wasAsked: false, retries });
+    }
+    this.#tellSettled();
+    this.#cancel?.();
+    this.#cancel = null;
+    this.#schedule();
+  }
+
+  /** Resolves once every name has been asked for, successfully or not. */
+  settled(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#waiting.push(resolve);
+      this.#tellSettled();
+    });
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#cancel?.();
+    this.#parts.lookup.close();
+    for (const tell of this.#waiting) tell();
+    this.#waiting = [];
+  }
+
+  #wait(resolution: Resolution, task: Task): number {
+    const { times, random } = this.#parts;
     const ttl = shortestTTL(resolution);
     const early = JITTER * random();
     if (ttl === null) return task.retries.next() * (1 - early);
@@ -60,70 +88,44 @@ export function resolver({ lookup, clock, times, random, resolved }: ResolverPar
     return late <= 1000 * times.maximumTTL ? late : milliseconds * (1 - early);
   }
 
-  async function ask(name: string, task: Task): Promise<void> {
-    running++;
+  async #ask(name: string, task: Task): Promise<void> {
+    const { lookup, clock, resolved } = this.#parts;
+    this.#running++;
     task.isRunning = true;
     const resolution = await lookup.resolve(name);
-    running--;
+    this.#running--;
     task.isRunning = false;
     task.wasAsked = true;
-    task.due = clock.now() + wait(resolution, task);
-    if (!closed && tasks.get(name) === task) resolved(name, resolution);
-    tellSettled();
-    schedule();
+    task.due = clock.now() + this.#wait(resolution, task);
+    if (!this.#closed && this.#tasks.get(name) === task) resolved(name, resolution);
+    this.#tellSettled();
+    this.#schedule();
   }
 
-  function tellSettled(): void {
-    if (waiting.length === 0 || [...tasks.values()].some(({ wasAsked }) => !wasAsked)) return;
-    for (const tell of waiting) tell();
-    waiting = [];
+  #tellSettled(): void {
+    if (this.#waiting.length === 0 || [...this.#tasks.values()].some(({ wasAsked }) => !wasAsked)) return;
+    for (const tell of this.#waiting) tell();
+    this.#waiting = [];
   }
 
-  function work(): void {
-    cancel = null;
-    const now = clock.now();
-    const due = [...tasks].filter(([, task]) => !task.isRunning && task.due <= now);
+  #work(): void {
+    this.#cancel = null;
+    const now = this.#parts.clock.now();
+    const due = [...this.#tasks].filter(([, task]) => !task.isRunning && task.due <= now);
     // The name that has waited longest is first: names that fail slowly must not delay the others.
     due.sort(([, a], [, b]) => a.due - b.due);
-    for (const [name, task] of due.slice(0, CONCURRENCY - running)) void ask(name, task);
-    schedule();
+    for (const [name, task] of due.slice(0, CONCURRENCY - this.#running)) void this.#ask(name, task);
+    this.#schedule();
   }
 
-  function schedule(): void {
+  #schedule(): void {
     // Each lookup that ends calls this function again.
-    if (closed || cancel !== null || running >= CONCURRENCY) return;
+    if (this.#closed || this.#cancel !== null || this.#running >= CONCURRENCY) return;
     let first = Number.POSITIVE_INFINITY;
-    for (const { due, isRunning } of tasks.values()) if (!isRunning) first = Math.min(first, due);
+    for (const { due, isRunning } of this.#tasks.values()) if (!isRunning) first = Math.min(first, due);
     if (first === Number.POSITIVE_INFINITY) return;
+    const { clock } = this.#parts;
     const inTime = first - clock.now();
-    cancel = clock.after(inTime <= 0 ? 0 : Math.max(inTime, TICK), work);
+    this.#cancel = clock.after(inTime <= 0 ? 0 : Math.max(inTime, TICK), () => this.#work());
   }
-
-  return {
-    want(names) {
-      const wanted = new Set(names);
-      for (const name of tasks.keys()) if (!wanted.has(name)) tasks.delete(name);
-      for (const name of wanted) {
-        if (tasks.has(name)) continue;
-        const retries = new BackOff({ first: FIRST_RETRY, longest: LAST_RETRY });
-        tasks.set(name, { due: clock.now(), isRunning: false, wasAsked: false, retries });
-      }
-      tellSettled();
-      cancel?.();
-      cancel = null;
-      schedule();
-    },
-    settled: () =>
-      new Promise((resolve) => {
-        waiting.push(resolve);
-        tellSettled();
-      }),
-    close() {
-      closed = true;
-      cancel?.();
-      lookup.close();
-      for (const tell of waiting) tell();
-      waiting = [];
-    },
-  };
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { CompiledRule, NodeState, Service } from '../../apis/compiled.ts';
 import { type Config, DEFAULT_CONFIG } from '../../apis/config.ts';
-import { addressSet, compiledRule, stateOf } from '../../test/fake/compiled-rule.ts';
+import { addressSet, compiledRule, fromSet, stateOf } from '../../test/fake/compiled-rule.ts';
 import { peersOf } from '../../test/fake/index-item.ts';
 import { indexStats, type PartStats } from './index-stats.ts';
 
@@ -22,7 +22,7 @@ function state(
     if (from === undefined) return compiledRule(`rule${i}`, changes);
     const id = `set${from.join().replaceAll(/\W/g, '-')}`;
     sets.push(addressSet(id, { members: peersOf(id, ...from).members }));
-    return compiledRule(`rule${i}`, { ...changes, addressSets: [id] });
+    return compiledRule(`rule${i}`, { ...changes, peers: fromSet(id) });
   });
   const base = stateOf(rules);
   return {

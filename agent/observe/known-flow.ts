@@ -3,6 +3,7 @@ import type { Config } from '../../apis/config.ts';
 import type { Flow } from '../../apis/flow.ts';
 import type { Direction } from '../../apis/objects.ts';
 import { type Address, parseAddress } from '../../lib/net/address.ts';
+import { groupNumber } from '../render/rule-peers.ts';
 
 /** A flow with its texts parsed; undefined: unknown. */
 export interface KnownFlow {
@@ -62,12 +63,6 @@ export function flowReader({ nodeAddresses }: NodeState, config: Config): (flow:
       dstIsOwn: isOwn(dst, own),
     };
   };
-}
-
-/** The number of a link group; undefined if the configuration has no group of that name. */
-export function groupNumber(group: string | number, { interfaceGroups }: Config): number | undefined {
-  if (typeof group === 'number') return group;
-  return Object.hasOwn(interfaceGroups, group) ? interfaceGroups[group] : undefined;
 }
 
 function address(text: string | undefined): Address | undefined {

@@ -58,14 +58,17 @@ describe('interface groups', () => {
     assert.equal(ask(uplink, { interfaceGroup: 20 }, { ports: [tcp(81)] }), 'service');
   });
 
-  it('that the configuration does not know name the rule', () => {
+  it('that the configuration does not know are refused', () => {
     const state = nodeState(ingress('p', { name: 'r', action: 'Drop', from: uplink }));
     const [rule] = state.rules;
     assert.ok(rule !== undefined);
-    const strange = { ...state, rules: [{ ...rule, interfaceGroups: ['uplnik'] }] };
+    const strange = {
+      ...state,
+      rules: [{ ...rule, peers: [{ kind: 'interfaces', groups: ['uplnik'] } as const] }],
+    };
     assert.throws(
       () => explain(strange, CONFIG),
-      /ClusterNetworkPolicy\/p: rule r: no interface group "uplnik"; known: pods, clusternet, uplink/,
+      /no interface group "uplnik" in the configuration; known: pods, clusternet, uplink/,
     );
   });
 });

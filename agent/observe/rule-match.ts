@@ -3,17 +3,18 @@ import type { Config } from '../../apis/config.ts';
 import type { Considered } from '../../apis/flow.ts';
 import { parseAddress } from '../../lib/net/address.ts';
 import { hasMember } from '../../lib/net/member-set.ts';
-import { addressKey, groupNumber, type KnownFlow, PROTOCOL_NUMBERS } from './known-flow.ts';
+import { type ResolvedPeer, resolvedPeers } from '../render/rule-peers.ts';
+import { addressKey, type KnownFlow, PROTOCOL_NUMBERS } from './known-flow.ts';
 
-/** A rule with the sets and groups that it names. */
+type Mismatch = Considered['mismatch'];
+/** Which AddressSets contain the peer of one flow, as far as they were asked. */
+type InSet = Map<AddressSet, boolean>;
+type PeerTest = (flow: KnownFlow, inSet: InSet) => Mismatch;
+
+/** A rule with a test for each of its peers. */
 export interface RuleMatch {
   readonly rule: CompiledRule;
-  /** Null if the rule names no AddressSet. */
-  readonly addresses: AddressSet | null;
-  /** Numbers of link groups; null if the rule names none. */
-  readonly groups: readonly number[] | null;
-  /** The ServiceSet's members as `tuple` formats them; null if the rule names no ServiceSet. */
-  readonly tuples: ReadonlySet<string> | null;
+  readonly peers: readonly PeerTest[];
 }
 
 /**
@@ -21,56 +22,41 @@ export interface RuleMatch {
  * does not have, and for a link group name that is not in the configuration (validation rejects
  * these earlier).
  */
-export function ruleMatches({ rules, addressSets, serviceSets }: NodeState, config: Config): RuleMatch[] {
-  const tuples = new Map([...serviceSets].map(([id, set]) => [id, tuplesOf(set)]));
-  return rules.map((rule) => {
-    const [addressSet] = rule.addressSets;
-    const [serviceSet] = rule.serviceSets;
-    return {
-      rule,
-      addresses: addressSet === undefined ? null : held(addressSets, addressSet),
-      groups: rule.interfaceGroups.length === 0 ? null : groupNumbers(rule, config),
-      tuples: serviceSet === undefined ? null : held(tuples, serviceSet),
-    };
+export function ruleMatches(state: NodeState, config: Config): RuleMatch[] {
+  const tuples = new Map([...state.serviceSets.values()].map((set) => [set, tuplesOf(set)]));
+  return state.rules.map((rule) => {
+    return { rule, peers: resolvedPeers(rule, state, config).map((peer) => peerTest(peer, tuples)) };
   });
 }
 
-function held<T>(sets: ReadonlyMap<string, T>, id: string): T {
-  const set = sets.get(id);
-  if (set === undefined) throw new Error(`the node's state names set ${id} and does not hold it`);
-  return set;
-}
-
-function groupNumbers({ interfaceGroups, source }: CompiledRule, config: Config): number[] {
-  return interfaceGroups.map((group) => {
-    const number = groupNumber(group, config);
-    if (number === undefined) {
-      const known = Object.keys(config.interfaceGroups).join(', ');
-      const where = `ClusterNetworkPolicy/${source.policy}: rule ${source.rule}`;
-      throw new Error(`${where}: no interface group ${JSON.stringify(group)}; known: ${known}`);
-    }
-    return number;
-  });
+function peerTest(peer: ResolvedPeer, tuples: ReadonlyMap<ServiceSet, ReadonlySet<string>>): PeerTest {
+  switch (peer.kind) {
+    case 'any':
+      return () => null;
+    case 'interfaces':
+      return ({ group }) => (group !== undefined && peer.groups.includes(group) ? null : 'interface');
+    case 'addresses':
+      return (flow, inSet) => (isMember(peer.set, flow, inSet) ? null : 'address');
+    case 'services':
+      return (flow) => (tuples.get(peer.set)?.has(flowTuple(flow)) ? null : 'service');
+  }
 }
 
 /**
- * The part of the rule that the flow does not match; null if the rule matches. `inSet` caches, for
- * this flow, which AddressSets contain its peer.
+ * The part of the rule that the flow does not match (of several peers, the last); null if the rule
+ * matches.
  */
-export function mismatchOf(
-  match: RuleMatch,
-  flow: KnownFlow,
-  inSet: Map<AddressSet, boolean>,
-): Considered['mismatch'] {
-  if (!matchesServices(match.rule.services, flow)) return 'service';
-  if (match.tuples !== null && !match.tuples.has(flowTuple(flow))) return 'service';
-  const { addresses, groups } = match;
-  if (groups !== null && flow.group !== undefined && groups.includes(flow.group)) return null;
-  if (addresses === null) return groups === null ? null : 'interface';
-  return isMember(addresses, flow, inSet) ? null : 'address';
+export function mismatchOf({ rule, peers }: RuleMatch, flow: KnownFlow, inSet: InSet): Mismatch {
+  if (!matchesServices(rule.services, flow)) return 'service';
+  let mismatch: Mismatch = 'address';
+  for (const test of peers) {
+    mismatch = test(flow, inSet);
+    if (mismatch === null) return null;
+  }
+  return mismatch;
 }
 
-function isMember(set: AddressSet, { peer }: KnownFlow, inSet: Map<AddressSet, boolean>): boolean {
+function isMember(set: AddressSet, { peer }: KnownFlow, inSet: InSet): boolean {
   if (peer === undefined) return false;
   let member = inSet.get(set);
   if (member === undefined) {

@@ -8,12 +8,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createAuthority } from '../../test/cluster/certificates.ts';
 import { type FakeClock, fakeClock } from '../../test/fake/fake-clock.ts';
-import { type ApiServer, apiServer } from './api-server.ts';
+import { ApiServer } from './api-server.ts';
 
 const SYSTEM = '/api/v1/namespaces/nodewall-system';
 const API_SERVICE = '/apis/apiregistration.k8s.io/v1/apiservices/v1alpha1.controlplane.nodewall.io';
 
-describe('apiServer', () => {
+describe('ApiServer', () => {
   let folder: string;
   let server: Server;
   let clock: FakeClock;
@@ -64,7 +64,7 @@ describe('apiServer', () => {
     clock = fakeClock();
     const url = new URL(`https://127.0.0.1:${(server.address() as AddressInfo).port}`);
     const files = { tokenFile: join(folder, 'token'), caFile: join(folder, 'ca.crt') };
-    api = apiServer({ url, ...files }, 'test', clock);
+    api = new ApiServer({ url, ...files }, 'test', clock);
   });
 
   it('lists the addresses of pods that run controllers, from the cache, with the token', async () => {

@@ -4,7 +4,14 @@ import { CONTROLLER_ACCOUNT } from '../../apis/control-plane.ts';
 import { CONTROL_PLANE } from '../../apis/stream.ts';
 import { parseAddress } from '../../lib/net/address.ts';
 import type { Clock } from '../../lib/process/clock.ts';
-import { bodyText, httpsCall, readAuthorities, readToken, refusalText } from './https-call.ts';
+import {
+  bodyText,
+  type HttpsCall,
+  httpsCall,
+  readAuthorities,
+  readToken,
+  refusalText,
+} from './https-call.ts';
 
 /**
  * The address of the Kubernetes API server, and the files with the agent's token and the server's
@@ -15,25 +22,6 @@ export interface ApiServerAddress {
   readonly url: URL;
   readonly tokenFile: string;
   readonly caFile: string;
-}
-
-/**
- * The few requests that an agent sends to the API server itself; deploy/rbac.yaml allows no others.
- * Each throws ApiServerError.
- */
-export interface ApiServer {
-  readonly url: URL;
-  /** Reads the controllers' CA (PEM); '' if the ConfigMap has none. */
-  authorities(signal: AbortSignal): Promise<string>;
-  /**
-   * Reads the feature gate NodeNetworkPolicy; null: it is not set, or the configuration can't be
-   * parsed.
-   */
-  gate(signal: AbortSignal): Promise<boolean | null>;
-  /** Lists the addresses of the pods that run controllers, sorted. */
-  controllerAddresses(signal: AbortSignal): Promise<readonly string[]>;
-  /** Unregisters the aggregated API if the API server reports it as unavailable. */
-  removeApiService(signal: AbortSignal): Promise<'removed' | 'absent' | 'available'>;
 }
 
 export class ApiServerError extends Error {
@@ -79,34 +67,86 @@ interface ApiService {
   readonly status?: { readonly conditions?: readonly { readonly type?: string; readonly status?: string }[] };
 }
 
-/** Reads the token and the authorities for each request: both are replaced while the agent runs. */
-export function apiServer(address: ApiServerAddress, userAgent: string, clock: Clock): ApiServer {
-  async function send(
-    method: 'GET' | 'DELETE',
-    path: string,
-    signal: AbortSignal,
-    body?: object,
-  ): Promise<IncomingMessage> {
+type Request = Pick<HttpsCall, 'method' | 'body' | 'signal'> & { readonly path: string };
+
+/**
+ * The few requests that an agent sends to the API server itself; deploy/rbac.yaml allows no others.
+ * Each throws ApiServerError. The token and the authorities are read for each request: both are
+ * replaced while the agent runs.
+ */
+export class ApiServer {
+  readonly #address: ApiServerAddress;
+  readonly #userAgent: string;
+  readonly #clock: Clock;
+
+  constructor(address: ApiServerAddress, userAgent: string, clock: Clock) {
+    this.#address = address;
+    this.#userAgent = userAgent;
+    this.#clock = clock;
+  }
+
+  get url(): URL {
+    return this.#address.url;
+  }
+
+  /** Reads the controllers' CA (PEM); '' if the ConfigMap has none. */
+  async authorities(signal: AbortSignal): Promise<string> {
+    return (await this.#configMap(CA_CONFIG_MAP, signal))?.['ca.crt'] ?? '';
+  }
+
+  /**
+   * Reads the feature gate NodeNetworkPolicy; null: it is not set, or the configuration can't be
+   * parsed.
+   */
+  async gate(signal: AbortSignal): Promise<boolean | null> {
+    const text = (await this.#configMap(GATE_CONFIG_MAP, signal))?.['config.yaml'];
+    if (text === undefined) return null;
+    return parseConfig(text, 'config.yaml').config?.featureGates.NodeNetworkPolicy ?? null;
+  }
+
+  /** Lists the addresses of the pods that run controllers, sorted. */
+  async controllerAddresses(signal: AbortSignal): Promise<readonly string[]> {
+    const { items = [] } = ((await this.#request({ method: 'GET', path: PODS, signal })) ?? {}) as PodList;
+    const found = items.flatMap(({ status }) => status?.podIPs ?? []).map(({ ip = '' }) => ip);
+    const valid = found.filter((ip) => parseAddress(ip) !== null);
+    return [...new Set(valid)].sort().slice(0, MOST_ADDRESSES);
+  }
+
+  /** Unregisters the aggregated API if the API server reports it as unavailable. */
+  async removeApiService(signal: AbortSignal): Promise<'removed' | 'absent' | 'available'> {
+    const path = API_SERVICE_PATH;
+    const found = (await this.#request({ method: 'GET', path, signal })) as ApiService | null;
+    if (found === null) return 'absent';
+    const isAvailable = found.status?.conditions?.some(
+      ({ type, status }) => type === 'Available' && status === 'True',
+    );
+    if (isAvailable) return 'available';
+    // The preconditions keep an object that a controller has registered again meanwhile.
+    const { uid, resourceVersion } = found.metadata ?? {};
+    const body = { preconditions: { uid, resourceVersion } };
+    await this.#request({ method: 'DELETE', path, signal, body });
+    return 'removed';
+  }
+
+  async #send({ path, ...request }: Request): Promise<IncomingMessage> {
+    const { url, tokenFile, caFile } = this.#address;
     const [token, authorities] = await Promise.all([
-      readToken(address.tokenFile, '--api-token-file'),
-      readAuthorities(address.caFile, '--api-ca-file'),
+      readToken(tokenFile, '--api-token-file'),
+      readAuthorities(caFile, '--api-ca-file'),
     ]);
-    const url = new URL(path, address.url);
-    const common = { url, token, authorities, userAgent, signal, agent: false } as const;
-    return await httpsCall({ method, ...common, ...(body === undefined ? {} : { body }) }, clock);
+    const sender = { token, authorities, userAgent: this.#userAgent, agent: false } as const;
+    return await httpsCall({ ...request, ...sender, url: new URL(path, url) }, this.#clock);
   }
 
   /** Resolves with null if there is no such object. */
-  async function request(
-    method: 'GET' | 'DELETE',
-    path: string,
-    signal: AbortSignal,
-    body?: object,
-  ): Promise<unknown> {
+  async #request(request: Request): Promise<unknown> {
     const ending = new AbortController();
-    const cancel = clock.after(REQUEST_TIMEOUT, () => ending.abort());
+    const cancel = this.#clock.after(REQUEST_TIMEOUT, () => ending.abort());
     try {
-      const response = await send(method, path, AbortSignal.any([signal, ending.signal]), body);
+      const response = await this.#send({
+        ...request,
+        signal: AbortSignal.any([request.signal, ending.signal]),
+      });
       const { statusCode = 0 } = response;
       if (statusCode === 404) {
         response.resume();
@@ -122,46 +162,16 @@ export function apiServer(address: ApiServerAddress, userAgent: string, clock: C
       const why = ending.signal.aborted
         ? `no answer within ${REQUEST_TIMEOUT / 1000} s`
         : (error as Error).message;
-      throw new ApiServerError(`${address.url.host}: ${why}`, null, { cause: error });
+      throw new ApiServerError(`${this.url.host}: ${why}`, null, { cause: error });
     } finally {
       cancel();
     }
   }
 
-  async function configMap(name: string, signal: AbortSignal): Promise<ConfigMap['data']> {
+  async #configMap(name: string, signal: AbortSignal): Promise<ConfigMap['data']> {
     const path = `${CONFIG_MAPS}/${name}?${new URLSearchParams(CACHED)}`;
-    return ((await request('GET', path, signal)) as ConfigMap | null)?.data ?? null;
+    return ((await this.#request({ method: 'GET', path, signal })) as ConfigMap | null)?.data ?? null;
   }
-
-  return {
-    url: address.url,
-    async authorities(signal) {
-      return (await configMap(CA_CONFIG_MAP, signal))?.['ca.crt'] ?? '';
-    },
-    async gate(signal) {
-      const text = (await configMap(GATE_CONFIG_MAP, signal))?.['config.yaml'];
-      if (text === undefined) return null;
-      return parseConfig(text, 'config.yaml').config?.featureGates.NodeNetworkPolicy ?? null;
-    },
-    async controllerAddresses(signal) {
-      const { items = [] } = ((await request('GET', PODS, signal)) ?? {}) as PodList;
-      const found = items.flatMap(({ status }) => status?.podIPs ?? []).map(({ ip = '' }) => ip);
-      const valid = found.filter((ip) => parseAddress(ip) !== null);
-      return [...new Set(valid)].sort().slice(0, MOST_ADDRESSES);
-    },
-    async removeApiService(signal) {
-      const found = (await request('GET', API_SERVICE_PATH, signal)) as ApiService | null;
-      if (found === null) return 'absent';
-      const isAvailable = found.status?.conditions?.some(
-        ({ type, status }) => type === 'Available' && status === 'True',
-      );
-      if (isAvailable) return 'available';
-      // The preconditions keep an object that a controller has registered again meanwhile.
-      const { uid, resourceVersion } = found.metadata ?? {};
-      await request('DELETE', API_SERVICE_PATH, signal, { preconditions: { uid, resourceVersion } });
-      return 'removed';
-    },
-  };
 }
 
 function advice(status: number): string {

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { formatMembers } from '../../lib/net/member-set.ts';
-import { addressSet, compiledRule, stateOf } from '../../test/fake/compiled-rule.ts';
+import { addressSet, compiledRule, fromSet, stateOf } from '../../test/fake/compiled-rule.ts';
 import { withControllers } from './controllers.ts';
 
 describe('the addresses of controllers that an agent learns by itself', () => {
   const nodes = addressSet('nodes');
   const others = addressSet('a');
   const known = addressSet('controllers-of-the-cluster');
-  const state = stateOf([compiledRule('r', { addressSets: ['a'] })], {
+  const state = stateOf([compiledRule('r', { peers: fromSet('a') })], {
     addressSets: new Map([nodes, others, known].map((one) => [one.id, one])),
     controllers: known.id,
   });

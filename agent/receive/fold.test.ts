@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import type { NodeState } from '../../apis/compiled.ts';
 import { snapshot } from '../../apis/snapshot.ts';
 import type { StreamMessage, Update } from '../../apis/stream.ts';
+import { toWrittenRule } from '../../apis/wire.ts';
 import { parseCidr } from '../../lib/net/address.ts';
 import { addAddresses, type Block, toMemberSet } from '../../lib/net/member-set.ts';
 import { closing, fromPods, ingress, nodeState, pod } from '../../test/fake/node-state.ts';
@@ -327,7 +328,7 @@ describe('fold', function () {
       { type: 'serviceSetRemoved', id: 'x' },
       { type: 'rulesRemoved', part: 'x' },
       { type: 'rules', part: 'x', rules: [{}] } as unknown as Update,
-      { type: 'rules', part: 'x', rules: FIRST.rules },
+      { type: 'rules', part: 'x', rules: FIRST.rules.map(toWrittenRule) },
       { type: 'node', node: 'node-1', addresses: [], allNodes: FIRST.allNodes },
       { type: 'node', node: NODE, addresses: [], allNodes: FIRST.allNodes, apiServerPorts: [65_536] },
       { type: 'node', node: NODE, addresses: [], allNodes: FIRST.allNodes, controllers: 'x' },

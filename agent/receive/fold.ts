@@ -8,14 +8,15 @@ import {
   type ServiceSet,
 } from '../../apis/compiled.ts';
 import { compareRules } from '../../apis/order.ts';
+import { namedBy } from '../../apis/rule-peer.ts';
 import type { BookmarkUpdate, Endpoints, RulesUpdate, StreamMessage, Update } from '../../apis/stream.ts';
-import { type NodeMessage, nodeMessage } from '../../apis/wire.ts';
+import { type NodeMessage, nodeMessage, toCompiledRule, type WrittenRule } from '../../apis/wire.ts';
 import { sameMembers } from '../../lib/net/member-set.ts';
 import { sharesKeys } from '../../lib/sharing/changed-map.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
 import { type DraftMap, draftMap } from './draft-map.ts';
 import { patchedMembers } from './member-patch.ts';
-import { failsafeSets, toAddressSet, toRule, toServiceSet } from './receive.ts';
+import { failsafeSets, toAddressSet, toServiceSet } from './receive.ts';
 
 /** The controller's view of this node, as of a bookmark. */
 export interface Folded {
@@ -62,24 +63,22 @@ export interface Fold {
 export function fold(node: string, before: NodeState | null = null): Fold {
   const earlier = before === null ? NOTHING : { ...NOTHING, state: before, rules: byId(before.rules) };
   let held: Held = earlier;
-  let hasView = false;
   let waiting: Update[] = [];
   let sequence = 0;
 
   function bookmark(update: BookmarkUpdate, revision: string): Folded {
     const isWhole = waiting[0]?.type === 'reset';
     if (isWhole && update.initial !== true) throw broken('a bookmark in the middle of a whole view');
-    if (!isWhole && !hasView) throw broken('changes of a view that is not held');
+    if (!isWhole && held === earlier) throw broken('changes of a view that is not held');
     held = advance(node, held, waiting, update);
     waiting = [];
-    hasView = true;
     const { state, enabled, endpoints } = held;
     return { state, enabled: enabled === true, endpoints, revision };
   }
 
   return {
     begin(resumed) {
-      waiting = resumed && hasView ? [] : [{ type: 'reset' }];
+      waiting = resumed && held !== earlier ? [] : [{ type: 'reset' }];
       sequence = 0;
     },
     take(message) {
@@ -251,24 +250,23 @@ function checkedEndpoints(endpoints: readonly Endpoints[]): readonly Endpoints[]
 
 function toRules({ part, rules }: RulesUpdate, known: Rules): readonly CompiledRule[] {
   return rules.map((written) => {
-    const rule = toRule(written);
-    if (!isPlaced(rule)) throw new Error(`part ${part} holds what is no rule`);
-    return like(rule, known.get(rule.id));
+    if (!isPlaced(written)) throw new Error(`part ${part} holds what is no rule`);
+    return like(toCompiledRule(written), known.get(written.id));
   });
 }
 
 /**
- * Whether a rule has the fields that ordering and identity need. Any other mistake in a rule is
- * reported by the renderer, for its policy only.
+ * Whether a rule has the fields that ordering, identity and sets need. Any other mistake in a rule
+ * is reported by the renderer, for its policy only.
  */
-function isPlaced({ id, source, tierPriority, priority, addressSets, serviceSets }: CompiledRule): boolean {
+function isPlaced(rule: WrittenRule): boolean {
+  const { id, source, tierPriority, priority, addressSets, interfaceGroups = [], serviceSets = [] } = rule;
   const texts = [id, source?.apiGroup, source?.policy, source?.rule, source?.direction];
   const numbers = [tierPriority, priority, source?.ruleIndex, source?.generation];
   return (
     texts.every((text) => typeof text === 'string') &&
     numbers.every((number) => typeof number === 'number') &&
-    Array.isArray(addressSets) &&
-    Array.isArray(serviceSets)
+    [addressSets, interfaceGroups, serviceSets].every(Array.isArray)
   );
 }
 
@@ -353,10 +351,11 @@ function checkHeld(state: NodeState, before: NodeState): void {
     sameKeys(addressSets, before.addressSets) &&
     sameKeys(serviceSets, before.serviceSets);
   if (isSame) return;
+  const named = namedBy(rules);
   const missing =
-    [...failsafeSets(state), ...rules.flatMap((rule) => rule.addressSets)].find(
-      (id) => !addressSets.has(id),
-    ) ?? rules.flatMap((rule) => rule.serviceSets).find((id) => !serviceSets.has(id));
+    failsafeSets(state)
+      .concat(named.addressSets)
+      .find((id) => !addressSets.has(id)) ?? named.serviceSets.find((id) => !serviceSets.has(id));
   if (missing !== undefined) throw new Error(`set ${missing} is named and not held`);
 }
 

@@ -1,11 +1,13 @@
 import type { AddressSet, CompiledRule, NodeState, ServiceSet } from '../../apis/compiled.ts';
 import { inEvaluationOrder } from '../../apis/order.ts';
-import type {
-  AddressSetMessage,
-  BookmarkMessage,
-  Message,
-  NodeMessage,
-  ServiceSetMessage,
+import { namedBy } from '../../apis/rule-peer.ts';
+import {
+  type AddressSetMessage,
+  type BookmarkMessage,
+  type Message,
+  type NodeMessage,
+  type ServiceSetMessage,
+  toCompiledRule,
 } from '../../apis/wire.ts';
 import { parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { toMemberSet } from '../../lib/net/member-set.ts';
@@ -39,7 +41,7 @@ export function receive(messages: Iterable<Message>): NodeState {
         serviceSets.set(message.id, toServiceSet(message));
         break;
       case 'rule':
-        rules.push(toRule(message.rule));
+        rules.push(toCompiledRule(message.rule));
         break;
       case 'bookmark':
         complete = isWhole(message);
@@ -48,13 +50,9 @@ export function receive(messages: Iterable<Message>): NodeState {
   }
   if (node === null || !complete) throw new Error('the snapshot is not complete');
   const { allNodes, controllers = '', apiServerPorts = [] } = node;
-  const named = [...failsafeSets({ allNodes, controllers }), ...rules.flatMap((rule) => rule.addressSets)];
-  requireHeld('AddressSet', named, addressSets);
-  requireHeld(
-    'ServiceSet',
-    rules.flatMap((rule) => rule.serviceSets),
-    serviceSets,
-  );
+  const named = namedBy(rules);
+  requireHeld('AddressSet', failsafeSets({ allNodes, controllers }).concat(named.addressSets), addressSets);
+  requireHeld('ServiceSet', named.serviceSets, serviceSets);
   return {
     node: node.node,
     rules: inEvaluationOrder(rules),
@@ -79,16 +77,6 @@ function requireHeld(kind: string, ids: readonly string[], sets: ReadonlyMap<str
   for (const id of ids) {
     if (!sets.has(id)) throw new Error(`the snapshot names ${kind} ${id} and does not hold it`);
   }
-}
-
-/** Fields that version 0.1 did not have. */
-type Newer = 'interfaceGroups' | 'serviceSets' | 'log';
-type WrittenRule = Omit<CompiledRule, Newer> & Partial<Pick<CompiledRule, Newer>>;
-
-/** Fills in the fields that version 0.1 did not write. */
-export function toRule(rule: WrittenRule): CompiledRule {
-  const { interfaceGroups = [], serviceSets = [], log = null } = rule;
-  return { ...rule, interfaceGroups, serviceSets, log };
 }
 
 /** Throws TypeError if a member is not an address. */

@@ -4,7 +4,7 @@ import { PassThrough } from 'node:stream';
 import type { NodeReport } from '../../apis/stream.ts';
 import { type FakeClock, fakeClock } from '../../test/fake/fake-clock.ts';
 import { type ControllerClient, ControllerError } from './controller-client.ts';
-import { type Reporter, reporter } from './reporter.ts';
+import { Reporter } from './reporter.ts';
 
 const REPORT: NodeReport = {
   node: 'node-0',
@@ -48,7 +48,7 @@ describe('a reporter', () => {
     told = [];
     outcome = accepted;
     const done = (error: Error | null) => void told.push(error);
-    reports = reporter({ node: 'node-0', client, clock, random: () => 1, report: () => REPORT, done });
+    reports = new Reporter({ node: 'node-0', client, clock, random: () => 1, report: () => REPORT, done });
   });
   afterEach(() => reports.close());
 

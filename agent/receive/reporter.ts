@@ -18,12 +18,6 @@ export interface ReporterParts {
   readonly done: (error: Error | null) => void;
 }
 
-export interface Reporter {
-  /** Schedules a report. `soon`: within a second or two; else within ten. */
-  changed(soon: boolean): void;
-  close(): Promise<void>;
-}
-
 /**
  * Milliseconds. Each wait is a random half to whole of it, so that 5,000 nodes don't send their
  * reports at the same time.
@@ -40,60 +34,71 @@ const LEAST = 1_000;
  * Reports this node's status to the controller: when something changes, and once a minute. One
  * report at a time; callers don't wait for it.
  */
-export function reporter({ node, client, clock, random, report, done }: ReporterParts): Reporter {
-  let due = Number.POSITIVE_INFINITY;
-  let cancel: () => void = () => {};
-  let last = Number.NEGATIVE_INFINITY;
-  const retries = new BackOff({ first: FIRST_RETRY, longest: LONGEST_RETRY });
-  let sending: Promise<void> | null = null;
-  const closing = new AbortController();
+export class Reporter {
+  readonly #parts: ReporterParts;
+  readonly #retries = new BackOff({ first: FIRST_RETRY, longest: LONGEST_RETRY });
+  readonly #closing = new AbortController();
+  #due = Number.POSITIVE_INFINITY;
+  #cancel: () => void = () => {};
+  #last = Number.NEGATIVE_INFINITY;
+  #sending: Promise<void> | null = null;
 
-  function within(milliseconds: number): void {
-    const at = Math.max(clock.now() + milliseconds * (0.5 + random() / 2), last + LEAST);
-    if (closing.signal.aborted || at >= due) return;
-    due = at;
-    // Otherwise armed after the report in progress.
-    if (sending === null) arm();
+  constructor(parts: ReporterParts) {
+    this.#parts = parts;
+    this.#within(SOON);
   }
 
-  function arm(): void {
-    cancel();
-    if (due === Number.POSITIVE_INFINITY) return;
-    cancel = clock.after(Math.max(0, due - clock.now()), () => {
-      sending = send().finally(() => {
-        sending = null;
-        if (!closing.signal.aborted) arm();
+  /** Schedules a report. `soon`: within a second or two; else within ten. */
+  changed(soon: boolean): void {
+    this.#within(soon ? SOON : LATER);
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort();
+    this.#cancel();
+    await this.#sending;
+  }
+
+  #within(milliseconds: number): void {
+    const { clock, random } = this.#parts;
+    const at = Math.max(clock.now() + milliseconds * (0.5 + random() / 2), this.#last + LEAST);
+    if (this.#closing.signal.aborted || at >= this.#due) return;
+    this.#due = at;
+    // Otherwise armed after the report in progress.
+    if (this.#sending === null) this.#arm();
+  }
+
+  #arm(): void {
+    this.#cancel();
+    if (this.#due === Number.POSITIVE_INFINITY) return;
+    const { clock } = this.#parts;
+    this.#cancel = clock.after(Math.max(0, this.#due - clock.now()), () => {
+      this.#sending = this.#send().finally(() => {
+        this.#sending = null;
+        if (!this.#closing.signal.aborted) this.#arm();
       });
     });
   }
 
-  async function send(): Promise<void> {
-    due = Number.POSITIVE_INFINITY;
-    last = clock.now();
+  async #send(): Promise<void> {
+    const { node, client, clock, report, done } = this.#parts;
+    const { signal } = this.#closing;
+    this.#due = Number.POSITIVE_INFINITY;
+    this.#last = clock.now();
     try {
       const path = `${NODE_VIEWS_PATH}/${encodeURIComponent(node)}/status`;
-      const response = await client.request({ method: 'PUT', path, body: report(), signal: closing.signal });
+      const response = await client.request({ method: 'PUT', path, body: report(), signal });
       response.resume();
-      retries.reset();
-      within(INTERVAL);
+      this.#retries.reset();
+      this.#within(INTERVAL);
       done(null);
     } catch (error) {
-      if (closing.signal.aborted) return;
+      if (signal.aborted) return;
       const asked = error instanceof ControllerError ? (error.retryAfter ?? 0) : 0;
       const isStale = error instanceof ControllerError && error.hasNewToken;
-      const retry = retries.next();
-      within(isStale ? 0 : Math.max(retry, Math.min(2 * asked, LONGEST_RETRY)));
+      const retry = this.#retries.next();
+      this.#within(isStale ? 0 : Math.max(retry, Math.min(2 * asked, LONGEST_RETRY)));
       done(error as Error);
     }
   }
-
-  within(SOON);
-  return {
-    changed: (soon) => within(soon ? SOON : LATER),
-    async close() {
-      closing.abort();
-      cancel();
-      await sending;
-    },
-  };
 }

@@ -9,7 +9,7 @@ import { plainState } from '../../test/fake/view-updates.ts';
 import { tcp } from '../../test/kernel/manifests.ts';
 import { controllerClient } from './controller-client.ts';
 import { type Folded, fold } from './fold.ts';
-import { type Following, followController } from './stream.ts';
+import { ControllerStream } from './stream.ts';
 
 const NODE = 'node-0';
 const WEB = ingress('web', { name: 'in', action: 'Allow', from: [fromPods('web')], ports: [tcp(443)] });
@@ -78,12 +78,12 @@ describe('a stream', function () {
   let plane: FakeControlPlane;
   let clock: FakeClock;
   let heard: ReturnType<typeof listener>;
-  let stream: Following;
+  let stream: ControllerStream;
   let client: ReturnType<typeof controllerClient>;
 
   function follow(): void {
     client = controllerClient(plane, 'test', clock, () => 1);
-    stream = followController({
+    stream = new ControllerStream({
       node: NODE,
       client,
       fold: fold(NODE),

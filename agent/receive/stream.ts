@@ -57,43 +57,56 @@ const LONGEST_LINE = 64 * 1024 * 1024;
 /** Size limit of the messages between two bookmarks (bytes): all of them are kept in memory. */
 const LONGEST_BATCH = 512 * 1024 * 1024;
 
-export interface Following {
-  /**
-   * Called when the path to the controller may be free: an attempt without an answer is given up,
-   * and the next made at once.
-   */
-  retryNow(): void;
-  close(): Promise<void>;
-}
-
 /**
  * Watches the controller's view of a node: connects, folds the messages, and reconnects from the
  * last bookmark, until closed. After any failure the last folded state stays.
  */
-export function followController(parts: StreamParts): Following {
-  const { node, client, fold, events, clock, random } = parts;
-  const closing = new AbortController();
+export class ControllerStream {
+  readonly #parts: StreamParts;
+  readonly #closing = new AbortController();
   /**
    * Aborts the attempt that has no answer yet, or the wait for the next one; null: a controller
    * answers.
    */
-  let unanswered: AbortController | null = null;
-  let revision: string | null = null;
-  const waits = new BackOff({ first: FIRST_WAIT, longest: LONGEST_WAIT, random });
+  #unanswered: AbortController | null = null;
+  #revision: string | null = null;
+  readonly #waits: BackOff;
   /** Messages were lost, and no bookmark was reached since. */
-  let hasLost = false;
+  #hasLost = false;
+  readonly #running: Promise<void>;
+
+  constructor(parts: StreamParts) {
+    this.#parts = parts;
+    this.#waits = new BackOff({ first: FIRST_WAIT, longest: LONGEST_WAIT, random: parts.random });
+    this.#running = this.#run();
+  }
+
+  /**
+   * Called when the path to the controller may be free: an attempt without an answer is given up,
+   * and the next made at once.
+   */
+  retryNow(): void {
+    this.#waits.reset();
+    this.#unanswered?.abort();
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await this.#running;
+  }
 
   /** Runs one connection until it ends; always throws the reason. */
-  async function connection(): Promise<never> {
-    const path = viewPath(node, revision);
-    unanswered = new AbortController();
-    const signal = AbortSignal.any([closing.signal, unanswered.signal]);
+  async #connection(): Promise<never> {
+    const { node, client, fold, events } = this.#parts;
+    const path = viewPath(node, this.#revision);
+    this.#unanswered = new AbortController();
+    const signal = AbortSignal.any([this.#closing.signal, this.#unanswered.signal]);
     const response = await client.request({ method: 'GET', path, signal, isStream: true });
-    unanswered = null;
+    this.#unanswered = null;
     events.connected(remoteOf(response));
-    fold.begin(revision !== null);
+    fold.begin(this.#revision !== null);
     try {
-      await read(response);
+      await this.#read(response);
     } catch (error) {
       // For this error node:http gives no more detail than "aborted".
       if ((error as NodeJS.ErrnoException).code !== 'ECONNRESET') throw error;
@@ -102,7 +115,8 @@ export function followController(parts: StreamParts): Following {
     throw new Error('the controller ended the connection');
   }
 
-  async function read(response: IncomingMessage): Promise<void> {
+  async #read(response: IncomingMessage): Promise<void> {
+    const { fold, events, clock } = this.#parts;
     let batch = 0;
     let isSilent: () => void = () => {};
     const sign = (): void => {
@@ -116,9 +130,9 @@ export function followController(parts: StreamParts): Following {
       const folded = fold.take(parse(line));
       if (folded === null) return;
       batch = 0;
-      ({ revision } = folded);
-      waits.reset();
-      hasLost = false;
+      this.#revision = folded.revision;
+      this.#waits.reset();
+      this.#hasLost = false;
       events.folded(folded);
     });
     sign();
@@ -138,55 +152,48 @@ export function followController(parts: StreamParts): Following {
    * Whether a whole view can't be folded. If messages of it were lost, it is requested once more
    * first.
    */
-  function isUnfollowable(error: unknown): error is FoldError {
-    return error instanceof FoldError && revision === null && (!error.resumable || hasLost);
+  #isUnfollowable(error: unknown): error is FoldError {
+    return error instanceof FoldError && this.#revision === null && (!error.resumable || this.#hasLost);
   }
 
   /** The wait after an error (milliseconds). */
-  function waitAfter(error: unknown): number {
+  #waitAfter(error: unknown): number {
     if (error instanceof FoldError) {
       // An error that resuming from the bookmark can't repair needs a whole view.
-      if (!error.resumable || hasLost) revision = null;
-      hasLost = error.resumable;
+      if (!error.resumable || this.#hasLost) this.#revision = null;
+      this.#hasLost = error.resumable;
     }
     if (error instanceof ControllerError && error.hasNewToken) return 0;
-    const wait = waits.next();
+    const wait = this.#waits.next();
     const asked = error instanceof ControllerError ? (error.retryAfter ?? 0) : 0;
-    return Math.max(wait, Math.min(asked, LONGEST_ASKED) * (1 + random() / 2));
+    return Math.max(wait, Math.min(asked, LONGEST_ASKED) * (1 + this.#parts.random() / 2));
   }
 
-  async function run(): Promise<void> {
-    while (!closing.signal.aborted) {
+  async #run(): Promise<void> {
+    while (!this.#closing.signal.aborted) {
       try {
-        await connection();
+        await this.#connection();
       } catch (error) {
-        if (closing.signal.aborted) return;
-        if (unanswered?.signal.aborted) continue;
-        const isOfView = isUnfollowable(error);
-        const retryIn = waitAfter(error);
+        if (this.#closing.signal.aborted) return;
+        if (this.#unanswered?.signal.aborted) continue;
+        const isOfView = this.#isUnfollowable(error);
+        const retryIn = this.#waitAfter(error);
+        const { events } = this.#parts;
         if (isOfView) events.unfollowable(error, retryIn);
         else events.disconnected(error instanceof Error ? error : new Error(String(error)), retryIn);
-        await waitToRetry(retryIn);
+        await this.#waitToRetry(retryIn);
       }
     }
   }
 
-  function waitToRetry(milliseconds: number): Promise<void> {
-    unanswered = new AbortController();
-    return pause(clock, milliseconds, AbortSignal.any([closing.signal, unanswered.signal]));
+  #waitToRetry(milliseconds: number): Promise<void> {
+    this.#unanswered = new AbortController();
+    return pause(
+      this.#parts.clock,
+      milliseconds,
+      AbortSignal.any([this.#closing.signal, this.#unanswered.signal]),
+    );
   }
-
-  const running = run();
-  return {
-    retryNow() {
-      waits.reset();
-      unanswered?.abort();
-    },
-    async close() {
-      closing.abort();
-      await running;
-    },
-  };
 }
 
 function viewPath(node: string, revision: string | null): string {

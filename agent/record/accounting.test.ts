@@ -1,13 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { Chain, Ruleset } from '../render/ruleset.ts';
-import {
-  type Accounting,
-  accounting,
-  type CountedTable,
-  NO_ACCOUNTS,
-  type SavedAccounts,
-} from './accounting.ts';
+import { Accounting, type CountedTable, NO_ACCOUNTS, type SavedAccounts } from './accounting.ts';
 import { nftOwners } from './owners.ts';
 
 const RULES = ['a', 'b', 'c'] as const;
@@ -109,7 +103,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 /** The real events, and the program's view of them. */
 class World {
   readonly kernel = new Counting();
-  accounts: Accounting = accounting();
+  accounts = new Accounting();
   saved: SavedAccounts = NO_ACCOUNTS;
   versions: Versions = {};
   readonly passed = new Map<RuleId, { packets: number; logged: number; recorded: number }>();
@@ -174,7 +168,7 @@ class World {
   }
 
   #start(saved: SavedAccounts): void {
-    this.accounts = accounting(JSON.parse(JSON.stringify(saved)));
+    this.accounts = new Accounting(JSON.parse(JSON.stringify(saved)));
     this.#read();
   }
 
@@ -228,7 +222,7 @@ describe('accounting', () => {
   });
 
   it('takes the time of a record before that of the reading', () => {
-    const accounts = accounting();
+    const accounts = new Accounting();
     const kernel = new Counting();
     const rules = ruleset({ a: { text: 0, logged: true } });
     kernel.apply(rules.chains.keys());
@@ -244,7 +238,7 @@ describe('accounting', () => {
 
   it('refuses what was never saved by it', () => {
     for (const bad of [null, 7, [], {}, { chains: [{}], rules: {} }, { chains: [], rules: { a: {} } }]) {
-      assert.throws(() => accounting(bad), TypeError, JSON.stringify(bad));
+      assert.throws(() => new Accounting(bad), TypeError, JSON.stringify(bad));
     }
   });
 });

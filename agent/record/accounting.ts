@@ -1,33 +1,3 @@
-/**
- * Packets and bytes of each rule for as long as the rule exists. The kernel counts per chain (with
- * iptables: per rule, see apply/iptables/counted.ts), and a chain is deleted when the text of its
- * rule changes, when the table is replaced, and at a reboot. The last counters of a deleted chain
- * are added to those of its rule.
- *
- * Pure: readings and times are parameters. A chain is identified by its handle, since its name may
- * be used again by a new chain, which starts at 0.
- */
-export interface Accounting {
-  /** Sets the chains that are in force. */
-  know(owners: Owners): void;
-  /**
-   * A reading of the whole table; null: there is no table. `time` (ISO 8601) becomes the last hit
-   * of the rules whose counters grew.
-   */
-  read(table: CountedTable | null, time: string): void;
-  /** A reading of some of the kernel's chains; the others stay as they were. */
-  readSome(chains: CountedTable['chains'], time: string): void;
-  /** Names of the chains of the ruleset that no reading has contained yet. */
-  unread(): string[];
-  /** A record of this rule was written: `time` (ISO 8601, microseconds) becomes its last hit. */
-  hit(rule: string, time: string): void;
-  /** Forgets all rules except these. */
-  keep(rules: ReadonlySet<string>): void;
-  /** Counters by rule id; a rule that was never hit may be absent. */
-  totals(): Map<string, RuleTotals>;
-  save(): SavedAccounts;
-}
-
 /** The owner of each chain, by the name of the chain. */
 export type Owners = ReadonlyMap<string, ChainOwner>;
 
@@ -83,96 +53,128 @@ export interface SavedAccounts {
 const NOTHING: RuleTotals = { packets: 0, bytes: 0, lastHit: null, logged: 0, recorded: 0 };
 export const NO_ACCOUNTS: SavedAccounts = { chains: [], rules: {} };
 
-/** Continues from saved counters. Throws a TypeError if `saved` does not have the right form. */
-export function accounting(saved: unknown = NO_ACCOUNTS): Accounting {
-  requireAccounts(saved);
-  const bases = new Map(Object.entries(saved.rules));
-  let chains = new Map(saved.chains.map((chain) => [chain.handle, chain]));
-  let owners: Owners = new Map<string, ChainOwner>(saved.chains.map((chain) => [chain.name, chain]));
+/**
+ * Packets and bytes of each rule for as long as the rule exists. The kernel counts per chain (with
+ * iptables: per rule, see apply/iptables/counted.ts), and a chain is deleted when the text of its
+ * rule changes, when the table is replaced, and at a reboot. The last counters of a deleted chain
+ * are added to those of its rule.
+ *
+ * Pure: readings and times are parameters. A chain is identified by its handle, since its name may
+ * be used again by a new chain, which starts at 0.
+ */
+export class Accounting {
+  readonly #bases: Map<string, RuleTotals>;
+  #chains: Map<number, SavedChain>;
+  #owners: Owners;
   /**
    * Rules with a record since the last reading; its time is more exact than that of the reading.
    */
-  const recent = new Set<string>();
+  readonly #recent = new Set<string>();
 
-  function update(rule: string, change: (before: RuleTotals) => RuleTotals): void {
-    bases.set(rule, change(bases.get(rule) ?? NOTHING));
+  /** Continues from saved counters. Throws a TypeError if `saved` does not have the right form. */
+  constructor(saved: unknown = NO_ACCOUNTS) {
+    requireAccounts(saved);
+    this.#bases = new Map(Object.entries(saved.rules));
+    this.#chains = new Map(saved.chains.map((chain) => [chain.handle, chain]));
+    this.#owners = new Map<string, ChainOwner>(saved.chains.map((chain) => [chain.name, chain]));
+  }
+
+  /** Sets the chains that are in force. */
+  know(owners: Owners): void {
+    this.#owners = owners;
+  }
+
+  /**
+   * A reading of the whole table; null: there is no table. `time` (ISO 8601) becomes the last hit
+   * of the rules whose counters grew.
+   */
+  read(table: CountedTable | null, time: string): void {
+    const now = this.#count(table?.chains ?? [], time);
+    for (const gone of this.#chains.values()) this.#update(gone.rule, (base) => plus(base, gone));
+    this.#chains = now;
+    this.#recent.clear();
+  }
+
+  /** A reading of some of the kernel's chains; the others stay as they were. */
+  readSome(chains: CountedTable['chains'], time: string): void {
+    for (const [handle, chain] of this.#count(chains, time)) {
+      const replaced = this.#chains.get(handle);
+      if (replaced !== undefined) this.#update(replaced.rule, (base) => plus(base, replaced));
+      this.#chains.set(handle, chain);
+    }
+  }
+
+  /** Names of the chains of the ruleset that no reading has contained yet. */
+  unread(): string[] {
+    const names = new Set<string>();
+    for (const { name } of this.#chains.values()) names.add(name);
+    return [...this.#owners.keys()].filter((name) => !names.has(name));
+  }
+
+  /** A record of this rule was written: `time` (ISO 8601, microseconds) becomes its last hit. */
+  hit(rule: string, time: string): void {
+    this.#recent.add(rule);
+    this.#update(rule, (base) => ({ ...base, lastHit: time }));
+  }
+
+  /** Forgets all rules except these. */
+  keep(rules: ReadonlySet<string>): void {
+    for (const rule of this.#bases.keys()) if (!rules.has(rule)) this.#bases.delete(rule);
+    for (const [handle, { rule }] of this.#chains) if (!rules.has(rule)) this.#chains.delete(handle);
+    const isKept = ({ rule }: ChainOwner): boolean => rules.has(rule);
+    // Usually all are kept.
+    if (!this.#owners.values().every(isKept)) {
+      this.#owners = new Map(this.#owners.entries().filter(([, owner]) => isKept(owner)));
+    }
+  }
+
+  /** Counters by rule id; a rule that was never hit may be absent. */
+  totals(): Map<string, RuleTotals> {
+    const totals = new Map(this.#bases);
+    for (const chain of this.#chains.values()) {
+      totals.set(chain.rule, plus(totals.get(chain.rule) ?? NOTHING, chain));
+    }
+    return totals;
+  }
+
+  save(): SavedAccounts {
+    return { chains: [...this.#chains.values()], rules: Object.fromEntries(this.#bases) };
+  }
+
+  #update(rule: string, change: (before: RuleTotals) => RuleTotals): void {
+    this.#bases.set(rule, change(this.#bases.get(rule) ?? NOTHING));
   }
 
   /**
    * The current counters, by handle. Chains that continue from their last reading are removed from
    * `chains`.
    */
-  function count(found: CountedTable['chains'], time: string): Map<number, SavedChain> {
+  #count(found: CountedTable['chains'], time: string): Map<number, SavedChain> {
     const now = new Map<number, SavedChain>();
     for (const { name, handle, rules } of found) {
-      const before = chains.get(handle);
+      const before = this.#chains.get(handle);
       const isSame = before !== undefined && isSameChain(name, before.name);
-      const known = owners.get(name);
+      const known = this.#owners.get(name);
       const owner = known ?? (isSame ? before : undefined);
       if (owner === undefined) continue;
       // With iptables, the counting rule stays when logging is added elsewhere for its policy rule:
       // the packets that it counted before were not to be recorded.
       if (isSame && owner.rule === before.rule && owner.kind !== before.kind) {
-        update(owner.rule, (base) => minus(plus(base, before), { ...before, kind: owner.kind }));
+        this.#update(owner.rule, (base) => minus(plus(base, before), { ...before, kind: owner.kind }));
       }
       const packets = sum(rules.map((rule) => rule.packets));
       const bytes = sum(rules.map((rule) => rule.bytes));
       const chain = { rule: owner.rule, kind: owner.kind, name, handle, packets, bytes };
       const goesOn = isSame && packets >= before.packets && bytes >= before.bytes;
       const grew = packets > (goesOn ? before.packets : 0);
-      if (grew && chain.kind !== 'record' && !recent.has(chain.rule)) {
-        update(chain.rule, (base) => ({ ...base, lastHit: time }));
+      if (grew && chain.kind !== 'record' && !this.#recent.has(chain.rule)) {
+        this.#update(chain.rule, (base) => ({ ...base, lastHit: time }));
       }
       now.set(handle, chain);
-      if (goesOn) chains.delete(handle);
+      if (goesOn) this.#chains.delete(handle);
     }
     return now;
   }
-
-  return {
-    know(now) {
-      owners = now;
-    },
-    read(table, time) {
-      const now = count(table?.chains ?? [], time);
-      for (const gone of chains.values()) update(gone.rule, (base) => plus(base, gone));
-      chains = now;
-      recent.clear();
-    },
-    readSome(some, time) {
-      for (const [handle, chain] of count(some, time)) {
-        const replaced = chains.get(handle);
-        if (replaced !== undefined) update(replaced.rule, (base) => plus(base, replaced));
-        chains.set(handle, chain);
-      }
-    },
-    unread() {
-      const names = new Set<string>();
-      for (const { name } of chains.values()) names.add(name);
-      return [...owners.keys()].filter((name) => !names.has(name));
-    },
-    hit(rule, time) {
-      recent.add(rule);
-      update(rule, (base) => ({ ...base, lastHit: time }));
-    },
-    keep(rules) {
-      for (const rule of bases.keys()) if (!rules.has(rule)) bases.delete(rule);
-      for (const [handle, { rule }] of chains) if (!rules.has(rule)) chains.delete(handle);
-      const isKept = ({ rule }: ChainOwner): boolean => rules.has(rule);
-      // Usually all are kept.
-      if (!owners.values().every(isKept)) {
-        owners = new Map(owners.entries().filter(([, owner]) => isKept(owner)));
-      }
-    },
-    totals() {
-      const totals = new Map(bases);
-      for (const chain of chains.values()) {
-        totals.set(chain.rule, plus(totals.get(chain.rule) ?? NOTHING, chain));
-      }
-      return totals;
-    },
-    save: () => ({ chains: [...chains.values()], rules: Object.fromEntries(bases) }),
-  };
 }
 
 function minus(total: RuleTotals, chain: SavedChain): RuleTotals {

@@ -1,13 +1,7 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import type { StateFile } from '../../lib/process/state-file.ts';
 import { MAX_CHAINS_READ } from '../apply/netlink/kernel.ts';
-import {
-  type Accounting,
-  accounting,
-  type CountedTable,
-  type Owners,
-  type RuleTotals,
-} from './accounting.ts';
+import { Accounting, type CountedTable, type Owners, type RuleTotals } from './accounting.ts';
 import type { RecordLog } from './record-log.ts';
 
 /** Milliseconds between two readings of all counters, at least. */
@@ -47,23 +41,6 @@ export interface CountSource {
   readSome(names: readonly string[]): Promise<void>;
 }
 
-export interface Counters {
-  readonly readings: Readings;
-  /**
-   * Must resolve before anything is applied: the kernel's counters up to then belong to the chains
-   * that were saved.
-   */
-  start(source: CountSource): Promise<void>;
-  /** Sets the chains and rules in force. */
-  enforced(owners: Owners, state: NodeState): void;
-  hit(rule: string, time: string): void;
-  /** Reads all counters. Never rejects. */
-  read(): Promise<void>;
-  totals(): Map<string, RuleTotals>;
-  /** Reads and saves a last time. */
-  close(): Promise<void>;
-}
-
 export interface CountersParts {
   readonly file: StateFile;
   readonly log: RecordLog;
@@ -75,92 +52,120 @@ export interface CountersParts {
  * Maintains the counters of the rules: reads the kernel periodically, saves the counters, and logs
  * once if they cannot be read.
  */
-export function ruleCounters({ file, log, running }: CountersParts): Counters {
-  let accounts: Accounting = accounting();
-  let saved = '';
-  let source: CountSource | null = null;
-  let readable = true;
-  let closed = false;
-  let lastTook = 0;
-  let again: NodeJS.Timeout | null = null;
-  let saving: NodeJS.Timeout | null = null;
-  let soon: NodeJS.Timeout | null = null;
-
-  const readings: Readings = {
-    all(table) {
-      if (source !== null) accounts.read(table, new Date().toISOString());
+export class RuleCounters {
+  readonly #parts: CountersParts;
+  #accounts = new Accounting();
+  #saved = '';
+  #source: CountSource | null = null;
+  #readable = true;
+  #closed = false;
+  #lastTook = 0;
+  #again: NodeJS.Timeout | undefined;
+  #saving: NodeJS.Timeout | undefined;
+  #soon: NodeJS.Timeout | null = null;
+  readonly readings: Readings = {
+    all: (table) => {
+      if (this.#source !== null) this.#accounts.read(table, new Date().toISOString());
     },
-    some(chains) {
-      if (source !== null) accounts.readSome(chains, new Date().toISOString());
+    some: (chains) => {
+      if (this.#source !== null) this.#accounts.readSome(chains, new Date().toISOString());
     },
   };
-  async function read(work = (from: CountSource) => from.readAll()): Promise<void> {
-    if (source === null) return;
+
+  constructor(parts: CountersParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * Must resolve before anything is applied: the kernel's counters up to then belong to the chains
+   * that were saved.
+   */
+  async start(source: CountSource): Promise<void> {
+    const { file, log, running } = this.#parts;
     try {
-      await work(source);
-      readable = true;
+      this.#saved = (await file.read()) ?? '';
+      if (this.#saved !== '') this.#accounts = new Accounting(JSON.parse(this.#saved));
     } catch (error) {
-      if (readable) log.warn('cannot read the counters; trying again', { error: (error as Error).message });
-      readable = false;
+      log.error('cannot use the saved counters; counting anew', { error: (error as Error).message });
+    }
+    this.#source = source;
+    if (!running) return await this.read();
+    await this.#readAgain();
+    this.#saving = setInterval(() => void this.#save(), SAVE_INTERVAL).unref();
+  }
+
+  /** Sets the chains and rules in force. */
+  enforced(owners: Owners, state: NodeState): void {
+    this.#accounts.know(owners);
+    this.#accounts.keep(new Set(state.rules.map(({ id }) => id)));
+    if (!this.#parts.running) return;
+    this.#soon ??= setTimeout(() => {
+      this.#soon = null;
+      void this.#read((from) => this.#readNew(from)).then(() => this.#save());
+    }, READ_AFTER_CHANGE).unref();
+  }
+
+  hit(rule: string, time: string): void {
+    this.#accounts.hit(rule, time);
+  }
+
+  /** Reads all counters. Never rejects. */
+  read(): Promise<void> {
+    return this.#read((from) => from.readAll());
+  }
+
+  totals(): Map<string, RuleTotals> {
+    return this.#accounts.totals();
+  }
+
+  /** Reads and saves a last time. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    clearTimeout(this.#again);
+    clearInterval(this.#saving);
+    clearTimeout(this.#soon ?? undefined);
+    await this.read();
+    if (this.#source !== null) await this.#save();
+  }
+
+  async #read(work: (from: CountSource) => Promise<void>): Promise<void> {
+    if (this.#source === null) return;
+    try {
+      await work(this.#source);
+      this.#readable = true;
+    } catch (error) {
+      if (this.#readable) {
+        this.#parts.log.warn('cannot read the counters; trying again', { error: (error as Error).message });
+      }
+      this.#readable = false;
     }
   }
+
   /** After a change: in a large table, reads only the new chains. */
-  async function readNew(from: CountSource): Promise<void> {
-    const names = accounts.unread();
-    if (names.length > MAX_CHAINS_READ || lastTook < CHEAP) await from.readAll();
+  async #readNew(from: CountSource): Promise<void> {
+    const names = this.#accounts.unread();
+    if (names.length > MAX_CHAINS_READ || this.#lastTook < CHEAP) await from.readAll();
     else await from.readSome(names);
   }
+
   /** Takes 60 ms for a table of 10,000 rules. */
-  async function readAgain(): Promise<void> {
+  async #readAgain(): Promise<void> {
     const began = performance.now();
-    await read();
-    lastTook = performance.now() - began;
-    const wait = Math.max(READ_INTERVAL, READ_SHARE * lastTook);
-    if (!closed) again = setTimeout(() => void readAgain(), wait).unref();
+    await this.read();
+    this.#lastTook = performance.now() - began;
+    const wait = Math.max(READ_INTERVAL, READ_SHARE * this.#lastTook);
+    if (!this.#closed) this.#again = setTimeout(() => void this.#readAgain(), wait).unref();
   }
-  async function save(): Promise<void> {
-    const text = JSON.stringify(accounts.save());
-    if (text === saved) return;
+
+  async #save(): Promise<void> {
+    const { file, log } = this.#parts;
+    const text = JSON.stringify(this.#accounts.save());
+    if (text === this.#saved) return;
     try {
       await file.write(text);
-      saved = text;
+      this.#saved = text;
     } catch (error) {
       log.error('cannot save the counters of the rules; trying again', { error: (error as Error).message });
     }
   }
-
-  return {
-    readings,
-    async start(from) {
-      try {
-        saved = (await file.read()) ?? '';
-        if (saved !== '') accounts = accounting(JSON.parse(saved));
-      } catch (error) {
-        log.error('cannot use the saved counters; counting anew', { error: (error as Error).message });
-      }
-      source = from;
-      if (!running) return await read();
-      await readAgain();
-      saving = setInterval(() => void save(), SAVE_INTERVAL).unref();
-    },
-    enforced(owners, state) {
-      accounts.know(owners);
-      accounts.keep(new Set(state.rules.map(({ id }) => id)));
-      if (!running) return;
-      soon ??= setTimeout(() => {
-        soon = null;
-        void read(readNew).then(save);
-      }, READ_AFTER_CHANGE).unref();
-    },
-    hit: (rule, time) => accounts.hit(rule, time),
-    read: () => read(),
-    totals: () => accounts.totals(),
-    async close() {
-      closed = true;
-      for (const timer of [again, saving]) if (timer !== null) clearTimeout(timer);
-      if (soon !== null) clearTimeout(soon);
-      await read();
-      if (source !== null) await save();
-    },
-  };
 }

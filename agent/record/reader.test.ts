@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { NflogPacket } from 'nftables-napi';
 import type { CompiledRule, NodeState } from '../../apis/compiled.ts';
 import { fakePacket, fakeRule, fakeState } from '../../test/fake/record.ts';
-import { recordReader } from './reader.ts';
+import { RecordReader } from './reader.ts';
 
 const WALL = Date.parse('2026-11-21T15:00:00Z') * 1000 + 7;
 const INTERFACES: Readonly<Record<number, [name: string, group: number]>> = {
@@ -12,7 +12,7 @@ const INTERFACES: Readonly<Record<number, [name: string, group: number]>> = {
 };
 
 function create(...rules: CompiledRule[]) {
-  const reader = recordReader({
+  const reader = new RecordReader({
     node: 'node-0',
     interfaces: {
       nameOf: (index) => INTERFACES[index]?.[0] ?? null,
@@ -21,13 +21,12 @@ function create(...rules: CompiledRule[]) {
     groupNames: new Map([[8, 'pods']]),
   });
   reader.learn(fakeState(...rules), 0);
-  return {
-    ...reader,
+  return Object.assign(reader, {
     one: (packet: NflogPacket) => reader.read([packet], WALL)[0]?.record,
-  };
+  });
 }
 
-describe('recordReader', () => {
+describe('RecordReader', () => {
   const drop = fakeRule('drop-rest', { action: 'Drop' });
 
   it('tells all there is to tell of a connection', () => {

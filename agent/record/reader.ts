@@ -55,22 +55,76 @@ interface Trace {
 }
 
 /**
- * Returns a converter from packets to records. `now` is in milliseconds of one clock of the caller;
- * `wall` is in microseconds since 1970.
+ * Converts packets to records. `now` is in milliseconds of one clock of the caller; `wall` is in
+ * microseconds since 1970.
  */
-export function recordReader({ node, interfaces, groupNames }: ReaderParts) {
-  let rules = new Map<string, KnownRule>();
+export class RecordReader {
+  readonly #parts: ReaderParts;
+  #rules = new Map<string, KnownRule>();
   /** Keys (auditKey) with two or more Audit rules, which one packet may match in sequence. */
-  let audited: ReadonlySet<string> = new Set();
-  let trail: Trace[] = [];
-  let unknown = 0;
+  #audited: ReadonlySet<string> = new Set();
+  #trail: Trace[] = [];
+  #unknown = 0;
 
-  function toRecord(packet: NflogPacket, wall: number): ReadRecord | null {
+  constructor(parts: ReaderParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * Sets the rules that may write records from now on; called before they are applied, and after.
+   * `now`: milliseconds.
+   */
+  learn(state: NodeState, now: number): void {
+    const fresh = new Map<string, KnownRule>();
+    for (const [order, rule] of state.rules.entries()) {
+      if (rule.log !== null) fresh.set(rule.id, { rule, order, goneAt: null });
+    }
+    const gone = [...this.#rules]
+      .filter(([id]) => !fresh.has(id))
+      .map(([id, known]) => [id, { ...known, goneAt: known.goneAt ?? now }] as const)
+      .filter(([, { goneAt }]) => now - goneAt < KEEP_GONE)
+      .slice(-MAX_GONE);
+    this.#rules = new Map<string, KnownRule>([...gone, ...fresh]);
+    const seen = new Set<string>();
+    const several = new Set<string>();
+    for (const rule of state.rules) {
+      if (rule.mode !== 'Audit') continue;
+      const key = auditKey(rule);
+      if (seen.has(key)) several.add(key);
+      seen.add(key);
+    }
+    this.#audited = several;
+    this.#trail = [];
+  }
+
+  /** Converts packets, in the order of their arrival. `wall`: microseconds since 1970. */
+  read(packets: readonly NflogPacket[], wall: number): ReadRecord[] {
+    return packets.flatMap((packet) => this.#toRecord(packet, wall) ?? []);
+  }
+
+  /**
+   * The notice that `count` connections of a rule were not recorded; null if the rule is no
+   * longer known.
+   */
+  suppressed(id: string, count: number, wall: number): NoticeRecord | null {
+    const known = this.#rules.get(id);
+    if (known === undefined) return null;
+    return { time: timeText(wall), node: this.#parts.node, ...ruleFields(known.rule), suppressed: count };
+  }
+
+  /** The number of packets since the last call that belong to no known rule. */
+  takeUnknown(): number {
+    const count = this.#unknown;
+    this.#unknown = 0;
+    return count;
+  }
+
+  #toRecord(packet: NflogPacket, wall: number): ReadRecord | null {
     const match = PREFIX.exec(packet.prefix);
-    const known = rules.get(match?.[1] ?? '');
+    const known = this.#rules.get(match?.[1] ?? '');
     const verdict = ACTIONS[match?.[2]?.toLowerCase() ?? ''];
     if (match === null || known === undefined || verdict === undefined) {
-      unknown++;
+      this.#unknown++;
       return null;
     }
     const isAudit = match[3] !== undefined;
@@ -78,19 +132,20 @@ export function recordReader({ node, interfaces, groupNames }: ReaderParts) {
     const { length, ...fields } = packetFields(packet);
     const record: ConnectionRecord = {
       time: timeText(packet.timestamp ?? wall),
-      node,
+      node: this.#parts.node,
       verdict,
       ...(isAudit ? { audit: true } : {}),
       ...ruleFields(rule),
       ...fields,
-      ...interfaceFields(packet, rule),
+      ...this.#interfaceFields(packet, rule),
       length,
-      ...(isAudit ? afterField(packet, known) : {}),
+      ...(isAudit ? this.#afterField(packet, known) : {}),
     };
     return { id: rule.id, record };
   }
 
-  function interfaceFields({ inputInterface, outputInterface }: NflogPacket, { source }: CompiledRule) {
+  #interfaceFields({ inputInterface, outputInterface }: NflogPacket, { source }: CompiledRule) {
+    const { interfaces, groupNames } = this.#parts;
     const index = source.direction === 'ingress' ? inputInterface : outputInterface;
     if (index === null) return {};
     const group = interfaces.groupOf(index);
@@ -105,71 +160,23 @@ export function recordReader({ node, interfaces, groupNames }: ReaderParts) {
    * The earlier Audit rule of the same policy that this packet matched. A packet passes the rules
    * in order, so that the earlier matches directly precede this one.
    */
-  function afterField(packet: NflogPacket, known: KnownRule): { after?: string } {
-    if (!audited.has(auditKey(known.rule))) return {};
+  #afterField(packet: NflogPacket, known: KnownRule): { after?: string } {
+    if (!this.#audited.has(auditKey(known.rule))) return {};
     const bytes = Buffer.from(packet.payload).toString('latin1');
     const trace = {
       packet: `${packet.hook} ${packet.inputInterface} ${packet.outputInterface} ${bytes}`,
       known,
     };
     let first: KnownRule | null = null;
-    for (const earlier of trail.toReversed()) {
+    for (const earlier of this.#trail.toReversed()) {
       if (earlier.packet !== trace.packet) continue;
       // The same packet passed the rules once more.
       if (earlier.known.order >= (first ?? known).order) break;
       if (auditKey(earlier.known.rule) === auditKey(known.rule)) first = earlier.known;
     }
-    trail = [...trail.slice(1 - TRAIL), trace];
+    this.#trail = [...this.#trail.slice(1 - TRAIL), trace];
     return first === null ? {} : { after: `${first.rule.source.policy}/${first.rule.source.rule}` };
   }
-
-  return {
-    /**
-     * Sets the rules that may write records from now on; called before they are applied, and after.
-     * `now`: milliseconds.
-     */
-    learn(state: NodeState, now: number): void {
-      const fresh = new Map<string, KnownRule>();
-      for (const [order, rule] of state.rules.entries()) {
-        if (rule.log !== null) fresh.set(rule.id, { rule, order, goneAt: null });
-      }
-      const gone = [...rules]
-        .filter(([id]) => !fresh.has(id))
-        .map(([id, known]) => [id, { ...known, goneAt: known.goneAt ?? now }] as const)
-        .filter(([, { goneAt }]) => now - goneAt < KEEP_GONE)
-        .slice(-MAX_GONE);
-      rules = new Map<string, KnownRule>([...gone, ...fresh]);
-      const seen = new Set<string>();
-      const several = new Set<string>();
-      for (const rule of state.rules) {
-        if (rule.mode !== 'Audit') continue;
-        const key = auditKey(rule);
-        if (seen.has(key)) several.add(key);
-        seen.add(key);
-      }
-      audited = several;
-      trail = [];
-    },
-    /** Converts packets, in the order of their arrival. `wall`: microseconds since 1970. */
-    read(packets: readonly NflogPacket[], wall: number): ReadRecord[] {
-      return packets.flatMap((packet) => toRecord(packet, wall) ?? []);
-    },
-    /**
-     * The notice that `count` connections of a rule were not recorded; null if the rule is no
-     * longer known.
-     */
-    suppressed(id: string, count: number, wall: number): NoticeRecord | null {
-      const known = rules.get(id);
-      if (known === undefined) return null;
-      return { time: timeText(wall), node, ...ruleFields(known.rule), suppressed: count };
-    },
-    /** The number of packets since the last call that belong to no known rule. */
-    takeUnknown(): number {
-      const count = unknown;
-      unknown = 0;
-      return count;
-    },
-  };
 }
 
 /** Key of the Audit rules of one policy that one packet may match in sequence. */

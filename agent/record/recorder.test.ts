@@ -7,7 +7,7 @@ import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import { fakePacket, fakeRule, fakeState } from '../../test/fake/record.ts';
 import type { RuleTotals } from './accounting.ts';
 import type { LogRecord } from './record.ts';
-import { type Recorder, recorder } from './recorder.ts';
+import { Recorder } from './recorder.ts';
 
 const NOTHING: RuleTotals = { packets: 0, bytes: 0, lastHit: null, logged: 0, recorded: 0 };
 const drop = fakeRule('drop');
@@ -37,7 +37,7 @@ describe('recorder', function () {
 
   function create(): Recorder {
     const say = (message: string) => said.push(message);
-    return recorder({
+    return new Recorder({
       node: 'node-0',
       config: DEFAULT_CONFIG,
       file,

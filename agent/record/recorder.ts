@@ -1,8 +1,8 @@
 import type { Nflog, NflogBatch, NflogOptions } from 'nftables-napi';
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
-import type { Counters } from './counters.ts';
-import { type Interfaces, recordReader } from './reader.ts';
+import type { RuleCounters } from './counters.ts';
+import { type Interfaces, RecordReader } from './reader.ts';
 import { type LogRecord, timeText } from './record.ts';
 import type { RecordLog } from './record-log.ts';
 import { suppression } from './suppression.ts';
@@ -31,14 +31,6 @@ const SAY_UNKNOWN = 60_000;
  */
 const NFLOG = { copyRange: 128, queueThreshold: 64, flushInterval: 10, receiveBuffer: 8 * 1024 * 1024 };
 
-export interface Recorder {
-  /** Rules that are about to be applied: starts to listen to the group before the first packet. */
-  learn(state: NodeState): void;
-  /** Rules in force: stops listening if no rule has logging. */
-  enforced(state: NodeState): void;
-  close(): Promise<void>;
-}
-
 export type OpenNflog = (
   options: NflogOptions,
   listener: (batch: NflogBatch) => void,
@@ -50,7 +42,7 @@ export interface RecorderParts {
   /** Destination of the records: a path, or `stdout`. */
   readonly file: string;
   readonly interfaces: Interfaces;
-  readonly counters: Pick<Counters, 'read' | 'totals' | 'hit'>;
+  readonly counters: Pick<RuleCounters, 'read' | 'totals' | 'hit'>;
   readonly log: RecordLog;
   readonly openNflog: OpenNflog;
 }
@@ -67,88 +59,121 @@ interface Open {
  * Writes packets of the kernel's NFLOG group as lines of the flow log. Enforcement does not depend
  * on it: failures are logged and retried.
  */
-export function recorder(parts: RecorderParts): Recorder {
-  const { node, config, file, counters, log, openNflog } = parts;
-  const groupNames = new Map(Object.entries(config.interfaceGroups).map(([name, number]) => [number, name]));
-  const reader = recordReader({ node, interfaces: parts.interfaces, groupNames });
-  const unrecorded = suppression();
-  unrecorded.begin(counters.totals());
-  let open: Open | null = null;
-  let wanted = false;
-  let stopping: Promise<void> | null = null;
-  let failure = '';
-  let lost = 0;
-  let lostSince = 0;
-  let sayUnknownAt = 0;
+export class Recorder {
+  readonly #parts: RecorderParts;
+  readonly #reader: RecordReader;
+  readonly #unrecorded = suppression();
+  #open: Open | null = null;
+  #wanted = false;
+  #stopping: Promise<void> | null = null;
+  #failure = '';
+  #lost = 0;
+  #lostSince = 0;
+  #sayUnknownAt = 0;
   /** Whether records arrived since the counters were last read. */
-  let active = false;
+  #active = false;
 
-  function listen(): void {
+  constructor(parts: RecorderParts) {
+    const { node, config, interfaces, counters } = parts;
+    const groupNames = new Map(
+      Object.entries(config.interfaceGroups).map(([name, number]) => [number, name]),
+    );
+    this.#parts = parts;
+    this.#reader = new RecordReader({ node, interfaces, groupNames });
+    this.#unrecorded.begin(counters.totals());
+  }
+
+  /** Rules that are about to be applied: starts to listen to the group before the first packet. */
+  learn(state: NodeState): void {
+    this.#reader.learn(state, performance.now());
+    this.#wanted ||= hasRecords(state);
+    if (this.#wanted) this.#settle();
+  }
+
+  /** Rules in force: stops listening if no rule has logging. */
+  enforced(state: NodeState): void {
+    this.#reader.learn(state, performance.now());
+    this.#wanted = hasRecords(state);
+    this.#settle();
+  }
+
+  async close(): Promise<void> {
+    this.#wanted = false;
+    this.#settle();
+    await this.#stopping;
+  }
+
+  #listen(): void {
+    const open = this.#open;
     if (open === null || open.nflog !== null || performance.now() < open.retryAt) return;
+    const { node, log, openNflog } = this.#parts;
+    const { group } = this.#parts.config.log;
     try {
-      open.nflog = openNflog({ ...NFLOG, group: config.log.group }, receive);
-      if (failure !== '') log.info('records are written again', { node, group: config.log.group });
-      failure = '';
+      open.nflog = openNflog({ ...NFLOG, group }, (batch) => this.#receive(batch));
+      if (this.#failure !== '') log.info('records are written again', { node, group });
+      this.#failure = '';
     } catch (error) {
-      failed(error as Error);
+      this.#failed(error as Error);
     }
   }
 
-  function failed(error: Error & { code?: string }): void {
-    if (open === null) return;
-    open.retryAt = performance.now() + RETRY;
+  #failed(error: Error & { code?: string }): void {
+    if (this.#open === null) return;
+    this.#open.retryAt = performance.now() + RETRY;
     // Logged once; retried every 10 s.
-    if (failure === error.message) return;
-    failure = error.message;
-    log.error(`nothing is recorded; enforcement goes on. ${advice(error, config.log.group)}`, {
+    if (this.#failure === error.message) return;
+    this.#failure = error.message;
+    const { node, config, log } = this.#parts;
+    const { group } = config.log;
+    log.error(`nothing is recorded; enforcement goes on. ${advice(error, group)}`, {
       node,
-      group: config.log.group,
+      group,
       error: error.message,
     });
   }
 
-  function receive({ packets, lost: missing, error }: NflogBatch): void {
-    if (open === null) return;
-    if (missing > 0) lose(missing);
-    if (packets.length > 0) active = true;
-    for (const { id, record } of reader.read(packets, wall())) {
-      const suppressed = unrecorded.take(id);
-      write(suppressed === 0 ? record : { ...record, suppressed });
-      counters.hit(id, record.time);
+  #receive({ packets, lost: missing, error }: NflogBatch): void {
+    if (this.#open === null) return;
+    this.#lose(missing);
+    if (packets.length > 0) this.#active = true;
+    for (const { id, record } of this.#reader.read(packets, wall())) {
+      const suppressed = this.#unrecorded.take(id);
+      this.#write(suppressed === 0 ? record : { ...record, suppressed });
+      this.#parts.counters.hit(id, record.time);
     }
     if (error === null) return;
-    void open.nflog?.close();
-    open.nflog = null;
-    failed(error);
+    void this.#open.nflog?.close();
+    this.#open.nflog = null;
+    this.#failed(error);
   }
 
-  function lose(count: number): void {
-    if (lost === 0) lostSince = performance.now();
-    lost += count;
+  #lose(count: number): void {
+    if (this.#lost === 0 && count > 0) this.#lostSince = performance.now();
+    this.#lost += count;
   }
 
   /** The first line that is written reports the losses before it. */
-  function write(record: LogRecord): void {
-    if (open === null) return;
-    const missing = open.writer.takeLost();
-    if (missing > 0) lose(missing);
-    if (open.writer.write(lost === 0 ? record : { ...record, lost })) lost = 0;
+  #write(record: LogRecord): void {
+    if (this.#open === null) return;
+    this.#lose(this.#open.writer.takeLost());
+    if (this.#open.writer.write(this.#lost === 0 ? record : { ...record, lost: this.#lost })) this.#lost = 0;
   }
 
-  async function tick(): Promise<void> {
-    listen();
-    if (active || !unrecorded.isSettled()) await look();
-    if (open === null) return;
-    sayOverdue(performance.now() - SAY_WITHIN);
-    sayUnknown();
+  async #tick(): Promise<void> {
+    this.#listen();
+    if (this.#active || !this.#unrecorded.isSettled()) await this.#look();
+    if (this.#open === null) return;
+    this.#sayOverdue(performance.now() - SAY_WITHIN);
+    this.#sayUnknown();
   }
 
-  function sayUnknown(): void {
-    if (performance.now() < sayUnknownAt) return;
-    const count = reader.takeUnknown();
+  #sayUnknown(): void {
+    if (performance.now() < this.#sayUnknownAt) return;
+    const count = this.#reader.takeUnknown();
     if (count === 0) return;
-    sayUnknownAt = performance.now() + SAY_UNKNOWN;
-    const group = config.log.group;
+    this.#sayUnknownAt = performance.now() + SAY_UNKNOWN;
+    const { node, config, log } = this.#parts;
+    const { group } = config.log;
     log.warn('packets came by the NFLOG group that are of no rule; set log.group to one of its own', {
       node,
       group,
@@ -156,70 +181,55 @@ export function recorder(parts: RecorderParts): Recorder {
     });
   }
 
-  async function look(): Promise<void> {
-    active = false;
+  async #look(): Promise<void> {
+    this.#active = false;
+    const { counters } = this.#parts;
     await counters.read();
-    unrecorded.read(counters.totals(), performance.now());
+    this.#unrecorded.read(counters.totals(), performance.now());
   }
 
-  function sayOverdue(time: number): void {
-    if (open === null) return;
-    for (const [id, count] of unrecorded.takeSince(time)) {
-      const notice = reader.suppressed(id, count, wall());
-      if (notice !== null) write(notice);
+  #sayOverdue(time: number): void {
+    if (this.#open === null) return;
+    for (const [id, count] of this.#unrecorded.takeSince(time)) {
+      const notice = this.#reader.suppressed(id, count, wall());
+      if (notice !== null) this.#write(notice);
     }
-    const missing = open.writer.takeLost();
-    if (missing > 0) lose(missing);
-    if (lost > 0 && lostSince <= time) write({ time: timeText(wall()), node });
+    this.#lose(this.#open.writer.takeLost());
+    if (this.#lost > 0 && this.#lostSince <= time)
+      this.#write({ time: timeText(wall()), node: this.#parts.node });
   }
 
-  function start(): void {
+  #start(): void {
     // While stopping: stop() is followed by a new start.
-    if (open !== null || stopping !== null) return;
+    if (this.#open !== null || this.#stopping !== null) return;
+    const { config, file, log } = this.#parts;
     const writer = recordWriter({ config: config.log, file, log });
-    open = { writer, timer: setInterval(() => void tick(), TICK).unref(), nflog: null, retryAt: 0 };
-    listen();
+    const timer = setInterval(() => void this.#tick(), TICK).unref();
+    this.#open = { writer, timer, nflog: null, retryAt: 0 };
+    this.#listen();
   }
 
-  async function stop(): Promise<void> {
-    const ending = open;
+  async #stop(): Promise<void> {
+    const ending = this.#open;
     if (ending === null) return;
     clearInterval(ending.timer);
     await ending.nflog?.close();
     // Two readings, see suppression.ts.
-    await look();
-    await look();
-    sayOverdue(Number.POSITIVE_INFINITY);
-    open = null;
+    await this.#look();
+    await this.#look();
+    this.#sayOverdue(Number.POSITIVE_INFINITY);
+    this.#open = null;
     await ending.writer.close();
   }
 
-  function settle(): void {
-    if (wanted) start();
-    else if (open !== null)
-      stopping ??= stop().finally(() => {
-        stopping = null;
-        if (wanted) start();
+  #settle(): void {
+    if (this.#wanted) this.#start();
+    else if (this.#open !== null)
+      this.#stopping ??= this.#stop().finally(() => {
+        this.#stopping = null;
+        if (this.#wanted) this.#start();
       });
   }
-
-  return {
-    learn(state) {
-      reader.learn(state, performance.now());
-      wanted ||= hasRecords(state);
-      if (wanted) settle();
-    },
-    enforced(state) {
-      reader.learn(state, performance.now());
-      wanted = hasRecords(state);
-      settle();
-    },
-    async close() {
-      wanted = false;
-      settle();
-      await stopping;
-    },
-  };
 }
 
 function hasRecords({ rules }: NodeState): boolean {

@@ -1,6 +1,7 @@
 import type { AddressSet, CompiledRule, NodeState, PortRange } from '../../apis/compiled.ts';
 import type { FailsafeEntry } from '../../apis/config.ts';
 import type { Direction } from '../../apis/objects.ts';
+import { namesPorts } from '../../apis/rule-peer.ts';
 import { BITS, parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { NO_MEMBERS, toMemberSet } from '../../lib/net/member-set.ts';
 import { shortHash } from '../../lib/sharing/hash.ts';
@@ -14,9 +15,9 @@ import type { Match, NamedSet, NftRule, PortProtocol } from './ruleset.ts';
  * Whether traffic of the failsafe list skips the rule: a Drop or Reject rule that names neither
  * ports nor protocols. That traffic goes to a second index, made without those rules.
  */
-export function isSkippable({ action, services, serviceSets, traffic }: CompiledRule): boolean {
-  const closes = action === 'Drop' || action === 'Reject';
-  return closes && services.length === 0 && serviceSets.length === 0 && traffic === 'Host';
+export function isSkippable(rule: CompiledRule): boolean {
+  const closes = rule.action === 'Drop' || rule.action === 'Reject';
+  return closes && rule.services.length === 0 && !namesPorts(rule) && rule.traffic === 'Host';
 }
 
 /**

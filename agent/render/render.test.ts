@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { CompiledRule, NodeState } from '../../apis/compiled.ts';
 import { type Config, DEFAULT_CONFIG } from '../../apis/config.ts';
 import { formatFamily, toMemberSet } from '../../lib/net/member-set.ts';
-import { addressSet, compiledRule, stateOf } from '../../test/fake/compiled-rule.ts';
+import { addressSet, compiledRule, fromSet, stateOf } from '../../test/fake/compiled-rule.ts';
 import { chainLines } from './nft-text.ts';
 import { render, renderer } from './render.ts';
 
@@ -101,14 +101,14 @@ describe('render', () => {
 
   it('leaves out a rule whose peers are nothing for good', () => {
     const none = addressSet('none', { dynamic: false });
-    const given = state(rule('never', { addressSets: ['none'] }));
+    const given = state(rule('never', { peers: fromSet('none') }));
     const { chains } = render({ ...given, addressSets: new Map([['none', none]]) }, DEFAULT_CONFIG);
     assert.ok(![...chains.values()].some(({ source }) => source !== null));
   });
 
   it('throws on an AddressSet that is not in the state', () => {
     assert.throws(
-      () => render(state(rule('r', { addressSets: ['gone'] })), DEFAULT_CONFIG),
+      () => render(state(rule('r', { peers: fromSet('gone') })), DEFAULT_CONFIG),
       /does not hold its set gone/,
     );
   });
@@ -154,7 +154,7 @@ describe('render', () => {
 
   it('copies DNS answers only where a rule needs names', () => {
     const named = addressSet('named', { names: ['example.com'] });
-    const given = stateOf([rule('web', { addressSets: ['named'] })], {
+    const given = stateOf([rule('web', { peers: fromSet('named') })], {
       addressSets: new Map([['named', named]]),
     });
     const copies = (config: Config, of = given) =>

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
-import type { AddressSet, CompiledRule } from '../../apis/compiled.ts';
+import type { AddressSet, CompiledRule, ServiceSet } from '../../apis/compiled.ts';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import { parseCidr } from '../../lib/net/address.ts';
 import { toMemberSet } from '../../lib/net/member-set.ts';
 import { addressSet, compiledRule } from '../../test/fake/compiled-rule.ts';
 import { ruleText, setLines } from './nft-text.ts';
 import { type RuleParts, ruleChain } from './rule-chain.ts';
+import type { ResolvedPeer } from './rule-peers.ts';
 
 const block = (text: string) => ({ cidr: parseCidr(text)?.cidr ?? assert.fail(text), except: [] });
 
@@ -20,8 +21,10 @@ function rule(
   return compiledRule('r', { ...changes, source: { direction } });
 }
 
+const peersOf = (set: AddressSet | null): ResolvedPeer[] =>
+  set === null ? [{ kind: 'any' }] : [{ kind: 'addresses', set }];
 const rendered = (one: CompiledRule, set: AddressSet | null, parts: Partial<RuleParts> = {}) =>
-  ruleChain(one, { set, services: null, families: [4, 6], config: DEFAULT_CONFIG, ...parts });
+  ruleChain(one, { peers: peersOf(set), families: [4, 6], config: DEFAULT_CONFIG, ...parts });
 const texts = (one: CompiledRule, set: AddressSet | null, parts: Partial<RuleParts> = {}) =>
   rendered(one, set, parts).chain.rules.map(ruleText);
 const names = (set: AddressSet, one = rule()) => rendered(one, set).sets.map(({ name }) => name);
@@ -94,19 +97,19 @@ describe('rulechain', () => {
   });
 
   it('says who by interface group, beside addresses in a rule more', () => {
-    const one = rule({ interfaceGroups: [12, 'pods'] });
-    assert.deepEqual(texts(one, null), ['iifgroup { 8, 12 } counter drop comment "p/r"']);
-    assert.deepEqual(texts(one, addresses(false, ['10.0.0.0/8'])), [
+    const behind = (...groups: number[]): ResolvedPeer => ({ kind: 'interfaces', groups });
+    const one = behind(12, 8);
+    assert.deepEqual(texts(rule(), null, { peers: [one] }), [
+      'iifgroup { 8, 12 } counter drop comment "p/r"',
+    ]);
+    const block = peersOf(addresses(false, ['10.0.0.0/8']));
+    assert.deepEqual(texts(rule(), null, { peers: [one, ...block] }), [
       'iifgroup { 8, 12 } counter drop comment "p/r"',
       'ip saddr 10.0.0.0/8 counter drop comment "p/r"',
     ]);
-    assert.deepEqual(texts(rule({ interfaceGroups: ['clusternet'] }, 'egress'), null), [
+    assert.deepEqual(texts(rule({}, 'egress'), null, { peers: [behind(9)] }), [
       'oifgroup 9 counter drop comment "p/r"',
     ]);
-    assert.throws(
-      () => texts(rule({ interfaceGroups: ['storage'] }), null),
-      /no interface group "storage".*pods, clusternet/,
-    );
   });
 
   it('looks services up by address, protocol and port, in a set of each family', () => {
@@ -115,8 +118,8 @@ describe('rulechain', () => {
       { address: '10.0.0.9', protocol: 'udp', port: 53 },
       { address: '2001:db8::1', protocol: 'sctp', port: 258 },
     ] as const;
-    const services = { id: 'abc', description: 'default/api', members };
-    const { chain, sets } = rendered(rule({ serviceSets: ['abc'] }, 'egress'), null, { services });
+    const set: ServiceSet = { id: 'abc', description: 'default/api', members };
+    const { chain, sets } = rendered(rule({}, 'egress'), null, { peers: [{ kind: 'services', set }] });
     assert.deepEqual(chain.rules.map(ruleText), [
       'ip daddr . meta l4proto . th dport @services-abc-v4 counter drop comment "p/r"',
       'ip6 daddr . meta l4proto . th dport @services-abc-v6 counter drop comment "p/r"',

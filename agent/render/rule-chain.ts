@@ -1,5 +1,6 @@
 import type { AddressSet, CompiledRule, NodeState, ServiceMember, ServiceSet } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
+import type { Direction } from '../../apis/objects.ts';
 import { BITS, type Cidr, FAMILIES, type Family, parseAddress } from '../../lib/net/address.ts';
 import {
   coversFamily,
@@ -11,6 +12,7 @@ import {
 import { shortHash } from '../../lib/sharing/hash.ts';
 import { chainName, comment, serviceSetName, setName } from './name.ts';
 import { ruleText } from './nft-text.ts';
+import type { ResolvedPeer } from './rule-peers.ts';
 import {
   type AddressField,
   type Chain,
@@ -191,11 +193,10 @@ function verdict(rule: CompiledRule): Statement {
 
 /** The inputs for rendering a rule, besides the rule itself. */
 export interface RuleParts {
-  readonly set: AddressSet | null;
-  readonly services: ServiceSet | null;
+  readonly peers: readonly ResolvedPeer[];
   /** The families of the state (`familiesOf`). */
   readonly families: readonly Family[];
-  readonly config: Pick<Config, 'interfaceGroups' | 'log'>;
+  readonly config: Pick<Config, 'log'>;
 }
 
 export interface RenderedRule {
@@ -207,15 +208,12 @@ export interface RenderedRule {
   readonly sets: readonly NamedSet[];
 }
 
-/**
- * The chain of a policy rule, the chain of its records, and the sets it refers to. Throws an Error
- * for an interface group that the configuration doesn't define.
- */
+/** The chain of a policy rule, the chain of its records, and the sets it refers to. */
 export function ruleChain(rule: CompiledRule, parts: RuleParts): RenderedRule {
   const { source } = rule;
   const record = rule.log === null ? null : recordChain(rule, parts.config.log);
   const statement: Statement = record === null ? verdict(rule) : { kind: 'goto', chain: record.name };
-  const peers = peerAlternatives(rule, parts);
+  const peers = parts.peers.flatMap((peer) => peerAlternatives(peer, source.direction, parts.families));
   const alternatives =
     rule.traffic === 'NodePort' ? originalServiceMatches(rule.services) : serviceMatches(rule.services);
   const rules: NftRule[] = [];
@@ -247,38 +245,31 @@ export function ruleChain(rule: CompiledRule, parts: RuleParts): RenderedRule {
 }
 
 /**
- * The matches for a rule's peers, one alternative for each nft rule needed: one for each family,
- * and one more if there are interface groups as well as addresses, because one nft rule can't match
- * "this interface or this set".
+ * The matches for a peer, one alternative for each nft rule needed: of a set, one for each family.
+ * Each peer has nft rules of its own, because one can't match "this interface or this set".
  */
 function peerAlternatives(
-  rule: CompiledRule,
-  { set, services, families, config }: RuleParts,
+  peer: ResolvedPeer,
+  direction: Direction,
+  families: readonly Family[],
 ): AddressAlternative[] {
-  const { direction } = rule.source;
-  if (services !== null) {
-    return serviceAlternatives(services).filter(
-      ({ family, set }) => families.includes(family ?? 4) || (set !== null && set.members.singles.length > 0),
-    );
+  switch (peer.kind) {
+    case 'any':
+      return [ANY_ADDRESS];
+    case 'interfaces': {
+      const field = direction === 'ingress' ? 'iifgroup' : 'oifgroup';
+      const groups = [...new Set(peer.groups)].sort((a, b) => a - b);
+      return [
+        { family: null, matches: [{ match: 'interfaceGroup', field, groups, negated: false }], set: null },
+      ];
+    }
+    case 'addresses':
+      return addressAlternatives(peer.set, direction === 'ingress' ? 'saddr' : 'daddr', families);
+    case 'services':
+      return serviceAlternatives(peer.set).filter(
+        ({ family, set }) => families.includes(family ?? 4) || (set !== null && !isEmpty(set.members)),
+      );
   }
-  const groups = rule.interfaceGroups.map((group) => groupNumber(group, config));
-  const addresses =
-    set === null && groups.length > 0
-      ? []
-      : addressAlternatives(set, direction === 'ingress' ? 'saddr' : 'daddr', families);
-  if (groups.length === 0) return addresses;
-  const field = direction === 'ingress' ? 'iifgroup' : 'oifgroup';
-  const sorted = [...new Set(groups)].sort((a, b) => a - b);
-  const behind: Match = { match: 'interfaceGroup', field, groups: sorted, negated: false };
-  return [{ family: null, matches: [behind], set: null }, ...addresses];
-}
-
-function groupNumber(group: string | number, { interfaceGroups }: Pick<Config, 'interfaceGroups'>): number {
-  if (typeof group === 'number') return group;
-  const number = Object.hasOwn(interfaceGroups, group) ? interfaceGroups[group] : undefined;
-  if (number !== undefined) return number;
-  const known = Object.keys(interfaceGroups).join(', ');
-  throw new Error(`no interface group ${JSON.stringify(group)} in the configuration; known: ${known}`);
 }
 
 const knownServices = new WeakMap<ServiceSet, AddressAlternative[]>();

@@ -2,10 +2,12 @@ import type { AddressSet, CompiledRule, NodeState, RuleSource, ServiceSet } from
 import type { Config } from '../../apis/config.ts';
 import type { Family } from '../../lib/net/address.ts';
 import { changedIds } from '../../lib/sharing/changed-map.ts';
+import { sameItems } from '../../lib/sharing/same-items.ts';
 import { type Mapped, mapAlike } from './alike.ts';
 import type { Entry } from './index/item.ts';
 import { peersOf } from './index/peers.ts';
 import { familiesOf, type RenderedRule, ruleChain } from './rule-chain.ts';
+import { resolvedPeers } from './rule-peers.ts';
 import { type AllRules, traitsOf } from './traits.ts';
 import type { UsedSets } from './used-sets.ts';
 
@@ -24,8 +26,8 @@ export class RenderError extends Error {
 
 /** The chains and sets of a rule, and its entry for the index. */
 interface IndexedRule {
-  readonly set: AddressSet | null;
-  readonly services: ServiceSet | null;
+  /** The sets that the rule names. */
+  readonly sets: readonly (AddressSet | ServiceSet)[];
   readonly families: readonly Family[];
   readonly rendered: RenderedRule;
   readonly entry: Entry;
@@ -57,15 +59,15 @@ export function ruleRenderer(
   const traits = listAlike((one: IndexedRule) => one.traits);
   const ruleOf = (rule: CompiledRule, state: NodeState, families: readonly Family[]): IndexedRule => {
     try {
-      const set = named(rule.addressSets, state.addressSets);
-      const services = named(rule.serviceSets, state.serviceSets);
+      const peers = resolvedPeers(rule, state, config);
+      const own = peers.flatMap((peer) => ('set' in peer ? peer.set : []));
       const before = known.get(rule);
-      if (before?.set === set && before.services === services && before.families === families) return before;
-      const made = ruleChain(canLog ? rule : { ...rule, log: null }, { set, services, families, config });
+      if (before?.families === families && sameItems(before.sets, own)) return before;
+      const made = ruleChain(canLog ? rule : { ...rule, log: null }, { peers, families, config });
       const same = before?.rendered.chain.name === made.chain.name;
       const rendered = same ? { ...before.rendered, sets: made.sets } : made;
-      const entry = { rule, chain: rendered.chain.name, peers: peersOf(rule, state) };
-      const found = { set, services, families, rendered, entry, traits: traitsOf(entry, rendered, set) };
+      const entry = { rule, chain: rendered.chain.name, peers: peersOf(peers) };
+      const found = { sets: own, families, rendered, entry, traits: traitsOf(entry, rendered, peers) };
       known.set(rule, found);
       return found;
     } catch (error) {
@@ -75,19 +77,20 @@ export function ruleRenderer(
   return (state) => {
     const families = familiesOf(state);
     const kept = last?.families === families ? last : null;
-    const otherSets = new Set(kept === null ? [] : changedIds(kept.sets, state.addressSets));
-    const otherServices = new Set(kept === null ? [] : changedIds(kept.services, state.serviceSets));
-    const isStale = (one: IndexedRule): boolean =>
-      (one.set !== null && otherSets.has(one.set.id)) ||
-      (one.services !== null && otherServices.has(one.services.id));
+    const others = new Set<string>();
+    if (kept !== null) {
+      for (const id of changedIds(kept.sets, state.addressSets)) others.add(id);
+      for (const id of changedIds(kept.services, state.serviceSets)) others.add(id);
+    }
+    const isStale = (one: IndexedRule): boolean => one.sets.some(({ id }) => others.has(id));
     const mapped = mapAlike(
       kept,
       state.rules,
       (rule) => ruleOf(rule, state, families),
-      otherSets.size + otherServices.size > 0 ? isStale : null,
+      others.size > 0 ? isStale : null,
     );
-    const setsOf = (rules: readonly IndexedRule[]) => rules.flatMap((one) => one.rendered.sets);
-    sets.change(setsOf(mapped.made), setsOf(kept === null ? (last?.to ?? []) : mapped.gone));
+    const rendered = (rules: readonly IndexedRule[]) => rules.flatMap((one) => one.rendered.sets);
+    sets.change(rendered(mapped.made), rendered(kept === null ? (last?.to ?? []) : mapped.gone));
     last = { ...mapped, families, sets: state.addressSets, services: state.serviceSets };
     const { to } = mapped;
     return { entries: entries(to), chains: chains(to), records: records(to), traits: traits(to) };
@@ -101,15 +104,4 @@ function listAlike<T, U>(of: (element: T) => U): (now: readonly T[]) => readonly
     last = mapAlike(last, now, of);
     return last.to;
   };
-}
-
-/**
- * The set that a rule names; null if it names none. Throws an Error if the state doesn't have the
- * set.
- */
-function named<T>([id]: readonly string[], sets: ReadonlyMap<string, T>): T | null {
-  if (id === undefined) return null;
-  const set = sets.get(id);
-  if (set === undefined) throw new Error(`the state does not hold its set ${id}`);
-  return set;
 }

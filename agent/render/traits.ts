@@ -1,8 +1,8 @@
 import { BASELINE_PRIORITY } from '../../apis/baseline.ts';
-import type { AddressSet } from '../../apis/compiled.ts';
 import { isSkippable } from './failsafe.ts';
 import type { Entry } from './index/item.ts';
 import type { RenderedRule } from './rule-chain.ts';
+import type { ResolvedPeer } from './rule-peers.ts';
 import type { Chain } from './ruleset.ts';
 import { type Traffic, trafficOf } from './topology.ts';
 
@@ -35,7 +35,7 @@ export const TRAIT = {
   names: 128,
 } as const;
 
-export function traitsOf({ rule }: Entry, { chain, record }: RenderedRule, set: AddressSet | null): number {
+export function traitsOf({ rule }: Entry, { chain, record }: RenderedRule, peers: ResolvedPeer[]): number {
   const traffic = trafficOf(rule);
   return (
     // The chain has no rules: the peers are a fixed list that resolves to nothing.
@@ -44,7 +44,7 @@ export function traitsOf({ rule }: Entry, { chain, record }: RenderedRule, set: 
     (rule.action === 'Pass' && rule.mode === 'Enforce' ? TRAIT.passes : 0) |
     (isSkippable(rule) ? TRAIT.skippable : 0) |
     (record === null ? 0 : TRAIT.records) |
-    (set === null || set.names.length === 0 ? 0 : TRAIT.names) |
+    (peers.some((peer) => peer.kind === 'addresses' && peer.set.names.length > 0) ? TRAIT.names : 0) |
     (traffic === 'ingress' ? 0 : TRAIT[traffic])
   );
 }

@@ -1,5 +1,5 @@
 import { networkInterfaces } from 'node:os';
-import { debounce } from '../../lib/process/debounce.ts';
+import { Debounce } from '../../lib/process/debounce.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { hostAddresses } from '../receive/host-addresses.ts';
 import { loadAddon } from './with-kernel.ts';
@@ -30,7 +30,7 @@ export async function watchAddresses({ node, log, changed }: Parts): Promise<{ c
     });
   const now = (): string => hostAddresses(networkInterfaces()).join();
   let last = now();
-  const look = debounce(async () => {
+  const look = new Debounce(async () => {
     const before = last;
     last = now();
     if (last !== before) changed();

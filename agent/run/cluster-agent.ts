@@ -7,16 +7,16 @@ import { EXIT, type ExitStatus } from '../../lib/process/exit.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { untilStopped } from '../../lib/process/stopped.ts';
 import { VERSION } from '../../lib/process/version.ts';
-import type { Enforced, EnforcerEvents } from '../apply/enforcer.ts';
+import type { Enforced } from '../apply/enforcer.ts';
 import { type Dataplanes, holdRules, removeAll, warnHidden } from '../dataplane/dataplane.ts';
 import { lookupOrLast } from '../receive/address-lookup.ts';
 import type { ApiServer } from '../receive/api-server.ts';
 import { type ControllerClient, controllerClient } from '../receive/controller-client.ts';
-import { FoldError, type Folded, fold } from '../receive/fold.ts';
+import { FoldError, fold } from '../receive/fold.ts';
 import { hostAddresses } from '../receive/host-addresses.ts';
 import type { Outage } from '../receive/outage.ts';
-import { type Reporter, reporter } from '../receive/reporter.ts';
-import { type Following, followController, type Remote, type StreamEvents } from '../receive/stream.ts';
+import { Reporter } from '../receive/reporter.ts';
+import { ControllerStream, type StreamEvents } from '../receive/stream.ts';
 import { watchAddresses } from './address-watch.ts';
 import { AgentLog } from './agent-log.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
@@ -32,12 +32,6 @@ import { type InterfaceGroups, keepInterfaceGroups, releaseInterfaceGroups } fro
 import { nodeReport } from './node-report.ts';
 import type { OffSwitch } from './off-switch.ts';
 import { type StateStore, stateStore } from './state-store.ts';
-
-/**
- * The time that a start without any address of the controller waits for a name server
- * (milliseconds).
- */
-const RESOLVE_PATIENCE = 2_000;
 
 /** The controller, from the command line. */
 export interface ControllerOptions {
@@ -113,7 +107,7 @@ class ClusterAgent {
   #work: Promise<void> = Promise.resolve();
   #report: Reporter | null = null;
   #addresses: { close(): Promise<void> } | null = null;
-  #stream: Following | null = null;
+  #stream: ControllerStream | null = null;
   #stopListening: () => void = () => {};
 
   /** Reads what earlier runs saved. Nothing else happens before `start`. */
@@ -155,21 +149,24 @@ class ClusterAgent {
   }
 
   async start(): Promise<void> {
-    const { options, log, dataplanes, off, clock, random } = this.#parts;
+    const { options, log, dataplanes, metrics, off, clock, random } = this.#parts;
     const { node } = options;
     this.#stopListening = off.listen(() => this.#happened({ kind: 'switched', off: off.now }));
     // Comes first: if this process lacks the privileges, it ends here.
     const holdsRules = await holdRules(dataplanes, node, log);
     const common = { node, client: this.#client, clock, random };
-    this.#report = reporter({
+    this.#report = new Reporter({
       ...common,
       report: () => this.#reportNow(),
-      done: (error) => this.#reported(error),
+      done: (error) => {
+        if (error === null) metrics.reported();
+        this.#contact.reported(error);
+      },
     });
     this.#addresses = await watchAddresses({ node, log, changed: () => this.#report?.changed(true) });
-    await this.#resolve();
+    await this.#places.resolve(clock);
     this.#happened({ kind: 'started', holdsRules });
-    this.#stream = followController({
+    this.#stream = new ControllerStream({
       ...common,
       fold: fold(node, this.#saved.last),
       events: this.#streamEvents(),
@@ -293,43 +290,16 @@ class ClusterAgent {
   }
 
   async #startEnforcement(): Promise<Enforcement> {
-    const { options, log, dataplanes, metrics, clock } = this.#parts;
-    const config = this.#places.config();
-    this.#interfaces ??= await keepInterfaceGroups({ options, config, log });
-    const started = await startEnforcement({
-      options,
-      config,
-      log,
-      dataplanes,
+    const parts = { ...this.#parts, config: this.#places.config() };
+    this.#interfaces ??= await keepInterfaceGroups(parts);
+    return await startEnforcement({
+      ...parts,
       interfaces: this.#interfaces,
       saved: this.#saved.states,
-      clock,
-      events: this.#enforcerEvents((state) => started.submitted(state)),
+      reports: this.#reports,
+      enforced: (result, submitted) => this.#enforced(result, submitted),
+      failed: (error) => this.#happened({ kind: 'refused', error }),
     });
-    metrics.counts(started.totals);
-    return started;
-  }
-
-  /** @param submitted returns, for a state in force, the state as it was submitted */
-  #enforcerEvents(submitted: (state: NodeState) => NodeState): EnforcerEvents {
-    const { metrics } = this.#parts;
-    return {
-      unrecorded: (error) => this.#reports.unrecorded(error),
-      drifted: (differences) => {
-        this.#reports.drifted(differences);
-        metrics.drifted();
-      },
-      enforced: (result) => {
-        this.#reports.enforced(result);
-        metrics.enforced(result);
-        this.#enforced(result, submitted(result.wanted));
-      },
-      failed: (error, retryIn) => {
-        this.#reports.failed(error, retryIn);
-        metrics.failed();
-        this.#happened({ kind: 'refused', error });
-      },
-    };
   }
 
   #enforced(result: Enforced, state: NodeState): void {
@@ -353,8 +323,18 @@ class ClusterAgent {
   #streamEvents(): StreamEvents {
     const { metrics } = this.#parts;
     return {
-      connected: (remote) => this.#connected(remote),
-      folded: (now) => this.#folded(now),
+      connected: ({ address }) => {
+        metrics.connected(true);
+        this.#contact.connected();
+        this.#happened({ kind: 'connected' });
+        this.#places.reached(address);
+      },
+      folded: (now) => {
+        this.#revisions.set(now.state, now.revision);
+        metrics.bookmark(now.revision);
+        this.#contact.bookmark(now.revision);
+        this.#happened({ kind: 'folded', folded: now });
+      },
       disconnected: (error, retryIn) => {
         metrics.connected(false);
         // The controller answers; a whole view may repair this.
@@ -371,33 +351,9 @@ class ClusterAgent {
     };
   }
 
-  #connected({ address }: Remote): void {
-    this.#parts.metrics.connected(true);
-    this.#contact.connected();
-    this.#happened({ kind: 'connected' });
-    this.#places.reached(address);
-  }
-
-  #folded(now: Folded): void {
-    this.#revisions.set(now.state, now.revision);
-    this.#parts.metrics.bookmark(now.revision);
-    this.#contact.bookmark(now.revision);
-    this.#happened({ kind: 'folded', folded: now });
-  }
-
   #moved(): void {
     const { addresses, endpoints } = this.#places;
     this.#happened({ kind: 'moved', addresses, endpoints });
-  }
-
-  /** Without any known address of the controller, waits for the name server for a limited time. */
-  async #resolve(): Promise<void> {
-    const resolving = this.#places.resolve();
-    if (this.#places.addresses.length > 0) return;
-    const late = Promise.withResolvers<void>();
-    const cancel = this.#parts.clock.after(RESOLVE_PATIENCE, late.resolve);
-    await Promise.race([resolving, late.promise]);
-    cancel();
   }
 
   #controllerClient(): ControllerClient {
@@ -439,10 +395,5 @@ class ClusterAgent {
       dataplane: dataplanes.chosen.name,
       now: clock.date(),
     });
-  }
-
-  #reported(error: Error | null): void {
-    if (error === null) this.#parts.metrics.reported();
-    this.#contact.reported(error);
   }
 }

@@ -1,6 +1,6 @@
 import type { Endpoints } from '../../apis/stream.ts';
 import type { Log } from '../../lib/process/log.ts';
-import { saver } from '../../lib/process/saver.ts';
+import { Saver } from '../../lib/process/saver.ts';
 import { stateFile } from '../../lib/process/state-file.ts';
 
 /** Values that the agent of a cluster needs at its next start, besides the last good state. */
@@ -31,14 +31,14 @@ export interface ClusterFile {
 
 /** cluster.json in the state directory. */
 export function clusterFile(stateDir: string, log: Log): ClusterFile {
-  const file = saver<ClusterMemory>(
+  const file = new Saver<ClusterMemory>(
     stateFile(stateDir, 'cluster.json'),
     (memory) => JSON.stringify(memory),
     log,
   );
   return {
-    save: file.save,
+    save: (memory) => file.save(memory),
     read: () => file.read((text) => JSON.parse(text) as ClusterMemory),
-    flush: file.flush,
+    flush: () => file.flush(),
   };
 }

@@ -1,8 +1,12 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Config } from '../../apis/config.ts';
 import type { Endpoints } from '../../apis/stream.ts';
+import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { addressOf, controllerAddresses, portOf, withControlPlane } from './controller-failsafe.ts';
+
+/** The time that a start without any address waits for a name server (milliseconds). */
+const RESOLVE_PATIENCE = 2_000;
 
 interface PlacesParts {
   readonly node: string;
@@ -54,20 +58,22 @@ export class ControlPlanePlaces {
   }
 
   /**
-   * Resolves the controller's name. A failure is only logged: names may not be resolvable before
-   * the node has a network, and connections provide the address too.
+   * Looks up the controller's name. Without any known address, waits for the name server for a
+   * limited time. A failure is only logged: names may not be resolvable before the node has a
+   * network, and connections provide the address too.
    */
-  async resolve(): Promise<void> {
+  async resolve(clock: Clock): Promise<void> {
     const { node, url, log } = this.#parts;
-    try {
-      this.#know(await controllerAddresses(url));
-    } catch (error) {
-      log.warn("the controller's name cannot be resolved", {
-        node,
-        controller: url.host,
-        error: (error as Error).message,
+    const resolving = controllerAddresses(url)
+      .then((found) => this.#know(found))
+      .catch(({ message: error }: Error) => {
+        log.warn("the controller's name cannot be resolved", { node, controller: url.host, error });
       });
-    }
+    if (this.addresses.length > 0) return;
+    const late = Promise.withResolvers<void>();
+    const cancel = clock.after(RESOLVE_PATIENCE, late.resolve);
+    await Promise.race([resolving, late.promise]);
+    cancel();
   }
 
   #know(found: readonly string[]): void {

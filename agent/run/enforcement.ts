@@ -5,7 +5,8 @@ import type { Log } from '../../lib/process/log.ts';
 import type { Enforced, EnforcerEvents } from '../apply/enforcer.ts';
 import { type Dataplanes, holdRules } from '../dataplane/dataplane.ts';
 import { succession } from '../dataplane/migration.ts';
-import type { RuleTotals } from '../record/accounting.ts';
+import type { AgentLog } from './agent-log.ts';
+import type { AgentMetrics } from './agent-metrics.ts';
 import type { AgentOptions } from './agent-options.ts';
 import { recording } from './flow-recording.ts';
 import { nameOverlay } from './fqdn-cache.ts';
@@ -22,8 +23,12 @@ interface EnforcementParts {
   readonly interfaces: InterfaceGroups;
   readonly saved: StateStore;
   readonly clock: Clock;
-  /** Called after the enforcement's own reactions. */
-  readonly events: EnforcerEvents;
+  readonly reports: AgentLog;
+  readonly metrics: AgentMetrics;
+  /** Called after each apply; `submitted` is the state as it was submitted. */
+  readonly enforced: (result: Enforced, submitted: NodeState) => void;
+  /** Nothing could be applied; it is tried again. */
+  readonly failed: (error: Error) => void;
 }
 
 /** Stages 5 and 6 of an agent, for any source of states. */
@@ -31,10 +36,6 @@ export interface Enforcement {
   /** The configuration, with the link groups that saved rules use. */
   readonly config: Config;
   submit(state: NodeState): void;
-  /** Returns, for a state in force, the state as it was submitted. */
-  submitted(state: NodeState): NodeState;
-  /** The totals of each rule in force, by rule id. */
-  totals(): Map<string, RuleTotals>;
   /** Whether the kernel holds rules of nodewall that packets pass through. */
   holdsRules(): Promise<boolean>;
   /** Resolves once the submitted state is in force, or was refused. */
@@ -48,7 +49,7 @@ export interface Enforcement {
  * kernel is not changed before the first state.
  */
 export async function startEnforcement(parts: EnforcementParts): Promise<Enforcement> {
-  const { options, log, dataplanes, interfaces, saved, clock, events } = parts;
+  const { options, log, dataplanes, interfaces, saved, clock, reports, metrics } = parts;
   const config = withLastLinkGroups(parts.config, await saved.readLinkGroups(), log);
   const records = recording({ options, config, log, interfaces });
   const running = dataplanes.chosen.run({
@@ -57,7 +58,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
     digests: await saved.readDigests(),
     readings: records.readings,
     enforcer: {
-      events: { ...events, enforced },
+      events: { ...failureEvents(parts), enforced },
       clock,
       lastGood: async () => {
         const state = await saved.readState();
@@ -81,7 +82,9 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
   });
   const submitted = (state: NodeState): NodeState => names.withoutNames(pods.withoutLocalPods(state));
   function enforced(result: Enforced): void {
-    events.enforced(result);
+    reports.enforced(result);
+    metrics.enforced(result);
+    parts.enforced(result, submitted(result.wanted));
     saved.state(submitted(result.state));
     saved.linkGroups(usedLinkGroups(result.state, config));
     if (result.change.changesStructure) saved.digests(running.digests());
@@ -89,6 +92,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
   }
   const stopWatching = options.once ? async () => {} : running.watch();
   await records.start(running.counts);
+  metrics.counts(records.totals);
 
   let grouped: Promise<void> = Promise.resolve();
   return {
@@ -97,8 +101,6 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
       grouped = interfaces.nodeHas(state.nodeAddresses);
       names.submit(state);
     },
-    submitted,
-    totals: records.totals,
     holdsRules: () => holdRules(dataplanes, options.node, log),
     async idle() {
       await grouped;
@@ -112,6 +114,21 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
       await enforcer.close();
       await records.close();
       await saved.flush();
+    },
+  };
+}
+
+function failureEvents({ reports, metrics, failed }: EnforcementParts): Omit<EnforcerEvents, 'enforced'> {
+  return {
+    failed(error, retryIn) {
+      reports.failed(error, retryIn);
+      metrics.failed();
+      failed(error);
+    },
+    unrecorded: (error) => reports.unrecorded(error),
+    drifted(differences) {
+      reports.drifted(differences);
+      metrics.drifted();
     },
   };
 }

@@ -5,9 +5,9 @@ import type { Log } from '../../lib/process/log.ts';
 import { stateFile } from '../../lib/process/state-file.ts';
 import type { Enforced } from '../apply/enforcer.ts';
 import type { Owners } from '../record/accounting.ts';
-import { type CountSource, ruleCounters } from '../record/counters.ts';
+import { type CountSource, RuleCounters } from '../record/counters.ts';
 import type { Interfaces } from '../record/reader.ts';
-import { type Recorder, recorder } from '../record/recorder.ts';
+import { Recorder } from '../record/recorder.ts';
 import type { AgentOptions } from './agent-options.ts';
 import { loadAddon } from './with-kernel.ts';
 
@@ -23,7 +23,7 @@ interface Parts {
  * process stays to read the kernel's log messages.
  */
 export function recording({ options: { node, stateDir, once }, config, log, interfaces }: Parts) {
-  const counters = ruleCounters({ file: stateFile(stateDir, 'counters.json'), log, running: !once });
+  const counters = new RuleCounters({ file: stateFile(stateDir, 'counters.json'), log, running: !once });
   const file = config.log.file === '' ? join(stateDir, 'records.jsonl') : config.log.file;
   let records: Recorder | null = null;
   return {
@@ -32,7 +32,7 @@ export function recording({ options: { node, stateDir, once }, config, log, inte
       await counters.start(source);
       if (once) return;
       const { Nflog } = await loadAddon();
-      records = recorder({
+      records = new Recorder({
         node,
         config,
         file,

@@ -76,7 +76,7 @@ export function nameOverlay(parts: NameOverlayParts): NameOverlay {
       const { namesOnNode } = await import('./fqdn-resolver.ts');
       const watched = await namesOnNode(parts, () => (names === null ? undefined : submitLatest()));
       watched.want(peersOf(latest));
-      if (once) await answered(watched);
+      if (once) await answered(watched, parts);
       names = watched;
     } catch (error) {
       log.error('names cannot be resolved; fqdn peers stand for nothing', {
@@ -87,18 +87,6 @@ export function nameOverlay(parts: NameOverlayParts): NameOverlay {
     loading = null;
     names?.want(peersOf(latest));
     submitLatest();
-  }
-  async function answered(watched: WatchedNames): Promise<void> {
-    const isAnswered = watched.settled().then(() => true);
-    const patience = new Promise<false>((end) => {
-      const cancel = parts.clock.after(ONCE_PATIENCE, () => end(false));
-      void isAnswered.then(cancel);
-    });
-    if (await Promise.race([isAnswered, patience])) return;
-    log.warn('not every name was answered in time; those have the addresses of the last run', {
-      stage: 'names',
-      seconds: ONCE_PATIENCE / 1000,
-    });
   }
 
   return {
@@ -123,6 +111,19 @@ export function nameOverlay(parts: NameOverlayParts): NameOverlay {
       await names?.close();
     },
   };
+}
+
+async function answered(names: WatchedNames, { clock, log }: NameOverlayParts): Promise<void> {
+  const isAnswered = names.settled().then(() => true);
+  const patience = new Promise<false>((end) => {
+    const cancel = clock.after(ONCE_PATIENCE, () => end(false));
+    void isAnswered.then(cancel);
+  });
+  if (await Promise.race([isAnswered, patience])) return;
+  log.warn('not every name was answered in time; those have the addresses of the last run', {
+    stage: 'names',
+    seconds: ONCE_PATIENCE / 1000,
+  });
 }
 
 /** Sorted, unique. */

@@ -5,7 +5,7 @@ import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import { systemClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
-import { type Saver, saver } from '../../lib/process/saver.ts';
+import { Saver } from '../../lib/process/saver.ts';
 import { type StateFile, stateFile } from '../../lib/process/state-file.ts';
 import { classifier, type Held, unknownMatches } from '../interfaces/classify.ts';
 import { GroupKeeper } from '../interfaces/group-keeper.ts';
@@ -58,7 +58,7 @@ export async function keepInterfaceGroups({ options, config, log }: Parts): Prom
   const { node, once, stateDir } = options;
   for (const problem of unknownMatches(config)) log.warn(problem, { node });
   const addon = await loadAddon();
-  const saved = saver<readonly Held[]>(heldFile(stateDir), (held) => JSON.stringify(held), log);
+  const saved = new Saver<readonly Held[]>(heldFile(stateDir), (held) => JSON.stringify(held), log);
   const remembered = toHeld(await saved.read((text) => JSON.parse(text)));
   const declared = await savedNodeAddresses(stateDir);
   try {
@@ -75,7 +75,7 @@ export async function keepInterfaceGroups({ options, config, log }: Parts): Prom
       groupOf: () => null,
       localPods: NO_LOCAL_PODS,
       nodeHas: async () => undefined,
-      close: saved.flush,
+      close: () => saved.flush(),
     };
   }
 }
@@ -127,7 +127,7 @@ class KeptGroups implements InterfaceGroups {
       onNetwork: () => interfacesOnNetworks(networkInterfaces(), this.#declared),
       events: {
         ...said,
-        held: saved.save,
+        held: (held) => saved.save(held),
         changed: (changes) => {
           said.changed(changes);
           this.localPods.linksChanged();

@@ -6,7 +6,8 @@ import { usedLinkGroups, withLastLinkGroups } from './link-groups.ts';
 
 describe('linkgroups', () => {
   const config: Config = { ...DEFAULT_CONFIG, interfaceGroups: { pods: 8, clusternet: 9, storage: 30 } };
-  const state = stateOf([compiledRule('a', { interfaceGroups: [12, 'storage'] }), compiledRule('b')]);
+  const peers = [{ kind: 'interfaces', groups: [12, 'storage'] }] as const;
+  const state = stateOf([compiledRule('a', { peers }), compiledRule('b')]);
   const warned: object[] = [];
   const log = { warn: (_: string, fields: object) => warned.push(fields) } as unknown as Log;
 

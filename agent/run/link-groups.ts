@@ -1,5 +1,6 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
+import { namedBy } from '../../apis/rule-peer.ts';
 import type { Log } from '../../lib/process/log.ts';
 
 /** Group numbers by name. */
@@ -8,7 +9,7 @@ export type LinkGroups = Readonly<Record<string, number>>;
 /** The named link groups that these rules use. */
 export function usedLinkGroups({ rules }: NodeState, { interfaceGroups }: Config): LinkGroups {
   const used: Record<string, number> = {};
-  for (const name of rules.flatMap((rule) => rule.interfaceGroups)) {
+  for (const name of namedBy(rules).interfaceGroups) {
     const number = typeof name === 'string' ? interfaceGroups[name] : undefined;
     if (number !== undefined) used[name] = number;
   }

@@ -1,6 +1,7 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { CompiledRule } from '../../apis/compiled.ts';
 import { memberCount } from '../../lib/net/member-set.ts';
+import type { Enforced } from '../apply/enforcer.ts';
 import type { RuleTotals } from '../record/accounting.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
 
@@ -30,47 +31,30 @@ export function prometheusMetrics({ version, isInCluster, ofRules }: Options): P
   const registers = [registry];
   // Event loop monitoring wakes the process for each sample: by default 100 times a second.
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 1000 });
-  const gauge = (name: string, help: string): Gauge =>
-    new Gauge({ name: `nodewall_agent_${name}`, help, registers });
-  const counter = (name: string, help: string): Counter =>
-    new Counter({ name: `nodewall_agent_${name}`, help, registers });
-
   new Gauge({
     name: 'nodewall_build_info',
     help: 'The version that runs.',
     labelNames: ['version'],
     registers,
   }).set({ version }, 1);
+  const { gauge, counter } = agentSeries(registers);
   const isEnabled = gauge(
     'enabled',
     'Whether the feature gate NodeNetworkPolicy lets the agent enforce rules.',
   );
   const isOff = gauge('off', 'Whether nodewall off holds on this node: then nothing is enforced.');
-  const enforcedAt = gauge('enforced_timestamp_seconds', 'When the last state was put in force.');
-  const policies = gauge('policies', 'Policies in force.');
-  const failing = gauge('policies_failing', 'Policies that are not in force in their current version.');
-  const rules = gauge('rules', 'Policy rules in force.');
-  const sets = gauge('address_sets', 'Address sets in force.');
-  const members = gauge('address_set_members', 'Addresses and prefixes in all address sets in force.');
-  const durations = new Histogram({
-    name: 'nodewall_agent_apply_duration_seconds',
-    help: 'From the start of an apply until the kernel enforced it.',
-    buckets: APPLY_BUCKETS,
-    registers,
-  });
+  const inForce = inForceMetrics(registers);
   const failures = counter('apply_failures_total', 'Applies of which nothing was put in force.');
   const drifts = counter('drift_total', 'Times that somebody else had changed what is in force.');
   let isReady = false;
   let viewError: string | null = null;
-  let inForce: readonly CompiledRule[] = [];
   let totals: (() => Map<string, RuleTotals>) | null = null;
-  if (ofRules) rulePackets(registers, () => ({ rules: inForce, totals: totals?.() ?? new Map() }));
+  if (ofRules) rulePackets(registers, inForce.rules, () => totals?.() ?? new Map());
 
   /** Nothing in force is the wanted state: the agent is ready. */
   function nothingInForce(): void {
     isReady = true;
-    inForce = [];
-    for (const one of [policies, failing, rules, sets, members]) one.set(0);
+    inForce.nothing();
   }
 
   const ofController = isInCluster ? controllerMetrics(registers) : null;
@@ -80,21 +64,9 @@ export function prometheusMetrics({ version, isInCluster, ofRules }: Options): P
       if (viewError !== null) return `${viewError}; what was enforced before stays`;
       return isReady ? null : 'nothing is enforced yet';
     },
-    enforced({ state, failed, enforcedAfter }) {
+    enforced(result) {
       isReady = true;
-      if (state.rules !== inForce) {
-        policies.set(new Set(state.rules.map(({ source }) => `${source.apiGroup}/${source.policy}`)).size);
-        rules.set(state.rules.length);
-      }
-      inForce = state.rules;
-      enforcedAt.setToCurrentTime();
-      failing.set(failed.size);
-      sets.set(state.addressSets.size);
-      let count = 0;
-      for (const set of state.addressSets.values())
-        count += memberCount(set.members.v4) + memberCount(set.members.v6);
-      members.set(count);
-      durations.observe(enforcedAfter / 1000);
+      inForce.enforced(result);
     },
     failed: () => failures.inc(),
     drifted: () => drifts.inc(),
@@ -123,24 +95,69 @@ export function prometheusMetrics({ version, isInCluster, ofRules }: Options): P
   };
 }
 
+/** Metrics without labels. */
+function agentSeries(registers: Registry[]) {
+  const options = (name: string, help: string) => ({ name: `nodewall_agent_${name}`, help, registers });
+  return {
+    gauge: (name: string, help: string) => new Gauge(options(name, help)),
+    counter: (name: string, help: string) => new Counter(options(name, help)),
+  };
+}
+
+function inForceMetrics(registers: Registry[]) {
+  const { gauge } = agentSeries(registers);
+  const enforcedAt = gauge('enforced_timestamp_seconds', 'When the last state was put in force.');
+  const policies = gauge('policies', 'Policies in force.');
+  const failing = gauge('policies_failing', 'Policies that are not in force in their current version.');
+  const rules = gauge('rules', 'Policy rules in force.');
+  const sets = gauge('address_sets', 'Address sets in force.');
+  const members = gauge('address_set_members', 'Addresses and prefixes in all address sets in force.');
+  const durations = new Histogram({
+    name: 'nodewall_agent_apply_duration_seconds',
+    help: 'From the start of an apply until the kernel enforced it.',
+    buckets: APPLY_BUCKETS,
+    registers,
+  });
+  let inForce: readonly CompiledRule[] = [];
+  return {
+    rules: () => inForce,
+    enforced({ state, failed, enforcedAfter }: Enforced): void {
+      if (state.rules !== inForce) {
+        policies.set(new Set(state.rules.map(({ source }) => `${source.apiGroup}/${source.policy}`)).size);
+        rules.set(state.rules.length);
+      }
+      inForce = state.rules;
+      enforcedAt.setToCurrentTime();
+      failing.set(failed.size);
+      sets.set(state.addressSets.size);
+      let count = 0;
+      for (const set of state.addressSets.values())
+        count += memberCount(set.members.v4) + memberCount(set.members.v6);
+      members.set(count);
+      durations.observe(enforcedAfter / 1000);
+    },
+    nothing(): void {
+      inForce = [];
+      for (const one of [policies, failing, rules, sets, members]) one.set(0);
+    },
+  };
+}
+
 function controllerMetrics(registers: Registry[]) {
+  const { gauge, counter } = agentSeries(registers);
   let lastBookmark: number | null = null;
-  const connected = new Gauge({
-    name: 'nodewall_agent_controller_connected',
-    help: 'Whether the agent follows its controller. What was enforced stays enforced without it.',
-    registers,
-  });
-  connected.set(0);
-  const unfollowable = new Gauge({
-    name: 'nodewall_agent_view_unfollowable',
-    help: "Whether not even the controller's whole view can be followed: what was enforced before stays.",
-    registers,
-  });
-  const connects = new Counter({
-    name: 'nodewall_agent_controller_connections_total',
-    help: 'Connections to the controller that were answered.',
-    registers,
-  });
+  const connected = gauge(
+    'controller_connected',
+    'Whether the agent follows its controller. What was enforced stays enforced without it.',
+  );
+  const unfollowable = gauge(
+    'view_unfollowable',
+    "Whether not even the controller's whole view can be followed: what was enforced before stays.",
+  );
+  const connects = counter(
+    'controller_connections_total',
+    'Connections to the controller that were answered.',
+  );
   new Gauge({
     name: 'nodewall_agent_last_bookmark_age_seconds',
     help: 'Since the controller last said that this is all; NaN before it ever did.',
@@ -149,11 +166,7 @@ function controllerMetrics(registers: Registry[]) {
       this.set(lastBookmark === null ? Number.NaN : (performance.now() - lastBookmark) / 1000);
     },
   });
-  const reports = new Counter({
-    name: 'nodewall_agent_reports_total',
-    help: "Reports of this node's status that the controller took.",
-    registers,
-  });
+  const reports = counter('reports_total', "Reports of this node's status that the controller took.");
   const revisions = new Gauge({
     name: 'nodewall_agent_revision_info',
     help: "The controller's revisions: the last one received, and the one in force.",
@@ -186,16 +199,15 @@ function controllerMetrics(registers: Registry[]) {
   };
 }
 
-interface Counted {
-  readonly rules: readonly CompiledRule[];
-  readonly totals: ReadonlyMap<string, RuleTotals>;
-}
-
 /**
  * Counters of the rules in force; totals are kept as long as the rules exist, even if the table is
  * replaced.
  */
-function rulePackets(registers: Registry[], counted: () => Counted): void {
+function rulePackets(
+  registers: Registry[],
+  rules: () => readonly CompiledRule[],
+  totals: () => ReadonlyMap<string, RuleTotals>,
+): void {
   const labelNames = ['api_group', 'policy', 'rule', 'direction'] as const;
   new Counter({
     name: 'nodewall_agent_rule_packets_total',
@@ -203,11 +215,11 @@ function rulePackets(registers: Registry[], counted: () => Counted): void {
     labelNames,
     registers,
     collect() {
-      const { rules, totals } = counted();
+      const counted = totals();
       this.reset();
-      for (const { id, source } of rules) {
+      for (const { id, source } of rules()) {
         const { apiGroup: api_group, policy, rule, direction } = source;
-        this.inc({ api_group, policy, rule, direction }, totals.get(id)?.packets ?? 0);
+        this.inc({ api_group, policy, rule, direction }, counted.get(id)?.packets ?? 0);
       }
     },
   });

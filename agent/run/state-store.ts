@@ -2,7 +2,7 @@ import type { NodeState } from '../../apis/compiled.ts';
 import { snapshotText } from '../../apis/snapshot.ts';
 import type { Message } from '../../apis/wire.ts';
 import type { Log } from '../../lib/process/log.ts';
-import { saver } from '../../lib/process/saver.ts';
+import { Saver } from '../../lib/process/saver.ts';
 import { stateFile } from '../../lib/process/state-file.ts';
 import { receive } from '../receive/receive.ts';
 import type { LinkGroups } from './link-groups.ts';
@@ -20,21 +20,25 @@ export type StateStore = ReturnType<typeof stateStore>;
  * never stop enforcement.
  */
 export function stateStore({ stateDir, node, log }: StoreOptions) {
-  const state = saver<NodeState>(stateFile(stateDir, STATE_FILE), snapshotText(), log);
-  const digests = saver<Digests>(stateFile(stateDir, DIGESTS_FILE), (value) => JSON.stringify(value), log);
-  const linkGroups = saver<LinkGroups>(
+  const state = new Saver<NodeState>(stateFile(stateDir, STATE_FILE), snapshotText(), log);
+  const digests = new Saver<Digests>(
+    stateFile(stateDir, DIGESTS_FILE),
+    (value) => JSON.stringify(value),
+    log,
+  );
+  const linkGroups = new Saver<LinkGroups>(
     stateFile(stateDir, 'link-groups.json'),
     (value) => JSON.stringify(value),
     log,
   );
   return {
-    state: state.save,
-    digests: digests.save,
+    state: (value: NodeState) => state.save(value),
+    digests: (value: Digests) => digests.save(value),
     /** The digests of the last run's chains, so that unchanged chains keep their counters. */
     async readDigests(): Promise<Digests> {
       return (await digests.read((text) => JSON.parse(text) as Digests)) ?? {};
     },
-    linkGroups: linkGroups.save,
+    linkGroups: (value: LinkGroups) => linkGroups.save(value),
     /** The numbers of the link groups that rules name. */
     async readLinkGroups(): Promise<LinkGroups> {
       return (await linkGroups.read((text) => JSON.parse(text) as LinkGroups)) ?? {};

@@ -1,4 +1,5 @@
 import type { JsonSchema } from './json-schema.ts';
+import { PEER_KINDS } from './peer.ts';
 
 /** One `x-kubernetes-validations` rule in CEL; `self` is the value at the rule's path. */
 export interface CelRule {
@@ -56,7 +57,7 @@ const range = (first: string, last: string): CelRule => ({
   message: `${last} needs ${first}, and must not be below it`,
 });
 
-const PEER_KINDS = ['ipBlock', 'nodeSelector', 'serviceAccount', 'group', 'fqdn', 'interfaceGroup'];
+const { podSelector: _, namespaceSelector: __, ...SINGLE_PEERS } = PEER_KINDS;
 const GROUP_KINDS = ['nodeSelector', 'serviceReference'];
 const BUILT_IN =
   '{"emergency": 50, "securityops": 100, "networkops": 150, "platform": 200, "application": 250, "baseline": 253}';
@@ -152,7 +153,7 @@ const POLICY: readonly CrdCheck[] = [
     add: {},
     cel: [
       {
-        rule: `${count(PEER_KINDS)} + (has(self.podSelector) || has(self.namespaceSelector) ? 1 : 0) == 1`,
+        rule: `${count(Object.keys(SINGLE_PEERS))} + (has(self.podSelector) || has(self.namespaceSelector) ? 1 : 0) == 1`,
         message:
           'needs exactly one kind of peer (podSelector and namespaceSelector go together); write one item for each (items are OR-ed)',
       },

@@ -1,3 +1,4 @@
+import type { PeerKind } from '../objects.ts';
 import type { JsonSchema } from './json-schema.ts';
 import { ATOMIC_LIST, ATOMIC_OBJECT } from './merge-type.ts';
 import { labelSelector } from './selector.ts';
@@ -27,25 +28,29 @@ export const IP_BLOCK_SCHEMA: JsonSchema = {
   },
 };
 
+export const PEER_KINDS: Readonly<Record<PeerKind, JsonSchema>> = {
+  ipBlock: IP_BLOCK_SCHEMA,
+  nodeSelector: labelSelector('The addresses of the Nodes selected.'),
+  podSelector: labelSelector('The addresses of the pods selected, hostNetwork and finished ones left out.'),
+  namespaceSelector: labelSelector('Pods in the namespaces selected.'),
+  serviceAccount: { ...NAMESPACED_NAME_SCHEMA, description: 'Pods that run under this account.' },
+  group: { type: 'string', description: 'Name of a ClusterGroup.' },
+  fqdn: {
+    type: 'string',
+    description: 'Egress only: a host name; *.example.com stands for one or more labels.',
+  },
+  interfaceGroup: {
+    description: 'The number of a link group, 0 to 4294967295, or its name in the agent configuration.',
+    'x-kubernetes-int-or-string': true,
+  },
+};
+
 /** A peer. Exactly one kind, except that podSelector and namespaceSelector may stand together. */
 export const PEER_SCHEMA: JsonSchema = {
   ...ATOMIC_OBJECT,
   description: 'Exactly one kind of peer, except that podSelector and namespaceSelector go together.',
   properties: {
-    ipBlock: IP_BLOCK_SCHEMA,
-    nodeSelector: labelSelector('The addresses of the Nodes selected.'),
-    podSelector: labelSelector('The addresses of the pods selected, hostNetwork and finished ones left out.'),
-    namespaceSelector: labelSelector('Pods in the namespaces selected.'),
-    serviceAccount: { ...NAMESPACED_NAME_SCHEMA, description: 'Pods that run under this account.' },
-    group: { type: 'string', description: 'Name of a ClusterGroup.' },
-    fqdn: {
-      type: 'string',
-      description: 'Egress only: a host name; *.example.com stands for one or more labels.',
-    },
-    interfaceGroup: {
-      description: 'The number of a link group, 0 to 4294967295, or its name in the agent configuration.',
-      'x-kubernetes-int-or-string': true,
-    },
+    ...PEER_KINDS,
     namespaces: { ...ATOMIC_OBJECT, description: 'Not supported for Nodes.', [any]: true },
     externalEntitySelector: { ...ATOMIC_OBJECT, description: 'Not supported for Nodes.', [any]: true },
     scope: {

@@ -1,17 +1,10 @@
-import type { ApiGroup, Direction, NetworkPolicyPeer } from '../objects.ts';
+import type { ApiGroup, Direction, NetworkPolicyPeer, PeerKind } from '../objects.ts';
 import { asFields } from '../schema/json-schema.ts';
 import { checkFqdn, toFqdn } from './fqdn.ts';
 import { checkIpBlock, toIpBlock } from './ipblock.ts';
 import { checkGroupName, checkNamespacedName } from './names.ts';
 import { type FieldPath, type Findings, show } from './problem.ts';
 import { checkSelector, toSelector } from './selector.ts';
-
-const SUPPORTED = [
-  ...(['ipBlock', 'nodeSelector', 'podSelector', 'namespaceSelector', 'serviceAccount'] as const),
-  ...(['group', 'fqdn', 'interfaceGroup'] as const),
-];
-const NOT_FOR_NODES = ['namespaces', 'externalEntitySelector'] as const;
-const KINDS: readonly string[] = [...SUPPORTED, ...NOT_FOR_NODES];
 
 /** The field of a rule that holds its peers. */
 export const PEER_FIELD = { ingress: 'from', egress: 'to' } as const;
@@ -21,6 +14,26 @@ export interface PeerPlace {
   readonly direction: Direction;
   readonly apiGroup: ApiGroup;
 }
+
+type Check = (raw: unknown, path: FieldPath, found: Findings, place: PeerPlace) => void;
+
+const CHECKS: Readonly<Record<PeerKind, Check>> = {
+  ipBlock: checkIpBlock,
+  nodeSelector: checkSelector,
+  podSelector: checkSelector,
+  namespaceSelector: checkSelector,
+  serviceAccount: (raw, path, found) => checkNamespacedName(raw, 'ServiceAccount', path, found),
+  group(raw, path, found) {
+    if (typeof raw === 'string') checkGroupName(raw, path, found);
+  },
+  fqdn(raw, path, found, { direction }) {
+    if (direction === 'ingress') found.error(path, 'is only allowed in egress rules');
+    else if (typeof raw === 'string') checkFqdn(raw, path, found);
+  },
+  interfaceGroup: checkInterfaceGroup,
+};
+const NOT_FOR_NODES = ['namespaces', 'externalEntitySelector'] as const;
+const KINDS: readonly string[] = [...Object.keys(CHECKS), ...NOT_FOR_NODES];
 
 export function checkPeer(raw: unknown, path: FieldPath, place: PeerPlace, found: Findings): void {
   const peer = asFields(raw);
@@ -33,22 +46,13 @@ export function checkPeer(raw: unknown, path: FieldPath, place: PeerPlace, found
   for (const kind of NOT_FOR_NODES) {
     if (kind in peer) found.error([...path, kind], 'is not supported for Nodes');
   }
-  checkIpBlock(peer.ipBlock, [...path, 'ipBlock'], found);
-  for (const kind of ['nodeSelector', 'podSelector', 'namespaceSelector']) {
-    checkSelector(peer[kind], [...path, kind], found);
-  }
-  checkNamespacedName(peer.serviceAccount, 'ServiceAccount', [...path, 'serviceAccount'], found);
-  if (typeof peer.group === 'string') checkGroupName(peer.group, [...path, 'group'], found);
-  if ('fqdn' in peer && place.direction === 'ingress') {
-    found.error([...path, 'fqdn'], 'is only allowed in egress rules');
-  } else if (typeof peer.fqdn === 'string') checkFqdn(peer.fqdn, [...path, 'fqdn'], found);
-  if ('interfaceGroup' in peer) {
-    checkInterfaceGroup(peer.interfaceGroup, [...path, 'interfaceGroup'], place, found);
+  for (const [kind, check] of Object.entries(CHECKS)) {
+    if (kind in peer) check(peer[kind], [...path, kind], found, place);
   }
 }
 
 /** Checks the form only; references.ts checks whether the configuration has the name. */
-function checkInterfaceGroup(raw: unknown, path: FieldPath, { apiGroup }: PeerPlace, found: Findings): void {
+function checkInterfaceGroup(raw: unknown, path: FieldPath, found: Findings, { apiGroup }: PeerPlace): void {
   if (apiGroup !== 'nodewall.io') {
     found.error(path, `unknown field in ${apiGroup}; it belongs to nodewall.io/v1alpha1 policies`);
   } else if (typeof raw === 'number' && Number.isInteger(raw) && (raw < 0 || raw > 0xffff_ffff)) {
@@ -65,9 +69,11 @@ function checkOneKind(
   found: Findings,
 ): void {
   if (kinds.length === 0) {
-    const fqdn = direction === 'egress' ? ', fqdn' : '';
-    const interfaceGroup = apiGroup === 'nodewall.io' ? ', interfaceGroup' : '';
-    const choice = `ipBlock, nodeSelector, podSelector and/or namespaceSelector, serviceAccount, group${fqdn}${interfaceGroup}`;
+    const isUsable = (field: string): boolean =>
+      (field !== 'fqdn' || direction === 'egress') &&
+      (field !== 'interfaceGroup' || apiGroup === 'nodewall.io');
+    const fields = Object.keys(CHECKS).filter(isUsable).join(', ');
+    const choice = fields.replace('podSelector, ', 'podSelector and/or ');
     found.error(
       path,
       `is an empty peer; it needs one of ${choice} (to match any address leave the whole list out)`,
@@ -83,16 +89,16 @@ function checkOneKind(
 
 /** Converts a peer that passed the checks. */
 export function toPeer(peer: NetworkPolicyPeer): NetworkPolicyPeer {
-  const { ipBlock, nodeSelector, podSelector, namespaceSelector, serviceAccount } = peer;
-  const { group, fqdn, interfaceGroup } = peer;
-  if (ipBlock !== undefined) return { ipBlock: toIpBlock(ipBlock) };
-  if (nodeSelector !== undefined) return { nodeSelector: toSelector(nodeSelector) };
-  if (serviceAccount !== undefined) {
-    return { serviceAccount: { name: serviceAccount.name, namespace: serviceAccount.namespace } };
+  if ('ipBlock' in peer) return { ipBlock: toIpBlock(peer.ipBlock) };
+  if ('nodeSelector' in peer) return { nodeSelector: toSelector(peer.nodeSelector) };
+  if ('serviceAccount' in peer) {
+    const { name, namespace } = peer.serviceAccount;
+    return { serviceAccount: { name, namespace } };
   }
-  if (group !== undefined) return { group };
-  if (fqdn !== undefined) return { fqdn: toFqdn(fqdn) };
-  if (interfaceGroup !== undefined) return { interfaceGroup };
+  if ('group' in peer) return { group: peer.group };
+  if ('fqdn' in peer) return { fqdn: toFqdn(peer.fqdn) };
+  if ('interfaceGroup' in peer) return { interfaceGroup: peer.interfaceGroup };
+  const { podSelector, namespaceSelector } = peer;
   return {
     ...(podSelector === undefined ? {} : { podSelector: toSelector(podSelector) }),
     ...(namespaceSelector === undefined ? {} : { namespaceSelector: toSelector(namespaceSelector) }),

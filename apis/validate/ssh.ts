@@ -40,8 +40,8 @@ function isBlanket(rule: Rule): boolean {
   );
 }
 
-function isAnybody({ ipBlock, ...others }: NetworkPolicyPeer): boolean {
-  return Object.keys(others).length === 0 && (ipBlock === undefined || ipBlock.cidr.endsWith('/0'));
+function isAnybody(peer: NetworkPolicyPeer): boolean {
+  return 'ipBlock' in peer ? peer.ipBlock.cidr.endsWith('/0') : Object.keys(peer).length === 0;
 }
 
 function allowsSsh(rule: Rule): boolean {

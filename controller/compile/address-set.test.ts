@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
-import type { NetworkPolicyPeer, Node } from '../../apis/objects.ts';
+import type { Node } from '../../apis/objects.ts';
 import { formatMembers } from '../../lib/net/member-set.ts';
 import { objectIndex } from '../index/object-index.ts';
 import { serviceIndex } from '../index/service-index.ts';
 import { canonicalPeers, resolve } from './address-set.ts';
+import type { AddressPeer } from './peers.ts';
 
 const node = (name: string, ...addresses: string[]): Node => ({
   kind: 'Node',
@@ -11,10 +12,10 @@ const node = (name: string, ...addresses: string[]): Node => ({
   labels: { name },
   addresses,
 });
-const one: NetworkPolicyPeer = { nodeSelector: { matchLabels: { name: 'one' } } };
-const block = (cidr: string, ...except: string[]): NetworkPolicyPeer => ({ ipBlock: { cidr, except } });
-const idOf = (...peers: NetworkPolicyPeer[]) => canonicalPeers(peers).id;
-const setOf = (peers: NetworkPolicyPeer[], ...nodes: Node[]) =>
+const one: AddressPeer = { nodeSelector: { matchLabels: { name: 'one' } } };
+const block = (cidr: string, ...except: string[]): AddressPeer => ({ ipBlock: { cidr, except } });
+const idOf = (...peers: AddressPeer[]) => canonicalPeers(peers).id;
+const setOf = (peers: AddressPeer[], ...nodes: Node[]) =>
   resolve(canonicalPeers(peers), {
     index: objectIndex({ nodes, namespaces: [], pods: [] }),
     services: serviceIndex({ services: [], endpointSlices: [] }),
@@ -51,7 +52,7 @@ describe('canonicalPeers', () => {
   });
 
   it('describes the peers, sorted', () => {
-    const peers: NetworkPolicyPeer[] = [
+    const peers: AddressPeer[] = [
       block('10.0.0.0/8'),
       { podSelector: {}, namespaceSelector: { matchLabels: { team: 'red' } } },
       { serviceAccount: { name: 'bot', namespace: 'shop' } },

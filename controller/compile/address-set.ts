@@ -33,9 +33,10 @@ export interface CanonicalPeers {
 
 /** A generator, so that a million blocks need not be in memory at once. */
 function* blocksOf(peers: readonly AddressPeer[]): Iterable<Block> {
-  for (const { ipBlock } of peers) {
-    if (ipBlock !== undefined)
-      yield { cidr: toCidr(ipBlock.cidr), except: (ipBlock.except ?? []).map(toCidr) };
+  for (const peer of peers) {
+    if (!('ipBlock' in peer)) continue;
+    const { cidr, except = [] } = peer.ipBlock;
+    yield { cidr: toCidr(cidr), except: except.map(toCidr) };
   }
 }
 
@@ -53,17 +54,17 @@ export type Selector = { readonly words: string } & (
 export function canonicalPeers(peers: readonly AddressPeer[]): CanonicalPeers {
   const byName = new Map<string, string>();
   const bySelector = new Map<string, Selector>();
-  for (const { ipBlock, fqdn, ...selector } of peers) {
-    if (ipBlock !== undefined) continue;
-    if (fqdn !== undefined) {
-      byName.set(`name ${fqdn}`, fqdn);
+  for (const peer of peers) {
+    if ('ipBlock' in peer) continue;
+    if ('fqdn' in peer) {
+      byName.set(`name ${peer.fqdn}`, peer.fqdn);
     } else {
-      const found = toSelector(selector);
+      const found = toSelector(peer);
       bySelector.set(found.words, found);
     }
   }
   const words = [...bySelector.keys(), ...byName.keys()].sort();
-  const hasBlocks = peers.some(({ ipBlock }) => ipBlock !== undefined);
+  const hasBlocks = peers.some((peer) => 'ipBlock' in peer);
   const fixed = hasBlocks ? toMemberSet(blocksOf(peers), []) : NO_MEMBERS;
   const fixedWords = formatMembers(fixed);
   return {
@@ -75,19 +76,22 @@ export function canonicalPeers(peers: readonly AddressPeer[]): CanonicalPeers {
   };
 }
 
-function toSelector(peer: Omit<AddressPeer, 'ipBlock' | 'fqdn'>): Selector {
-  const { nodeSelector, serviceAccount, serviceReference, podSelector, namespaceSelector } = peer;
-  if (nodeSelector !== undefined) {
-    const requirements = canonicalRequirements(nodeSelector);
+function toSelector(
+  peer: Exclude<AddressPeer, { readonly ipBlock: unknown } | { readonly fqdn: unknown }>,
+): Selector {
+  if ('nodeSelector' in peer) {
+    const requirements = canonicalRequirements(peer.nodeSelector);
     return { words: `nodes ${formatRequirements(requirements)}`, of: 'nodes', requirements };
   }
-  if (serviceAccount !== undefined) {
-    return { words: `serviceAccount ${formatName(serviceAccount)}`, of: 'account', account: serviceAccount };
+  if ('serviceAccount' in peer) {
+    const { serviceAccount: account } = peer;
+    return { words: `serviceAccount ${formatName(account)}`, of: 'account', account };
   }
-  if (serviceReference !== undefined) {
-    const words = `pods of service ${formatName(serviceReference)}`;
-    return { words, of: 'service', service: serviceReference };
+  if ('serviceReference' in peer) {
+    const { serviceReference: service } = peer;
+    return { words: `pods of service ${formatName(service)}`, of: 'service', service };
   }
+  const { podSelector, namespaceSelector } = peer;
   const requirements = canonicalRequirements(podSelector ?? {});
   const namespace = canonicalRequirements(namespaceSelector ?? {});
   const inNamespaces = namespaceSelector && ` in namespaces ${formatRequirements(namespace)}`;

@@ -11,6 +11,7 @@ import {
   type Rule,
 } from '../../apis/objects.ts';
 import { formatMembers } from '../../lib/net/member-set.ts';
+import { fromSet } from '../../test/fake/compiled-rule.ts';
 import { compile, compiler } from './compile.ts';
 
 const drop: Rule = { name: 'r', action: 'Drop' };
@@ -114,8 +115,8 @@ describe('compile', () => {
     ];
     const compiled = compile(objects(policy('p', { ingress: rules })));
     assert.deepEqual(
-      compiled.policies[0]?.rules.map((rule) => rule.addressSets),
-      [[], [], [compiled.allNodes]],
+      compiled.policies[0]?.rules.map((rule) => rule.peers),
+      [[{ kind: 'any' }], [{ kind: 'any' }], fromSet(compiled.allNodes)],
     );
   });
 
@@ -168,7 +169,7 @@ describe('compile', () => {
   it('reads `to` of egress rules, never `from`', () => {
     const rule: Rule = { ...drop, from: [{ nodeSelector: {} }] };
     const { policies } = compile(objects(policy('p', { ingress: [], egress: [rule] })));
-    assert.deepEqual(policies[0]?.rules[0]?.addressSets, []);
+    assert.deepEqual(policies[0]?.rules[0]?.peers, [{ kind: 'any' }]);
   });
 
   it('throws for a missing tier, which validation should have rejected', () => {

@@ -64,7 +64,10 @@ export function peerIndex(all: Iterable<CanonicalPeers>): PeerIndex {
         peers,
         peers.selectors.flatMap((selector) => {
           if (selector.of === 'nodes') return nodes.add(selector.requirements, peers);
-          return selector.of === 'pods' ? addPods(selector.requirements, selector.namespace, peers) : [];
+          if (selector.of === 'pods') return addPods(selector.requirements, selector.namespace, peers);
+          // The key indexes have these.
+          selector.of satisfies 'account' | 'service';
+          return [];
         }),
       );
     },

@@ -7,37 +7,41 @@ import type {
   NetworkPolicyPeer,
 } from '../../apis/objects.ts';
 
-/**
- * A peer that stands for addresses directly: one listed by a rule, or one from a ClusterGroup that
- * the rule names. Exactly one kind of peer is set, as in NetworkPolicyPeer.
- */
-export interface AddressPeer extends Omit<NetworkPolicyPeer, 'group' | 'interfaceGroup'> {
-  readonly serviceReference?: NamespacedName;
-}
+/** A peer listed by a rule, or one from a ClusterGroup that the rule names. */
+export type DirectPeer =
+  | Exclude<NetworkPolicyPeer, { readonly group: string }>
+  | { readonly serviceReference: NamespacedName };
+
+/** A peer that stands for addresses. */
+export type AddressPeer = Exclude<DirectPeer, { readonly interfaceGroup: unknown }>;
 
 /** Finds the ClusterGroup of a name as the policy resolves it, and its childGroups. */
 export type FamilyOf = (name: string) => readonly ClusterGroup[];
 
 /**
- * The peers that have addresses, with groups replaced by their content: a rule compiles to the same
- * result with a group as without.
+ * The peers with groups replaced by their content: a rule compiles to the same result with a group
+ * as without.
  */
-export function addressPeers(peers: readonly NetworkPolicyPeer[], familyOf: FamilyOf): AddressPeer[] {
-  return peers.flatMap(({ group, interfaceGroup, ...peer }): readonly AddressPeer[] => {
-    if (interfaceGroup !== undefined) return [];
-    return group === undefined ? [peer] : familyOf(group).flatMap(({ spec }) => groupPeers(spec));
+export function directPeers(peers: readonly NetworkPolicyPeer[], familyOf: FamilyOf): DirectPeer[] {
+  return peers.flatMap((peer): DirectPeer[] => {
+    return 'group' in peer ? familyOf(peer.group).flatMap(({ spec }) => groupPeers(spec)) : [peer];
   });
 }
 
+export function addressPeers(peers: readonly NetworkPolicyPeer[], familyOf: FamilyOf): AddressPeer[] {
+  return directPeers(peers, familyOf).flatMap((peer) => ('interfaceGroup' in peer ? [] : peer));
+}
+
 function groupPeers(spec: ClusterGroupSpec): AddressPeer[] {
-  const { ipBlocks = [], childGroups: _, ...selector } = spec;
-  const blocks = ipBlocks.map((ipBlock) => ({ ipBlock }));
-  return Object.keys(selector).length === 0 ? blocks : [...blocks, selector];
+  const { ipBlocks = [], childGroups: _, nodeSelector, serviceReference, ...pods } = spec;
+  if (nodeSelector !== undefined) return [{ nodeSelector }];
+  if (serviceReference !== undefined) return [{ serviceReference }];
+  return Object.keys(pods).length === 0 ? ipBlocks.map((ipBlock) => ({ ipBlock })) : [pods];
 }
 
 /** The link groups among the peers, unique, numbers first. */
 export function interfaceGroups(peers: readonly NetworkPolicyPeer[]): (string | number)[] {
-  const groups = [...new Set(peers.flatMap(({ interfaceGroup }) => interfaceGroup ?? []))];
+  const groups = [...new Set(peers.flatMap((peer) => ('interfaceGroup' in peer ? peer.interfaceGroup : [])))];
   const numbers = groups.filter((group) => typeof group === 'number').sort((a, b) => a - b);
   return [...numbers, ...groups.filter((group) => typeof group === 'string').sort()];
 }

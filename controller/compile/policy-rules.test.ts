@@ -15,7 +15,9 @@ import type {
   Service,
   ServicePort,
 } from '../../apis/objects.ts';
+import { namedBy } from '../../apis/rule-peer.ts';
 import { formatMembers } from '../../lib/net/member-set.ts';
+import { fromSet } from '../../test/fake/compiled-rule.ts';
 import { plainCompiled } from '../../test/properties/plain-compiled.ts';
 import { compile, compiler } from './compile.ts';
 
@@ -94,7 +96,7 @@ function ruleOf(compiled: Compiled, name: string): CompiledRule {
 }
 
 function setOf(compiled: Compiled, name: string): AddressSet {
-  const [id = ''] = ruleOf(compiled, name).addressSets;
+  const [id = ''] = namedBy([ruleOf(compiled, name)]).addressSets;
   const set = compiled.addressSets.get(id);
   assert.ok(set !== undefined, `${name} has an AddressSet`);
   return set;
@@ -243,11 +245,9 @@ describe('other peers', () => {
     const nobody = from({ interfaceGroup: 1 }, { group: 'g' });
     const groups = [group('g', { ipBlocks: [] })];
     const compiled = compile(cluster({ groups, policies: [alone, mixed, nobody] }));
-    const sorted = [9, 10, 'clusternet', 'pods'];
-    assert.deepEqual(ruleOf(compiled, alone.name).interfaceGroups, sorted);
-    assert.deepEqual(ruleOf(compiled, alone.name).addressSets, []);
-    assert.deepEqual(ruleOf(compiled, mixed.name).interfaceGroups, sorted);
-    assert.deepEqual(ruleOf(compiled, mixed.name).addressSets, [compiled.allNodes]);
+    const sorted = { kind: 'interfaces', groups: [9, 10, 'clusternet', 'pods'] };
+    assert.deepEqual(ruleOf(compiled, alone.name).peers, [sorted]);
+    assert.deepEqual(ruleOf(compiled, mixed.name).peers, [sorted, ...fromSet(compiled.allNodes)]);
     assert.deepEqual(formatMembers(setOf(compiled, nobody.name).members), []);
   });
 });
@@ -261,9 +261,9 @@ describe('toServices', () => {
   const members = (objects: Partial<ClusterObjects>, ...names: string[]): string[] => {
     const compiled = compile(cluster({ ...objects, policies: [policy('p', { egress: to(...names) })] }));
     const rule = ruleOf(compiled, 'p');
-    assert.deepEqual([rule.addressSets, rule.services], [[], []]);
-    const set = compiled.serviceSets.get(rule.serviceSets[0] ?? '');
+    const [set] = compiled.serviceSets.values();
     assert.ok(set !== undefined);
+    assert.deepEqual([rule.peers, rule.services], [[{ kind: 'services', set: set.id }], []]);
     return set.members.map(({ address, protocol, port }) => `${address} ${protocol} ${port}`);
   };
 
@@ -301,7 +301,7 @@ describe('toServices', () => {
       policy('d', { egress: [{ action: 'Drop', toServices: [] }] }),
     ];
     const compiled = compile(cluster({ policies }));
-    const [a, b, c, d] = ['a', 'b', 'c', 'd'].map((name) => ruleOf(compiled, name).serviceSets);
+    const [a, b, c, d] = ['a', 'b', 'c', 'd'].map((name) => namedBy([ruleOf(compiled, name)]).serviceSets);
     assert.deepEqual(a, b);
     assert.notDeepEqual(a, c);
     assert.deepEqual(d, []);

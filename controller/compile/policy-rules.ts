@@ -7,6 +7,7 @@ import type {
   PolicyMode,
   Rule,
 } from '../../apis/objects.ts';
+import type { RulePeer } from '../../apis/rule-peer.ts';
 import { shortHash } from '../../lib/sharing/hash.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
 import { type GroupIndex, groupFamily } from '../index/group-index.ts';
@@ -140,13 +141,19 @@ function compiledRules(
       rule: names[direction][ruleIndex] ?? '',
     };
     const listed = (direction === 'ingress' ? rule.from : rule.to) ?? [];
-    // An absent or empty list of peers means any address, and a list of link groups only has no
-    // addresses: neither has an AddressSet.
-    const withAddresses = listed.some(({ interfaceGroup }) => interfaceGroup === undefined);
-    const canonical = withAddresses ? peersOf(addressPeers(listed, recorded)) : null;
-    if (canonical !== null) peers.set(canonical.id, canonical);
-    const named = rule.toServices?.length ? canonicalServices(rule.toServices) : null;
-    if (named !== null) services.set(named.id, named);
+    const linkGroups = interfaceGroups(listed);
+    const own: RulePeer[] = linkGroups.length === 0 ? [] : [{ kind: 'interfaces', groups: linkGroups }];
+    // A group without members is a peer too, which matches nothing.
+    if (listed.some((peer) => !('interfaceGroup' in peer))) {
+      const canonical = peersOf(addressPeers(listed, recorded));
+      peers.set(canonical.id, canonical);
+      own.push({ kind: 'addresses', set: canonical.id });
+    }
+    if (rule.toServices?.length) {
+      const named = canonicalServices(rule.toServices);
+      services.set(named.id, named);
+      own.push({ kind: 'services', set: named.id });
+    }
     const mode = spec.mode ?? 'Enforce';
     rules.push({
       id: ruleId(source),
@@ -157,9 +164,7 @@ function compiledRules(
       action: rule.action,
       mode,
       traffic: spec.traffic ?? 'Host',
-      addressSets: canonical === null ? [] : [canonical.id],
-      interfaceGroups: interfaceGroups(listed),
-      serviceSets: named === null ? [] : [named.id],
+      peers: own.length === 0 ? [{ kind: 'any' }] : own,
       services: toServices(rule),
       log: ruleLog(rule, mode),
     });

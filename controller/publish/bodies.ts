@@ -1,5 +1,6 @@
 import type { AddressSet, ServiceSet } from '../../apis/compiled.ts';
 import type { Update } from '../../apis/stream.ts';
+import { toWrittenRule } from '../../apis/wire.ts';
 import { toBody } from './line.ts';
 import { toAddressSetMessage } from './members-diff.ts';
 import type { GroupContent } from './rule-groups.ts';
@@ -30,7 +31,10 @@ export function messageBodies(): Bodies {
         const { id, description, members } = set;
         return { type: 'serviceSet', id, description, members };
       }),
-    rules: (content) => kept(content, () => content.update),
+    rules: (content) =>
+      kept(content, () => {
+        return { type: 'rules', part: content.part, rules: content.rules.map(toWrittenRule) };
+      }),
     once: toBody,
   };
 }

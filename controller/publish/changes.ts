@@ -125,15 +125,14 @@ function changeRuleGroups(state: Published, policies: readonly CompiledPolicy[])
   for (const { before } of result) {
     if (before === null) continue;
     const same = state.bySpan.get(before.span);
-    same?.delete(before.content.update.part);
+    same?.delete(before.content.part);
     if (same?.size === 0) state.bySpan.delete(before.span);
   }
   for (const { now: group } of result) {
     if (group === null) continue;
     const same = state.bySpan.get(group.span);
-    if (same === undefined)
-      state.bySpan.set(group.span, new Map([[group.content.update.part, group.content]]));
-    else same.set(group.content.update.part, group.content);
+    if (same === undefined) state.bySpan.set(group.span, new Map([[group.content.part, group.content]]));
+    else same.set(group.content.part, group.content);
   }
   return result;
 }
@@ -210,14 +209,14 @@ function ruleMessages(
   for (const { before, now } of groupChanges) {
     const [was, is] = [before?.span ?? NOBODY, now?.span ?? NOBODY];
     const { gained, lost } = changeOf(was, is);
-    const length = before?.content.update.rules.length ?? 0;
+    const length = before?.content.rules.length ?? 0;
     if (before !== null && lost.size > 0) {
-      const { part } = before.content.update;
+      const { part } = before.content;
       const toBody = () => bodies.once({ type: 'rulesRemoved', part });
       removed.push({ toBody, audience: [lost], counts: { ...NONE, rules: -length } });
     }
     if (now === null) continue;
-    const { rules } = now.content.update;
+    const { rules } = now.content;
     const toBody = () => bodies.rules(now.content);
     if (before !== null && before.content !== now.content) {
       const kept = keptOf(was, is, { gained, lost });

@@ -1,5 +1,6 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import { CONTROL_PLANE, type NodeReport } from '../../apis/stream.ts';
+import { toWrittenRule } from '../../apis/wire.ts';
 import { formatMembers } from '../../lib/net/member-set.ts';
 import type { Counts } from './changes.ts';
 
@@ -45,7 +46,7 @@ export function toWholeNodeView(summary: NodeViewSummary, state: NodeState, revi
       allNodes,
       controllers,
       apiServerPorts,
-      rules,
+      rules: rules.map(toWrittenRule),
       addressSets: addressSets
         .values()
         .map((set) => ({ ...set, members: formatMembers(set.members) }))

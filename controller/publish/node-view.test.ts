@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { type ClusterObjects, NO_OBJECTS, type Rule } from '../../apis/objects.ts';
+import { namedBy } from '../../apis/rule-peer.ts';
 import { compile } from '../compile/compile.ts';
 import { nodeView } from './node-view.ts';
 
@@ -52,7 +53,7 @@ describe('nodeView', () => {
     const { rules, addressSets, allNodes, controllers } = nodeView(compiled, 'two');
     assert.deepEqual(
       new Set(addressSets.keys()),
-      new Set([allNodes, controllers, ...rules.flatMap((one) => one.addressSets)]),
+      new Set([allNodes, controllers, ...namedBy(rules).addressSets]),
     );
     assert.equal(addressSets.size, 3);
   });
@@ -63,7 +64,7 @@ describe('nodeView', () => {
 
   it('has the ServiceSets that its rules name, and no others', () => {
     const { rules, serviceSets } = nodeView(compiled, 'three');
-    assert.deepEqual([...serviceSets.keys()], rules.flatMap((one) => one.serviceSets).sort());
+    assert.deepEqual([...serviceSets.keys()], namedBy(rules).serviceSets.sort());
     assert.deepEqual(
       new Set([...serviceSets.values()].map(({ description }) => description)),
       new Set(['shop/x', 'shop/y']),

@@ -5,6 +5,7 @@ import {
   emptyNodeState,
   type NodeState,
 } from '../../apis/compiled.ts';
+import { namedBy } from '../../apis/rule-peer.ts';
 import { changedIds, withValues } from '../../lib/sharing/changed-map.ts';
 import { listChange } from '../../lib/sharing/list-change.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
@@ -114,12 +115,13 @@ function advance({ of, policies, shares, named, state }: View, compiled: Compile
 
 function shareOf({ rules, spans }: CompiledPolicy, node: string): Share {
   const own = rules.filter((_, i) => spans[i]?.has(node));
+  const { addressSets, serviceSets } = namedBy(own);
   const ids = (list: readonly string[]) => new Map(list.map((id) => [id, true] as const));
   return {
     ingress: own.filter(({ source }) => source.direction === 'ingress'),
     egress: own.filter(({ source }) => source.direction === 'egress'),
-    addressSets: ids(own.flatMap(({ addressSets }) => addressSets)),
-    serviceSets: ids(own.flatMap(({ serviceSets }) => serviceSets)),
+    addressSets: ids(addressSets),
+    serviceSets: ids(serviceSets),
   };
 }
 

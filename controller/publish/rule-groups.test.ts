@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import type { CompiledPolicy, CompiledRule } from '../../apis/compiled.ts';
+import { fromSet } from '../../test/fake/compiled-rule.ts';
 import { diffGroups, groupsOf, type RuleGroup } from './rule-groups.ts';
 import type { Span } from './spans.ts';
 
-const rule = (id: string): CompiledRule =>
-  ({ id, addressSets: [`of ${id}`], serviceSets: [] }) as unknown as CompiledRule;
+const rule = (id: string): CompiledRule => ({ id, peers: fromSet(`of ${id}`) }) as unknown as CompiledRule;
 const [one, two, three] = [rule('one'), rule('two'), rule('three')];
 const [here, there, nowhere]: Span[] = [new Set(['a', 'b']), new Set(['b', 'c']), new Set<string>()];
 
@@ -17,18 +17,13 @@ function policy(...rules: readonly (readonly [CompiledRule, Span | undefined])[]
   };
 }
 
-const names = (groups: readonly RuleGroup[]) => groups.map(({ content }) => content.update.part);
+const names = (groups: readonly RuleGroup[]) => groups.map(({ content }) => content.part);
 
 describe('groupsOf', () => {
   it('groups the rules of a policy by the nodes they apply to', () => {
     const groups = groupsOf(policy([one, here], [two, there], [three, here], [rule('four'), nowhere]), []);
     assert.deepEqual(
-      groups.map(({ span, content }) => [
-        span,
-        content.update.part,
-        content.update.rules,
-        content.addressSets,
-      ]),
+      groups.map(({ span, content }) => [span, content.part, content.rules, content.addressSets]),
       [
         [here, 'nodewall.io/p/0', [one, three], ['of one', 'of three']],
         [there, 'nodewall.io/p/1', [two], ['of two']],

@@ -1,5 +1,5 @@
 import type { CompiledPolicy, CompiledRule } from '../../apis/compiled.ts';
-import type { RulesUpdate } from '../../apis/stream.ts';
+import { namedBy } from '../../apis/rule-peer.ts';
 import type { Span } from './spans.ts';
 
 /** A rule group: the rules of one policy that apply to the same nodes. */
@@ -10,7 +10,9 @@ export interface RuleGroup {
 
 /** The same object as long as the rules are the same, whichever nodes they apply to. */
 export interface GroupContent {
-  readonly update: RulesUpdate;
+  /** The group's name. */
+  readonly part: string;
+  readonly rules: readonly CompiledRule[];
   /** Ids of the sets that the rules name, each once. */
   readonly addressSets: readonly string[];
   readonly serviceSets: readonly string[];
@@ -50,18 +52,18 @@ export function groupsOf(policy: CompiledPolicy, before: readonly RuleGroup[]): 
       found.set(span, group);
     }
   };
-  pair((group, span, rules) => group.span === span && sameRules(group.content.update.rules, rules));
+  pair((group, span, rules) => group.span === span && sameRules(group.content.rules, rules));
   pair((group, span) => group.span === span);
-  pair((group, _, rules) => sameRules(group.content.update.rules, rules));
+  pair((group, _, rules) => sameRules(group.content.rules, rules));
   pair(() => true);
-  const taken = new Set(found.values().map((group) => group.content.update.part));
+  const taken = new Set(found.values().map((group) => group.content.part));
   const names = freeNames(`${policy.apiGroup}/${policy.name}`, taken);
   return [...groups].map(([span, rules]) => {
     const group = found.get(span);
     if (group === undefined) return { span, content: toContent(names.next().value, rules) };
-    const same = sameRules(group.content.update.rules, rules);
+    const same = sameRules(group.content.rules, rules);
     if (same && group.span === span) return group;
-    return { span, content: same ? group.content : toContent(group.content.update.part, rules) };
+    return { span, content: same ? group.content : toContent(group.content.part, rules) };
   });
 }
 
@@ -77,24 +79,24 @@ function sameRules(a: readonly CompiledRule[], b: readonly CompiledRule[]): bool
 }
 
 function toContent(name: string, rules: readonly CompiledRule[]): GroupContent {
+  const { addressSets, serviceSets } = namedBy(rules);
   return {
-    update: { type: 'rules', part: name, rules },
-    addressSets: [...new Set(rules.flatMap((rule) => rule.addressSets))],
-    serviceSets: [...new Set(rules.flatMap((rule) => rule.serviceSets))],
+    part: name,
+    rules,
+    addressSets: [...new Set(addressSets)],
+    serviceSets: [...new Set(serviceSets)],
   };
 }
 
 /** Rule groups are matched by name. */
 export function diffGroups(before: readonly RuleGroup[], now: readonly RuleGroup[]): GroupChange[] {
-  const was = new Map(before.map((group) => [group.content.update.part, group]));
-  const is = new Set(now.map((group) => group.content.update.part));
+  const was = new Map(before.map((group) => [group.content.part, group]));
+  const is = new Set(now.map((group) => group.content.part));
   return [
     ...now.flatMap((group) => {
-      const old = was.get(group.content.update.part) ?? null;
+      const old = was.get(group.content.part) ?? null;
       return old === group ? [] : [{ before: old, now: group }];
     }),
-    ...before
-      .filter((group) => !is.has(group.content.update.part))
-      .map((group) => ({ before: group, now: null })),
+    ...before.filter((group) => !is.has(group.content.part)).map((group) => ({ before: group, now: null })),
   ];
 }

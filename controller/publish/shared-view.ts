@@ -44,7 +44,7 @@ function toView(state: Published, spans: readonly Span[], bodies: Bodies, revisi
   let lines: readonly Line[] | null = null;
   return {
     counts: {
-      rules: contents.reduce((rules, { update }) => rules + update.rules.length, 0),
+      rules: contents.reduce((count, { rules }) => count + rules.length, 0),
       addressSets: addressSets.size,
       serviceSets: serviceSets.size,
     },
@@ -67,6 +67,6 @@ function picked<T>(ids: Iterable<string>, sets: ReadonlyMap<string, T>): T[] {
   });
 }
 
-function byRuleGroup({ update: a }: GroupContent, { update: b }: GroupContent): number {
+function byRuleGroup(a: GroupContent, b: GroupContent): number {
   return a.part < b.part ? -1 : 1;
 }

@@ -1,9 +1,12 @@
+import { isDeepStrictEqual } from 'node:util';
+import { CONTROLLER_ACCOUNT } from '../../apis/control-plane.ts';
 import type { NodeReport } from '../../apis/stream.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { compiler } from '../compile/compile.ts';
 import { apiServerEndpoints, lastKnownApiServer } from '../publish/endpoints.ts';
 import type { Hub } from '../publish/hub.ts';
+import type { ControllerPod } from '../replicas/controller-pods.ts';
 import type { StatusKeeper } from '../status/keeper.ts';
 import type { Snapshot } from '../watch/source.ts';
 import type { ControllerMetrics } from './controller-metrics.ts';
@@ -46,6 +49,14 @@ export class Compiling {
   /** The last published snapshot; null before the first. */
   get snapshot(): Snapshot | null {
     return this.#snapshot;
+  }
+
+  /** Whether agents were sent the addresses that this controller's pod has now. */
+  isPublished({ name, addresses }: ControllerPod): boolean {
+    const pods = this.#snapshot?.objects.pods.filter((pod) => pod.name === name) ?? [];
+    return pods.some(
+      (pod) => pod.namespace === CONTROLLER_ACCOUNT.namespace && isDeepStrictEqual(pod.addresses, addresses),
+    );
   }
 
   takeReport(report: NodeReport): void {

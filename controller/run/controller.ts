@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from 'node:util';
 import { CONTROLLER_ACCOUNT } from '../../apis/control-plane.ts';
 import { CommandError, EXIT, type ExitStatus } from '../../lib/process/exit.ts';
 import { type MetricsServer, serveMetrics } from '../../lib/process/metrics-server.ts';
@@ -9,7 +8,6 @@ import { type KubeApiClient, kubeApi } from '../kubeapi/kube-api.ts';
 import type { Election } from '../kubeapi/lease/election.ts';
 import { createHub, type Hub } from '../publish/hub.ts';
 import { standbyAnswer } from '../publish/standby.ts';
-import type { ControllerPod } from '../replicas/controller-pods.ts';
 import { Replicas } from '../replicas/replicas.ts';
 import { policyVersions } from '../status/policy-versions.ts';
 import { type ClusterSource, clusterSource } from '../watch/cluster/cluster-source.ts';
@@ -280,23 +278,13 @@ export class Controller {
         pods: this.#replicas.pods,
         isNamespaceTerminating: this.#replicas.isNamespaceTerminating,
         isLeading: this.#life.isLeading,
-        isPublished: (pod) => this.#isPublished(pod),
+        isPublished: (pod) => this.#compiling.isPublished(pod),
         unsentBytes: this.#agents.stats()?.unsentBytes ?? 0,
       }),
       changed: this.#worlds.wait,
       isOver: () => this.#life.isOver,
     });
     if (why !== null) this.#context.log.info('exiting', { reason: why });
-  }
-
-  #isPublished({ name, addresses }: ControllerPod): boolean {
-    const pods = this.#compiling.snapshot?.objects.pods ?? [];
-    return pods.some(
-      (pod) =>
-        pod.namespace === SERVICE.namespace &&
-        pod.name === name &&
-        isDeepStrictEqual(pod.addresses, addresses),
-    );
   }
 
   #setGate(enabled: boolean): void {

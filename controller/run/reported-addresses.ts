@@ -1,7 +1,7 @@
 import type { ClusterObjects } from '../../apis/objects.ts';
 import type { NodeReport } from '../../apis/stream.ts';
 import type { Clock } from '../../lib/process/clock.ts';
-import { debounce } from '../../lib/process/debounce.ts';
+import { Debounce } from '../../lib/process/debounce.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { HostAddresses, MOST_REPORTED } from '../index/host-addresses.ts';
 
@@ -22,7 +22,7 @@ export class ReportedAddresses {
    */
   constructor(log: Log, clock: Clock, changed: () => void) {
     this.#log = log;
-    this.#changed = debounce(async () => changed(), TIMES, clock);
+    this.#changed = new Debounce(async () => changed(), TIMES, clock);
   }
 
   take({ node, hostAddresses }: NodeReport): void {

@@ -3,7 +3,7 @@ import { basename, resolve } from 'node:path';
 import { type ClusterObject, NO_OBJECTS } from '../../apis/objects.ts';
 import { identityOf } from '../../apis/validate/identity.ts';
 import type { ValidateOptions } from '../../apis/validate/object.ts';
-import { debounce } from '../../lib/process/debounce.ts';
+import { Debounce } from '../../lib/process/debounce.ts';
 import { type AssembleInput, compareProblems, type MergeCache } from './assemble.ts';
 import { assembler } from './assembler.ts';
 import { type FileList, isManifestName, listFiles } from './file-list.ts';
@@ -86,7 +86,7 @@ export function fileSource(paths: readonly string[], options: FileSourceOptions 
     const isBlind = state.unreadable.length > 0 || watcher.isDeaf();
     return { at: performance.now(), wait: isBlind ? wait / 10 : wait };
   };
-  const timer = debounce(pass, { quiet, longest });
+  const timer = new Debounce(pass, { quiet, longest });
   return {
     async start(receiver) {
       deliver = receiver;

@@ -191,7 +191,7 @@ describe('admit', () => {
     const pods = raw('ClusterGroup', 'nodes', { podSelector: {} });
     assert.match(
       update(nodes, pods, world).rejection?.message ?? '',
-      /^ClusterGroup\/nodes: the change would make other objects invalid\nClusterNetworkPolicy\/user: spec\.appliedTo\[0\]\.group: .*stands for pods/,
+      /^ClusterGroup\/nodes: would make other objects invalid\nClusterNetworkPolicy\/user: spec\.appliedTo\[0\]\.group: .*stands for pods/,
     );
     const some = raw('ClusterGroup', 'nodes', { nodeSelector: { matchLabels: { a: 'b' } } });
     assert.equal(update(nodes, some, world).rejection, null);

@@ -90,7 +90,7 @@ function movedTier(object: RelatedObject, oldObject: FieldMap | null): ObjectPro
   if (object.kind !== 'Tier' || oldObject === null) return null;
   const before = asFields(oldObject.spec)?.priority;
   if (before === object.priority) return null;
-  const message = `can't be changed (it is ${before}): every policy of the tier would move; make another tier`;
+  const message = `can't be changed (it is ${before}): every policy of the tier would move; create another tier`;
   return { severity: 'error', path: ['spec', 'priority'], message };
 }
 

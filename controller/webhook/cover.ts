@@ -1,8 +1,9 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { PortRange, Service } from '../../apis/compiled.ts';
 import type { IPBlock, LabelSelector, LabelSelectorRequirement } from '../../apis/objects.ts';
 import { type Cidr, parseCidr } from '../../lib/net/address.ts';
 import { type Interval, subtract, toInterval, union } from '../../lib/net/interval.ts';
-import type { AddressPeer } from '../compile/peers.ts';
+import type { DirectPeer } from '../compile/peers.ts';
 import { canonicalRequirements } from '../index/selector.ts';
 
 /**
@@ -40,29 +41,23 @@ export function selectorsCover(wide: readonly LabelSelector[], narrow: readonly 
   return narrow.every((one) => wide.some((other) => selectorCovers(other, one)));
 }
 
-/** The peers of a rule, with groups replaced by their content; null stands for any peer. */
-export interface Peers {
-  readonly addresses: readonly AddressPeer[];
-  readonly interfaceGroups: readonly (string | number)[];
-}
+/** The peers of a rule; null stands for any peer. */
+export type Peers = readonly DirectPeer[] | null;
 
-export function peersCover(wide: Peers | null, narrow: Peers | null): boolean {
+export function peersCover(wide: Peers, narrow: Peers): boolean {
   if (wide === null) return true;
   const blocks = { 4: blocksOf(wide, 4), 6: blocksOf(wide, 6) };
   if (isWhole(blocks[4], 32) && isWhole(blocks[6], 128)) return true;
   if (narrow === null) return false;
-  if (!narrow.interfaceGroups.every((group) => wide.interfaceGroups.includes(group))) return false;
   const free = ([4, 6] as const).every((family) => {
     return subtract(blocksOf(narrow, family), blocks[family]).length === 0;
   });
-  return (
-    free && narrow.addresses.every((peer) => peer.ipBlock !== undefined || wide.addresses.some(covers(peer)))
-  );
+  return free && narrow.every((peer) => 'ipBlock' in peer || wide.some(covers(peer)));
 }
 
 /** The addresses of one family that the ipBlocks cover. */
-function blocksOf({ addresses }: Peers, family: 4 | 6): Interval[] {
-  return union(addresses.flatMap(({ ipBlock }) => (ipBlock === undefined ? [] : blockOf(ipBlock, family))));
+function blocksOf(peers: readonly DirectPeer[], family: 4 | 6): Interval[] {
+  return union(peers.flatMap((peer) => ('ipBlock' in peer ? blockOf(peer.ipBlock, family) : [])));
 }
 
 function blockOf({ cidr, except = [] }: IPBlock, family: 4 | 6): Interval[] {
@@ -80,37 +75,27 @@ function isWhole([only, ...others]: readonly Interval[], bits: number): boolean 
 }
 
 const covers =
-  (narrow: AddressPeer) =>
-  (wide: AddressPeer): boolean => {
-    if (wide.nodeSelector && narrow.nodeSelector)
-      return selectorCovers(wide.nodeSelector, narrow.nodeSelector);
-    if (wide.fqdn !== undefined && narrow.fqdn !== undefined) return nameCovers(wide.fqdn, narrow.fqdn);
-    if (wide.serviceAccount !== undefined || wide.serviceReference !== undefined) {
-      return JSON.stringify(sorted(wide)) === JSON.stringify(sorted(narrow));
+  (narrow: DirectPeer) =>
+  (wide: DirectPeer): boolean => {
+    if ('ipBlock' in wide || 'ipBlock' in narrow) return false;
+    if ('nodeSelector' in wide) {
+      return 'nodeSelector' in narrow && selectorCovers(wide.nodeSelector, narrow.nodeSelector);
     }
-    if (!isOfPods(wide)) return false;
-    const inNamespace = narrow.serviceAccount ?? narrow.serviceReference;
+    if ('fqdn' in wide) return 'fqdn' in narrow && nameCovers(wide.fqdn, narrow.fqdn);
+    if ('serviceAccount' in wide || 'serviceReference' in wide || 'interfaceGroup' in wide) {
+      return isDeepStrictEqual(wide, narrow);
+    }
+    const { podSelector = {}, namespaceSelector = {} } = wide;
     // The labels of an account's or a Service's pods are not known here.
-    if (inNamespace !== undefined) return isAllPods(wide);
-    if (!isOfPods(narrow)) return false;
+    if ('serviceAccount' in narrow || 'serviceReference' in narrow) {
+      return selectorCovers(podSelector, {}) && selectorCovers(namespaceSelector, {});
+    }
+    if ('nodeSelector' in narrow || 'fqdn' in narrow || 'interfaceGroup' in narrow) return false;
     return (
-      selectorCovers(wide.podSelector ?? {}, narrow.podSelector ?? {}) &&
-      selectorCovers(wide.namespaceSelector ?? {}, narrow.namespaceSelector ?? {})
+      selectorCovers(podSelector, narrow.podSelector ?? {}) &&
+      selectorCovers(namespaceSelector, narrow.namespaceSelector ?? {})
     );
   };
-
-function isOfPods({ podSelector, namespaceSelector }: AddressPeer): boolean {
-  return podSelector !== undefined || namespaceSelector !== undefined;
-}
-
-function isAllPods({ podSelector = {}, namespaceSelector = {} }: AddressPeer): boolean {
-  return selectorCovers(podSelector, {}) && selectorCovers(namespaceSelector, {});
-}
-
-function sorted({ serviceAccount, serviceReference }: AddressPeer): unknown {
-  const { name, namespace } = serviceAccount ?? serviceReference ?? {};
-  return [serviceAccount === undefined, name, namespace];
-}
 
 /** `*.example.com` stands for one or more leading labels. */
 function nameCovers(wide: string, narrow: string): boolean {

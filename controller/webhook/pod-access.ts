@@ -12,7 +12,7 @@ import type {
 import { comparePlace, type Place } from '../../apis/order.ts';
 import { identityOf } from '../../apis/validate/identity.ts';
 import { BITS, type Cidr, covers, formatCidr, parseAddress, parseCidr } from '../../lib/net/address.ts';
-import { addressPeers, type FamilyOf, nodeSelectors } from '../compile/peers.ts';
+import { directPeers, type FamilyOf, nodeSelectors } from '../compile/peers.ts';
 import { placeOfPolicy } from '../compile/tiers.ts';
 import { groupFamily, groupIndex } from '../index/group-index.ts';
 import { allHold, canonicalRequirements } from '../index/selector.ts';
@@ -201,10 +201,9 @@ function matchesPods(rule: Rule, network: Cidr, familyOf: FamilyOf): boolean {
   const { from = [] } = rule;
   if (from.length === 0) return true;
   const isDenied = denies(rule);
-  if (!isDenied && from.some(({ interfaceGroup }) => interfaceGroup !== undefined)) return true;
-  return addressPeers(from, familyOf).some(({ ipBlock, nodeSelector }) => {
-    if (ipBlock !== undefined) return isIn(ipBlock, network, isDenied);
-    return !isDenied && nodeSelector === undefined;
+  return directPeers(from, familyOf).some((peer) => {
+    if ('ipBlock' in peer) return isIn(peer.ipBlock, network, isDenied);
+    return !isDenied && !('nodeSelector' in peer);
   });
 }
 

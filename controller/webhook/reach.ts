@@ -6,7 +6,7 @@ import type {
   LabelSelector,
   Rule,
 } from '../../apis/objects.ts';
-import { addressPeers, type FamilyOf, interfaceGroups, nodeSelectors } from '../compile/peers.ts';
+import { directPeers, type FamilyOf, nodeSelectors } from '../compile/peers.ts';
 import { toServices } from '../compile/services.ts';
 import { type GroupIndex, groupFamily } from '../index/group-index.ts';
 import { type Peers, peersCover, selectorsCover, servicesCover } from './cover.ts';
@@ -14,7 +14,7 @@ import { type Peers, peersCover, selectorsCover, servicesCover } from './cover.t
 /** The traffic that a rule matches, and the Nodes it applies to, from the text alone. */
 export interface Reach {
   readonly nodes: readonly LabelSelector[];
-  readonly peers: Peers | null;
+  readonly peers: Peers;
   readonly services: readonly Service[];
   /** `namespace/name` of each; empty if the rule has no toServices. */
   readonly toServices: readonly string[];
@@ -31,10 +31,7 @@ export function reachOf(
   const listed = (direction === 'ingress' ? rule.from : rule.to) ?? [];
   return {
     nodes: nodeSelectors(spec.appliedTo ?? rule.appliedTo ?? [], familyOf),
-    peers:
-      listed.length === 0
-        ? null
-        : { addresses: addressPeers(listed, familyOf), interfaceGroups: interfaceGroups(listed) },
+    peers: listed.length === 0 ? null : directPeers(listed, familyOf),
     services: toServices(rule),
     toServices: (rule.toServices ?? []).map(({ namespace, name }) => `${namespace}/${name}`),
   };

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
 import type { Clock } from './clock.ts';
-import { debounce } from './debounce.ts';
+import { Debounce } from './debounce.ts';
 
 /** A clock that the test advances. */
 function fakeClock(): Clock & { pass(milliseconds: number): Promise<void> } {
@@ -33,9 +33,9 @@ describe('debounce', () => {
   it('runs once after a burst, after the quiet time', async () => {
     const clock = fakeClock();
     const ran: number[] = [];
-    const { trigger } = debounce(async () => void ran.push(clock.now()), TIMES, clock);
+    const run = new Debounce(async () => void ran.push(clock.now()), TIMES, clock);
     for (let i = 0; i < 5; i++) {
-      trigger();
+      run.trigger();
       await clock.pass(10);
     }
     await clock.pass(200);
@@ -46,9 +46,9 @@ describe('debounce', () => {
   it('runs at the longest wait, however long the burst lasts', async () => {
     const clock = fakeClock();
     const ran: number[] = [];
-    const { trigger } = debounce(async () => void ran.push(clock.now()), TIMES, clock);
+    const run = new Debounce(async () => void ran.push(clock.now()), TIMES, clock);
     for (let i = 0; i < 1000; i++) {
-      trigger();
+      run.trigger();
       await clock.pass(1);
     }
     assert.ok(ran.length >= 9 && ran.length <= 11, `${ran.length} runs in a second`);
@@ -66,12 +66,12 @@ describe('debounce', () => {
         finish = resolve;
       });
     };
-    const { trigger } = debounce(task, TIMES, clock);
-    trigger();
+    const run = new Debounce(task, TIMES, clock);
+    run.trigger();
     await clock.pass(20);
     assert.equal(runs, 1);
     for (let i = 0; i < 500; i++) {
-      trigger();
+      run.trigger();
       await clock.pass(1);
     }
     assert.equal(runs, 1, 'one at a time');

@@ -1,16 +1,5 @@
 import { type Clock, systemClock } from './clock.ts';
 
-/** Runs a task once after a burst of triggers, one run at a time. */
-export interface Debounced {
-  trigger(): void;
-  /** Runs at once, or after the run in progress. */
-  now(): Promise<void>;
-  /** Runs after this many milliseconds without another run. */
-  refresh(after: number): void;
-  /** Cancels pending runs, and waits for the run in progress. */
-  close(): Promise<void>;
-}
-
 export interface DebounceTimes {
   /** A run starts when there was no trigger for this time (milliseconds) … */
   readonly quiet: number;
@@ -22,50 +11,61 @@ export interface DebounceTimes {
 }
 
 /**
- * The task must not throw; it handles its own errors. Triggers during a run lead to one run after
- * it.
+ * Runs a task once after a burst of triggers, one run at a time: triggers during a run lead to one
+ * run after it. The task must not throw; it handles its own errors.
  */
-export function debounce(
-  task: () => Promise<void>,
-  { quiet, longest }: DebounceTimes,
-  clock: Clock = systemClock,
-): Debounced {
-  let first: number | null = null;
-  let cancel = (): void => {};
-  let cancelRefresh = (): void => {};
-  let running: Promise<void> = Promise.resolve();
+export class Debounce {
+  readonly #task: () => Promise<void>;
+  readonly #times: DebounceTimes;
+  readonly #clock: Clock;
+  #first: number | null = null;
+  #cancel = (): void => {};
+  #cancelRefresh = (): void => {};
+  #running: Promise<void> = Promise.resolve();
   /** The run that follows the one in progress. */
-  let next: Promise<void> | null = null;
-  let closed = false;
-  const run = (): Promise<void> => {
-    cancel();
-    cancelRefresh();
-    first = null;
-    next ??= running.then(() => {
-      next = null;
-      return closed ? undefined : task();
+  #next: Promise<void> | null = null;
+  #closed = false;
+
+  constructor(task: () => Promise<void>, times: DebounceTimes, clock: Clock = systemClock) {
+    this.#task = task;
+    this.#times = times;
+    this.#clock = clock;
+  }
+
+  trigger(): void {
+    if (this.#closed) return;
+    const now = this.#clock.now();
+    const { quiet, longest } = this.#times;
+    this.#first ??= now;
+    this.#cancel();
+    const wait = Math.max(0, Math.min(quiet, this.#first + longest - now));
+    this.#cancel = this.#clock.after(wait, () => this.now());
+  }
+
+  /** Runs at once, or after the run in progress. */
+  now(): Promise<void> {
+    this.#cancel();
+    this.#cancelRefresh();
+    this.#first = null;
+    this.#next ??= this.#running.then(() => {
+      this.#next = null;
+      return this.#closed ? undefined : this.#task();
     });
-    running = next;
-    return next;
-  };
-  return {
-    trigger() {
-      if (closed) return;
-      const now = clock.now();
-      first ??= now;
-      cancel();
-      cancel = clock.after(Math.max(0, Math.min(quiet, first + longest - now)), run);
-    },
-    now: run,
-    refresh(after) {
-      cancelRefresh();
-      if (!closed) cancelRefresh = clock.after(after, run);
-    },
-    async close() {
-      closed = true;
-      cancel();
-      cancelRefresh();
-      await running;
-    },
-  };
+    this.#running = this.#next;
+    return this.#next;
+  }
+
+  /** Runs after this many milliseconds without another run. */
+  refresh(after: number): void {
+    this.#cancelRefresh();
+    if (!this.#closed) this.#cancelRefresh = this.#clock.after(after, () => this.now());
+  }
+
+  /** Cancels pending runs, and waits for the run in progress. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#cancel();
+    this.#cancelRefresh();
+    await this.#running;
+  }
 }

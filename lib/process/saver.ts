@@ -9,65 +9,67 @@ const WRITE_INTERVAL = 500;
 /** Wait before a failed write is retried (milliseconds). */
 const WRITE_RETRY = 10_000;
 
-/** Keeps a file equal to the latest value. */
-export interface Saver<T> {
-  save(value: T): void;
-  read<R>(parse: (text: string) => R): Promise<R | null>;
-  flush(): Promise<void>;
-}
+/** Keeps a file equal to the latest value. Failed reads and writes are logged; writes are retried. */
+export class Saver<T> {
+  readonly #file: StateFile;
+  readonly #toText: (value: T) => string;
+  readonly #log: Log;
+  #waiting: T | null = null;
+  #last: T | null = null;
+  #written: string | null = null;
+  #timer: NodeJS.Timeout | null = null;
+  #writing: Promise<void> = Promise.resolve();
+  #lastWrite = Number.NEGATIVE_INFINITY;
 
-/** Failed reads and writes are logged; writes are retried. */
-export function saver<T>(file: StateFile, toText: (value: T) => string, log: Log): Saver<T> {
-  let waiting: T | null = null;
-  let last: T | null = null;
-  let written: string | null = null;
-  let timer: NodeJS.Timeout | null = null;
-  let writing: Promise<void> = Promise.resolve();
-  let lastWrite = Number.NEGATIVE_INFINITY;
+  constructor(file: StateFile, toText: (value: T) => string, log: Log) {
+    this.#file = file;
+    this.#toText = toText;
+    this.#log = log;
+  }
 
-  async function write(): Promise<void> {
-    if (waiting === null) return;
-    const value = waiting;
-    waiting = null;
-    last = null;
-    lastWrite = performance.now();
+  save(value: T): void {
+    // A change of resolved names doesn't change the saved state: the same object is not
+    // serialized again.
+    if (this.#waiting === null && value === this.#last) return;
+    this.#waiting = value;
+    const wait = Math.max(0, this.#lastWrite + WRITE_INTERVAL - performance.now());
+    this.#timer ??= setTimeout(() => void this.flush(), wait);
+  }
+
+  async read<R>(parse: (text: string) => R): Promise<R | null> {
     try {
-      const text = toText(value);
-      if (text !== written) await file.write(text);
-      written = text;
-      last = value;
+      const text = await this.#file.read();
+      return text === null ? null : parse(text);
     } catch (error) {
-      log.error('cannot write a state file; enforcement continues, trying again', {
-        error: (error as Error).message,
-      });
-      waiting ??= value;
-      timer ??= setTimeout(() => void flush(), WRITE_RETRY).unref();
+      this.#log.error('cannot read a state file; starting without it', { error: (error as Error).message });
+      return null;
     }
   }
-  function flush(): Promise<void> {
-    if (timer !== null) clearTimeout(timer);
-    timer = null;
-    writing = writing.then(write);
-    return writing;
+
+  flush(): Promise<void> {
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    this.#timer = null;
+    this.#writing = this.#writing.then(() => this.#write());
+    return this.#writing;
   }
-  return {
-    save(value) {
-      // A change of resolved names doesn't change the saved state: the same object is not
-      // serialized again.
-      if (waiting === null && value === last) return;
-      waiting = value;
-      const wait = Math.max(0, lastWrite + WRITE_INTERVAL - performance.now());
-      timer ??= setTimeout(() => void flush(), wait);
-    },
-    async read(parse) {
-      try {
-        const text = await file.read();
-        return text === null ? null : parse(text);
-      } catch (error) {
-        log.error('cannot read a state file; starting without it', { error: (error as Error).message });
-        return null;
-      }
-    },
-    flush,
-  };
+
+  async #write(): Promise<void> {
+    if (this.#waiting === null) return;
+    const value = this.#waiting;
+    this.#waiting = null;
+    this.#last = null;
+    this.#lastWrite = performance.now();
+    try {
+      const text = this.#toText(value);
+      if (text !== this.#written) await this.#file.write(text);
+      this.#written = text;
+      this.#last = value;
+    } catch (error) {
+      this.#log.error('cannot write a state file; enforcement continues, trying again', {
+        error: (error as Error).message,
+      });
+      this.#waiting ??= value;
+      this.#timer ??= setTimeout(() => void this.flush(), WRITE_RETRY).unref();
+    }
+  }
 }

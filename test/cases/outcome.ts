@@ -9,6 +9,7 @@ import { render } from '../../agent/render/render.ts';
 import type { Chain, Ruleset } from '../../agent/render/ruleset.ts';
 import type { CompiledRule, NodeState, Service } from '../../apis/compiled.ts';
 import { nameResolver } from '../../apis/names.ts';
+import { namedBy, namesPorts } from '../../apis/rule-peer.ts';
 import { snapshot } from '../../apis/snapshot.ts';
 import { iptablesTexts } from '../../cli/iptables-texts.ts';
 import { compile } from '../../controller/compile/compile.ts';
@@ -82,7 +83,7 @@ function problemText({ severity, kind, name, path, message }: Inputs['problems']
 
 /** One line for each rule in evaluation order, then one for each AddressSet and each ServiceSet. */
 function compiledText({ rules, addressSets, serviceSets }: NodeState): string {
-  const used = new Set(rules.flatMap((rule) => rule.addressSets));
+  const used = new Set(namedBy(rules).addressSets);
   return lines([
     ...rules.map(ruleText),
     ...[...addressSets.values()]
@@ -99,11 +100,9 @@ function compiledText({ rules, addressSets, serviceSets }: NodeState): string {
 
 function ruleText(rule: CompiledRule): string {
   const { source, tier, tierPriority, priority, action, mode, traffic, log } = rule;
-  const peers = [
-    ...rule.addressSets,
-    ...rule.interfaceGroups.map((group) => `interface group ${group}`),
-    ...rule.serviceSets,
-  ];
+  const { addressSets, interfaceGroups, serviceSets } = namedBy([rule]);
+  const groups = interfaceGroups.map((group) => `interface group ${group}`);
+  const peers = [...addressSets, ...groups, ...serviceSets];
   return [
     `${source.direction}[${source.ruleIndex}]`,
     ...(traffic === 'Host' ? [] : [traffic]),
@@ -118,9 +117,9 @@ function ruleText(rule: CompiledRule): string {
   ].join(' ');
 }
 
-function servicesText({ services, serviceSets }: CompiledRule): string {
-  if (serviceSets.length > 0) return 'ports of the Services';
-  return services.length === 0 ? 'all traffic' : services.map(serviceText).join(', ');
+function servicesText(rule: CompiledRule): string {
+  if (namesPorts(rule)) return 'ports of the Services';
+  return rule.services.length === 0 ? 'all traffic' : rule.services.map(serviceText).join(', ');
 }
 
 function serviceText(service: Service): string {

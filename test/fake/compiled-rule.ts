@@ -1,4 +1,5 @@
 import type { AddressSet, CompiledRule, NodeState } from '../../apis/compiled.ts';
+import type { RulePeer } from '../../apis/rule-peer.ts';
 import { toMemberSet } from '../../lib/net/member-set.ts';
 
 /** Values of stage 2 in few words, for tests of what comes after it. */
@@ -27,13 +28,16 @@ export function compiledRule(name: string, { source, ...changes }: RuleChanges =
     action: 'Drop',
     mode: 'Enforce',
     traffic: 'Host',
-    addressSets: [],
-    interfaceGroups: [],
-    serviceSets: [],
+    peers: [{ kind: 'any' }],
     services: [],
     log: null,
     ...changes,
   };
+}
+
+/** The addresses of one AddressSet as peers. */
+export function fromSet(set: string): readonly RulePeer[] {
+  return [{ kind: 'addresses', set }];
 }
 
 export function addressSet(id: string, changes: Partial<AddressSet> = {}): AddressSet {

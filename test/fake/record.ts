@@ -24,9 +24,7 @@ export function fakeRule(rule: string, options: RuleOptions = {}): CompiledRule 
     action,
     mode,
     traffic: 'Host',
-    addressSets: [],
-    interfaceGroups: [],
-    serviceSets: [],
+    peers: [{ kind: 'any' }],
     services: [],
     log: options.logged === false ? null : { label: 'a label' },
   };

@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { CompiledRule, NodeState } from '../../apis/compiled.ts';
+import type { NodeState } from '../../apis/compiled.ts';
 import { snapshot } from '../../apis/snapshot.ts';
 import type { Update } from '../../apis/stream.ts';
-import type { AddressSetMessage, Message } from '../../apis/wire.ts';
+import { type AddressSetMessage, type Message, toWrittenRule, type WrittenRule } from '../../apis/wire.ts';
 import { formatMembers } from '../../lib/net/member-set.ts';
 
 /**
@@ -88,9 +88,9 @@ function sameButMembers(a: AddressSetMessage, b: AddressSetMessage): boolean {
 }
 
 /** A policy's rules in two parts, as if it had two spans. */
-function partsOf(state: NodeState | null): Map<string, CompiledRule[]> {
+function partsOf(state: NodeState | null): Map<string, WrittenRule[]> {
   return Map.groupBy(
-    state?.rules ?? [],
+    (state?.rules ?? []).map(toWrittenRule),
     ({ source }) => `${source.apiGroup}/${source.policy}/${source.ruleIndex % 2}`,
   );
 }

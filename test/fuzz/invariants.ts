@@ -87,14 +87,16 @@ function checkPolicy({ spec, apiGroup }: ClusterNetworkPolicy, objects: ClusterO
   assert.equal(new Set(names).size, names.length, 'rule names are unique');
   for (const rule of ingress) {
     assert.equal(rule.to ?? rule.toServices, undefined);
-    for (const { fqdn } of rule.from ?? []) assert.equal(fqdn, undefined);
+    for (const peer of rule.from ?? []) assert.ok(!('fqdn' in peer));
   }
   for (const rule of egress) assert.equal(rule.from, undefined);
   rules.forEach(checkRule);
-  for (const { group, interfaceGroup } of rules.flatMap(({ from, to }) => from ?? to ?? [])) {
-    if (group !== undefined) groupOf(objects, apiGroup, group);
+  for (const peer of rules.flatMap(({ from, to }) => from ?? to ?? [])) {
+    if ('group' in peer) groupOf(objects, apiGroup, peer.group);
+    if (!('interfaceGroup' in peer)) continue;
+    const { interfaceGroup } = peer;
     if (typeof interfaceGroup === 'string') assert.ok(['pods', 'clusternet'].includes(interfaceGroup));
-    if (apiGroup === 'crd.antrea.io') assert.equal(interfaceGroup, undefined);
+    assert.notEqual(apiGroup, 'crd.antrea.io');
   }
 }
 
@@ -141,13 +143,15 @@ function checkPeer(peer: NetworkPolicyPeer): void {
     'interfaceGroup',
   ];
   assert.ok(known.includes(kinds), kinds);
-  for (const selector of [peer.nodeSelector, peer.podSelector, peer.namespaceSelector]) {
-    if (selector !== undefined) checkSelector(selector);
+  if ('nodeSelector' in peer) checkSelector(peer.nodeSelector);
+  if ('podSelector' in peer && peer.podSelector !== undefined) checkSelector(peer.podSelector);
+  if ('namespaceSelector' in peer && peer.namespaceSelector !== undefined) {
+    checkSelector(peer.namespaceSelector);
   }
-  if (peer.fqdn !== undefined) assert.match(peer.fqdn, /^(\*\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/);
-  const number = peer.interfaceGroup;
+  if ('fqdn' in peer) assert.match(peer.fqdn, /^(\*\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/);
+  const number = 'interfaceGroup' in peer ? peer.interfaceGroup : 0;
   if (typeof number === 'number') assert.ok(Number.isInteger(number) && inRange(number, 0, 0xffff_ffff));
-  if (peer.ipBlock !== undefined) checkIpBlock(peer.ipBlock);
+  if ('ipBlock' in peer) checkIpBlock(peer.ipBlock);
 }
 
 function checkIpBlock({ cidr: outer, except = [] }: IPBlock): void {

@@ -332,7 +332,9 @@ forEachDataplane(
     it('leaves out what it cannot enforce, says so, and enforces the rest', async () => {
       const state = next(policy('good', { ingress: [{ name: 'g', action: 'Drop', ports: [tcp(82)] }] }));
       const broken = (rule: CompiledRule): CompiledRule =>
-        rule.source.policy === 'good' ? { ...rule, interfaceGroups: ['no-such-group'] } : rule;
+        rule.source.policy === 'good'
+          ? { ...rule, peers: [{ kind: 'interfaces', groups: ['no-such-group'] }] }
+          : rule;
       follow();
       plane.publish({ ...state, rules: state.rules.map(broken) });
       await untilMarked();

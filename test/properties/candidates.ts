@@ -17,23 +17,17 @@ export function candidates(state: NodeState, packet: Packet, decided: RuleSource
   return upTo.filter((rule) => mayBePeer(rule, packet, state) && mayBeService(rule, packet)).length;
 }
 
-function mayBePeer(
-  { addressSets: [id], interfaceGroups, serviceSets: [services] }: CompiledRule,
-  packet: Packet,
-  state: NodeState,
-): boolean {
+function mayBePeer(rule: CompiledRule, packet: Packet, state: NodeState): boolean {
+  const [peer] = rule.peers;
+  if (rule.peers.length > 1 || peer?.kind !== 'addresses') return true;
   const { family } = packet;
   const value = packet.direction === 'ingress' ? packet.src : packet.dst;
-  if (interfaceGroups.length > 0 || services !== undefined) return true;
-  const set = id === undefined ? undefined : state.addressSets.get(id);
+  const set = state.addressSets.get(peer.set);
   return set === undefined || hasMember(set.members, { family, value });
 }
 
-function mayBeService(
-  { services, serviceSets }: CompiledRule,
-  { protocol, dstPort, original }: Packet,
-): boolean {
-  if (serviceSets.length > 0 || services.length === 0) return true;
+function mayBeService({ services }: CompiledRule, { protocol, dstPort, original }: Packet): boolean {
+  if (services.length === 0) return true;
   const port = (original === null ? dstPort : original.dstPort) ?? -1;
   return services.some((service) => {
     if (protocolNumber(service.protocol) !== protocol) return false;

@@ -1,4 +1,5 @@
 import type { CompiledRule, NodeState, PortRange, Service } from '../../apis/compiled.ts';
+import { namedBy } from '../../apis/rule-peer.ts';
 import { type Address, formatAddress, lastAddress, parseAddress } from '../../lib/net/address.ts';
 import { unpackAddress } from '../../lib/net/member-set.ts';
 import { type Random, seededRandom } from '../../perf/generate/random.ts';
@@ -49,9 +50,10 @@ const ANYBODY = ['192.0.2.77', '2001:db8:77::77', '10.1.0.1'];
 
 /** Members, and what lies beside prefixes; any address where the rule is for anybody. */
 function peerAddresses(rule: CompiledRule, state: NodeState, usable: Usable): string[] {
-  const [id] = rule.addressSets;
+  const { addressSets, serviceSets } = namedBy([rule]);
+  const [id] = addressSets;
   const set = id === undefined ? undefined : state.addressSets.get(id);
-  const [services] = rule.serviceSets;
+  const [services] = serviceSets;
   const found: string[] = [];
   const add = (address: Address): void => {
     const bits = address.family === 4 ? 32n : 128n;

@@ -1,6 +1,7 @@
 import type { Ruleset } from '../../agent/render/ruleset.ts';
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
+import { namedBy } from '../../apis/rule-peer.ts';
 
 /** How large the index in front of the rule chains is. */
 export interface IndexSize {
@@ -22,7 +23,7 @@ export function indexSize({ chains, maps }: Ruleset): IndexSize {
  * each set once.
  */
 export function ownSize({ rules, addressSets, serviceSets }: NodeState): number {
-  const sets = new Set(rules.flatMap((rule) => rule.addressSets));
+  const sets = new Set(namedBy(rules).addressSets);
   let size = rules.length;
   for (const { services } of rules) size += services.length;
   for (const id of sets) {

@@ -13,7 +13,7 @@ import {
   type Service,
 } from '../../apis/objects.ts';
 import type { Endpoints, RulesUpdate, StreamMessage } from '../../apis/stream.ts';
-import { type NodeMessage, nodeMessage } from '../../apis/wire.ts';
+import { type NodeMessage, nodeMessage, toWrittenRule } from '../../apis/wire.ts';
 import { formatMembers } from '../../lib/net/member-set.ts';
 
 /**
@@ -46,7 +46,11 @@ export function fold(state: Folded, message: StreamMessage): Folded {
   const serviceSets = new Map(state.serviceSets);
   const parts = new Map(state.parts);
   const held = (): Set<string> =>
-    new Set([...parts.values()].flat().flatMap((rule) => [...rule.addressSets, ...rule.serviceSets]));
+    new Set(
+      [...parts.values()]
+        .flat()
+        .flatMap(({ addressSets, serviceSets = [] }) => [...addressSets, ...serviceSets]),
+    );
   switch (message.type) {
     case 'reset':
       return NOTHING;
@@ -111,7 +115,7 @@ export function assertHolds(folded: Folded, { state, gate }: { state: NodeState;
   const byId = (a: { id: string }, b: { id: string }) => (a.id < b.id ? -1 : 1);
   assert.deepEqual(
     [...folded.parts.values()].flat().toSorted(byId),
-    JSON.parse(JSON.stringify(state.rules.toSorted(byId))),
+    JSON.parse(JSON.stringify(state.rules.toSorted(byId).map(toWrittenRule))),
   );
   assert.deepEqual(
     new Map([...folded.addressSets].toSorted(byKey)),

@@ -6,7 +6,7 @@ import { type Chain, type Ruleset, targets } from '../../agent/render/ruleset.ts
 import { BASELINE_PRIORITY } from '../../apis/baseline.ts';
 import type { NodeState } from '../../apis/compiled.ts';
 import { type Config, DEFAULT_CONFIG, type Dispatch } from '../../apis/config.ts';
-import { addressSet, compiledRule, stateOf } from '../fake/compiled-rule.ts';
+import { addressSet, compiledRule, fromSet, stateOf } from '../fake/compiled-rule.ts';
 import { CROWD_KINDS } from '../generate/crowd.ts';
 import { ALL_FEATURES, scenario } from '../generate/scenario.ts';
 import { agree, count, type Seen } from './agree.ts';
@@ -53,7 +53,7 @@ describe('port trees of two indexes in a row', () => {
       Array.from({ length: 1000 }, (_, i) =>
         compiledRule(`${action}${i}`, {
           services: [{ protocol: 'tcp', ports: [60 * i, 60 * i] }],
-          addressSets: i % 2 === 0 ? ['x'] : [],
+          ...(i % 2 === 0 ? { peers: fromSet('x') } : {}),
           log: { label: '' },
           action,
           tierPriority,

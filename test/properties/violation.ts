@@ -188,8 +188,8 @@ function ruleChain({ name, fixed, rules }: Chain, rule: CompiledRule): string[] 
   const texts = rules.map(({ matches }) => JSON.stringify(matches, bigintText));
   if (new Set(texts).size < texts.length) found.push(`chain ${name} says the same twice`);
   const kinds = new Set(rule.services.map(rule.traffic === 'NodePort' ? originalKindOf : kindOf));
-  const peers = rule.interfaceGroups.length === 0 ? 2 : 2 * rule.addressSets.length + 1;
-  const most = peers * Math.max(1, kinds.size);
+  const peers = rule.peers.map(({ kind }) => (kind === 'any' || kind === 'interfaces' ? 1 : 2));
+  const most = peers.reduce((all, count) => all + count, 0) * Math.max(1, kinds.size);
   if (rules.length > most) found.push(`chain ${name} has ${rules.length} rules, more than ${most}`);
   return found;
 }

@@ -46,6 +46,8 @@ export interface RealNode extends Host, NodeAddresses {
   powerOff(): Promise<void>;
   /** Starts its daemons; resolves before the Node is Ready. */
   powerOn(): Promise<void>;
+  /** Those that do not run, again until kubelet is well. */
+  startDaemons(): Promise<void>;
   /** What a pod that is made from now on leaves the node with. */
   setPodTraffic(traffic: PodTraffic): Promise<void>;
 }
@@ -227,7 +229,7 @@ async function bringUp(cluster: RealCluster, progress: (what: string) => void): 
     // Namespaces and priority classes are made by the API server itself, a moment after it is
     // ready.
     await until('the system is applied', () => succeeds(cluster.apply(manifest)));
-    await Promise.all(nodes.map((node) => startNodeDaemons(node)));
+    await Promise.all(nodes.map((node) => node.startDaemons()));
     await untilNodesReady(cluster);
     progress('all Nodes are Ready');
     await cluster.kubectlOutput(['label', 'node', 'cp-1', 'node-role.kubernetes.io/control-plane=']);
@@ -293,6 +295,7 @@ function toNode(
   on: Machine,
   daemons: RealNode['daemons'],
 ): RealNode {
+  const startDaemons = () => startNodeDaemons({ name: host.name, daemons, run: on.run });
   return {
     ...host,
     daemons,
@@ -302,8 +305,9 @@ function toNode(
     powerOff: on.powerOff,
     async powerOn() {
       await on.powerOn();
-      await startNodeDaemons({ name: host.name, daemons, run: on.run });
+      await startDaemons();
     },
+    startDaemons,
     setPodTraffic: (traffic) => setPodTraffic(host, data, traffic),
   };
 }
@@ -318,7 +322,7 @@ async function startNodeDaemons({
 }: Pick<RealNode, 'name' | 'daemons' | 'run'>): Promise<void> {
   const { containerd, kubelet, 'kube-proxy': proxy } = daemons;
   if (!containerd.isRunning()) await containerd.start();
-  await proxy.start();
+  if (!proxy.isRunning()) await proxy.start();
   // kubelet ends where containerd is not ready for it. An installer's unit starts it again; so does
   // this.
   await until(

@@ -154,9 +154,8 @@ describe('a real cluster', function () {
         const worker = cluster.node('worker-1');
         await worker.daemons.kubelet.stop();
         await worker.daemons.containerd.stop();
-        await worker.daemons.containerd.start();
         const started = new Date().toISOString();
-        await worker.daemons.kubelet.start();
+        await worker.startDaemons();
         // The Node object says Ready all along; its Lease tells that the new kubelet is there.
         await until(
           'the new kubelet reports',

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { FAMILIES } from '../../../lib/net/address.ts';
-import { accounting, type CountedTable } from '../../record/accounting.ts';
+import { Accounting, type CountedTable } from '../../record/accounting.ts';
 import type { Counts, IptablesRule, IptablesRuleset, IptablesTable } from '../../render/iptables/tables.ts';
 import { countedFamily, countedRules, iptablesOwners } from './counted.ts';
 
@@ -74,9 +74,9 @@ describe('what iptables counted', () => {
   });
 
   it('is what accounting goes on with, through restarts, new texts, a record that comes, and reboots', () => {
-    let accounts = accounting();
+    let accounts = new Accounting();
     const read = (desired: IptablesRuleset, v4: string, restarted = false): number | undefined => {
-      if (restarted) accounts = accounting(JSON.parse(JSON.stringify(accounts.save())));
+      if (restarted) accounts = new Accounting(JSON.parse(JSON.stringify(accounts.save())));
       accounts.know(iptablesOwners(desired));
       accounts.read(countedTable({ 4: v4, 6: NOTHING }, desired), 'now');
       return accounts.totals().get('a')?.packets;

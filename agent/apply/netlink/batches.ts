@@ -98,6 +98,20 @@ export function toParts(commands: readonly Command[]): (readonly Command[])[] {
   return parts.filter((part) => part.length > 0);
 }
 
+/** Changes of verdicts are one transaction, however large. */
+const whole = (commands: readonly Command[]): (readonly Command[])[] =>
+  commands.length > 0 ? [commands] : [];
+
+/** How each stage (see Transaction) is divided into kernel transactions. */
+export const BATCHES = {
+  rename: whole,
+  prepare: (commands: readonly Command[]) => toBatches(commands).flatMap(toParts),
+  members: toBatches,
+  swap: whole,
+  withdraw: inOrder,
+  sweep: toBatches,
+} as const;
+
 function isLarge(command: Command): command is ElementsCommand {
   return (
     (command.kind === 'addElements' || command.kind === 'deleteElements') &&

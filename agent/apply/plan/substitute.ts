@@ -1,5 +1,6 @@
 import type { CompiledRule, NodeState } from '../../../apis/compiled.ts';
 import { inEvaluationOrder } from '../../../apis/order.ts';
+import { namedBy } from '../../../apis/rule-peer.ts';
 
 /** Identifies one policy among those of a node. */
 export function policyKey({ source }: CompiledRule): string {
@@ -13,13 +14,13 @@ export function policyKey({ source }: CompiledRule): string {
 export function substitute(state: NodeState, key: string, from: NodeState | null): NodeState {
   const replacement = from?.rules.filter((rule) => policyKey(rule) === key) ?? [];
   const rules = [...state.rules.filter((rule) => policyKey(rule) !== key), ...replacement];
-  const addressSets = [state.allNodes, state.controllers, ...rules.flatMap((rule) => rule.addressSets)];
-  const serviceSets = rules.flatMap((rule) => rule.serviceSets);
+  const named = namedBy(rules);
+  const addressSets = [state.allNodes, state.controllers, ...named.addressSets];
   return {
     ...state,
     rules: inEvaluationOrder(rules),
     addressSets: pick(addressSets, state.addressSets, from?.addressSets),
-    serviceSets: pick(serviceSets, state.serviceSets, from?.serviceSets),
+    serviceSets: pick(named.serviceSets, state.serviceSets, from?.serviceSets),
   };
 }
 

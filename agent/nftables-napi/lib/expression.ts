@@ -216,13 +216,7 @@ function putData(to: RecordWriter, it: Expression, verdicts: Readonly<Record<str
       putVerdict(to, 2, it.verdict, verdicts);
       break;
     case 'limit':
-      requireInteger(it.rate, 'rate', 1, Number.MAX_SAFE_INTEGER);
-      requireInteger(it.seconds, 'seconds', 1, Number.MAX_SAFE_INTEGER);
-      to.u64(1, it.rate);
-      to.u64(2, it.seconds);
-      to.u32(3, it.burst);
-      to.u32(4, 0); // NFT_LIMIT_PKTS
-      to.u32(5, it.over === true ? NFT_LIMIT_F_INV : 0);
+      putLimit(to, it);
       break;
     case 'log':
       to.text(2, it.prefix);
@@ -240,6 +234,16 @@ function putData(to: RecordWriter, it: Expression, verdicts: Readonly<Record<str
     default:
       throw new TypeError(`unknown expression ${String((it as { kind: unknown }).kind)}`);
   }
+}
+
+function putLimit(to: RecordWriter, it: Extract<Expression, { kind: 'limit' }>): void {
+  requireInteger(it.rate, 'rate', 1, Number.MAX_SAFE_INTEGER);
+  requireInteger(it.seconds, 'seconds', 1, Number.MAX_SAFE_INTEGER);
+  to.u64(1, it.rate);
+  to.u64(2, it.seconds);
+  to.u32(3, it.burst);
+  to.u32(4, 0); // NFT_LIMIT_PKTS
+  to.u32(5, it.over === true ? NFT_LIMIT_F_INV : 0);
 }
 
 function putValue(to: RecordWriter, type: number, value: Uint8Array): void {

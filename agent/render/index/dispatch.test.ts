@@ -94,12 +94,14 @@ describe('dispatch', () => {
   });
 
   it('an interface group ends nothing: the index knows nothing of it', () => {
-    const found = lines(indexed([of('a', { interfaceGroups: ['pods'] }), entry('b')]));
+    const found = lines(
+      indexed([of('a', { peers: [{ kind: 'interfaces', groups: ['pods'] }] }), entry('b')]),
+    );
     assert.deepEqual(found.in, ['jump a', 'jump b']);
   });
 
   it('a rule for services is tried for every packet of a protocol with ports, and ends nothing', () => {
-    const found = lines(indexed([of('s', { serviceSets: ['x'] }), entry('a', tcp(80))]));
+    const found = lines(indexed([of('s', { peers: [{ kind: 'services', set: 'x' }] }), entry('a', tcp(80))]));
     assert.deepEqual(found, {
       in: ['meta l4proto tcp goto in-tcp', 'meta l4proto udp goto in-udp', 'meta l4proto sctp goto in-sctp'],
       'in-tcp': ['jump s', 'jump a'],

@@ -1,4 +1,5 @@
 import type { CompiledRule, PortRange, Service } from '../../../apis/compiled.ts';
+import { namesPorts } from '../../../apis/rule-peer.ts';
 import type { MemberSet } from '../../../lib/net/member-set.ts';
 import { ALL_PORTS, intersectPorts, portCount, unionPorts } from '../ports.ts';
 import type { L4Protocol, PortProtocol } from '../ruleset.ts';
@@ -79,8 +80,7 @@ export function portItem(
     sources: limited(unionPorts(from)),
     // With several pairs of source and destination ports, not every source port goes with every
     // destination port.
-    final:
-      endsAtPeers(rule) && rule.serviceSets.length === 0 && from.every((range) => isEqual(range, from[0])),
+    final: endsAtPeers(rule) && from.every((range) => isEqual(range, from[0])),
   };
 }
 
@@ -102,7 +102,7 @@ export function protocolItem({ rule, chain, peers }: Entry, protocol: L4Protocol
   const named = services.filter((service) => service.protocol === protocol);
   if (named.length === 0) return null;
   // ICMP types and IGMP groups are tested by the rule itself.
-  return { ...item, final: endsAtPeers(rule) && rule.serviceSets.length === 0 && named.some(isWhole) };
+  return { ...item, final: endsAtPeers(rule) && named.some(isWhole) };
 }
 
 /** Whether it matches every packet of the protocol. */
@@ -119,13 +119,14 @@ function isWhole(service: Service): boolean {
 }
 
 /** A ServiceSet has members of these protocols only; their ports change without the rule. */
-function servicesOf({ services, serviceSets }: CompiledRule): readonly Service[] {
-  return serviceSets.length > 0 ? EVERY_PORT : services;
+function servicesOf(rule: CompiledRule): readonly Service[] {
+  return namesPorts(rule) ? EVERY_PORT : rule.services;
 }
 
 const EVERY_PORT: readonly Service[] = PORT_PROTOCOLS.map((protocol) => ({ protocol }));
 
-/** An Audit rule ends no evaluation, and the index doesn't look at interface groups. */
-function endsAtPeers({ mode, interfaceGroups }: CompiledRule): boolean {
-  return mode === 'Enforce' && interfaceGroups.length === 0;
+/** An Audit rule ends no evaluation, and the index looks at nothing but the address. */
+function endsAtPeers({ mode, peers: [only, ...others] }: CompiledRule): boolean {
+  if (mode === 'Audit' || others.length > 0) return false;
+  return only?.kind === 'any' || only?.kind === 'addresses';
 }

@@ -1,17 +1,20 @@
-import type { CompiledRule, NodeState, ServiceSet } from '../../../apis/compiled.ts';
+import type { ServiceSet } from '../../../apis/compiled.ts';
 import { toMemberSet } from '../../../lib/net/member-set.ts';
+import type { ResolvedPeer } from '../rule-peers.ts';
 import type { Peers } from './item.ts';
 
-/** The addresses a rule applies to; null if an interface group may match any address. */
-export function peersOf(
-  { addressSets: [set], serviceSets: [services], interfaceGroups }: CompiledRule,
-  state: Pick<NodeState, 'addressSets' | 'serviceSets'>,
-): Peers | null {
-  if (interfaceGroups.length > 0) return null;
-  const addresses = set === undefined ? undefined : state.addressSets.get(set);
-  if (addresses !== undefined) return { key: addresses.id, members: addresses.members };
-  const members = services === undefined ? undefined : state.serviceSets.get(services);
-  return members === undefined ? null : servicePeers(members);
+/** The addresses a rule applies to; null if other addresses may match too. */
+export function peersOf([only, ...others]: readonly ResolvedPeer[]): Peers | null {
+  if (only === undefined || others.length > 0) return null;
+  switch (only.kind) {
+    case 'any':
+    case 'interfaces':
+      return null;
+    case 'addresses':
+      return { key: only.set.id, members: only.set.members };
+    case 'services':
+      return servicePeers(only.set);
+  }
 }
 
 const known = new WeakMap<ServiceSet, Peers>();

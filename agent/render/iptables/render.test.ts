@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { CompiledRule, NodeState } from '../../../apis/compiled.ts';
 import { type Config, DEFAULT_CONFIG } from '../../../apis/config.ts';
 import { toMemberSet } from '../../../lib/net/member-set.ts';
-import { addressSet, compiledRule as rule, stateOf } from '../../../test/fake/compiled-rule.ts';
+import { addressSet, fromSet, compiledRule as rule, stateOf } from '../../../test/fake/compiled-rule.ts';
 import { restoreText } from './iptables-text.ts';
 import { iptablesRenderer } from './render.ts';
 import type { IptablesRule, IptablesRuleset } from './tables.ts';
@@ -86,7 +86,7 @@ describe('iptables: the rules of a state', () => {
   });
 
   it('are one for a policy rule and family, and none in a family that it is not for', () => {
-    const ruleset = render(CONFIG, rule('web', { ...web, addressSets: ['four'] }));
+    const ruleset = render(CONFIG, rule('web', { ...web, peers: fromSet('four') }));
     const set = 'nodewall-peers-four-h4';
     assert.deepEqual([...ruleset.sets.keys()], [set]);
     assert.deepEqual(lines(ruleset, 'NODEWALL-INPUT')?.at(-1), '-j NODEWALL-ingress');
@@ -112,7 +112,7 @@ describe('iptables: the rules of a state', () => {
   it('come back from a list that is empty in the family, and do not go on', () => {
     // Failsafe traffic of IPv4 has no rules, but must not reach the list after it.
     const config = { ...CONFIG, failsafe: { ...DEFAULT_CONFIG.failsafe, egress: [] } };
-    const ruleset = render(config, rule('named', { ...web, addressSets: ['six'] }), rule('all'));
+    const ruleset = render(config, rule('named', { ...web, peers: fromSet('six') }), rule('all'));
     const [first] = lines(ruleset, 'NODEWALL-ingress') ?? [];
     assert.match(first ?? '', /^-p tcp -m multiport --dports 2379,2380,6443,10250 .* -j RETURN$/);
   });
@@ -157,7 +157,7 @@ describe('iptables: NodePort rules', () => {
   it('stand in one list, which what they allow leaves; nothing is accepted in FORWARD', () => {
     const ruleset = render(
       CONFIG,
-      rule('allow', { ...NODEPORT, action: 'Allow', addressSets: ['four'] }),
+      rule('allow', { ...NODEPORT, action: 'Allow', peers: fromSet('four') }),
       rule('drop', NODEPORT),
     );
     const jump = '-m conntrack --ctstate DNAT -j NODEWALL-NODEPORT';
@@ -183,7 +183,7 @@ describe('iptables: NodePort rules', () => {
   it('of the baseline tier come last, also after a Pass; records let through by their end', () => {
     const ruleset = render(
       CONFIG,
-      rule('pass', { ...NODEPORT, action: 'Pass', addressSets: ['four'] }),
+      rule('pass', { ...NODEPORT, action: 'Pass', peers: fromSet('four') }),
       rule('allow', { ...NODEPORT, action: 'Allow', log: LOG }),
       rule('base', { ...NODEPORT, tierPriority: 253 }),
     );
@@ -246,7 +246,7 @@ describe('iptables: masquerade', () => {
 });
 
 describe('iptables: one state after another', () => {
-  const first = rule('first', { ...web, addressSets: ['four'] });
+  const first = rule('first', { ...web, peers: fromSet('four') });
   const second = rule('second', { services: [{ protocol: 'udp', ports: [53, 53] }] });
 
   it('takes over chains and sets that are the same', () => {
@@ -274,7 +274,7 @@ describe('iptables: one state after another', () => {
     const renders = iptablesRenderer(CONFIG);
     const peers = addressSet('peers', { members: toMemberSet([], ['192.0.2.7']) });
     const more = { ...peers, members: toMemberSet([], ['192.0.2.7', '192.0.2.8']) };
-    const one = rule('one', { addressSets: ['peers'] });
+    const one = rule('one', { peers: fromSet('peers') });
     const [before, after] = [peers, more].map((set) =>
       renders(
         stateOf([one, first], {

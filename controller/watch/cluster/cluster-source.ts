@@ -10,7 +10,7 @@ import {
   type Service,
 } from '../../../apis/objects.ts';
 import type { ValidateOptions } from '../../../apis/validate/object.ts';
-import { type DebounceTimes, debounce } from '../../../lib/process/debounce.ts';
+import { Debounce, type DebounceTimes } from '../../../lib/process/debounce.ts';
 import { compareProblems } from '../assemble.ts';
 import { LISTS } from '../content.ts';
 import type { LoadProblem, ObjectSource, Snapshot } from '../source.ts';
@@ -70,7 +70,7 @@ export function clusterSource(options: ClusterSourceOptions): ClusterSource {
   let deliver: (snapshot: Snapshot) => void = () => undefined;
   let snapshot: Snapshot | null = null;
 
-  const timer = debounce(
+  const timer = new Debounce(
     async () => {
       if (!reflectors.every((one) => one.isListed())) return;
       const next = state.snapshot(snapshot);

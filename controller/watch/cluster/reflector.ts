@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { waitAfter } from '../../../lib/process/back-off.ts';
 import { watchdog } from '../../../lib/process/watchdog.ts';
 import { toWatchFailure, WatchFailure } from './failure.ts';
 import { lineSplitter } from './lines.ts';
@@ -9,7 +8,8 @@ import { refuse } from './raw-object.ts';
 import { type Resource, resourcePath } from './resources.ts';
 import type { ApiGet } from './transport.ts';
 import { parseWatchEvent } from './watch-event.ts';
-import { type WatchMetrics, type WatchNotice, watchCounts } from './watch-notice.ts';
+import { WatchFailures } from './watch-failures.ts';
+import { type WatchEvent, type WatchMetrics, type WatchNotice, watchCounts } from './watch-notice.ts';
 import { between, type WatchTimes } from './watch-times.ts';
 
 export interface ReflectorOptions<T> {
@@ -66,14 +66,10 @@ export function reflector<T>(options: ReflectorOptions<T>): Reflector {
 }
 
 class ResourceReflector<T> implements Reflector {
-  readonly #resource: Resource;
-  readonly #get: ApiGet;
-  readonly #times: WatchTimes;
-  readonly #random: () => number;
-  readonly #changed: (changes: readonly Change<T>[]) => void;
-  readonly #notice: (notice: WatchNotice) => void;
+  readonly #options: ReflectorOptions<T>;
   readonly #store: ObjectStore<T>;
   readonly #counts: ReturnType<typeof watchCounts>;
+  readonly #failures: WatchFailures;
   readonly #stopped = new AbortController();
   #loops: Promise<unknown> = Promise.resolve();
   #listed = false;
@@ -83,15 +79,6 @@ class ResourceReflector<T> implements Reflector {
    */
   #goneSince: number | null = null;
   #limit = PAGE;
-  /** Failures since the last data was received. */
-  #failures = 0;
-  /**
-   * The number of the latest of those failures that are of one kind: all without a connection, or
-   * all with one.
-   */
-  #alike = 0;
-  #wasUnreachable = false;
-  #lastReason = '';
   #fruitless = 0;
   /** The next list must not reuse stored versions: the server's versions have started again. */
   #distrust = false;
@@ -100,15 +87,13 @@ class ResourceReflector<T> implements Reflector {
   #advanced = (): void => undefined;
 
   constructor(options: ReflectorOptions<T>) {
-    const { resource, get, times, random, changed, notice } = options;
-    this.#resource = resource;
-    this.#get = get;
-    this.#times = times;
-    this.#random = random;
-    this.#changed = changed;
-    this.#notice = notice;
-    this.#store = objectStore(options.narrow);
-    this.#counts = watchCounts(resource.name);
+    const { resource, times, random, narrow } = options;
+    const counts = watchCounts(resource.name);
+    this.#options = options;
+    this.#store = objectStore(narrow);
+    this.#counts = counts;
+    const notice = (event: WatchEvent): void => this.#notice(event);
+    this.#failures = new WatchFailures({ times, random, counts, notice });
   }
 
   start(): void {
@@ -120,7 +105,7 @@ class ResourceReflector<T> implements Reflector {
   }
 
   isCurrent(): boolean {
-    return this.#open !== null && performance.now() - this.#open.since >= this.#times.catchUp;
+    return this.#open !== null && performance.now() - this.#open.since >= this.#options.times.catchUp;
   }
 
   metrics(): WatchMetrics {
@@ -138,52 +123,17 @@ class ResourceReflector<T> implements Reflector {
   }
 
   #listing(): Listing {
-    return {
-      resource: this.#resource,
-      get: this.#get,
-      signal: this.#stopped.signal,
-      patience: this.#times.answer,
-      limit: this.#limit,
-    };
+    const { resource, get, times } = this.#options;
+    return { resource, get, signal: this.#stopped.signal, patience: times.answer, limit: this.#limit };
+  }
+
+  #notice(event: WatchEvent): void {
+    this.#options.notice({ resource: this.#options.resource.name, ...event });
   }
 
   #hear(): void {
-    if (this.#failures > 0)
-      this.#notice({ resource: this.#resource.name, event: 'recovered', failures: this.#failures });
-    this.#failures = 0;
+    this.#failures.end();
     this.#fruitless = 0;
-    this.#lastReason = '';
-  }
-
-  #fail(failure: WatchFailure): number {
-    const isUnreachable = failure.reason === 'unreachable';
-    // A server that has just become reachable starts with the shortest back-off.
-    this.#alike = this.#failures > 0 && isUnreachable === this.#wasUnreachable ? this.#alike + 1 : 1;
-    this.#wasUnreachable = isUnreachable;
-    this.#failures++;
-    this.#counts.failures[failure.reason]++;
-    const longest = isUnreachable
-      ? Math.min(this.#times.longestReconnect, this.#times.longestWait)
-      : this.#times.longestWait;
-    // The first `expired` needs a list, not a longer wait.
-    const turn = failure.reason === 'expired' && this.#lastReason !== 'expired' ? 1 : this.#alike;
-    const ownWait = Math.round(
-      waitAfter(turn, { first: this.#times.firstWait, longest, random: this.#random }),
-    );
-    const wait = Math.max(ownWait, failure.retryAfter ?? 0);
-    const { reason, message } = failure;
-    if (reason !== this.#lastReason || Number.isInteger(Math.log2(this.#failures))) {
-      this.#notice({
-        resource: this.#resource.name,
-        event: 'failed',
-        reason,
-        error: message,
-        failures: this.#failures,
-        retryIn: wait,
-      });
-    }
-    this.#lastReason = reason;
-    return wait;
   }
 
   async #read(list: PartialList<T>): Promise<number> {
@@ -206,7 +156,7 @@ class ResourceReflector<T> implements Reflector {
     this.#distrust = false;
     this.#listed = true;
     this.#counts.objects = this.#store.size();
-    this.#changed(changes);
+    this.#options.changed(changes);
   }
 
   /** Returns false if the CRD doesn't exist. */
@@ -218,11 +168,11 @@ class ResourceReflector<T> implements Reflector {
       this.#goneSince = null;
       this.#counts.state = 'listing';
       this.#replace(list, version);
-      this.#notice({ resource: this.#resource.name, event: 'listed', objects: this.#store.size() });
+      this.#notice({ event: 'listed', objects: this.#store.size() });
       return true;
     } catch (error) {
       const failure = toWatchFailure(error);
-      if (failure.reason !== 'missing' || !this.#resource.isCustom) throw failure;
+      if (failure.reason !== 'missing' || !this.#options.resource.isCustom) throw failure;
       await this.#acceptAbsence(failure);
       return false;
     }
@@ -234,7 +184,7 @@ class ResourceReflector<T> implements Reflector {
     if (!(await isAbsent(this.#listing()))) throw failure;
     if (this.#store.size() > 0) {
       this.#goneSince ??= performance.now();
-      if (performance.now() - this.#goneSince < this.#times.absence) throw failure;
+      if (performance.now() - this.#goneSince < this.#options.times.absence) throw failure;
       this.#goneSince = null;
     }
     this.#counts.state = 'absent';
@@ -243,23 +193,24 @@ class ResourceReflector<T> implements Reflector {
     nothing.end();
     this.#replace(nothing, 0);
     this.#store.forget();
-    this.#notice({ resource: this.#resource.name, event: 'absent' });
+    this.#notice({ event: 'absent' });
   }
 
   async #watch(position: number): Promise<void> {
-    const seconds = Math.ceil(between(this.#times.watch, this.#random) / 1000);
+    const { resource, get, times, random } = this.#options;
+    const seconds = Math.ceil(between(times.watch, random) / 1000);
     const query = { watch: 'true', allowWatchBookmarks: 'true', timeoutSeconds: String(seconds) };
-    const path = resourcePath(this.#resource, { ...query, resourceVersion: String(position) });
-    const limit = watchdog(this.#times.answer, this.#stopped.signal);
+    const path = resourcePath(resource, { ...query, resourceVersion: String(position) });
+    const limit = watchdog(times.answer, this.#stopped.signal);
     let since = Number.POSITIVE_INFINITY;
     let isEnded = false;
-    let patience = this.#times.answer;
+    let patience = times.answer;
     try {
-      const answer = await this.#get(path, limit.signal);
+      const answer = await get(path, limit.signal);
       if (answer.status !== 200) return await refuse(answer);
       this.#counts.watches++;
       this.#counts.state = 'watching';
-      patience = this.#times.idle;
+      patience = times.idle;
       limit.restart(patience);
       since = performance.now();
       this.#open = {
@@ -297,12 +248,12 @@ class ResourceReflector<T> implements Reflector {
       for (const line of lines) this.#takeLine(line, changes);
     } finally {
       this.#counts.objects = this.#store.size();
-      if (changes.length > 0) this.#changed(changes);
+      if (changes.length > 0) this.#options.changed(changes);
     }
   }
 
   #takeLine(line: string, changes: Change<T>[]): void {
-    const event = parseWatchEvent(line, this.#resource);
+    const event = parseWatchEvent(line, this.#options.resource);
     const before = this.#store.position() ?? 0;
     this.#counts.lastEvent = Date.now();
     if (event.type === 'bookmark') {
@@ -325,12 +276,12 @@ class ResourceReflector<T> implements Reflector {
   }
 
   async #follow(): Promise<void> {
+    const { times, random } = this.#options;
     for (;;) {
       try {
         const position = this.#store.position();
         if (position === null) {
-          if (!(await this.#list()))
-            await this.#pause(between([this.#times.absent / 2, this.#times.absent], this.#random));
+          if (!(await this.#list())) await this.#pause(between([times.absent / 2, times.absent], random));
           continue;
         }
         await this.#watch(position);
@@ -338,7 +289,7 @@ class ResourceReflector<T> implements Reflector {
       } catch (error) {
         if (this.#stopped.signal.aborted) return;
         const failure = toWatchFailure(error);
-        const wait = this.#fail(failure);
+        const wait = this.#failures.add(failure);
         if (this.#mustList(failure)) this.#store.forget();
         if (this.#counts.state !== 'absent') this.#counts.state = 'waiting';
         await this.#pause(wait).catch(() => undefined);
@@ -358,11 +309,11 @@ class ResourceReflector<T> implements Reflector {
   async #compareNowAndThen(): Promise<void> {
     while (!this.#stopped.signal.aborted) {
       try {
-        await this.#pause(between(this.#times.relist, this.#random));
+        await this.#pause(between(this.#options.times.relist, this.#options.random));
         if (this.#store.position() !== null) await this.#compare();
       } catch (error) {
         if (this.#stopped.signal.aborted) return;
-        this.#fail(toWatchFailure(error));
+        this.#failures.add(toWatchFailure(error));
       }
     }
   }
@@ -395,7 +346,7 @@ class ResourceReflector<T> implements Reflector {
 
   #startAnew(message: string): void {
     const failure = new WatchFailure('disordered', message);
-    this.#fail(failure);
+    this.#failures.add(failure);
     if (this.#mustList(failure)) this.#store.forget();
     this.#open?.end();
   }
@@ -408,7 +359,7 @@ class ResourceReflector<T> implements Reflector {
     };
     this.#advanced();
     const signal = AbortSignal.any([wait.signal, this.#stopped.signal]);
-    await sleep(this.#times.overlap, undefined, { signal }).catch(() => undefined);
+    await sleep(this.#options.times.overlap, undefined, { signal }).catch(() => undefined);
     this.#advanced = () => undefined;
     this.#stopped.signal.throwIfAborted();
   }
@@ -418,7 +369,7 @@ class ResourceReflector<T> implements Reflector {
     this.#counts.corrections += changes.length;
     this.#counts.objects = this.#store.size();
     const objects = changes.slice(0, MOST_NAMED).map(({ key }) => key);
-    this.#notice({ resource: this.#resource.name, event: 'corrected', corrections: changes.length, objects });
-    this.#changed(changes);
+    this.#notice({ event: 'corrected', corrections: changes.length, objects });
+    this.#options.changed(changes);
   }
 }

@@ -1,10 +1,12 @@
 import { FAILURE_REASONS, type FailureReason } from './failure.ts';
 
 /** Events that deserve a line in the log. */
-export type WatchNotice = {
+export type WatchNotice = WatchEvent & {
   /** `pods`, `clusternetworkpolicies.nodewall.io`. */
   readonly resource: string;
-} & (
+};
+
+export type WatchEvent =
   | {
       readonly event: 'failed';
       readonly reason: FailureReason;
@@ -22,8 +24,7 @@ export type WatchNotice = {
   /** The CRD doesn't exist: that is not an error, and it is looked for again. */
   | { readonly event: 'absent' }
   /** A relist found changes that watch events missed. */
-  | { readonly event: 'corrected'; readonly corrections: number; readonly objects: readonly string[] }
-);
+  | { readonly event: 'corrected'; readonly corrections: number; readonly objects: readonly string[] };
 
 /** Metrics of one resource, since the start. */
 export interface WatchMetrics {

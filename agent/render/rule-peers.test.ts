@@ -1,0 +1,36 @@
+import assert from 'node:assert/strict';
+import { DEFAULT_CONFIG } from '../../apis/config.ts';
+import type { RulePeer } from '../../apis/rule-peer.ts';
+import { addressSet, compiledRule, stateOf } from '../../test/fake/compiled-rule.ts';
+import { resolvedPeers } from './rule-peers.ts';
+
+describe('rule peers', () => {
+  const set = addressSet('a');
+  const services = { id: 's', description: 'default/api', members: [] };
+  const state = stateOf([], { addressSets: new Map([['a', set]]), serviceSets: new Map([['s', services]]) });
+  const resolved = (...peers: RulePeer[]) =>
+    resolvedPeers(compiledRule('r', { peers }), state, DEFAULT_CONFIG);
+
+  it('have the sets and the numbers of link groups that they name', () => {
+    assert.deepEqual(
+      resolved({ kind: 'interfaces', groups: [12, 'pods'] }, { kind: 'addresses', set: 'a' }),
+      [
+        { kind: 'interfaces', groups: [12, 8] },
+        { kind: 'addresses', set },
+      ],
+    );
+    assert.deepEqual(resolved({ kind: 'services', set: 's' }), [{ kind: 'services', set: services }]);
+    assert.deepEqual(resolved({ kind: 'any' }), [{ kind: 'any' }]);
+  });
+
+  it('are refused if the state or the configuration does not have them', () => {
+    assert.throws(() => resolved({ kind: 'addresses', set: 's' }), /does not hold its set s/);
+    assert.throws(() => resolved({ kind: 'services', set: 'a' }), /does not hold its set a/);
+    for (const name of ['storage', 'toString']) {
+      assert.throws(
+        () => resolved({ kind: 'interfaces', groups: [name] }),
+        new RegExp(`no interface group "${name}" .*known: pods, clusternet`),
+      );
+    }
+  });
+});

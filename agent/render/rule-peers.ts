@@ -1,0 +1,42 @@
+import type { AddressSet, CompiledRule, NodeState, ServiceSet } from '../../apis/compiled.ts';
+import type { Config } from '../../apis/config.ts';
+import type { RulePeer } from '../../apis/rule-peer.ts';
+
+/** A rule's peer with the sets, and the numbers of link groups, that it names. */
+export type ResolvedPeer = RulePeer<AddressSet, ServiceSet, number>;
+
+/** Throws an Error if the state doesn't have a set, or the configuration a link group. */
+export function resolvedPeers(
+  { peers }: CompiledRule,
+  { addressSets, serviceSets }: Pick<NodeState, 'addressSets' | 'serviceSets'>,
+  config: Pick<Config, 'interfaceGroups'>,
+): ResolvedPeer[] {
+  return peers.map((peer) => {
+    if (peer.kind === 'addresses') return { kind: peer.kind, set: held(addressSets, peer.set) };
+    if (peer.kind === 'services') return { kind: peer.kind, set: held(serviceSets, peer.set) };
+    if (peer.kind === 'any') return peer;
+    return { kind: peer.kind, groups: peer.groups.map((group) => knownGroup(group, config)) };
+  });
+}
+
+function held<T>(sets: ReadonlyMap<string, T>, id: string): T {
+  const set = sets.get(id);
+  if (set === undefined) throw new Error(`the state does not hold its set ${id}`);
+  return set;
+}
+
+function knownGroup(group: string | number, config: Pick<Config, 'interfaceGroups'>): number {
+  const number = groupNumber(group, config);
+  if (number !== undefined) return number;
+  const known = Object.keys(config.interfaceGroups).join(', ');
+  throw new Error(`no interface group ${JSON.stringify(group)} in the configuration; known: ${known}`);
+}
+
+/** The number of a link group; undefined if the configuration has no group of that name. */
+export function groupNumber(
+  group: string | number,
+  { interfaceGroups }: Pick<Config, 'interfaceGroups'>,
+): number | undefined {
+  if (typeof group === 'number') return group;
+  return Object.hasOwn(interfaceGroups, group) ? interfaceGroups[group] : undefined;
+}

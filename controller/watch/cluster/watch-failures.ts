@@ -1,0 +1,54 @@
+import { waitAfter } from '../../../lib/process/back-off.ts';
+import type { WatchFailure } from './failure.ts';
+import type { WatchCounts, WatchEvent } from './watch-notice.ts';
+import type { WatchTimes } from './watch-times.ts';
+
+interface Parts {
+  readonly times: WatchTimes;
+  /** Returns numbers from 0 to 1. */
+  readonly random: () => number;
+  readonly counts: WatchCounts;
+  readonly notice: (event: WatchEvent) => void;
+}
+
+/** The failures of one resource since the last data was received: counted, reported, backed off. */
+export class WatchFailures {
+  readonly #parts: Parts;
+  #count = 0;
+  /** The number of the latest that are of one kind: all without a connection, or all with one. */
+  #alike = 0;
+  #wasUnreachable = false;
+  #lastReason = '';
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+  }
+
+  /** Data was received. */
+  end(): void {
+    if (this.#count > 0) this.#parts.notice({ event: 'recovered', failures: this.#count });
+    this.#count = 0;
+    this.#lastReason = '';
+  }
+
+  /** Returns the wait until the next attempt (milliseconds). */
+  add({ reason, message: error, retryAfter }: WatchFailure): number {
+    const { times, random, counts, notice } = this.#parts;
+    const isUnreachable = reason === 'unreachable';
+    // A server that has just become reachable starts with the shortest back-off.
+    this.#alike = this.#count > 0 && isUnreachable === this.#wasUnreachable ? this.#alike + 1 : 1;
+    this.#wasUnreachable = isUnreachable;
+    this.#count++;
+    counts.failures[reason]++;
+    const { firstWait: first, longestWait, longestReconnect } = times;
+    const longest = isUnreachable ? Math.min(longestReconnect, longestWait) : longestWait;
+    // The first `expired` needs a list, not a longer wait.
+    const turn = reason === 'expired' && this.#lastReason !== 'expired' ? 1 : this.#alike;
+    const wait = Math.max(Math.round(waitAfter(turn, { first, longest, random })), retryAfter ?? 0);
+    if (reason !== this.#lastReason || Number.isInteger(Math.log2(this.#count))) {
+      notice({ event: 'failed', reason, error, failures: this.#count, retryIn: wait });
+    }
+    this.#lastReason = reason;
+    return wait;
+  }
+}
