@@ -71,7 +71,7 @@ export async function agentCommand(options: AgentOptions): Promise<ExitStatus> {
   }
 }
 
-interface StandAloneParts {
+interface StandaloneSetup {
   readonly options: AgentOptions;
   readonly manifests: readonly string[];
   readonly config: Config;
@@ -81,8 +81,8 @@ interface StandAloneParts {
 }
 
 /** Runs until the agent ends; `nodewall off` and `on` end one run and begin the next. */
-async function standAlone(parts: StandAloneParts): Promise<ExitStatus> {
-  const { options, config, log, metrics, off } = parts;
+async function standAlone(setup: StandaloneSetup): Promise<ExitStatus> {
+  const { options, config, log, metrics, off } = setup;
   for (;;) {
     const isOff = off.now !== null;
     const switched = new AbortController();
@@ -93,7 +93,7 @@ async function standAlone(parts: StandAloneParts): Promise<ExitStatus> {
       metrics.off(isOff);
       const status = isOff
         ? await disabled(options, config, log, 'nodewall off', switched.signal)
-        : await standAloneRun(parts, switched.signal);
+        : await standAloneRun(setup, switched.signal);
       if (options.once || !switched.signal.aborted) return status;
     } finally {
       stopListening();
@@ -101,8 +101,8 @@ async function standAlone(parts: StandAloneParts): Promise<ExitStatus> {
   }
 }
 
-async function standAloneRun(parts: StandAloneParts, ended: AbortSignal): Promise<ExitStatus> {
-  const { options, config, log } = parts;
+async function standAloneRun(setup: StandaloneSetup, ended: AbortSignal): Promise<ExitStatus> {
+  const { options, config, log } = setup;
   const { runStandalone } = await import('./standalone.ts');
   const { openDataplanes } = await import('../agent/dataplane/open-dataplanes.ts');
   // Interfaces must be in their groups before the first rule is applied: an exemption matches a
@@ -111,7 +111,7 @@ async function standAloneRun(parts: StandAloneParts, ended: AbortSignal): Promis
   try {
     return await withKernel(async (kernel) => {
       const dataplanes = await openDataplanes({ node: options.node, config, kernel, log });
-      return runStandalone({ ...parts, dataplanes, interfaces, ended });
+      return runStandalone({ ...setup, dataplanes, interfaces, ended });
     });
   } finally {
     await interfaces.close();
@@ -135,7 +135,7 @@ function sourceOf(options: AgentOptions): Source {
   const { once, strict } = options;
   const wrong = (message: string): CommandError => new CommandError(EXIT.usage, message);
   if (manifests !== undefined && controller !== undefined) {
-    throw wrong('give one of --manifests and --controller: a node has its policies from one place');
+    throw wrong('give either --manifests or --controller, not both');
   }
   if (manifests !== undefined) {
     const alone = {
@@ -152,11 +152,15 @@ function sourceOf(options: AgentOptions): Source {
   if (controller === undefined) throw wrong('give --manifests DIR, or --controller https://HOST:PORT');
   if (once) throw wrong('--once: only with --manifests; the agent of a cluster follows its controller');
   if (strict)
-    throw wrong('--strict: only with --manifests; what is invalid is said in the status of the policy');
-  if (tokenFile === undefined) throw wrong('--controller: give --token-file with it');
+    throw wrong(
+      '--strict: only with --manifests; in a cluster the status of a policy says whether it is invalid',
+    );
+  if (tokenFile === undefined) throw wrong('--controller: needs --token-file');
   const api = apiServerAddress(options, process.env);
   if (caFile === undefined && api === null) {
-    throw wrong('--controller: give --ca-file with it; outside of a pod no API server says which CA it has');
+    throw wrong(
+      '--controller: needs --ca-file; outside of a pod the agent cannot read the CA from the API server',
+    );
   }
   const url = httpsUrl('--controller', controller);
   return { kind: 'controller', controller: { url, tokenFile, caFile: caFile ?? null }, api };
@@ -182,12 +186,9 @@ async function agentTelemetry(options: AgentOptions, log: Log): Promise<Telemetr
   async function open(address: string): Promise<void> {
     try {
       server = await serveMetrics({ listen: address, registry, healthy: () => null, ready });
-      log.info('metrics', { node, port: server.port });
+      log.info('serving health and metrics', { node, port: server.port });
     } catch (error) {
-      log.error('health and metrics cannot be served; trying again', {
-        node,
-        error: (error as Error).message,
-      });
+      log.error('cannot serve health and metrics; retrying', { node, error: (error as Error).message });
       timer = setTimeout(() => void open(address), LISTEN_RETRY).unref();
     }
   }
@@ -224,8 +225,8 @@ async function disabled(
   gate: string,
   ended?: AbortSignal,
 ): Promise<ExitStatus> {
-  const { allRemains } = await import('../agent/dataplane/open-dataplanes.ts');
-  const { removed, hidden } = await withKernel((kernel) => removeAll(allRemains(kernel)));
+  const { allLeftOvers } = await import('../agent/dataplane/open-dataplanes.ts');
+  const { removed, hidden } = await withKernel((kernel) => removeAll(allLeftOvers(kernel)));
   warnHidden(log, options.node, hidden);
   const { interfaces } = await releaseInterfaceGroups(options.stateDir, config, log);
   log.info('disabled', { node: options.node, removed, interfaces, gate });

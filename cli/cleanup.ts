@@ -1,11 +1,11 @@
 import { removeAll } from '../agent/dataplane/dataplane.ts';
-import { allRemains } from '../agent/dataplane/open-dataplanes.ts';
+import { allLeftOvers } from '../agent/dataplane/open-dataplanes.ts';
 import { agentLock } from '../agent/run/agent-lock.ts';
 import { releaseInterfaceGroups } from '../agent/run/interface-groups.ts';
 import { withKernel } from '../agent/run/with-kernel.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { loadConfig } from './load.ts';
-import { json, print } from './output.ts';
+import { json, print, warn, warnHidden } from './output.ts';
 
 interface CleanupOptions {
   readonly config?: string;
@@ -19,23 +19,17 @@ export async function cleanup(options: CleanupOptions): Promise<ExitStatus> {
   if (running !== null) {
     throw new CommandError(
       EXIT.refused,
-      `an agent runs here (process ${running}) and would put its rules back; stop it first, or have it enforce nothing: nodewall off`,
+      `an agent runs here (process ${running}) and would add its rules again; stop it first, or run nodewall off`,
     );
   }
-  const warn = (message: string, fields: object = {}): void =>
-    void process.stderr.write(`${[message, ...Object.values(fields)].join(': ')}\n`);
   const { interfaces } = await releaseInterfaceGroups(options.stateDir, config, { warn });
-  const { removed: rules, hidden } = await withKernel((kernel) => removeAll(allRemains(kernel)));
+  const { removed: rules, hidden } = await withKernel((kernel) => removeAll(allLeftOvers(kernel)));
   const removed = [...rules, ...interfaces.map((name) => `group of interface ${name}`)];
   const nothing = hidden.length === 0 ? 'Nothing of nodewall is in the kernel.\n' : '';
   const text = removed.length === 0 ? nothing : removed.map(sentence).join('');
   await print(options.output === 'json' ? json({ removed }) : text);
   // Rules that may be left where this process cannot look must not be taken for removed.
-  for (const { from, error } of hidden)
-    warn('what nodewall may have left there cannot be looked for', {
-      where: from.name,
-      error: error.message,
-    });
+  warnHidden(hidden);
   return hidden.length === 0 ? EXIT.done : EXIT.refused;
 }
 

@@ -12,12 +12,12 @@ export function statsText(state: NodeState, config: Config, output: 'table' | 'j
   if (config.dispatch === 'linear') {
     throw new CommandError(
       EXIT.usage,
-      '--stats: the configuration says dispatch: linear, so there is no index; take that line out to see what one would be like',
+      '--stats: there is no index, since the configuration says dispatch: linear; remove that line to see the statistics of an index',
     );
   }
   if (config.dataplane === 'iptables') {
     process.stderr.write(
-      'the configuration says dataplane: iptables; this is the index that nftables would have\n',
+      'the configuration says dataplane: iptables; the statistics are of the index in nftables\n',
     );
   }
   const stats = indexStats(state, config);

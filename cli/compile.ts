@@ -21,10 +21,7 @@ export async function compileCommand(options: CompileOptions): Promise<ExitStatu
   const { stats, output } = options;
   const isRules = output === 'nft' || output === 'iptables';
   if (stats && isRules) {
-    throw new CommandError(
-      EXIT.usage,
-      `--stats is about the index and nothing for ${output}: print it with -o table or -o json`,
-    );
+    throw new CommandError(EXIT.usage, `--stats: not with -o ${output}; use -o table or -o json`);
   }
   const { state, config, invalid } = await loadResolvedNode(options);
   if (stats && !isRules) await print(statsText(state, config, output));

@@ -18,7 +18,7 @@ export async function controllerCommand(options: ControllerOptions): Promise<Exi
     throw new CommandError(EXIT.usage, 'give both of --tls-cert-file and --tls-key-file, or none');
   }
   if (tlsCaFile !== undefined && tlsCertFile === undefined) {
-    throw new CommandError(EXIT.usage, '--tls-ca-file goes with --tls-cert-file and --tls-key-file');
+    throw new CommandError(EXIT.usage, '--tls-ca-file: needs --tls-cert-file and --tls-key-file');
   }
   const listen = toListenAddress(options.listen, '--listen');
   const webhook = webhookListen === undefined ? null : toListenAddress(webhookListen, '--webhook-listen');

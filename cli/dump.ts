@@ -1,4 +1,4 @@
-import { NOTHING_HELD } from '../agent/apply/plan/held.ts';
+import { EMPTY_STATE } from '../agent/apply/plan/current-state.ts';
 import { transaction } from '../agent/apply/plan/transaction.ts';
 import { transactionText } from '../agent/apply/plan/transaction-text.ts';
 import { receive } from '../agent/receive/receive.ts';
@@ -51,7 +51,7 @@ async function transactionOf(given: NodeState, config: Config, options: DumpOpti
   const { fromEmpty = false, stateDir } = options;
   if (fromEmpty) {
     if (config.dataplane === 'iptables') return iptablesTexts(iptablesRenderer(config)(given));
-    return transactionText(transaction(NOTHING_HELD, render(given, config)));
+    return transactionText(transaction(EMPTY_STATE, render(given, config)));
   }
   const { chooseDataplane, iptablesCommands } = await import('../agent/dataplane/open-dataplanes.ts');
   const { withKernel } = await import('../agent/run/with-kernel.ts');

@@ -1,9 +1,10 @@
 import { networkInterfaces } from 'node:os';
 import type { Link } from 'nftables-napi';
-import { classifier, type Decision, groupName, type Held, reasonText } from '../agent/interfaces/classify.ts';
+import type { Decision, OwnedGroup } from '../agent/interfaces/classify.ts';
+import { classifier, groupName, reasonText } from '../agent/interfaces/classify.ts';
 import { interfacesOnNetworks } from '../agent/interfaces/on-network.ts';
-import { toHeld } from '../agent/interfaces/release.ts';
-import { heldFile } from '../agent/run/interface-groups.ts';
+import { toOwnedGroups } from '../agent/interfaces/release.ts';
+import { ownedGroupsFile } from '../agent/run/interface-groups.ts';
 import { savedNodeAddresses } from '../agent/run/state-store.ts';
 import { loadAddon } from '../agent/run/with-kernel.ts';
 import type { Config } from '../apis/config.ts';
@@ -26,7 +27,7 @@ export async function interfaces(options: InterfacesOptions): Promise<ExitStatus
   const links = await listLinks();
   const declared = await savedNodeAddresses(options.stateDir);
   const onNetwork = interfacesOnNetworks(networkInterfaces(), declared);
-  const held = (await readHeld(options.stateDir)) ?? presumed(links, config, onNetwork);
+  const held = (await readOwnedGroups(options.stateDir)) ?? presumed(links, config, onNetwork);
   const decisions = classifier(config)(links, {
     held: new Map(held.map((one) => [one.index, one])),
     onNetwork,
@@ -96,10 +97,10 @@ async function listLinks(): Promise<Link[]> {
 }
 
 /** Null without the permission to read the file, which only root has. */
-async function readHeld(stateDir: string): Promise<readonly Held[] | null> {
-  const file = heldFile(stateDir);
+async function readOwnedGroups(stateDir: string): Promise<readonly OwnedGroup[] | null> {
+  const file = ownedGroupsFile(stateDir);
   try {
-    return toHeld(JSON.parse((await file.read()) ?? '[]'));
+    return toOwnedGroups(JSON.parse((await file.read()) ?? '[]'));
   } catch (error) {
     const cause = error instanceof Error ? error.cause : null;
     const isForbidden = cause instanceof Error && 'code' in cause && cause.code === 'EACCES';
@@ -113,7 +114,7 @@ async function readHeld(stateDir: string): Promise<readonly Held[] | null> {
  * Stands in for the agent's file if that may not be read: an interface that is in the group it
  * belongs to is assumed to have been put there by the agent.
  */
-function presumed(links: readonly Link[], config: Config, onNetwork: ReadonlySet<string>): Held[] {
+function presumed(links: readonly Link[], config: Config, onNetwork: ReadonlySet<string>): OwnedGroup[] {
   const bare = links.map((link) => ({ ...link, group: 0 }));
   const wanted = classifier(config)(bare, { held: new Map(), onNetwork });
   return wanted.map(({ link: { index, name }, group }) => ({ index, name, group }));

@@ -105,10 +105,10 @@ export async function loadResolvedNode(options: NodeOptions): Promise<LoadedNode
   if (unknown.length > 0) {
     const [what, where] =
       names === null
-        ? ['fqdn peers stand for nothing here', 'with --names FILE']
-        : ['as fqdn peers they stand for nothing here', `in ${options.names}`];
+        ? ['these fqdn peers match nothing here', 'with --names FILE']
+        : ['these fqdn peers match nothing here', `in ${options.names}`];
     process.stderr.write(
-      `no address is known for ${unknown.join(', ')}: ${what}; say what they resolve to ${where}\n`,
+      `no address is known for ${unknown.join(', ')}: ${what}; give their addresses ${where}\n`,
     );
   }
   return names === null ? { ...rest, state } : { ...rest, state: nameResolver()(state, names) };

@@ -20,20 +20,20 @@ export function manifestLog(node: string, log: Log) {
           log.log(LEVELS[problem.severity], problemText(problem), { node, ...problemFields(problem, valid) });
       }
       for (const [line, problem] of known) {
-        if (!now.has(line)) log.info('solved', { node, ...problemFields(problem, valid) });
+        if (!now.has(line)) log.info('problem solved', { node, ...problemFields(problem, valid) });
       }
       known = now;
     },
     waiting(manifests: readonly string[], haveLastGood: boolean): void {
-      const meanwhile = haveLastGood ? 'the last good state is enforced' : 'nothing is changed';
-      log.warn(`waiting for manifests that can be read; until then ${meanwhile}`, {
+      const meanwhile = haveLastGood ? 'the saved state is enforced' : 'nothing changes';
+      log.warn(`cannot read the manifests; ${meanwhile} until they can be read`, {
         node,
         stage: 'watch',
         manifests,
       });
     },
     undeclared(): void {
-      log.error(`no manifest declares Node ${node}; what is enforced stays`, { node, stage: 'compile' });
+      log.error(`no manifest declares Node ${node}; the rules in force stay`, { node, stage: 'compile' });
     },
   };
 }
@@ -49,5 +49,5 @@ function problemFields(
 ): object {
   const where = { stage: 'watch', file, line, path: path === '' ? undefined : path };
   if (kind !== 'ClusterNetworkPolicy' || severity !== 'error') return where;
-  return { ...where, policy: name, inForce: valid.has(name) ? 'its last valid version' : 'nothing of it' };
+  return { ...where, policy: name, inForce: valid.has(name) ? 'its last valid version' : 'nothing' };
 }

@@ -44,7 +44,7 @@ function toJson(saved: SavedNames | null): object {
 
 function toTable(saved: SavedNames | null): string {
   if (saved === null || saved.names.length === 0) {
-    return 'No names: no rule here has an fqdn peer, or none of them was answered yet.\n';
+    return 'No names: no rule on this node has an fqdn peer, or no name has resolved yet.\n';
   }
   const rows = saved.names.flatMap(({ name, failing, addresses }) =>
     addresses.map(({ address, source, seen, expires, state }) => [

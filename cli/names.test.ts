@@ -10,19 +10,19 @@ const WRONG: readonly (readonly [text: string, ...problems: RegExp[]])[] = [
   ['just text', /^f:1: must be names with their addresses, .*; not "just text"$/],
   [
     '\na.example: [192.0.2.300]\nb.example:\n  - 192.0.2.0/24\n  - 7\n',
-    /^f:2: "192\.0\.2\.300" is no IP address$/,
-    /^f:4: "192\.0\.2\.0\/24" is no IP address$/,
-    /^f:5: 7 is no IP address$/,
+    /^f:2: "192\.0\.2\.300" is not a valid IP address$/,
+    /^f:4: "192\.0\.2\.0\/24" is not a valid IP address$/,
+    /^f:5: 7 is not a valid IP address$/,
   ],
-  ['a.example: []\nA.Example.: []', /^f:2: the name a\.example is there twice$/],
-  ['a.example: []\na.example: []', /^f:2: .*appears twice/],
+  ['a.example: []\nA.Example.: []', /^f:2: the name a\.example occurs twice$/],
+  ['a.example: []\na.example: []', /^f:2: .*twice/],
   ['a.*.example: []', /^f:1: "a\.\*\.example"/],
   ['192.0.2.7: []', /^f:1: "192\.0\.2\.7" is an address, not a name/],
   ['a: [', /^f:\d: is not valid YAML/],
 ];
 
 describe('the file of --names', () => {
-  it('gives names their addresses, whatever way both are written', () => {
+  it('maps names to addresses, in any spelling', () => {
     const table = parseNames(
       'WWW.Example.com.: ["2001:DB8:0::1", 192.0.2.7, 192.0.2.7]\n"*.example.com": [192.0.2.8]\n',
       'f',
@@ -54,7 +54,7 @@ describe('the file of --names', () => {
     });
   }
 
-  it('that is not there is named', async () => {
+  it('is named in the error if it is missing', async () => {
     await assert.rejects(
       loadNames('/no/such/file'),
       (error) =>

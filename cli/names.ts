@@ -46,7 +46,7 @@ function toNames(raw: unknown, found: Findings): Map<string, string[]> {
   for (const [key, value] of Object.entries(fields ?? {})) {
     checkFqdn(key, [key], found);
     const name = toFqdn(key);
-    if (names.has(name)) found.error([key], `the name ${name} is there twice`);
+    if (names.has(name)) found.error([key], `the name ${name} occurs twice`);
     if (!Array.isArray(value))
       found.error([key], `must be a list of addresses, as in ${FORM}; not ${show(value)}`);
     names.set(
@@ -60,7 +60,7 @@ function toNames(raw: unknown, found: Findings): Map<string, string[]> {
 function toAddress(raw: unknown, path: readonly (string | number)[], found: Findings): string[] {
   const address = typeof raw === 'string' ? parseAddress(raw) : null;
   if (address === null) {
-    found.error(path, `${show(raw)} is no IP address`);
+    found.error(path, `${show(raw)} is not a valid IP address`);
     return [];
   }
   return [formatAddress(address)];

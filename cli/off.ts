@@ -1,15 +1,15 @@
 import { userInfo } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { holdRules, removeAll } from '../agent/dataplane/dataplane.ts';
-import type { Remains } from '../agent/dataplane/left-overs.ts';
-import { allRemains } from '../agent/dataplane/open-dataplanes.ts';
+import type { LeftOvers } from '../agent/dataplane/left-overs.ts';
+import { allLeftOvers } from '../agent/dataplane/open-dataplanes.ts';
 import { agentLock } from '../agent/run/agent-lock.ts';
 import { releaseInterfaceGroups } from '../agent/run/interface-groups.ts';
 import { removeOff, writeOff } from '../agent/run/off-file.ts';
 import { withKernel } from '../agent/run/with-kernel.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { loadConfig } from './load.ts';
-import { json, print } from './output.ts';
+import { json, print, warn, warnHidden } from './output.ts';
 
 interface OffOptions {
   readonly config?: string;
@@ -36,13 +36,13 @@ export async function off(options: OffOptions): Promise<ExitStatus> {
   } catch (error) {
     throw new CommandError(
       EXIT.refused,
-      `--state-dir: ${(error as Error).message}; nothing is changed. Make room, or the disk writable; or stop the agent, then run nodewall cleanup`,
+      `--state-dir: ${(error as Error).message}; nothing has changed. Free space on the disk or make it writable; or stop the agent, then run nodewall cleanup`,
       { cause: error },
     );
   }
   const agent = await agentLock(stateDir).holder();
   const { removed, isGone, hidden } = await withKernel(async (kernel) => {
-    const all = allRemains(kernel);
+    const all = allLeftOvers(kernel);
     if (agent !== null && (await untilGone(all, PATIENCE))) return { removed: [], hidden: [], isGone: true };
     // Removes the rules without an agent, or in place of one that hangs. An agent that starts
     // meanwhile finds the file `off` and removes them too.
@@ -51,20 +51,16 @@ export async function off(options: OffOptions): Promise<ExitStatus> {
     const groups = interfaces.map((name) => `group of interface ${name}`);
     return { ...removal, removed: [...removal.removed, ...groups], isGone: await untilGone(all, LAST_LOOK) };
   });
-  for (const { from, error } of hidden)
-    warn('rules of nodewall may be left there, which cannot be looked for', {
-      where: from.name,
-      error: error.message,
-    });
+  warnHidden(hidden);
   if (!isGone) {
     throw new CommandError(
       EXIT.refused,
-      "nodewall is off, but rules of it are in the kernel again; look at the agent's log, or stop the agent and run nodewall cleanup",
+      "nodewall is off, but the kernel still has rules of it; check the agent's log, or stop the agent and run nodewall cleanup",
     );
   }
   const who =
     agent === null
-      ? 'No agent runs here; one that starts enforces nothing'
+      ? 'No agent runs here; an agent that starts enforces nothing'
       : `The agent (process ${agent}) has removed its rules and enforces nothing`;
   const text = `${removed.map((what) => `Removed ${what}.\n`).join('')}nodewall is off on this node: no rule of it is in the kernel. ${who} until: nodewall on\n`;
   await print(options.output === 'json' ? json({ off: true, reason, agent, removed }) : text);
@@ -86,14 +82,14 @@ export async function on(options: Omit<OffOptions, 'reason' | 'config'>): Promis
   const what = wasOff ? 'nodewall is on again on this node.' : 'nodewall was not off on this node.';
   const next =
     agent === null
-      ? 'No agent runs here; the next that starts enforces its policies.'
+      ? 'No agent runs here; an agent that starts enforces its policies.'
       : `The agent (process ${agent}) enforces its policies within seconds.`;
   await print(options.output === 'json' ? json({ off: false, wasOff, agent }) : `${what} ${next}\n`);
   return EXIT.done;
 }
 
 /** Polls the kernel until no rules are left; false after `patience` milliseconds. */
-async function untilGone(all: readonly Remains[], patience: number): Promise<boolean> {
+async function untilGone(all: readonly LeftOvers[], patience: number): Promise<boolean> {
   const end = performance.now() + patience;
   for (;;) {
     // Places that this process may not inspect are reported where their rules are to be removed.
@@ -110,8 +106,4 @@ function userName(): string {
     // The user id has no entry in the container's passwd file.
     return `user ${process.getuid?.() ?? ''}`.trim();
   }
-}
-
-function warn(message: string, fields: object = {}): void {
-  process.stderr.write(`${[message, ...Object.values(fields)].join(': ')}\n`);
 }

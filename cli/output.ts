@@ -1,3 +1,4 @@
+import type { Removal } from '../agent/dataplane/dataplane.ts';
 import { styled } from '../lib/process/styled.ts';
 
 /**
@@ -32,4 +33,15 @@ export function print(text: string): Promise<void> {
   return new Promise((resolve, reject) => {
     process.stdout.write(text, (error) => (error ? reject(error) : resolve()));
   });
+}
+
+/** Prints a warning to standard error. */
+export function warn(message: string, fields: object = {}): void {
+  process.stderr.write(`${[message, ...Object.values(fields)].join(': ')}\n`);
+}
+
+/** Names the places where rules may be left that this process is not permitted to read. */
+export function warnHidden(hidden: Removal['hidden']): void {
+  const message = 'cannot check for left-over rules of nodewall; run this as root';
+  for (const { from, error } of hidden) warn(message, [from.name, error.message]);
 }

@@ -31,7 +31,7 @@ type Done = (status: ExitStatus) => void;
 function build(done: Done): Command {
   const program = new Command('nodewall')
     .description(
-      'A host firewall for Kubernetes nodes: one nftables rule per policy rule, or one of iptables and family.',
+      'A host firewall for Kubernetes nodes: one nftables rule per policy rule, or one iptables rule per family.',
     )
     .version(VERSION)
     .showHelpAfterError("(try 'nodewall --help')")
@@ -69,13 +69,12 @@ const manifests = (required: boolean): Option =>
 const node = (): Option => new Option('--node <name>', 'name of the Node').makeOptionMandatory();
 const config = (): Option => new Option('--config <file>', "the agent's configuration (YAML)");
 const output = (...formats: readonly string[]): Option =>
-  new Option('-o, --output <format>', 'how to print the result').choices(formats).default(formats[0]);
+  new Option('-o, --output <format>', 'format of the result').choices(formats).default(formats[0]);
 const strict = (): Option =>
-  new Option('--strict', 'end with 1 where a policy is invalid and left out').default(false);
-const names = (): Option =>
-  new Option('--names <file>', 'what fqdn peers resolve to (YAML, name: [addresses])');
+  new Option('--strict', 'exit with 1 if a policy is invalid and left out').default(false);
+const names = (): Option => new Option('--names <file>', 'addresses of fqdn peers (YAML, name: [addresses])');
 const stateDir = (): Option =>
-  new Option('--state-dir <dir>', 'holds what must survive a restart').default('/var/lib/nodewall');
+  new Option('--state-dir <dir>', 'keeps the state across restarts').default('/var/lib/nodewall');
 const logFormat = (): Option =>
   new Option('--log-format <format>', 'default: text on a terminal, else json').choices(['json', 'text']);
 const logLevel = (shown: string): Option =>
@@ -86,7 +85,7 @@ const logLevel = (shown: string): Option =>
 function addValidate(program: Command, done: Done): void {
   program
     .command('validate')
-    .description('Report every problem in every manifest; ends with 1 if there is any.')
+    .description('Print every problem in every manifest; exits with 1 if there is any.')
     .addOption(manifests(true))
     .addOption(config())
     .addOption(output('text', 'json'))
@@ -98,7 +97,7 @@ function addCompile(program: Command, done: Done): void {
   program
     .command('compile')
     .description(
-      "Print a Node's rules in evaluation order; nft and iptables print as text what the agent would load with that dataplane.",
+      "Print a Node's rules in evaluation order; -o nft and -o iptables print the text that the agent would load.",
     )
     .addOption(manifests(true))
     .addOption(node())
@@ -107,7 +106,7 @@ function addCompile(program: Command, done: Done): void {
     .addOption(strict())
     .option(
       '--stats',
-      'what the index costs with nftables: rules tried a packet, maps, elements, memory',
+      'print the cost of the rule index in nftables: rules tried per packet, maps, elements, memory',
       false,
     )
     .addOption(output('table', 'json', 'nft', 'iptables'))
@@ -126,11 +125,11 @@ function addCompile(program: Command, done: Done): void {
 function addExplain(program: Command, done: Done): void {
   program
     .command('explain')
-    .description('The verdict for connections, and the rules that were considered.')
+    .description('Print the verdict for connections, and the rules that were evaluated.')
     .addOption(manifests(true))
     .addOption(node())
     .addOption(new Option('--flow <json>', 'one connection').conflicts('flows'))
-    .option('--flows <file>', 'connections, one JSON object a line; answers come in the same order')
+    .option('--flows <file>', 'connections, one JSON object a line; the answers have the same order')
     .addOption(config())
     .addOption(names())
     .addOption(strict())
@@ -152,7 +151,7 @@ function addExplain(program: Command, done: Done): void {
 function addAgent(program: Command, done: Done): void {
   program
     .command('agent')
-    .description("Make the kernel of this machine hold exactly the Node's rules, and keep it so.")
+    .description("Enforce the Node's rules in the kernel of this machine, and follow every change of them.")
     .addOption(manifests(false))
     .addOption(node())
     .addOption(config())
@@ -162,26 +161,23 @@ function addAgent(program: Command, done: Done): void {
     .option('--feature-gates <gates>', 'NodeNetworkPolicy=true|false')
     .addOption(logFormat())
     .addOption(logLevel('transaction'))
-    .option(
-      '--controller <url>',
-      'https://HOST:PORT of the controller to follow, in the place of --manifests',
-    )
+    .option('--controller <url>', 'https://HOST:PORT of the controller to follow, instead of --manifests')
     .option(
       '--token-file <file>',
-      "with --controller: the agent's service account token, read anew when it is replaced",
+      "with --controller: the agent's service account token; read again when the file changes",
     )
     .option(
       '--ca-file <file>',
-      "with --controller: who signs the controller's certificate (PEM); default: ConfigMap nodewall-system/nodewall-ca",
+      "with --controller: the CA of the controller's certificate (PEM); default: ConfigMap nodewall-system/nodewall-ca",
     )
     .option(
       '--api-server <url>',
-      'with --controller: https://HOST:PORT of the API server, which the agent asks while no controller answers; default: as a pod of the cluster',
+      'with --controller: https://HOST:PORT of the API server, which the agent asks while no controller answers; default: that of the pod',
     )
     .option('--api-token-file <file>', "with --api-server: the service account's token")
-    .option('--api-ca-file <file>', 'with --api-server: who signs its certificate (PEM)')
+    .option('--api-ca-file <file>', 'with --api-server: the CA of its certificate (PEM)')
     .option('--metrics-listen <host:port>', 'serve /healthz, /readyz and /metrics (Prometheus)')
-    .option('--metrics-rules', 'a counter for each rule among the metrics', false)
+    .option('--metrics-rules', 'add a counter for each rule to the metrics', false)
     .addHelpText(
       'after',
       example(
@@ -197,9 +193,9 @@ function addOff(program: Command, done: Done): void {
   program
     .command('off')
     .description(
-      'Take all rules of nodewall off this node, and keep them off until `nodewall on`, through restarts. Ends when they are gone.',
+      'Remove all rules of nodewall from this node until `nodewall on`, through restarts. Returns when they are removed.',
     )
-    .option('--reason <text>', 'why: for the log, the status of policies and an Event')
+    .option('--reason <text>', 'the reason, for the log, the status of policies and an Event')
     .addOption(config())
     .addOption(stateDir())
     .addOption(output('text', 'json'))
@@ -216,7 +212,7 @@ function addOff(program: Command, done: Done): void {
 function addOn(program: Command, done: Done): void {
   program
     .command('on')
-    .description('Take `nodewall off` back: the agent of this node enforces its policies again.')
+    .description('End `nodewall off`: the agent of this node enforces its policies again.')
     .addOption(config())
     .addOption(stateDir())
     .addOption(output('text', 'json'))
@@ -227,7 +223,7 @@ function addOn(program: Command, done: Done): void {
 function addCleanup(program: Command, done: Done): void {
   program
     .command('cleanup')
-    .description('Remove everything nodewall put into the kernel, by nftables or iptables; nothing else.')
+    .description('Remove everything of nodewall from the kernel, in nftables and iptables.')
     .addOption(config())
     .addOption(stateDir())
     .addOption(output('text', 'json'))
@@ -238,7 +234,7 @@ function addCleanup(program: Command, done: Done): void {
 function addInterfaces(program: Command, done: Done): void {
   program
     .command('interfaces')
-    .description('Show the interfaces of this network namespace, the link group of each, and why.')
+    .description('Print the interfaces of this network namespace, their link groups, and why.')
     .addOption(config())
     .addOption(stateDir())
     .addOption(output('table', 'json'))
@@ -249,10 +245,10 @@ function addInterfaces(program: Command, done: Done): void {
 function addRules(program: Command, done: Done): void {
   program
     .command('rules')
-    .description('The rules in force on this Node, in evaluation order, with what each counted.')
+    .description('Print the rules in force on this Node in evaluation order, with their counters.')
     .addOption(stateDir())
     .addOption(config())
-    .option('--policy <name>', 'of this policy alone')
+    .option('--policy <name>', 'only rules of this policy')
     .addOption(output('table', 'json'))
     .addHelpText('after', example('nodewall rules', 'nodewall rules --policy protect-api -o json'))
     .action(async (options) => done(await (await import('./rules.ts')).rulesCommand(options)));
@@ -261,7 +257,7 @@ function addRules(program: Command, done: Done): void {
 function addNames(program: Command, done: Done): void {
   program
     .command('names')
-    .description('What the fqdn peers stand for: names and addresses, as the agent last saved them.')
+    .description('Print the names and addresses of fqdn peers, as the agent last saved them.')
     .addOption(stateDir())
     .addOption(config())
     .addOption(output('table', 'json'))
@@ -273,30 +269,30 @@ function addLog(program: Command, done: Done): void {
   program
     .command('log')
     .description(
-      'The record of rules with enableLogging and of Audit policies: who tried to connect, and what came of it.',
+      'Print the flow log: new connections that rules with enableLogging or Audit policies recorded, with their verdicts.',
     )
     .argument(
       '[file...]',
-      "records, oldest first; - is standard input; default: where the agent's configuration puts them",
+      "files of records, oldest first; - is standard input; default: the file of the agent's configuration",
     )
-    .option('-f, --follow', 'go on with what comes, over rotations', false)
+    .option('-f, --follow', 'go on with new records, across rotations', false)
     .addOption(stateDir())
     .addOption(config())
-    .option('--policy <name>', 'of this policy')
-    .option('--rule <name>', 'of rules of this name')
-    .option('--tier <name>', 'of policies in this tier')
-    .option('--verdict <verdict>', 'Allow, Drop, Reject or Pass')
-    .option('--audit', 'only where nothing was enforced')
-    .option('--deciding', 'without what an earlier Audit rule of the same policy would have decided')
-    .addOption(new Option('--direction <direction>', 'ingress or egress').choices(['ingress', 'egress']))
-    .option('--src <cidr>', 'from this address or CIDR')
-    .option('--dst <cidr>', 'to this address or CIDR')
-    .option('--port <number>', 'to this destination port')
-    .option('--protocol <protocol>', 'tcp, udp, sctp, icmp, icmpv6, igmp or a number')
-    .option('--interface <name>', 'by this interface, or one of this link group')
-    .option('--label <label>', 'with this logLabel')
-    .option('--since <time>', 'not before: 30s, 10m, 2h, 7d ago, or a time (ISO 8601)')
-    .option('-n, --lines <number>', 'the last ones alone (with --follow: 10 before it goes on)')
+    .option('--policy <name>', 'only records of this policy')
+    .option('--rule <name>', 'only records of rules with this name')
+    .option('--tier <name>', 'only records of policies in this tier')
+    .option('--verdict <verdict>', 'only records with this verdict: Allow, Drop, Reject or Pass')
+    .option('--audit', 'only records of Audit policies, which enforce nothing')
+    .option('--deciding', 'leave out matches after the Audit rule that would have decided')
+    .addOption(new Option('--direction <direction>', 'only this direction').choices(['ingress', 'egress']))
+    .option('--src <cidr>', 'only records with this source address or CIDR')
+    .option('--dst <cidr>', 'only records with this destination address or CIDR')
+    .option('--port <number>', 'only records with this destination port')
+    .option('--protocol <protocol>', 'only this protocol: tcp, udp, sctp, icmp, icmpv6, igmp or a number')
+    .option('--interface <name>', 'only records of this interface, or of an interface in this link group')
+    .option('--label <label>', 'only records with this logLabel')
+    .option('--since <time>', 'only records since then: 30s, 10m, 2h or 7d ago, or a time (ISO 8601)')
+    .option('-n, --lines <number>', 'only the last records (default with --follow: 10)')
     .addOption(output('text', 'json'))
     .addHelpText(
       'after',
@@ -318,9 +314,9 @@ function addDump(program: Command, done: Done): void {
     .addHelpText('after', example('nodewall dump wire --manifests /etc/nodewall/manifests --node cp-1'));
   const stages = [
     ['objects', 'stage 1: the objects, validated and narrowed (JSON)'],
-    ['wire', 'stage 3: what the node is told (JSON lines)'],
+    ['wire', 'stage 3: the messages sent to the node (JSON lines)'],
     ['state', 'stage 4: everything the node must enforce (JSON)'],
-    ['transaction', 'stage 6: what would bring this kernel to it, part by part'],
+    ['transaction', 'stage 6: the transaction from the current state of this kernel, part by part'],
   ] as const;
   for (const [stage, description] of stages) {
     const command = dump
@@ -333,7 +329,7 @@ function addDump(program: Command, done: Done): void {
     if (stage !== 'transaction') command.addOption(output('json'));
     else {
       command.addOption(stateDir());
-      command.option('--from-empty', 'as if the kernel held nothing; needs no permissions', false);
+      command.option('--from-empty', 'assume an empty kernel; needs no permissions', false);
     }
     const which = stage === 'objects' ? '' : ' --node cp-1';
     command
@@ -351,37 +347,37 @@ function addController(program: Command, done: Done): void {
   program
     .command('controller')
     .description(
-      'The controller of a cluster: what the Kubernetes API holds, compiled and told to the agent of each node.',
+      'Run the controller of a cluster: it compiles the policies of the Kubernetes API and sends each agent its rules.',
     )
-    .option('--kubeconfig <file>', 'the API server, and who we are; default: as a pod of the cluster')
+    .option('--kubeconfig <file>', 'API server and credentials; default: those of the pod')
     .option('--listen <host:port>', 'serve agents and kubectl (HTTPS)', ':8443')
     .option('--webhook-listen <host:port>', 'serve admission webhooks (HTTPS): /mutate and /validate')
     .option('--metrics-listen <host:port>', 'serve /healthz, /readyz and /metrics (Prometheus)')
     .option(
       '--tls-cert-file <file>',
-      'serve with this certificate (PEM), read anew when it changes; default: of its own CA',
+      'serving certificate (PEM); read again when the file changes; default: one of its own CA',
     )
-    .option('--tls-key-file <file>', 'its key (PEM)')
+    .option('--tls-key-file <file>', 'key of the serving certificate (PEM)')
     .option(
       '--tls-ca-file <file>',
-      'who signs it (PEM), for the APIService; default: the public authorities, or what somebody else writes there',
+      'CA of the serving certificate (PEM), for the APIService; default: the public authorities, or the CA that a third party writes there',
     )
     .option(
       '--pod-name <name>',
-      'the pod that it runs in: told to stop, it serves on until agents know another one',
+      'the pod that it runs in; after SIGTERM it serves until agents know another controller',
     )
     .option(
       '--feature-gates <gates>',
-      'NodeNetworkPolicy=true|false; default: as ConfigMap nodewall-system/nodewall-config says, or said last',
+      'NodeNetworkPolicy=true|false; default: the value of ConfigMap nodewall-system/nodewall-config, or its last value',
     )
     .option(
       '--token-audiences <names>',
-      "audiences of agents' tokens, comma-separated; empty: the API server's own",
+      "audiences of agents' tokens, comma-separated; empty: the audience of the API server",
       'nodewall-controller',
     )
     .option(
       '--relist-period <seconds>',
-      'the least time between two looks whether the watches have missed something; twice that the most',
+      'minimum time between two relists, which find changes that a watch missed; the maximum is twice that',
       relistPeriod,
       900,
     )

@@ -5,7 +5,7 @@ import { recordText } from './record-text.ts';
 describe('recordText', () => {
   const of = (record: object) => recordText({ time: 't', node: 'n', ...record });
 
-  it('writes addresses as people do', () => {
+  it('writes addresses in canonical form', () => {
     const flow = {
       verdict: 'Drop',
       protocol: 'tcp',
@@ -23,7 +23,7 @@ describe('recordText', () => {
     assert.match(of(ping), /icmpv6 128\/0 ::1 → ::2$/);
   });
 
-  it('says what was not recorded', () => {
+  it('shows suppressed and lost records', () => {
     assert.equal(
       of({ suppressed: 7, policy: 'p', rule: 'r', tier: 't' }),
       't  t p/r  (7 more of this rule not recorded)',
@@ -31,7 +31,7 @@ describe('recordText', () => {
     assert.equal(of({ lost: 7 }), 't  (7 records lost)');
   });
 
-  it('lets no value speak to the terminal', () => {
+  it('escapes control characters in values', () => {
     const keys = [
       'time',
       'verdict',

@@ -31,11 +31,11 @@ const BUNCH = 256;
 export async function recordsCommand(files: readonly string[], options: RecordsOptions): Promise<ExitStatus> {
   const paths = files.length > 0 ? files : [await recordFile(options)];
   if (options.follow && (paths.length > 1 || paths[0] === '-')) {
-    throw new CommandError(EXIT.usage, '--follow takes one file; standard input is followed without it');
+    throw new CommandError(EXIT.usage, '--follow: takes one file; standard input needs no --follow');
   }
   for (const path of files) {
     if (path !== '-' && !options.follow && !existsSync(path)) {
-      throw new CommandError(EXIT.invalid, `there is no file ${path}`);
+      throw new CommandError(EXIT.invalid, `the file ${path} does not exist`);
     }
   }
   const filter = toFilter(options, Date.now());
@@ -56,7 +56,7 @@ export async function recordsCommand(files: readonly string[], options: RecordsO
       }
     }
   }
-  if (bad > 0) process.stderr.write(`lines that were no records and are left out: ${bad}\n`);
+  if (bad > 0) process.stderr.write(`left out ${bad} lines that are not valid records\n`);
   if (shown === 0) process.stderr.write(`no record matches in ${paths.join(', ')}\n`);
   return EXIT.done;
 }
@@ -99,7 +99,7 @@ async function* linesOf(path: string, follow: boolean): AsyncGenerator<string | 
     const isRefused = code === 'EACCES' || code === 'EPERM';
     throw new CommandError(
       isRefused ? EXIT.refused : EXIT.invalid,
-      `${message}${isRefused ? '; records are for root' : ''}`,
+      `${message}${isRefused ? '; reading the flow log needs root' : ''}`,
       { cause: error },
     );
   }
@@ -111,7 +111,7 @@ async function recordFile({ stateDir, config }: RecordsOptions): Promise<string>
   if (file === 'stdout') {
     throw new CommandError(
       EXIT.usage,
-      "log.file is stdout: the records are where the agent's standard output goes; give that FILE, or - for standard input",
+      'log.file is stdout: the agent writes records to its standard output; give the file where that goes, or - for standard input',
     );
   }
   return file === '' ? join(stateDir, 'records.jsonl') : file;

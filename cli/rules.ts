@@ -79,7 +79,7 @@ async function readState(stateDir: string): Promise<NodeState> {
   if (text !== null) return toNodeState(text);
   throw new CommandError(
     EXIT.invalid,
-    `${stateDir} holds no state: start the agent (nodewall agent), or give the --state-dir that it has`,
+    `${stateDir} contains no state: start the agent (nodewall agent), or give its --state-dir`,
   );
 }
 
@@ -129,13 +129,13 @@ async function readKernel(): Promise<CountedTable | null> {
   try {
     const found = await withKernel(async (kernel) => (await kernel.snapshot()) ?? (await readIptables()));
     if (found === null) {
-      process.stderr.write('nodewall: nothing is enforced here; the counts are those that were saved\n');
+      process.stderr.write('nodewall: the kernel has no rules; the counts are the last saved ones\n');
     }
     return found;
   } catch (error) {
     if (!(error instanceof CommandError)) throw error;
     process.stderr.write(
-      `nodewall: the counts are those that were saved, up to 30 s ago: ${error.message}\n`,
+      `nodewall: cannot read the kernel's counters; the counts are the last saved ones, up to 30 s old: ${error.message}\n`,
     );
     return null;
   }

@@ -23,7 +23,7 @@ import { savedManifests } from './saved-manifests.ts';
 /** Milliseconds until the last valid versions of manifests are saved, at the latest. */
 const LONGEST_WAIT = 500;
 
-interface Parts {
+interface StandaloneOptions {
   readonly options: AgentOptions;
   readonly manifests: readonly string[];
   readonly config: Config;
@@ -49,7 +49,7 @@ interface Outcome {
  * Throws if no manifest declares the node; with `--once` also if the manifests cannot be read or
  * enforcement fails.
  */
-export async function runStandalone(parts: Parts): Promise<ExitStatus> {
+export async function runStandalone(parts: StandaloneOptions): Promise<ExitStatus> {
   const { options, manifests, log } = parts;
   const { node, once, stateDir } = options;
   const saved = stateStore({ stateDir, node, log });
@@ -116,7 +116,7 @@ export async function runStandalone(parts: Parts): Promise<ExitStatus> {
       return onceStatus(outcome, options);
     }
     const signal = await untilStopped(parts.ended);
-    if (signal !== null) log.info('stopping; the rules stay', { node, signal });
+    if (signal !== null) log.info('stopping; the rules stay in force', { node, signal });
     return EXIT.done;
   } finally {
     await source.close();
@@ -140,7 +140,7 @@ function onceStatus(
   if (!snapshot?.complete) {
     throw new CommandError(
       EXIT.invalid,
-      'the manifests cannot be read; see the log. What was enforced stays enforced',
+      'the manifests cannot be read; see the log. The rules in force stay',
     );
   }
   // Rules that the kernel refused are in the log.

@@ -1,11 +1,11 @@
 import { NftError } from 'nftables-napi';
 import type { RuleSource } from '../../apis/compiled.ts';
-import { Refusal } from './dataplane.ts';
+import { RefusedError } from './dataplane.ts';
 import type { Command } from './plan/command.ts';
 import type { Transaction } from './plan/transaction.ts';
 
 /** The kernel refused a part of a transaction; the rules enforced before stay in force. */
-export class ApplyError extends Refusal {
+export class ApplyError extends RefusedError {
   override readonly name = 'ApplyError';
   readonly stage: keyof Transaction;
 
@@ -13,7 +13,7 @@ export class ApplyError extends Refusal {
     const source = refused === null ? null : sourceOf(refused);
     const where = source === null ? '' : `rule ${source.policy}/${source.rule}: `;
     super(
-      `${where}the kernel refused it (${stage}): ${cause instanceof Error ? cause.message : String(cause)}`,
+      `${where}the kernel rejected the transaction (${stage}): ${cause instanceof Error ? cause.message : String(cause)}`,
       { source, lacksLog: lacksLog(refused, cause), cause },
     );
     this.stage = stage;

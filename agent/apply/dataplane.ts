@@ -6,8 +6,8 @@ import type { RuleSource } from '../../apis/compiled.ts';
  */
 export interface Reconciler<Desired> {
   /**
-   * Throws Refusal if the kernel or its tool refuses the change; the rules enforced before then
-   * stay in force. A failed garbage collection is not an error (see `Applied.unswept`).
+   * Throws RefusedError if the kernel or its tool refuses the change; the rules enforced before then
+   * stay in force. A failed garbage collection is not an error (see `Applied.leftBehind`).
    */
   apply(desired: Desired): Promise<Applied>;
   /**
@@ -22,7 +22,7 @@ export interface Reconciler<Desired> {
 export interface Applied {
   readonly change: Change;
   /** Why unused objects could not be garbage-collected; null if they were. */
-  readonly unswept: Error | null;
+  readonly leftBehind: Error | null;
   /**
    * The part of the desired state that this kernel can't hold, human-readable, for as long as that
    * is so; null or undefined: none.
@@ -50,8 +50,8 @@ export interface Change {
 }
 
 /** A part of a change was refused; the rules enforced before stay in force. */
-export class Refusal extends Error {
-  override readonly name: string = 'Refusal';
+export class RefusedError extends Error {
+  override readonly name: string = 'RefusedError';
   /** The policy rule that was refused; null if unknown. */
   readonly source: RuleSource | null;
   /** The kernel lacks NFLOG, which the refused rule needs. */

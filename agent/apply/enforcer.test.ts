@@ -5,10 +5,10 @@ import { fakeClock } from '../../test/fake/fake-clock.ts';
 import { type Call, type FakeKernel, fakeKernel } from '../../test/fake/fake-kernel.ts';
 import { closing, nodeState } from '../../test/fake/node-state.ts';
 import { toNftError } from '../../test/fake/refusal.ts';
-import { tamper } from '../../test/fake/stranger.ts';
+import { tamper } from '../../test/fake/third-party.ts';
 import { policy, tcp } from '../../test/kernel/manifests.ts';
 import { renderer } from '../render/render.ts';
-import { type Applied, Refusal } from './dataplane.ts';
+import { type Applied, RefusedError } from './dataplane.ts';
 import { type Enforced, Enforcer } from './enforcer.ts';
 import { NodeRuleReconciler } from './reconciler.ts';
 
@@ -104,7 +104,7 @@ describe('the enforcer', () => {
     );
   });
 
-  it('lets what stood there before go after each apply, and tries again where it stays', async () => {
+  it('removes left-overs after each apply, and retries where that fails', async () => {
     let calls = 0;
     const { submit, pass, clock, said } = setUp({ settled: async () => ++calls > 1 });
     await submit(state({ a: 1, b: 2 }));
@@ -116,7 +116,7 @@ describe('the enforcer', () => {
     assert.equal(said.length, 2);
   });
 
-  it('tells which policies failed; nothing goes before something is in force', async () => {
+  it('names the policies that failed; removes left-overs only once something is in force', async () => {
     const calls: string[][] = [];
     const { submit, kernel, clock, inForce } = setUp({
       settled: async (failed) => calls.push([...failed.keys()]) > 0,
@@ -132,7 +132,7 @@ describe('the enforcer', () => {
     assert.equal(clock.waiting().length, 1, 'the policy is tried again');
   });
 
-  it('makes at most three applies of a burst, and the newest wins', async () => {
+  it('makes at most three applies for a burst of states; the newest one wins', async () => {
     const { enforcer, results, inForce } = setUp();
     for (let port = 1; port <= 1000; port++) {
       enforcer.submit(state({ a: port }));
@@ -179,11 +179,11 @@ describe('the enforcer', () => {
   });
 });
 
-it('puts in force what it says is, after the last policy it tried was refused', async () => {
+it('ends with the reported state in force when the last policy it tried is refused', async () => {
   const asked: string[] = [];
   const done: Applied = {
     change: { isEmpty: false, changesStructure: true, text: () => '' },
-    unswept: null,
+    leftBehind: null,
     enforcedAfter: 0,
     kernelMicroseconds: 0,
   };
@@ -192,7 +192,7 @@ it('puts in force what it says is, after the last policy it tried was refused', 
     reconciler: {
       async apply(desired) {
         asked.push(policies(desired).join(' '));
-        if (policies(desired).includes('bad')) throw new Refusal('no', { source: null });
+        if (policies(desired).includes('bad')) throw new RefusedError('no', { source: null });
         return done;
       },
       verify: async () => [],
@@ -215,8 +215,8 @@ it('puts in force what it says is, after the last policy it tried was refused', 
 });
 
 for (const silently of [false, true]) {
-  describe(`a policy that the kernel refuses${silently ? ', without a word which' : ''}`, () => {
-    it('is left out, and never blocks another', async () => {
+  describe(`a policy that the kernel refuses${silently ? ' without naming it' : ''}`, () => {
+    it('is left out and blocks no other policy', async () => {
       const { kernel, submit, inForce, said } = setUp();
       kernel.intercept(refusing(66, { silently }));
       await submit(state({ a: 1, bad: 66, c: 3 }));
@@ -226,7 +226,7 @@ for (const silently of [false, true]) {
       assert.deepEqual(inForce(), ['a:1', 'c:4', 'd:5']);
     });
 
-    it('stays in its last good version', async () => {
+    it('keeps its last valid version in force', async () => {
       const { kernel, submit, inForce, results } = setUp();
       await submit(state({ a: 1, bad: 2 }));
       kernel.intercept(refusing(66, { silently }));
@@ -238,7 +238,7 @@ for (const silently of [false, true]) {
       assert.deepEqual(inForce(), ['a:8', 'bad:2']);
     });
 
-    it('goes when it is deleted', async () => {
+    it('is removed when it is deleted', async () => {
       const { kernel, submit, inForce, clock } = setUp();
       await submit(state({ a: 1, bad: 2 }));
       kernel.intercept(refusing(66, { silently }));
@@ -248,7 +248,7 @@ for (const silently of [false, true]) {
       assert.deepEqual(clock.waiting(), []);
     });
 
-    it('is tried again by itself, ever later, and enforced when the kernel takes it', async () => {
+    it('is retried with back-off, and enforced when the kernel accepts it', async () => {
       const { kernel, submit, inForce, clock, pass, said } = setUp();
       kernel.intercept(refusing(66, { silently }));
       await submit(state({ a: 1, bad: 66 }));
@@ -274,7 +274,7 @@ for (const silently of [false, true]) {
       assert.deepEqual(clock.waiting(), [1000]);
     });
 
-    it('and another: both stay out, the rest is enforced', async () => {
+    it('and a second one: both are left out, the rest is enforced', async () => {
       const { kernel, submit, inForce, results } = setUp();
       const hooks = [refusing(66, { silently }), refusing(77, { silently })];
       kernel.intercept((call) => {
@@ -290,7 +290,7 @@ for (const silently of [false, true]) {
   });
 }
 
-describe('a policy whose last good version is refused now', () => {
+describe('a policy whose last valid version is refused now', () => {
   it('is left out, so that the others are enforced', async () => {
     const { kernel, submit, inForce } = setUp();
     await submit(state({ a: 1, bad: 66 }));
@@ -303,7 +303,7 @@ describe('a policy whose last good version is refused now', () => {
   });
 });
 
-describe('two policies that the kernel refuses, one of them without a word', () => {
+describe('two policies that the kernel refuses, one of them without naming it', () => {
   it('are both left out', async () => {
     const { kernel, submit, inForce } = setUp();
     const hooks = [refusing(66), refusing(77, { silently: true })];
@@ -318,7 +318,7 @@ describe('two policies that the kernel refuses, one of them without a word', () 
 });
 
 describe('a kernel without NFLOG', () => {
-  it('enforces everything all the same, audits, records and names too, and says so once', async () => {
+  it('enforces every rule, Audit, logged and fqdn rules included, and logs the lack once', async () => {
     const { kernel, submit, said, results } = setUp();
     kernel.intercept(({ lines }) => {
       const operation = lines.findIndex((text) => text.includes(' log prefix '));
@@ -344,7 +344,7 @@ describe('a kernel without NFLOG', () => {
 });
 
 describe('a refused policy about services', () => {
-  it('stays in its last good version, with the services it named', async () => {
+  it('keeps its last valid version in force, with the Services it names', async () => {
     const api = {
       apiVersion: 'v1',
       kind: 'Service',
@@ -371,8 +371,8 @@ describe('a refused policy about services', () => {
   });
 });
 
-describe('a sweep that the kernel refuses', () => {
-  it('leaves what was wanted in force, and comes later', async () => {
+describe('a garbage collection that the kernel refuses', () => {
+  it('leaves the desired rules in force, and is retried', async () => {
     const { kernel, submit, inForce, pass, clock, said } = setUp();
     await submit(state({ a: 1, b: 3 }));
     kernel.intercept(({ lines }) => {
@@ -389,7 +389,7 @@ describe('a sweep that the kernel refuses', () => {
 });
 
 describe('a kernel that refuses everything', () => {
-  it('keeps what was enforced, and is tried again ever later', async () => {
+  it('keeps the rules in force, and is retried with back-off', async () => {
     const { kernel, submit, inForce, said, pass, clock } = setUp();
     await submit(state({ a: 1 }));
     kernel.intercept(() => {
@@ -409,7 +409,7 @@ describe('a kernel that refuses everything', () => {
     assert.deepEqual(clock.waiting(), []);
   });
 
-  it('is tried at once when there is something new', async () => {
+  it('is tried at once when a new state is submitted', async () => {
     const { kernel, submit, inForce, clock } = setUp();
     kernel.intercept(() => {
       throw toNftError('ENOMEM', 'Cannot allocate memory');
@@ -474,14 +474,14 @@ describe('a restart over a table that is in force', () => {
     assert.deepEqual(inForce(), ['a:1', 'b:2']);
   });
 
-  it('keeps it too where the kernel does not say which it refused', async () => {
+  it('keeps it when the kernel does not name the refused rule', async () => {
     const { kernel, submit, inForce } = setUp({ kernel: await inUse(), lastGood: before });
     kernel.intercept(refusing(66, { silently: true }));
     await submit(state({ a: 3, b: 66 }));
     assert.deepEqual(inForce(), ['a:3', 'b:2']);
   });
 
-  it('touches nothing where no good version is known', async () => {
+  it('changes nothing when no valid version is known', async () => {
     const { kernel, submit, inForce, said } = setUp({ kernel: await inUse() });
     kernel.intercept(refusing(66, { silently: true }));
     await submit(state({ a: 3, b: 66 }));
@@ -489,7 +489,7 @@ describe('a restart over a table that is in force', () => {
     assert.deepEqual(said, ['failed, again in 1000']);
   });
 
-  it('never opens the table when it can not be read', async () => {
+  it('never removes rules when the table cannot be read', async () => {
     const kernel = await inUse();
     const fewest = watchIndex(kernel);
     let reads = 0;
@@ -510,7 +510,7 @@ describe('a restart over a table that is in force', () => {
 });
 
 describe('a comparison', () => {
-  it('is made also where an apply is asked for meanwhile', async () => {
+  it('runs although an apply is requested meanwhile', async () => {
     const { kernel, submit, enforcer, inForce, said } = setUp();
     await submit(state({ a: 1 }));
     tamper(kernel, { what: 'addsChain', pick: 7 });
@@ -525,8 +525,8 @@ describe('a comparison', () => {
   });
 });
 
-describe('a table that somebody changed since', () => {
-  it('is looked at again before a policy is blamed', async () => {
+describe('a table that a third party changed since', () => {
+  it('is read again before a policy counts as failed', async () => {
     const { kernel, submit, inForce, said } = setUp();
     await submit(state({ a: 1, b: 2 }));
     await kernel.transact([{ kind: 'deleteTable' }]);
@@ -537,7 +537,7 @@ describe('a table that somebody changed since', () => {
 });
 
 describe('drift', () => {
-  it('is repaired, and said with what differed', async () => {
+  it('is repaired, and the differences are logged', async () => {
     const { kernel, submit, enforcer, inForce, said } = setUp();
     await submit(state({ a: 1, b: 2 }));
     for (const what of ['addsRule', 'renamesChain', 'addsChain', 'deletesElements'] as const) {
@@ -550,7 +550,7 @@ describe('drift', () => {
     }
   });
 
-  it('is not seen where there is none', async () => {
+  it('is not reported when there is none', async () => {
     const { submit, enforcer, said, kernel } = setUp();
     await submit(state({ a: 1 }));
     const calls = kernel.calls.length;
@@ -560,7 +560,7 @@ describe('drift', () => {
     assert.equal(kernel.calls.length, calls);
   });
 
-  it('does not blame a policy for a change that met a table of strangers', async () => {
+  it("does not count a policy as failed when a third party's change made the apply fail", async () => {
     const { kernel, submit, said, inForce, pass } = setUp();
     await submit(state({ a: 1 }));
     await kernel.transact([{ kind: 'deleteTable' }]);

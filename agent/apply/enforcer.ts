@@ -2,7 +2,7 @@ import type { NodeState } from '../../apis/compiled.ts';
 import { BackOff } from '../../lib/process/back-off.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import { RenderError } from '../render/rule-renderer.ts';
-import { type Applied, type Reconciler, Refusal } from './dataplane.ts';
+import { type Applied, type Reconciler, RefusedError } from './dataplane.ts';
 import { changedPolicies, policyKey, substitute } from './plan/substitute.ts';
 
 /**
@@ -39,7 +39,7 @@ export interface EnforcerEvents {
   drifted(differences: readonly string[]): void;
 }
 
-export interface EnforcerParts<Desired> {
+export interface EnforcerOptions<Desired> {
   readonly reconciler: Reconciler<Desired>;
   /** @param canLog if false, the rendered rules don't need the kernel's NFLOG */
   readonly renderer: (canLog: boolean) => (state: NodeState) => Desired;
@@ -67,7 +67,7 @@ const LAST_RETRY = 60_000;
  */
 export class Enforcer<Desired> {
   readonly #reconciler: Reconciler<Desired>;
-  readonly #renderer: EnforcerParts<Desired>['renderer'];
+  readonly #renderer: EnforcerOptions<Desired>['renderer'];
   #render: (state: NodeState) => Desired;
   #canLog = true;
   readonly #events: EnforcerEvents;
@@ -83,7 +83,7 @@ export class Enforcer<Desired> {
   readonly #retries = new BackOff({ first: FIRST_RETRY, longest: LAST_RETRY });
   #cancelRetry: () => void = () => {};
 
-  constructor({ reconciler, renderer, events, clock, lastGood, settled }: EnforcerParts<Desired>) {
+  constructor({ reconciler, renderer, events, clock, lastGood, settled }: EnforcerOptions<Desired>) {
     this.#reconciler = reconciler;
     this.#renderer = renderer;
     this.#render = renderer(true);
@@ -154,7 +154,7 @@ export class Enforcer<Desired> {
     this.#good = result.state;
     this.#events.enforced({ ...result, wanted, milliseconds: this.#clock.now() - started });
     const isSettled = await this.#settled(result.failed);
-    const isDone = isSettled && result.failed.size === 0 && result.unswept === null;
+    const isDone = isSettled && result.failed.size === 0 && result.leftBehind === null;
     if (isDone) this.#retries.reset();
     else this.#scheduleRetry(() => {});
   }
@@ -172,8 +172,8 @@ export class Enforcer<Desired> {
       } catch (error) {
         // An error other than a refusal (such as a failed dump) is not caused by a policy: the
         // whole state is retried later.
-        if (!(error instanceof Refusal || error instanceof RenderError)) throw error;
-        if (error instanceof Refusal && error.lacksLog && this.#canLog) {
+        if (!(error instanceof RefusedError || error instanceof RenderError)) throw error;
+        if (error instanceof RefusedError && error.lacksLog && this.#canLog) {
           this.#renderWithoutLog(error);
           continue;
         }
@@ -188,7 +188,7 @@ export class Enforcer<Desired> {
   }
 
   /** In effect until the agent is restarted. */
-  #renderWithoutLog(error: Refusal): void {
+  #renderWithoutLog(error: RefusedError): void {
     this.#canLog = false;
     this.#render = this.#renderer(false);
     this.#events.unrecorded(error);

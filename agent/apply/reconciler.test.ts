@@ -7,7 +7,7 @@ import { listing } from '../../test/fake/listing.ts';
 import { closing, fromPods, ingress, pod, rulesetOf } from '../../test/fake/node-state.ts';
 import { toNftError } from '../../test/fake/refusal.ts';
 import { watchVerdicts } from '../../test/fake/steps.ts';
-import { TAMPERING_NAMES, type Tampering, tamper, tampering } from '../../test/fake/stranger.ts';
+import { TAMPERING_NAMES, type Tampering, tamper, tampering } from '../../test/fake/third-party.ts';
 import { type Scenario, scenario } from '../../test/generate/scenario.ts';
 import { cidr, tcp } from '../../test/kernel/manifests.ts';
 import { toConfig, toState } from '../../test/properties/pipeline.ts';
@@ -19,7 +19,7 @@ import { ApplyError } from './apply-error.ts';
 import { toBatches } from './netlink/batches.ts';
 import type { ElementsCommand } from './plan/command.ts';
 import { elementCount } from './plan/command-text.ts';
-import type { Held } from './plan/held.ts';
+import type { CurrentState } from './plan/current-state.ts';
 import { isEmpty, replacement, transaction } from './plan/transaction.ts';
 import { NodeRuleReconciler } from './reconciler.ts';
 
@@ -43,7 +43,7 @@ const OBJECTS = [SSH, WEB, BOTH, PODS, NETS, pod('a', '10.1.0.1')];
 const RULESET = rulesetOf(OBJECTS);
 
 describe('the reconciler', () => {
-  it('makes the kernel hold a ruleset, and then nothing differs', async () => {
+  it('applies a ruleset; a comparison then finds no difference', async () => {
     const kernel = fakeKernel();
     const reconciler = new NodeRuleReconciler(kernel);
     assert.deepEqual(await reconciler.verify(), [], 'nothing was applied, nothing can differ');
@@ -55,7 +55,7 @@ describe('the reconciler', () => {
     assert.equal(await kernel.generation(), before);
   });
 
-  it('plans without a change', async () => {
+  it('plans without changing the kernel', async () => {
     const kernel = fakeKernel();
     const reconciler = new NodeRuleReconciler(kernel);
     const planned = await reconciler.plan(RULESET);
@@ -79,7 +79,7 @@ describe('the reconciler', () => {
     assert.deepEqual(await reconciler.verify(), []);
   });
 
-  it('reads after a policy edit what it touched, and no more', async () => {
+  it('reads only the touched objects after a policy edit', async () => {
     const kernel = fakeKernel();
     const asked: string[] = [];
     const watched = {
@@ -101,7 +101,7 @@ describe('the reconciler', () => {
     assert.deepEqual(await reconciler.verify(), []);
   });
 
-  it('does not look where nobody has committed anything', async () => {
+  it('reads nothing when there was no other commit', async () => {
     const kernel = fakeKernel();
     const reconciler = new NodeRuleReconciler(kernel);
     await reconciler.apply(RULESET);
@@ -119,7 +119,7 @@ describe('the reconciler', () => {
     assert.notDeepEqual(await reconciler.verify(), []);
   });
 
-  it('says how long it took until all was enforced', async () => {
+  it('reports the time until all rules are in force', async () => {
     const kernel = fakeKernel();
     const slow = {
       ...kernel,
@@ -159,7 +159,7 @@ describe('the reconciler', () => {
     ['a command of no rule', { operation: 0 }],
     ['a command that is not there', { operation: 100_000 }],
   ] as const) {
-    it(`blames nobody where the kernel names ${what}`, async () => {
+    it(`names no rule when the kernel names ${what}`, async () => {
       const kernel = fakeKernel();
       kernel.intercept(() => {
         throw toNftError('ENOMEM', 'Cannot allocate memory', place);
@@ -169,7 +169,7 @@ describe('the reconciler', () => {
     });
   }
 
-  it('takes up after a failure in every stage, from what the kernel then holds', async () => {
+  it('continues after a failure in every stage, from the current state', async () => {
     for (let nth = 1; ; nth++) {
       const kernel = fakeKernel();
       await new NodeRuleReconciler(kernel).apply(rulesetOf([SSH, NETS, PODS, pod('a', '10.1.0.9')]));
@@ -194,7 +194,7 @@ describe('the reconciler', () => {
   });
 });
 
-describe('keys that go while the rules around their map change', () => {
+describe('keys that are removed while the rules around their map change', () => {
   const rule = (statement: Statement, ...matches: NftRule['matches']): NftRule => ({
     matches,
     counter: false,
@@ -238,7 +238,7 @@ describe('keys that go while the rules around their map change', () => {
     { match: 'port', protocol: 'tcp', field: 'dport', ranges: [[80, 80]] },
   );
 
-  it('are never met by the new rules', async () => {
+  it('are never looked up by the new rules', async () => {
     const kernel = fakeKernel();
     const reconciler = new NodeRuleReconciler(kernel);
     // A rule before the map accepts port 80, which the map would drop.
@@ -250,27 +250,27 @@ describe('keys that go while the rules around their map change', () => {
       const [name = ''] = rules.flatMap(({ statement }) => ('map' in statement ? statement.map : []));
       seen.push(`${rules.length} ${maps.get(name)?.targets.length}`);
     });
-    const { detour } = await reconciler.apply(index([22]));
-    assert.ok(detour !== null);
+    const { interimRuleset } = await reconciler.apply(index([22]));
+    assert.ok(interimRuleset !== null);
     assert.deepEqual([...new Set(seen)], ['2 2', '1 1']);
     await assertHolds(kernel, index([22]));
     assert.deepEqual(await reconciler.verify(), []);
     assert.ok(isEmpty((await reconciler.apply(index([22]))).transaction));
   });
 
-  it('need no detour where the rules stay, or no key goes', async () => {
+  it('need no interim ruleset if the rules stay or no key is removed', async () => {
     const kernel = fakeKernel();
     const reconciler = new NodeRuleReconciler(kernel);
     await reconciler.apply(index([22, 80], open80));
     for (const next of [index([22], open80), index([22, 443])]) {
-      assert.equal((await reconciler.apply(next)).detour, null);
+      assert.equal((await reconciler.apply(next)).interimRuleset, null);
       await assertHolds(kernel, next);
     }
   });
 });
 
 describe('a restart', () => {
-  it('knows what an earlier run left, by its digests or by copies, and changes nothing', async () => {
+  it("recognizes an earlier run's rules by digests or shadow copies, and changes nothing", async () => {
     const kernel = fakeKernel();
     const earlier = new NodeRuleReconciler(kernel);
     await earlier.apply(RULESET);
@@ -286,7 +286,7 @@ describe('a restart', () => {
     }
   });
 
-  it('writes again what somebody changed, and nothing else', async () => {
+  it('repairs only what a third party changed', async () => {
     const kernel = fakeKernel();
     await new NodeRuleReconciler(kernel).apply(RULESET);
     kernel.tamper(
@@ -297,11 +297,11 @@ describe('a restart', () => {
     await assertHolds(kernel, RULESET);
   });
 
-  it('changes nothing where events were lost', async () => {
+  it('changes nothing after lost events', async () => {
     const kernel = fakeKernel();
     const reconciler = new NodeRuleReconciler(kernel);
     await reconciler.apply(RULESET);
-    reconciler.distrust();
+    reconciler.invalidate();
     assert.ok(isEmpty((await reconciler.apply(RULESET)).transaction));
     assert.deepEqual(await reconciler.verify(), []);
   });
@@ -330,17 +330,17 @@ describe('drift', () => {
     });
   }
 
-  it('a table that is gone is made again', async () => {
+  it('a removed table is added again', async () => {
     const kernel = fakeKernel();
     const reconciler = new NodeRuleReconciler(kernel);
     await reconciler.apply(RULESET);
     await kernel.transact([{ kind: 'deleteTable' }]);
-    assert.deepEqual(await reconciler.verify(), ['table inet nodewall is gone']);
+    assert.deepEqual(await reconciler.verify(), ['table inet nodewall is missing']);
     await reconciler.apply(RULESET);
     await assertHolds(kernel, RULESET);
   });
 
-  it('is told from what changes of our own', async () => {
+  it("is distinguished from nodewall's own changes", async () => {
     const kernel = fakeKernel();
     const reconciler = new NodeRuleReconciler(kernel);
     const generations: number[] = [];
@@ -353,7 +353,7 @@ describe('drift', () => {
     assert.ok(!reconciler.isOwn(await kernel.generation()));
   });
 
-  it('between a commit of ours and the look at it is seen', async () => {
+  it("between nodewall's commit and its reading is found", async () => {
     for (let nth = 1; nth <= 5; nth++) {
       const kernel = fakeKernel();
       const reconciler = new NodeRuleReconciler(kernel);
@@ -390,7 +390,7 @@ describe('any ruleset to any other', function () {
         ) ?? [],
     );
 
-  it('ends with exactly that, whatever happened before', async function () {
+  it('ends with exactly that ruleset, after any history', async function () {
     const histories = fc.record({
       from: drawn,
       to: drawn,
@@ -418,7 +418,7 @@ describe('any ruleset to any other', function () {
     });
   });
 
-  it('has no verdict on the way that is neither of both', async function () {
+  it('has no verdict in between that neither ruleset gives', async function () {
     const harmless = [
       'changesType',
       'addsBaseChain',
@@ -434,7 +434,7 @@ describe('any ruleset to any other', function () {
       junk: fc.array(deeds, { maxLength: 2 }),
     });
     let compared = 0;
-    let detours = 0;
+    let interims = 0;
     await checkAsync(this, 30, histories, async ({ from, to, restarted, junk }) => {
       const [before, after] = [rulesets(from), rulesets(to)];
       const kernel = fakeKernel();
@@ -443,12 +443,12 @@ describe('any ruleset to any other', function () {
       for (const deed of junk) tamper(kernel, deed);
       if (restarted) reconciler = new NodeRuleReconciler(kernel);
       else await reconciler.verify();
-      const probes = [...packets(from), ...packets(to)];
-      compared += probes.length;
-      const watch = watchVerdicts(kernel, probes);
-      const { transaction: change, detour } = await reconciler.apply(after);
-      detours += detour === null ? 0 : 1;
-      const changes = [...(detour === null ? [] : [detour]), change];
+      const shadowCopies = [...packets(from), ...packets(to)];
+      compared += shadowCopies.length;
+      const watch = watchVerdicts(kernel, shadowCopies);
+      const { transaction: change, interimRuleset } = await reconciler.apply(after);
+      interims += interimRuleset === null ? 0 : 1;
+      const changes = [...(interimRuleset === null ? [] : [interimRuleset]), change];
       assert.deepEqual(watch(changes, after).slice(0, 3), []);
       const names = [...asRuleset(kernel.table()).chains.keys()];
       // A base chain is never deleted.
@@ -456,7 +456,7 @@ describe('any ruleset to any other', function () {
       assert.deepEqual(wanted.sort(), [...after.chains.keys()].sort());
     });
     if (process.env.NODEWALL_PATH === undefined)
-      assert.ok(compared > 200, `${compared} packets, ${detours} detours`);
+      assert.ok(compared > 200, `${compared} packets, ${interims} detours`);
   });
 });
 
@@ -465,7 +465,7 @@ describe('batches', () => {
    * The state after a restart, with this many ports: every chain is renamed, so every port gets
    * another target.
    */
-  function afterRestart(ports: number): { held: Held; desired: Ruleset } {
+  function afterRestart(ports: number): { current: CurrentState; desired: Ruleset } {
     const policies = Array.from({ length: ports / 16 }, (_, i) =>
       closing(`p${i}`, ...Array.from({ length: 16 }, (_, port) => 3 * (16 * i + port) + 1)),
     );
@@ -474,7 +474,7 @@ describe('batches', () => {
     const maps = [...desired.maps].map(([name, map]) => [name, { ...map, fixed: false }] as const);
     const handles = [...desired.chains.keys()].map((name, i) => [name, i] as const);
     return {
-      held: {
+      current: {
         table: true,
         dormant: false,
         chains: new Map(chains),
@@ -486,10 +486,10 @@ describe('batches', () => {
     };
   }
 
-  it('never take a port away that comes back in another', () => {
+  it('never remove a port that a later batch adds again', () => {
     for (const ports of [160, 4000, 20_000]) {
-      const { held, desired } = afterRestart(ports);
-      const { members, swap, withdraw } = transaction(held, desired);
+      const { current, desired } = afterRestart(ports);
+      const { members, swap, withdraw } = transaction(current, desired);
       assert.deepEqual([members, withdraw], [[], []]);
       const keys = (kind: ElementsCommand['kind']) =>
         swap.flatMap((one) =>
@@ -502,7 +502,7 @@ describe('batches', () => {
     }
   });
 
-  it('hold so many elements at most, in order, none lost', async () => {
+  it('hold a limited number of elements, in order, without loss', async () => {
     const pods = (count: number, second: number) =>
       Array.from({ length: count }, (_, i) => pod('a', `10.${second}.${i >> 8}.${i & 255}`));
     const before = rulesetOf([PODS, ...pods(200, 1)]);

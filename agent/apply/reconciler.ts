@@ -6,30 +6,30 @@ import type { Applied, Reconciler } from './dataplane.ts';
 import { BATCHES } from './netlink/batches.ts';
 import { Commits } from './netlink/commits.ts';
 import { type ChainReading, type Committed, type Kernel, MAX_CHAINS_READ } from './netlink/kernel.ts';
-import { makeProbes, probes, recognise, removeProbes } from './netlink/probe.ts';
-import { digestOf, type Reading, readHeld } from './netlink/reading.ts';
+import { digestOf, readCurrentState, type TableReading } from './netlink/reading.ts';
+import { addShadowCopies, recognize, removeShadowCopies, shadowCopies } from './netlink/shadow-copy.ts';
 import type { Command } from './plan/command.ts';
 import { compare } from './plan/compare.ts';
+import { type CurrentState, holdsChain, stateAfter } from './plan/current-state.ts';
 import { difference } from './plan/difference.ts';
-import { type Held, heldAfter, holdsChain } from './plan/held.ts';
 import { nftChange } from './plan/nft-change.ts';
-import { withRetired } from './plan/retired.ts';
 import {
   changesStructure,
-  detour,
+  interimRuleset,
   isReplacement,
   type Transaction,
   transaction,
 } from './plan/transaction.ts';
+import { withUnusedBaseChains } from './plan/unused-base-chains.ts';
 
 interface NftApplied extends Applied {
   /** The transaction behind `change`. */
   readonly transaction: Transaction;
   /**
-   * The transaction of the interim ruleset that was applied first (see `detour`); null if none was
+   * The transaction of the interim ruleset that was applied first (see `interimRuleset`); null if none was
    * needed.
    */
-  readonly detour: Transaction | null;
+  readonly interimRuleset: Transaction | null;
 }
 
 export interface ReconcilerOptions {
@@ -59,7 +59,7 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
    * The last reading, for when `#exact` is null; null: the kernel must be read before the next
    * change.
    */
-  #found: Reading | null = null;
+  #found: TableReading | null = null;
   /**
    * The generation (see nft_generation) up to which that state is proven; null if a third party may
    * have changed it since.
@@ -100,20 +100,20 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
 
   /** The transaction that `apply` would run now; changes nothing. */
   async plan(desired: Ruleset): Promise<Transaction> {
-    const held = await this.#held();
-    return transaction(held, withRetired(desired, held));
+    const current = await this.#current();
+    return transaction(current, withUnusedBaseChains(desired, current));
   }
 
-  async #held(): Promise<Held> {
-    if (this.#exact !== null) return heldAfter(this.#exact, this.#handles);
+  async #current(): Promise<CurrentState> {
+    if (this.#exact !== null) return stateAfter(this.#exact, this.#handles);
     this.#found ??= await this.#read();
-    return this.#found.held;
+    return this.#found.current;
   }
 
   /**
    * Throws ApplyError if the kernel refuses the change, NftError if the kernel can't be read. Then
    * the rules enforced before stay in force (members of sets in use may have changed already). A
-   * failed garbage collection is not an error but is returned as `unswept`: the desired ruleset is
+   * failed garbage collection is not an error but is returned as `leftBehind`: the desired ruleset is
    * in force.
    */
   async apply(desired: Ruleset): Promise<NftApplied> {
@@ -131,17 +131,17 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
 
   async #applyOnce(given: Ruleset, started: number): Promise<NftApplied> {
     const commits = new Commits();
-    const desired = withRetired(given, await this.#held());
+    const desired = withUnusedBaseChains(given, await this.#current());
     const wasProven = this.#exact === null ? (this.#found?.generation ?? null) : this.#proven;
-    if (this.#exact === null) await this.#recognise(desired, commits);
+    if (this.#exact === null) await this.#recognize(desired, commits);
     const first = await this.#takeDetour(desired, started);
     const proven = first === null ? wasProven : this.#proven;
-    const held = await this.#held();
-    const change = transaction(held, desired);
+    const current = await this.#current();
+    const change = transaction(current, desired);
     // A changed chain that has no command of its own leads to a chain that was renamed: its digest
     // changes with the target's name.
-    const rewritten = difference(held.chains, desired.chains).changed.flatMap((one) =>
-      holdsChain(one.held, one.desired) ? [] : [one.desired.name],
+    const rewritten = difference(current.chains, desired.chains).changed.flatMap((one) =>
+      holdsChain(one.current, one.desired) ? [] : [one.desired.name],
     );
     const found = this.#exact === null ? this.#found : null;
     // The kernel's state is unknown until the transaction has gone through.
@@ -155,7 +155,7 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
     const enforced = {
       change: nftChange(change),
       transaction: change,
-      detour: first?.transaction ?? null,
+      interimRuleset: first?.transaction ?? null,
       enforcedAfter: first?.enforcedAfter ?? performance.now() - started,
       kernelMicroseconds: first?.kernelMicroseconds ?? commits.kernelMicroseconds,
     };
@@ -164,14 +164,14 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
     // Before the garbage collection: the same reading shows the last counters of the chains to be
     // deleted.
     if (changesStructure(change)) await this.#takeDigests(change, rewritten, desired, commits);
-    const unswept = await this.#sweep(change, commits);
-    if (unswept === null) {
+    const leftBehind = await this.#collect(change, commits);
+    if (leftBehind === null) {
       const { span, isUnbroken } = commits;
       this.#exact = desired;
       if (span === null) this.#proven = proven;
       else if (isUnbroken && span.before === proven) this.#proven = span.after;
     }
-    return { ...enforced, unswept };
+    return { ...enforced, leftBehind };
   }
 
   /**
@@ -179,8 +179,8 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
    * desired is in force; the transaction that follows only changes names.
    */
   async #takeDetour(desired: Ruleset, started: number): Promise<NftApplied | null> {
-    const held = this.#exact === null ? this.#found?.held : heldAfter(this.#exact, this.#handles);
-    const by = held === undefined ? null : detour(held, desired);
+    const current = this.#exact === null ? this.#found?.current : stateAfter(this.#exact, this.#handles);
+    const by = current === undefined ? null : interimRuleset(current, desired);
     return by === null ? null : await this.#applyOnce(by, started);
   }
 
@@ -189,31 +189,31 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
    * earlier run that saved no digest (it was killed), or all chains after an overrun. Only chains
    * that a third party changed are then written again; the others keep their counters.
    */
-  async #recognise(desired: Ruleset, commits: Commits): Promise<void> {
+  async #recognize(desired: Ruleset, commits: Commits): Promise<void> {
     const found = this.#found;
-    const list = found === null ? [] : probes(found, desired);
+    const list = found === null ? [] : shadowCopies(found, desired);
     if (found === null || list.length === 0) return;
     // One transaction: all copies exist, or none. If it fails, a rule was refused or a third party
     // changed the table; the apply that follows finds out.
-    if ((await this.#commit('prepare', makeProbes(list), commits)) !== null) return;
+    if ((await this.#commit('prepare', addShadowCopies(list), commits)) !== null) return;
     this.#found = null;
     const reading = await this.#chains(list.map(({ name }) => name)).catch(() => null);
-    await this.#run('prepare', removeProbes(list), commits);
-    this.#found = reading === null ? found : recognise(found, list, reading.chains);
+    await this.#run('prepare', removeShadowCopies(list), commits);
+    this.#found = reading === null ? found : recognize(found, list, reading.chains);
   }
 
   /**
    * Replaces handles and digests by those of the reading; digests only of chains whose rules are
    * known.
    */
-  #keepDigests({ held, digests }: Reading, { chains }: Ruleset): void {
+  #keepDigests({ current, digests }: TableReading, { chains }: Ruleset): void {
     this.#digests.clear();
     this.#handles.clear();
     for (const name of chains.keys()) {
       const digest = digests.get(name);
-      const handle = held.handles.get(name);
+      const handle = current.handles.get(name);
       if (handle !== undefined) this.#handles.set(name, handle);
-      if (digest !== undefined && held.chains.get(name)?.rules) this.#digests.set(name, digest);
+      if (digest !== undefined && current.chains.get(name)?.rules) this.#digests.set(name, digest);
     }
   }
 
@@ -231,9 +231,9 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
     await this.#kernel.snapshot().catch(() => null);
   }
 
-  async #sweep({ sweep }: Transaction, commits: Commits): Promise<ApplyError | null> {
+  async #collect({ collect }: Transaction, commits: Commits): Promise<ApplyError | null> {
     try {
-      await this.#run('sweep', sweep, commits);
+      await this.#run('collect', collect, commits);
       return null;
     } catch (error) {
       if (!(error instanceof ApplyError)) throw error;
@@ -254,7 +254,7 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
    * Discards all knowledge of the kernel's state: events were lost, so a third party may have
    * changed anything.
    */
-  distrust(): void {
+  invalidate(): void {
     this.#digests.clear();
     this.#remembered = {};
     this.#exact = null;
@@ -276,7 +276,7 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
     this.#exact = null;
     this.#proven = null;
     this.#found = await this.#read();
-    const differences = compare(this.#applied, this.#found.held);
+    const differences = compare(this.#applied, this.#found.current);
     if (differences.length === 0) {
       this.#exact = this.#applied;
       this.#proven = this.#found.generation;
@@ -348,7 +348,7 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
     { span, isUnbroken }: Commits,
   ): Promise<void> {
     const touched = new Set([...rewritten, ...[...change.prepare, ...change.swap].flatMap(chainOf)]);
-    const going = change.sweep.flatMap((one) => (one.kind === 'deleteChain' ? one.name : []));
+    const going = change.collect.flatMap((one) => (one.kind === 'deleteChain' ? one.name : []));
     if (isReplacement(change)) for (const known of [this.#digests, this.#handles]) known.clear();
     for (const known of [this.#digests, this.#handles])
       for (const name of [...going, ...touched]) known.delete(name);
@@ -370,9 +370,9 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
     }
   }
 
-  #read(): Promise<Reading> {
+  #read(): Promise<TableReading> {
     const applied = this.#applied;
-    return readHeld(this.#kernel, (name, digest) => {
+    return readCurrentState(this.#kernel, (name, digest) => {
       if (applied === null) return this.#remembered[name] === digest ? rememberedChain(name) : null;
       return this.#digests.get(name) === digest ? (applied.chains.get(name) ?? null) : null;
     });

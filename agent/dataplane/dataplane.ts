@@ -1,10 +1,10 @@
 import type { Config, DataplaneName } from '../../apis/config.ts';
 import type { Log } from '../../lib/process/log.ts';
-import type { Enforcer, EnforcerParts } from '../apply/enforcer.ts';
+import type { Enforcer, EnforcerOptions } from '../apply/enforcer.ts';
 import { IptablesError } from '../apply/iptables/tools.ts';
 import type { Owners } from '../record/accounting.ts';
 import type { CountSource, Readings } from '../record/counters.ts';
-import type { Remains } from './left-overs.ts';
+import type { LeftOvers } from './left-overs.ts';
 
 /**
  * One way to enforce rules: stages 5 and 6, counters, and the detection of changes by third
@@ -12,17 +12,17 @@ import type { Remains } from './left-overs.ts';
  */
 export interface Dataplane {
   readonly name: DataplaneName;
-  run(parts: RunParts): Running;
+  run(parts: DataplaneOptions): Running;
 }
 
-export interface RunParts {
+export interface DataplaneOptions {
   readonly config: Config;
   readonly log: Log;
   /** The result of `Running.digests` in an earlier run. */
   readonly digests: Readonly<Record<string, string>>;
   /** Receives each reading of the counters. */
   readonly readings: Readings;
-  readonly enforcer: Omit<EnforcerParts<unknown>, 'reconciler' | 'renderer'>;
+  readonly enforcer: Omit<EnforcerOptions<unknown>, 'reconciler' | 'renderer'>;
 }
 
 export interface Running {
@@ -43,9 +43,9 @@ export interface Dataplanes {
    * Places where other dataplanes may have left rules in earlier runs and which the chosen one
    * doesn't manage.
    */
-  readonly others: readonly Remains[];
+  readonly others: readonly LeftOvers[];
   /** All places where a dataplane may have left rules. */
-  readonly all: readonly Remains[];
+  readonly all: readonly LeftOvers[];
 }
 
 interface Warnings {
@@ -53,8 +53,8 @@ interface Warnings {
 }
 
 /** An error in one place. */
-interface Trouble {
-  readonly from: Remains;
+interface LeftOverError {
+  readonly from: LeftOvers;
   readonly error: Error;
 }
 
@@ -62,8 +62,8 @@ export interface Removal {
   /** Human-readable lines about what was removed. */
   readonly removed: readonly string[];
   /** Places that this process is not permitted to read. */
-  readonly hidden: readonly Trouble[];
-  readonly failed: readonly Trouble[];
+  readonly hidden: readonly LeftOverError[];
+  readonly failed: readonly LeftOverError[];
 }
 
 /**
@@ -74,13 +74,12 @@ function isHidden(error: unknown): boolean {
   return error instanceof IptablesError && error.code === 'NOT_PERMITTED';
 }
 
-export function warnHidden(log: Warnings, node: string, hidden: readonly Trouble[]): void {
+export function warnHidden(log: Warnings, node: string, hidden: readonly LeftOverError[]): void {
   for (const { from, error } of hidden) {
-    log.warn('cannot look for what another dataplane of ours may have left; nodewall cleanup can', {
-      node,
-      where: from.name,
-      error: error.message,
-    });
+    log.warn(
+      'cannot check another dataplane for left-over rules of nodewall; run nodewall cleanup on the node',
+      { node, dataplane: from.name, error: error.message },
+    );
   }
 }
 
@@ -106,10 +105,10 @@ export async function holdRules(
 }
 
 /** Tries every place, whatever errors the others have. */
-export async function removeEach(all: readonly Remains[]): Promise<Removal> {
+export async function removeEach(all: readonly LeftOvers[]): Promise<Removal> {
   const removed: string[] = [];
-  const hidden: Trouble[] = [];
-  const failed: Trouble[] = [];
+  const hidden: LeftOverError[] = [];
+  const failed: LeftOverError[] = [];
   for (const from of all) {
     try {
       removed.push(...(await from.remove()));
@@ -121,7 +120,7 @@ export async function removeEach(all: readonly Remains[]): Promise<Removal> {
 }
 
 /** Like `removeEach`, but throws the errors once all places were tried. */
-export async function removeAll(all: readonly Remains[]): Promise<Omit<Removal, 'failed'>> {
+export async function removeAll(all: readonly LeftOvers[]): Promise<Omit<Removal, 'failed'>> {
   const { failed, ...rest } = await removeEach(all);
   const [first] = failed;
   if (first === undefined) return rest;

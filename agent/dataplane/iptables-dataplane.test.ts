@@ -40,7 +40,7 @@ function setUp(save: (family: 4 | 6) => Promise<string>) {
 }
 
 describe('the counters of iptables', () => {
-  it('are told in the order in which they were read, whatever takes how long', async () => {
+  it('are reported in the order in which they were read', async () => {
     let calls = 0;
     const { counted, counts, told } = setUp(async (family) => {
       if (family === 6) return '';
@@ -54,14 +54,14 @@ describe('the counters of iptables', () => {
     assert.deepEqual([...new Set(all)], ['all 1', 'all 2', 'all 3']);
   });
 
-  it('of an earlier run are told before anything is in force, and nothing is said of what is not found', async () => {
+  it('of an earlier run are reported before the first apply, without log lines for missing ones', async () => {
     const { counts, state, told } = setUp(async (family) => (family === 4 ? saved(7) : ''));
     state.inForce = null;
     await counts.readAll();
     assert.deepEqual(told.sort(), ['some ', 'some 7']);
   });
 
-  it('go on after a failure', async () => {
+  it('continue after a failure', async () => {
     let calls = 0;
     const { counts, told } = setUp(async () => {
       if (++calls === 1) throw new Error('locked');

@@ -10,12 +10,12 @@ import type { IptablesTools } from '../apply/iptables/tools.ts';
 import type { Kernel } from '../apply/netlink/kernel.ts';
 import { NodeRuleReconciler } from '../apply/reconciler.ts';
 import { renderer } from '../render/render.ts';
-import { iptablesRemains, nftRemains } from './left-overs.ts';
+import { iptablesLeftOvers, nftLeftOvers } from './left-overs.ts';
 
-describe('what may be left in nftables', () => {
-  it('is the table', async () => {
+describe('left-overs in nftables', () => {
+  it('are the table', async () => {
     const kernel = fakeKernel();
-    const remains = nftRemains(kernel);
+    const remains = nftLeftOvers(kernel);
     assert.deepEqual([await remains.holdsRules(), await remains.remove()], [false, []]);
     await new NodeRuleReconciler(kernel).apply(renderer(DEFAULT_CONFIG)(nodeState(closing('a', 80))));
     assert.equal(await remains.holdsRules(), true);
@@ -24,30 +24,30 @@ describe('what may be left in nftables', () => {
     assert.deepEqual([await remains.holdsRules(), await remains.remove()], [false, []]);
   });
 
-  it('is nothing where the kernel has no nf_tables; what else it says is no answer', async () => {
+  it('are none if the kernel lacks nf_tables; other errors are thrown', async () => {
     const saying = (code: string): Kernel => ({
       ...fakeKernel(),
       snapshot: () => Promise.reject(toNftError(code, 'refused')),
     });
     for (const code of ['EINVAL', 'EOPNOTSUPP', 'EPROTONOSUPPORT']) {
-      const remains = nftRemains(saying(code));
+      const remains = nftLeftOvers(saying(code));
       assert.deepEqual([await remains.holdsRules(), await remains.remove()], [false, []], code);
     }
-    const refused = nftRemains(saying('EPERM'));
+    const refused = nftLeftOvers(saying('EPERM'));
     await assert.rejects(refused.holdsRules(), { code: 'EPERM' });
     await assert.rejects(refused.remove(), { code: 'EPERM' });
   });
 });
 
-describe('what may be left in a variant of iptables', () => {
-  const legacy = (tools: IptablesTools | null) => iptablesRemains('legacy', async () => tools);
+describe('left-overs in a variant of iptables', () => {
+  const legacy = (tools: IptablesTools | null) => iptablesLeftOvers('legacy', async () => tools);
 
-  it('is nothing where there can be nothing', async () => {
+  it('are none where none are possible', async () => {
     const remains = legacy(null);
     assert.deepEqual([await remains.holdsRules(), await remains.remove()], [false, []]);
   });
 
-  it('are jumps and chains, named with the variant; sets are both variants’', async () => {
+  it('are jumps and chains, named with the variant; sets belong to both variants', async () => {
     const { tools } = fakeIptables();
     const remains = legacy(tools);
     assert.equal(remains.name, 'iptables (legacy)');

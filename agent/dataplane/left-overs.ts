@@ -13,7 +13,7 @@ import { CHAIN_PREFIX } from '../render/iptables/tables.ts';
 import { TABLE } from '../render/ruleset.ts';
 
 /** One place in the kernel where one of our dataplanes may have left rules in any run. */
-export interface Remains {
+export interface LeftOvers {
   /** For logs. */
   readonly name: string;
   /** Whether packets traverse rules of ours there. */
@@ -25,7 +25,7 @@ export interface Remains {
   remove(): Promise<string[]>;
 }
 
-export function nftRemains(kernel: Kernel): Remains {
+export function nftLeftOvers(kernel: Kernel): LeftOvers {
   return {
     name: 'nftables',
     holdsRules: () => whereNfTablesIs(() => new NodeRuleReconciler(kernel).holdsRules(), false),
@@ -53,10 +53,10 @@ async function whereNfTablesIs<T>(work: () => Promise<T>, otherwise: T): Promise
 }
 
 /** The jumps and chains of one variant; the sets that they name belong to both variants. */
-export function iptablesRemains(
+export function iptablesLeftOvers(
   variant: Variant,
   toolsOf: (variant: Variant) => Promise<IptablesTools | null> = holdingTools,
-): Remains {
+): LeftOvers {
   return {
     name: `iptables (${variant})`,
     async holdsRules() {
@@ -106,7 +106,7 @@ const MAY_HOLD: Readonly<Record<Variant, () => Promise<boolean>>> = {
 };
 
 /** Our ipset sets. Remove them after the rules of both variants. */
-export function setRemains(): Remains {
+export function setLeftOvers(): LeftOvers {
   return {
     name: 'ipset',
     holdsRules: async () => false,

@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { IptablesError } from '../apply/iptables/tools.ts';
-import type { Remains } from './left-overs.ts';
-import { succession } from './migration.ts';
+import type { LeftOvers } from './left-overs.ts';
+import { dataplaneMigration } from './migration.ts';
 
 function remains(
   name: string,
   found: readonly string[],
   failures = 0,
   error = new Error('locked'),
-): Remains & { calls(): number } {
+): LeftOvers & { calls(): number } {
   let calls = 0;
   return {
     name,
@@ -21,9 +21,9 @@ function remains(
   };
 }
 
-function setUp(...others: readonly Remains[]) {
+function setUp(...others: readonly LeftOvers[]) {
   const said: string[] = [];
-  const settled = succession({ chosen: { name: 'iptables' }, others }, 'n1', {
+  const settled = dataplaneMigration({ chosen: { name: 'iptables' }, others }, 'n1', {
     info: (message: string, fields: object) => said.push(`${message} ${JSON.stringify(fields)}`),
     warn: (message: string, fields: object) => said.push(`warn: ${message} ${JSON.stringify(fields)}`),
   } as never);
@@ -32,28 +32,31 @@ function setUp(...others: readonly Remains[]) {
 
 const NONE: ReadonlyMap<string, Error> = new Map();
 
-describe('moving from one dataplane to another', () => {
-  it('removes what others left, once, and says it', async () => {
+describe('dataplane migration', () => {
+  it('removes left-overs of other dataplanes once, and logs it', async () => {
     const [table, nothing] = [remains('nftables', ['table inet nodewall']), remains('iptables (legacy)', [])];
     const { said, settled } = setUp(table, nothing);
     assert.deepEqual([await settled(NONE), await settled(NONE)], [true, true]);
     assert.deepEqual([table.calls(), nothing.calls()], [1, 1]);
     assert.deepEqual(said, [
-      'moved over {"node":"n1","dataplane":"iptables","removed":["table inet nodewall"]}',
+      'removed the rules of the previous dataplane {"node":"n1","dataplane":"iptables","removed":["table inet nodewall"]}',
     ]);
   });
 
-  it('tries again what fails, and only that', async () => {
+  it('retries only removals that failed', async () => {
     const [table, locked] = [remains('nftables', ['t']), remains('iptables (legacy)', ['c'], 1)];
     const { said, settled } = setUp(locked, table);
     assert.equal(await settled(NONE), false);
     assert.equal(await settled(NONE), true);
     assert.deepEqual([table.calls(), locked.calls()], [1, 2]);
-    assert.match(said[0] ?? '', /^warn: .*trying again.*"left":"iptables \(legacy\)","error":"locked"/);
-    assert.match(said.at(-1) ?? '', /moved over .*"c"/);
+    assert.match(
+      said[0] ?? '',
+      /^warn: cannot remove .*retrying.*"previous":"iptables \(legacy\)","error":"locked"/,
+    );
+    assert.match(said.at(-1) ?? '', /removed the rules of the previous dataplane .*"c"/);
   });
 
-  it('claims nothing of what it may not look at, and asks once', async () => {
+  it('makes no claim about places it may not look at, and asks once', async () => {
     const hidden = remains(
       'iptables (legacy)',
       [],
@@ -65,11 +68,11 @@ describe('moving from one dataplane to another', () => {
     assert.equal(hidden.calls(), 1);
     assert.match(
       said.join(),
-      /^warn: cannot look .*"where":"iptables \(legacy\)","error":"needs CAP_NET_RAW"/,
+      /^warn: cannot check another dataplane .*"dataplane":"iptables \(legacy\)","error":"needs CAP_NET_RAW"/,
     );
   });
 
-  it('keeps what others hold while a policy fails, and says so once', async () => {
+  it('keeps the other dataplane while a policy fails, and logs it once', async () => {
     const [table, nothing] = [remains('nftables', ['table inet nodewall']), remains('iptables (legacy)', [])];
     const { said, settled } = setUp(table, nothing);
     const failed = new Map([['nodewall.io/a', new Error('refused')]]);
@@ -77,9 +80,9 @@ describe('moving from one dataplane to another', () => {
     assert.deepEqual([table.calls(), said.length], [0, 1]);
     assert.match(
       said[0] ?? '',
-      /^warn: .*must pass both.*"left":\["nftables"\],"policies":\["nodewall.io\/a"\]/,
+      /^warn: .*must pass both.*"previous":\["nftables"\],"policies":\["nodewall.io\/a"\]/,
     );
     assert.equal(await settled(NONE), true);
-    assert.match(said.at(-1) ?? '', /^moved over/);
+    assert.match(said.at(-1) ?? '', /^removed the rules of the previous dataplane/);
   });
 });

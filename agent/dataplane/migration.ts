@@ -8,7 +8,7 @@ import { type Dataplane, type Dataplanes, removeEach, warnHidden } from './datap
  * lasts because a policy fails, it is logged. Such rules stay, because they may be all that
  * enforces the policy. The function returned resolves to whether no retry is needed.
  */
-export function succession(
+export function dataplaneMigration(
   { chosen, others }: Pick<Dataplanes, 'others'> & { readonly chosen: Pick<Dataplane, 'name'> },
   node: string,
   log: Pick<Log, 'info' | 'warn'>,
@@ -23,13 +23,8 @@ export function succession(
     const names = left.flatMap(({ name }, i) => (held[i] ? name : []));
     if (names.length === 0) return;
     log.warn(
-      'another dataplane stays in force too until every policy can be applied; a packet must pass both',
-      {
-        node,
-        dataplane: chosen.name,
-        left: names,
-        policies: [...policies.keys()],
-      },
+      'the previous dataplane stays in force until every policy can be applied; until then a packet must pass both',
+      { node, dataplane: chosen.name, previous: names, policies: [...policies.keys()] },
     );
   }
 
@@ -41,14 +36,15 @@ export function succession(
     const { removed, hidden, failed } = await removeEach(left);
     warnHidden(log, node, hidden);
     for (const { from, error } of failed) {
-      log.warn('what another dataplane of ours left cannot be removed; both are in force, trying again', {
+      log.warn('cannot remove the rules of the previous dataplane; both are in force, retrying', {
         node,
         dataplane: chosen.name,
-        left: from.name,
+        previous: from.name,
         error: error.message,
       });
     }
-    if (removed.length > 0) log.info('moved over', { node, dataplane: chosen.name, removed });
+    if (removed.length > 0)
+      log.info('removed the rules of the previous dataplane', { node, dataplane: chosen.name, removed });
     left = failed.map(({ from }) => from);
     return left.length === 0;
   };

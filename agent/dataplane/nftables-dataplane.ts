@@ -14,11 +14,7 @@ export function nftablesDataplane(kernel: Kernel): Dataplane {
     run({ config, log, digests, readings, enforcer: parts }) {
       const counted = countedKernel(kernel, readings);
       const reconciler = new NodeRuleReconciler(counted, { remembered: digests });
-      const enforcer = new Enforcer({
-        ...parts,
-        reconciler,
-        renderer: (canLog) => renderer(config, canLog),
-      });
+      const enforcer = new Enforcer({ ...parts, reconciler, renderer: (canLog) => renderer(config, canLog) });
       return {
         enforcer,
         counts: kernelCounts(counted),

@@ -19,12 +19,12 @@ function choose(dataplane: 'nftables' | 'iptables' | 'auto', ...trials: readonly
 }
 
 describe('the dataplane', () => {
-  it('is the configured one, untried', async () => {
+  it('is the configured one, without a trial', async () => {
     assert.deepEqual(await choose('nftables', REFUSED), ['nftables', 'configured', 0]);
     assert.deepEqual(await choose('iptables', WORKS), ['iptables', 'configured', 0]);
   });
 
-  it('is nftables where that works, else iptables, with the reason', async () => {
+  it('is nftables if that works, else iptables, with the reason', async () => {
     assert.deepEqual(await choose('auto', WORKS, REFUSED), ['nftables', 'nftables works here', 1]);
     assert.deepEqual(await choose('auto', REFUSED, WORKS), [
       'iptables',
@@ -33,11 +33,11 @@ describe('the dataplane', () => {
     ]);
   });
 
-  it('is tried in the next way where one cannot be had', async () => {
+  it('is tried in the next way if one is not available', async () => {
     assert.deepEqual(await choose('auto', null, null, WORKS), ['nftables', 'nftables works here', 3]);
     assert.deepEqual(await choose('auto', null), [
       'iptables',
-      'nftables does not work here: it could not be tried',
+      'nftables does not work here: the trial could not be run',
       1,
     ]);
   });
@@ -70,7 +70,7 @@ describe('the commands of iptables', () => {
     return [found.variant, found.tools.variant];
   }
 
-  it("are those of the variant that the system's own iptables is, whatever that becomes", async () => {
+  it("are those of the variant of the system's iptables, even if that changes later", async () => {
     for (const variant of ['nft', 'legacy'] as const) {
       await install(`iptables-${variant}`, variant);
     }
@@ -81,14 +81,14 @@ describe('the commands of iptables', () => {
     assert.deepEqual(await commands('legacy'), ['legacy', 'legacy']);
   });
 
-  it("are the system's own where no others are named for the variant", async () => {
+  it("are the system's own if none are named for the variant", async () => {
     await install('iptables', 'old');
     assert.deepEqual(await commands('auto'), ['legacy', 'auto']);
   });
 
-  it('are missed by name', async () => {
+  it('are named in the error if they are missing', async () => {
     await install('iptables-legacy', 'legacy');
-    await assert.rejects(commands('auto'), /needs the command iptables, /);
-    await assert.rejects(commands('nft'), /needs the command iptables-nft, /);
+    await assert.rejects(commands('auto'), /needs the commands iptables and ipset/);
+    await assert.rejects(commands('nft'), /needs the commands iptables-nft and ipset/);
   });
 });

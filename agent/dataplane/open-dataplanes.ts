@@ -7,7 +7,7 @@ import type { Kernel } from '../apply/netlink/kernel.ts';
 import { TRIAL_WAYS, type TrialWay, tryNftables } from '../apply/netlink/nft-trial.ts';
 import type { Dataplanes } from './dataplane.ts';
 import { iptablesDataplane } from './iptables-dataplane.ts';
-import { iptablesRemains, nftRemains, setRemains } from './left-overs.ts';
+import { iptablesLeftOvers, nftLeftOvers, setLeftOvers } from './left-overs.ts';
 import { nftablesDataplane } from './nftables-dataplane.ts';
 
 interface Chosen {
@@ -29,7 +29,7 @@ export async function chooseDataplane(
   return { name: 'iptables', why: `nftables does not work here: ${trial.why}` };
 }
 
-interface Parts {
+interface OpenOptions {
   readonly node: string;
   readonly config: Config;
   readonly kernel: Kernel;
@@ -40,11 +40,11 @@ interface Parts {
  * The dataplane that the configuration names, and the places where others may have left rules.
  * Changes nothing.
  */
-export async function openDataplanes({ node, config, kernel, log }: Parts): Promise<Dataplanes> {
+export async function openDataplanes({ node, config, kernel, log }: OpenOptions): Promise<Dataplanes> {
   const { name, why } = await chooseDataplane(config);
-  const [table, nft, legacy, sets] = allRemains(kernel);
+  const [table, nft, legacy, sets] = allLeftOvers(kernel);
   if (name === 'nftables') {
-    log.info('dataplane', { node, dataplane: name, why });
+    log.info('dataplane chosen', { node, dataplane: name, reason: why });
     return {
       chosen: nftablesDataplane(kernel),
       others: [nft, legacy, sets],
@@ -52,7 +52,7 @@ export async function openDataplanes({ node, config, kernel, log }: Parts): Prom
     };
   }
   const { tools, variant } = await iptablesCommands(config);
-  log.info('dataplane', { node, dataplane: name, variant, why });
+  log.info('dataplane chosen', { node, dataplane: name, variant, reason: why });
   // The reconciler manages the chains of its own variant, and all sets.
   const others = [table, variant === 'nft' ? legacy : nft];
   return { chosen: iptablesDataplane(tools), others, all: [table, nft, legacy, sets] };
@@ -61,8 +61,13 @@ export async function openDataplanes({ node, config, kernel, log }: Parts): Prom
 /**
  * All places where our dataplanes may have left rules, in an order in which these can be removed.
  */
-export function allRemains(kernel: Kernel) {
-  return [nftRemains(kernel), iptablesRemains('nft'), iptablesRemains('legacy'), setRemains()] as const;
+export function allLeftOvers(kernel: Kernel) {
+  return [
+    nftLeftOvers(kernel),
+    iptablesLeftOvers('nft'),
+    iptablesLeftOvers('legacy'),
+    setLeftOvers(),
+  ] as const;
 }
 
 /**
@@ -81,6 +86,6 @@ export async function iptablesCommands({ iptables }: Pick<Config, 'iptables'>): 
   const command = iptables.variant === 'auto' ? 'iptables' : `iptables-${iptables.variant}`;
   throw new CommandError(
     EXIT.refused,
-    `the dataplane iptables needs the command ${command}, those that come with it, and ipset; install them`,
+    `the dataplane iptables needs the commands ${command} and ipset; install the packages iptables and ipset`,
   );
 }

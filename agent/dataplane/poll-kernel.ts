@@ -11,7 +11,7 @@ const SHARE = 100;
 const MOST_WAIT = 60_000;
 
 /** Milliseconds until the next comparison, after one that took `took` milliseconds. */
-export function waitAfter(took: number): number {
+export function pollInterval(took: number): number {
   return Math.min(MOST_WAIT, Math.max(LEAST_WAIT, SHARE * took));
 }
 
@@ -26,7 +26,7 @@ export function pollKernel(
   let timer: NodeJS.Timeout;
   let ended = false;
   const wait = (): void => {
-    timer = setTimeout(() => void look(), waitAfter(took()));
+    timer = setTimeout(() => void look(), pollInterval(took()));
   };
   async function look(): Promise<void> {
     enforcer.verify();

@@ -27,15 +27,15 @@ export function watchKernel({ reconciler, enforcer, log }: Watched): () => Promi
     void enforcer.idle().then(() => {
       if (event.kind === 'change' && reconciler.isOwn(event.generation)) return;
       if (event.kind === 'change') {
-        log.debug('the table was changed by somebody else', {
+        log.debug('a third party changed the table inet nodewall', {
           by: event.processName,
           generation: event.generation,
         });
       } else {
         // Events were lost: a third party may have changed anything that was known.
-        reconciler.distrust();
+        reconciler.invalidate();
         if (event.kind === 'error')
-          log.error('the monitor failed; only the slow comparison is left', { error: event.error.message });
+          log.error('the nftables monitor failed; comparing once a minute', { error: event.error.message });
       }
       enforcer.verify();
     });

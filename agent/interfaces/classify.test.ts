@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Link } from 'nftables-napi';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
-import { classifier, type Held, type Reason, reasonText, unknownMatches } from './classify.ts';
+import { classifier, type OwnedGroup, type Reason, reasonText, unknownMatches } from './classify.ts';
 import { CNIS, PRESETS } from './presets.ts';
 
 const BARE: Link = {
@@ -84,7 +84,7 @@ function word(reason: Reason): string {
 
 function decide(
   links: readonly Link[],
-  { config = {}, held = [] }: { config?: Partial<typeof DEFAULT_CONFIG>; held?: readonly Held[] } = {},
+  { config = {}, held = [] }: { config?: Partial<typeof DEFAULT_CONFIG>; held?: readonly OwnedGroup[] } = {},
 ): string[] {
   const known = {
     held: new Map(held.map((one) => [one.index, one])),
@@ -102,7 +102,7 @@ describe('classify', () => {
     });
   }
 
-  it('has a case for every CNI, and never matches what has no kind', () => {
+  it('has a case for every CNI, and never matches an interface without a kind', () => {
     const tried = new Set(ALONE.map(([, , , why]) => why.split(' ')[1]));
     assert.deepEqual(
       CNIS.filter((cni) => !tried.has(cni)),
@@ -128,36 +128,36 @@ describe('classify', () => {
     });
     const first = (...links: readonly Link[]) => decide([bridge, ...links])[0];
 
-    it('of pods alone is one', () => assert.equal(first(port(11), port(12)), '8 kind:bridge'));
+    it('with pods only is one', () => assert.equal(first(port(11), port(12)), '8 kind:bridge'));
     it('without ports is not', () => assert.equal(first(), '0 none'));
     it('with hardware is not', () =>
       assert.equal(first(port(11), port(12, { kind: null, peerNamespace: null })), '0 none'));
-    it('by which the node itself is attached is not, whatever its ports are called', () => {
+    it('that attaches the node itself is not, whatever the names of its ports', () => {
       assert.equal(decide([{ ...bridge, name: 'uplink' }, port(11)])[0], '0 own address');
       assert.equal(decide([{ ...bridge, name: 'eth0' }, port(11)])[0], '0 own name');
     });
     it("with a container's own eth0 is not", () =>
       assert.equal(first(port(11), port(12, { name: 'eth0' })), '0 none'));
     it('with a tunnel is not', () => assert.equal(first(port(11), port(12, { kind: 'vxlan' })), '0 none'));
-    it('whose port has a group of somebody else still is', () =>
+    it("whose port has a third party's group still is", () =>
       assert.equal(first(port(11, { group: 5 })), '8 kind:bridge'));
-    it('by a CNI with a tunnel in it still is, by its name', () =>
+    it('of a CNI with a tunnel in it still is, by its name', () =>
       assert.equal(decide([{ ...bridge, name: 'cni0' }, port(11, { kind: 'vxlan' })])[0], '8 cni:* flannel'));
   });
 
-  describe('what we set', () => {
+  describe('a group that nodewall set', () => {
     const held = [{ index: 2, name: 'x', group: 8 }];
     it('stays', () =>
       assert.deepEqual(decide([{ ...BARE, ...outward, group: 8 }], { held }), ['8 kind:veth']));
-    it('goes back to 0 when nothing matches any more', () =>
+    it('is reset to 0 when nothing matches any more', () =>
       assert.deepEqual(decide([{ ...BARE, group: 8 }], { held }), ['0 none']));
-    it('moves to the number that is configured now', () => {
+    it('changes to the number that is configured now', () => {
       const config = { interfaceGroups: { pods: 20, clusternet: 9 } };
       assert.deepEqual(decide([{ ...BARE, ...outward, group: 8 }], { held, config }), ['20 kind:veth']);
     });
-    it('is somebody else’s once it has another group', () =>
+    it('belongs to a third party once the interface has another group', () =>
       assert.deepEqual(decide([{ ...BARE, ...outward, group: 5 }], { held }), ['5 foreign']));
-    it('is set again once it has none', () =>
+    it('is set again once the interface has none', () =>
       assert.deepEqual(decide([{ ...BARE, ...outward }], { held }), ['8 kind:veth']));
   });
 
@@ -174,7 +174,7 @@ describe('classify', () => {
     const one = (name: string, fields: Partial<Link> = {}) =>
       decide([{ ...BARE, name, ...fields }], { config })[0];
 
-    it('globs take ? and *, and nothing else', () => {
+    it('globs understand ? and *, and nothing else', () => {
       assert.equal(one('pod1'), '8 p?d*');
       assert.equal(one('pood1'), '12 *');
       assert.equal(one('a.1'), '11 a.*');
@@ -185,7 +185,7 @@ describe('classify', () => {
       assert.equal(one('cali1', { kind: 'veth' }), '12 *');
       assert.equal(one('cni0', { kind: 'bridge' }), '11 cni:flannel flannel');
     });
-    it('a name that is configured is taken at its word', () => {
+    it('a configured name always matches', () => {
       assert.equal(one('pod0', outward), '8 p?d*');
       assert.equal(one('uplink', outward), '12 *');
     });
@@ -195,16 +195,22 @@ describe('classify', () => {
     });
   });
 
-  it('names what the configuration says in vain', () => {
+  it('lists unknown words of the configuration', () => {
     assert.deepEqual(unknownMatches(DEFAULT_CONFIG), []);
     const interfaceMatches = { pods: ['kind:vlan', 'cni:calico', 'x*'], lan: ['cni:calcio'] };
     const [kind, cni, ...more] = unknownMatches({ interfaceMatches });
-    assert.match(kind ?? '', /^interfaceGroups.pods.match: kind:vlan is not known: kind:veth, kind:bridge$/);
-    assert.match(cni ?? '', /^interfaceGroups.lan.match: cni:calcio is not known: cni:\*, .*cni:calico/);
+    assert.match(
+      kind ?? '',
+      /^interfaceGroups.pods.match: kind:vlan is unknown; valid are kind:veth, kind:bridge$/,
+    );
+    assert.match(
+      cni ?? '',
+      /^interfaceGroups.lan.match: cni:calcio is unknown; valid are cni:\*, .*cni:calico/,
+    );
     assert.deepEqual(more, []);
   });
 
-  it('says why in words', () => {
+  it('gives a human-readable reason', () => {
     const reasons: Reason[] = [
       { kind: 'loopback' },
       { kind: 'foreign' },

@@ -3,7 +3,7 @@ import type { Config } from '../../apis/config.ts';
 import { CNIS, PAIR_KINDS, PRESETS, type Preset } from './presets.ts';
 
 /** A group that nodewall set on the link with this index and name. */
-export interface Held {
+export interface OwnedGroup {
   readonly index: number;
   readonly name: string;
   readonly group: number;
@@ -35,7 +35,7 @@ export interface Known {
    * Groups that nodewall set, by index. A link with another group than the one here is no longer
    * nodewall's.
    */
-  readonly held: ReadonlyMap<number, Held>;
+  readonly held: ReadonlyMap<number, OwnedGroup>;
   /** Names of the interfaces by which the node itself is attached (on-network.ts). */
   readonly onNetwork: ReadonlySet<string>;
 }
@@ -91,7 +91,7 @@ export function unknownMatches({ interfaceMatches }: Pick<Config, 'interfaceMatc
       const known = what === 'cni' ? ['*', ...CNIS] : what === 'kind' ? ['veth', 'bridge'] : [name];
       if (!known.includes(name)) {
         problems.push(
-          `interfaceGroups.${group}.match: ${word} is not known: ${what}:${known.join(`, ${what}:`)}`,
+          `interfaceGroups.${group}.match: ${word} is unknown; valid are ${what}:${known.join(`, ${what}:`)}`,
         );
       }
     }
@@ -105,10 +105,10 @@ export function reasonText(reason: Reason): string {
     case 'loopback':
       return 'loopback';
     case 'foreign':
-      return 'set by somebody else';
+      return 'set by a third party';
     case 'own':
       return reason.by === 'name'
-        ? "no group: named like a machine's own, host traffic"
+        ? 'no group: has the name of a host interface, host traffic'
         : "no group: has the node's own address, host traffic";
     case 'none':
       return "no group: host traffic, exemptions don't apply";
@@ -124,7 +124,7 @@ function matchText({ match, preset }: { match: string; preset: string | null }):
   return `name ${match}`;
 }
 
-function isForeign({ index, group }: Link, held: ReadonlyMap<number, Held>): boolean {
+function isForeign({ index, group }: Link, held: ReadonlyMap<number, OwnedGroup>): boolean {
   return group !== 0 && held.get(index)?.group !== group;
 }
 

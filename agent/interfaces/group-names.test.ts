@@ -10,38 +10,38 @@ const BLOCK =
   '# nodewall: begin (kept by nodewall; do not edit these lines)\n8\tpods\n9\tclusternet\n# nodewall: end\n';
 
 describe('withGroupNames', () => {
-  it('adds a block, keeps it, and takes it out again', () => {
+  it('adds a block, keeps it, and removes it again', () => {
     const { text, conflicts } = withGroupNames(SHIPPED, GROUPS);
     assert.equal(text, SHIPPED + BLOCK);
     assert.deepEqual(conflicts, []);
     assert.equal(withGroupNames(text, GROUPS).text, text);
     assert.equal(withGroupNames(text, null).text, SHIPPED);
   });
-  it('follows the configuration, others after the two', () => {
+  it('follows the configuration, pods and clusternet first', () => {
     const { text } = withGroupNames(SHIPPED + BLOCK, { clusternet: 9, pods: 20, lan: 5 });
     assert.match(text, /\n20\tpods\n9\tclusternet\n5\tlan\n# nodewall: end\n$/);
     assert.equal(withGroupNames(text, GROUPS).text, SHIPPED + BLOCK);
   });
-  it('leaves lines of others as they are, wherever they stand', () => {
+  it('leaves foreign lines as they are, in any place', () => {
     const after = `${SHIPPED}${BLOCK}7\tdmz`;
     assert.equal(withGroupNames(after, null).text, `${SHIPPED}7\tdmz`);
     assert.equal(withGroupNames(after, GROUPS).text, `${SHIPPED}7\tdmz\n${BLOCK}`);
   });
-  it('writes nothing that is there already, in any form of iproute2', () => {
+  it('writes no name that exists already, in any form of iproute2', () => {
     assert.equal(
       withGroupNames('0x8 pods\n 9\tclusternet # ours\n', GROUPS).text,
       '0x8 pods\n 9\tclusternet # ours\n',
     );
   });
   for (const line of ['8 dmz', '0x8 dmz', '12 pods']) {
-    it(`leaves ${line} and says so`, () => {
+    it(`leaves ${line} and reports a conflict`, () => {
       const { text, conflicts } = withGroupNames(`${line}\n`, GROUPS);
       assert.match(text, /^.*\n.*begin.*\n9\tclusternet\n.*end\n$/);
       assert.equal(conflicts.length, 1);
-      assert.match(conflicts[0] ?? '', /^8 pods is not written: there is (8 dmz|12 pods) already$/);
+      assert.match(conflicts[0] ?? '', /^8 pods is not written: the file already has (8 dmz|12 pods)$/);
     });
   }
-  it('a block whose end is gone takes nothing of others with it', () => {
+  it('a block without its end line removes no foreign lines', () => {
     const broken = `${BLOCK.replace('# nodewall: end\n', '')}7\tdmz\n`;
     assert.equal(withGroupNames(broken, null).text, '8\tpods\n9\tclusternet\n7\tdmz\n');
   });
@@ -56,7 +56,7 @@ describe('writeGroupNames', () => {
   });
   afterEach(() => rm(folder, { recursive: true }));
 
-  it('keeps the mode, leaves nothing beside, and writes only what differs', async () => {
+  it('keeps the file mode, leaves no temporary file, and writes only changes', async () => {
     await writeFile(path, SHIPPED);
     await chmod(path, 0o604);
     await writeGroupNames(path, GROUPS);
@@ -67,7 +67,7 @@ describe('writeGroupNames', () => {
     assert.equal((await stat(path)).ino, ino);
     assert.deepEqual(await readdir(folder), ['group']);
   });
-  it('makes a file that is not there, with what iproute2 needs', async () => {
+  it('creates a missing file, with the names that iproute2 needs', async () => {
     await writeGroupNames(path, null);
     assert.deepEqual(await readdir(folder), []);
     await writeGroupNames(path, GROUPS);
@@ -80,6 +80,6 @@ describe('writeGroupNames', () => {
     assert.equal(await readFile(join(folder, 'real'), 'utf8'), SHIPPED + BLOCK);
     assert.deepEqual((await readdir(folder)).sort(), ['group', 'real']);
   });
-  it('rejects where the directory is missing', () =>
+  it('rejects if the directory is missing', () =>
     assert.rejects(writeGroupNames(join(folder, 'no', 'group'), GROUPS), /ENOENT/));
 });

@@ -33,7 +33,7 @@ export function withGroupNames(text: string, interfaceGroups: GroupNames): Named
       lines.push(`${number}\t${name}\n`);
       known.push({ number, name });
     } else if (taken.number !== number || taken.name !== name) {
-      conflicts.push(`${number} ${name} is not written: there is ${taken.number} ${taken.name} already`);
+      conflicts.push(`${number} ${name} is not written: the file already has ${taken.number} ${taken.name}`);
     }
   }
   const block = lines.length === 0 ? '' : `${BEGIN}\n${lines.join('')}${END}\n`;

@@ -43,7 +43,7 @@ describe('WatchedLocalPods', () => {
     pods.listen(() => changes++);
   });
 
-  it('knows nothing before the first look', async () => {
+  it('knows nothing before the first read', async () => {
     assert.equal(pods.now(), null);
     await pods.look();
     assert.deepEqual([members(), changes], [['fd00::1'], 1]);
@@ -66,7 +66,7 @@ describe('WatchedLocalPods', () => {
     assert.deepEqual([members(), changes], [[], 3]);
   });
 
-  it('looks again soon after links change, thrice, then every 5 s', async () => {
+  it('reads again soon after links change, three times, then every 5 s', async () => {
     await pods.look();
     pods.watch();
     for (const pause of [100, 400, 1500, 5000, 5000]) {
@@ -80,7 +80,7 @@ describe('WatchedLocalPods', () => {
     assert.deepEqual(clock.waiting(), [400]);
   });
 
-  it('is not kept from looking by links that change all the time', async () => {
+  it('reads although links change all the time', async () => {
     pods.watch();
     for (let i = 0; i < 100; i++) {
       pods.linksChanged();
@@ -89,7 +89,7 @@ describe('WatchedLocalPods', () => {
     assert.equal(looks, 10);
   });
 
-  it('keeps what it knew while routes cannot be read, and says so once', async () => {
+  it('keeps its state while routes cannot be read, and logs it once', async () => {
     await pods.look();
     failure = new Error('no');
     await pods.look();
@@ -102,7 +102,7 @@ describe('WatchedLocalPods', () => {
     assert.deepEqual(unreadable, ['no', 'again']);
   });
 
-  it('ends', async () => {
+  it('stops when closed', async () => {
     pods.watch();
     clock.pass(100);
     pods.close();

@@ -18,7 +18,7 @@ export function toLocalPods(members: MemberSet): AddressSet {
 /** For a node without interface groups, or without exemptions that use them. */
 export const NO_LOCAL_PODS: LocalPods = { now: () => null, listen: () => () => {} };
 
-interface LocalPodsParts {
+interface LocalPodsOptions {
   /** Reads the kernel's routes. */
   readonly read: () => Promise<RouteTexts>;
   /** Names of the interfaces that are in the link group of pods now. */
@@ -37,7 +37,7 @@ const PAUSES = [100, 400, 1500, 5000] as const;
 
 /** Polls the kernel's routes. */
 export class WatchedLocalPods implements LocalPods {
-  readonly #parts: LocalPodsParts;
+  readonly #options: LocalPodsOptions;
   readonly #listeners = new Set<() => void>();
   #set: AddressSet | null = null;
   /** The input of the last read. */
@@ -49,8 +49,8 @@ export class WatchedLocalPods implements LocalPods {
   #cancel: () => void = () => {};
   #isWatching = false;
 
-  constructor(parts: LocalPodsParts) {
-    this.#parts = parts;
+  constructor(options: LocalPodsOptions) {
+    this.#options = options;
   }
 
   now(): AddressSet | null {
@@ -65,7 +65,7 @@ export class WatchedLocalPods implements LocalPods {
   /** Reads the routes once. Never rejects. */
   async look(): Promise<void> {
     const texts = await this.#read();
-    if (texts !== null) this.#take(texts, this.#parts.interfaces());
+    if (texts !== null) this.#take(texts, this.#options.interfaces());
   }
 
   /** Polls until `close`. */
@@ -77,7 +77,7 @@ export class WatchedLocalPods implements LocalPods {
   /** Links were added or removed, or changed their groups. */
   linksChanged(): void {
     this.#looks = 0;
-    if (this.#due > this.#parts.clock.now() + PAUSES[0]) this.#wait();
+    if (this.#due > this.#options.clock.now() + PAUSES[0]) this.#wait();
   }
 
   close(): void {
@@ -87,7 +87,7 @@ export class WatchedLocalPods implements LocalPods {
 
   #wait(): void {
     if (!this.#isWatching) return;
-    const { clock } = this.#parts;
+    const { clock } = this.#options;
     const pause = PAUSES[Math.min(this.#looks++, PAUSES.length - 1)] ?? PAUSES[0];
     this.#cancel();
     this.#due = clock.now() + pause;
@@ -96,11 +96,11 @@ export class WatchedLocalPods implements LocalPods {
 
   async #read(): Promise<RouteTexts | null> {
     try {
-      const texts = await this.#parts.read();
+      const texts = await this.#options.read();
       this.#isUnreadable = false;
       return texts;
     } catch (error) {
-      if (!this.#isUnreadable) this.#parts.unreadable(error as Error);
+      if (!this.#isUnreadable) this.#options.unreadable(error as Error);
       this.#isUnreadable = true;
       return null;
     }

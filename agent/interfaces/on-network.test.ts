@@ -10,7 +10,7 @@ const info = (cidr: string): NetworkInterfaceInfo =>
   }) as NetworkInterfaceInfo;
 
 describe('interfacesOnNetworks', () => {
-  it('counts the addresses of the Node object alone', () => {
+  it('counts only the addresses of the Node object', () => {
     const interfaces = {
       uplink: [info('172.18.0.2/16')],
       'second:1': [info('fd00::2/64'), info('10.0.0.1/32')],

@@ -55,7 +55,7 @@ const routed = (...routes: readonly Route[]): string[] =>
   formatMembers(routedOutBy(texts(routes), new Set(['cni0', 'cali1', 'cali2'])));
 
 describe('destinations routed out by interfaces', () => {
-  it('reads what the kernel wrote', () => {
+  it("reads the kernel's route files", () => {
     const ipv4 = [
       HEADINGS,
       'eth0\t00000000\t01005A0A\t0003\t0\t0\t0\t00000000\t0\t0\t0'.padEnd(127),
@@ -101,7 +101,7 @@ describe('destinations routed out by interfaces', () => {
     );
   });
 
-  it('are less what a longer prefix leads elsewhere, and back again', () => {
+  it('exclude longer prefixes that lead elsewhere, and include those that lead back', () => {
     assert.deepEqual(
       routed(
         ['10.244.0.0/16', 'cni0'],
@@ -115,13 +115,13 @@ describe('destinations routed out by interfaces', () => {
     assert.deepEqual(routed(['fd00::/126', 'cni0'], ['fd00::1/128', 'eth0']), ['fd00::', 'fd00::2/127']);
   });
 
-  it('go by the lowest metric of equal prefixes, and elsewhere where that is equal', () => {
+  it('follow the lowest metric of equal prefixes; at equal metrics they lead elsewhere', () => {
     const both = (cni: number, eth: number): string[] =>
       routed(['10.1.0.0/24', 'cni0', { metric: cni }], ['10.1.0.0/24', 'eth0', { metric: eth }]);
     assert.deepEqual([both(1, 2), both(2, 1), both(1, 1)], [['10.1.0.0/24'], [], []]);
   });
 
-  it('are never everything, the node itself, what is refused, down, multicast or link-local', () => {
+  it('exclude the default route, the node itself, unreachable, down, multicast and link-local routes', () => {
     assert.deepEqual(
       routed(
         ['0.0.0.0/0', 'cni0'],
@@ -138,7 +138,7 @@ describe('destinations routed out by interfaces', () => {
     );
   });
 
-  it('are what the longest prefix says, address by address', function () {
+  it('follow the longest prefix for every address', function () {
     const route = fc.tuple(
       fc.nat({ max: 63 }),
       fc.integer({ min: 26, max: 32 }),

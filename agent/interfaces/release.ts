@@ -1,12 +1,12 @@
 import type { NftError } from 'nftables-napi';
-import type { Held } from './classify.ts';
-import type { Links } from './group-keeper.ts';
+import type { OwnedGroup } from './classify.ts';
+import type { Links } from './group-reconciler.ts';
 
 /**
  * Resets links to group 0 if they still have the index, name and group that nodewall set. Returns
  * those that were reset; throws the first error, except for links that were deleted meanwhile.
  */
-export async function releaseGroups(links: Links, remembered: readonly Held[]): Promise<readonly Held[]> {
+export async function releaseGroups(links: Links, remembered: readonly OwnedGroup[]): Promise<OwnedGroup[]> {
   if (remembered.length === 0) return [];
   const found = new Map((await links.list()).map((link) => [link.index, link]));
   const ours = remembered.filter(({ index, name, group }) => {
@@ -20,10 +20,10 @@ export async function releaseGroups(links: Links, remembered: readonly Held[]): 
 }
 
 /** The entries of a saved value that have the right form. */
-export function toHeld(value: unknown): readonly Held[] {
+export function toOwnedGroups(value: unknown): readonly OwnedGroup[] {
   if (!Array.isArray(value)) return [];
   return value.filter(
-    (entry): entry is Held =>
+    (entry): entry is OwnedGroup =>
       Number.isInteger(entry?.index) && typeof entry.name === 'string' && Number.isInteger(entry.group),
   );
 }

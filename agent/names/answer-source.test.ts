@@ -51,7 +51,7 @@ describe('nflogAnswers', () => {
     assert.equal(open[0]?.closed, true);
   });
 
-  it('tries again where the group cannot be had, and says so once', async () => {
+  it('retries when the group is not available, and logs it once', async () => {
     const { start, open, log, clock, refuse } = opened();
     refuse(true);
     const source = start();
@@ -65,7 +65,7 @@ describe('nflogAnswers', () => {
     await source.close();
   });
 
-  it('opens another one after a failure, and none once it is closed', async () => {
+  it('opens another listener after a failure, and none once it is closed', async () => {
     const { start, open, clock } = opened();
     const source = start();
     open[0]?.listener(batch({ error: new Error('ENETDOWN') }));

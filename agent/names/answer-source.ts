@@ -40,7 +40,7 @@ export function nflogAnswers({ group, clock, log, create }: NflogParts): OpenAns
 
     function failed(error: unknown): void {
       if (!isFailing) {
-        log.error('cannot read DNS answers; wildcards learn nothing until it works, trying again', {
+        log.error('cannot read DNS answers; fqdn peers with a wildcard learn no names, retrying', {
           stage: 'names',
           group,
           error: (error as Error).message,
@@ -59,7 +59,7 @@ export function nflogAnswers({ group, clock, log, create }: NflogParts): OpenAns
           failed(batch.error);
         });
         stop = () => nflog.close();
-        if (isFailing) log.info('DNS answers are read again', { stage: 'names', group });
+        if (isFailing) log.info('reading DNS answers again', { stage: 'names', group });
         isFailing = false;
       } catch (error) {
         failed(error);

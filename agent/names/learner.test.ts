@@ -56,7 +56,7 @@ describe('learner', () => {
     }
   });
 
-  it('reads only servers that count, where some are named', () => {
+  it('reads only answers of the configured servers', () => {
     const cidr = (text: string) => ({ cidr: parseCidr(text)?.cidr ?? assert.fail(text), except: [] });
     for (const ip of ['v4', 'v4-options', 'v6', 'v6-extension'] as const) {
       const answer = answerPacket('x.a.test', [A('x.a.test', '192.0.2.1')], { ip });
@@ -72,7 +72,7 @@ describe('learner', () => {
     }
   });
 
-  it('believes an answer to a question of the node alone, once, and not for long', () => {
+  it('accepts an answer only to a question of the node, once, and for a short time', () => {
     const answer = answerPacket('x.a.test', [A('x.a.test', '192.0.2.1')]);
     const asked = (question: Uint8Array | null, later = 0) => {
       const { learnt, tell, counts, clock } = learning('*.a.test');
@@ -95,7 +95,7 @@ describe('learner', () => {
     }
   });
 
-  it('keeps in mind so many questions, and no more', () => {
+  it('remembers a limited number of questions', () => {
     const { tell, counts } = learning('*.a.test');
     const ids = Array.from({ length: 20_000 }, (_, i) => i);
     tell(...ids.slice(0, 9_000).map((id) => questionPacket('x.a.test', { id })));
@@ -122,7 +122,7 @@ describe('learner', () => {
     }
   });
 
-  it('is not led by loops, endless chains, and records about other names', () => {
+  it('ignores loops, endless chains, and records of other names', () => {
     const { learnt, read, counts } = learning('*.a.test');
     const loop = [CNAME('x.a.test', 'y.a.test'), CNAME('y.a.test', 'x.a.test')];
     read(answerPacket('x.a.test', loop));
@@ -137,7 +137,7 @@ describe('learner', () => {
     assert.deepEqual(learnt, { 'x.a.test': ['192.0.2.1 30'] });
   });
 
-  it('passes over names that nobody names, failures, other types and empty answers', () => {
+  it('ignores unwanted names, failures, other types and empty answers', () => {
     const { learnt, read, counts } = learning('*.a.test');
     read(answerPacket('a.test', [A('a.test', '192.0.2.1')]));
     read(answerPacket('x.b.test', [A('x.b.test', '192.0.2.1')]));
@@ -148,7 +148,7 @@ describe('learner', () => {
     assert.equal(counts.ignored, 5);
   });
 
-  it('learns what an answer says that was cut, and looks at no other section', () => {
+  it('learns from a truncated answer, and reads no other section', () => {
     const { learnt, read, counts } = learning('x.a.test');
     read(answerPacket('x.a.test', [A('x.a.test', '192.0.2.1')], { flags: 0x0380 }));
     const packet = Buffer.from(answerPacket('x.a.test', [A('x.a.test', '192.0.2.2')]));
@@ -159,7 +159,7 @@ describe('learner', () => {
     assert.equal(counts.cut, 1);
   });
 
-  it('counts what is incomplete: fragments, and packets cut short', () => {
+  it('counts fragments and truncated packets', () => {
     const { learnt, read, counts } = learning('*.a.test');
     const whole = answerPacket('x.a.test', [A('x.a.test', '192.0.2.1')]);
     const fragment = Buffer.from(whole);
@@ -171,7 +171,7 @@ describe('learner', () => {
     assert.equal(counts.incomplete, 3);
   });
 
-  it('takes a label with a dot, or other bytes, for garbage', () => {
+  it('treats a label with a dot or other bytes as garbage', () => {
     const { learnt, read, counts } = learning('*.a.test');
     for (const byte of ['.', '\0', ' ', '*', '\xff']) {
       const packet = Buffer.from(answerPacket('xyz.a.test', [A('xyz.a.test', '192.0.2.1')]));
@@ -200,7 +200,7 @@ describe('learner', () => {
     assert.equal(counts.garbage, 9);
   });
 
-  it('learns at most a thousand records of one answer, and does so much a second', () => {
+  it('learns at most a thousand records of one answer, at a limited rate', () => {
     const { learnt, read, counts, clock } = learning('*.a.test');
     const behaviour = { A: Array.from({ length: 2000 }, (_, i) => `10.0.${i >> 8}.${i & 255}`) };
     const packet = answerPacket('x.a.test', answersTo({ name: 'x.a.test', type: 'A' }, behaviour));
@@ -217,7 +217,7 @@ describe('learner', () => {
     assert.equal(counts.learnt, 21);
   });
 
-  it('never throws, whatever comes, and learns no name that nobody named', () => {
+  it('never throws on any packet, and learns no unwanted name', () => {
     const { learnt, read, counts } = learning('*.a.test');
     const good = answerPacket('x.a.test', [
       CNAME('x.a.test', 'b.test'),

@@ -68,7 +68,7 @@ describe('lookup', function () {
     it(`${name.slice(0, 20)}: ${v4.slice(0, 40)}`, async () => assert.deepEqual(await ask(name), [v4, v6]));
   }
 
-  it('answers others while one is silent, and ends at once when closed', async () => {
+  it('answers other names while one gets no answer, and ends at once when closed', async () => {
     const own = lookup([server.server], fakeClock());
     const silent = own.resolve('silent.test');
     assert.equal((await own.resolve('plain.test'))[4].kind, 'addresses');
@@ -76,7 +76,7 @@ describe('lookup', function () {
     assert.deepEqual((await silent)[4], { kind: 'failed', reason: 'ECANCELLED' });
   });
 
-  it('takes a server that is no address for a failure', async () => {
+  it('treats an invalid server address as a failure', async () => {
     const { 4: v4 } = await lookup(['nonsense'], fakeClock()).resolve('plain.test');
     assert.equal(v4.kind, 'failed');
   });

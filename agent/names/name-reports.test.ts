@@ -3,7 +3,7 @@ import { fakeClock } from '../../test/fake/fake-clock.ts';
 import { nameReports } from './name-reports.ts';
 
 describe('nameReports', () => {
-  it('gathers what happens within a second, one line for each kind, and names the first twenty', () => {
+  it('combines the events of a second into one line for each kind, and lists the first twenty names', () => {
     const clock = fakeClock();
     const lines: [string, string, object][] = [];
     const line = (level: string) => (message: string, fields: object) => lines.push([level, message, fields]);
@@ -17,8 +17,8 @@ describe('nameReports', () => {
     assert.deepEqual(
       lines.map(([level, message]) => `${level} ${message.slice(0, 30)}`),
       [
-        'warn names do not resolve any more;',
-        'warn names do not resolve; they sta',
+        'warn names no longer resolve; their',
+        'warn names do not resolve; their fq',
         'info names resolve again',
         'warn names have more addresses than',
       ],
@@ -26,7 +26,7 @@ describe('nameReports', () => {
     const [, , fields] = lines[0] ?? [];
     assert.partialDeepStrictEqual(fields, { stage: 'names', count: 30 });
     assert.match(JSON.stringify(fields), /"n0\.test: ETIMEOUT".*"n19\.test: ETIMEOUT"\]/);
-    assert.partialDeepStrictEqual(lines[3]?.[2], { names: ['b.test'], room: 1024 });
+    assert.partialDeepStrictEqual(lines[3]?.[2], { names: ['b.test'], limit: 1024 });
     reports.givenUp('a.test');
     reports.flush();
     assert.equal(lines.length, 5);

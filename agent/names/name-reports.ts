@@ -17,20 +17,14 @@ const GATHER = 1_000;
 const SHOWN = 20;
 
 const MESSAGES = {
-  unresolved: ['warn', 'names do not resolve; they stand for no address, and are asked for again'],
-  failing: ['warn', 'names do not resolve any more; their last addresses stay for a while'],
-  givenUp: ['warn', 'names have not resolved for too long; their last addresses are given up'],
+  unresolved: ['warn', 'names do not resolve; their fqdn peers match nothing, retrying'],
+  failing: ['warn', 'names no longer resolve; their last addresses stay in use for now, retrying'],
+  givenUp: ['warn', 'names have not resolved for too long; their last addresses are removed'],
   again: ['info', 'names resolve again'],
-  addressesOfName: ['warn', 'names have more addresses than there is room for; the rest is passed over'],
-  learntNames: [
-    'warn',
-    'more names were learnt for wildcards than there is room for; the oldest are forgotten',
-  ],
-  learntAddresses: [
-    'warn',
-    'more addresses were learnt than there is room for; the oldest names are forgotten',
-  ],
-  addresses: ['warn', 'the names have more addresses than there is room for; the rest is passed over'],
+  addressesOfName: ['warn', 'names have more addresses than the limit; the rest is ignored'],
+  learntNames: ['warn', 'wildcards learnt more names than the limit; the oldest are removed'],
+  learntAddresses: ['warn', 'wildcards learnt more addresses than the limit; the oldest names are removed'],
+  addresses: ['warn', 'the FQDN cache has more addresses than the limit; the rest is ignored'],
 } as const satisfies Record<string, readonly ['info' | 'warn', string]>;
 type Happening = keyof typeof MESSAGES;
 
@@ -44,8 +38,8 @@ export function nameReports(log: NamesLog, clock: Clock): NameReports & { flush(
     cancel = null;
     for (const [what, names] of gathered) {
       const [level, message] = MESSAGES[what];
-      const room = what in NAME_LIMITS ? { room: NAME_LIMITS[what as Bound] } : {};
-      log[level](message, { stage: 'names', names: names.slice(0, SHOWN), count: names.length, ...room });
+      const limit = what in NAME_LIMITS ? { limit: NAME_LIMITS[what as Bound] } : {};
+      log[level](message, { stage: 'names', names: names.slice(0, SHOWN), count: names.length, ...limit });
     }
     gathered.clear();
   }

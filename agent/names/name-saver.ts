@@ -62,7 +62,7 @@ export class NameSaver {
       this.#isFailing = false;
     } catch (error) {
       if (!this.#isFailing) {
-        log.error('cannot save the names; they are used all the same, trying again', {
+        log.error('cannot save the FQDN cache; its addresses stay in use, retrying', {
           stage: 'names',
           error: (error as Error).message,
         });

@@ -35,7 +35,7 @@ function known(peers: readonly string[], limits: Partial<NameLimits> = {}) {
 }
 
 describe('KnownNames', () => {
-  it('holds what a name resolves to, sorted, each once, in one spelling', () => {
+  it('stores the addresses of a name sorted, once each, in canonical form', () => {
     const { table } = known(['a.test']);
     table.resolved(
       'a.test',
@@ -52,7 +52,7 @@ describe('KnownNames', () => {
     assert.deepEqual(table.addresses('b.test'), []);
   });
 
-  it('keeps an address until its TTL has ended and it was not answered for long enough', () => {
+  it('keeps an address until its TTL has ended and no answer has had it for the minimum time', () => {
     const { table } = known(['a.test']);
     table.resolved('a.test', v4(10, '192.0.2.1'), 0);
     table.resolved('a.test', v4(1000, '192.0.2.2'), 10 * SECOND);
@@ -69,7 +69,7 @@ describe('KnownNames', () => {
     assert.deepEqual(table.addresses('a.test'), ['192.0.2.4']);
   });
 
-  it('never drops what the last answer had before the next one tells, however slow that is', () => {
+  it('keeps the addresses of the last answer until the next one arrives', () => {
     const { table } = known(['a.test']);
     table.resolved('a.test', v4(10, '192.0.2.1'), 0);
     table.sweep(310 * SECOND);
@@ -79,7 +79,7 @@ describe('KnownNames', () => {
     assert.deepEqual(table.addresses('a.test'), ['192.0.2.2']);
   });
 
-  it('keeps the last addresses of a name that stops resolving, says so once, and gives them up', () => {
+  it('keeps the last addresses of a name that stops resolving, logs it once, and removes them after the limit', () => {
     const { table, said } = known(['a.test']);
     table.resolved('a.test', v4(10, '192.0.2.1'), 0);
     for (const at of [10, 20, 1000]) table.resolved('a.test', at === 20 ? NOTHING : TIMEOUT, at * SECOND);
@@ -94,7 +94,7 @@ describe('KnownNames', () => {
     assert.deepEqual(table.addresses('a.test'), ['192.0.2.9']);
   });
 
-  it('lets go of stale addresses as soon as the name resolves to others', () => {
+  it('removes stale addresses as soon as the name resolves to others', () => {
     const { table } = known(['a.test']);
     table.resolved('a.test', v4(10, '192.0.2.1'), 0);
     table.resolved('a.test', TIMEOUT, 1000 * SECOND);
@@ -103,7 +103,7 @@ describe('KnownNames', () => {
     assert.deepEqual(table.addresses('a.test'), ['192.0.2.2']);
   });
 
-  it('tells one family that fails from one that has no addresses', () => {
+  it('distinguishes a family that fails from one without addresses', () => {
     const both: Resolution = {
       4: { kind: 'addresses', records: records(10, '192.0.2.1') },
       6: { kind: 'addresses', records: records(10, '2001:db8::1') },
@@ -120,7 +120,7 @@ describe('KnownNames', () => {
     assert.deepEqual(left(FAILED), ['192.0.2.1', '2001:db8::1']);
   });
 
-  it('unites the names that a wildcard matches, resolved ones too', () => {
+  it('unites the addresses of all names that a wildcard matches, resolved ones too', () => {
     const { table } = known(['*.a.test', 'x.a.test']);
     table.learnt('y.z.a.test', records(10, '192.0.2.1', '192.0.2.2'), 0);
     table.resolved('x.a.test', v4(10, '192.0.2.2', '192.0.2.3'), 0);
@@ -139,7 +139,7 @@ describe('KnownNames', () => {
     );
   });
 
-  it('tells a change once, and gives the same array while there is none', () => {
+  it('reports a change once, and returns the same array without a change', () => {
     const { table } = known(['*.a.test']);
     table.takeChange();
     table.learnt('x.a.test', records(10, '192.0.2.1'), 0);
@@ -151,7 +151,7 @@ describe('KnownNames', () => {
     assert.equal(table.addresses('*.a.test'), before);
   });
 
-  it('forgets what nobody wants any more, and keeps what a wildcard still wants', () => {
+  it('forgets unwanted names, and keeps those that a wildcard matches', () => {
     const { table, said } = known(['x.a.test', 'x.b.test']);
     table.resolved('x.a.test', v4(10, '192.0.2.1'), 0);
     table.resolved('x.b.test', v4(10, '192.0.2.2'), 0);
@@ -167,7 +167,7 @@ describe('KnownNames', () => {
     assert.deepEqual(said, ['x.a.test fails: ETIMEOUT, 1 stay']);
   });
 
-  it('clamps TTLs, whatever the server says', () => {
+  it('clamps TTLs to the configured limits', () => {
     for (const [ttl, seconds] of [
       [0, 5],
       [4, 5],
@@ -183,7 +183,7 @@ describe('KnownNames', () => {
     }
   });
 
-  it('has a bound for one name: what only `keep` holds makes way, what is within its TTL does not', () => {
+  it('limits the addresses of a name: those that only `keep` retains are removed first, those within their TTL stay', () => {
     const { table, said } = known(['a.test'], { addressesOfName: 2 });
     table.resolved('a.test', v4(10, '192.0.2.1', '192.0.2.2', '192.0.2.3'), 0);
     assert.deepEqual(table.addresses('a.test'), ['192.0.2.1', '192.0.2.2']);
@@ -194,7 +194,7 @@ describe('KnownNames', () => {
     assert.deepEqual(said, ['full: addressesOfName: a.test']);
   });
 
-  it('has bounds for all names together', () => {
+  it('limits the addresses of all names together', () => {
     const { table, said } = known(['*.a.test', 'b.test'], {
       learntNames: 3,
       learntAddresses: 4,
@@ -231,7 +231,7 @@ describe('KnownNames', () => {
       second.table.fromSaved(saved, down * SECOND);
       return second;
     }
-    it('has what was saved, of the names that count', () => {
+    it('has the saved addresses of wanted names', () => {
       const { table } = restarted(1000);
       assert.deepEqual(table.addresses('a.test'), ['192.0.2.1']);
       assert.deepEqual(table.addresses('*.b.test'), ['192.0.2.2']);
@@ -240,14 +240,14 @@ describe('KnownNames', () => {
         ['a.test', 'x.b.test'],
       );
     });
-    it('holds what was learnt for `keep` seconds: what was answered meanwhile is not known', () => {
+    it('keeps learnt addresses for `keep` seconds, because answers in between are unknown', () => {
       const { table } = restarted(1000);
       table.sweep(1299 * SECOND);
       assert.deepEqual(table.addresses('*.b.test'), ['192.0.2.2']);
       table.sweep(1300 * SECOND);
       assert.deepEqual(table.addresses('*.b.test'), []);
     });
-    it('holds what was resolved until an answer tells, or it is too old', () => {
+    it('keeps resolved addresses until an answer, or until they are too old', () => {
       const { table } = restarted(1000);
       table.sweep(80_000 * SECOND);
       assert.deepEqual(table.addresses('a.test'), ['192.0.2.1']);
@@ -255,10 +255,10 @@ describe('KnownNames', () => {
       table.sweep(80_000 * SECOND);
       assert.deepEqual(table.addresses('a.test'), ['192.0.2.9']);
     });
-    it('drops what is older than `stale`', () => {
+    it('removes addresses older than `stale`', () => {
       assert.deepEqual(restarted(86_400).table.addresses('a.test'), []);
     });
-    it('is not fooled by a clock that was set back', () => {
+    it('handles a clock that was set back', () => {
       const { table } = restarted(-10_000_000);
       table.resolved('a.test', v4(10, '192.0.2.9'), -10_000_000 * SECOND);
       table.sweep((-10_000_000 + 3600) * SECOND);

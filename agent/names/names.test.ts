@@ -90,7 +90,7 @@ async function watched(config: Partial<NamesConfig> = {}, disk: Disk = { text: n
 }
 
 describe('watchNames', () => {
-  it('tells the first change at once, and a storm ten times a second', async () => {
+  it('reports the first change at once, and many changes ten times a second', async () => {
     const { want, learn, changes, pass } = await watched();
     want('*.a.test');
     learn('x.a.test', '192.0.2.1');
@@ -105,7 +105,7 @@ describe('watchNames', () => {
     assert.equal(changes.length, 3);
   });
 
-  it('says nothing where an answer changes nothing', async () => {
+  it('reports nothing when an answer changes nothing', async () => {
     const { want, learn, changes, pass } = await watched();
     want('*.a.test');
     for (let i = 0; i < 5; i++) {
@@ -115,7 +115,7 @@ describe('watchNames', () => {
     assert.deepEqual(changes, ['192.0.2.1']);
   });
 
-  it('resolves names that are written out, and lets go of what has had its time', async () => {
+  it('resolves names without a wildcard, and removes expired addresses', async () => {
     const { want, answers, changes, pass, names } = await watched({ keep: 60 });
     answers.set('a.test', ['192.0.2.1']);
     want('a.test');
@@ -130,7 +130,7 @@ describe('watchNames', () => {
     await names.close();
   });
 
-  it('asks nobody and listens to nothing before a name is wanted, and after the last one is gone', async () => {
+  it('sends no query and reads no answers before a name is wanted and after the last one is removed', async () => {
     const { want, answers, source, clock, names, pass, disk } = await watched();
     assert.deepEqual(clock.waiting(), []);
     answers.set('a.test', ['192.0.2.1']);
@@ -145,7 +145,7 @@ describe('watchNames', () => {
     await names.close();
   });
 
-  it('is settled when all was asked for; then every change was told', async () => {
+  it('is settled when every name was asked for and every change was reported', async () => {
     const { want, answers, names, changes, pass } = await watched();
     for (const name of ['a.test', 'b.test']) answers.set(name, ['192.0.2.1']);
     want('a.test', 'b.test', 'c.test');
@@ -155,7 +155,7 @@ describe('watchNames', () => {
     assert.equal(changes.at(-1), '192.0.2.1 | 192.0.2.1 | ');
   });
 
-  it('knows after a restart what it knew, and asks again', async () => {
+  it('keeps its addresses over a restart, and asks again', async () => {
     const first = await watched();
     first.answers.set('a.test', ['192.0.2.1']);
     first.want('a.test', '*.b.test');
@@ -171,15 +171,15 @@ describe('watchNames', () => {
     await second.pass(0);
     assert.deepEqual(second.asked, ['a.test']);
     await second.pass(1000);
-    assert.match(second.log.join('\n'), /warn names do not resolve any more.*"a.test: ENOTFOUND"/);
+    assert.match(second.log.join('\n'), /warn names no longer resolve.*"a.test: ENOTFOUND"/);
     assert.deepEqual(second.names.table.addresses('a.test'), ['192.0.2.1']);
     await first.names.close();
     await second.names.close();
   });
 
-  it('goes on when the disk fails, says so once, and saves when it works again', async () => {
+  it('continues when the disk fails, logs it once, and saves when the disk works again', async () => {
     const { want, learn, log, disk, pass, names } = await watched({}, { text: 'rubbish', fails: false });
-    assert.match(log.join('\n'), /error cannot use the names that were saved/);
+    assert.match(log.join('\n'), /error cannot read the saved FQDN cache/);
     disk.fails = true;
     want('*.a.test');
     learn('x.a.test', '192.0.2.1');
@@ -192,22 +192,22 @@ describe('watchNames', () => {
     await names.close();
   });
 
-  it('says when wildcards cannot be learnt, and when answers could not be read', async () => {
+  it('logs that wildcards cannot be learnt, and that answers were lost', async () => {
     const off = await watched({ learn: false });
     off.want('a.test', '*.a.test');
-    assert.match(off.log.join('\n'), /warn wildcards stand for no address.*\["\*\.a\.test"\]/);
+    assert.match(off.log.join('\n'), /warn fqdn peers with a wildcard match nothing.*\["\*\.a\.test"\]/);
     const { want, source, log, pass } = await watched();
     want('*.a.test');
     for (let i = 0; i < 100; i++) {
       source.listener?.({ packets: [], lost: 10 });
       await pass(1000);
     }
-    const lines = log.filter((line) => line.includes('more DNS answers came than could be read'));
+    const lines = log.filter((line) => line.includes('DNS answers were lost, they arrived too fast'));
     assert.equal(lines.length, 2);
     assert.match(lines[1] ?? '', /"lost":6\d\d/);
   });
 
-  it('gathers a thousand names that stop resolving in one line', async () => {
+  it('logs a thousand names that stop resolving in one line', async () => {
     const { want, answers, log, pass } = await watched();
     const all = Array.from({ length: 1000 }, (_, i) => `n${i}.test`);
     for (const name of all) answers.set(name, ['192.0.2.1']);
@@ -216,7 +216,7 @@ describe('watchNames', () => {
     answers.clear();
     await pass(30_000);
     for (let i = 0; i < 20; i++) await pass(100);
-    const lines = log.filter((line) => line.includes('do not resolve any more'));
+    const lines = log.filter((line) => line.includes('names no longer resolve'));
     assert.equal(lines.length, 1, lines.join('\n'));
     assert.match(lines[0] ?? '', /"count":1000/);
   });

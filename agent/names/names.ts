@@ -151,7 +151,7 @@ function listener({ config, clock, log, answers }: NamesParts, table: KnownNames
   });
   const missed = pace(clock, MISSED_INTERVAL, () => {
     const { skipped, garbage } = learning.counts;
-    log.warn('more DNS answers came than could be read', { stage: 'names', lost, skipped, garbage });
+    log.warn('DNS answers were lost, they arrived too fast', { stage: 'names', lost, skipped, garbage });
   });
   const take: AnswerListener = (batch) => {
     const before = { ...learning.counts };
@@ -167,7 +167,7 @@ function listener({ config, clock, log, answers }: NamesParts, table: KnownNames
       if (peers.length === 0) source = null;
       const names = peers.filter(isWildcard);
       if (config.learn || names.length === 0) return;
-      const message = 'wildcards stand for no address: names.learn is off in the configuration';
+      const message = 'fqdn peers with a wildcard match nothing: names.learn is off in the configuration';
       log.warn(message, { stage: 'names', names });
     },
     async close(): Promise<void> {
@@ -200,7 +200,7 @@ async function readSaved(file: StateFile, offset: number, log: NamesLog): Promis
     const text = await file.read();
     return text === null ? [] : parseNamesText(text).names.map((name) => shifted(name, -offset));
   } catch (error) {
-    log.error('cannot use the names that were saved; starting without them', {
+    log.error('cannot read the saved FQDN cache; starting with an empty one', {
       stage: 'names',
       error: (error as Error).message,
     });

@@ -69,7 +69,7 @@ describe('resolver', () => {
     assert.deepEqual(told, ['a.test']);
   });
 
-  it('asks neither too often nor too seldom, and not everything at the same time', async () => {
+  it('keeps the intervals between queries within limits, and spreads queries over time', async () => {
     for (const [ttl, random, seconds] of [
       [0, 0, 5],
       [2 ** 32 - 1, 0, 5],
@@ -88,7 +88,7 @@ describe('resolver', () => {
     }
   });
 
-  it('asks again after a failure, less and less often, and as usual once it works', async () => {
+  it('retries after a failure with back-off, and as usual once it works', async () => {
     const { running, clock, pass, reply } = started();
     running.want(['a.test']);
     await pass(0);
@@ -103,7 +103,7 @@ describe('resolver', () => {
     assert.deepEqual(clock.waiting(), [5000]);
   });
 
-  it('asks for a hundred at one time; names that never answer keep no other from its turn', async () => {
+  it('sends at most a hundred queries at once; names without an answer do not block others', async () => {
     const { running, asked, pass, reply } = started();
     const names = Array.from({ length: 250 }, (_, i) => `n${i}.test`);
     running.want(names);
@@ -119,7 +119,7 @@ describe('resolver', () => {
     assert.deepEqual(asked.slice(200, 250), names.slice(200));
   });
 
-  it('forgets names that nobody wants, and answers to them', async () => {
+  it('forgets unwanted names, and ignores their answers', async () => {
     const { running, clock, asked, told, pass, reply } = started();
     running.want(['a.test', 'b.test']);
     await pass(0);
@@ -132,7 +132,7 @@ describe('resolver', () => {
     assert.deepEqual(asked, ['a.test', 'b.test']);
   });
 
-  it('is settled once every name was asked for, whatever came of it', async () => {
+  it('is settled once every name was asked for, with any result', async () => {
     const { running, pass, reply } = started();
     let settled = false;
     running.want(['a.test', 'b.test']);

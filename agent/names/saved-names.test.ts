@@ -8,7 +8,7 @@ const NAME: SavedName = {
 };
 
 describe('names.jsonl', () => {
-  it('is read back as it was written, in the time of everybody', () => {
+  it('is read back as it was written, with wall-clock times', () => {
     const text = toNamesText(
       [NAME, { ...NAME, name: 'b.test', failing: 'ETIMEOUT' }],
       2000,
@@ -27,7 +27,7 @@ describe('names.jsonl', () => {
     assert.equal(names[0]?.addresses[0]?.expires, 1_700_000_031_000);
   });
 
-  it('leaves out what is something else', () => {
+  it('leaves out invalid lines', () => {
     const [good] = NAME.addresses;
     const wrong: unknown[] = [
       null,

@@ -28,10 +28,7 @@ if (!sources.every((source) => modified(source) <= built)) {
   const { status, error } = spawnSync(
     process.execPath,
     [cmakeJs, 'compile', '--parallel', '2', '--log-level', 'warn'],
-    {
-      cwd: here,
-      stdio: 'inherit',
-    },
+    { cwd: here, stdio: 'inherit' },
   );
   if (error) throw error;
   process.exitCode = status ?? 1;

@@ -93,7 +93,7 @@ describe('exemptions', () => {
         assert.equal(explain(deny, OPEN)({ ...FLOW, ...flow }).verdict, 'Drop', JSON.stringify(flow));
     });
   }
-  it('are all tried here', () => {
+  it('every exemption has a case here', () => {
     assert.deepEqual(
       cases.map(([name]) => name),
       EXEMPTIONS,
@@ -117,13 +117,13 @@ describe('connections to a NodePort', () => {
     return [verdict, exemption ?? name].join(' ');
   };
 
-  it('meet the rules for them alone, and other traffic the others', () => {
+  it('are decided by NodePort rules only, and other traffic by the others', () => {
     assert.equal(answer({}), 'Drop ports');
     assert.equal(answer({ interfaceGroup: 9 }), 'Drop ports');
     assert.equal(answer({ traffic: 'Host' }), 'Reject host');
   });
 
-  it('are left alone from local pods and from the Node itself, whatever the configuration says', () => {
+  it('from local pods and from the Node itself are never decided, with any configuration', () => {
     for (const config of [OPEN, { ...OPEN, exemptions: off }]) {
       assert.equal(answer({ interfaceGroup: 'pods' }, config), 'Allow localPods');
       assert.equal(answer({ interfaceGroup: 8 }, config), 'Allow localPods');
@@ -133,7 +133,7 @@ describe('connections to a NodePort', () => {
     }
   });
 
-  it('know no failsafe', () => {
+  it('are not covered by the failsafe list', () => {
     const config: Config = {
       ...OPEN,
       failsafe: { ingress: [{ protocol: 'tcp', ports: [80, 80], peers: 'any' }], egress: [] },

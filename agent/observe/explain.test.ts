@@ -150,7 +150,7 @@ const FIELDS: readonly (readonly [
   ],
 ];
 
-describe('explain judges by', () => {
+describe('explain evaluates', () => {
   for (const [what, rule, drops, not] of FIELDS) {
     it(what, () => {
       for (const flow of drops) assert.equal(verdict([rule], flow), 'Drop', JSON.stringify(flow));
@@ -159,7 +159,7 @@ describe('explain judges by', () => {
   }
 });
 
-describe('what a flow leaves open', () => {
+describe('unknown fields of a flow', () => {
   const unknown = (field: keyof Flow): Partial<Flow> => ({ [field]: undefined });
   for (const [field, rule] of [
     ['src', { from: [cidr('198.51.100.7/32')] }],
@@ -167,14 +167,14 @@ describe('what a flow leaves open', () => {
     ['dstPort', { ports: [tcp(80)] }],
     ['srcPort', { ports: [{ protocol: 'TCP', sourcePort: 40000 }] }],
   ] as const) {
-    it(`${field} meets only rules that do not ask about it`, () => {
+    it(`${field} matches only rules that do not test it`, () => {
       assert.equal(verdict([rule], {}), 'Drop');
       assert.equal(verdict([rule], unknown(field)), 'Allow');
       assert.equal(verdict([{}], unknown(field)), 'Drop');
     });
   }
 
-  it('a type or code likewise', () => {
+  it('a type or code matches only rules that do not test it', () => {
     const types = [{ protocols: [{ icmp: { icmpType: 8 } }] }];
     assert.equal(verdict(types, { protocol: 'icmp' }), 'Allow');
     const codes = [{ protocols: [{ icmp: { icmpType: 3, icmpCode: 1 } }] }];
@@ -182,7 +182,7 @@ describe('what a flow leaves open', () => {
     assert.equal(verdict([{ protocols: [{ igmp: { igmpType: 22 } }] }], { protocol: 'igmp' }), 'Allow');
   });
 
-  it('an end: the other one still tells the family', () => {
+  it('an address: the other one still determines the family', () => {
     const icmp = [{ protocols: [{ icmp: { icmpType: 8 } }] }];
     const { src: _, ...rest } = FLOW;
     const judge = explain(nodeState(ingress('p', { name: 'r', action: 'Drop', ...icmp[0] })), OPEN);
@@ -190,7 +190,7 @@ describe('what a flow leaves open', () => {
     assert.equal(judge({ ...rest, protocol: 'icmp', icmpType: 8 }).verdict, 'Drop');
   });
 
-  it('everything: only a rule for all traffic decides', () => {
+  it('all fields: only a rule for all traffic decides', () => {
     const judge = explain(
       nodeState(
         ingress(
@@ -236,7 +236,7 @@ describe('explain takes the first rule that matches', () => {
     assert.equal(of({ direction: 'egress', dstPort: 26 }), 'Allow     default');
   });
 
-  it('and shows those that were tried, where asked for', () => {
+  it('and lists the evaluated rules if asked to', () => {
     const shown = ({ considered = [] }: Explanation) =>
       considered.map(({ policy: name, rule, mismatch, outcome }) => `${name}/${rule} ${mismatch} ${outcome}`);
     assert.deepEqual(shown(judge({ ...FLOW, dstPort: 81 }, { considered: true })), [
@@ -254,7 +254,7 @@ describe('explain takes the first rule that matches', () => {
     assert.deepEqual([exempt.reason, exempt.considered], ['exempt', []]);
   });
 
-  it('of the traffic that the flow is', () => {
+  it("of the flow's kind of traffic", () => {
     assert.equal(judge({ ...FLOW, traffic: 'NodePort', dstPort: 81 }).reason, 'default');
     assert.equal(judge({ ...FLOW, traffic: 'Host', dstPort: 81 }).verdict, 'Drop');
   });
@@ -299,7 +299,7 @@ describe('the failsafe list', () => {
     );
   });
 
-  it('is for its ports, protocol, direction and traffic', () => {
+  it('applies to its ports, protocol, direction and traffic only', () => {
     for (const flow of [
       { dstPort: 6442 },
       { dstPort: 6445 },
@@ -312,7 +312,7 @@ describe('the failsafe list', () => {
     assert.equal(answer([blanket], { traffic: 'NodePort' }), 'Allow default ');
   });
 
-  it('is for its peers', () => {
+  it('applies to its peers only', () => {
     assert.equal(answer([blanket], {}, ['198.51.100.0/25']), 'Allow failsafe  without p/all');
     assert.equal(answer([blanket], {}, ['198.51.100.128/25', '10.0.0.1']), 'Drop rule all');
     assert.equal(answer([blanket], {}, 'nodes'), 'Drop rule all');
@@ -325,7 +325,7 @@ describe('the failsafe list', () => {
     assert.equal(judge({ ...rest, dstPort: 6443 }).verdict, 'Drop', 'an unknown peer is no node');
   });
 
-  it('says so only where the verdict is another, and names what decided', () => {
+  it('is the reason only if it changes the verdict, and names the deciding rule', () => {
     const open: Rule = { name: 'open', action: 'Allow', ports: [tcp(6443)] };
     const closed: Rule = { name: 'closed', action: 'Drop', ports: [tcp(6443)] };
     assert.equal(answer([open, blanket], {}), 'Allow rule open');
@@ -341,7 +341,7 @@ describe('the failsafe list', () => {
     );
   });
 
-  it('shows what it skipped', () => {
+  it('lists the rules that it skipped', () => {
     const { considered = [] } = explain(state([blanket]), config('any'))(
       { ...FLOW, dstPort: 6443 },
       { considered: true },
@@ -374,7 +374,7 @@ describe('Pass', () => {
     return `${found} ${name}/${rule} ${reason}`;
   };
 
-  it('goes on with the baseline tier', () => {
+  it('continues with the baseline tier', () => {
     assert.equal(of({}), 'Drop base/closed rule');
     assert.equal(of({ dstPort: 443 }), 'Allow base/open rule');
     assert.equal(of({ dstPort: 22 }), 'Allow null/null default');
@@ -382,7 +382,7 @@ describe('Pass', () => {
     assert.equal(of({ src: '203.0.113.1', dstPort: 22 }), 'Reject later/reject rule');
   });
 
-  it('is shown, and what it passed over is not', () => {
+  it('is listed, and the rules that it skipped are not', () => {
     const { considered = [] } = explain(state, OPEN)(FLOW, { considered: true });
     assert.deepEqual(
       considered.map(({ rule, outcome }) => `${rule} ${outcome}`),
@@ -390,7 +390,7 @@ describe('Pass', () => {
     );
   });
 
-  it('is nothing that the failsafe list skips, but what comes after it is', () => {
+  it('is not skipped by the failsafe list, but later rules are', () => {
     const config: Config = {
       ...OPEN,
       failsafe: { ingress: [{ protocol: 'tcp', ports: [22, 22], peers: 'any' }], egress: [] },
@@ -412,7 +412,7 @@ describe('an Audit policy', () => {
   };
   const drop: Rule = { name: 'drop', action: 'Drop', ports: [tcp(80)] };
 
-  it('is told of, and decides nothing', () => {
+  it('is listed, and decides nothing', () => {
     const state = nodeState(
       audit('a', { name: 'pass', action: 'Pass' }, drop, { name: 'other', action: 'Drop', ports: [tcp(81)] }),
       ingress('p', { name: 'reject', action: 'Reject' }),
@@ -432,7 +432,7 @@ describe('an Audit policy', () => {
     );
   });
 
-  it('that matches nothing is not told of, nor one after the decision', () => {
+  it('that does not match, or comes after the decision, is not listed', () => {
     const state = nodeState(
       policy('first', { tier: 'emergency', ingress: [{ name: 'allow', action: 'Allow' }] }),
       audit('a', drop),
@@ -440,7 +440,7 @@ describe('an Audit policy', () => {
     assert.equal(explain(state, OPEN)(FLOW).audited, undefined);
   });
 
-  it('is no rule that the failsafe list skipped', () => {
+  it('that the failsafe list skips is not listed', () => {
     const config: Config = {
       ...OPEN,
       failsafe: { ingress: [{ protocol: 'tcp', ports: [80, 80], peers: 'any' }], egress: [] },

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { CompiledRule, NodeState, Service } from '../../apis/compiled.ts';
 import { type Config, DEFAULT_CONFIG } from '../../apis/config.ts';
 import { addressSet, compiledRule, fromSet, stateOf } from '../../test/fake/compiled-rule.ts';
-import { peersOf } from '../../test/fake/index-item.ts';
+import { peersOf } from '../../test/fake/index-rule.ts';
 import { indexStats, type PartStats } from './index-stats.ts';
 
 /** Without a failsafe list there is one index. */
@@ -45,12 +45,12 @@ function part(
 const byPort = state(1000, (i) => ({ services: [tcp(i + 1)] }));
 
 describe('index statistics', () => {
-  it('of no rules are none', () => {
+  it('are empty for no rules', () => {
     const { parts, costliest, memory } = indexStats(stateOf([]), CONFIG);
     assert.deepEqual([parts, costliest, memory], [[], [], { index: 0, rules: 0 }]);
   });
 
-  it('of rules on distinct ports: one look-up, one try, an element each', () => {
+  it('of rules on distinct ports: one lookup, one rule tried, one element each', () => {
     const { memory, ...found } = part(byPort);
     assert.deepEqual(found, {
       index: 'ingress',
@@ -68,7 +68,7 @@ describe('index statistics', () => {
     assert.ok(memory > 70_000 && memory < 80_000, String(memory));
   });
 
-  it('of sources without ports are those of every protocol', () => {
+  it('of sources without ports count for every protocol', () => {
     const found = part(
       state(10, (i) => ({ from: [`10.0.0.${i}`] })),
       'ingress',
@@ -77,13 +77,13 @@ describe('index statistics', () => {
     assert.deepEqual([found.way, found.rules, found.tries.mean, found.elements], ['by address', 10, 1, 10]);
   });
 
-  it('say what is looked up first, and what then', () => {
+  it('name the first and the second key looked up', () => {
     const ports = (i: number) => ({ services: [tcp(1 + (i % 8))] });
     const found = part(state(48, (i) => ({ ...ports(i), from: [`10.0.0.${Math.floor(i / 8)}`] })));
     assert.deepEqual([found.way, found.lookups], ['by address, then port', 2]);
   });
 
-  it('few rules are tried, and what is for everything is tried last', () => {
+  it('few rules are tried, and rules for all traffic last', () => {
     const few = part(state(3, (i) => ({ services: [tcp(i + 1)] })));
     assert.deepEqual(
       [few.way, few.tries, few.lookups, few.listEntries],
@@ -93,7 +93,7 @@ describe('index statistics', () => {
     assert.deepEqual([last.way, last.pieces], ['by port; one by one', 2]);
   });
 
-  it('an Audit rule ends no packet: all rules behind it are tried too', () => {
+  it('an Audit rule ends no evaluation: all later rules are tried too', () => {
     const audits = state(4, (i) => ({ services: [tcp(80)], mode: i < 3 ? 'Audit' : 'Enforce' }));
     assert.deepEqual(part(audits).tries, { mean: 4, worst: 4 });
   });
@@ -129,7 +129,7 @@ describe('index statistics', () => {
     ]);
   });
 
-  it('name the rules that take most of the index', () => {
+  it('name the rules with most index entries', () => {
     const wide = state(40, (i) => ({
       services: [i === 7 ? tcp(1, 9000) : tcp(100 * i + 50)],
       mode: i === 7 ? 'Audit' : 'Enforce',
@@ -140,7 +140,7 @@ describe('index statistics', () => {
     assert.equal(others.length, 8);
   });
 
-  it('keep to the share of memory that the plan promises', () => {
+  it('stay within the memory bound of the plan', () => {
     const tangled = state(300, (i) => ({
       services: [tcp(1000 + 100 * i, 60_000)],
       from: [`${1 + (i % 200)}.0.0.0/${1 + (i % 8)}`],

@@ -1,18 +1,18 @@
 import assert from 'node:assert/strict';
-import { item, items } from '../../test/fake/index-item.ts';
+import { item, items } from '../../test/fake/index-rule.ts';
 import { build, type Dispatched, type Fields } from '../render/index/build.ts';
-import type { Item } from '../render/index/item.ts';
+import type { MatchEntry } from '../render/index/match-entry.ts';
 import { plan } from '../render/index/planner.ts';
 import { aimAt, IndexWalk } from './index-walk.ts';
 
 const TCP: Fields = { protocol: 'tcp', original: false, address: 'saddr' };
 
-function built(given: readonly Item[]): Dispatched {
+function built(given: readonly MatchEntry[]): Dispatched {
   return build('in', plan(given, { ports: true }), TCP);
 }
 
 /** The number of rules that a packet aimed at each rule is tested against. */
-function tries(given: readonly Item[], ends = true): (number | null)[] {
+function tries(given: readonly MatchEntry[], ends = true): (number | null)[] {
   const walk = new IndexWalk(built(given), given);
   return given.map((one) => {
     const packet = aimAt(one);
@@ -30,24 +30,24 @@ describe('a packet aimed at a rule', () => {
     assert.deepEqual(aimAt(item('a', { from: ['10.0.0.0/8'] }))?.address.value, 0x0a000000n);
   });
 
-  it('is from nobody to no port where the rule is for all of them, and is none where nobody is a peer', () => {
+  it('has no peer and no port if the rule is for all of them, and does not exist if no address is a peer', () => {
     assert.deepEqual(aimAt(item('a')), { address: { family: 4, value: 0n }, port: 0, sourcePort: 0 });
     assert.equal(aimAt(item('a', { from: [] })), null);
   });
 });
 
 describe('walking an index', () => {
-  it('counts the rules of a list up to the one that ends', () => {
+  it('counts the rules of a list up to the one that ends the evaluation', () => {
     assert.deepEqual(tries(items(3, (i) => ({ ports: [i + 1] }))), [1, 2, 3]);
   });
 
-  it('goes on behind a rule that ends nothing', () => {
+  it('continues after a rule that does not end the evaluation', () => {
     const given = [item('audit', { final: false }), item('a', { ports: [80] })];
     assert.deepEqual(tries(given, false), [2, 2]);
     assert.deepEqual(tries(given), [1, 2]);
   });
 
-  it('finds single ports, ranges and what is beside them', () => {
+  it('finds single ports and ranges, and misses their neighbours', () => {
     const given = [
       ...items(5, (i) => ({ ports: [i + 1] })),
       item('range', { ports: [[1000, 2000]] }),
@@ -56,7 +56,7 @@ describe('walking an index', () => {
     assert.deepEqual(tries(given), [1, 1, 1, 1, 1, 1, 1]);
   });
 
-  it('finds addresses of both families, by themselves and in prefixes', () => {
+  it('finds addresses of both families, single and in prefixes', () => {
     const given = [
       ...items(5, (i) => ({ from: [address(i)] })),
       item('net', { from: ['10.1.0.0/16'] }),
@@ -67,7 +67,7 @@ describe('walking an index', () => {
     assert.deepEqual(tries(given), [1, 1, 1, 1, 1, 1, 1, 1, null]);
   });
 
-  it('a packet between the elements of a map is in none', () => {
+  it('a packet between the elements of a map matches none', () => {
     const given = items(5, (i) => ({ ports: [10 * i], from: [`10.${i}.0.0/16`] }));
     const byPort = new IndexWalk(built(given), given);
     const at = (port: number, value: bigint): number =>
@@ -84,22 +84,22 @@ describe('walking an index', () => {
   });
 });
 
-describe('look-ups of an index', () => {
-  const lookups = (given: readonly Item[]): number => new IndexWalk(built(given), given).lookups;
+describe('lookups of an index', () => {
+  const lookups = (given: readonly MatchEntry[]): number => new IndexWalk(built(given), given).lookups;
 
-  it('are none in a list, one in a map, two where there are ranges too', () => {
+  it('are none in a list, one in a map, two with ranges', () => {
     assert.equal(lookups(items(3, (i) => ({ ports: [i] }))), 0);
     assert.equal(lookups(items(5, (i) => ({ ports: [i] }))), 1);
     assert.equal(lookups(items(5, (i) => ({ ports: i === 4 ? [[100, 200]] : [i] }))), 2);
   });
 
-  it('of a packet are those of its own family', () => {
+  it('of a packet are those of its family', () => {
     const given = items(6, (i) => ({ from: [address(i), `fd00::${i}`, `10.${i + 1}.0.0/16`] }));
     assert.equal(built(given).maps.length, 3);
     assert.equal(lookups(given), 2);
   });
 
-  it('one behind the other add up', () => {
+  it('in sequence add up', () => {
     const given = Array.from({ length: 6 }, (_, n) =>
       items(8, (i) => ({ from: [address(n)], ports: [i + 1] })).map((one, i) => ({
         ...one,

@@ -1,7 +1,7 @@
 import { type Address, type Family, parseAddress } from '../../lib/net/address.ts';
 import { hasMember, packAddress, unpackAddress } from '../../lib/net/member-set.ts';
 import type { Dispatched } from '../render/index/build.ts';
-import type { Item } from '../render/index/item.ts';
+import type { MatchEntry } from '../render/index/match-entry.ts';
 import { type Chain, type ChainVerdict, mapKeyLength, type VerdictMap } from '../render/ruleset.ts';
 
 /** The fields of a packet that an index looks at. */
@@ -19,7 +19,7 @@ const NO_PORT = 0;
  * A packet that the rule matches: from one of its peers, to one of its ports. Null if the rule's
  * set of peers is empty.
  */
-export function aimAt({ peers, ranges, sources }: Item): AimedPacket | null {
+export function aimAt({ peers, ranges, sources }: MatchEntry): AimedPacket | null {
   const ports = { port: ranges?.[0]?.[0] ?? NO_PORT, sourcePort: sources?.[0]?.[0] ?? NO_PORT };
   if (peers === null) return { address: NOBODY, ...ports };
   for (const { family, singles, prefixes } of [peers.members.v4, peers.members.v6]) {
@@ -38,12 +38,12 @@ export class IndexWalk {
   readonly #root: Chain;
   readonly #chains: ReadonlyMap<string, Chain>;
   readonly #maps: ReadonlyMap<string, VerdictMap>;
-  readonly #items: ReadonlyMap<string, Item>;
+  readonly #items: ReadonlyMap<string, MatchEntry>;
   readonly #lookups = new Map<string, number>();
 
-  constructor({ chains, maps }: Dispatched, items: readonly Item[]) {
+  constructor({ chains, maps }: Dispatched, items: readonly MatchEntry[]) {
     const [root] = chains;
-    if (root === undefined) throw new Error('an index without a chain');
+    if (root === undefined) throw new Error('the rule index has no chain');
     this.#root = root;
     this.#chains = new Map(chains.map((chain) => [chain.name, chain]));
     this.#maps = new Map(maps.map((map) => [map.name, map]));
@@ -54,7 +54,7 @@ export class IndexWalk {
    * The number of rules that the packet is tested against, up to the one that ends the search: a
    * final rule that it matches, or `end`. Throws if a map of the index is missing.
    */
-  tries(packet: AimedPacket, end: Item | null): number {
+  tries(packet: AimedPacket, end: MatchEntry | null): number {
     const key = packAddress(packet.address);
     const packed = (port: number): Uint8Array => Uint8Array.of(port >> 8, port & 255);
     const [port, sourcePort] = [packed(packet.port), packed(packet.sourcePort)];
@@ -67,7 +67,7 @@ export class IndexWalk {
       return item !== undefined && (item === end || (item.final && isFor(item, packet)));
     };
     const found = (map: VerdictMap | undefined, bySource: boolean): ChainVerdict | null => {
-      if (map === undefined) throw new Error('an index without its map');
+      if (map === undefined) throw new Error('the rule index lacks a map');
       if (map.family !== null && map.family !== packet.address.family) return null;
       return lookUp(map, map.family !== null ? key : bySource ? sourcePort : port);
     };
@@ -118,8 +118,8 @@ export class IndexWalk {
   }
 }
 
-function isFor({ peers, ranges, sources }: Item, { address, port, sourcePort }: AimedPacket): boolean {
-  const isIn = (one: number, list: Item['ranges']): boolean =>
+function isFor({ peers, ranges, sources }: MatchEntry, { address, port, sourcePort }: AimedPacket): boolean {
+  const isIn = (one: number, list: MatchEntry['ranges']): boolean =>
     list === null || list.some(([first, last]) => first <= one && one <= last);
   return (
     (peers === null || hasMember(peers.members, address)) && isIn(port, ranges) && isIn(sourcePort, sources)
@@ -128,7 +128,7 @@ function isFor({ peers, ranges, sources }: Item, { address, port, sourcePort }: 
 
 function toVerdict(statement: Chain['rules'][number]['statement']): ChainVerdict {
   if (statement.kind === 'jump' || statement.kind === 'goto') return statement;
-  throw new Error(`${statement.kind} is no statement of an index`);
+  throw new Error(`a rule index cannot contain the statement ${statement.kind}`);
 }
 
 /** Binary search for the last element that starts at the key or before it. */

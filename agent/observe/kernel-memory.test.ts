@@ -66,7 +66,7 @@ describe('kernel memory', () => {
     assert.equal(of(port([80, 89], [443, 443])), rule[1] + anonymous.intervals + 2 * interval);
   });
 
-  it('of maps and sets is that of their elements; an interval set has more as soon as there is one', () => {
+  it('of maps and sets is that of their elements, and more for interval sets', () => {
     assert.equal(mapBytes(verdictMap(null, false, 0)), map);
     assert.equal(mapBytes(verdictMap(null, false, 10)), map + 10 * element);
     assert.ok(mapBytes(verdictMap(6, false, 10)) > mapBytes(verdictMap(4, false, 10)));

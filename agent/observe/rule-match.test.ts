@@ -103,7 +103,7 @@ describe('toServices', () => {
   const ask = (flow: Partial<Flow>) =>
     mismatch(explain(state, CONFIG)({ ...FLOW, ...flow }, { considered: true }));
 
-  it('match the cluster IPs and the endpoints, each with its own ports', () => {
+  it('matches the cluster IPs and the endpoints, each with its own ports', () => {
     for (const flow of [
       {},
       { protocol: 6 },
@@ -125,14 +125,14 @@ describe('toServices', () => {
     }
   });
 
-  it('match nothing that leaves the address, the protocol or the port open', () => {
+  it('matches no flow without address, protocol or port', () => {
     for (const field of ['dst', 'protocol', 'dstPort'] as const) {
       const { [field]: _, ...flow } = FLOW;
       assert.equal(mismatch(explain(state, CONFIG)(flow, { considered: true })), 'service', field);
     }
   });
 
-  it('that are not there match nothing', () => {
+  it('matches nothing if the Service does not exist', () => {
     const empty = nodeState(policy('p', spec));
     assert.equal(explain(empty, CONFIG)(FLOW).verdict, 'Allow');
   });
@@ -153,7 +153,7 @@ describe('names', () => {
   const ask = (of: typeof state, dst: string) =>
     explain(of, CONFIG)({ direction: 'egress', dst, protocol: 'tcp', dstPort: 80 }).verdict;
 
-  it('are what they were resolved to', () => {
+  it('match the addresses that they resolved to', () => {
     const resolved = nameResolver()(state, names);
     assert.equal(ask(resolved, '192.0.2.80'), 'Drop');
     assert.equal(ask(resolved, '2001:db8::80'), 'Drop');
@@ -161,7 +161,7 @@ describe('names', () => {
     assert.equal(ask(resolved, '192.0.2.81'), 'Allow');
   });
 
-  it('are nobody before', () => {
+  it('match nothing before they are resolved', () => {
     assert.equal(ask(state, '192.0.2.80'), 'Allow');
     assert.equal(ask(state, '10.0.0.1'), 'Drop');
   });

@@ -5,7 +5,7 @@ import { lookupOrLast } from './address-lookup.ts';
 
 type Answer = (error: NodeJS.ErrnoException | null, found: LookupAddress[]) => void;
 
-describe("the look-up of the controller's name", () => {
+describe("the lookup of the controller's name", () => {
   const NOW = { address: '10.96.0.9', family: 4 };
   const LAST = { address: '10.96.0.7', family: 4 };
   const AWAY = Object.assign(new Error('getaddrinfo EAI_AGAIN'), { code: 'EAI_AGAIN' });
@@ -27,20 +27,20 @@ describe("the look-up of the controller's name", () => {
     clock = fakeClock();
   });
 
-  it("gives the system's answer", () => {
+  it("returns the system's answer", () => {
     ask([LAST.address]);
     system(null, [NOW]);
     clock.pass(60_000);
     assert.deepEqual(heard, [[NOW]]);
   });
 
-  it('gives the last addresses where the system knows none', () => {
+  it('returns the last addresses if the system knows none', () => {
     ask([LAST.address]);
     system(AWAY, []);
     assert.deepEqual(heard, [[LAST]]);
   });
 
-  it('gives the last addresses where the system takes long, and no second answer', () => {
+  it('returns the last addresses if the system takes long, and no second answer', () => {
     ask([LAST.address, 'fd00::7']);
     clock.pass(1_999);
     assert.deepEqual(heard, []);
@@ -49,7 +49,7 @@ describe("the look-up of the controller's name", () => {
     assert.deepEqual(heard, [[LAST, { address: 'fd00::7', family: 6 }]]);
   });
 
-  it('waits for the system, and gives its error, where no address is known', () => {
+  it('waits for the system, and returns its error, if no address is known', () => {
     ask([]);
     clock.pass(60_000);
     assert.deepEqual(heard, []);
@@ -57,7 +57,7 @@ describe("the look-up of the controller's name", () => {
     assert.deepEqual(heard, [AWAY]);
   });
 
-  it('gives one address of the family asked for', () => {
+  it('returns one address of the requested family', () => {
     ask(['fd00::7', LAST.address], { family: 4 });
     system(AWAY, []);
     assert.deepEqual(heard, [LAST.address]);

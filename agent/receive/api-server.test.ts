@@ -82,7 +82,7 @@ describe('ApiServer', () => {
     assert.deepEqual(clock.waiting(), []);
   });
 
-  it('takes nothing but true and false for the gate', async () => {
+  it('accepts only true and false for the gate', async () => {
     const said = async (data: unknown): Promise<boolean | null> => {
       answers[`${SYSTEM}/configmaps/nodewall-config`] = { data };
       return api.gate(signal);
@@ -95,13 +95,13 @@ describe('ApiServer', () => {
     for (const data of [null, undefined, {}]) assert.equal(await said(data), null);
   });
 
-  it("gives the controllers' CA, '' where there is none", async () => {
+  it("returns the controllers' CA, '' if there is none", async () => {
     assert.equal(await api.authorities(signal), '');
     answers[`${SYSTEM}/configmaps/nodewall-ca`] = { data: { 'ca.crt': 'PEM' } };
     assert.equal(await api.authorities(signal), 'PEM');
   });
 
-  it('deletes the APIService where it is unavailable, and only as it was seen', async () => {
+  it('deletes an unavailable APIService, only in the version that was read', async () => {
     const metadata = { uid: 'u', resourceVersion: '7' };
     const available = (status: string) => ({
       metadata,
@@ -120,7 +120,7 @@ describe('ApiServer', () => {
     }
   });
 
-  it('says what went wrong, within ten seconds and eight megabytes', async () => {
+  it('reports errors, within ten seconds and eight megabytes', async () => {
     const path = `${SYSTEM}/pods`;
     answers[path] = 403;
     await assert.rejects(api.controllerAddresses(signal), /refused \(403: as it is\).*Role nodewall-agent/);
@@ -129,7 +129,7 @@ describe('ApiServer', () => {
     answers[path] = '{';
     await assert.rejects(api.controllerAddresses(signal), /JSON/);
     answers[path] = ' '.repeat(8 * 1024 * 1024 + 1);
-    await assert.rejects(api.controllerAddresses(signal), /more than 8388608 bytes/);
+    await assert.rejects(api.controllerAddresses(signal), /exceeds 8388608 bytes/);
     answers[path] = null;
     arrived = () => clock.pass(10_000);
     await assert.rejects(api.controllerAddresses(signal), /no answer within 10 s/);

@@ -176,5 +176,5 @@ export class ApiServer {
 
 function advice(status: number): string {
   if (status !== 401 && status !== 403) return '';
-  return "; look at the agent's service account and its Role nodewall-agent (deploy/rbac.yaml)";
+  return "; check the agent's service account and its Role nodewall-agent (deploy/rbac.yaml)";
 }

@@ -31,7 +31,7 @@ describe('FetchedAuthorities', () => {
       learned: (certificates) => void learned.push(certificates),
     });
 
-  it('are fetched once at first, however many ask', async () => {
+  it('are fetched once at first, for any number of callers', async () => {
     const one = authorities(null);
     assert.deepEqual(await Promise.all([one.read(), one.read()]), [pem('a'), pem('a')]);
     assert.equal(await one.read(), pem('a'));
@@ -39,7 +39,7 @@ describe('FetchedAuthorities', () => {
     assert.deepEqual(learned, [pem('a')]);
   });
 
-  it('are those of before where the API server does not answer, and then its own', async () => {
+  it('stay the same while the API server does not answer, then follow it', async () => {
     answer = new Error('no route');
     const one = authorities(pem('old'));
     assert.equal(await one.read(), pem('old'));
@@ -80,10 +80,10 @@ describe('FetchedAuthorities', () => {
     assert.equal(fetches, 2);
   });
 
-  it('are none where nothing is there, and what holds no certificate is not taken', async () => {
+  it('are missing without a ConfigMap, and text without a certificate is rejected', async () => {
     for (const nothing of [new Error('no route'), '', 'no PEM']) {
       answer = nothing;
-      await assert.rejects(authorities(null).read(), /no route|ConfigMap x holds no certificate/);
+      await assert.rejects(authorities(null).read(), /no route|ConfigMap x contains no certificate/);
     }
     answer = '';
     const one = authorities(pem('old'));

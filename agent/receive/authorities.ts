@@ -58,7 +58,7 @@ export class FetchedAuthorities implements Authorities {
       if (this.#known === null) await fetching;
       else fetching.catch(() => {});
     }
-    if (this.#known === null) throw new Error(`${this.origin} holds no certificate (PEM)`);
+    if (this.#known === null) throw new Error(`${this.origin} contains no certificate (PEM)`);
     return this.#known;
   }
 
@@ -76,7 +76,7 @@ export class FetchedAuthorities implements Authorities {
 
   async #take(): Promise<void> {
     const text = await this.#parts.fetch();
-    if (!holdsCertificate(text)) throw new Error(`${this.origin} holds no certificate (PEM)`);
+    if (!holdsCertificate(text)) throw new Error(`${this.origin} contains no certificate (PEM)`);
     this.#freshUntil = this.#parts.clock.now() + FRESH;
     if (text === this.#known) return;
     this.#known = text;

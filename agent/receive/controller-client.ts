@@ -151,26 +151,26 @@ async function credentials({ tokenFile, authorities }: ControllerAddress): Promi
 
 function advice(status: number, { tokenFile, url }: ControllerAddress): string {
   if (status === 401) {
-    return `; the token in ${tokenFile} is expired, revoked or not for this controller: look at the agent's service account and the audience of the token`;
+    return `; the token in ${tokenFile} is expired, revoked or not for this controller: check the agent's service account and the token's audience`;
   }
   if (status === 403) {
-    return `; a node may only see its own view: the token in ${tokenFile} must be of the agent's service account and bound to a pod on the Node that --node names`;
+    return `; an agent may read the view of its own node only: the token in ${tokenFile} must be of the agent's service account and bound to a pod on the Node of --node`;
   }
-  if (status === 404) return `; is the Node registered, and ${url.host} a nodewall controller?`;
+  if (status === 404) return `; check that the Node exists and that ${url.host} is a nodewall controller`;
   return '';
 }
 
 function connectionText(error: Error, { url, authorities }: ControllerAddress): string {
   const { code } = error as NodeJS.ErrnoException;
   if (isOfUnknownAuthority(error)) {
-    return `${url.host}: its certificate is not signed by an authority in ${authorities.origin}; is that up to date, and this the controller?`;
+    return `${url.host}: its certificate is not signed by an authority in ${authorities.origin}; check that the authorities are up to date and that this is the controller`;
   }
   if (code === 'CERT_HAS_EXPIRED' || code === 'CERT_NOT_YET_VALID') {
     const what = code === 'CERT_HAS_EXPIRED' ? 'has expired' : 'is not valid yet';
-    return `${url.host}: its certificate ${what}; look at the controller's certificate, and at the clock of this machine`;
+    return `${url.host}: its certificate ${what}; check the controller's certificate and the clock of this machine`;
   }
   if (code === 'ERR_TLS_CERT_ALTNAME_INVALID') {
-    return `${url.host}: its certificate is for another name: ${error.message}; give --controller the name that the certificate has`;
+    return `${url.host}: its certificate is for another name: ${error.message}; set --controller to a name in the certificate`;
   }
   if (error.name === 'AbortError') return 'ended';
   return `${url.host}: ${error.message}`;

@@ -3,7 +3,7 @@ import { formatMembers } from '../../lib/net/member-set.ts';
 import { addressSet, compiledRule, fromSet, stateOf } from '../../test/fake/compiled-rule.ts';
 import { withControllers } from './controllers.ts';
 
-describe('the addresses of controllers that an agent learns by itself', () => {
+describe('addresses of controllers from the API server', () => {
   const nodes = addressSet('nodes');
   const others = addressSet('a');
   const known = addressSet('controllers-of-the-cluster');
@@ -14,7 +14,7 @@ describe('the addresses of controllers that an agent learns by itself', () => {
   const membersOf = ({ addressSets, controllers }: typeof state) =>
     formatMembers(addressSets.get(controllers)?.members ?? assert.fail('no AddressSet'));
 
-  it('are the members of the AddressSet that is named, in place of those before; all else is the same', () => {
+  it("replace the members of the controllers' AddressSet, and change nothing else", () => {
     const first = withControllers(state, ['10.1.0.2', 'fd00::2', '10.1.0.1']);
     assert.deepEqual(membersOf(first), ['10.1.0.1', '10.1.0.2', 'fd00::2']);
     const second = withControllers(first, ['10.1.0.3']);
@@ -26,13 +26,13 @@ describe('the addresses of controllers that an agent learns by itself', () => {
     assert.deepEqual(membersOf(state), [], 'what it was given stays');
   });
 
-  it('change nothing where they are what they were', () => {
+  it('change nothing if they are the same', () => {
     const first = withControllers(state, ['10.1.0.2', '10.1.0.1']);
     assert.equal(withControllers(first, ['10.1.0.1', '10.1.0.2']), first);
     assert.equal(withControllers(state, []), state);
   });
 
-  it('have an AddressSet of their own where an older controller names none', () => {
+  it('get an AddressSet of their own if an older controller names none', () => {
     const older = stateOf([]);
     assert.equal(older.controllers, '');
     const now = withControllers(older, ['10.1.0.1']);

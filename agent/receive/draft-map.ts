@@ -29,7 +29,7 @@ export function draftMap<T>(of: ReadonlyMap<string, T>): DraftMap<T> {
       else values.set(key, value);
     },
     delete(key) {
-      if (!written().delete(key)) throw new Error(`${key} is to be removed, and is not held`);
+      if (!written().delete(key)) throw new Error(`the stream removes ${key}, which is unknown`);
     },
     map: () => copy ?? withValues(of, values),
   };

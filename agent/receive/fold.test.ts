@@ -73,14 +73,14 @@ describe('fold', function () {
     to.begin(false);
   });
 
-  it('gives what a snapshot of the same state gives', () => {
+  it('gives the same state as a snapshot', () => {
     const result = to.send(...whole(FIRST));
     assertHolds(result, receive(snapshot(FIRST)));
     assert.equal(result?.enabled, true);
     assert.match(result?.revision ?? '', /^e\.\d+$/);
   });
 
-  it('acts at bookmarks only, and says each revision', () => {
+  it('changes the state at bookmarks only, and returns each revision', () => {
     for (const update of whole(FIRST).slice(0, -1)) assert.equal(to.send(update), null);
     const first = to.send(bookmarkOf(FIRST, true));
     const idle = to.send(bookmarkOf(FIRST, false));
@@ -88,7 +88,7 @@ describe('fold', function () {
     assert.notEqual(idle?.revision, first?.revision);
   });
 
-  it('changes what was changed, and nothing else', () => {
+  it('changes only the changed objects', () => {
     const first = to.send(...whole(FIRST))?.state;
     const second = to.send(...step(FIRST, SECOND))?.state;
     assert.ok(first !== undefined && second !== undefined);
@@ -108,7 +108,7 @@ describe('fold', function () {
     );
   });
 
-  it('is as before where changes undo each other', () => {
+  it('returns the same state when changes cancel out', () => {
     const first = to.send(...whole(FIRST));
     const back = to.send(
       ...updatesBetween(FIRST, SECOND),
@@ -118,7 +118,7 @@ describe('fold', function () {
     assert.equal(back?.state, first?.state);
   });
 
-  it('keeps every object over a whole view that says the same', () => {
+  it('keeps every object over an equal full view', () => {
     const first = to.send(...whole(FIRST));
     to.begin(true);
     assert.equal(to.send(...whole(FIRST))?.state, first?.state);
@@ -145,7 +145,7 @@ describe('fold', function () {
     assert.ok(third?.state.rules.some((rule) => before.rules.includes(rule)));
   });
 
-  it('replaces the rules of an earlier run by none', () => {
+  it('replaces the rules of an earlier run by an empty view', () => {
     const none = nodeState(pod('web', '10.1.0.1'));
     const before = receive(snapshot(FIRST));
     const restarted = sender(fold(NODE, before));
@@ -153,7 +153,7 @@ describe('fold', function () {
     assertHolds(restarted.send(...whole(none)), none);
   });
 
-  it('replaces any state of an earlier run by any whole view, and keeps the objects that are the same', function () {
+  it('replaces any state of an earlier run by any full view, and keeps equal objects', function () {
     const pairs = fc.record({
       saved: scenario({ size: 5, flows: 0 }),
       other: scenario({ size: 5, flows: 0 }),
@@ -184,7 +184,7 @@ describe('fold', function () {
     });
   });
 
-  it('an edit and its part in another order keeps the rules that were not edited', () => {
+  it('an edit with its rule group in another order keeps the unedited rules', () => {
     const policy = (last: number) =>
       ingress(
         'p',
@@ -211,7 +211,7 @@ describe('fold', function () {
     assertHolds(to.send(...step(ported, FIRST)), FIRST);
   });
 
-  it('follows a controller that does not know the set of the controllers, and the newer one after it', () => {
+  it("works with a controller that does not send the controllers' set, and then with a newer one", () => {
     const addressSets = new Map(FIRST.addressSets);
     addressSets.delete(FIRST.controllers);
     const older: NodeState = { ...FIRST, addressSets, controllers: '' };
@@ -222,7 +222,7 @@ describe('fold', function () {
     assertHolds(to.send(...whole(older)), older);
   });
 
-  it('follows where the control plane is, also to nowhere', () => {
+  it('follows the addresses of the control plane, an empty list included', () => {
     const endpoints = [{ port: 6443, addresses: ['192.0.2.11', 'fd00::11'] }];
     assert.deepEqual(to.send(...whole(FIRST))?.endpoints, []);
     const first = to.send({ type: 'endpoints', endpoints }, bookmarkOf(FIRST, false));
@@ -244,7 +244,7 @@ describe('fold', function () {
     }
   });
 
-  it('resumes from the last bookmark: what came after it comes again', () => {
+  it('resumes from the last bookmark: later messages are sent again', () => {
     to.send(...whole(FIRST));
     const [patch = assert.fail()] = updatesBetween(FIRST, SECOND);
     to.send(patch);
@@ -259,28 +259,28 @@ describe('fold', function () {
     );
   };
 
-  it('takes a gap or a repetition for a loss, which can be made up for', () => {
+  it('treats a gap or a repetition as a loss that resuming repairs', () => {
     const first = to.send(...whole(FIRST));
     to.skip();
-    refused([bookmarkOf(FIRST, false)], true, /message \d+ was expected/);
+    refused([bookmarkOf(FIRST, false)], true, /expected message \d+, received/);
     to.begin(true);
     assert.equal(to.send(bookmarkOf(FIRST, false))?.state, first?.state);
     assert.throws(() => folded.take(overTheWire(bookmarkOf(FIRST, false), 1, 'e.1')), FoldError);
     to.begin(true);
-    refused([{ ...bookmarkOf(FIRST, false), sequence: 7 } as unknown as Update], true, /7 came/);
+    refused([{ ...bookmarkOf(FIRST, false), sequence: 7 } as unknown as Update], true, /received 7/);
   });
 
-  it('takes nothing but a plain no for a gate that is off', () => {
+  it('treats only an explicit false as a gate that is off', () => {
     to.send(...whole(FIRST));
     for (const enabled of [undefined, null, 0, 'false']) {
       const gate = { type: 'gate', enabled } as unknown as Update;
-      refused([gate, bookmarkOf(FIRST, false)], false, /a gate that is neither on nor off/);
+      refused([gate, bookmarkOf(FIRST, false)], false, /the feature gate is neither true nor false/);
       to.begin(true);
     }
     assert.equal(to.send(bookmarkOf(FIRST, false))?.enabled, true);
   });
 
-  it('asks for a whole view where counts differ', () => {
+  it('requests a full view if counts differ', () => {
     for (const update of whole(FIRST)) {
       if (update.type === 'reset' || update.type === 'bookmark') continue;
       to.begin(false);
@@ -295,21 +295,21 @@ describe('fold', function () {
     refused(
       [{ ...bookmarkOf(FIRST, false), rules: 7 } as Update],
       false,
-      /rules are held, and the controller says 7/,
+      /the agent has \d+ rules, the controller says 7/,
     );
   });
 
-  it('asks for a whole view where a set is named and not held', () => {
+  it('requests a full view if a rule refers to a missing set', () => {
     to.send(...whole(FIRST));
     const updates = step(FIRST, THIRD).map((update) =>
       update.type === 'addressSet' ? { ...update, id: 'x' } : update,
     );
-    refused(updates, false, /is named and not held/);
+    refused(updates, false, /refers to set .*, which the view does not contain/);
     to.begin(false);
     assertHolds(to.send(...whole(THIRD)), THIRD);
   });
 
-  it('asks for a whole view where a patch does not fit, or a removal', () => {
+  it('requests a full view if a patch or a removal does not match', () => {
     const [id = assert.fail()] = [...FIRST.addressSets.values()].filter(({ description }) =>
       /pods/.test(description),
     );
@@ -338,12 +338,12 @@ describe('fold', function () {
     for (const update of bad) {
       to.begin(false);
       assertHolds(to.send(...whole(FIRST)), FIRST);
-      refused([update, bookmarkOf(FIRST, false)], false, /cannot be followed/);
+      refused([update, bookmarkOf(FIRST, false)], false, /cannot apply the controller's view/);
     }
   });
 
-  it('acts on no part of a whole view', () => {
-    refused([...whole(FIRST).slice(0, -1), bookmarkOf(FIRST, false)], false, /middle of a whole view/);
+  it('does not act on an incomplete full view', () => {
+    refused([...whole(FIRST).slice(0, -1), bookmarkOf(FIRST, false)], false, /inside a full view/);
     to.begin(true);
     refused([bookmarkOf(FIRST, false)], false, /./);
   });
@@ -361,7 +361,7 @@ describe('fold', function () {
     assertHolds(to.send(...step(b, a)), a);
   });
 
-  it('ends in the same state over any history of states, bookmarks, breaks and restarts', function () {
+  it('reaches the same state over any history of states, bookmarks, disconnects and restarts', function () {
     const histories = fc.record({
       scenarios: fc.array(scenario({ size: 5, flows: 0 }), { minLength: 1, maxLength: 4 }),
       cuts: fc.array(fc.nat(), { minLength: 12, maxLength: 12 }),
@@ -421,7 +421,7 @@ describe('fold', function () {
     });
   });
 
-  it('takes one address of 100,000 by itself', () => {
+  it('applies a change of one address in 100,000 alone', () => {
     const [set = assert.fail()] = FIRST.addressSets.values();
     const many = Array.from(
       { length: 100_000 },

@@ -68,8 +68,8 @@ export function fold(node: string, before: NodeState | null = null): Fold {
 
   function bookmark(update: BookmarkUpdate, revision: string): Folded {
     const isWhole = waiting[0]?.type === 'reset';
-    if (isWhole && update.initial !== true) throw broken('a bookmark in the middle of a whole view');
-    if (!isWhole && held === earlier) throw broken('changes of a view that is not held');
+    if (isWhole && update.initial !== true) throw broken('a bookmark inside a full view');
+    if (!isWhole && held === earlier) throw broken('changes without a full view before them');
     held = advance(node, held, waiting, update);
     waiting = [];
     const { state, enabled, endpoints } = held;
@@ -84,10 +84,10 @@ export function fold(node: string, before: NodeState | null = null): Fold {
     take(message) {
       if (typeof message !== 'object' || message === null) throw lost('not an object');
       if (message.sequence !== sequence + 1) {
-        throw lost(`message ${sequence + 1} was expected, and ${message.sequence} came`);
+        throw lost(`expected message ${sequence + 1}, received ${message.sequence}`);
       }
       sequence++;
-      if (typeof message.revision !== 'string') throw broken('a message without revision');
+      if (typeof message.revision !== 'string') throw broken('a message has no revision');
       if (message.type === 'bookmark') {
         try {
           return bookmark(message, message.revision);
@@ -103,11 +103,11 @@ export function fold(node: string, before: NodeState | null = null): Fold {
 }
 
 function lost(what: string): FoldError {
-  return new FoldError(`something of the stream was lost: ${what}`, true);
+  return new FoldError(`the stream is incomplete: ${what}`, true);
 }
 
 function broken(what: string, cause?: unknown): FoldError {
-  return new FoldError(`the controller's view cannot be followed: ${what}`, false, { cause });
+  return new FoldError(`cannot apply the controller's view: ${what}`, false, { cause });
 }
 
 type Rules = ReadonlyMap<string, CompiledRule>;
@@ -154,9 +154,9 @@ function advance(node: string, held: Held, updates: readonly Update[], bookmark:
     parts: draftMap(base.parts),
   };
   for (const update of updates) change(draft, update, held);
-  if (draft.node === null) throw new Error('it does not say of which node it is');
-  if (draft.node.node !== node) throw new Error(`it is of node ${draft.node.node}`);
-  if (draft.enabled === null) throw new Error('it does not say whether the feature gate is on');
+  if (draft.node === null) throw new Error('the view does not name its node');
+  if (draft.node.node !== node) throw new Error(`the view is of node ${draft.node.node}`);
+  if (draft.enabled === null) throw new Error('the view does not contain the feature gate');
   const parts = draft.parts.map();
   const rules = parts === base.parts ? base.state.rules : orderedRules(base.state.rules, base.parts, parts);
   const { addresses, allNodes, controllers = '', apiServerPorts = [] } = draft.node;
@@ -173,7 +173,7 @@ function advance(node: string, held: Held, updates: readonly Update[], bookmark:
   checkCounts(next, bookmark);
   checkHeld(next, state);
   const ids = next.rules === state.rules ? held.rules : byId(next.rules);
-  if (ids.size !== next.rules.length) throw new Error('a rule is held twice');
+  if (ids.size !== next.rules.length) throw new Error('the view contains a rule twice');
   return {
     state: isDifferent(next, state) ? next : state,
     rules: ids,
@@ -190,7 +190,7 @@ function change(draft: Draft, update: Update, held: Held): void {
       return;
     case 'gate':
       // A gate that is off removes the table: only an explicit false may do that.
-      if (typeof update.enabled !== 'boolean') throw new Error('a gate that is neither on nor off');
+      if (typeof update.enabled !== 'boolean') throw new Error('the feature gate is neither true nor false');
       draft.enabled = update.enabled;
       return;
     case 'endpoints':
@@ -198,7 +198,7 @@ function change(draft: Draft, update: Update, held: Held): void {
       return;
     case 'node':
       if (!(update.apiServerPorts ?? []).every(isPort))
-        throw new Error('ports of the API server that are none');
+        throw new Error('the ports of the API server are not valid');
       draft.node = update;
       return;
     case 'addressSet':
@@ -206,7 +206,7 @@ function change(draft: Draft, update: Update, held: Held): void {
       return;
     case 'addressSetPatch': {
       const set = addressSets.get(update.id);
-      if (set === undefined) throw new Error(`a patch of AddressSet ${update.id}, which is not held`);
+      if (set === undefined) throw new Error(`a patch of unknown AddressSet ${update.id}`);
       const patched = { ...set, members: patchedMembers(set, update) };
       addressSets.set(update.id, likeAddressSet(patched, held.state.addressSets.get(update.id)));
       return;
@@ -227,7 +227,7 @@ function change(draft: Draft, update: Update, held: Held): void {
       parts.delete(update.part);
       return;
     case 'bookmark':
-      throw new Error('a bookmark within a batch');
+      throw new Error('a bookmark inside a batch');
     default:
       // A newer controller may send types that this version's TypeScript types don't have.
       throw new Error(
@@ -243,14 +243,14 @@ function isPort(port: number): boolean {
 function checkedEndpoints(endpoints: readonly Endpoints[]): readonly Endpoints[] {
   for (const { port, addresses } of endpoints) {
     if (!isPort(port) || !addresses.every((address) => isIP(address) !== 0))
-      throw new Error('endpoints that are none');
+      throw new Error("the controllers' endpoints are not valid");
   }
   return endpoints;
 }
 
 function toRules({ part, rules }: RulesUpdate, known: Rules): readonly CompiledRule[] {
   return rules.map((written) => {
-    if (!isPlaced(written)) throw new Error(`part ${part} holds what is no rule`);
+    if (!isPlaced(written)) throw new Error(`part ${part} contains an invalid rule`);
     return like(toCompiledRule(written), known.get(written.id));
   });
 }
@@ -298,7 +298,7 @@ function orderedRules(
   for (const [part, rules] of parts) {
     if (before.get(part) === rules) continue;
     for (const rule of rules) {
-      if (ids.has(rule.id)) throw new Error(`rule ${rule.id} twice`);
+      if (ids.has(rule.id)) throw new Error(`the view contains rule ${rule.id} twice`);
       ids.add(rule.id);
       added.add(rule);
     }
@@ -337,7 +337,7 @@ function checkCounts(state: NodeState, bookmark: BookmarkUpdate): void {
     ['ServiceSets', state.serviceSets.size, bookmark.serviceSets],
   ] as const;
   for (const [what, here, there] of counts) {
-    if (here !== there) throw new Error(`${here} ${what} are held, and the controller says ${there}`);
+    if (here !== there) throw new Error(`the agent has ${here} ${what}, the controller says ${there}`);
   }
 }
 
@@ -356,7 +356,8 @@ function checkHeld(state: NodeState, before: NodeState): void {
     failsafeSets(state)
       .concat(named.addressSets)
       .find((id) => !addressSets.has(id)) ?? named.serviceSets.find((id) => !serviceSets.has(id));
-  if (missing !== undefined) throw new Error(`set ${missing} is named and not held`);
+  if (missing !== undefined)
+    throw new Error(`a rule refers to set ${missing}, which the view does not contain`);
 }
 
 function isDifferent(a: NodeState, b: NodeState): boolean {

@@ -4,7 +4,7 @@ import { hostAddresses } from './host-addresses.ts';
 const at = (...addresses: string[]) => addresses.map((address) => ({ address, internal: false }));
 
 describe('host addresses', () => {
-  it('are those by which others know the machine: no loopback, no link-local ones', () => {
+  it("are the machine's addresses without loopback and link-local ones", () => {
     const found = hostAddresses({
       lo: [
         { address: '127.0.0.1', internal: true },
@@ -17,11 +17,11 @@ describe('host addresses', () => {
     assert.deepEqual(found, ['10.0.0.1', '192.0.2.10', '2001:db8::1']);
   });
 
-  it('are not those of Services', () => {
+  it('exclude addresses of Services', () => {
     assert.deepEqual(hostAddresses({ 'kube-ipvs0': at('10.96.0.1'), eth0: at('192.0.2.1') }), ['192.0.2.1']);
   });
 
-  it('are 256 at most', () => {
+  it('are at most 256', () => {
     const many = Array.from({ length: 300 }, (_, i) => `10.0.${i >> 8}.${i & 255}`);
     assert.equal(hostAddresses({ eth0: at(...many, '2001:db8::1') }).length, 256);
   });

@@ -74,7 +74,7 @@ export function httpsCall(call: HttpsCall, clock: Clock): Promise<IncomingMessag
 export async function readToken(path: string, option: string): Promise<string> {
   const token = (await read(path, option)).trim();
   // A character that isn't allowed in an HTTP header would cause a different error later.
-  if (!/^[\x21-\x7e]+$/.test(token)) throw new Error(`${option}: ${path} holds no token`);
+  if (!/^[\x21-\x7e]+$/.test(token)) throw new Error(`${option}: ${path} contains no token`);
   return token;
 }
 
@@ -85,7 +85,7 @@ export async function readToken(path: string, option: string): Promise<string> {
 export async function readAuthorities(path: string, option: string): Promise<string> {
   const text = await read(path, option);
   if (holdsCertificate(text)) return text;
-  throw new Error(`${option}: ${path} holds no certificate (PEM)`);
+  throw new Error(`${option}: ${path} contains no certificate (PEM)`);
 }
 
 export function holdsCertificate(text: string): boolean {
@@ -106,7 +106,7 @@ export async function bodyText(response: IncomingMessage, most: number): Promise
   let length = 0;
   for await (const piece of response) {
     length += piece.length;
-    if (length > most) throw new Error(`an answer of more than ${most} bytes`);
+    if (length > most) throw new Error(`the answer exceeds ${most} bytes`);
     pieces.push(piece);
   }
   return Buffer.concat(pieces).toString('utf8');

@@ -39,7 +39,7 @@ function withPrefixes(
   const blocks = [...texts].flatMap((text) => {
     if (!text.includes('/')) return [];
     const parsed = parseCidr(text);
-    if (parsed === null || parsed.hostBits) throw new Error(`AddressSet ${id}: ${text} is no CIDR`);
+    if (parsed === null || parsed.hostBits) throw new Error(`AddressSet ${id}: ${text} is not a valid CIDR`);
     return [{ cidr: parsed.cidr, except: [] }];
   });
   const found = toMemberSet(
@@ -59,5 +59,5 @@ function expectCount(id: string, members: MemberSet, expected: number): void {
 }
 
 function mismatch(id: string): Error {
-  return new Error(`a patch of AddressSet ${id} does not fit its members`);
+  return new Error(`a patch of AddressSet ${id} does not match its members`);
 }

@@ -57,7 +57,7 @@ describe('Outage', () => {
   }
   const count = (what: string): number => asked.filter((one) => one === what).length;
 
-  it('asks 5 s after the loss, then every 10 s, with a quarter of jitter', async () => {
+  it('asks 5 s after the loss, then every 10 s, with 25 % jitter', async () => {
     outage.begin();
     await pass(4);
     assert.deepEqual(asked, []);
@@ -81,7 +81,7 @@ describe('Outage', () => {
     }
   });
 
-  it('asks nothing while a controller answers, and tells nothing that comes late', async () => {
+  it('asks nothing while a controller answers, and ignores late answers', async () => {
     outage.begin();
     clock.pass(5_000);
     outage.end();
@@ -93,7 +93,7 @@ describe('Outage', () => {
     assert.deepEqual(clock.waiting(), []);
   });
 
-  it('unregisters a dead aggregated API once in an outage, after 45 to 60 s', async () => {
+  it('deletes the APIService of an unavailable aggregated API once in an outage, after 45 to 60 s', async () => {
     outage.begin();
     await pass(52);
     assert.equal(count('apiService'), 0);
@@ -108,7 +108,7 @@ describe('Outage', () => {
     assert.equal(count('apiService'), 2);
   });
 
-  it('leaves one that is available alone for as long as it is, and says nothing of one that is gone', async () => {
+  it('keeps an available APIService, and ignores a deleted one', async () => {
     answers.apiService = 'available';
     outage.begin();
     await pass(90);
@@ -121,7 +121,7 @@ describe('Outage', () => {
     assert.ok(!said.includes('unregistered'));
   });
 
-  it('says once in an outage that the API server cannot be asked, and goes on', async () => {
+  it('reports once in an outage that the API server does not answer, and continues', async () => {
     answers = { pods: new Error('no route'), gate: new Error('no route'), apiService: new Error('no route') };
     outage.begin();
     await pass(100);

@@ -52,18 +52,18 @@ function comparable(state: NodeState) {
 describe('receive', function () {
   this.timeout(60_000);
 
-  it('gives the state that a snapshot was made of', () => {
+  it('returns the state that a snapshot was made of', () => {
     assert.deepEqual(receive(overTheWire(MESSAGES)), STATE);
   });
 
-  it('does so for any state', function () {
+  it('returns any state', function () {
     check(this, 40, scenario({ size: 8, flows: 0 }), ({ objects, node }) => {
       const state = toState(objects, node);
       assert.deepEqual(comparable(receive(overTheWire([...snapshot(state)]))), comparable(state));
     });
   });
 
-  it('puts rules in their order, whatever the order they came in', () => {
+  it('sorts rules by their order', () => {
     const rules = MESSAGES.filter(({ type }) => type === 'rule');
     const others = MESSAGES.filter(({ type }) => type !== 'rule');
     const [last] = others.splice(-1);
@@ -71,43 +71,46 @@ describe('receive', function () {
     assert.deepEqual(receive([...others, ...rules.reverse(), last]), STATE);
   });
 
-  it('refuses every snapshot that ends too early', () => {
+  it('rejects a snapshot that ends early', () => {
     for (let length = 0; length < MESSAGES.length; length++) {
       assert.throws(() => receive(MESSAGES.slice(0, length)), /not complete/, `${length} messages`);
     }
   });
 
-  it('refuses a snapshot that lacks any of its messages', () => {
+  it('rejects a snapshot that lacks any message', () => {
     for (let i = 0; i < MESSAGES.length; i++) {
       assert.throws(() => receive(MESSAGES.toSpliced(i, 1)), Error, `without message ${i}`);
     }
   });
 
-  it('refuses what comes after the bookmark', () => {
+  it('rejects messages after the bookmark', () => {
     const rule = MESSAGES.find(({ type }) => type === 'rule');
     assert.ok(rule !== undefined);
     assert.throws(() => receive([...MESSAGES, rule]), /not complete/);
   });
 
-  it('refuses a rule or a node that names a set it does not hold', () => {
+  it('rejects a rule or a node that refers to a missing set', () => {
     const renamed = (id: string) =>
       MESSAGES.map((message) =>
         message.type === 'addressSet' && message.id === id ? { ...message, id: 'x' } : message,
       );
     for (const id of STATE.addressSets.keys()) {
-      assert.throws(() => receive(renamed(id)), new RegExp(`names AddressSet ${id} and does not hold it`));
+      assert.throws(
+        () => receive(renamed(id)),
+        new RegExp(`refers to AddressSet ${id} but does not contain it`),
+      );
     }
   });
 
-  it('refuses a rule that names a ServiceSet it does not hold', () => {
+  it('rejects a rule that refers to a missing ServiceSet', () => {
     const renamed = MESSAGES.map((message) =>
       message.type === 'serviceSet' ? { ...message, id: 'x' } : message,
     );
     const [id] = STATE.serviceSets.keys();
-    assert.throws(() => receive(renamed), new RegExp(`names ServiceSet ${id} and does not hold it`));
+    assert.throws(() => receive(renamed), new RegExp(`refers to ServiceSet ${id} but does not contain it`));
   });
 
-  it('reads what version 0.1 wrote', () => {
+  it('reads snapshots of version 0.1', () => {
     const old = nodeState(
       closing('ssh', 22),
       pod('a', '10.1.0.1'),
@@ -132,7 +135,7 @@ describe('receive', function () {
     assert.deepEqual(receive(written as Message[]), { ...old, addressSets, controllers: '' });
   });
 
-  it('refuses members that are none', () => {
+  it('rejects invalid members', () => {
     const broken = MESSAGES.map((message) =>
       message.type === 'addressSet' ? { ...message, members: ['10.0.0.256'] } : message,
     );
@@ -146,10 +149,10 @@ describe('receive', function () {
         ? { ...message, members: [{ address: '10.96.0', protocol: 'tcp', port: 1 } as const] }
         : message,
     );
-    assert.throws(() => receive(services), /10\.96\.0 is no IP address/);
+    assert.throws(() => receive(services), /invalid address 10\.96\.0/);
   });
 
-  it('takes prefixes that are single addresses, and families that are empty', () => {
+  it('accepts prefixes of a single address, and empty families', () => {
     const set: AddressSet = {
       id: 'set',
       description: 'x',

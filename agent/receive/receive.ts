@@ -75,14 +75,14 @@ export function failsafeSets({
 
 function requireHeld(kind: string, ids: readonly string[], sets: ReadonlyMap<string, unknown>): void {
   for (const id of ids) {
-    if (!sets.has(id)) throw new Error(`the snapshot names ${kind} ${id} and does not hold it`);
+    if (!sets.has(id)) throw new Error(`the snapshot refers to ${kind} ${id} but does not contain it`);
   }
 }
 
 /** Throws TypeError if a member is not an address. */
 export function toServiceSet({ id, description, members }: ServiceSetMessage): ServiceSet {
   for (const { address } of members) {
-    if (parseAddress(address) === null) throw new TypeError(`ServiceSet ${id}: ${address} is no IP address`);
+    if (parseAddress(address) === null) throw new TypeError(`ServiceSet ${id}: invalid address ${address}`);
   }
   return { id, description, members };
 }
@@ -98,7 +98,7 @@ export function toAddressSet({
   const blocks = members.flatMap((text) => {
     if (!text.includes('/')) return [];
     const parsed = parseCidr(text);
-    if (parsed === null) throw new TypeError(`AddressSet ${id}: ${text} is no CIDR`);
+    if (parsed === null) throw new TypeError(`AddressSet ${id}: ${text} is not a valid CIDR`);
     return [{ cidr: parsed.cidr, except: [] }];
   });
   const addresses = members.filter((text) => !text.includes('/'));

@@ -52,7 +52,7 @@ describe('a reporter', () => {
   });
   afterEach(() => reports.close());
 
-  it('says how the node does at start, and about once a minute', async () => {
+  it('reports at start, and about once a minute', async () => {
     await pass(140);
     assert.deepEqual(times(), [1, 67, 133]);
     assert.equal(sent[0]?.path, '/apis/controlplane.nodewall.io/v1alpha1/nodeviews/node-0/status');
@@ -60,7 +60,7 @@ describe('a reporter', () => {
     assert.deepEqual(told, [null, null, null]);
   });
 
-  it('makes one report of many changes, soon or later', async () => {
+  it('combines many changes into one report, soon or later', async () => {
     await pass(10);
     for (let i = 0; i < 100; i++) reports.changed(i > 0);
     await pass(5);
@@ -70,7 +70,7 @@ describe('a reporter', () => {
     assert.deepEqual(times(), [1, 11, 25]);
   });
 
-  it('makes no more than one a second', async () => {
+  it('sends at most one report a second', async () => {
     for (let i = 0; i < 30; i++) {
       for (let part = 0; part < 10; part++) {
         clock.pass(100);
@@ -82,7 +82,7 @@ describe('a reporter', () => {
     assert.ok(sent.length > 10);
   });
 
-  it('tries again, longer and longer, until it is taken', async () => {
+  it('retries with back-off until the report is accepted', async () => {
     outcome = () => Promise.reject(new ControllerError('the controller refused (503)', { status: 503 }));
     await pass(100);
     assert.deepEqual(times(), [1, 2, 4, 8, 16, 32, 62, 92]);
@@ -92,7 +92,7 @@ describe('a reporter', () => {
     assert.equal(told.filter((error) => error !== null).length, 8);
   });
 
-  it('sends what changed while a report is under way after it', async () => {
+  it('sends a change during a report after that report', async () => {
     let finish: () => void = () => {};
     outcome = () =>
       new Promise((resolve) => {

@@ -109,7 +109,7 @@ describe('a stream', function () {
   const failures = (count: number) => heard.until(() => heard.told.errors.length >= count);
   const lastError = (): string => heard.told.errors.at(-1)?.message ?? '';
 
-  it('gets the view, and what changes of it', async () => {
+  it('receives the view, and its changes', async () => {
     plane.publish(FIRST);
     follow();
     await heard.until(holds(FIRST));
@@ -127,7 +127,7 @@ describe('a stream', function () {
   });
 
   for (const how of ['end', 'destroy'] as const) {
-    it(`resumes where it was after ${how}`, async () => {
+    it(`resumes at its revision after ${how}`, async () => {
       plane.publish(FIRST);
       follow();
       await heard.until(holds(FIRST));
@@ -137,7 +137,7 @@ describe('a stream', function () {
       await failures(1);
       assert.match(
         lastError(),
-        how === 'end' ? /ended the connection/ : /connection to the controller broke/,
+        how === 'end' ? /closed the connection/ : /connection to the controller was reset/,
       );
       clock.pass(500);
       await heard.until(holds(SECOND));
@@ -145,7 +145,7 @@ describe('a stream', function () {
     });
   }
 
-  it('waits longer from time to time, up to half a minute, and briefly again after a bookmark', async () => {
+  it('backs off up to half a minute, and starts over after a bookmark', async () => {
     await plane.stop();
     follow();
     for (let i = 1; i <= 9; i++) {
@@ -166,7 +166,7 @@ describe('a stream', function () {
 
   const elsewhere = { status: 421, message: 'this replica does not lead' };
 
-  it('tries other connections soon where a replica does not lead', async () => {
+  it('soon tries another connection if a replica does not lead', async () => {
     plane.publish(FIRST);
     let asked = 0;
     plane.refuse(() => (++asked <= 4 ? elsewhere : null));
@@ -181,7 +181,7 @@ describe('a stream', function () {
     assert.deepEqual([asked, heard.told.errors], [5, []]);
   });
 
-  it('waits as after any failure where no replica that leads is found', async () => {
+  it('waits as after any failure if no leading replica is found', async () => {
     let asked = 0;
     plane.refuse(() => {
       asked++;
@@ -197,7 +197,7 @@ describe('a stream', function () {
     assert.match(lastError(), /421: this replica does not lead/);
   });
 
-  it('a connection without a bookmark is no reason to come back sooner', async () => {
+  it('does not reset the back-off for a connection without a bookmark', async () => {
     follow();
     for (let i = 1; i <= 4; i++) {
       await plane.until(() => plane.open() === 1 && plane.watches.length === i);
@@ -208,7 +208,7 @@ describe('a stream', function () {
     assert.deepEqual(heard.told.waits, [500, 1000, 2000, 4000]);
   });
 
-  it('takes silence for the end, a bookmark now and then for a sign of life', async () => {
+  it('treats silence as a disconnect, and bookmarks as a sign of life', async () => {
     plane.publish(FIRST);
     follow();
     await heard.until(holds(FIRST));
@@ -221,10 +221,10 @@ describe('a stream', function () {
     assert.deepEqual(heard.told.errors, []);
     clock.pass(95_000);
     await failures(1);
-    assert.match(lastError(), /nothing was heard of the controller for 95 s/);
+    assert.match(lastError(), /the controller sent nothing for 95 s/);
   });
 
-  it('takes bytes that end no line for silence', async () => {
+  it('treats bytes without a line end as silence', async () => {
     plane.publish(FIRST);
     follow();
     await heard.until(holds(FIRST));
@@ -232,10 +232,10 @@ describe('a stream', function () {
     plane.write('{"sequence":');
     clock.pass(35_000);
     await failures(1);
-    assert.match(lastError(), /nothing was heard/);
+    assert.match(lastError(), /the controller sent nothing/);
   });
 
-  it('gives up on a controller that takes the connection and says nothing', async () => {
+  it('ends a connection on which the controller sends nothing', async () => {
     plane.refuse(() => 'hang');
     follow();
     await plane.until(() => plane.hanging() === 1);
@@ -248,7 +248,7 @@ describe('a stream', function () {
     await heard.until(holds(FIRST));
   });
 
-  it('tries at once when it is told to: while a try has no answer, while it waits, and not while it follows', async () => {
+  it('retries at once when asked to: during an attempt and while waiting, not while connected', async () => {
     plane.refuse(() => 'hang');
     follow();
     await plane.until(() => plane.hanging() === 1);
@@ -267,7 +267,7 @@ describe('a stream', function () {
     assert.equal(heard.told.errors.length, 1);
   });
 
-  it('asks for a whole view where the controller restarted', async () => {
+  it('requests a full view after the controller restarted', async () => {
     plane.publish(FIRST);
     follow();
     await heard.until(holds(FIRST));
@@ -280,7 +280,7 @@ describe('a stream', function () {
     assert.equal(plane.watches[1]?.resourceVersion, before?.revision);
   });
 
-  it('asks for a whole view where what comes does not fit', async () => {
+  it('requests a full view if messages do not match the state', async () => {
     plane.publish(FIRST);
     follow();
     await heard.until(holds(FIRST));
@@ -295,7 +295,7 @@ describe('a stream', function () {
     assert.equal(plane.watches[1]?.resourceVersion, null);
   });
 
-  it('tells a view that cannot be followed from a controller that is away', async () => {
+  it('distinguishes a view that cannot be applied from a controller that does not answer', async () => {
     plane.publish(FIRST);
     follow();
     await heard.until(holds(FIRST));
@@ -306,7 +306,10 @@ describe('a stream', function () {
     for (const count of [1, 2]) {
       clock.pass(30_000);
       await heard.until(() => heard.told.unfollowable.length === count);
-      assert.match(heard.told.unfollowable.at(-1)?.message ?? '', /cannot be followed: \d rules are held/);
+      assert.match(
+        heard.told.unfollowable.at(-1)?.message ?? '',
+        /cannot apply the controller's view: the agent has \d rules/,
+      );
     }
     plane.cut('destroy');
     plane.refuse(() => ({ status: 503, message: 'not yet' }));
@@ -324,7 +327,7 @@ describe('a stream', function () {
     await heard.until(holds(SECOND));
   });
 
-  it('asks for a whole view where going on from the bookmark loses messages again', async () => {
+  it('requests a full view if resuming from the bookmark loses messages again', async () => {
     plane.publish(FIRST);
     follow();
     await heard.until(holds(FIRST));
@@ -343,7 +346,7 @@ describe('a stream', function () {
     assert.ok(plane.watches.some(({ resourceVersion }, i) => i > 0 && resourceVersion === null));
   });
 
-  it('ends in the same state whatever happens to lines on their way', async () => {
+  it('reaches the same state whatever happens to lines in transit', async () => {
     // The generator of Numerical Recipes: the same faults in each run.
     let seed = 6;
     const random = (): number => {
@@ -393,17 +396,17 @@ describe('a stream', function () {
     assert.ok(heard.told.errors.length > 3, `${heard.told.errors.length} errors`);
   });
 
-  it('says what to do about a token of another node', async () => {
+  it('gives advice about a token of another node', async () => {
     plane.refuse(() => ({ status: 403, message: 'node-1 may not see node-0' }));
     follow();
     await failures(1);
     assert.match(
       lastError(),
-      /refused \(403: node-1 may not see node-0\); a node may only see its own view: the token in/,
+      /refused \(403: node-1 may not see node-0\); an agent may read the view of its own node only: the token in/,
     );
   });
 
-  it('takes a new token when the controller no longer takes the old', async () => {
+  it('reads a new token when the controller rejects the old one', async () => {
     plane.refuse(({ headers }) =>
       headers.authorization === 'Bearer token-2' ? null : { status: 401, message: 'expired' },
     );
@@ -418,7 +421,7 @@ describe('a stream', function () {
     assert.equal(plane.watches[0]?.token, 'token-2');
   });
 
-  it('tries again at once where the token was replaced meanwhile', async () => {
+  it('retries at once if the token was replaced meanwhile', async () => {
     plane.refuse(({ headers }) => {
       if (headers.authorization === 'Bearer token-2') return null;
       // Replaces the token between the request and its answer, as kubelet may do.
@@ -433,7 +436,7 @@ describe('a stream', function () {
     await heard.until(holds(FIRST));
   });
 
-  it('waits as long as the controller asks', async () => {
+  it('waits as long as the controller requests', async () => {
     plane.refuse(() => ({ status: 503, message: 'not the leader', headers: { 'retry-after': '5' } }));
     follow();
     await failures(1);
@@ -441,47 +444,50 @@ describe('a stream', function () {
     assert.deepEqual(heard.told.waits, [7500]);
   });
 
-  it('says what is no controller', async () => {
+  it('reports a server that is not a controller', async () => {
     plane.refuse(() => ({ status: 404, message: 'page not found' }));
     follow();
     await failures(1);
     assert.match(
       lastError(),
-      /404: page not found\); is the Node registered, and 127\.0\.0\.1:\d+ a nodewall controller\?/,
+      /404: page not found\); check that the Node exists and that 127\.0\.0\.1:\d+ is a nodewall controller/,
     );
   });
 
-  describe('to a controller whose certificate', () => {
-    it('is of another authority says which file to look at, and reads it again', async () => {
+  describe('a stream to a controller whose certificate', () => {
+    it('is of another authority names the file to check, and reads it again', async () => {
       const other = await createAuthority('another');
       await plane.certify(other);
       plane.publish(FIRST);
       follow();
       await failures(1);
-      assert.match(lastError(), /not signed by an authority in .*ca\.crt; is that up to date/);
+      assert.match(
+        lastError(),
+        /not signed by an authority in .*ca\.crt; check that the authorities are up to date/,
+      );
       assert.deepEqual(plane.watches, [], 'it never saw the token');
       await plane.trust(plane.authority, other);
       clock.pass(500);
       await heard.until(holds(FIRST));
     });
 
-    it('is for another name says so', async () => {
+    it('is for another name reports that', async () => {
       await plane.certify(plane.authority, ['nodewall-controller.nodewall-system.svc']);
       follow();
       await failures(1);
-      assert.match(lastError(), /its certificate is for another name: .* give --controller the name/);
+      assert.match(lastError(), /its certificate is for another name: .* set --controller to a name/);
     });
   });
 
-  it('names the file that is missing or holds something else', async () => {
+  it('names the file that is missing or has other content', async () => {
     await plane.trust();
     follow();
     await failures(1);
-    assert.match(lastError(), /--ca-file: .* holds no certificate/);
+    assert.match(lastError(), /--ca-file: .* contains no certificate/);
     await plane.trust(plane.authority);
     await plane.writeToken('two words');
     clock.pass(500);
     await failures(2);
-    assert.match(lastError(), /--token-file: .* holds no token/);
+    assert.match(lastError(), /--token-file: .* contains no token/);
   });
 });

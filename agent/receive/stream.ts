@@ -110,9 +110,9 @@ export class ControllerStream {
     } catch (error) {
       // For this error node:http gives no more detail than "aborted".
       if ((error as NodeJS.ErrnoException).code !== 'ECONNRESET') throw error;
-      throw new Error('the connection to the controller broke', { cause: error });
+      throw new Error('the connection to the controller was reset', { cause: error });
     }
-    throw new Error('the controller ended the connection');
+    throw new Error('the controller closed the connection');
   }
 
   async #read(response: IncomingMessage): Promise<void> {
@@ -122,7 +122,7 @@ export class ControllerStream {
     const sign = (): void => {
       isSilent();
       isSilent = clock.after(SILENCE, () =>
-        response.destroy(new Error(`nothing was heard of the controller for ${SILENCE / 1000} s`)),
+        response.destroy(new Error(`the controller sent nothing for ${SILENCE / 1000} s`)),
       );
     };
     const take = lines(LONGEST_LINE, (line) => {
@@ -139,7 +139,7 @@ export class ControllerStream {
     try {
       for await (const piece of response) {
         batch += piece.length;
-        if (batch > LONGEST_BATCH + piece.length) throw new Error(`${batch} bytes without a bookmark`);
+        if (batch > LONGEST_BATCH + piece.length) throw new Error(`no bookmark in ${batch} bytes`);
         take(piece);
       }
     } finally {
@@ -210,7 +210,7 @@ function parse(line: string): StreamMessage {
   try {
     return JSON.parse(line) as StreamMessage;
   } catch (error) {
-    throw new FoldError(`something of the stream was lost: a line is no JSON`, true, { cause: error });
+    throw new FoldError('the stream is incomplete: a line is not valid JSON', true, { cause: error });
   }
 }
 

@@ -187,7 +187,7 @@ class World {
 }
 
 describe('accounting', () => {
-  it('counts what passed, exactly, whatever becomes of the chains', () => {
+  it('counts packets exactly while chains change', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
         const world = new World();
@@ -221,7 +221,7 @@ describe('accounting', () => {
     );
   });
 
-  it('takes the time of a record before that of the reading', () => {
+  it('prefers the time of a record to that of the reading', () => {
     const accounts = new Accounting();
     const kernel = new Counting();
     const rules = ruleset({ a: { text: 0, logged: true } });
@@ -236,7 +236,7 @@ describe('accounting', () => {
     assert.equal(accounts.totals().get('a')?.lastHit, '10:00:20');
   });
 
-  it('refuses what was never saved by it', () => {
+  it('rejects data that it did not save', () => {
     for (const bad of [null, 7, [], {}, { chains: [{}], rules: {} }, { chains: [], rules: { a: {} } }]) {
       assert.throws(() => new Accounting(bad), TypeError, JSON.stringify(bad));
     }

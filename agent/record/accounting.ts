@@ -215,6 +215,6 @@ function requireAccounts(saved: unknown): asserts saved is SavedAccounts {
     !chains.every(isChain) ||
     !Object.values<RuleTotals>(Object(rules)).every(isRule)
   ) {
-    throw new TypeError('no saved counters');
+    throw new TypeError('the saved counters are not valid');
   }
 }

@@ -41,7 +41,7 @@ export interface CountSource {
   readSome(names: readonly string[]): Promise<void>;
 }
 
-export interface CountersParts {
+export interface CountersOptions {
   readonly file: StateFile;
   readonly log: RecordLog;
   /** False: read and save only at the start and at the end (`agent --once`). */
@@ -53,7 +53,7 @@ export interface CountersParts {
  * once if they cannot be read.
  */
 export class RuleCounters {
-  readonly #parts: CountersParts;
+  readonly #parts: CountersOptions;
   #accounts = new Accounting();
   #saved = '';
   #source: CountSource | null = null;
@@ -72,7 +72,7 @@ export class RuleCounters {
     },
   };
 
-  constructor(parts: CountersParts) {
+  constructor(parts: CountersOptions) {
     this.#parts = parts;
   }
 
@@ -86,7 +86,7 @@ export class RuleCounters {
       this.#saved = (await file.read()) ?? '';
       if (this.#saved !== '') this.#accounts = new Accounting(JSON.parse(this.#saved));
     } catch (error) {
-      log.error('cannot use the saved counters; counting anew', { error: (error as Error).message });
+      log.error('cannot read the saved counters; counting from 0', { error: (error as Error).message });
     }
     this.#source = source;
     if (!running) return await this.read();
@@ -135,7 +135,7 @@ export class RuleCounters {
       this.#readable = true;
     } catch (error) {
       if (this.#readable) {
-        this.#parts.log.warn('cannot read the counters; trying again', { error: (error as Error).message });
+        this.#parts.log.warn('cannot read the rule counters; retrying', { error: (error as Error).message });
       }
       this.#readable = false;
     }
@@ -165,7 +165,7 @@ export class RuleCounters {
       await file.write(text);
       this.#saved = text;
     } catch (error) {
-      log.error('cannot save the counters of the rules; trying again', { error: (error as Error).message });
+      log.error('cannot save the rule counters; retrying', { error: (error as Error).message });
     }
   }
 }

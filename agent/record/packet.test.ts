@@ -126,7 +126,7 @@ describe('parsePacket', () => {
     it(`reads ${what}`, () => assert.deepEqual(parsePacket(bytes), expected));
   }
 
-  it('takes nothing that is no IP packet', () => {
+  it('rejects packets that are not IP', () => {
     const bad = [
       [],
       [0x45],
@@ -137,7 +137,7 @@ describe('parsePacket', () => {
     for (const bytes of bad) assert.equal(parsePacket(Uint8Array.from(bytes)), null, bytes.join());
   });
 
-  it('never throws, and says only what is there', () => {
+  it('never throws, and returns only fields that the packet has', () => {
     const version = fc.constantFrom(0x45, 0x4f, 0x60, 0x46);
     const bytes = fc
       .tuple(version, fc.uint8Array({ maxLength: 160 }))

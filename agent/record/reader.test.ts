@@ -29,7 +29,7 @@ function create(...rules: CompiledRule[]) {
 describe('RecordReader', () => {
   const drop = fakeRule('drop-rest', { action: 'Drop' });
 
-  it('tells all there is to tell of a connection', () => {
+  it('records all fields of a connection', () => {
     const { one } = create(drop);
     assert.deepEqual(one(fakePacket(drop)), {
       time: '2026-11-21T15:00:00.000007Z',
@@ -53,14 +53,14 @@ describe('RecordReader', () => {
     });
   });
 
-  it('takes the time of the packet where the kernel tells it', () => {
+  it('uses the time of the packet if the kernel sends it', () => {
     assert.equal(
       create(drop).one(fakePacket(drop, { timestamp: WALL - 1_000_000 }))?.time,
       '2026-11-21T14:59:59.000007Z',
     );
   });
 
-  it('takes the verdict of the packet: the rule may have been edited since', () => {
+  it('uses the verdict of the packet, because the rule may have changed since', () => {
     const { one } = create(drop);
     const record = one(fakePacket({ ...drop, action: 'Reject', mode: 'Audit' }));
     assert.deepEqual([record?.verdict, record?.audit], ['Reject', true]);
@@ -87,7 +87,7 @@ describe('RecordReader', () => {
     }
   });
 
-  it('tells what was asked for before destination NAT', () => {
+  it('records the destination before destination NAT', () => {
     const original = (destination: number[], destinationPort: number | null) => ({
       source: Uint8Array.of(1, 2, 3, 4),
       destination: Uint8Array.from(destination),
@@ -107,12 +107,12 @@ describe('RecordReader', () => {
     assert.deepEqual(asked(null), [undefined, undefined]);
   });
 
-  it('writes a record also of what is no IP packet', () => {
+  it('records packets that are not IP too', () => {
     const record = create(drop).one(fakePacket(drop, { payload: Uint8Array.of(1, 2, 3) }));
     assert.deepEqual([record?.rule, record?.src, record?.length], ['drop-rest', undefined, 3]);
   });
 
-  it('knows a rule for a minute after it is gone', () => {
+  it('knows a rule for a minute after its removal', () => {
     const reader = create(drop);
     reader.learn(fakeState(), 1000);
     assert.equal(reader.one(fakePacket(drop))?.rule, 'drop-rest');
@@ -123,7 +123,7 @@ describe('RecordReader', () => {
     assert.deepEqual([reader.takeUnknown(), reader.takeUnknown()], [1, 0]);
   });
 
-  it('counts what no rule sent', () => {
+  it('counts packets that no rule sent', () => {
     const reader = create(drop);
     const prefixes = [
       '',
@@ -162,12 +162,12 @@ describe('RecordReader', () => {
       ]);
     });
 
-    it('takes another packet for another', () => {
+    it('distinguishes different packets', () => {
       const packets = [fakePacket(first), fakePacket(second, again), fakePacket(second)];
       assert.deepEqual(read(fakeState(first, second), packets), [undefined, undefined, 'p/first']);
     });
 
-    it('tells the same packet, come again, from the first time', () => {
+    it('distinguishes a repeated packet from the first one', () => {
       const packets = [first, second, second, first, second].map((rule) => fakePacket(rule));
       assert.deepEqual(read(fakeState(first, second), packets), [
         undefined,
@@ -178,7 +178,7 @@ describe('RecordReader', () => {
       ]);
     });
 
-    it('goes over the end of a batch', () => {
+    it('works across batches', () => {
       const reader = create(first, second);
       assert.equal(reader.one(fakePacket(first))?.after, undefined);
       assert.equal(reader.one(fakePacket(second))?.after, 'p/first');

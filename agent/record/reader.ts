@@ -12,7 +12,7 @@ export interface Interfaces {
   groupOf(index: number): number | null;
 }
 
-export interface ReaderParts {
+export interface ReaderOptions {
   readonly node: string;
   readonly interfaces: Interfaces;
   /** Link group number to its name in the configuration. */
@@ -59,14 +59,14 @@ interface Trace {
  * microseconds since 1970.
  */
 export class RecordReader {
-  readonly #parts: ReaderParts;
+  readonly #parts: ReaderOptions;
   #rules = new Map<string, KnownRule>();
   /** Keys (auditKey) with two or more Audit rules, which one packet may match in sequence. */
   #audited: ReadonlySet<string> = new Set();
   #trail: Trace[] = [];
   #unknown = 0;
 
-  constructor(parts: ReaderParts) {
+  constructor(parts: ReaderOptions) {
     this.#parts = parts;
   }
 

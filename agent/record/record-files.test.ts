@@ -25,7 +25,7 @@ describe('recordLines', () => {
     assert.deepEqual(await all(), ['a', 'b', 'c', 'd', null]);
   });
 
-  it('has nothing to say of what is not there', async () => assert.deepEqual(await all(), [null]));
+  it('returns nothing for a missing file', async () => assert.deepEqual(await all(), [null]));
 
   it('reads lines longer than a read, and characters across reads', async () => {
     const lines = Array.from({ length: 40 }, (_, i) => `${'ä'.repeat(20_011)}${i}`);

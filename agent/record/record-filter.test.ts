@@ -58,7 +58,7 @@ describe('toFilter', () => {
   for (const options of NO)
     it(`leaves it out with ${JSON.stringify(options)}`, () => assert(!shown(options)));
 
-  it('knows Audit, and what only comes after another rule', () => {
+  it('filters by Audit, and by rules after the deciding one', () => {
     const audit = { ...RECORD, audit: true, after: 'p/first' };
     assert.deepEqual(
       [shown({ audit: true }, audit), shown({ audit: true, deciding: true }, audit)],
@@ -66,7 +66,7 @@ describe('toFilter', () => {
     );
   });
 
-  it('takes what a record does not say for no match', () => {
+  it('treats a missing field as no match', () => {
     const notice = { time: '2026-11-21T15:50:00Z', node: 'cp-1', policy: 'p', suppressed: 7 };
     assert.deepEqual(
       [shown({ policy: 'p' }, notice), shown({ policy: 'p', src: '::/0' }, notice)],
@@ -82,7 +82,7 @@ describe('toFilter', () => {
     ['since', 'yesterday'],
     ['since', '7'],
   ] as const) {
-    it(`refuses --${option} ${text}`, () =>
+    it(`rejects --${option} ${text}`, () =>
       assert.throws(() => toFilter({ [option]: text }, NOW), { status: 2 }));
   }
 });

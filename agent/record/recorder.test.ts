@@ -70,7 +70,7 @@ describe('recorder', function () {
   };
   const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
-  it('opens and writes nothing while no rule has a record', async () => {
+  it('opens and writes nothing while no rule is logged', async () => {
     records.learn(fakeState(silent));
     records.enforced(fakeState(silent));
     assert.equal(listener, null);
@@ -82,7 +82,7 @@ describe('recorder', function () {
     assert(!existsSync(file));
   });
 
-  it('writes a line a connection, with what was lost before', async () => {
+  it('writes a line a connection, with the number of records lost before', async () => {
     records.learn(fakeState(drop));
     receive([fakePacket(drop), fakePacket(drop)]);
     receive([], 3);
@@ -96,7 +96,7 @@ describe('recorder', function () {
     assert.equal(hits.length, 4);
   });
 
-  it('says with the next record what was not recorded, and the rest at the end', async () => {
+  it('reports suppressed records with the next record, and the rest at the end', async () => {
     records.learn(fakeState(drop));
     totals = new Map([[drop.id, { ...NOTHING, logged: 50, recorded: 10 }]]);
     receive([fakePacket(drop)]);
@@ -124,7 +124,7 @@ describe('recorder', function () {
     });
   });
 
-  it('says once why nothing is recorded, and tries again', async function () {
+  it('logs once why nothing is recorded, and retries', async function () {
     this.timeout(60_000);
     refusal = Object.assign(new Error('nflog group 7411: Device or resource busy'), { code: 'EBUSY' });
     records.learn(fakeState(drop));
@@ -132,17 +132,17 @@ describe('recorder', function () {
     assert.equal(said.length, 1);
     assert.match(
       said[0] ?? '',
-      /^nothing is recorded; enforcement goes on\. Another program listens to NFLOG group 7411/,
+      /^cannot receive packets for the flow log; nothing is recorded, enforcement continues\. Another program listens to NFLOG group 7411/,
     );
     refusal = null;
     await pause(11_500);
-    assert.deepEqual(said.slice(1), ['records are written again']);
+    assert.deepEqual(said.slice(1), ['receiving packets for the flow log again']);
     receive([fakePacket(drop)]);
     await records.close();
     assert.equal(lines().length, 1);
   });
 
-  it('goes on after a rule set without records', async () => {
+  it('continues after a rule set without logged rules', async () => {
     for (let i = 0; i < 3; i++) {
       records.learn(fakeState(drop));
       records.enforced(fakeState(drop));
@@ -154,7 +154,7 @@ describe('recorder', function () {
     assert.equal(lines().length, 3);
   });
 
-  it('goes on where records are wanted again before it has stopped', async () => {
+  it('continues if rules are logged again before it has stopped', async () => {
     records.enforced(fakeState(drop));
     records.enforced(fakeState(silent));
     records.learn(fakeState(drop));

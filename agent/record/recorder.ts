@@ -36,7 +36,7 @@ export type OpenNflog = (
   listener: (batch: NflogBatch) => void,
 ) => Pick<Nflog, 'close'>;
 
-export interface RecorderParts {
+export interface RecorderOptions {
   readonly node: string;
   readonly config: Pick<Config, 'log' | 'interfaceGroups'>;
   /** Destination of the records: a path, or `stdout`. */
@@ -60,7 +60,7 @@ interface Open {
  * on it: failures are logged and retried.
  */
 export class Recorder {
-  readonly #parts: RecorderParts;
+  readonly #parts: RecorderOptions;
   readonly #reader: RecordReader;
   readonly #unrecorded = suppression();
   #open: Open | null = null;
@@ -73,7 +73,7 @@ export class Recorder {
   /** Whether records arrived since the counters were last read. */
   #active = false;
 
-  constructor(parts: RecorderParts) {
+  constructor(parts: RecorderOptions) {
     const { node, config, interfaces, counters } = parts;
     const groupNames = new Map(
       Object.entries(config.interfaceGroups).map(([name, number]) => [number, name]),
@@ -110,7 +110,7 @@ export class Recorder {
     const { group } = this.#parts.config.log;
     try {
       open.nflog = openNflog({ ...NFLOG, group }, (batch) => this.#receive(batch));
-      if (this.#failure !== '') log.info('records are written again', { node, group });
+      if (this.#failure !== '') log.info('receiving packets for the flow log again', { node, group });
       this.#failure = '';
     } catch (error) {
       this.#failed(error as Error);
@@ -125,11 +125,14 @@ export class Recorder {
     this.#failure = error.message;
     const { node, config, log } = this.#parts;
     const { group } = config.log;
-    log.error(`nothing is recorded; enforcement goes on. ${advice(error, group)}`, {
-      node,
-      group,
-      error: error.message,
-    });
+    log.error(
+      `cannot receive packets for the flow log; nothing is recorded, enforcement continues. ${advice(error, group)}`,
+      {
+        node,
+        group,
+        error: error.message,
+      },
+    );
   }
 
   #receive({ packets, lost: missing, error }: NflogBatch): void {
@@ -174,11 +177,14 @@ export class Recorder {
     this.#sayUnknownAt = performance.now() + SAY_UNKNOWN;
     const { node, config, log } = this.#parts;
     const { group } = config.log;
-    log.warn('packets came by the NFLOG group that are of no rule; set log.group to one of its own', {
-      node,
-      group,
-      count,
-    });
+    log.warn(
+      'another program sends packets to the NFLOG group of the flow log; set log.group to a free number',
+      {
+        node,
+        group,
+        count,
+      },
+    );
   }
 
   async #look(): Promise<void> {
@@ -244,10 +250,10 @@ function wall(): number {
 function advice({ code }: { code?: string }, group: number): string {
   switch (code) {
     case 'EBUSY':
-      return `Another program listens to NFLOG group ${group} (ulogd, or a second agent): end it, or set log.group in the configuration to a free number. Tried again every ${RETRY / 1000} s`;
+      return `Another program listens to NFLOG group ${group} (ulogd, or a second agent): stop it, or set log.group in the configuration to a free number. Retrying every ${RETRY / 1000} s`;
     case 'EPERM':
-      return `Give the agent CAP_NET_ADMIN in this network namespace. Tried again every ${RETRY / 1000} s`;
+      return `Give the agent CAP_NET_ADMIN in this network namespace. Retrying every ${RETRY / 1000} s`;
     default:
-      return `Tried again every ${RETRY / 1000} s`;
+      return `Retrying every ${RETRY / 1000} s`;
   }
 }

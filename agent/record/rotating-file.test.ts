@@ -46,7 +46,7 @@ describe('RotatingFile', () => {
     new Promise<void>((resolve) => file.write(text, () => resolve()));
   const numbers = (name: string) => readFileSync(join(folder, name), 'utf8').trim().split('\n').map(Number);
 
-  it('keeps the newest lines, in so many files of so many bytes, readable by root alone', async () => {
+  it('keeps the newest lines, in a limited number of files of limited size, readable by root only', async () => {
     const file = create();
     // Some lines one by one, most of them at once.
     for (let i = 0; i < 25; i++) await write(file, line(i));
@@ -65,7 +65,7 @@ describe('RotatingFile', () => {
     assert.deepEqual([written, failures], [95, []]);
   });
 
-  it('goes on with the file that is there, and ends half a line of a crash', async () => {
+  it('appends to an existing file, and ends the incomplete line of a crash', async () => {
     writeFileSync(path, '{"half');
     const file = create();
     file.write(line(1));
@@ -73,7 +73,7 @@ describe('RotatingFile', () => {
     assert.equal(readFileSync(path, 'utf8'), `{"half\n${line(1)}`);
   });
 
-  it('keeps one file alone where that is asked for', async () => {
+  it('keeps a single file if configured', async () => {
     const file = create({ maxFiles: 1 });
     for (let i = 0; i < 25; i++) file.write(line(i));
     await finished(file.end());
@@ -81,7 +81,7 @@ describe('RotatingFile', () => {
     assert.deepEqual(numbers('records.jsonl'), [20, 21, 22, 23, 24]);
   });
 
-  it('writes a line that is longer than a file may be, alone', async () => {
+  it('writes a line longer than the file limit into a file of its own', async () => {
     const file = create();
     const long = `${'x'.repeat(150)}\n`;
     for (const text of [line(1), long, line(2)]) file.write(text);
@@ -94,7 +94,7 @@ describe('RotatingFile', () => {
     );
   });
 
-  it('begins a new file where somebody has moved the old one away', async function () {
+  it('starts a new file if a third party moved the old one', async function () {
     this.timeout(60_000);
     const file = create();
     await write(file, line(1));
@@ -105,7 +105,7 @@ describe('RotatingFile', () => {
     assert.deepEqual([numbers('records.jsonl.away'), numbers('records.jsonl')], [[1], [2]]);
   });
 
-  it('reports what a full device refuses, and is no failed stream', async () => {
+  it('reports lines that a full device rejects, without failing the stream', async () => {
     const file = create({ path: '/dev/full' });
     for (let i = 0; i < 3; i++) await write(file, line(i));
     await finished(file.end());
@@ -116,7 +116,7 @@ describe('RotatingFile', () => {
     ]);
   });
 
-  it('reports a path that can be no file', async () => {
+  it('reports a path that cannot be a file', async () => {
     mkdirSync(path);
     const file = create();
     await write(file, line(1));
@@ -124,7 +124,7 @@ describe('RotatingFile', () => {
     assert.deepEqual(failures, [['EISDIR', 1]]);
   });
 
-  it('leaves no half line on a full disk, and goes on when there is room', function () {
+  it('leaves no incomplete line on a full disk, and continues when there is space', function () {
     this.timeout(60_000);
     if (process.getuid?.() !== 0) this.skip();
     const child = [process.execPath, join(import.meta.dirname, '../../test/fake/full-disk.ts'), folder];
@@ -138,7 +138,7 @@ describe('RotatingFile', () => {
     assert.equal(later, full + 1000);
   });
 
-  it('waits for no reader where the path is a named pipe', async () => {
+  it('does not wait for a reader of a named pipe', async () => {
     execFileSync('mkfifo', [path]);
     const file = create();
     await write(file, line(1));
@@ -146,7 +146,7 @@ describe('RotatingFile', () => {
     assert.deepEqual(failures, [['ENXIO', 1]]);
   });
 
-  it('leaves alone what is appended by others', async () => {
+  it('keeps lines that others append', async () => {
     const file = create({ maxBytes: 1000 });
     await write(file, line(1));
     appendFileSync(path, line(2));

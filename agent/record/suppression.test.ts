@@ -8,7 +8,7 @@ function totals(logged: number, recorded: number): Map<string, RuleTotals> {
 }
 
 describe('suppression', () => {
-  it('tells what was not recorded, once a second reading is sure of it', () => {
+  it('reports suppressed records once a second reading confirms them', () => {
     const found = suppression();
     found.read(totals(100, 30), 0);
     assert.equal(found.take('r'), 0);
@@ -20,7 +20,7 @@ describe('suppression', () => {
     assert(found.isSettled());
   });
 
-  it('goes on from an earlier run', () => {
+  it('continues from an earlier run', () => {
     const found = suppression();
     found.begin(totals(100, 30));
     found.read(totals(110, 35), 0);
@@ -28,7 +28,7 @@ describe('suppression', () => {
     assert.equal(found.take('r'), 5);
   });
 
-  it('gives up what waits for too long, and forgets rules that are gone', () => {
+  it('returns losses that wait for too long, and forgets removed rules', () => {
     const found = suppression();
     found.read(totals(10, 0), 0);
     found.read(totals(20, 0), 5);
@@ -39,7 +39,7 @@ describe('suppression', () => {
     assert(found.isSettled());
   });
 
-  it('never tells too many, and all of them in the end', () => {
+  it('never reports too many losses, and all of them in the end', () => {
     const step = fc.record({
       matched: fc.nat(50),
       recorded: fc.nat(50),

@@ -22,7 +22,7 @@ export interface Suppression {
   isSettled(): boolean;
 }
 
-interface Told {
+interface RuleLosses {
   readonly logged: number;
   readonly recorded: number;
   /** Losses that were reported or wait for it. */
@@ -32,14 +32,14 @@ interface Told {
 }
 
 export function suppression(): Suppression {
-  const rules = new Map<string, Told>();
+  const rules = new Map<string, RuleLosses>();
   let changed = false;
 
   function take(rule: string): number {
-    const told = rules.get(rule);
-    if (told === undefined || told.waiting === 0) return 0;
-    rules.set(rule, { ...told, waiting: 0 });
-    return told.waiting;
+    const losses = rules.get(rule);
+    if (losses === undefined || losses.waiting === 0) return 0;
+    rules.set(rule, { ...losses, waiting: 0 });
+    return losses.waiting;
   }
 
   return {

@@ -35,7 +35,7 @@ describe('recordWriter', () => {
     assert.deepEqual([writer.takeLost(), said], [0, []]);
   });
 
-  it('drops and counts what there is no room for, says so once, and ends', async () => {
+  it('drops and counts records beyond its buffer, logs it once, and can be closed', async () => {
     const writer = recordWriter({ config, file: join(folder, 'records.jsonl'), log });
     const big = { ...RECORD, label: 'x'.repeat(100_000) } as LogRecord;
     // No write happens before the event loop continues.
@@ -44,17 +44,17 @@ describe('recordWriter', () => {
     assert.equal(writer.takeLost(), 200 - taken);
     assert.equal(writer.takeLost(), 0);
     assert.equal(said.length, 1);
-    assert.match(said[0] ?? '', /cannot write records; enforcement goes on/);
+    assert.match(said[0] ?? '', /cannot write flow log records; enforcement continues/);
     await writer.close();
   });
 
-  it('counts what a full disk refuses, and says what to do', async () => {
+  it('counts records that a full disk rejects, and gives advice', async () => {
     const writer = recordWriter({ config, file: '/dev/full', log });
     for (let i = 0; i < 10; i++) writer.write(RECORD);
     await writer.close();
     assert.equal(writer.takeLost(), 10);
     assert.deepEqual(said, [
-      'cannot write records; enforcement goes on. Make room on the disk of /dev/full, or set log.maxBytes and log.maxFiles lower',
+      'cannot write flow log records; enforcement continues. Make room on the disk of /dev/full, or set log.maxBytes and log.maxFiles lower',
     ]);
   });
 });

@@ -25,7 +25,7 @@ export interface Writer {
   close(): Promise<void>;
 }
 
-export interface WriterParts {
+export interface WriterOptions {
   readonly config: Pick<LogConfig, 'maxBytes' | 'maxFiles'>;
   /** A path, or `stdout`. */
   readonly file: string;
@@ -36,7 +36,7 @@ export interface WriterParts {
  * Writes records as JSON lines through winston. Never blocks and has bounded memory: lines that
  * cannot be written are counted and logged once.
  */
-export function recordWriter({ config, file, log }: WriterParts): Writer {
+export function recordWriter({ config, file, log }: WriterOptions): Writer {
   let lost = 0;
   let failing = false;
   let sayAgainAt = 0;
@@ -45,13 +45,13 @@ export function recordWriter({ config, file, log }: WriterParts): Writer {
     if (failing || performance.now() < sayAgainAt) return;
     failing = true;
     sayAgainAt = performance.now() + SAY_AGAIN;
-    log.error(`cannot write records; enforcement goes on. ${advice(error, file)}`, {
+    log.error(`cannot write flow log records; enforcement continues. ${advice(error, file)}`, {
       file,
       error: error.message,
     });
   };
   const written = (): void => {
-    if (failing) log.info('records are written again; the next one says how many were lost', { file });
+    if (failing) log.info('writing flow log records again; the next one says how many were lost', { file });
     failing = false;
   };
   const stream =
@@ -65,7 +65,7 @@ export function recordWriter({ config, file, log }: WriterParts): Writer {
     write(record) {
       const room = stream.writableLength < MAX_WAITING && !stream.destroyed;
       if (room) logger.info(recordLine(record));
-      else failed(new Error('the disk, or whoever reads, is too slow'), 1);
+      else failed(new Error('the disk or the reader is too slow'), 1);
       return room;
     },
     takeLost() {
@@ -119,10 +119,10 @@ function advice(error: NodeJS.ErrnoException, file: string): string {
     case 'ENOTDIR':
     case 'EISDIR':
     case 'ENOENT':
-      return `Set log.file to a path that can be a file`;
+      return `Set log.file to a file in an existing directory`;
     case 'EPIPE':
-      return 'Whoever read standard output has ended; start the agent again with a reader, or set log.file to a path';
+      return 'The reader of standard output has ended; restart the agent with a reader, or set log.file to a path';
     default:
-      return `Tried again by itself`;
+      return `The agent retries by itself`;
   }
 }

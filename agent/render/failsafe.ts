@@ -5,7 +5,7 @@ import { namesPorts } from '../../apis/rule-peer.ts';
 import { BITS, parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { NO_MEMBERS, toMemberSet } from '../../lib/net/member-set.ts';
 import { shortHash } from '../../lib/sharing/hash.ts';
-import type { Scope } from './index/item.ts';
+import type { Scope } from './index/match-entry.ts';
 import { comment } from './name.ts';
 import { ALL_PORTS, portCount, unionPorts } from './ports.ts';
 import { addressAlternatives, familiesOf } from './rule-chain.ts';

@@ -3,12 +3,12 @@ import { chainName, comment, setName } from './name.ts';
 import { identifier } from './nft-text.ts';
 
 describe('name', () => {
-  it('says purpose, hash and words, in letters that nft takes', () => {
+  it('has purpose, hash and words, in letters that nft accepts', () => {
     assert.equal(chainName('ingress', 'abc', 'web.shop-rule 1/é'), 'ingress-abc-web.shop-rule_1__');
     assert.equal(setName('3da0c8267039', 6), 'peers-3da0c8267039-v6');
   });
 
-  it('is cut, with the hash kept', () => {
+  it('is cut, and keeps the hash', () => {
     const name = chainName('ingress', 'abc', 'x'.repeat(500));
     assert.equal(name.length, 128);
     assert.equal(identifier(name), name);

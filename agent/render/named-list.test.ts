@@ -11,7 +11,7 @@ interface Thing {
 }
 
 describe('NamedList', () => {
-  it('property: is the Map of its things, whatever lists it was made from', function () {
+  it('property: equals the Map of its elements, for any lists it was made from', function () {
     check(this, 100, fc.array(lists, { minLength: 1, maxLength: 6 }), (drawn) => {
       let last = new NamedList<Thing>([]);
       for (const [by, numbers] of drawn.entries()) {
@@ -37,7 +37,7 @@ describe('NamedList', () => {
     });
   });
 
-  it('goes on over many small changes', () => {
+  it('works over many small changes', () => {
     let items = Array.from({ length: 2000 }, (_, i) => ({ name: `n${i}` }));
     let list = new NamedList(items);
     for (let i = 0; i < 1000; i++) {

@@ -1,4 +1,4 @@
-import { others } from './alike.ts';
+import { unequalElements } from './incremental-list.ts';
 
 interface Named {
   readonly name: string;
@@ -35,7 +35,7 @@ export class NamedList<T extends Named> implements ReadonlyMap<string, T> {
 
   /** The changes relative to the index; null if there are too many. */
   #changesTo(items: readonly T[]): ReadonlyMap<string, T | null> | null {
-    const { gone, added } = others(this.items, items);
+    const { gone, added } = unequalElements(this.items, items);
     if (this.#changes.size + gone.length + added.length > MOST_CHANGES) return null;
     const changes = new Map(this.#changes);
     for (const { name } of gone) changes.set(name, null);

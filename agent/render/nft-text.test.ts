@@ -15,9 +15,9 @@ const set = (members = toMemberSet([{ cidr, except: [] }], ['192.0.2.1'])): Name
 });
 
 describe('nfttext', () => {
-  it('refuses names that nft would read as something else', () => {
+  it('rejects names that nft would read as something else', () => {
     for (const name of ['', '1a', '-a', 'a b', 'a;b', 'a"', 'a\n', 'é', 'a'.repeat(256)]) {
-      assert.throws(() => identifier(name), /is no nft identifier/);
+      assert.throws(() => identifier(name), /is not a valid nft identifier/);
     }
     assert.equal(identifier('a'.repeat(255)).length, 255);
     assert.equal(identifier('ingress-0a_B.c'), 'ingress-0a_B.c');
@@ -114,7 +114,7 @@ describe('nfttext', () => {
     );
   });
 
-  it('throws on a chain whose name is no identifier, wherever it is named', () => {
+  it('throws on a chain whose name is not an identifier, in any place', () => {
     const statement = { kind: 'jump', chain: 'a b' } as const;
     assert.throws(() => ruleText({ matches: [], counter: false, statement, comment: null }));
     const chain = { name: 'a;b', base: null, fixed: true, rules: [], source: null, ruleId: null };

@@ -218,7 +218,7 @@ function chainVerdict({ kind, chain }: ChainVerdict): string {
 
 /** Throws an Error for a name that nft would not read as an identifier. */
 export function identifier(name: string): string {
-  if (!isIdentifier(name)) throw new Error(`${JSON.stringify(name)} is no nft identifier`);
+  if (!isIdentifier(name)) throw new Error(`${JSON.stringify(name)} is not a valid nft identifier`);
   return name;
 }
 

@@ -14,7 +14,7 @@ const has = (ranges: readonly PortRange[], port: number) =>
 const listed = (ranges: readonly PortRange[]) => PORTS.filter((port) => has(ranges, port));
 
 describe('ports', () => {
-  it('union holds the same ports, sorted and apart', () => {
+  it('union has the same ports, sorted and disjoint', () => {
     fc.assert(
       fc.property(LIST, (list) => {
         const merged = unionPorts(list);
@@ -25,7 +25,7 @@ describe('ports', () => {
     );
   });
 
-  it('intersection holds the ports of both', () => {
+  it('intersection has the ports of both', () => {
     fc.assert(
       fc.property(LIST, LIST, (a, b) => {
         assert.deepEqual(

@@ -22,13 +22,13 @@ function lines(given: NodeState, chain: string, config: Config = DEFAULT_CONFIG)
 const web = rule('web', { services: [{ protocol: 'tcp', ports: [80, 80] }] });
 
 describe('render', () => {
-  it('of nothing is the skeleton', () => {
+  it('has only the fixed chains for no rules', () => {
     const { chains, sets, maps } = render(state(), DEFAULT_CONFIG);
     assert.deepEqual([...chains.keys()], ['input', 'output', 'ingress', 'egress', 'refuse']);
     assert.equal(sets.size + maps.size, 0);
   });
 
-  it('has base chains that accept what no policy judges, then ask the index', () => {
+  it('has base chains that accept exempt traffic, then jump to the index', () => {
     const input = lines(state(), 'input') ?? [];
     assert.equal(input[0], 'type filter hook input priority 0; policy accept;');
     assert.equal(input[1], 'ct state established,related accept');
@@ -37,7 +37,7 @@ describe('render', () => {
     assert.ok(!input.some((line) => line.includes('localPods')), 'ingress from pods is judged');
   });
 
-  it('knows the destinations routed to local pods, where the agent does: other members are no other rule', () => {
+  it('exempts the destinations routed to local pods, if the agent knows them: new members change no rule', () => {
     const pods = (...addresses: string[]): NodeState => ({
       ...state(web),
       localPods: addressSet('local-pods', { members: toMemberSet([], addresses) }),
@@ -61,7 +61,7 @@ describe('render', () => {
     assert.equal(render(pods('10.1.0.2'), off).sets.size, 0);
   });
 
-  it('has a failsafe index only where a rule could be skipped', () => {
+  it('has a failsafe index only if a rule could be skipped', () => {
     assert.equal(lines(state(web), 'ingress-failsafe'), undefined);
     assert.equal(lines(state(rule('open', { action: 'Allow' })), 'ingress-failsafe'), undefined);
     assert.deepEqual(lines(state(rule('all')), 'ingress-failsafe'), []);
@@ -69,13 +69,13 @@ describe('render', () => {
     assert.equal(lines(state(rule('all')), 'ingress-failsafe', off), undefined);
   });
 
-  it('has the failsafe of each direction on its own', () => {
+  it('has a separate failsafe index for each direction', () => {
     const given = state(rule('all'));
     assert.ok(lines(given, 'ingress')?.[0]?.endsWith('goto ingress-failsafe comment "failsafe"'));
     assert.deepEqual(lines(given, 'egress'), []);
   });
 
-  it('keeps what names its ports in the failsafe index', () => {
+  it('keeps rules that name their ports in the failsafe index', () => {
     const kubelet = rule('kubelet', { services: [{ protocol: 'tcp', ports: [10250, 10250] }] });
     assert.deepEqual(lines(state(rule('all'), kubelet), 'ingress-failsafe-tcp'), ['jump ingress-p-kubelet']);
     // Destination NAT may lead from a port of the list to any port.
@@ -99,17 +99,17 @@ describe('render', () => {
     ]);
   });
 
-  it('leaves out a rule whose peers are nothing for good', () => {
+  it('leaves out a rule whose peers can never have members', () => {
     const none = addressSet('none', { dynamic: false });
     const given = state(rule('never', { peers: fromSet('none') }));
     const { chains } = render({ ...given, addressSets: new Map([['none', none]]) }, DEFAULT_CONFIG);
     assert.ok(![...chains.values()].some(({ source }) => source !== null));
   });
 
-  it('throws on an AddressSet that is not in the state', () => {
+  it('throws on an AddressSet that the state lacks', () => {
     assert.throws(
       () => render(state(rule('r', { peers: fromSet('gone') })), DEFAULT_CONFIG),
-      /does not hold its set gone/,
+      /does not contain its set gone/,
     );
   });
 
@@ -119,7 +119,7 @@ describe('render', () => {
     const jumps = (given: NodeState) =>
       (lines(given, 'input') ?? []).filter((line) => line.startsWith('jump'));
 
-    it('has an index of the baseline tier, which comes after the other', () => {
+    it('has an index of the baseline tier after the other one', () => {
       const given = state(rule('other', { mode: 'Audit' }), pass, baseline);
       assert.deepEqual(jumps(given), ['jump ingress', 'jump ingress-baseline']);
       assert.deepEqual(
@@ -130,7 +130,7 @@ describe('render', () => {
       assert.deepEqual(lines(given, 'ingress-pass'), ['jump ingress-baseline', 'accept']);
     });
 
-    it('has no other index where there is nothing in the baseline tier, or only an audit passes', () => {
+    it('has no second index without baseline rules, or if only an Audit rule passes', () => {
       assert.deepEqual(jumps(state(pass)), ['jump ingress']);
       assert.deepEqual(lines(state(pass), 'ingress-pass'), ['accept']);
       const audit = rule('pass', { action: 'Pass', mode: 'Audit' });
@@ -138,21 +138,21 @@ describe('render', () => {
       assert.equal(lines(state(audit, baseline), 'ingress-pass'), undefined);
     });
 
-    it('keeps the failsafe list in front of what a baseline Drop closes', () => {
+    it('evaluates the failsafe list before a baseline Drop', () => {
       const given = state(pass, rule('closed', { tierPriority: 253 }));
       assert.match((lines(given, 'ingress-baseline') ?? []).join('\n'), /goto ingress-baseline-failsafe/);
       assert.doesNotMatch((lines(given, 'ingress') ?? []).join('\n'), /failsafe/);
     });
   });
 
-  it('judges NodePort traffic apart, without the failsafe list', () => {
+  it('evaluates NodePort traffic separately, without the failsafe list', () => {
     const given = state(rule('all'), rule('np', { traffic: 'NodePort' }));
     assert.deepEqual(lines(given, 'nodeport'), ['jump nodeport-p-np']);
     assert.equal((lines(given, 'nodeport-entry') ?? []).at(-1), 'jump nodeport');
     assert.ok(!(lines(given, 'ingress') ?? []).join().includes('-np'));
   });
 
-  it('copies DNS answers only where a rule needs names', () => {
+  it('copies DNS answers only if a rule has fqdn peers', () => {
     const named = addressSet('named', { names: ['example.com'] });
     const given = stateOf([rule('web', { peers: fromSet('named') })], {
       addressSets: new Map([['named', named]]),

@@ -1,8 +1,8 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import { FAMILIES } from '../../lib/net/address.ts';
-import { isSameList } from './alike.ts';
 import { failsafeList, failsafeRules, failsafeScope } from './failsafe.ts';
+import { isSameList } from './incremental-list.ts';
 import type { Dispatched } from './index/build.ts';
 import { type Dispatch, Indexer, linearDispatch } from './index/dispatch.ts';
 import { LEVELS } from './index/plan.ts';
@@ -34,7 +34,7 @@ export function render(state: NodeState, config: Config): Ruleset {
 export function renderer(
   config: Config,
   canLog = true,
-  indexer: Means['indexer'] = new Indexer(),
+  indexer: RenderContext['indexer'] = new Indexer(),
 ): (state: NodeState) => Ruleset {
   const sets = new UsedSets();
   const rulesOf = ruleRenderer(config, canLog, sets);
@@ -61,7 +61,7 @@ interface Last extends Ruleset {
   readonly maps: NamedList<VerdictMap>;
 }
 
-interface Means {
+interface RenderContext {
   readonly state: NodeState;
   readonly config: Config;
   /** Whether DNS packets are copied to the agent. */
@@ -108,11 +108,11 @@ interface RenderedTraffic {
   readonly maps: readonly VerdictMap[];
 }
 
-function renderTraffic(traffic: Traffic, share: Share, means: Means): RenderedTraffic {
-  const { config, copyAnswers, state } = means;
+function renderTraffic(traffic: Traffic, share: Share, context: RenderContext): RenderedTraffic {
+  const { config, copyAnswers, state } = context;
   const parts = indexParts(traffic, share);
   const levels = levelsOf(parts, traffic, config);
-  const indexes = parts.map((part) => renderIndex(part, traffic, { ...means, levels }));
+  const indexes = parts.map((part) => renderIndex(part, traffic, { ...context, levels }));
   const localPods = traffic === 'egress' && config.exemptions.localPods ? localPodsOf(state) : [];
   return {
     base: baseChains(traffic, config, {
@@ -209,7 +209,7 @@ function hasFailsafe({ any }: Rules, traffic: Traffic, { failsafe }: Config): bo
 function renderIndex(
   part: IndexPart,
   traffic: Traffic,
-  { state, config, indexer, levels }: Means & { readonly levels: number },
+  { state, config, indexer, levels }: RenderContext & { readonly levels: number },
 ): Dispatched & { readonly sets: readonly NamedSet[] } {
   const { name, entries } = part;
   const dispatch: Dispatch = config.dispatch === 'linear' ? linearDispatch : indexer.dispatch;

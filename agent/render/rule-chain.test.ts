@@ -30,7 +30,7 @@ const texts = (one: CompiledRule, set: AddressSet | null, parts: Partial<RulePar
 const names = (set: AddressSet, one = rule()) => rendered(one, set).sets.map(({ name }) => name);
 
 describe('rulechain', () => {
-  it('has no set of a family that the cluster does not use, while nobody is in it', () => {
+  it('has no set of a family that the cluster does not use, while it is empty', () => {
     const set = (...addresses: string[]) =>
       addressSet('abc', { dynamic: true, members: toMemberSet([], addresses) });
     const sets = (one: AddressSet) => rendered(rule(), one, { families: [4] }).sets.map(({ name }) => name);
@@ -39,40 +39,40 @@ describe('rulechain', () => {
     assert.deepEqual(sets({ ...set(), names: ['example.org'] }), ['peers-abc-v4', 'peers-abc-v6']);
   });
 
-  it('is one rule for any address, with its verdict', () => {
+  it('is one rule with its verdict for any address', () => {
     const words = 'comment "p/r"';
     assert.deepEqual(texts(rule(), null), [`counter drop ${words}`]);
     assert.deepEqual(texts(rule({ action: 'Allow' }), null), [`counter accept ${words}`]);
     assert.deepEqual(texts(rule({ action: 'Reject' }), null), [`counter goto refuse ${words}`]);
   });
 
-  it('names the other end: source of ingress, destination of egress', () => {
+  it('matches the other end: source for ingress, destination for egress', () => {
     const set = addresses(false, ['10.0.0.0/8']);
     assert.match(texts(rule(), set)[0] ?? '', /^ip saddr 10\.0\.0\.0\/8/);
     assert.match(texts(rule({}, 'egress'), set)[0] ?? '', /^ip daddr 10\.0\.0\.0\/8/);
   });
 
-  it('has both families of what can change, also while empty, so that a change of members is none of rules', () => {
+  it('has both families of dynamic peers, also while empty, so that new members change no rule', () => {
     const [empty, full] = [addresses(true, []), addresses(true, ['10.0.0.0/8'], ['2001:db8::1'])];
     assert.deepEqual(names(empty), ['peers-abc-v4', 'peers-abc-v6']);
     assert.deepEqual(texts(rule(), empty), texts(rule(), full));
     assert.equal(rendered(rule(), empty).chain.name, rendered(rule(), full).chain.name);
   });
 
-  it('has of what is fixed only the families it has, one prefix without a set', () => {
+  it('has only the existing families of fixed peers, and no set for one prefix', () => {
     assert.deepEqual(names(addresses(false, ['10.0.0.0/8', '192.0.2.1/32'])), ['peers-abc-v4']);
     assert.deepEqual(names(addresses(false, ['10.0.0.0/8', '2001:db8::/32'])), []);
     assert.deepEqual(texts(rule(), addresses(false, [])), []);
   });
 
-  it('asks for no address where every one is meant', () => {
+  it('matches no address if any address is meant', () => {
     assert.deepEqual(texts(rule(), addresses(false, ['0.0.0.0/0', '::/0'])), texts(rule(), null));
     assert.deepEqual(texts(rule(), addresses(false, ['::/0'])), [
       'meta nfproto ipv6 counter drop comment "p/r"',
     ]);
   });
 
-  it('leaves out the family that ICMP or IGMP is not of', () => {
+  it('leaves out the other family for ICMP and IGMP', () => {
     const set = addresses(true, [], ['10.0.0.1', '2001:db8::1']);
     for (const [service, kept] of [
       [{ protocol: 'icmp', type: 8 }, 'peers-abc-v4'],
@@ -85,7 +85,7 @@ describe('rulechain', () => {
     }
   });
 
-  it('is named for its content: another rule is another chain', () => {
+  it('is named for its content: a changed rule has a new name', () => {
     const all = [
       rule(),
       rule({ action: 'Allow' }),
@@ -96,7 +96,7 @@ describe('rulechain', () => {
     assert.equal(rendered(rule(), null).chain.name, rendered(rule({ priority: 9 }), null).chain.name);
   });
 
-  it('says who by interface group, beside addresses in a rule more', () => {
+  it('matches interface groups in one more rule beside addresses', () => {
     const behind = (...groups: number[]): ResolvedPeer => ({ kind: 'interfaces', groups });
     const one = behind(12, 8);
     assert.deepEqual(texts(rule(), null, { peers: [one] }), [
@@ -112,7 +112,7 @@ describe('rulechain', () => {
     ]);
   });
 
-  it('looks services up by address, protocol and port, in a set of each family', () => {
+  it('looks up Services by address, protocol and port, in a set per family', () => {
     const members = [
       { address: '10.96.0.1', protocol: 'tcp', port: 443 },
       { address: '10.0.0.9', protocol: 'udp', port: 53 },
@@ -137,14 +137,14 @@ describe('rulechain', () => {
     );
   });
 
-  it('goes on with the baseline tier for Pass, and with the next rule for Audit', () => {
+  it('continues with the baseline tier for Pass, and with the next rule for Audit', () => {
     assert.deepEqual(texts(rule({ action: 'Pass' }), null), ['counter goto ingress-pass comment "p/r"']);
     for (const action of ['Allow', 'Drop', 'Reject', 'Pass'] as const) {
       assert.deepEqual(texts(rule({ action, mode: 'Audit' }), null), ['counter return comment "p/r"']);
     }
   });
 
-  it('asks for the port that the client used, of traffic to NodePorts', () => {
+  it('matches the port before NAT for NodePort traffic', () => {
     const web = { protocol: 'tcp', ports: [30080, 30090] } as const;
     const from = { protocol: 'tcp', ports: [80, 80], sourcePorts: [1, 9] } as const;
     const one = rule({
@@ -171,7 +171,7 @@ describe('rulechain', () => {
     const logged = (words: string) =>
       `limit rate 100/second burst 5 packets counter log prefix "nodewall r ${words}" group 7411 snaplen 128 queue-threshold 64`;
 
-    it('in a chain beside, then does what the rule says', () => {
+    it('in a chain of its own, then applies the verdict', () => {
       assert.deepEqual(record({ action: 'Drop' }), [logged('Drop'), 'drop']);
       assert.deepEqual(record({ action: 'Reject' }), [
         logged('Reject'),
@@ -180,7 +180,7 @@ describe('rulechain', () => {
       ]);
     });
 
-    it('of what is let through only for the first packet', () => {
+    it('of allowed connections only for the first packet', () => {
       assert.deepEqual(record({ action: 'Allow' }), [
         'ct status confirmed counter accept',
         logged('Allow'),
@@ -193,7 +193,7 @@ describe('rulechain', () => {
       ]);
     });
 
-    it('without a limit where the rate is 0', () => {
+    it('without a limit if the rate is 0', () => {
       assert.equal(record({ action: 'Drop' }, 0)[0], logged('Drop').replace(/^limit .* packets /, ''));
     });
   });

@@ -24,8 +24,8 @@ describe('rule peers', () => {
   });
 
   it('are refused if the state or the configuration does not have them', () => {
-    assert.throws(() => resolved({ kind: 'addresses', set: 's' }), /does not hold its set s/);
-    assert.throws(() => resolved({ kind: 'services', set: 'a' }), /does not hold its set a/);
+    assert.throws(() => resolved({ kind: 'addresses', set: 's' }), /does not contain its set s/);
+    assert.throws(() => resolved({ kind: 'services', set: 'a' }), /does not contain its set a/);
     for (const name of ['storage', 'toString']) {
       assert.throws(
         () => resolved({ kind: 'interfaces', groups: [name] }),

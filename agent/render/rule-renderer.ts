@@ -3,8 +3,8 @@ import type { Config } from '../../apis/config.ts';
 import type { Family } from '../../lib/net/address.ts';
 import { changedIds } from '../../lib/sharing/changed-map.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
-import { type Mapped, mapAlike } from './alike.ts';
-import type { Entry } from './index/item.ts';
+import { type IncrementalMap, mapIncrementally } from './incremental-list.ts';
+import type { IndexRule } from './index/match-entry.ts';
 import { peersOf } from './index/peers.ts';
 import { familiesOf, type RenderedRule, ruleChain } from './rule-chain.ts';
 import { resolvedPeers } from './rule-peers.ts';
@@ -30,7 +30,7 @@ interface IndexedRule {
   readonly sets: readonly (AddressSet | ServiceSet)[];
   readonly families: readonly Family[];
   readonly rendered: RenderedRule;
-  readonly entry: Entry;
+  readonly entry: IndexRule;
   readonly traits: number;
 }
 
@@ -52,11 +52,11 @@ export function ruleRenderer(
   sets: UsedSets,
 ): (state: NodeState) => AllRules {
   const known = new WeakMap<CompiledRule, IndexedRule>();
-  let last: (Mapped<CompiledRule, IndexedRule> & RuleContext) | null = null;
-  const entries = listAlike(({ entry }: IndexedRule) => entry);
-  const chains = listAlike(({ rendered }: IndexedRule) => rendered.chain);
-  const records = listAlike(({ rendered }: IndexedRule) => rendered.record);
-  const traits = listAlike((one: IndexedRule) => one.traits);
+  let last: (IncrementalMap<CompiledRule, IndexedRule> & RuleContext) | null = null;
+  const entries = incrementalList(({ entry }: IndexedRule) => entry);
+  const chains = incrementalList(({ rendered }: IndexedRule) => rendered.chain);
+  const records = incrementalList(({ rendered }: IndexedRule) => rendered.record);
+  const traits = incrementalList((one: IndexedRule) => one.traits);
   const ruleOf = (rule: CompiledRule, state: NodeState, families: readonly Family[]): IndexedRule => {
     try {
       const peers = resolvedPeers(rule, state, config);
@@ -83,7 +83,7 @@ export function ruleRenderer(
       for (const id of changedIds(kept.services, state.serviceSets)) others.add(id);
     }
     const isStale = (one: IndexedRule): boolean => one.sets.some(({ id }) => others.has(id));
-    const mapped = mapAlike(
+    const mapped = mapIncrementally(
       kept,
       state.rules,
       (rule) => ruleOf(rule, state, families),
@@ -98,10 +98,10 @@ export function ruleRenderer(
 }
 
 /** Maps one list after another with `of`, reusing results. */
-function listAlike<T, U>(of: (element: T) => U): (now: readonly T[]) => readonly U[] {
-  let last: Mapped<T, U> | null = null;
+function incrementalList<T, U>(of: (element: T) => U): (now: readonly T[]) => readonly U[] {
+  let last: IncrementalMap<T, U> | null = null;
   return (now) => {
-    last = mapAlike(last, now, of);
+    last = mapIncrementally(last, now, of);
     return last.to;
   };
 }

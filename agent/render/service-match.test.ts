@@ -86,7 +86,7 @@ describe('servicematch', () => {
     it(title, () => assert.deepEqual(texts(services), wanted));
   }
 
-  it('makes tuples of which none overlaps another, and that cover just the services', () => {
+  it('makes disjoint tuples that cover exactly the Services', () => {
     const port = fc.integer({ min: 1, max: 12 });
     const range = fc.tuple(port, port).map(([a, b]) => [Math.min(a, b), Math.max(a, b)] as const);
     const service = fc.record(

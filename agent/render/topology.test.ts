@@ -7,7 +7,7 @@ const skeleton = (traffic: Traffic, config: Config) =>
   baseChains(traffic, config, { indexes: [traffic], copyAnswers: false, localPods: [] });
 
 describe('topology', () => {
-  it('has rules for each exemption, and none for one that is off', () => {
+  it('has rules for each exemption that is on', () => {
     for (const exemption of EXEMPTIONS) {
       const off: Config = {
         ...DEFAULT_CONFIG,
@@ -25,7 +25,7 @@ describe('topology', () => {
     }
   });
 
-  it('tells DHCP by direction: a client’s answers in, its questions out', () => {
+  it('distinguishes DHCP by direction: answers in, requests out', () => {
     const dhcp = (direction: 'ingress' | 'egress') =>
       skeleton(direction, DEFAULT_CONFIG)
         .flatMap(chainLines)
@@ -40,7 +40,7 @@ describe('topology', () => {
     );
   });
 
-  it('knows the pods’ interfaces by the configured group', () => {
+  it('matches pods’ interfaces by the configured group', () => {
     const config: Config = { ...DEFAULT_CONFIG, interfaceGroups: { pods: 20, clusternet: 9 } };
     assert.ok(
       skeleton('egress', config)
@@ -49,14 +49,14 @@ describe('topology', () => {
     );
   });
 
-  it('has nothing before routing while no NodePort rule is there', () => {
+  it('has no prerouting chain without NodePort rules', () => {
     assert.deepEqual(
       baseChains('nodeport', DEFAULT_CONFIG, { indexes: [], copyAnswers: true, localPods: [] }),
       [],
     );
   });
 
-  it('judges before routing only what NAT has changed, from neither the node nor its pods', () => {
+  it('evaluates before routing only translated packets that come from neither the node nor its pods', () => {
     assert.deepEqual(skeleton('nodeport', DEFAULT_CONFIG).flatMap(chainLines).slice(1), [
       'ct state established,related accept',
       'ct status dnat jump nodeport-entry',
@@ -70,7 +70,7 @@ describe('topology', () => {
     ]);
   });
 
-  it('copies DNS answers before it accepts what is established', () => {
+  it('copies DNS answers before it accepts established connections', () => {
     const [, first, second] = baseChains('ingress', DEFAULT_CONFIG, {
       indexes: [],
       copyAnswers: true,
@@ -92,7 +92,7 @@ describe('topology', () => {
     );
   });
 
-  it('masquerades by groups where that is on, but for the exceptions', () => {
+  it('masquerades by groups if configured, with the exceptions', () => {
     assert.deepEqual(masqueradeChains(DEFAULT_CONFIG), []);
     const masquerade = { enabled: true, except: ['10.0.0.0/9', '10.128.0.0/9', 'fd00::/8'] };
     const [base, fixed] = masqueradeChains({ ...DEFAULT_CONFIG, masquerade });

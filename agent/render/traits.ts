@@ -1,6 +1,6 @@
 import { BASELINE_PRIORITY } from '../../apis/baseline.ts';
 import { isSkippable } from './failsafe.ts';
-import type { Entry } from './index/item.ts';
+import type { IndexRule } from './index/match-entry.ts';
 import type { RenderedRule } from './rule-chain.ts';
 import type { ResolvedPeer } from './rule-peers.ts';
 import type { Chain } from './ruleset.ts';
@@ -8,7 +8,7 @@ import { type Traffic, trafficOf } from './topology.ts';
 
 /** Rules in evaluation order, each with its traits. */
 export interface Rules {
-  readonly entries: readonly Entry[];
+  readonly entries: readonly IndexRule[];
   readonly traits: readonly number[];
   /** The union of all traits. */
   readonly any: number;
@@ -35,7 +35,11 @@ export const TRAIT = {
   names: 128,
 } as const;
 
-export function traitsOf({ rule }: Entry, { chain, record }: RenderedRule, peers: ResolvedPeer[]): number {
+export function traitsOf(
+  { rule }: IndexRule,
+  { chain, record }: RenderedRule,
+  peers: ResolvedPeer[],
+): number {
   const traffic = trafficOf(rule);
   return (
     // The chain has no rules: the peers are a fixed list that resolves to nothing.
@@ -56,20 +60,20 @@ function trafficOfTraits(traits: number): Traffic {
 
 /** All rules of a state, in order; four lists of the same length. */
 export interface AllRules {
-  readonly entries: readonly Entry[];
+  readonly entries: readonly IndexRule[];
   readonly chains: readonly Chain[];
   readonly records: readonly (Chain | null)[];
   readonly traits: readonly number[];
 }
 
 export function byTraffic({ entries, chains, records, traits }: AllRules): Readonly<Record<Traffic, Share>> {
-  const empty = () => ({ entries: [] as Entry[], traits: [] as number[], any: 0, chains: [] as Chain[] });
+  const empty = () => ({ entries: [] as IndexRule[], traits: [] as number[], any: 0, chains: [] as Chain[] });
   const shares = { ingress: empty(), egress: empty(), nodeport: empty() };
   for (let i = 0; i < traits.length; i++) {
     const own = traits[i] ?? 0;
     if (own & TRAIT.empty) continue;
     const share = shares[trafficOfTraits(own)];
-    share.entries.push(entries[i] as Entry);
+    share.entries.push(entries[i] as IndexRule);
     share.traits.push(own);
     share.any |= own;
     share.chains.push(chains[i] as Chain);

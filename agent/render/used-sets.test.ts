@@ -10,7 +10,7 @@ function set(name: string, ...bytes: number[]): NamedSet {
 }
 
 describe('UsedSets', () => {
-  it('has each set once, by name, as long as somebody names it', () => {
+  it('has each set once, by name, while a rule refers to it', () => {
     const used = new UsedSets();
     const [a, b] = [set('a'), set('b')];
     used.change([b, a, b], []);
@@ -21,7 +21,7 @@ describe('UsedSets', () => {
     assert.deepEqual([...used.sets().keys()], ['a']);
   });
 
-  it('is the same map until something changes, and takes a set whose members changed', () => {
+  it('is the same map until a change, and replaces a set whose members changed', () => {
     const used = new UsedSets();
     used.change([set('a', 1, 2, 3, 4), set('b')], []);
     const before = used.sets();
@@ -33,7 +33,7 @@ describe('UsedSets', () => {
     assert.notEqual(used.sets(), before);
   });
 
-  it('has no comments where there are many sets, and the same objects for those that did not change', () => {
+  it('has no comments for many sets, and reuses unchanged sets', () => {
     const used = new UsedSets();
     const many = Array.from({ length: 2001 }, (_, i) => set(`s${i}`));
     used.change(many, []);
@@ -45,11 +45,11 @@ describe('UsedSets', () => {
     assert.ok([...used.sets().values()].every(({ comment }) => comment !== null));
   });
 
-  it('throws on a set that nobody named', () => {
+  it('throws on the removal of an unused set', () => {
     assert.throws(() => new UsedSets().change([], [set('a')]), /a is not in use/);
   });
 
-  it('property: has what a count of all would have', function () {
+  it('property: equals a count over all rules', function () {
     const steps = fc.array(fc.array(fc.constantFrom('a', 'b', 'c', 'd'), { maxLength: 5 }), { maxLength: 8 });
     check(this, 200, steps, (lists) => {
       const used = new UsedSets();

@@ -23,8 +23,8 @@ interface Parts {
  * every minute still has the current addresses.
  */
 export async function watchAddresses({ node, log, changed }: Parts): Promise<{ close(): Promise<void> }> {
-  const deaf = (error: Error): void =>
-    void log.warn('changes of addresses are not told; they are reported once a minute', {
+  const monitorFailed = (error: Error): void =>
+    void log.warn('cannot watch the addresses of this machine; changes are reported once a minute only', {
       node,
       error: error.message,
     });
@@ -38,7 +38,7 @@ export async function watchAddresses({ node, log, changed }: Parts): Promise<{ c
   try {
     const { LinkMonitor } = await loadAddon();
     const monitor = new LinkMonitor({ addresses: true }, (events) => {
-      for (const event of events) if (event.kind === 'error') deaf(event.error);
+      for (const event of events) if (event.kind === 'error') monitorFailed(event.error);
       look.trigger();
     });
     return {
@@ -48,7 +48,7 @@ export async function watchAddresses({ node, log, changed }: Parts): Promise<{ c
       },
     };
   } catch (error) {
-    deaf(error as Error);
+    monitorFailed(error as Error);
     return look;
   }
 }

@@ -59,18 +59,15 @@ export function agentLock(stateDir: string): AgentLock {
         const pid = await holder();
         if (pid === null && UNWRITABLE.has((error as NodeJS.ErrnoException).code)) {
           log.warn(
-            'the state directory cannot be written; enforcing all the same, a second agent would not be noticed',
-            {
-              stateDir,
-              error: (error as Error).message,
-            },
+            'cannot write the state directory; enforcing without a lock: do not start a second agent',
+            { stateDir, error: (error as Error).message },
           );
           return () => {};
         }
         const reason =
           pid === null
             ? (error as Error).message
-            : `another agent (process ${pid}) uses ${stateDir}; stop it, or give another`;
+            : `another agent (process ${pid}) uses ${stateDir}; stop it, or choose another directory`;
         throw new CommandError(EXIT.refused, `--state-dir: ${reason}`, { cause: error });
       }
       return () => rmSync(path, { force: true });

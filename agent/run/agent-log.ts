@@ -1,7 +1,7 @@
 import { NftError } from 'nftables-napi';
 import type { CompiledRule } from '../../apis/compiled.ts';
 import type { Log } from '../../lib/process/log.ts';
-import { Refusal } from '../apply/dataplane.ts';
+import { RefusedError } from '../apply/dataplane.ts';
 import type { Enforced } from '../apply/enforcer.ts';
 import { policyKey } from '../apply/plan/substitute.ts';
 import { RenderError } from '../render/rule-renderer.ts';
@@ -27,19 +27,19 @@ export class AgentLog {
     this.#log = log;
   }
 
-  enforced({ state, failed, unswept, warning = null, change, milliseconds }: Enforced): void {
+  enforced({ state, failed, leftBehind, warning = null, change, milliseconds }: Enforced): void {
     this.#revision++;
     const where = { node: this.#node, revision: this.#revision, stage: 'apply' };
     const policies = state.rules === this.#rules ? this.#policies : Map.groupBy(state.rules, policyKey);
     this.#sayPolicies(policies, where);
     for (const [policy, error] of failed) {
-      const kept = policies.has(policy) ? 'its last good version stays' : 'it is left out';
+      const kept = policies.has(policy) ? 'its previous version stays in force' : 'it is not in force';
       this.#log.error(`policy cannot be applied; ${kept}`, { ...where, policy, ...errorFields(error) });
     }
-    if (unswept !== null) {
-      this.#log.warn('all is enforced, but what is left over could not be removed; trying again', {
+    if (leftBehind !== null) {
+      this.#log.warn('all rules are in force, but unused chains or sets could not be removed; retrying', {
         ...where,
-        error: unswept.message,
+        error: leftBehind.message,
       });
     }
     if (warning !== null && warning !== this.#warned) this.#log.warn(warning, where);
@@ -61,23 +61,22 @@ export class AgentLog {
   }
 
   failed(error: Error, retryIn: number): void {
-    this.#log.error(`cannot apply; what was enforced stays enforced, next try in ${retryIn / 1000} s`, {
-      node: this.#node,
-      stage: 'apply',
-      ...errorFields(error),
-    });
+    this.#log.error(
+      `cannot apply the rules; the previous rules stay in force, retrying in ${retryIn / 1000} s`,
+      { node: this.#node, stage: 'apply', ...errorFields(error) },
+    );
   }
 
   /** Logs a bug in an earlier stage. The next change of the objects is the next attempt. */
   internalError(error: unknown): void {
-    this.#log.error('internal error; what was enforced stays enforced. Please report it', {
+    this.#log.error('internal error; the rules in force stay. Please report it', {
       node: this.#node,
       ...errorFields(error),
     });
   }
 
   unrecorded(error: Error): void {
-    const what = 'all is enforced, nothing is recorded, no names are learnt from DNS answers';
+    const what = 'all rules are in force, but nothing is recorded and no names are learnt from DNS answers';
     this.#log.error(`this kernel has no NFLOG (nfnetlink_log, nft_log): ${what}`, {
       node: this.#node,
       stage: 'apply',
@@ -86,7 +85,7 @@ export class AgentLog {
   }
 
   drifted(differences: readonly string[]): void {
-    this.#log.warn('what is in force was changed by somebody else; repairing it', {
+    this.#log.warn('a third party changed the rules in force; repairing them', {
       node: this.#node,
       stage: 'apply',
       differences: differences.slice(0, SHOWN),
@@ -127,7 +126,7 @@ function sameRules(a: readonly CompiledRule[], b: readonly CompiledRule[]): bool
  */
 function errorFields(error: unknown): object {
   if (!(error instanceof Error)) return { error: String(error) };
-  const isKnown = error instanceof Refusal || error instanceof RenderError || error instanceof NftError;
+  const isKnown = error instanceof RefusedError || error instanceof RenderError || error instanceof NftError;
   if (isKnown) return { error: error.message };
   return { error: `internal error: ${error.message}`, stack: error.stack };
 }

@@ -77,7 +77,7 @@ describe('the steps', () => {
     it(what, () => assert.equal(words({ ...START, ...more }), expected));
   }
 
-  it('put the controllers that the API server knows into the AddressSet', () => {
+  it('add the controllers that the API server knows to the AddressSet', () => {
     const bySeen = seen(null, ['10.1.0.9']);
     const made = others({ ...START, folded: folded(true), seen: bySeen });
     assert.deepEqual(controllersOf(made), ['10.1.0.9']);

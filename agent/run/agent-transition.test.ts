@@ -47,7 +47,7 @@ const SWITCHED_OFF: AgentEvent = { kind: 'switched', off: OFF };
 const SWITCHED_ON: AgentEvent = { kind: 'switched', off: null };
 const STOPPING: AgentEvent = { kind: 'stopping' };
 const REFUSED_NOW: Enforced['failed'] = new Map([['nodewall.io/now', new Error('no')]]);
-const NO_CONTROLLER = 'nothing is enforced until a controller says what';
+const NO_CONTROLLER = 'nothing is enforced until the controller answers';
 
 /** The effects of every bookmark; `soon`: it is the first. */
 const bookmark = (revision: string, remembers = false, soon = false): readonly string[] => [
@@ -151,9 +151,9 @@ function effectWords(effect: Effect): string {
   }
 }
 
-const LAST_LINE = 'say the last good state is enforced until the controller is there';
+const LAST_LINE = 'say enforcing the saved state until the controller answers';
 const ON_LINE = `say ${NO_CONTROLLER}`;
-const MOVED_LINE = 'say the control plane has other addresses';
+const MOVED_LINE = 'say the addresses of the control plane have changed';
 
 const STORIES: readonly (readonly [string, Partial<Beginning>, ...Row[]])[] = [
   [
@@ -440,10 +440,10 @@ const STORIES: readonly (readonly [string, Partial<Beginning>, ...Row[]])[] = [
   ],
 ];
 
-describe('the agent of a cluster, event by event', () => {
+describe("the agent's transitions in a cluster", () => {
   for (const [what, beginning, ...rows] of STORIES) it(what, () => void play(beginning, rows));
 
-  it('knows what is in force by the revision that the controller last gave it', () => {
+  it('reports the rules in force with the last revision that the controller sent for them', () => {
     const before = play({}, FOLLOWING);
     assert.equal(before.inForce?.revision, 'e.1');
     const renewed = transition(before, folded(NOW, 'e.2')).state;
@@ -452,7 +452,7 @@ describe('the agent of a cluster, event by event', () => {
     assert.equal(newer.inForce?.revision, 'e.1');
   });
 
-  it('says of each event what is reported', () => {
+  it('lists the reports of each event', () => {
     const before = play({}, FOLLOWING);
     assert.equal(before.enabled, true);
     assert.equal(before.policies, 1);
@@ -469,7 +469,7 @@ describe('the agent of a cluster, event by event', () => {
     assert.deepEqual([none.inForce, none.policies, none.failing, none.enabled], [null, 0, [], true]);
   });
 
-  it('blames what is wanted and not in force, where all is refused', () => {
+  it('reports the policies that are not in force when everything is refused', () => {
     const before = play({}, [
       ...FOLLOWING,
       [folded(NEXT, 'e.2'), ...bookmark('e.1'), 'work'],
@@ -485,7 +485,7 @@ describe('the agent of a cluster, event by event', () => {
     assert.deepEqual(transition(stopped, { kind: 'refused', error }).effects, []);
   });
 
-  it('changes no state: each transition makes another', () => {
+  it('does not mutate a state', () => {
     const frozen = Object.freeze(play({}, FOLLOWING));
     for (const event of [SWITCHED_OFF, MOVED, DISCONNECTED, folded(NEXT, 'e.2'), STOPPING]) {
       assert.notEqual(transition(frozen, event).state, frozen, event.kind);

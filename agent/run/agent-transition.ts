@@ -181,7 +181,7 @@ function useLast(state: AgentState): Transition {
   if (last === null) return { state: next, effects: [] };
   const line: Effect = {
     kind: 'say',
-    message: 'the last good state is enforced until the controller is there',
+    message: 'enforcing the saved state until the controller answers',
     fields: { rules: last.rules.length },
   };
   return { state: next, effects: off === null ? [line, WORK] : [WORK] };
@@ -195,7 +195,7 @@ function switched(before: AgentState, off: Off | null): Transition {
   if (off !== null || isHeard) return { state, effects: [...effects, WORK] };
   const line: Effect = {
     kind: 'say',
-    message: 'nothing is enforced until a controller says what; after this time what was enforced last is',
+    message: 'nothing is enforced until the controller answers; after this time the saved state is',
     fields: { seconds: COME_BACK_PATIENCE / 1000 },
   };
   const wait: Effect = { kind: 'arm', timer: 'comeBack', milliseconds: COME_BACK_PATIENCE };
@@ -249,7 +249,7 @@ function moved(before: AgentState, { addresses, endpoints }: EventOf<'moved'>): 
   if (!state.isEnforcing) return { state, effects: [REMEMBER] };
   const line: Effect = {
     kind: 'say',
-    message: 'the control plane has other addresses; the failsafe list follows',
+    message: 'the addresses of the control plane have changed; updating the failsafe list',
     fields: { addresses, endpoints },
   };
   return { state, effects: [REMEMBER, line, WORK] };

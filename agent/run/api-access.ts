@@ -50,17 +50,17 @@ export function loggedOutage({ node, api, log, clock, random, seen }: OutageOpti
     random,
     events: {
       seen(now) {
-        log.debug('seen by the API server', { node, ...now });
+        log.debug('read from the API server', { node, ...now });
         seen(now);
       },
       failed(error) {
-        log.warn('the API server cannot be asked where the controllers are; trying again', {
+        log.warn('cannot ask the API server for the addresses of the controllers; retrying', {
           node,
           error: error.message,
         });
       },
       unregistered() {
-        log.warn('no controller answers; the aggregated API is unregistered until one does', { node });
+        log.warn('no controller answers; deleted the APIService of the aggregated API', { node });
       },
     },
   });

@@ -32,6 +32,7 @@ export function httpsUrl(option: string, text: string): URL {
   const isPlain =
     url !== null && (url.pathname === '/' || url.pathname === '') && url.search + url.hash === '';
   if (url?.protocol === 'https:' && isPlain && url.username + url.password === '') return url;
-  const why = url?.protocol === 'http:' ? '; without TLS anybody on the way could open this node' : '';
+  const why =
+    url?.protocol === 'http:' ? '; without TLS anybody on the path could change the rules of this node' : '';
   throw new CommandError(EXIT.usage, `${option}: ${JSON.stringify(text)}: must be https://HOST:PORT${why}`);
 }

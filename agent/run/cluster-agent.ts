@@ -72,7 +72,7 @@ export async function runClusterAgent(parts: Parts): Promise<ExitStatus> {
   const agent = await ClusterAgent.load(parts);
   await agent.start();
   const signal = await untilStopped();
-  log.info('stopping; the rules stay', { node: options.node, signal });
+  log.info('stopping; the rules stay in force', { node: options.node, signal });
   await agent.close();
   return EXIT.done;
 }

@@ -45,9 +45,9 @@ export class ContactLog {
     const fields = { ...this.#fields, revision };
     if (this.#away !== null) {
       const seconds = Math.round((this.#clock.date().getTime() - this.#away.since.getTime()) / 1000);
-      this.#log.info('the controller is back', { ...fields, seconds });
+      this.#log.info('the controller answers again', { ...fields, seconds });
     } else if (!this.#isFollowed) this.#log.info('following the controller', fields);
-    if (this.#unfollowed !== FOLLOWED) this.#log.info("the controller's view is followed again", fields);
+    if (this.#unfollowed !== FOLLOWED) this.#log.info("applying the controller's view again", fields);
     this.#away = null;
     this.#unfollowed = FOLLOWED;
     this.#isFollowed = true;
@@ -55,7 +55,7 @@ export class ContactLog {
 
   /** The messages can't be applied to the current state; the agent requests them again. */
   refolding(error: Error): void {
-    this.#log.warn('what the controller sent does not fit; asking for it again', {
+    this.#log.warn('the messages from the controller do not match the view; requesting a full view', {
       ...this.#fields,
       error: error.message,
     });
@@ -69,7 +69,7 @@ export class ContactLog {
     if (isNews) this.#unfollowed = { reason: error.message, said: now };
     this.#log.log(
       isNews ? 'error' : 'debug',
-      "the controller's view cannot be followed; what was enforced before stays. Restart the controller, then this agent; have both of one version; report it",
+      "cannot apply the controller's view; the rules in force stay. Use one version for controller and agent; restart the controller, then this agent; please report it",
       { ...this.#fields, error: error.message, retryIn: Math.round(retryIn) },
     );
   }
@@ -85,9 +85,9 @@ export class ContactLog {
       since: since.toISOString(),
       retryIn: Math.round(retryIn),
     };
-    if (!isNews) return void this.#log.debug('the controller is still away', fields);
+    if (!isNews) return void this.#log.debug('the controller still does not answer', fields);
     this.#away = { since, reason: error.message, said: now };
-    this.#log.warn('the controller is away; what was enforced stays enforced', fields);
+    this.#log.warn('the controller does not answer; the rules in force stay', fields);
   }
 
   /** Null: the controller accepted the report. */
@@ -97,11 +97,11 @@ export class ContactLog {
     // While the connection is lost, a failed report is no news.
     const level = isThere && reason !== this.#unreported ? 'warn' : 'debug';
     if (error !== null)
-      this.#log.log(level, 'the controller did not take the report of this node; trying again', {
+      this.#log.log(level, 'the controller did not accept the report of this node; retrying', {
         ...this.#fields,
         error: reason,
       });
-    else if (this.#unreported !== '') this.#log.info('the controller takes reports again', this.#fields);
+    else if (this.#unreported !== '') this.#log.info('the controller accepts reports again', this.#fields);
     if (isThere) this.#unreported = reason;
   }
 }

@@ -67,7 +67,7 @@ export class ControlPlanePlaces {
     const resolving = controllerAddresses(url)
       .then((found) => this.#know(found))
       .catch(({ message: error }: Error) => {
-        log.warn("the controller's name cannot be resolved", { node, controller: url.host, error });
+        log.warn("cannot resolve the controller's name", { node, controller: url.host, error });
       });
     if (this.addresses.length > 0) return;
     const late = Promise.withResolvers<void>();

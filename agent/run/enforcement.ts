@@ -4,7 +4,7 @@ import type { Clock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { Enforced, EnforcerEvents } from '../apply/enforcer.ts';
 import { type Dataplanes, holdRules } from '../dataplane/dataplane.ts';
-import { succession } from '../dataplane/migration.ts';
+import { dataplaneMigration } from '../dataplane/migration.ts';
 import type { AgentLog } from './agent-log.ts';
 import type { AgentMetrics } from './agent-metrics.ts';
 import type { AgentOptions } from './agent-options.ts';
@@ -64,7 +64,7 @@ export async function startEnforcement(parts: EnforcementParts): Promise<Enforce
         const state = await saved.readState();
         return state === null ? null : pods.withLocalPods(names.withNames(state));
       },
-      settled: succession(dataplanes, options.node, log),
+      settled: dataplaneMigration(dataplanes, options.node, log),
     },
   });
   const { enforcer } = running;

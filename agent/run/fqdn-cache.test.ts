@@ -65,7 +65,7 @@ describe('nameOverlay', () => {
     assert(condition());
   }
 
-  it('hands a state without names straight on, the same object', async () => {
+  it('passes on a state without names as the same object', async () => {
     const state = stateWith();
     const names = overlay(false);
     names.submit(state);
@@ -75,7 +75,7 @@ describe('nameOverlay', () => {
     assert.equal(submitted.length, 1);
   });
 
-  it('submits at once, and again when names resolve; what is saved is the state without them', async () => {
+  it('submits at once, and again when names resolve; saves the state without resolved addresses', async () => {
     const state = stateWith('a.test');
     const names = overlay(false);
     names.submit(state);
@@ -84,7 +84,7 @@ describe('nameOverlay', () => {
     for (const one of submitted) assert.equal(names.withoutNames(one), state);
   });
 
-  it('takes the addresses of names out of what came into force beside a refused policy, too', async () => {
+  it('removes resolved addresses also from a state in force beside a refused policy', async () => {
     const names = overlay(true);
     names.submit(stateWith('a.test'));
     await names.idle();
@@ -94,7 +94,7 @@ describe('nameOverlay', () => {
     assert.equal(addressesIn(names.withoutNames(substituted)), '10.0.0.1');
   });
 
-  it('submits the newest state alone, where several come before names are loaded', async () => {
+  it('submits only the newest of several states before names are loaded', async () => {
     const names = overlay(false);
     names.submit(stateWith('a.test'));
     const last = stateWith('slow.test');
@@ -105,14 +105,14 @@ describe('nameOverlay', () => {
     await until(() => addressesIn(submitted.at(-1)).endsWith('192.0.2.2'));
   });
 
-  it('for --once resolves first, and submits one time', async () => {
+  it('for --once resolves first, and submits once', async () => {
     const names = overlay(true);
     names.submit(stateWith('a.test', 'slow.test', 'missing.test'));
     await names.idle();
     assert.deepEqual(submitted.map(addressesIn), ['10.0.0.1,192.0.2.1,192.0.2.2']);
   });
 
-  it('starts with what the last run knew', async () => {
+  it('starts with the addresses of the last run', async () => {
     const first = overlay(true);
     first.submit(stateWith('a.test'));
     await first.idle();
@@ -123,7 +123,7 @@ describe('nameOverlay', () => {
     assert.equal(addressesIn(submitted[1]), '10.0.0.1,192.0.2.1');
   });
 
-  it('enforces without names where DNS servers are none', async () => {
+  it('enforces without names if there is no DNS server', async () => {
     const names = overlay(true, { servers: ['nonsense'] });
     names.submit(stateWith('a.test'));
     await names.idle();

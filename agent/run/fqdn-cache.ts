@@ -79,7 +79,7 @@ export function nameOverlay(parts: NameOverlayParts): NameOverlay {
       if (once) await answered(watched, parts);
       names = watched;
     } catch (error) {
-      log.error('names cannot be resolved; fqdn peers stand for nothing', {
+      log.error('cannot start the FQDN resolver; fqdn peers match nothing', {
         stage: 'names',
         error: (error as Error).message,
       });
@@ -120,7 +120,7 @@ async function answered(names: WatchedNames, { clock, log }: NameOverlayParts): 
     void isAnswered.then(cancel);
   });
   if (await Promise.race([isAnswered, patience])) return;
-  log.warn('not every name was answered in time; those have the addresses of the last run', {
+  log.warn('not every name was resolved in time; the others have the addresses of the last run', {
     stage: 'names',
     seconds: ONCE_PATIENCE / 1000,
   });

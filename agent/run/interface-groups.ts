@@ -7,13 +7,13 @@ import { systemClock } from '../../lib/process/clock.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { Saver } from '../../lib/process/saver.ts';
 import { type StateFile, stateFile } from '../../lib/process/state-file.ts';
-import { classifier, type Held, unknownMatches } from '../interfaces/classify.ts';
-import { GroupKeeper } from '../interfaces/group-keeper.ts';
+import { classifier, type OwnedGroup, unknownMatches } from '../interfaces/classify.ts';
 import { type GroupNames, writeGroupNames } from '../interfaces/group-names.ts';
+import { GroupReconciler } from '../interfaces/group-reconciler.ts';
 import { type LocalPods, NO_LOCAL_PODS, toLocalPods, WatchedLocalPods } from '../interfaces/local-pods.ts';
 import { interfacesOnNetworks } from '../interfaces/on-network.ts';
 import { type RouteTexts, routedOutBy } from '../interfaces/pod-routes.ts';
-import { releaseGroups, toHeld } from '../interfaces/release.ts';
+import { releaseGroups, toOwnedGroups } from '../interfaces/release.ts';
 import type { AgentOptions } from './agent-options.ts';
 import { interfaceLog } from './interface-log.ts';
 import { savedNodeAddresses } from './state-store.ts';
@@ -46,7 +46,7 @@ interface Parts {
 }
 
 /** The file in the state directory that lists the groups set by the agent. */
-export function heldFile(stateDir: string): StateFile {
+export function ownedGroupsFile(stateDir: string): StateFile {
   return stateFile(stateDir, 'interfaces.json');
 }
 
@@ -58,15 +58,19 @@ export async function keepInterfaceGroups({ options, config, log }: Parts): Prom
   const { node, once, stateDir } = options;
   for (const problem of unknownMatches(config)) log.warn(problem, { node });
   const addon = await loadAddon();
-  const saved = new Saver<readonly Held[]>(heldFile(stateDir), (held) => JSON.stringify(held), log);
-  const remembered = toHeld(await saved.read((text) => JSON.parse(text)));
+  const saved = new Saver<readonly OwnedGroup[]>(
+    ownedGroupsFile(stateDir),
+    (held) => JSON.stringify(held),
+    log,
+  );
+  const remembered = toOwnedGroups(await saved.read((text) => JSON.parse(text)));
   const declared = await savedNodeAddresses(stateDir);
   try {
     const kept = new KeptGroups({ node, once, config, log, addon, saved, remembered, declared });
     await kept.start();
     return kept;
   } catch (error) {
-    log.error("cannot watch interfaces; groups stay as they are, exemptions don't apply to new pods", {
+    log.error('cannot watch interfaces; groups stay as they are, new pods get no exemption', {
       node,
       error: (error as Error).message,
     });
@@ -86,9 +90,9 @@ interface KeptParts {
   readonly config: Config;
   readonly log: Log;
   readonly addon: Awaited<ReturnType<typeof loadAddon>>;
-  readonly saved: Saver<readonly Held[]>;
+  readonly saved: Saver<readonly OwnedGroup[]>;
   /** The groups that an earlier run set. */
-  readonly remembered: readonly Held[];
+  readonly remembered: readonly OwnedGroup[];
   /** Addresses of the Node object as an earlier run saved them; null: not known. */
   readonly declared: readonly string[] | null;
 }
@@ -97,7 +101,7 @@ class KeptGroups implements InterfaceGroups {
   readonly localPods: WatchedLocalPods;
   readonly #parts: KeptParts;
   readonly #links: LinkSocket;
-  readonly #keeper: GroupKeeper;
+  readonly #reconciler: GroupReconciler;
   #declared: readonly string[] | null;
   #monitor: LinkMonitor | null = null;
   #interval: NodeJS.Timeout | undefined;
@@ -110,17 +114,17 @@ class KeptGroups implements InterfaceGroups {
     this.#links = new addon.LinkSocket();
     this.localPods = new WatchedLocalPods({
       read: readRoutes,
-      interfaces: () => this.#keeper.namesIn(config.interfaceGroups.pods),
+      interfaces: () => this.#reconciler.namesIn(config.interfaceGroups.pods),
       clock: systemClock,
       unreadable(error) {
         log.error(
-          "routes cannot be read; the node's traffic to its own pods by a Service's address may be judged",
+          "cannot read routes; the rules may apply to the node's traffic to its own pods by a Service's address",
           { node, error: error.message },
         );
       },
     });
     const said = interfaceLog({ node, config, log, lookInterval: LOOK_INTERVAL });
-    this.#keeper = new GroupKeeper({
+    this.#reconciler = new GroupReconciler({
       links: this.#links,
       classify: classifier(config),
       remembered,
@@ -141,25 +145,25 @@ class KeptGroups implements InterfaceGroups {
     const { once, config, log, addon } = this.#parts;
     // The monitor is opened before the first list, so that a change during the list is not missed.
     if (!once) this.#monitor = new addon.LinkMonitor({}, (events) => this.#tell(events));
-    await this.#keeper.lookAtAll();
+    await this.#reconciler.lookAtAll();
     await this.#lookAtPods();
     if (!once && config.exemptions.localPods) this.localPods.watch();
     await nameGroups(config.interfaceGroupFile, config.interfaceGroups, log);
-    if (!once) this.#interval = setInterval(() => void this.#keeper.lookAtAll(), LOOK_INTERVAL);
+    if (!once) this.#interval = setInterval(() => void this.#reconciler.lookAtAll(), LOOK_INTERVAL);
   }
 
   nameOf(index: number): string | null {
-    return this.#keeper.nameOf(index);
+    return this.#reconciler.nameOf(index);
   }
 
   groupOf(index: number): number | null {
-    return this.#keeper.groupOf(index);
+    return this.#reconciler.groupOf(index);
   }
 
   async nodeHas(addresses: readonly string[]): Promise<void> {
     if (this.#declared?.join() === addresses.join()) return;
     this.#declared = addresses;
-    await this.#keeper.lookAtAll();
+    await this.#reconciler.lookAtAll();
     await this.#lookAtPods();
   }
 
@@ -167,13 +171,13 @@ class KeptGroups implements InterfaceGroups {
     clearInterval(this.#interval);
     this.localPods.close();
     await this.#monitor?.close();
-    await this.#keeper.close();
+    await this.#reconciler.close();
     await this.#links.close();
     await this.#parts.saved.flush();
   }
 
   #tell(events: readonly LinkEvent[]): void {
-    this.#keeper.tell(events);
+    this.#reconciler.tell(events);
     this.localPods.linksChanged();
   }
 
@@ -228,8 +232,8 @@ export async function releaseInterfaceGroups(
   log: Warnings,
 ): Promise<Released> {
   await nameGroups(interfaceGroupFile, null, log);
-  const file = heldFile(stateDir);
-  const remembered = await readHeld(file, log);
+  const file = ownedGroupsFile(stateDir);
+  const remembered = await readOwnedGroups(file, log);
   if (remembered.length === 0) return { interfaces: [] };
   const { LinkSocket } = await loadAddon();
   const links = new LinkSocket();
@@ -242,11 +246,11 @@ export async function releaseInterfaceGroups(
   }
 }
 
-async function readHeld(file: StateFile, log: Warnings): Promise<readonly Held[]> {
+async function readOwnedGroups(file: StateFile, log: Warnings): Promise<readonly OwnedGroup[]> {
   try {
-    return toHeld(JSON.parse((await file.read()) ?? '[]'));
+    return toOwnedGroups(JSON.parse((await file.read()) ?? '[]'));
   } catch (error) {
-    log.warn('which interface groups are ours cannot be read; they stay', {
+    log.warn('cannot read the saved interface groups; the groups of interfaces stay as they are', {
       error: (error as Error).message,
     });
     return [];
@@ -258,7 +262,7 @@ async function nameGroups(path: string, names: GroupNames, log: Warnings): Promi
   try {
     for (const conflict of await writeGroupNames(path, names)) log.warn(`${path}: ${conflict}`);
   } catch (error) {
-    log.warn('cannot write the names of interface groups; ip link shows their numbers', {
+    log.warn('cannot write the names of interface groups; ip link shows numbers instead', {
       error: (error as Error).message,
     });
   }

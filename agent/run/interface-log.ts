@@ -1,7 +1,7 @@
 import type { Config } from '../../apis/config.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { groupName, reasonText } from '../interfaces/classify.ts';
-import type { GroupChange, GroupKeeperEvents } from '../interfaces/group-keeper.ts';
+import type { GroupChange, GroupReconcilerEvents } from '../interfaces/group-reconciler.ts';
 
 /** More simultaneous changes than this are logged as one line for each group. */
 const NAMED_ALONE = 5;
@@ -16,12 +16,12 @@ interface LogParts {
 }
 
 /** The log of interface groups. */
-export function interfaceLog(parts: LogParts): Omit<GroupKeeperEvents, 'held'> {
+export function interfaceLog(parts: LogParts): Omit<GroupReconcilerEvents, 'held'> {
   const { node, config, log, lookInterval } = parts;
   const refusals = new Set<string>();
   const shown = (group: number): string | number => groupName(config, group) ?? group;
   const line = (level: 'info' | 'debug', { name, index, before, group, reason }: GroupChange): void => {
-    log.log(level, group === 0 ? 'interface taken out of its group' : 'interface put into its group', {
+    log.log(level, group === 0 ? 'interface removed from its group' : 'interface added to its group', {
       node,
       interface: name,
       index,
@@ -36,7 +36,7 @@ export function interfaceLog(parts: LogParts): Omit<GroupKeeperEvents, 'held'> {
       for (const change of changes) line(isBurst ? 'debug' : 'info', change);
       if (!isBurst) return;
       for (const [group, some] of Map.groupBy(changes, ({ group }) => group)) {
-        log.info(group === 0 ? 'interfaces taken out of their groups' : 'interfaces put into their group', {
+        log.info(group === 0 ? 'interfaces removed from their group' : 'interfaces added to their group', {
           node,
           group: shown(group),
           count: some.length,
@@ -49,7 +49,7 @@ export function interfaceLog(parts: LogParts): Omit<GroupKeeperEvents, 'held'> {
       refusals.add(error.code);
       const advice =
         error.code === 'EPERM' ? '; this needs root, or CAP_NET_ADMIN in this network namespace' : '';
-      log.log(isNew ? 'error' : 'debug', `the kernel refused to set the group of an interface${advice}`, {
+      log.log(isNew ? 'error' : 'debug', `cannot set the group of the interface${advice}`, {
         node,
         interface: name,
         index,
@@ -58,10 +58,10 @@ export function interfaceLog(parts: LogParts): Omit<GroupKeeperEvents, 'held'> {
       });
     },
     failed(error, retryIn) {
-      log.error(`cannot list interfaces, next try in ${retryIn / 1000} s`, { node, error: error.message });
+      log.error(`cannot list interfaces; retrying in ${retryIn / 1000} s`, { node, error: error.message });
     },
-    deaf(error) {
-      log.error(`events of interfaces ended; only a look every ${lookInterval / 1000} s is left`, {
+    monitorFailed(error) {
+      log.error(`cannot watch interfaces any more; new ones are found every ${lookInterval / 1000} s only`, {
         node,
         error: error.message,
       });

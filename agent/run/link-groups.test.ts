@@ -11,17 +11,17 @@ describe('linkgroups', () => {
   const warned: object[] = [];
   const log = { warn: (_: string, fields: object) => warned.push(fields) } as unknown as Log;
 
-  it('are those that rules name', () => {
+  it('are those that rules refer to', () => {
     assert.deepEqual(usedLinkGroups(state, config), { storage: 30 });
   });
 
-  it('stay what they were when their name leaves the configuration, and that is said', () => {
+  it('keep their number when their name is removed from the configuration, with a warning', () => {
     const { interfaceGroups } = withLastLinkGroups(DEFAULT_CONFIG, { storage: 30 }, log);
     assert.deepEqual({ ...interfaceGroups }, { storage: 30, pods: 8, clusternet: 9 });
     assert.deepEqual(warned.splice(0), [{ name: 'storage', group: 30 }]);
   });
 
-  it('are what the configuration says, where it says so', () => {
+  it('follow the configuration', () => {
     const { interfaceGroups } = withLastLinkGroups(config, { storage: 31, pods: 7 }, log);
     assert.deepEqual({ ...interfaceGroups }, config.interfaceGroups);
     assert.deepEqual(warned, []);

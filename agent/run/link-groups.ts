@@ -24,7 +24,7 @@ export function withLastLinkGroups(config: Config, last: LinkGroups, log: Log): 
   const lost = Object.entries(last).filter(([name]) => !Object.hasOwn(config.interfaceGroups, name));
   for (const [name, group] of lost) {
     log.warn(
-      'an interface group that policies name is no longer in the configuration; it stays what it was. Take it out of the policies first, or put it back',
+      'policies name an interface group that the configuration lacks; its last number is used. Remove it from the policies, or add it to the configuration',
       { name, group },
     );
   }

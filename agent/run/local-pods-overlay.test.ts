@@ -30,14 +30,14 @@ describe('localPodsOverlay', () => {
     submitted = [];
   });
 
-  it('hands a state straight on while nothing is known', () => {
+  it('passes on a state while no routes are known', () => {
     const state = stateOf([]);
     overlaid().submit(state);
     assert.deepEqual(submitted, [state]);
     assert.equal(submitted[0], state);
   });
 
-  it('submits the latest state again at each change, and knows what each was made of', () => {
+  it('submits the latest state again after each change, and maps it back to the original', () => {
     const overlay = overlaid();
     become(first);
     assert.equal(submitted.length, 0, 'nothing to submit yet');

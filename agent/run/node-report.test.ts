@@ -18,7 +18,7 @@ const failing = [{ apiGroup: 'nodewall.io', policy: 'p', generation: 1, rule: nu
 describe('the report of a node', () => {
   const report = (more: Partial<AgentState>) => nodeReport({ ...START, ...more }, AROUND);
 
-  it('says at the start that nothing is known', () => {
+  it('says at the start that nothing is known yet', () => {
     assert.deepEqual(report({}), {
       node: 'node-0',
       revision: null,

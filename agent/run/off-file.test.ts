@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { readOff, removeOff, writeOff } from './off-file.ts';
 
-describe('the file that says off', () => {
+describe('the file off', () => {
   let folder: string;
   let path: string;
   beforeEach(() => {
@@ -13,7 +13,7 @@ describe('the file that says off', () => {
   });
   afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-  it('is what was written, for its owner alone, and goes', async () => {
+  it('is read as written, readable by its owner only, and can be removed', async () => {
     const off = { reason: 'why', since: '2026-01-02T03:04:05.678Z', by: 'root' };
     assert.equal(readOff(folder), null);
     await writeOff(folder, off);
@@ -28,7 +28,7 @@ describe('the file that says off', () => {
     assert.deepEqual(readOff(join(folder, 'made')), off);
   });
 
-  it('counts whatever it holds', () => {
+  it('counts with any content', () => {
     const unsaid = { reason: '', since: '', by: '' };
     for (const content of ['', '{', 'null', '[]', '7', '{"reason":7}', 'x'.repeat(100_000)]) {
       writeFileSync(path, content);

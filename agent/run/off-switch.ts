@@ -53,11 +53,8 @@ export class OffSwitch {
     const failed = (error: Error): void => {
       this.#watcher?.close();
       log.warn(
-        `the state directory cannot be watched; nodewall off is seen after ${LOOK_INTERVAL / 1000} s`,
-        {
-          node,
-          error: error.message,
-        },
+        `cannot watch the state directory; nodewall off takes effect after up to ${LOOK_INTERVAL / 1000} s`,
+        { node, error: error.message },
       );
     };
     try {
@@ -77,7 +74,7 @@ export class OffSwitch {
       this.#now = readOff(stateDir);
     } catch (error) {
       // Keeps the last value: a failing disk must neither open nor close a node.
-      log.warn('cannot tell whether nodewall is off on this node; it stays as it was', {
+      log.warn('cannot read whether nodewall is off on this node; it stays as it was', {
         node,
         error: (error as Error).message,
       });

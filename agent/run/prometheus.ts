@@ -33,7 +33,7 @@ export function prometheusMetrics({ version, isInCluster, ofRules }: Options): P
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 1000 });
   new Gauge({
     name: 'nodewall_build_info',
-    help: 'The version that runs.',
+    help: 'Running version.',
     labelNames: ['version'],
     registers,
   }).set({ version }, 1);
@@ -42,10 +42,10 @@ export function prometheusMetrics({ version, isInCluster, ofRules }: Options): P
     'enabled',
     'Whether the feature gate NodeNetworkPolicy lets the agent enforce rules.',
   );
-  const isOff = gauge('off', 'Whether nodewall off holds on this node: then nothing is enforced.');
+  const isOff = gauge('off', 'Whether nodewall is off on this node: then nothing is enforced.');
   const inForce = inForceMetrics(registers);
-  const failures = counter('apply_failures_total', 'Applies of which nothing was put in force.');
-  const drifts = counter('drift_total', 'Times that somebody else had changed what is in force.');
+  const failures = counter('apply_failures_total', 'Failed applies; the previous rules stayed in force.');
+  const drifts = counter('drift_total', 'Times that a third party changed the rules in force.');
   let isReady = false;
   let viewError: string | null = null;
   let totals: (() => Map<string, RuleTotals>) | null = null;
@@ -61,8 +61,8 @@ export function prometheusMetrics({ version, isInCluster, ofRules }: Options): P
   return {
     registry,
     ready() {
-      if (viewError !== null) return `${viewError}; what was enforced before stays`;
-      return isReady ? null : 'nothing is enforced yet';
+      if (viewError !== null) return `${viewError}; the rules in force stay`;
+      return isReady ? null : 'no rules are applied yet';
     },
     enforced(result) {
       isReady = true;
@@ -106,7 +106,7 @@ function agentSeries(registers: Registry[]) {
 
 function inForceMetrics(registers: Registry[]) {
   const { gauge } = agentSeries(registers);
-  const enforcedAt = gauge('enforced_timestamp_seconds', 'When the last state was put in force.');
+  const enforcedAt = gauge('enforced_timestamp_seconds', 'Time of the last successful apply.');
   const policies = gauge('policies', 'Policies in force.');
   const failing = gauge('policies_failing', 'Policies that are not in force in their current version.');
   const rules = gauge('rules', 'Policy rules in force.');
@@ -114,7 +114,7 @@ function inForceMetrics(registers: Registry[]) {
   const members = gauge('address_set_members', 'Addresses and prefixes in all address sets in force.');
   const durations = new Histogram({
     name: 'nodewall_agent_apply_duration_seconds',
-    help: 'From the start of an apply until the kernel enforced it.',
+    help: 'Time from the start of an apply until its rules are in force.',
     buckets: APPLY_BUCKETS,
     registers,
   });
@@ -148,28 +148,25 @@ function controllerMetrics(registers: Registry[]) {
   let lastBookmark: number | null = null;
   const connected = gauge(
     'controller_connected',
-    'Whether the agent follows its controller. What was enforced stays enforced without it.',
+    'Whether the agent is connected to its controller. Without it the rules in force stay.',
   );
   const unfollowable = gauge(
     'view_unfollowable',
-    "Whether not even the controller's whole view can be followed: what was enforced before stays.",
+    'Whether the agent cannot apply even a full view of the controller: the rules in force stay.',
   );
-  const connects = counter(
-    'controller_connections_total',
-    'Connections to the controller that were answered.',
-  );
+  const connects = counter('controller_connections_total', 'Successful connections to the controller.');
   new Gauge({
     name: 'nodewall_agent_last_bookmark_age_seconds',
-    help: 'Since the controller last said that this is all; NaN before it ever did.',
+    help: 'Time since the last bookmark of the controller; NaN before the first.',
     registers,
     collect() {
       this.set(lastBookmark === null ? Number.NaN : (performance.now() - lastBookmark) / 1000);
     },
   });
-  const reports = counter('reports_total', "Reports of this node's status that the controller took.");
+  const reports = counter('reports_total', "Reports of this node's status that the controller accepted.");
   const revisions = new Gauge({
     name: 'nodewall_agent_revision_info',
-    help: "The controller's revisions: the last one received, and the one in force.",
+    help: "The controller's revisions: last received, and in force.",
     labelNames: ['received', 'enforced'],
     registers,
   });

@@ -1,6 +1,6 @@
 import type { CompiledRule, NodeState } from '../../apis/compiled.ts';
 import { type FailingRule, MOST_FAILING } from '../../apis/stream.ts';
-import { Refusal } from '../apply/dataplane.ts';
+import { RefusedError } from '../apply/dataplane.ts';
 import type { Enforced } from '../apply/enforcer.ts';
 import { changedPolicies, policyKey } from '../apply/plan/substitute.ts';
 import { RenderError } from '../render/rule-renderer.ts';
@@ -28,7 +28,7 @@ export function allFailing(wanted: NodeState, inForce: NodeState | null, error: 
 
 function failingRule({ source }: CompiledRule, error: Error): FailingRule {
   const { apiGroup, policy, generation } = source;
-  const blamed = error instanceof Refusal || error instanceof RenderError ? error.source : null;
+  const blamed = error instanceof RefusedError || error instanceof RenderError ? error.source : null;
   const isOfIt = blamed?.apiGroup === apiGroup && blamed.policy === policy;
   return {
     apiGroup,

@@ -46,7 +46,7 @@ export function stateStore({ stateDir, node, log }: StoreOptions) {
     async readState(): Promise<NodeState | null> {
       const found = await state.read(toNodeState);
       if (found !== null && found.node !== node) {
-        log.warn('the last good state is of another node and is not used', { node, other: found.node });
+        log.warn('the saved state is of another node; ignoring it', { node, savedNode: found.node });
         return null;
       }
       return found;

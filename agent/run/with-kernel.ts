@@ -18,10 +18,8 @@ export async function withKernel<T>(work: (kernel: Kernel) => Promise<T>): Promi
     if (cause instanceof NftError && cause.code === 'EPERM') {
       throw new CommandError(
         EXIT.refused,
-        'the kernel refused: this needs root, or CAP_NET_ADMIN in this network namespace',
-        {
-          cause: error,
-        },
+        'the kernel refused access: this needs root, or CAP_NET_ADMIN in this network namespace',
+        { cause: error },
       );
     }
     throw new CommandError(EXIT.refused, error instanceof Error ? error.message : String(error), {

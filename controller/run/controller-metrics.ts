@@ -47,11 +47,7 @@ export function controllerMetrics(sources: MetricsSources): ControllerMetrics {
           };
     return new Gauge({ name: full(name), help, registers, ...collect });
   };
-  const build = {
-    name: 'nodewall_build_info',
-    help: 'Version of the running process.',
-    labelNames: ['version'],
-  };
+  const build = { name: 'nodewall_build_info', help: 'Running version.', labelNames: ['version'] };
   new Gauge({ ...build, registers }).set({ version: VERSION }, 1);
   gauge('leader', 'Whether this replica leads, and so serves agents and writes statuses.', () =>
     sources.isLeading() ? 1 : 0,

@@ -177,7 +177,7 @@ export class Controller {
         healthy: () => null,
         ready: () => this.#missing() ?? (this.#life.isServing ? null : 'not serving yet'),
       });
-      log.info('serving metrics', { port: this.#health.port });
+      log.info('serving health and metrics', { port: this.#health.port });
     }
     for (const one of this.#reflectors) one.start();
     await this.#source.start((snapshot) => this.#compiling.deliver(snapshot));

@@ -55,8 +55,9 @@ function startAgent(kernel: FakeKernel, config: Config, before: Agent | null): A
         return `# remove\n${kernel.calls.at(-1)?.lines.join('\n')}\n`;
       }
       const found = (await reconciler.verify()).map((line) => `# found: ${line}\n`).join('');
-      const { detour, transaction } = await reconciler.apply(render(state));
-      const interim = detour === null ? '' : `# interim ruleset\n${transactionText(detour)}# from there\n`;
+      const { interimRuleset, transaction } = await reconciler.apply(render(state));
+      const interim =
+        interimRuleset === null ? '' : `# interim ruleset\n${transactionText(interimRuleset)}# from there\n`;
       return found + interim + transactionText(transaction);
     },
   };

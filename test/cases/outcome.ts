@@ -1,4 +1,4 @@
-import { NOTHING_HELD } from '../../agent/apply/plan/held.ts';
+import { EMPTY_STATE } from '../../agent/apply/plan/current-state.ts';
 import { transaction } from '../../agent/apply/plan/transaction.ts';
 import { transactionText } from '../../agent/apply/plan/transaction-text.ts';
 import { explain } from '../../agent/observe/explain.ts';
@@ -54,7 +54,7 @@ export async function outcome(expectation: Expectation, history: readonly Inputs
     case 'stream':
       return streamText(expectation, history);
     case 'transaction':
-      return transactionText(transaction(NOTHING_HELD, render(state, inputs.config)));
+      return transactionText(transaction(EMPTY_STATE, render(state, inputs.config)));
     case 'flows':
       return answered(fence.text, state, inputs);
   }

@@ -30,13 +30,13 @@ describe('cases: Markdown', () => {
     assert.deepEqual(second?.fences, [{ info: 'nft base', line: 7, text: '\n' }]);
   });
 
-  it('is refused where a fence has no end, or no heading above it', () => {
+  it('is rejected if a fence has no end, or no heading above it', () => {
     assert.throws(() => parseMarkdown('f.md', `# A\n${FENCE}yaml\n`), /f\.md:2: this fence has no end/);
     assert.throws(() => parseMarkdown('f.md', `${FENCE}yaml\n${FENCE}\n`), /f\.md:1: a fence before/);
     assert.throws(() => parseMarkdown('f.md', '# A\n~~~yaml\n~~~\n'), /f\.md:2: fences are three backticks/);
   });
 
-  it('keeps everything but the fences that are replaced', () => {
+  it('keeps everything except the replaced fences', () => {
     const replaced = replaceFences(text, new Map([[7, 'x\ny\n']]));
     assert.equal(replaced, text.replace(`${FENCE}nft base\n\n`, `${FENCE}nft base\nx\ny\n`));
     assert.equal(replaceFences(text, new Map([[7, '']])), text.replace(`nft base\n\n`, 'nft base\n'));
@@ -46,7 +46,7 @@ describe('cases: Markdown', () => {
 describe('cases: claims', () => {
   const fence = (info: string, text = '') => `${FENCE}${info}\n${text}${FENCE}\n`;
 
-  it('inherit manifests and configuration from the headings above, not from those beside', () => {
+  it('inherit manifests and configuration from the headings above, not from sibling headings', () => {
     const text = [
       `# A\n${fence('yaml', 'a\n')}${fence('yaml config', 'outer\n')}`,
       `## B\n${fence('yaml', 'b\n')}${fence('yaml config', 'inner\n')}${fence('nft rules node=n')}`,
@@ -65,7 +65,7 @@ describe('cases: claims', () => {
     assert.equal(second?.config?.text, 'outer\n');
   });
 
-  it('are refused with a fence or a word that nobody knows, or with nothing to check', () => {
+  it('are rejected with an unknown fence or word, or with nothing to check', () => {
     assert.throws(
       () => parseCases('f.md', `# A\n${fence('json')}`),
       /f\.md:2: unknown fence "json"; known: yaml/,
@@ -93,7 +93,7 @@ describe('cases: claims', () => {
     assert.throws(() => parseCases('f.md', `# A\n${fence('change')}`), /f\.md:2: nothing above/);
   });
 
-  it('may show a file of the repository', () => {
+  it('can include a file of the repository', () => {
     const [one] = parseCases('f.md', `# A\n${fence('yaml deploy/a.yaml')}${fence('objects')}`);
     assert.equal(one?.manifests[0]?.shows, 'deploy/a.yaml');
   });
@@ -142,7 +142,7 @@ describe('cases: flow lines', () => {
     });
   }
 
-  it('are refused where they say something else', () => {
+  it('fail if they differ', () => {
     for (const words of [
       'ingress tcp 10.0.0.7',
       'ingress tcp 10.0.0.7 -> 1.1.1.1:1',
@@ -154,7 +154,7 @@ describe('cases: flow lines', () => {
     assert.throws(() => parseFlowLine('sideways tcp 10.0.0.7 > 1.1.1.1'), /direction/);
   });
 
-  it('say every reason in words', () => {
+  it('name every reason', () => {
     const rule = { policy: 'p', rule: 'r', ruleIndex: 0, tier: 'application' } as const;
     const none = { policy: null, rule: null, ruleIndex: null, tier: null } as const;
     const skipped = [{ policy: 'p', rule: 's' }];

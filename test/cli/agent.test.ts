@@ -72,7 +72,7 @@ kernelSuite('nodewall agent', function () {
     };
   }
 
-  it('--once applies, says what it enforces and what it leaves out, and ends with 0', async () => {
+  it('--once applies, logs the policies that it enforces and leaves out, and exits with 0', async () => {
     await folder.write('a.json', [closing('good', 80), INVALID]);
     const { status, stdout, stderr } = await agentOnce();
     assert.deepEqual([status, stdout], [0, '']);
@@ -87,8 +87,7 @@ kernelSuite('nodewall agent', function () {
     );
     assert.ok(
       lines.some(
-        ({ level, policy, inForce }) =>
-          level === 'error' && policy === 'broken' && inForce === 'nothing of it',
+        ({ level, policy, inForce }) => level === 'error' && policy === 'broken' && inForce === 'nothing',
       ),
       stderr,
     );
@@ -99,18 +98,18 @@ kernelSuite('nodewall agent', function () {
     }
   });
 
-  it('--once --strict ends with 1 beside an invalid policy, and enforces the rest', async () => {
+  it('--once --strict exits with 1 for an invalid policy, and enforces the rest', async () => {
     await folder.write('a.json', [closing('good', 80), INVALID]);
     assert.equal((await agentOnce('--strict')).status, 1);
     assert.deepEqual(await closed(), [80]);
   });
 
-  it('--once with nothing but a node makes an empty table', async () => {
+  it('--once with only a Node adds a table without policy rules', async () => {
     assert.equal((await agentOnce()).status, 0);
     assert.deepEqual(await closed(), []);
   });
 
-  it('--once for a node that no file declares ends with 1 and changes nothing', async () => {
+  it('--once for an undeclared node exits with 1 and changes nothing', async () => {
     const { status, stderr } = await nodewall(
       'agent',
       '--once',
@@ -127,7 +126,7 @@ kernelSuite('nodewall agent', function () {
     assert.equal(await closed(), null);
   });
 
-  it('--once without its directory ends with 1, with the last good state in force', async () => {
+  it('--once without its directory exits with 1, with the saved state in force', async () => {
     await folder.write('a.json', [closing('a', 80)]);
     await agentOnce();
     await namespace.run(['nft', 'delete', 'table', 'inet', 'nodewall']);
@@ -137,19 +136,21 @@ kernelSuite('nodewall agent', function () {
     assert.deepEqual(await closed(), [80]);
   });
 
-  it('waits for a directory that is not there, and enforces it when it is', async () => {
+  it('waits for a missing directory, and enforces it once it exists', async () => {
     const away = join(folder.path, 'away');
     await folder.write('a.json', [closing('a', 80)]);
     await rename(folder.manifests, away);
     const agent = start(...manifests());
-    await until('it waits', async () => agent.log().includes('waiting for manifests'), { detail: agent.log });
+    await until('it waits', async () => agent.log().includes('cannot read the manifests'), {
+      detail: agent.log,
+    });
     assert.equal(await closed(), null);
     await rename(away, folder.manifests);
     await agent.untilClosed(80);
     assert.equal(await agent.end('SIGTERM'), 0);
   });
 
-  it('leaves its rules on SIGTERM and SIGINT, ends with 0, and starts again from there', async () => {
+  it('keeps its rules on SIGTERM and SIGINT, exits with 0, and continues from them after a start', async () => {
     await folder.write('a.json', [closing('a', 80)]);
     for (const signal of ['SIGTERM', 'SIGINT'] as const) {
       const agent = start(...manifests());
@@ -167,7 +168,7 @@ kernelSuite('nodewall agent', function () {
     }
   });
 
-  it('says what it does not enforce, and goes on with the last valid version', async () => {
+  it('logs an invalid policy, and keeps its last valid version in force', async () => {
     await folder.write('a.json', [closing('a', 80)]);
     const agent = start(...manifests());
     await agent.untilClosed(80);
@@ -179,7 +180,7 @@ kernelSuite('nodewall agent', function () {
     await agent.end('SIGTERM');
   });
 
-  it('keeps what it enforces when its node is declared no longer', async () => {
+  it('keeps the rules in force when its node is no longer declared', async () => {
     await folder.write('a.json', [closing('a', 80)]);
     const agent = start(...manifests());
     await agent.untilClosed(80);
@@ -192,7 +193,7 @@ kernelSuite('nodewall agent', function () {
     await agent.end('SIGTERM');
   });
 
-  it('ends with 1 at start where no file declares its node', async () => {
+  it('exits with 1 at start if no file declares its node', async () => {
     const { status, stderr } = await nodewall(
       'agent',
       '--config',
@@ -207,7 +208,7 @@ kernelSuite('nodewall agent', function () {
     assert.match(stderr, /no manifest declares Node cp-9/);
   });
 
-  it('does not share its state directory with another; one that was killed is no other', async () => {
+  it('does not share its state directory with a running agent; a killed one does not count', async () => {
     await folder.write('a.json', [closing('a', 80)]);
     const agent = start(...manifests());
     await agent.untilClosed(80);
@@ -224,7 +225,7 @@ kernelSuite('nodewall agent', function () {
     assert.equal((await agentOnce()).status, 0);
   });
 
-  it('with its feature gate off enforces nothing and removes its table, no other', async () => {
+  it('with its feature gate off enforces nothing and removes only its own table', async () => {
     await folder.write('a.json', [closing('a', 80)]);
     await namespace.run(['nft', 'add', 'table', 'inet', 'other']);
     await agentOnce();
@@ -247,7 +248,7 @@ kernelSuite('nodewall agent', function () {
     assert.equal(await agent.end('SIGTERM'), 0);
   });
 
-  it('enforces though its state cannot be read or written, and says so', async () => {
+  it('enforces although its state cannot be read or written, and logs it', async () => {
     await folder.write('a.json', [closing('a', 80)]);
     await mkdir(folder.stateDir);
     for (const name of ['node-state.jsonl', 'manifests.json'])
@@ -263,7 +264,7 @@ kernelSuite('nodewall agent', function () {
     );
   });
 
-  it('takes no last good state of another node', async () => {
+  it('ignores a saved state of another node', async () => {
     await folder.write('node.json', [NODE, { ...NODE, metadata: { name: 'cp-2' } }]);
     await folder.write('a.json', [closing('a', 80)]);
     await agentOnce();
@@ -284,7 +285,7 @@ kernelSuite('nodewall agent', function () {
     assert.equal(await closed(), null);
   });
 
-  it('cleanup removes the table, and says when there is none', async () => {
+  it('cleanup removes the table, and reports if there is none', async () => {
     await agentOnce();
     const first = await nodewall('cleanup', '--config', AGENT_CONFIG, '--state-dir', folder.stateDir);
     assert.deepEqual([first.status, first.stdout], [0, 'Removed table inet nodewall.\n']);
@@ -300,7 +301,7 @@ kernelSuite('nodewall agent', function () {
     assert.deepEqual([second.status, JSON.parse(second.stdout)], [0, { removed: [] }]);
   });
 
-  it('dump transaction shows what would change here, and changes nothing', async () => {
+  it('dump transaction prints the changes to this kernel, and makes none', async () => {
     await folder.write('a.json', [closing('a', 80)]);
     const args = ['dump', 'transaction', '--node', 'cp-1', ...manifests()];
     const { stdout } = await nodewall(...args);
@@ -315,7 +316,7 @@ kernelSuite('nodewall agent', function () {
   describe('refused by the system', () => {
     const UNPRIVILEGED = ['setpriv', '--bounding-set=-net_admin', '--inh-caps=-net_admin', '--'];
 
-    it('ends with 3 and says what it needs, without CAP_NET_ADMIN', async () => {
+    it('exits with 3 and names the missing permission, without CAP_NET_ADMIN', async () => {
       await folder.write('a.json', [closing('a', 80)]);
       for (const args of [
         ['agent', '--once', ...common(), ...manifests()],
@@ -332,7 +333,7 @@ kernelSuite('nodewall agent', function () {
       }
     });
 
-    it('what only reads files needs nothing', async () => {
+    it('commands that only read files need no permission', async () => {
       await folder.write('a.json', [closing('a', 80)]);
       for (const args of [
         ['validate', ...manifests()],
@@ -347,7 +348,7 @@ kernelSuite('nodewall agent', function () {
       }
     });
 
-    it('ends with 3 where the state directory cannot be made', async () => {
+    it('exits with 3 if the state directory cannot be created', async () => {
       const file = await folder.writeBeside('file', '');
       const { status, stderr } = await nodewall(
         'agent',
@@ -366,7 +367,7 @@ kernelSuite('nodewall agent', function () {
 
 describe('nodewall that is not set up', function () {
   this.timeout(60_000);
-  it('ends with 3 and names the command', async () => {
+  it('exits with 3 and names the set-up command', async () => {
     const folder = await createFolder();
     const program = await folder.writeBeside('bin/nodewall', await readFile(NODEWALL, 'utf8'));
     await chmod(program, 0o755);

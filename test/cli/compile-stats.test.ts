@@ -15,7 +15,7 @@ describe('nodewall compile --stats', function () {
   const stats = (...args: readonly string[]) =>
     nodewall('compile', '--node', 'cp-1', '--manifests', folder.manifests, '--stats', ...args);
 
-  it('says how rules are found, what a packet tries, and what that takes', async () => {
+  it('prints how rules are found, the rules tried per packet, and the memory', async () => {
     const { status, stdout, stderr } = await stats();
     assert.deepEqual([status, stderr], [0, '']);
     const [header = '', row = ''] = stdout.split('\n');
@@ -25,7 +25,7 @@ describe('nodewall compile --stats', function () {
     assert.match(stdout, /^1 +ingress +policy-\d+\/close$/m);
   });
 
-  it('-o json is the same for programs', async () => {
+  it('-o json prints the same as JSON', async () => {
     const { stdout } = await stats('-o', 'json');
     const { node, parts, memory, costliest } = JSON.parse(stdout);
     assert.equal(node, 'cp-1');
@@ -39,7 +39,7 @@ describe('nodewall compile --stats', function () {
     assert.deepEqual(Object.keys(costliest[0]).slice(-1), ['entries']);
   });
 
-  it('ends with 1 where a policy is invalid, with --strict', async () => {
+  it('exits with 1 for an invalid policy, with --strict', async () => {
     const other = await createFolder();
     await other.write('a.json', [NODE, INVALID]);
     const args = ['compile', '--node', 'cp-1', '--manifests', other.manifests, '--stats'];
@@ -49,15 +49,15 @@ describe('nodewall compile --stats', function () {
     assert.equal(stdout, 'No rule applies to Node cp-1: there is no index.\n');
   });
 
-  it('is refused where there is no index, or nothing of it to print', async () => {
+  it('is rejected without an index, and with an output that cannot show it', async () => {
     for (const output of ['nft', 'iptables']) {
       const { status, stdout, stderr } = await stats('-o', output);
       assert.deepEqual([status, stdout], [2, '']);
-      assert.match(stderr, new RegExp(`--stats is about the index.*for ${output}: .*-o table or -o json`));
+      assert.match(stderr, new RegExp(`--stats: not with -o ${output}; .*-o table or -o json`));
     }
     const config = await folder.writeBeside('linear.yaml', 'dispatch: linear\n');
     const linear = await stats('--config', config);
     assert.deepEqual([linear.status, linear.stdout], [2, '']);
-    assert.match(linear.stderr, /dispatch: linear, so there is no index/);
+    assert.match(linear.stderr, /there is no index, since the configuration says dispatch: linear/);
   });
 });

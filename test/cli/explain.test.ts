@@ -25,7 +25,7 @@ describe('nodewall explain', function () {
   const answer = async (fields: object) =>
     JSON.parse((await explain('--flow', flow(fields), '-o', 'json')).stdout);
 
-  it('says which fqdn peers stand for nothing, with --names and without', async () => {
+  it('warns about fqdn peers without addresses, with --names and without', async () => {
     const names = await folder.writeBeside('names.yaml', 'Registry.example.com.: [192.0.2.80]\n');
     const args = ['--manifests', 'docs/examples/fqdn/manifests', '--node', 'node-0', '--flow', flow({})];
     assert.match(
@@ -71,7 +71,7 @@ describe('nodewall explain', function () {
     assert.equal(none.length, 1);
   });
 
-  it('says where the failsafe list changed it', async () => {
+  it('reports that the failsafe list changed the verdict', async () => {
     const found = await answer({ src: '192.0.2.11', dst: '192.0.2.12', dstPort: 10250 });
     assert.deepEqual(
       [found.verdict, found.reason, found.skipped],
@@ -79,7 +79,7 @@ describe('nodewall explain', function () {
     );
   });
 
-  it('says so in words, too', async () => {
+  it('reports that as text, too', async () => {
     const { status, stdout } = await explain('--flow', flow({ dstPort: 22, srcPort: 40000 }));
     assert.equal(status, 0);
     assert.match(stdout, /^ingress tcp on cp-1: 198\.51\.100\.7 port 40000 to 192\.0\.2\.11 port 22\n/);
@@ -104,14 +104,14 @@ describe('nodewall explain', function () {
     ['two families', flow({ src: '::1' }), /not of one IP family/],
     ['no address', flow({ src: '10.0.0' }), /src: "10\.0\.0" is not valid/],
   ] as const) {
-    it(`ends with 1 for a flow with ${what}`, async () => {
+    it(`exits with 1 for a flow with ${what}`, async () => {
       const { status, stdout, stderr } = await explain('--flow', text);
       assert.deepEqual([status, stdout], [1, '']);
       assert.match(stderr, message);
     });
   }
 
-  it('answers flows line by line in their order, and goes on after a wrong one', async () => {
+  it('answers flows line by line in order, and continues after an invalid one', async () => {
     const ports = Array.from({ length: 3000 }, (_, i) => 1 + (i % 60));
     const lines = ports.map((dstPort) => flow({ dstPort }));
     lines[1500] = '{"direction":"sideways"}';
@@ -133,7 +133,7 @@ describe('nodewall explain', function () {
     }
   });
 
-  it('takes flows from standard input, and none at all', async () => {
+  it('reads flows from standard input, and accepts empty input', async () => {
     const args = [
       NODEWALL,
       'explain',
@@ -152,13 +152,13 @@ describe('nodewall explain', function () {
     assert.deepEqual([none.status, none.stdout], [0, '']);
   });
 
-  it('a file of flows that is not there ends with 1', async () => {
+  it('exits with 1 for a missing file of flows', async () => {
     const { status, stderr } = await explain('--flows', '/no/such/file');
     assert.equal(status, 1);
     assert.match(stderr, /--flows: .*\/no\/such\/file/);
   });
 
-  it('leaves an invalid policy out; --strict ends with 1', async () => {
+  it('leaves out an invalid policy; --strict exits with 1', async () => {
     const other = await createFolder();
     await other.write('objects.json', [NODE, INVALID]);
     for (const [args, expected] of [

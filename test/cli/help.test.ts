@@ -38,18 +38,18 @@ describe('nodewall --help', function () {
       if (name !== undefined && more.length === 0) assert.match(stdout, new RegExp(`^ {2}${name} `, 'm'));
   });
 
-  it('of the agent says where its state is kept', async () => {
+  it('of the agent names its state directory', async () => {
     assert.match((await nodewall('agent', '--help')).stdout, /--state-dir <dir>.*\n?.*\/var\/lib\/nodewall/);
   });
 
-  it('of every command that does something knows --config', async () => {
+  it('of every command lists --config', async () => {
     for (const command of COMMANDS) {
       if (['', 'dump'].includes(command.join(' '))) continue;
       assert.match((await nodewall(...command, '--help')).stdout, /--config <file>/, command.join(' '));
     }
   });
 
-  it('has a version', async () => {
+  it('prints the version', async () => {
     const { status, stdout } = await nodewall('--version');
     assert.equal(status, 0);
     assert.match(stdout, /^\d+\.\d+\.\d+\n$/);
@@ -86,9 +86,9 @@ const WRONG: readonly (readonly [args: readonly string[], message: RegExp])[] = 
     ['agent', ...FLAGSHIP, '--node', 'cp-1', '--feature-gates', 'NodeNetworkPolicy'],
     /must be NodeNetworkPolicy=true or/,
   ],
-  [['agent', ...CLUSTER, ...FLAGSHIP, ...FILES], /give one of --manifests and --controller/],
-  [['agent', ...CLUSTER], /--controller: give --token-file with it/],
-  [['agent', ...CLUSTER, '--token-file', 't'], /--controller: give --ca-file with it; outside of a pod/],
+  [['agent', ...CLUSTER, ...FLAGSHIP, ...FILES], /give either --manifests or --controller/],
+  [['agent', ...CLUSTER], /--controller: needs --token-file/],
+  [['agent', ...CLUSTER, '--token-file', 't'], /--controller: needs --ca-file; outside of a pod/],
   [
     ['agent', ...CLUSTER, '--token-file', 't', '--api-server', 'http://a:6443'],
     /--api-server: "http:\/\/a:6443": must be https:\/\/HOST:PORT; without TLS/,
@@ -118,7 +118,7 @@ const WRONG: readonly (readonly [args: readonly string[], message: RegExp])[] = 
 describe('wrong usage', function () {
   this.timeout(60_000);
   for (const [args, message] of WRONG) {
-    it(`${args.join(' ')} ends with 2 and says why`, async () => {
+    it(`${args.join(' ')} exits with 2 and names the mistake`, async () => {
       const { status, stdout, stderr }: Ended = await nodewall(...args);
       assert.match(stderr, message);
       assert.equal(status, 2, stderr);
@@ -127,7 +127,7 @@ describe('wrong usage', function () {
     });
   }
 
-  it('without any command shows the help and ends with 2', async () => {
+  it('without a command shows the help and exits with 2', async () => {
     const { status, stdout, stderr } = await nodewall();
     assert.match(stdout + stderr, /Usage: nodewall/);
     assert.equal(status, 2);

@@ -15,7 +15,7 @@ const at = (...args: readonly string[]) => [...args, '--manifests', folder.manif
 describe('nodewall validate', function () {
   this.timeout(60_000);
 
-  it('finds nothing wrong: no output, 0', async () => {
+  it('prints nothing and exits with 0 for valid manifests', async () => {
     await folder.write('node.yaml', [NODE]);
     await folder.write('a.json', [closing('a', 80)]);
     const { status, stdout, stderr } = await nodewall(...at('validate'));
@@ -23,13 +23,13 @@ describe('nodewall validate', function () {
     assert.match(stderr, /2 files, 1 valid policy, 0 errors, 0 warnings/);
   });
 
-  it('an empty directory is a valid "no policies"', async () => {
+  it('accepts an empty directory as "no policies"', async () => {
     const { status, stdout } = await nodewall(...at('validate', '-o', 'json'));
     assert.equal(status, 0);
     assert.deepEqual(JSON.parse(stdout), { valid: true, files: 0, policies: 0, problems: [] });
   });
 
-  it('warns where pods would lose the API server, at the policy', async () => {
+  it('warns at the policy if pods would lose the API server', async () => {
     const labels = { 'node-role.kubernetes.io/control-plane': '' };
     const node = { ...NODE, metadata: { name: 'cp-1', labels }, spec: { podCIDRs: ['10.244.0.0/24'] } };
     await folder.write('node.yaml', [node]);
@@ -44,7 +44,7 @@ describe('nodewall validate', function () {
     assert.doesNotMatch((await nodewall(...at('validate'))).stdout, /closes the API server/);
   });
 
-  it('gives every problem of every file as a result, and ends with 1', async () => {
+  it('prints every problem of every file, and exits with 1', async () => {
     const text =
       'apiVersion: nodewall.io/v1alpha1\nkind: ClusterNetworkPolicy\nmetadata: {name: two}\nspec:\n  priority: 5\n  appliedTo: [{nodeSelector: {}}]\n  ingress:\n    - {name: r, action: Drop, ports: [{protocol: TCP, port: 80, endPort: 79}]}\n';
     const two = await folder.write('two.yaml', text);
@@ -79,7 +79,7 @@ describe('nodewall validate', function () {
     }
   });
 
-  it('a warning alone is no failure', async () => {
+  it('exits with 0 for warnings only', async () => {
     await folder.write('a.json', [
       {
         apiVersion: 'nodewall.io/v1alpha1',
@@ -104,7 +104,7 @@ describe('nodewall validate', function () {
     assert.match(stdout, /10\.0\.0\.5\/8/);
   });
 
-  it('takes files and directories, and more than one', async () => {
+  it('accepts files and directories, and several of them', async () => {
     const file = await folder.write('a.json', [closing('a', 80)]);
     const other = join(folder.path, 'other');
     await mkdir(other);
@@ -125,7 +125,7 @@ describe('nodewall validate', function () {
     ['compile', '--node', 'cp-1'],
     ['explain', '--node', 'cp-1', '--flow', '{"direction":"ingress"}'],
   ]) {
-    it(`${command[0]}: a directory that is not there ends with 1 and names it`, async () => {
+    it(`${command[0]}: a missing directory exits with 1 and is named`, async () => {
       const { status, stdout, stderr } = await nodewall(...command, '--manifests', '/no/such/directory');
       assert.equal(status, 1);
       assert.match(stdout + stderr, /\/no\/such\/directory/);
@@ -152,7 +152,7 @@ describe('nodewall compile', function () {
     for (const row of rows) assert.equal(row, row.trimEnd());
   });
 
-  it('gives one JSON document with the fields that others rely on', async () => {
+  it('prints one JSON document with the documented fields', async () => {
     const { status, stdout } = await nodewall(...at('compile', '--node', 'cp-1', '-o', 'json'));
     assert.equal(status, 0);
     const { node, rules, addressSets } = JSON.parse(stdout);
@@ -197,7 +197,7 @@ describe('nodewall compile', function () {
     assert.equal((await nodewall(...at('compile', '--node', 'cp-1', '-o', 'nft'))).stdout, stdout);
   });
 
-  it('prints what ipset and both iptables would load, each under its command, the same for any order of files', async () => {
+  it('prints the input for ipset and both iptables, each under its command, the same for any order of files', async () => {
     const compile = () => nodewall(...at('compile', '--node', 'cp-1', '-o', 'iptables'));
     const { status, stdout } = await compile();
     assert.equal(status, 0);
@@ -222,13 +222,13 @@ describe('nodewall compile', function () {
     assert.equal((await compile()).stdout, stdout);
   });
 
-  it('names the nodes it knows where one is unknown, and ends with 1', async () => {
+  it('names the known nodes for an unknown one, and exits with 1', async () => {
     const { status, stdout, stderr } = await nodewall(...at('compile', '--node', 'cp-2'));
     assert.deepEqual([status, stdout], [1, '']);
     assert.match(stderr, /no manifest declares Node cp-2; declared: cp-1/);
   });
 
-  it('leaves an invalid policy out and names it; --strict ends with 1', async () => {
+  it('leaves out an invalid policy and names it; --strict exits with 1', async () => {
     await folder.write('bad.json', [INVALID]);
     for (const [args, expected] of [
       [[], 0],
@@ -243,7 +243,7 @@ describe('nodewall compile', function () {
     }
   });
 
-  it('refuses a configuration that is not valid, with every problem', async () => {
+  it('rejects an invalid configuration, with every problem', async () => {
     const config = await folder.writeBeside('config.yaml', 'dispatch: fast\nnonsense: 1\n');
     const { status, stdout, stderr } = await nodewall(...at('compile', '--node', 'cp-1', '--config', config));
     assert.deepEqual([status, stdout], [1, '']);

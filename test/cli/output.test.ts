@@ -24,7 +24,7 @@ describe('output', function () {
   const command = (...args: readonly string[]) => [NODEWALL, ...args, '--manifests', folder.manifests];
   const compile = () => command('compile', '--node', 'cp-1');
 
-  it('has colours on a terminal, not in a pipe, and none where NO_COLOR says so', async () => {
+  it('has colours on a terminal, none in a pipe or with NO_COLOR', async () => {
     const quoted = compile().join(' ');
     const terminal = ['script', '--quiet', '--return', '--command', quoted, '/dev/null'];
     // `script` runs the command in $SHELL; Node has no colours where CI is set (tty.getColorDepth).
@@ -42,7 +42,7 @@ describe('output', function () {
     assert.ok(!piped.stdout.includes(ESCAPE) && !piped.stderr.includes(ESCAPE));
   });
 
-  it('keeps results and errors apart: JSON is one document, whatever else is said', async () => {
+  it('separates results from errors: JSON stays one document beside warnings', async () => {
     for (const args of [
       command('validate', '-o', 'json'),
       command('compile', '--node', 'cp-1', '-o', 'json'),
@@ -80,7 +80,7 @@ describe('output', function () {
     assert.match(stdout, /status (0|141)\n$/);
   });
 
-  it('is whole however slowly it is read', async () => {
+  it('is complete for a slow reader', async () => {
     const whole = await run(command('compile', '--node', 'cp-1', '-o', 'nft'));
     const line = `"$@" | (sleep 1; cat)`;
     const slow = await run([
@@ -94,7 +94,7 @@ describe('output', function () {
     assert.ok(whole.stdout.length > 200_000);
   });
 
-  it('on a full disk is an error', async () => {
+  it('exits with an error on a full disk', async () => {
     const line = `"$@" > /dev/full; echo "status $?"`;
     const { stdout, stderr } = await run(['bash', '-c', line, 'bash', ...compile()]);
     assert.match(stdout, /status [13]\n$/);

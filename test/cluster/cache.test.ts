@@ -33,7 +33,7 @@ describe('the cache', () => {
     }));`;
   const node = (making: string) => [process.execPath, '--input-type=module', '-e', script(making)];
 
-  it('has each thing made once, by whoever comes first', async () => {
+  it('makes each entry once, by the first caller', async () => {
     // Until all are there; and then long enough for each to see that the folder is not.
     const all = `while ((await readFile('${join(home, 'started')}')).length < 4);
       await new Promise((done) => setTimeout(done, 300));`;
@@ -45,7 +45,7 @@ describe('the cache', () => {
     assert.equal(await cached('thing', 'a', () => assert.fail('it is there')), folder);
   });
 
-  it('holds nothing half-made, and nobody up, when a maker fails or is killed', async () => {
+  it('leaves no incomplete entry and no lock when the maker fails or is killed', async () => {
     await assert.rejects(
       cached('thing', 'a', async (folder) => {
         await writeFile(join(folder, 'part'), '');
@@ -62,7 +62,7 @@ describe('the cache', () => {
     assert.deepEqual(await readdir(join(home, 'nodewall/thing-a')), ['whole']);
   });
 
-  it('forgets what nobody asks for, of the kind that it makes', async () => {
+  it('removes unused entries of its own kind', async () => {
     const old = new Date(Date.now() - 40 * 86_400_000);
     for (const name of ['thing-old', 'thing-used', 'other-old']) {
       const path = join(home, 'nodewall', name);

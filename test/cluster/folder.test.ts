@@ -7,8 +7,8 @@ import { createInterface } from 'node:readline';
 import { until } from '../kernel/until.ts';
 import { scratchFolder } from './folder.ts';
 
-describe('what a cluster leaves', () => {
-  it('is no folder after remove()', async () => {
+describe('left-overs of a cluster', () => {
+  it('are none after remove()', async () => {
     const { path, remove } = await scratchFolder('nodewall-test-');
     assert.ok(existsSync(path));
     await remove();
@@ -16,7 +16,7 @@ describe('what a cluster leaves', () => {
   });
 
   for (const signal of ['SIGKILL', 'SIGINT'] as const) {
-    it(`is neither folder nor process when we end by ${signal}`, async () => {
+    it(`are no folder and no process when the test ends by ${signal}`, async () => {
       const script = `
         import { scratchFolder } from '${join(import.meta.dirname, 'folder.ts')}';
         import { daemon } from '${join(import.meta.dirname, 'daemon.ts')}';

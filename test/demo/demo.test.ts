@@ -62,7 +62,7 @@ kernelSuite('demo', function () {
     assert.deepEqual({ files: readdirSync(folder), newLinks }, { files, newLinks: [] });
   }
 
-  it('shows every connection to end as the policy says, and leaves nothing behind', async () => {
+  it('shows every connection end as the policy requires, and leaves nothing behind', async () => {
     const { ended, child } = start();
     const root = await rootTables();
     await until('it runs', async () => processesWith(mark).length > 8, { limit: 5000 });
@@ -84,7 +84,7 @@ kernelSuite('demo', function () {
     await assertNothingLeft();
   });
 
-  it('ends with 1 and says what is wrong when the firewall does otherwise', async () => {
+  it('exits with 1 and names the error when the firewall decides otherwise', async () => {
     // The real program, but its failsafe list is empty: the node is cut off from its cluster.
     const config = join(folder, 'config.yaml');
     const program = join(folder, 'nodewall');
@@ -105,7 +105,7 @@ kernelSuite('demo', function () {
     await assertNothingLeft({ files: ['config.yaml', 'nodewall'] });
   });
 
-  it('ends with 1 and the log when the agent does not start', async () => {
+  it('exits with 1 and prints the log when the agent does not start', async () => {
     const { status, output } = await start([], { NODEWALL_BIN: '/bin/false' }).ended;
     assert.equal(status, 1, output);
     assert.match(output, /nodewall agent ended/);
@@ -133,7 +133,7 @@ kernelSuite('demo', function () {
     });
   }
 
-  it('leaves nothing behind when only itself is told to end, or nobody reads on', async () => {
+  it('leaves nothing behind when only its own process gets the signal, or its reader ends', async () => {
     const told = start();
     await until('it tries', async () => /office .*TCP 6443/.test(told.output()), { detail: told.output });
     told.child.kill('SIGTERM');
@@ -156,7 +156,7 @@ kernelSuite('demo', function () {
     await assertNothingLeft({ files: [left] });
   });
 
-  it('explains itself, refuses unknown options, and says what is missing without root', async () => {
+  it('prints its help, rejects unknown options, and names missing permissions', async () => {
     const help = await start(['--help']).ended;
     assert.equal(help.status, 0);
     assert.match(help.output, /^Usage: npm run demo.*Example:\n {2}npm run demo -- --full\n$/s);

@@ -7,7 +7,7 @@ const text = (before: string, after: string): string =>
     .join('');
 
 describe('lineDiff', () => {
-  it('keeps what both have, and removes before it adds', () => {
+  it('keeps common lines, and removes before it adds', () => {
     assert.equal(text('abcd', 'abcd'), ' a b c d');
     assert.equal(text('abcd', 'axcd'), ' a-b+x c d');
     assert.equal(text('', 'ab'), '+a+b');
@@ -15,7 +15,7 @@ describe('lineDiff', () => {
     assert.equal(text('abc', 'bcd'), '-a b c+d');
   });
 
-  it('can leave out what is the same', () => {
+  it('can leave out common lines', () => {
     assert.deepEqual(changedLines(['a', 'b'], ['a', 'c']), [
       { sign: '-', line: 'b' },
       { sign: '+', line: 'c' },

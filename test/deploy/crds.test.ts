@@ -49,20 +49,20 @@ describe('deploy/crds', () => {
       );
     });
 
-    it(`${kind}: applies every check`, () => {
+    it(`${kind}: contains every check`, () => {
       const paths = [...places(schema)].map(([path]) => path);
       const lost = CRD_CHECKS[kind].filter(({ at }) => !paths.some((path) => at.test(path)));
       assert.deepEqual(lost, []);
     });
 
-    it(`${kind}: is structural: every field has a type unless it accepts any value`, () => {
+    it(`${kind}: is structural: has a type everywhere except for free-form fields`, () => {
       for (const [path, { type, ...place }] of places(schema)) {
         const isFree = place['x-kubernetes-int-or-string'] ?? place['x-kubernetes-preserve-unknown-fields'];
         assert.ok(type !== undefined || isFree === true, path);
       }
     });
 
-    it(`${kind}: sets the merge type of every object and list for which the API server accepts one`, () => {
+    it(`${kind}: declares the merge of every object and list, where the API server allows it`, () => {
       for (const [path, place] of places(schema)) {
         // The root's type can't be stated beside a status subresource, that of metadata never.
         if (place.type === 'object' && path !== '' && path !== 'metadata')
@@ -94,7 +94,7 @@ describe('deploy/crds', () => {
     });
   }
 
-  it('has defaults only for fields that change no rule', () => {
+  it('has only defaults that change no rule', () => {
     const defaults = [...places(openApiSchema('ClusterNetworkPolicy'))].flatMap(([path, place]) =>
       place.default === undefined ? [] : [`${path}=${place.default}`],
     );

@@ -98,7 +98,7 @@ describe('deploy', () => {
       assert.deepEqual(parseConfig(readFileSync(join(ROOT, path), 'utf8'), path).problems, []);
   });
 
-  it('does not apply the feature gate and the aggregated API again', () => {
+  it('leaves the feature gate and the aggregated API out of the base', () => {
     const [on, off] = ['on', 'off'].flatMap((name) => readManifests(`deploy/gate/${name}.yaml`));
     for (const { kind, metadata } of [on ?? assert.fail(), off ?? assert.fail()]) {
       assert.deepEqual({ kind, metadata }, { kind: 'ConfigMap', metadata: GATE });
@@ -117,7 +117,7 @@ describe('deploy', () => {
     assert.deepEqual(names, [...new Set(names)]);
   });
 
-  it('has selectors that match the pods', () => {
+  it('selects existing pods', () => {
     assert.equal(workloads.length, 2);
     for (const { spec, metadata } of workloads) {
       const { matchLabels = {} } = spec?.selector ?? {};
@@ -139,7 +139,7 @@ describe('deploy', () => {
     }
   });
 
-  it('has a Service with existing ports, which the webhooks, the APIService and the agents name', () => {
+  it('has Services with existing ports, and refers to no other Service', () => {
     const [service] = kinds(base, 'Service');
     const [controller] = kinds(base, 'Deployment').map(podOf);
     const names = controller?.containers[0].ports?.map(({ name }) => name);
@@ -161,7 +161,7 @@ describe('deploy', () => {
     assert.ok(ports.some((each) => each.port === Number(port || 443)));
   });
 
-  it('has the ports, folders and files that the arguments of containers name', () => {
+  it('gives containers the ports, folders and files of their arguments', () => {
     for (const workload of workloads) {
       const { containers, volumes } = podOf(workload);
       const [{ args, ports, volumeMounts }] = containers;
@@ -186,7 +186,7 @@ describe('deploy', () => {
     }
   });
 
-  it('gives containers no capability but NET_ADMIN, and no writable folder but the state', () => {
+  it('gives the containers no capability but NET_ADMIN, and only the state directory writable', () => {
     const [agent, controller] = ['DaemonSet', 'Deployment'].map((kind) =>
       podOf(kinds(base, kind)[0] ?? assert.fail()),
     );
@@ -228,7 +228,7 @@ describe('deploy', () => {
     );
   });
 
-  it('allows exactly the requests that the programs send', () => {
+  it('allows exactly the requests that the program makes', () => {
     const roles = [...kinds(base, 'Role'), ...kinds(base, 'ClusterRole')];
     const allowedBy = (wanted: (role: string) => boolean): string[] =>
       roles
@@ -284,7 +284,7 @@ describe('deploy/Dockerfile', () => {
   const of = (wanted: string): string[] =>
     steps.flatMap(({ instruction, rest }) => (instruction === wanted ? [rest] : []));
 
-  it('copies existing paths, and every folder of the program', () => {
+  it('copies existing files, and every folder of the program', () => {
     const copied = of('COPY')
       .filter((rest) => !rest.startsWith('--from'))
       .flatMap((rest) => rest.split(/ +/).slice(0, -1));
@@ -330,7 +330,7 @@ describe('deploy/Dockerfile', () => {
     assert.deepEqual(of('ENTRYPOINT'), Array(2).fill('["/usr/local/bin/nodewall"]'));
   });
 
-  it('has the image names and version that the manifests use, and no command in the manifests', () => {
+  it('has the labels of the program: name, version, and the manifests without a command', () => {
     const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
     for (const label of of('LABEL')) assert.ok(label.includes(`version="${version}"`), label);
     const [{ images } = { images: [] }] = readManifests(`${BASE}/kustomization.yaml`) as unknown as [
@@ -349,7 +349,7 @@ describe('deploy/Dockerfile', () => {
     }
   });
 
-  it('starts Node.js in the images as in a checkout', () => {
+  it('starts Node.js with the same options in the images as in a checkout', () => {
     const [checkout = [], image = []] = ['bin/nodewall', 'bin/image-launcher.c'].map((path) =>
       [...readFileSync(join(ROOT, path), 'utf8').matchAll(/--[a-z-]+(?:=\d+)?|MALLOC_ARENA_MAX/g)].map(
         ([word]) => word,
@@ -361,7 +361,7 @@ describe('deploy/Dockerfile', () => {
 });
 
 describe('deploy/systemd', () => {
-  it('allows the agent DNS and netlink', () => {
+  it('allows the agent DNS queries and netlink', () => {
     const unit = readFileSync(join(ROOT, 'deploy/systemd/nodewall.service'), 'utf8');
     const [, families = ''] = /^RestrictAddressFamilies=(.*)$/m.exec(unit) ?? [];
     assert.deepEqual(families.split(' ').sort(), ['AF_INET', 'AF_INET6', 'AF_NETLINK', 'AF_UNIX']);

@@ -36,7 +36,7 @@ describe(PATH, () => {
     );
   });
 
-  it('is read as it is meant', () => {
+  it('has the expected form', () => {
     assert.deepEqual(questionsOf('# Page\n\n**Where is\nit?** In [a](a.ts).\n\n**No question.** In b.\n'), [
       { question: 'Where is it?', answer: 'In [a](a.ts).' },
     ]);

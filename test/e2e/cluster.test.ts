@@ -61,7 +61,7 @@ describe('a cluster for tests', function () {
   });
   after(() => cluster.close());
 
-  it('makes objects and gives them back', async () => {
+  it('creates objects and returns them', async () => {
     await cluster.apply(NODE('cp-1'));
     assert.equal((await cluster.kubectl(['label', 'node', 'cp-1', 'role=edge'])).code, 0);
     const { metadata } = await cluster.get<{ metadata: { labels: object } }>('node', 'cp-1');
@@ -72,7 +72,7 @@ describe('a cluster for tests', function () {
     await assert.rejects(cluster.get('node', 'cp-2'), /get node cp-2: .*NotFound/);
   });
 
-  it('holds objects to CEL rules of their definition', async () => {
+  it('enforces the CEL rules of a definition', async () => {
     await cluster.apply(CRD);
     await cluster.kubectl(['wait', '--for=condition=Established', 'crd/widgets.test.nodewall.io']);
     const apply = (least: number) => cluster.kubectl(['apply', '-f', '-'], { stdin: widget(least) });
@@ -82,7 +82,7 @@ describe('a cluster for tests', function () {
     assert.match(refused.stderr, /least must not be above most/);
   });
 
-  it('gives tokens that are bound to a node, and end with it', async () => {
+  it('issues tokens that are bound to a node, and end with it', async () => {
     await cluster.apply(NODE('worker-1'));
     const audiences = ['nodewall-controller'];
     const token = await cluster.token('system/agent', { boundNode: 'worker-1', audiences });
@@ -98,7 +98,7 @@ describe('a cluster for tests', function () {
     );
   });
 
-  it('gives tokens that expire in a moment', async () => {
+  it('issues tokens that expire soon', async () => {
     // The API server takes them for another minute.
     const token = await cluster.token('system/agent', { seconds: -56 });
     assert.equal((await review(token)).status.authenticated, true);
@@ -108,7 +108,7 @@ describe('a cluster for tests', function () {
     assert.match((await review(token)).status.error ?? '', /expired/);
   });
 
-  it('lets a service account do what RBAC says, and no more', async () => {
+  it('gives a service account exactly the rights of RBAC', async () => {
     const token = await cluster.token('system/agent');
     const kubeconfig = await cluster.kubeconfigFor('agent', { token });
     const get = () => cluster.kubectl(['get', 'nodes'], { kubeconfig });
@@ -142,7 +142,7 @@ describe('a cluster for tests', function () {
     await check();
   });
 
-  it('passes a group on to an extension server, with who asks', async () => {
+  it('forwards an API group to an extension server, with the user', async () => {
     const authority = await createAuthority('extension');
     const names = ['extension.system.svc'];
     const certificate = await authority.issue({ commonName: 'extension', names, usage: 'server' });

@@ -222,7 +222,7 @@ describe('nodewall controller, on a real API server', function () {
     assert.equal((await ask(controller, `${NODE_VIEWS_PATH}/worker-1`)).statusCode, 403);
   });
 
-  it('has one standby, which is read, and sends agents elsewhere', async () => {
+  it('has one standby, which serves reads, and redirects agents', async () => {
     const standby = await start();
     await isReady(standby);
     const read = await ask(standby, `${NODE_VIEWS_PATH}/cp-1`);
@@ -234,7 +234,7 @@ describe('nodewall controller, on a real API server', function () {
     assert.deepEqual([report.statusCode, report.headers.connection], [421, 'close']);
   });
 
-  it('says what becomes of a policy', async () => {
+  it('writes the status of a policy', async () => {
     const [leader] = running;
     assert.ok(leader !== undefined);
     await cluster.apply(POLICY(1, DROP));
@@ -273,7 +273,7 @@ describe('nodewall controller, on a real API server', function () {
     await statusIs(({ phase, conditions }) => phase === 'Realized' && conditions[1]?.status === 'True');
   });
 
-  it('is followed by the standby when it is killed, and nothing is taken back', async () => {
+  it('is replaced by the standby when it is killed, without a change of rules', async () => {
     const [leader, standby] = running;
     assert.ok(leader !== undefined && standby !== undefined);
     const before = await holder();
@@ -287,7 +287,7 @@ describe('nodewall controller, on a real API server', function () {
     await statusIs(({ phase, observedGeneration }) => phase === 'Realized' && observedGeneration === 4);
   });
 
-  it('stops serving when somebody takes the Lease, stays warm, and takes it again when that one is silent', async () => {
+  it('stops serving when another holder takes the Lease, keeps watching, and takes it again when that one stops renewing', async () => {
     const [, last] = running;
     assert.ok(last !== undefined);
     const patch = '--patch={"spec":{"holderIdentity":"somebody"}}';
@@ -309,7 +309,7 @@ describe('nodewall controller, on a real API server', function () {
     assert.ok((await view(last)).some(({ type }) => type === 'rules'));
   });
 
-  it('remembers the feature gate in the Lease, for a start without its ConfigMap', async () => {
+  it('stores the feature gate in the Lease, for a start without its ConfigMap', async () => {
     const [, last] = running;
     assert.ok(last !== undefined);
     const remembered = async (): Promise<string | undefined> =>
@@ -332,7 +332,7 @@ describe('nodewall controller, on a real API server', function () {
     running[1] = next;
   });
 
-  it('gives the Lease away when it is told to stop', async () => {
+  it('releases the Lease on SIGTERM', async () => {
     const [, last] = running;
     assert.ok(last !== undefined);
     assert.equal(await last.stop('SIGTERM'), 0, last.log.join('\n'));
@@ -344,7 +344,7 @@ describe('nodewall controller, on a real API server', function () {
     assert.deepEqual(faults, []);
   });
 
-  it('says which RBAC rule is missing', async () => {
+  it('names the missing RBAC rule', async () => {
     const nobody = await cluster.kubeconfigFor('nobody', {
       token: await cluster.token('nodewall-system/nodewall-agent'),
     });
@@ -372,7 +372,7 @@ describe('nodewall controller, on a real API server', function () {
     assert.deepEqual(await ended, [0, null]);
   });
 
-  it('says what is wrong before it starts', async () => {
+  it('reports errors before it starts', async () => {
     const [busy = 0] = await freePorts(1);
     const holder = (await import('node:net')).createServer().listen(busy, '127.0.0.1');
     await once(holder, 'listening');

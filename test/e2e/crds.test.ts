@@ -76,13 +76,13 @@ describe('deploy/crds on a real API server', function () {
     }
   }
 
-  it('takes what validate takes', async () => {
+  it('accepts what validate accepts', async () => {
     const valid = writtenObjects().filter(({ isValid }) => isValid);
     assert.ok(valid.length > 80, `${valid.length}`);
     for (const object of valid) assert.equal(await refusal(object), null, object.from);
   });
 
-  it('refuses what validate refuses, but for what takes more than a schema', async () => {
+  it('rejects what validate rejects, except for checks beyond a schema', async () => {
     const invalid = writtenObjects().filter(({ isValid }) => !isValid);
     assert.ok(invalid.length > 150, `${invalid.length}`);
     const taken: string[] = [];
@@ -92,7 +92,7 @@ describe('deploy/crds on a real API server', function () {
     assert.deepEqual([...new Set(taken)].sort(), LEFT_TO_THE_WEBHOOK);
   });
 
-  it('drops nothing without a word that would make a rule wider', async () => {
+  it('never silently drops a field whose absence widens a rule', async () => {
     const selector = { matchLabels: { role: null }, matchExpressions: null };
     const raw = {
       apiVersion: 'nodewall.io/v1alpha1',
@@ -129,7 +129,7 @@ describe('deploy/crds on a real API server', function () {
     ]);
   });
 
-  it('says what is wrong in words', async () => {
+  it('reports errors as text', async () => {
     const policy = (spec: object): Pick<Written, 'raw'> => ({
       raw: {
         apiVersion: 'nodewall.io/v1alpha1',
@@ -172,7 +172,7 @@ describe('deploy/crds on a real API server', function () {
     for (const [object, message] of expected) assert.match((await refusal(object)) ?? '', message);
   });
 
-  it('has no policy with more rules than it can check', async () => {
+  it('rejects a policy with more rules than it can check', async () => {
     const ingress = Array.from({ length: 501 }, () => ({ action: 'Allow' }));
     const raw = {
       apiVersion: 'nodewall.io/v1alpha1',
@@ -185,7 +185,7 @@ describe('deploy/crds on a real API server', function () {
     assert.equal(await refusal({ raw }), null);
   });
 
-  it('keeps a tier where it is', async () => {
+  it("rejects a change of a tier's priority", async () => {
     const tier = (priority: number): string =>
       `{apiVersion: nodewall.io/v1alpha1, kind: Tier, metadata: {name: mine}, spec: {priority: ${priority}}}`;
     await cluster.apply(tier(20));
@@ -197,7 +197,7 @@ describe('deploy/crds on a real API server', function () {
     await cluster.apply(tier(250).replace('mine', 'application'));
   });
 
-  it('shows a policy by its short name, its defaults, and how far it is', async () => {
+  it('shows a policy by its short name, with defaults and progress', async () => {
     await cluster.apply(
       'apiVersion: nodewall.io/v1alpha1\nkind: ClusterNetworkPolicy\nmetadata: {name: shown}\n' +
         'spec: {priority: 5, appliedTo: [{nodeSelector: {}}], ingress: [{action: Allow, ports: [{port: 80}]}]}',

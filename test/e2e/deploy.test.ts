@@ -77,7 +77,7 @@ describe('deploy on a real API server', function () {
     });
   }
 
-  it('names the agents’ configuration by its content, in agent and controller', async () => {
+  it('names the agents’ ConfigMap by its content, in agent and controller', async () => {
     const text = await build('base');
     const [, name = ''] = /^ {2}name: (nodewall-agent-[a-z0-9]{10})$/m.exec(text) ?? [];
     assert.equal(text.split(`name: ${name}\n`).length - 1, 3, name);
@@ -157,7 +157,7 @@ describe('deploy on a real API server', function () {
     return status.allowed;
   }
 
-  it('lets the controller do what it does, and the agent what it does', async () => {
+  it('gives controller and agent the rights they need', async () => {
     const plain = ({ from, ...call }: ApiCall): string => JSON.stringify(Object.entries(call).sort());
     const ofAgent = new Set(AGENT_CALLS.map(plain));
     for (const call of API_CALLS) {
@@ -167,7 +167,7 @@ describe('deploy on a real API server', function () {
     for (const call of AGENT_CALLS) assert.equal(await may(AGENT, call), true, JSON.stringify(call));
   });
 
-  it('lets the agent do nothing beyond', async () => {
+  it('gives the agent no other rights', async () => {
     const namespace = 'nodewall-system';
     const beyond = [
       { verb: 'list', group: '', resource: 'configmaps', namespace },
@@ -182,7 +182,7 @@ describe('deploy on a real API server', function () {
     for (const call of beyond) assert.equal(await may(AGENT, call), false, JSON.stringify(call));
   });
 
-  it('lets the controller do nothing beyond', async () => {
+  it('gives the controller no other rights', async () => {
     const beyond = [
       { verb: 'get', group: '', resource: 'secrets', namespace: 'nodewall-system', name: 'other' },
       { verb: 'list', group: '', resource: 'secrets', namespace: 'nodewall-system' },

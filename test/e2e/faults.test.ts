@@ -31,7 +31,7 @@ describe('proxies before a real API server', function () {
     return response;
   }
 
-  it('carry TLS as it is, and cut it', async () => {
+  it('forward TLS unchanged, and cut it', async () => {
     const { hostname, port } = new URL(cluster.server);
     const target = { targetHost: hostname, targetPort: Number(port) };
     const proxy = await tcpProxy({ ...target, seed: 'tls', faults: { delay: [0, 3] } });

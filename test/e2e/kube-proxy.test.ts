@@ -19,7 +19,7 @@ kernelSuite('kube-proxy beside a cluster in namespaces', function () {
   });
   after(() => bed?.close());
 
-  it('stands on Nodes that are as kubelets report them', async () => {
+  it('uses Nodes as kubelets report them', async () => {
     const { v4, v6 } = bed.machine('worker-1');
     const { metadata, status } = await bed.cluster.get<NodeObject>('node', 'worker-1');
     assert.deepEqual(metadata.labels, { 'kubernetes.io/hostname': 'worker-1', role: 'edge' });
@@ -27,7 +27,7 @@ kernelSuite('kube-proxy beside a cluster in namespaces', function () {
     assert.deepEqual(status.addresses, addresses);
   });
 
-  it('makes Services reachable, and takes part in their changes', async () => {
+  it('makes Services reachable, and follows their changes', async () => {
     const { cluster } = bed;
     const { namespace: first, v4: worker } = bed.machine('worker-1');
     const { namespace: second, v4: backend } = bed.machine('other0');

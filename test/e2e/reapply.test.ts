@@ -267,7 +267,7 @@ describe('one object applied after another, on a real API server with the webhoo
     );
   }
 
-  it('changes what was stored before the CRDs said how it is merged', async function () {
+  it('changes objects stored before the CRDs declared merges', async function () {
     const matchExpressions = [{ key: 'track', operator: 'Exists' }];
     const selector = { ...WEB, matchExpressions };
     await apply('a', 'ClusterGroup', 'emptied', { podSelector: WEB });
@@ -285,13 +285,13 @@ describe('one object applied after another, on a real API server with the webhoo
     assert.deepEqual([forced.spec, managersOf(forced)], [{ podSelector: {} }, ['a']]);
   });
 
-  it('stores the object that was applied last, and refuses nothing that is valid', async function () {
+  it('stores the object that was applied last, and rejects no valid one', async function () {
     await useOurCrds();
     const draw = fc.noShrink(fc.noBias(pairsOfObjects(12 * WAYS.length)));
     await checkAsync(this, 1, draw, (drawn) => changeInAllWays(drawn));
   });
 
-  it('gives a second manager that forces it a group whole, of the others the fields that it states', async function () {
+  it('gives a second manager with force the whole list group, of others its own fields', async function () {
     await useOurCrds();
     const draw = fc.noShrink(fc.noBias(pairsOfObjects(40)));
     await checkAsync(this, 1, draw, async (drawn) => {
@@ -321,7 +321,7 @@ describe('one object applied after another, on a real API server with the webhoo
     });
   });
 
-  it('takes a null for what it is: nobody but the user writes one', async () => {
+  it('rejects a null: only a user writes one', async () => {
     await useOurCrds();
     const policy = { priority: 1, appliedTo: [{ nodeSelector: {} }] };
     const nothing = { ...policy, ingress: [{ action: 'Allow', from: null }] };

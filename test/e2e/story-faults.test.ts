@@ -42,7 +42,7 @@ async function faulty(bed: ClusterOfNodes, target: string, targetCa: string, nam
   return { lines, bytes, origin: { server: `https://${address}:${bytes.port}`, ca: authority.certificate } };
 }
 
-kernelSuite('a story of connections that do wrong', function () {
+kernelSuite('a story of faulty connections', function () {
   this.timeout(180_000 + 2 * RECOVERY + 1000 * SECONDS);
   let story: Story;
   let api: Faulty;
@@ -65,7 +65,7 @@ kernelSuite('a story of connections that do wrong', function () {
   });
   after(() => story?.close());
 
-  it('nothing leaks meanwhile; afterwards all is as if nothing had been', async () => {
+  it('nothing leaks during faults; afterwards the state is as without faults', async () => {
     const random = seededRandom(SEED);
     const proxies = [api, agents];
     let changes = 0;

@@ -41,7 +41,7 @@ kernelSuite('a story of Services', function () {
     await story.gets('other2', worker, NODE_PORT, 'answered');
   };
 
-  it('work beside an agent, whatever is closed on the Host', async () => {
+  it('work beside an agent, with any port closed on the Host', async () => {
     await works();
     await story.applied(closed('host', PORT, { ingress: DENY }));
     await story.sees('other1', 'worker-1', PORT, 'closed');
@@ -50,7 +50,7 @@ kernelSuite('a story of Services', function () {
     await story.gets('other1', worker, NODE_PORT, 'answered');
   });
 
-  it('are open to whom a NodePort policy lets in', async () => {
+  it('are open to clients that a NodePort policy allows', async () => {
     const from = [cidr(`${story.machine('other1').v4}/32`)];
     const ingress = [{ name: 'close', action: 'Drop', from, ports: [tcp(NODE_PORT)] }];
     await story.applied(closed('ports', PORT, { traffic: 'NodePort', ingress }));
@@ -67,7 +67,7 @@ kernelSuite('a story of Services', function () {
     await story.gets('other1', worker, NODE_PORT, 'answered');
   });
 
-  it('change while the agent restarts and its table comes and goes', async () => {
+  it('change while the agent restarts and its table is removed and added', async () => {
     await story.agents['worker-1']?.end('SIGKILL');
     await story.applied(...service(story.machine('cp-1').v4));
     await works();
@@ -83,7 +83,7 @@ kernelSuite('a story of Services', function () {
     await story.sameBytes();
   });
 
-  it('are what toServices stands for', async () => {
+  it('are the peers of toServices', async () => {
     const toServices = [{ name: 'hello', namespace: 'default' }];
     const egress = [{ name: 'hello', action: 'Drop', toServices }];
     await story.applied(closed('egress', PORT, { ingress: [], egress }));

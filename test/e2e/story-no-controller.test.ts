@@ -31,11 +31,11 @@ kernelSuite('a story without controllers', function () {
   const agents = (): Agent[] => Object.values(story.agents);
   const names = async (resource: string): Promise<string> => story.kubectl('get', resource, '-o', 'name');
 
-  it('agents have the CA of the controller from the API server', () => {
+  it("agents read the controller's CA from the API server", () => {
     for (const { log } of agents()) assert.match(log(), /following the controller/);
   });
 
-  it('agents put the new controllers on the failsafe list', async () => {
+  it('agents add the new controllers to the failsafe list', async () => {
     // Registered by the controller; of a Service that nobody serves here.
     await until('the API server finds the aggregated API unavailable', async () =>
       (await story.kubectl('get', 'apiservice', API_SERVICE)).includes('False'),
@@ -59,7 +59,7 @@ kernelSuite('a story without controllers', function () {
     }
   });
 
-  it('agents obey the gate', async () => {
+  it('agents follow the feature gate', async () => {
     await story.setGate(false);
     for (const agent of agents()) {
       await until(`${agent.machine.name} has no rules`, async () => (await agent.rules()) === '', {
@@ -79,16 +79,16 @@ kernelSuite('a story without controllers', function () {
     await story.sees('other0', 'cp-1', 80, 'open');
   });
 
-  it('agents unregister the aggregated API, once', async () => {
+  it('agents delete the APIService of the aggregated API, once', async () => {
     await until('it is gone', async () => !(await names('apiservices')).includes(API_SERVICE), {
       limit: LIMIT,
     });
     const says = (): number =>
-      agents().filter(({ log }) => log().includes('the aggregated API is unregistered')).length;
+      agents().filter(({ log }) => log().includes('deleted the APIService of the aggregated API')).length;
     await until('the one that did says so', async () => says() === 1, { limit: LIMIT });
   });
 
-  it('when a controller is back it alone counts', async () => {
+  it('once a controller answers, agents follow only it', async () => {
     await story.kubectl('delete', 'pod', 'controller-new', '--namespace=nodewall-system', '--force');
     await story.addReplica();
     await story.routed();
@@ -97,7 +97,9 @@ kernelSuite('a story without controllers', function () {
         `${agent.machine.name} holds what the controller says`,
         async () => {
           const rules = await agent.rules();
-          return agent.log().includes('the controller is back') && !rules.includes(NEW_ADDRESSES[0] ?? '');
+          return (
+            agent.log().includes('the controller answers again') && !rules.includes(NEW_ADDRESSES[0] ?? '')
+          );
         },
         { limit: LIMIT, detail: () => agent.log().slice(-3000) },
       );
@@ -106,7 +108,7 @@ kernelSuite('a story without controllers', function () {
     await story.sameBytes();
   });
 
-  it('a node that is off is named by its policies, by an Event and by its view', async () => {
+  it('a node that is off is reported by policy status, an Event and its view', async () => {
     const agent = story.agents['worker-2'] ?? assert.fail();
     await agent.run('off', '--reason', 'maintenance');
     assert.equal(await agent.rules(), '');

@@ -18,7 +18,7 @@ kernelSuite('a story of outages', function () {
   after(() => story?.close());
 
   const agentOn = (name: string): Agent => story.agents[name] ?? assert.fail(`no agent on ${name}`);
-  it('of two controllers both are ready, and one leads', async () => {
+  it('two controllers are both ready, and one leads', async () => {
     const answers = await Promise.all(story.replicas.map((one) => one.ready()));
     assert.deepEqual(answers, ['200 ok', '200 ok']);
     const leaders = await Promise.all(story.replicas.map((one) => one.metrics()));
@@ -46,7 +46,7 @@ kernelSuite('a story of outages', function () {
     await story.sameBytes();
   });
 
-  it('a controller that ends in order is followed at once', async () => {
+  it('a controller that stops in order is replaced at once', async () => {
     await story.replicas[1]?.end('SIGTERM');
     assert.equal(await story.routed(), story.replicas[2]);
     await story.applied(closed('web', 443));
@@ -73,7 +73,7 @@ kernelSuite('a story of outages', function () {
     });
   });
 
-  it('a token that expires ends its stream; a new one goes on', async () => {
+  it('an expired token ends its stream; a new one continues', async () => {
     const agent = agentOn('worker-1');
     const bound = { boundNode: 'worker-1', audiences: ['nodewall-controller'] };
     const token = await story.cluster.token('nodewall-system/nodewall-agent', { ...bound, seconds: 8 });
@@ -91,7 +91,7 @@ kernelSuite('a story of outages', function () {
     await story.statusIs('web', realized(2));
   });
 
-  it('a token of another node is refused, and so is one that is bound to none', async () => {
+  it('a token of another node, or bound to none, is rejected', async () => {
     const agent = agentOn('worker-1');
     await agent.end('SIGTERM');
     const audiences = ['nodewall-controller'];
@@ -109,7 +109,7 @@ kernelSuite('a story of outages', function () {
     await story.statusIs('web', realized(2));
   });
 
-  it('a Node is deleted: its token is worth nothing, its rules stay; made again, it needs a new one', async () => {
+  it("a deleted Node's token is rejected, its rules stay; a new Node needs a new token", async () => {
     const agent = agentOn('worker-1');
     const { v4, v6 } = agent.machine;
     await story.kubectl('delete', 'node', 'worker-1');
@@ -133,7 +133,7 @@ kernelSuite('a story of outages', function () {
     await story.sameBytes();
   });
 
-  it('an agent starts while there is no controller: the last good state is in force', async () => {
+  it('an agent starts without a controller: the saved state is in force', async () => {
     const agent = agentOn('worker-1');
     const before = await agent.rules();
     for (const replica of story.replicas) await replica.end('SIGKILL');
@@ -151,6 +151,6 @@ kernelSuite('a story of outages', function () {
     await story.statusIs('web', realized(2));
   });
 
-  it('at the end, the kernels hold what a stand-alone compile of the same objects makes', () =>
+  it('at the end, the kernels have the rules of a stand-alone compile of the same objects', () =>
     story.sameBytes());
 });

@@ -53,7 +53,7 @@ kernelSuite('a story of policies, nodes and pods', function () {
     await story.statusIs('web', realized(2));
   });
 
-  it('a node joins, as one that is applied to and as a peer, and leaves', async () => {
+  it('a node is added, as target and as peer, and removed', async () => {
     const allow = { name: 'nodes', action: 'Allow', ports: [tcp(80)], from: [{ nodeSelector: {} }] };
     const close = { name: 'close', action: 'Drop', ports: [tcp(80)] };
     await story.applied(closed('web', 80, { ingress: [allow, close] }));
@@ -79,7 +79,7 @@ kernelSuite('a story of policies, nodes and pods', function () {
     await story.removeAgent('other2');
   });
 
-  it('pods come and go behind a peer, and their namespace is relabelled', async () => {
+  it('pods of a peer are added and removed, and their namespace is relabelled', async () => {
     const { v4, v6 } = story.machine('other0');
     const from = [
       { podSelector: { matchLabels: { app: 'web' } }, namespaceSelector: { matchLabels: { team: 'shop' } } },
@@ -117,7 +117,7 @@ kernelSuite('a story of policies, nodes and pods', function () {
     await story.sameBytes();
   });
 
-  it('a further address of a node is one of its as a peer, and one that a pod has never is', async () => {
+  it("a reported address of a node counts as its peer address, except for a pod's address", async () => {
     const [further, ofPod, further6] = ['198.51.100.77', '198.51.100.78', '2001:db8:77::1'] as const;
     const { namespace } = story.machine('worker-2');
     const ip = (...args: readonly string[]) => namespace.run(['ip', ...args]);
@@ -176,7 +176,7 @@ kernelSuite('a story of policies, nodes and pods', function () {
     await story.sameBytes();
   });
 
-  it('kubectl shows what is wrong: the schema, its CEL rules, the webhook', async () => {
+  it('kubectl shows errors of the schema, its CEL rules, the webhook', async () => {
     const refused = async (spec: object, message: RegExp): Promise<void> => {
       const { code, stderr } = await story.apply(closed('bad', 81, spec));
       assert.notEqual(code, 0);
@@ -194,7 +194,7 @@ kernelSuite('a story of policies, nodes and pods', function () {
     });
   });
 
-  it('past the webhook an invalid policy is left out, and others are enforced', async () => {
+  it('without the webhook an invalid policy is left out, and others are enforced', async () => {
     await story.applied(closed('bad', 443, { tier: 'nowhere' }));
     await story.statusIs('bad', ({ phase, problems = [], conditions }) => {
       const accepted = conditions.find(({ type }) => type === 'Accepted');
@@ -228,6 +228,6 @@ kernelSuite('a story of policies, nodes and pods', function () {
     await story.statusIs('web', realized(2));
   });
 
-  it('at the end, the kernels hold what a stand-alone compile of the same objects makes', () =>
+  it('at the end, the kernels have the rules of a stand-alone compile of the same objects', () =>
     story.sameBytes());
 });

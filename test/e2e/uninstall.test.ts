@@ -109,7 +109,7 @@ kernelSuite('uninstall and namespaces, with the real namespace controller', func
     controllers = [];
   };
 
-  it('every replica answers kubectl, whichever leads', async () => {
+  it('every replica answers kubectl, leading or not', async () => {
     await install();
     for (const port of PORTS) {
       await cluster.apply(SERVICE([port]));
@@ -133,14 +133,14 @@ kernelSuite('uninstall and namespaces, with the real namespace controller', func
     await kubectl('delete', 'namespace', 'second', '--timeout=60s');
   });
 
-  it('nodewall’s own namespace is deleted while controllers run: they take the API away, and never register it again', async () => {
+  it('nodewall’s own namespace is deleted while controllers run: they remove the API, and never register it again', async () => {
     await install();
     await kubectl('delete', 'namespace', SYSTEM, '--timeout=60s');
     assert.equal(await isThere('apiservice', API_SERVICE), false);
     await endControllers('SIGKILL');
   });
 
-  it('the API goes with the controllers’ rights, where they could not take it away', async () => {
+  it('the API is removed with the controllers’ rights, if they could not remove it', async () => {
     await install();
     await endControllers('SIGKILL');
     await kubectl('delete', 'namespace', SYSTEM, '--wait=false');

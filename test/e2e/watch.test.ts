@@ -99,7 +99,7 @@ describe('the watch of a real API server', function () {
     assert.ok(latest?.objects.namespaces.some(({ name }) => name === 'kube-system'));
   });
 
-  it('tells of each change, of every kind', async () => {
+  it('reports every change, of every kind', async () => {
     await cluster.apply(NODE('cp-1', 'edge'));
     await seen('the label', ({ nodes }) => nodes[0]?.labels.role === 'edge');
     await cluster.apply(POD('p1'));
@@ -127,7 +127,7 @@ describe('the watch of a real API server', function () {
     await seen('the policy gone', (objects) => policies(objects) === '');
   });
 
-  it('notices CRDs that come and go', async () => {
+  it('notices CRDs that are added and removed', async () => {
     await cluster.apply(ANTREA);
     await cluster.kubectl([
       'wait',
@@ -150,7 +150,7 @@ describe('the watch of a real API server', function () {
     );
   });
 
-  it('goes on after the API server and etcd were killed', async () => {
+  it('continues after the API server and etcd were killed', async () => {
     await cluster.apply(POLICY('two', 5));
     await seen('the policy', (objects) => policies(objects) === 'two=5');
     await cluster.stopApiServer('SIGKILL');
@@ -167,7 +167,7 @@ describe('the watch of a real API server', function () {
     await seen('the new node', ({ nodes }) => nodes.length === 2, 60_000);
   });
 
-  it('missed nothing, as lists beside the watches show', async () => {
+  it('missed no change, compared with lists', async () => {
     const lists = () => source.metrics().map(({ lists: count }) => count);
     const before = lists();
     await until(
@@ -183,7 +183,7 @@ describe('the watch of a real API server', function () {
     assert.equal(source.corrections(), 0);
   });
 
-  it('comes to what the API server has behind a proxy that does everything wrong', async () => {
+  it("reaches the API server's state behind a proxy with all faults", async () => {
     const authority = await createAuthority('proxy authority');
     const issued = await authority.issue({ commonName: 'p', names: ['127.0.0.1'], usage: 'server' });
     const faults = {

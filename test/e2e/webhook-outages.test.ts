@@ -65,7 +65,7 @@ describe('the controller’s webhook around outages, on a real API server', func
     return stderr.includes('denied the request');
   }
 
-  it('an invalid policy is refused again within two seconds after the configurations were made anew', async () => {
+  it('an invalid policy is rejected again within two seconds after the webhook configurations were created again', async () => {
     for (let round = 0; round < 3; round++) {
       const gone = await cluster.kubectl([
         'delete',
@@ -84,7 +84,7 @@ describe('the controller’s webhook around outages, on a real API server', func
     }
   });
 
-  it('takes a Tier and its policy in one apply, as soon as the API server answers again', async () => {
+  it('accepts a Tier and its policy in one apply, as soon as the API server answers again', async () => {
     for (let round = 0; round < 5; round++) {
       await cluster.restartApiServer('SIGKILL');
       const [first, second] = [`a${round}`, `b${round}`];

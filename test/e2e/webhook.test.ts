@@ -110,7 +110,7 @@ describe('the webhook before a real API server', function () {
     return cluster.kubectl(['apply', '--server-side', '-f', '-'], { stdin: manifest });
   }
 
-  it('refuses in the words of validate, before the schema says anything', async () => {
+  it('rejects with the messages of validate, before the schema check', async () => {
     const { code, stderr } = await apply(
       policy(
         'ingress: [{action: Drop, ports: [{port: 5, endPort: 4}], from: [{ipBlock: {cidr: 10.0.0.0}}]}]',
@@ -125,7 +125,7 @@ describe('the webhook before a real API server', function () {
     );
   });
 
-  it('refuses a list with nothing behind it', async () => {
+  it('rejects a list key without a value', async () => {
     const { stderr } = await apply(policy('ingress: [{action: Allow, from: }]'));
     assert.match(
       stderr,
@@ -133,7 +133,7 @@ describe('the webhook before a real API server', function () {
     );
   });
 
-  it('writes out names, and warns', async () => {
+  it('fills in rule names, and warns', async () => {
     const { code, stdout, stderr } = await apply(policy('ingress: [{action: Allow}, {action: Drop}]'));
     assert.equal(code, 0, stderr);
     assert.match(stdout, /clusternetworkpolicy\.nodewall\.io\/p serverside-applied/);
@@ -155,7 +155,7 @@ describe('the webhook before a real API server', function () {
     await see();
   });
 
-  it('takes a Tier with the policy that names it, and keeps it as long as that is there', async () => {
+  it('accepts a Tier with the policy that uses it, and keeps it as long as the policy exists', async () => {
     const tier = `${HEAD}kind: Tier\nmetadata: {name: mine}\nspec: {priority: 20}`;
     const { code, stderr } = await apply(`${tier}\n---\n${policy('tier: mine')}`);
     assert.equal(code, 0, stderr);
@@ -170,7 +170,7 @@ describe('the webhook before a real API server', function () {
     assert.equal(gone, 0, why);
   });
 
-  it('is in nobody’s way when it is gone, as deploy/ has it', async () => {
+  it('does not block requests when it is down, as deploy/ configures it', async () => {
     server.closeAllConnections();
     server.close();
     const { code, stderr } = await apply(policy('ingress: [{action: Allow}]'));

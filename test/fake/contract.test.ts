@@ -499,7 +499,7 @@ function contract(open: () => Promise<{ kernel: Kernel; isFake: boolean }>): voi
     assert.deepEqual(none, { before: second.after, after: second.after });
   });
 
-  it('digests are equal for equal rules, and tell others apart', async () => {
+  it('digests are equal for equal rules only', async () => {
     const accept: Statement = { kind: 'accept' };
     await run(kernel, [
       ...AB,
@@ -519,7 +519,7 @@ function contract(open: () => Promise<{ kernel: Kernel; isFake: boolean }>): voi
     assert.deepEqual(after.toSpliced(3, 1), digests.toSpliced(3, 1));
   });
 
-  it('chains are read alone as in the whole', async () => {
+  it('chains are read singly as in a snapshot', async () => {
     await run(kernel, [...AB, BASE, jumps('input', 'a'), rule('a', { kind: 'drop' }, { counter: true })]);
     const whole = await kernel.snapshot();
     const { chains } = await kernel.chains(['a', 'input', 'x']);
@@ -534,7 +534,7 @@ function contract(open: () => Promise<{ kernel: Kernel; isFake: boolean }>): voi
       );
   });
 
-  it('what is not there is null', async () => {
+  it('missing objects are null', async () => {
     assert.equal(await kernel.snapshot(), null);
     assert.equal(await kernel.elements('s'), null);
     assert.deepEqual((await kernel.chains(['a'])).chains, []);

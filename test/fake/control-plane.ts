@@ -15,7 +15,7 @@ import { bookmarkOf, updatesBetween } from './view-updates.ts';
 /** What a line becomes on its way; null ends the connection after what was sent. */
 export type Fault = (line: string) => string | null;
 
-interface Refusal {
+interface RefusedAnswer {
   readonly status: number;
   readonly message: string;
   readonly headers?: Readonly<Record<string, string>>;
@@ -50,7 +50,7 @@ export interface FakeControlPlane {
   /** Of lines from now on; null: none. */
   fault(fault: Fault | null): void;
   /** Of requests from now on. */
-  refuse(refusal: ((request: IncomingMessage) => Refusal | 'hang' | null) | null): void;
+  refuse(refusal: ((request: IncomingMessage) => RefusedAnswer | 'hang' | null) | null): void;
   /** Ends all connections: in order, or as a machine does that dies. */
   cut(how: 'end' | 'destroy'): void;
   /** That agents are told now. */
@@ -105,7 +105,7 @@ export async function fakeControlPlane(
   let number = 0;
   let now: { state: NodeState; enabled: boolean } | null = null;
   let fault: Fault | null = null;
-  let refusal: ((request: IncomingMessage) => Refusal | 'hang' | null) | null = null;
+  let refusal: ((request: IncomingMessage) => RefusedAnswer | 'hang' | null) | null = null;
 
   const revision = (): string => `${epoch}.${number}`;
   const look = (): void => {

@@ -5,7 +5,7 @@ import type { Command, ElementsCommand } from '../../agent/apply/plan/command.ts
 import { commandText } from '../../agent/apply/plan/command-text.ts';
 import { ruleText } from '../../agent/render/nft-text.ts';
 import { KEY_LENGTH, mapKeyLength } from '../../agent/render/ruleset.ts';
-import { Refusal, toNftError } from './refusal.ts';
+import { FakeRefusal, toNftError } from './refusal.ts';
 import {
   addChain,
   addElement,
@@ -126,7 +126,7 @@ function runCommands(copy: FakeTable | null, commands: readonly Command[]): Fake
     if (table !== null) validate(table);
     return table;
   } catch (error) {
-    if (error instanceof Refusal) throw toNftError(error.code, error.message, { operation: index });
+    if (error instanceof FakeRefusal) throw toNftError(error.code, error.message, { operation: index });
     throw error;
   }
 }
@@ -137,7 +137,7 @@ function isRename(command: Command | undefined): boolean {
 
 function runCommand(table: FakeTable | null, command: Command): FakeTable | null {
   if (command.kind === 'addTable') return table ?? newTable();
-  if (table === null) throw new Refusal('ENOENT', 'No such file or directory');
+  if (table === null) throw new FakeRefusal('ENOENT', 'No such file or directory');
   switch (command.kind) {
     case 'deleteTable':
       return null;
@@ -187,7 +187,7 @@ function changeElements(table: FakeTable, command: ElementsCommand): void {
     return;
   }
   if (keyLength !== set.keyLength || interval !== set.interval) {
-    throw new Refusal('EINVAL', 'Invalid argument');
+    throw new FakeRefusal('EINVAL', 'Invalid argument');
   }
   const hex = Buffer.from(keys).toString('hex');
   const width = 2 * keyLength;

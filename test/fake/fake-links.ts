@@ -8,7 +8,7 @@
  * joined.
  */
 import { type Link, type LinkEvent, type LinkGroupChange, NftError } from 'nftables-napi';
-import type { Links } from '../../agent/interfaces/group-keeper.ts';
+import type { Links } from '../../agent/interfaces/group-reconciler.ts';
 
 export interface FakeLinks extends Links {
   /** Delivers the oldest so many events; all by default. Returns how many there were. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { Refusal } from '../../agent/apply/dataplane.ts';
+import { RefusedError } from '../../agent/apply/dataplane.ts';
 import { countedFamily } from '../../agent/apply/iptables/counted.ts';
-import { readSets } from '../../agent/apply/iptables/held-set.ts';
+import { readSets } from '../../agent/apply/iptables/kernel-set.ts';
 import { IptablesReconciler } from '../../agent/apply/iptables/reconciler.ts';
 import { removeRules, removeSets } from '../../agent/apply/iptables/remove.ts';
 import { parseSaved } from '../../agent/apply/iptables/saved.ts';
@@ -148,7 +148,7 @@ export const IPTABLES_CASES: readonly IptablesCase[] = [
       const web = addressSet('nodewall-web-4', 4, ['192.0.2.2', '192.0.2.3']);
       // The rule is refused: nobody has come to lack what was let through.
       const refused = withSets([web, NETS6, SERVICES], ['--bogus']);
-      await assert.rejects(reconciler.apply(refused), Refusal);
+      await assert.rejects(reconciler.apply(refused), RefusedError);
       const { members } = (await readSets(tools.ipset)).get('nodewall-web-4') ?? {};
       assert.deepEqual(
         [...(members?.singles ?? [])].filter((_, i) => i % 4 === 3),
@@ -183,7 +183,7 @@ export const IPTABLES_CASES: readonly IptablesCase[] = [
       const all = addressSet('nodewall-nets-6', 6, ['::/0']);
       const reconciler = new IptablesReconciler(tools);
       const { change } = await reconciler.apply(withSets([zero, all, SERVICES]));
-      assert.match(change.text(), /set nodewall-web-4: 1 members with the address of all zeros/);
+      assert.match(change.text(), /set nodewall-web-4: 1 members have the address of all zeros/);
       assert.deepEqual(await reconciler.verify(), []);
       const [nets] = await tools.ipset.save('nodewall-nets-6');
       assert.deepEqual(
@@ -202,8 +202,8 @@ export const IPTABLES_CASES: readonly IptablesCase[] = [
         '*filter\n-I INPUT 1 -s 203.0.113.2/32 -j DROP\n-A INPUT -j NODEWALL-INPUT\n-A OUTPUT -j NODEWALL-WEB\nCOMMIT\n',
       );
       assert.deepEqual(await reconciler.verify(), [
-        'iptables filter: 2 rules of INPUT lead to chains of ours',
-        'iptables filter: a rule of OUTPUT leads to NODEWALL-WEB',
+        'iptables filter: 2 rules of INPUT jump to chains of nodewall',
+        'iptables filter: a rule of OUTPUT jumps to NODEWALL-WEB',
       ]);
       await reconciler.apply(RULESET);
       assert.deepEqual(await reconciler.verify(), []);
@@ -222,7 +222,7 @@ export const IPTABLES_CASES: readonly IptablesCase[] = [
       ]);
       await tools.restore(4, '*filter\n-D INPUT -j NODEWALL-INPUT\nCOMMIT\n');
       assert.deepEqual(await reconciler.verify(), [
-        'iptables filter: the jump from INPUT to NODEWALL-INPUT is gone',
+        'iptables filter: the jump from INPUT to NODEWALL-INPUT is missing',
       ]);
       await reconciler.apply(RULESET);
       assert.deepEqual(await reconciler.verify(), []);
@@ -244,13 +244,13 @@ export const IPTABLES_CASES: readonly IptablesCase[] = [
       assert.deepEqual(await reconciler.verify(), [
         'iptables filter: chain NODEWALL-WEB was changed',
         'iptables filter: chain NODEWALL-OTHER is foreign',
-        'iptables nat: the jump from POSTROUTING to NODEWALL-POSTROUTING is gone',
-        'iptables nat: chain NODEWALL-POSTROUTING is gone',
-        'set nodewall-web-4 has other members',
+        'iptables nat: the jump from POSTROUTING to NODEWALL-POSTROUTING is missing',
+        'iptables nat: chain NODEWALL-POSTROUTING is missing',
+        'set nodewall-web-4 has different members',
         'set nodewall-more is foreign',
       ]);
-      const { unswept } = await reconciler.apply(RULESET);
-      assert.equal(unswept, null);
+      const { leftBehind } = await reconciler.apply(RULESET);
+      assert.equal(leftBehind, null);
       assert.deepEqual(await reconciler.verify(), []);
       assert.ok((await tools.ipset.names()).includes('others'));
     },
@@ -268,10 +268,10 @@ export const IPTABLES_CASES: readonly IptablesCase[] = [
         '*filter\n:NODEWALL-OLD - [0:0]\n:NODEWALL-OLDER - [0:0]\n:NODEWALL-KEPT - [0:0]\n:OTHER - [0:0]\n-A INPUT -j NODEWALL-OLD\n-A NODEWALL-OLD -m set --match-set nodewall-old src -j NODEWALL-OLDER\n-A NODEWALL-OLDER -j RETURN\n-A NODEWALL-KEPT -j RETURN\n-A OTHER -j NODEWALL-KEPT\n-A OTHER -m set --match-set nodewall-used src -j DROP\nCOMMIT\n',
       );
       const reconciler = new IptablesReconciler(tools);
-      const { unswept } = await reconciler.apply(RULESET);
+      const { leftBehind } = await reconciler.apply(RULESET);
       assert.match(
-        unswept?.message ?? '',
-        /chain NODEWALL-KEPT of table filter: a rule of chain OTHER leads to it; set nodewall-used: .*in use/,
+        leftBehind?.message ?? '',
+        /chain NODEWALL-KEPT of table filter: a rule of chain OTHER jumps to it; set nodewall-used: .*in use/,
       );
       const { chains } = await filter4(tools);
       assert.deepEqual([...chains.keys()].sort(), ['NODEWALL-INPUT', 'NODEWALL-KEPT', 'NODEWALL-WEB']);
@@ -295,7 +295,7 @@ export const IPTABLES_CASES: readonly IptablesCase[] = [
       const reconciler = await applied(tools, more(['192.0.2.1', '192.0.2.2']));
       await tools.restore(4, others('-A'));
       assert.match(
-        (await reconciler.apply(RULESET)).unswept?.message ?? '',
+        (await reconciler.apply(RULESET)).leftBehind?.message ?? '',
         /^not removed: set nodewall-more-4/,
       );
       assert.deepEqual(await reconciler.verify(), []);
@@ -308,10 +308,10 @@ export const IPTABLES_CASES: readonly IptablesCase[] = [
       await reconciler.apply(RULESET);
       // A change is not made longer by it, but what has nothing else to do tries again.
       const tcp = withSets([WEB4, NETS6, SERVICES], ['-p tcp -j DROP']);
-      assert.equal((await reconciler.apply(tcp)).unswept, null);
-      assert.match((await reconciler.apply(tcp)).unswept?.message ?? '', /set nodewall-more-4/);
+      assert.equal((await reconciler.apply(tcp)).leftBehind, null);
+      assert.match((await reconciler.apply(tcp)).leftBehind?.message ?? '', /set nodewall-more-4/);
       await tools.restore(4, others('-D'));
-      assert.equal((await reconciler.apply(tcp)).unswept, null);
+      assert.equal((await reconciler.apply(tcp)).leftBehind, null);
       assert.ok(!(await tools.ipset.names()).includes(name));
       assert.equal(await processesOf(tools, () => reconciler.apply(tcp)), 0);
       assert.deepEqual(await reconciler.verify(), []);
@@ -337,8 +337,8 @@ export const IPTABLES_CASES: readonly IptablesCase[] = [
         [WEB4, NETS6, SERVICES],
         ['-p tcp -j ACCEPT', '-p tcp -m tcp --bogus -j ACCEPT'],
       );
-      await assert.rejects(reconciler.apply(refused), (error: Refusal) => {
-        assert.ok(error instanceof Refusal, String(error));
+      await assert.rejects(reconciler.apply(refused), (error: RefusedError) => {
+        assert.ok(error instanceof RefusedError, String(error));
         assert.equal(error.source?.rule, 'NODEWALL-WEB/1');
         assert.match(error.message, /chain NODEWALL-WEB.*unknown option "--bogus"/);
         return true;
@@ -371,7 +371,7 @@ export const IPTABLES_CASES: readonly IptablesCase[] = [
           .filter((line) => line.includes('NODEWALL-'));
       for (const ruleset of refused) {
         const reconciler = new IptablesReconciler(tools);
-        await assert.rejects(reconciler.apply(ruleset), Refusal);
+        await assert.rejects(reconciler.apply(ruleset), RefusedError);
         assert.deepEqual(await text(), []);
         assert.equal(await reconciler.holdsRules(), false);
       }
@@ -383,8 +383,8 @@ export const IPTABLES_CASES: readonly IptablesCase[] = [
       const before = await text();
       for (const ruleset of refused) {
         // Known to the reconciler, and as one finds it that has just been started.
-        await assert.rejects(reconciler.apply(ruleset), Refusal);
-        await assert.rejects(new IptablesReconciler(tools).apply(ruleset), Refusal);
+        await assert.rejects(reconciler.apply(ruleset), RefusedError);
+        await assert.rejects(new IptablesReconciler(tools).apply(ruleset), RefusedError);
         const uncounted = (lines: string[]) => lines.map((line) => line.replace(/^\[.*?\] /, '')).sort();
         assert.deepEqual(uncounted(await text()), uncounted(before));
       }

@@ -33,7 +33,7 @@ kernelSuite('the reconciler on the real kernel', function () {
     assert.deepEqual(await listing(kernel), await listing(reference));
   }
 
-  it('makes any ruleset of any other, half done or unknown', async function () {
+  it('applies any ruleset over any other, incomplete or unknown', async function () {
     const drawn = fc.constantFrom(1, 4, 10, 25).chain((size) => scenario({ size, flows: 0 }));
     const rulesets = ({ objects, node, config }: Scenario) =>
       render(toState(objects, node), toConfig(config));

@@ -1,8 +1,8 @@
 import { NftError } from 'nftables-napi';
 
 /** A command that the fake refuses; fake-kernel.ts says which one it was. */
-export class Refusal extends Error {
-  override readonly name = 'Refusal';
+export class FakeRefusal extends Error {
+  override readonly name = 'FakeRefusal';
   readonly code: string;
 
   constructor(code: string, message: string) {

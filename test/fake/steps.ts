@@ -30,7 +30,7 @@ export function watchVerdicts(
     const stages = [
       ...Object.entries(first ?? {}),
       ...names.flatMap((one) =>
-        Object.values(one).map((commands: readonly Command[]) => ['sweep', commands] as const),
+        Object.values(one).map((commands: readonly Command[]) => ['collect', commands] as const),
       ),
     ];
     const isWithoutSwap = first?.swap.length === 0;
@@ -41,7 +41,11 @@ export function watchVerdicts(
       reached = stages.find(([, own]) => own === commands)?.[0] ?? reached;
       const isSwapped = isWithoutSwap || reached === 'swap';
       const [old, wanted] = [before, desired].map((ruleset) => tracer(withMembers(ruleset, now)));
-      const allowed = ['withdraw', 'sweep'].includes(reached) ? [wanted] : isSwapped ? [old, wanted] : [old];
+      const allowed = ['withdraw', 'collect'].includes(reached)
+        ? [wanted]
+        : isSwapped
+          ? [old, wanted]
+          : [old];
       const walk = tracer(now);
       for (const packet of packets) {
         const found = walk(packet).verdict;

@@ -2,11 +2,11 @@ import { isDeepStrictEqual } from 'node:util';
 import type { BaseChain } from 'nftables-napi';
 import { ruleText } from '../../agent/render/nft-text.ts';
 import { type ChainVerdict, type NftRule, targets } from '../../agent/render/ruleset.ts';
-import { Refusal } from './refusal.ts';
+import { FakeRefusal } from './refusal.ts';
 
 /**
  * The table as the fake holds it. What refers to something refers to its handle, as in the kernel:
- * a renamed chain keeps those that jump to it. Every change throws a Refusal where nf_tables
+ * a renamed chain keeps those that jump to it. Every change throws a FakeRefusal where nf_tables
  * refuses it, and where nodewall has no reason to ask for it (adding what is there).
  */
 export interface FakeTable {
@@ -71,16 +71,16 @@ export function addChain(table: FakeTable, name: string, base: BaseChain | null)
     there.base = base;
     return;
   }
-  if (there?.base && base) throw new Refusal('EOPNOTSUPP', `chain ${name}: Operation not supported`);
-  if (there !== undefined) throw new Refusal('EEXIST', `chain ${name}: File exists`);
+  if (there?.base && base) throw new FakeRefusal('EOPNOTSUPP', `chain ${name}: Operation not supported`);
+  if (there !== undefined) throw new FakeRefusal('EEXIST', `chain ${name}: File exists`);
   table.chains.set(name, { handle: table.nextHandle++, name, base, rules: [] });
 }
 
 /** By its handle, whatever its name is by now. */
 export function renameChain(table: FakeTable, handle: number, to: string): void {
   const chain = [...table.chains.values()].find((one) => one.handle === handle);
-  if (chain === undefined) throw new Refusal('ENOENT', `chain ${handle}: No such file or directory`);
-  if (table.chains.has(to)) throw new Refusal('EEXIST', `chain ${to}: File exists`);
+  if (chain === undefined) throw new FakeRefusal('ENOENT', `chain ${handle}: No such file or directory`);
+  if (table.chains.has(to)) throw new FakeRefusal('EEXIST', `chain ${to}: File exists`);
   table.chains.delete(chain.name);
   chain.name = to;
   table.chains.set(to, chain);
@@ -99,7 +99,7 @@ export function deleteChain(table: FakeTable, name: string): void {
   const mapped = [...table.sets.values()].some(({ elements }) =>
     [...elements.values()].some(({ verdict }) => verdict?.chain === handle),
   );
-  if (jumped || mapped) throw new Refusal('EBUSY', `chain ${name}: Device or resource busy`);
+  if (jumped || mapped) throw new FakeRefusal('EBUSY', `chain ${name}: Device or resource busy`);
   table.chains.delete(name);
 }
 
@@ -112,7 +112,7 @@ export function addRule(table: FakeTable, chain: string, rule: NftRule): void {
 }
 
 export function addSet(table: FakeTable, declared: SetDeclaration): FakeSet {
-  if (table.sets.has(declared.name)) throw new Refusal('EEXIST', `set ${declared.name}: File exists`);
+  if (table.sets.has(declared.name)) throw new FakeRefusal('EEXIST', `set ${declared.name}: File exists`);
   const set: FakeSet = { ...declared, handle: table.nextHandle++, elements: new Map(), catchAll: false };
   table.sets.set(declared.name, set);
   return set;
@@ -123,7 +123,7 @@ export function deleteSet(table: FakeTable, name: string): void {
   const used = [...table.chains.values()].some(({ rules }) =>
     rules.some(({ sets }) => sets.includes(handle)),
   );
-  if (used) throw new Refusal('EBUSY', `set ${name}: Device or resource busy`);
+  if (used) throw new FakeRefusal('EBUSY', `set ${name}: Device or resource busy`);
   table.sets.delete(name);
 }
 
@@ -136,11 +136,11 @@ export function addElement(
     verdict,
   }: { readonly first: string; readonly last: string; readonly verdict: ChainVerdict | null },
 ): void {
-  if (set.isMap !== (verdict !== null)) throw new Refusal('EINVAL', 'Invalid argument');
+  if (set.isMap !== (verdict !== null)) throw new FakeRefusal('EINVAL', 'Invalid argument');
   const clash = set.interval
     ? [...set.elements].some(([from, there]) => from <= last && first <= there.last)
     : set.elements.has(first);
-  if (clash) throw new Refusal('EEXIST', `element ${first}: File exists`);
+  if (clash) throw new FakeRefusal('EEXIST', `element ${first}: File exists`);
   const target = verdict && { kind: verdict.kind, chain: targetOf(table, verdict.chain) };
   set.elements.set(first, { last, verdict: target });
 }
@@ -148,26 +148,26 @@ export function addElement(
 /** A range goes as it came. */
 export function deleteElement(set: FakeSet, first: string, last: string): void {
   if (set.elements.get(first)?.last !== last) {
-    throw new Refusal('ENOENT', `element ${first}: No such file or directory`);
+    throw new FakeRefusal('ENOENT', `element ${first}: No such file or directory`);
   }
   set.elements.delete(first);
 }
 
 export function chainOf({ chains }: FakeTable, name: string): FakeChain {
   const chain = chains.get(name);
-  if (chain === undefined) throw new Refusal('ENOENT', `chain ${name}: No such file or directory`);
+  if (chain === undefined) throw new FakeRefusal('ENOENT', `chain ${name}: No such file or directory`);
   return chain;
 }
 
 export function setOf({ sets }: FakeTable, name: string): FakeSet {
   const set = sets.get(name);
-  if (set === undefined) throw new Refusal('ENOENT', `set ${name}: No such file or directory`);
+  if (set === undefined) throw new FakeRefusal('ENOENT', `set ${name}: No such file or directory`);
   return set;
 }
 
 function targetOf(table: FakeTable, name: string): number {
   const { handle, base } = chainOf(table, name);
-  if (base !== null) throw new Refusal('EOPNOTSUPP', `${name} is a base chain`);
+  if (base !== null) throw new FakeRefusal('EOPNOTSUPP', `${name} is a base chain`);
   return handle;
 }
 
@@ -187,7 +187,7 @@ export function validate(table: FakeTable): void {
     ]);
   const deepest = new Map<number, number>();
   const visit = (chain: FakeChain, depth: number): void => {
-    if (depth > MAX_DEPTH) throw new Refusal('EMLINK', `chain ${chain.name}: Too many links`);
+    if (depth > MAX_DEPTH) throw new FakeRefusal('EMLINK', `chain ${chain.name}: Too many links`);
     if ((deepest.get(chain.handle) ?? 0) >= depth) return;
     deepest.set(chain.handle, depth);
     for (const handle of new Set(calls(chain))) {

@@ -29,7 +29,7 @@ describe('tcpProxy', () => {
   };
   const dial = (port: number): Socket => connect({ port, host: '127.0.0.1' });
 
-  it('carries both ways, to the end, where it does nothing wrong', async () => {
+  it('forwards both directions completely without faults', async () => {
     const { port, counts } = await start({});
     const socket = dial(port);
     socket.end(Buffer.alloc(300_000, 'x'));
@@ -73,7 +73,7 @@ describe('tcpProxy', () => {
     });
   });
 
-  it('refuses the part that it is told, and cuts all on command', async () => {
+  it('rejects the configured share, and cuts all connections on command', async () => {
     const { port, set, cutAll, counts } = await start({ refuse: 1 });
     assert.equal(await text(dial(port)).catch((error) => error.code), 'ECONNRESET');
     await set({});
@@ -86,7 +86,7 @@ describe('tcpProxy', () => {
     assert.deepEqual(await counts(), { connections: 2, 'cut by reset': 1, refused: 1 });
   });
 
-  it('draws the same for the same seed', async () => {
+  it('makes the same choices for the same seed', async () => {
     const refused = async (): Promise<string> => {
       const { port, close } = await start({ refuse: 0.5 });
       const outcomes: string[] = [];
@@ -158,7 +158,7 @@ describe('lineProxy', () => {
     it(title, async () => assert.deepEqual(await answered(faults), expected));
   }
 
-  it('garbles one byte of a line', async () => {
+  it('changes one byte of a line', async () => {
     const lines = await answered({ garble: 1 });
     assert.equal(lines.length, LINES.length);
     for (const [i, line] of lines.entries()) {
@@ -193,13 +193,13 @@ describe('lineProxy', () => {
     }
   });
 
-  it('leaves answers alone that are no watch', async () => {
+  it('does not touch answers other than watches', async () => {
     assert.deepEqual(await answered({ drop: 1 }, '/a'), LINES);
   });
 });
 
 describe('a proxy in a network namespace', () => {
-  it('listens there, and is controlled from here', async () => {
+  it('listens there, and is controlled from the test', async () => {
     const namespace = await createNamespace('proxy');
     try {
       await namespace.run(['ip', 'link', 'set', 'lo', 'up']);

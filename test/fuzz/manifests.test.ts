@@ -210,7 +210,7 @@ describe('fuzzing of manifests', function () {
     Error.stackTraceLimit = stackTraceLimit;
   });
 
-  it('takes the seed as it is', () => {
+  it('handles the unchanged seed', () => {
     for (const outcome of [read('a.yaml', Buffer.from(YAML)), read('a.json', Buffer.from(JSON_TEXT))]) {
       // The one about SSH.
       assert.deepEqual(
@@ -278,7 +278,7 @@ describe('fuzzing of manifests', function () {
     fc.assert(property, { numRuns: 800 });
   });
 
-  it('the schema means the same to Ajv', () => {
+  it('the schema gives the same results in Ajv', () => {
     const ajv = new Ajv.Ajv({ allErrors: true, strict: false });
     const kinds = {
       ClusterNetworkPolicy: CLUSTER_NETWORK_POLICY_SCHEMA,

@@ -256,7 +256,7 @@ describe('features', () => {
       );
     });
 
-    it(`without ${feature} everything else is drawn`, () => {
+    it(`without ${feature} everything else is generated`, () => {
       assert.deepEqual(
         formsOf(others),
         formsWith((owner) => owner !== feature),
@@ -264,7 +264,7 @@ describe('features', () => {
     });
   }
 
-  it('none: nothing of them', () => {
+  it('none: has none of the forms', () => {
     assert.deepEqual(formsOf([]), []);
     const kinds = Array.from({ length: 20 }, (_, seed) => sample(seed, { size, features: [] })).flatMap(
       ({ objects }) => (objects as Manifest[]).map(({ kind }) => kind),

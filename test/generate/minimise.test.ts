@@ -42,7 +42,7 @@ function isMisled(scenario: Scenario): boolean {
 }
 
 describe('minimise', () => {
-  it('leaves what the failure needs: one flow, the rules in question, the Nodes', async () => {
+  it('keeps what the failure needs: one flow, its rules, the Nodes', async () => {
     const found = await minimise(failing(), isFailing);
     assert.ok(isFailing(found));
     assert.equal(found.flows.length, 1);
@@ -51,7 +51,7 @@ describe('minimise', () => {
     assert.ok(kinds.filter((kind) => kind === 'ClusterNetworkPolicy').length <= 2, kinds.join());
   });
 
-  it('keeps the whole language valid: the oracle throws at nothing it tries', async () => {
+  it('keeps scenarios valid: the oracle accepts all that it tries', async () => {
     const drawn = Array.from({ length: 60 }, (_, seed) => sample(seed, { size: 4, features: ALL_FEATURES }));
     const misled = drawn.filter(isMisled).slice(0, 5);
     assert.equal(misled.length, 5);
@@ -62,7 +62,7 @@ describe('minimise', () => {
     }
   });
 
-  it('leaves a scenario alone that does not fail without any of its parts', async () => {
+  it('keeps a scenario that needs all its parts to fail', async () => {
     const drawn = sampleScenario(1, 2);
     assert.deepEqual(await minimise(drawn, () => false), drawn);
   });

@@ -157,7 +157,7 @@ for (const [title, given, features, sampleCount, bound] of [
       assert.ok(decided >= bound * judged.length, `${decided} of ${judged.length}`);
     });
 
-    it('give every reason in both directions', () => {
+    it('cover every reason in both directions', () => {
       const seen = count(judged.map(({ flow, answer }) => `${answer.reason} ${flow.direction}`));
       const reasons =
         given === undefined ? ['rule', 'default', 'failsafe', 'exempt'] : ['rule', 'default', 'failsafe'];
@@ -171,7 +171,7 @@ for (const [title, given, features, sampleCount, bound] of [
       assertCovered(product(actions, peerKinds, directions), count(keys));
     });
 
-    it('mix the verdicts: none below 5 % of those that a rule decides', () => {
+    it('mix the verdicts: each is at least 5 % of those decided by rules', () => {
       const decided = judged.filter(({ answer }) => answer.reason === 'rule');
       const seen = count(decided.map(({ answer }) => answer.verdict));
       for (const verdict of actions) {
@@ -183,18 +183,18 @@ for (const [title, given, features, sampleCount, bound] of [
       assert.ok(judged.some(({ answer }) => answer.reason === 'rule' && (answer.skipped ?? []).length > 0));
     });
 
-    it('hold valid rules only', () => {
+    it('contain only valid rules', () => {
       for (const policy of samples.flatMap(policiesOf)) assertValid(policy);
     });
 
-    it('keep what only we have out of the other API group, and every form where it belongs', () => {
+    it("keep nodewall's own forms out of the other API group, and every form in its place", () => {
       for (const policy of samples.flatMap(policiesOf)) assertInPlace(policy);
     });
   });
 }
 
 describe('scenario', () => {
-  it('have the awkward shapes', () => {
+  it('contain the difficult shapes', () => {
     const samples = Array.from({ length: 100 }, (_, seed) => sampleScenario(seed, size));
     const policies = samples.flatMap(policiesOf);
     const rules = policies.flatMap(rulesOf);
@@ -241,7 +241,7 @@ describe('scenario', () => {
     assert.deepEqual(parsed, JSON.parse(JSON.stringify(objects)));
   });
 
-  it('keep to the plan: node addresses exactly, flows complete and sendable', () => {
+  it('follow the address plan: exact node addresses, complete and sendable flows', () => {
     const clients = new Set(plan.clientAddresses.flatMap(({ v4, v6 }) => [v4, v6]));
     const own = new Set(plan.nodeAddresses.flatMap(({ v4, v6 }) => [v4, v6]));
     for (let seed = 0; seed < 100; seed++) {

@@ -40,7 +40,7 @@ forEachDataplane(
       { family: 6, dispatch: 'indexed' },
       { family: 6, dispatch: 'linear' },
     ] as const) {
-      it(`every form follows every other (IPv${family}, ${dispatch})`, async () => {
+      it(`leaks nothing when every form of rule replaces every other (IPv${family}, ${dispatch})`, async () => {
         const { start, write, isInForce, flood } = await setUp(family, dispatch);
         const agent = await start();
         await flood(KINDS.length, async (n) => {
@@ -51,7 +51,7 @@ forEachDataplane(
       });
     }
 
-    it('the agent is killed at any moment of it, and masquerading comes and goes', async () => {
+    it('leaks nothing when the agent is killed at any moment, and masquerading is turned on and off', async () => {
       const { start, write, isInForce, flood } = await setUp(4, 'indexed');
       let agent = await start();
       await flood(LEAST_RESTARTS, async (n) => {

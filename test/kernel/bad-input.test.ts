@@ -39,7 +39,7 @@ forEachDataplane('bad input', (dataplane) => {
     ['half a file', '{"apiVersion": "nodewall.io/v1alpha1", "kind": "Cluster'],
     ['a file with an invalid policy', JSON.stringify(policy('a', { priority: 0, ingress: [] }))],
   ] as const) {
-    it(`${what} keeps its last valid policies; others change meanwhile`, async () => {
+    it(`${what} keeps its last valid policies; other policies still change`, async () => {
       await node.write('a.json', [closing('a', 3001)]);
       await node.write('b.json', [closing('b', 3002)]);
       const agent = node.start();
@@ -78,7 +78,7 @@ forEachDataplane('bad input', (dataplane) => {
     assert.deepEqual(await closedPorts(3001, 3002, 3003, 3004), [3001, 3002, 3003]);
   });
 
-  it('a running agent ends with the rules in force', async () => {
+  it('a running agent stops with the rules in force', async () => {
     await node.write('a.json', [closing('a', 3001)]);
     const agent = node.start();
     await node.untilEnforced('3001', agent);

@@ -77,7 +77,7 @@ forEachDataplane(
     const untilReported = (what: (report: NonNullable<ReturnType<typeof lastReport>>) => boolean) =>
       plane.until(() => plane.reports.some(what));
 
-    it('enforces what the controller says, as it says it, and reports', async () => {
+    it("enforces the controller's rules as they arrive, and reports", async () => {
       plane.publish(next());
       follow();
       await untilMarked();
@@ -97,7 +97,7 @@ forEachDataplane(
       assert.ok(!report.hostAddresses.includes('127.0.0.1'));
     });
 
-    it('holds the bytes that a stand-alone agent of the same objects holds', async () => {
+    it('has the same rules, byte for byte, as a stand-alone agent of the same objects', async () => {
       const all = objects(policy('out', { egress: [{ name: 'o', action: 'Reject', ports: [tcp(81)] }] }));
       const config = await node.configure({ failsafe: { egress: [] } });
       plane.publish(stateOf(all));
@@ -112,7 +112,7 @@ forEachDataplane(
       await node.remove('all.json');
     });
 
-    it('lets nothing through while agent and controller die and come back', async () => {
+    it('lets nothing through while agent and controller are killed and restarted', async () => {
       follow();
       await enforced();
       const target = { protocol: 'udp', port: CLOSED, family: 4, client: 1 } as const;
@@ -127,7 +127,7 @@ forEachDataplane(
         await agent.end('SIGTERM');
         await plane.stop();
         follow();
-        await untilSaid('the controller is away');
+        await untilSaid('the controller does not answer');
         await plane.start();
         await enforced();
       });
@@ -144,7 +144,7 @@ forEachDataplane(
       const connects = plane.watches.length;
       plane.restart();
       await plane.until(() => plane.watches.length > connects && plane.open() === 1);
-      await untilSaid('the controller is back');
+      await untilSaid('the controller answers again');
       assert.equal(applied(), count);
     });
 
@@ -152,7 +152,7 @@ forEachDataplane(
       ['', false],
       [', also where the disk has lost what the cluster said', true],
     ] as const) {
-      it(`after a reboot without its controller, enforces the last good state${what}`, async () => {
+      it(`after a reboot without its controller, enforces the saved state${what}`, async () => {
         follow();
         await enforced();
         const rules = await node.rules();
@@ -168,7 +168,7 @@ forEachDataplane(
       });
     }
 
-    it('looks after rules that are in force when the controller stays away', async function () {
+    it('repairs the rules in force while the controller does not answer', async function () {
       // 10 s of patience, then up to 10 s until the agent tries the controller again; more where a
       // busy disk holds its files up.
       this.timeout(300_000);
@@ -177,7 +177,8 @@ forEachDataplane(
       await agent.end('SIGKILL');
       await plane.stop();
       follow();
-      const patient = async () => agent.log().includes('the last good state is enforced');
+      const patient = async () =>
+        agent.log().includes('enforcing the saved state until the controller answers');
       await until('its patience ends', patient, { detail: agent.log });
       await untilSaid('"message":"enforced"');
       await node.lose();
@@ -188,7 +189,7 @@ forEachDataplane(
       await until('the controller is followed again', isThere, { limit: 120_000, detail: agent.log });
     });
 
-    it('is not cut off by a blanket deny of egress', async () => {
+    it('reconnects under a blanket deny of egress', async () => {
       follow();
       await enforced(policy('deny', { egress: [{ name: 'all', action: 'Drop' }] }));
       const connects = plane.watches.length;
@@ -198,7 +199,7 @@ forEachDataplane(
       await enforced(policy('deny', { egress: [{ name: 'all', action: 'Drop' }] }));
     });
 
-    it('keeps what is behind the cluster IPs on the failsafe list, through a restart too', async () => {
+    it('keeps the endpoints of the cluster IPs on the failsafe list, also over a restart', async () => {
       follow();
       await enforced(policy('deny', { egress: [{ name: 'all', action: 'Drop' }] }));
       const [address] = node.topology.plan.clientAddresses;
@@ -217,7 +218,7 @@ forEachDataplane(
       await plane.start();
     });
 
-    it('follows the gate: off, nothing of it stays in the kernel', async () => {
+    it('follows the gate: when it is off, the kernel has no rule of nodewall', async () => {
       follow();
       await enforced();
       plane.gate(false);
@@ -226,7 +227,7 @@ forEachDataplane(
       await agent.end('SIGTERM');
       await plane.stop();
       follow();
-      await untilSaid('the controller is away');
+      await untilSaid('the controller does not answer');
       assert.equal(await node.rules(), '', 'it was off');
       await plane.start();
       plane.gate(true);
@@ -238,7 +239,7 @@ forEachDataplane(
       ['the command', () => node.run('off', '--reason', 'locked out')],
       ['touch', () => writeFile(join(node.stateDir, 'off'), '')],
     ] as const) {
-      it(`is off after ${what}, through a restart and whatever the controller says, until it is on`, async () => {
+      it(`stays off after ${what}, over a restart and with any controller message, until nodewall on`, async () => {
         follow();
         await enforced();
         await off();
@@ -258,7 +259,7 @@ forEachDataplane(
       });
     }
 
-    it('on again, waits for what the controller says, though its try has had no answer yet', async () => {
+    it('after nodewall on, waits for the controller, although its request is not answered yet', async () => {
       follow();
       await enforced();
       await agent.end('SIGTERM');
@@ -281,7 +282,7 @@ forEachDataplane(
       await enforced();
     });
 
-    it('follows a controller that has no rules any more, after a start from saved ones', async () => {
+    it('after a start from the saved state, follows a controller without rules', async () => {
       follow();
       await enforced();
       await agent.end('SIGKILL');
@@ -295,7 +296,7 @@ forEachDataplane(
       await enforced();
     });
 
-    it('says that a view cannot be followed: log, health, metric and report', async () => {
+    it('reports that a view cannot be applied in log, health, metric and report', async () => {
       follow('--metrics-listen', '127.0.0.1:9412');
       await enforced();
       const rules = await node.rules();
@@ -303,12 +304,10 @@ forEachDataplane(
       plane.publish(next());
       await untilReported(({ viewError }) => /the controller says 77/.test(viewError ?? ''));
       const lines = agent.log().split('\n');
-      const said = lines.find((line) =>
-        line.includes('"message":"the controller\'s view cannot be followed'),
-      );
+      const said = lines.find((line) => line.includes('"message":"cannot apply the controller\'s view'));
       assert.match(said ?? '', /"level":"error"/);
-      assert.ok(!agent.log().includes('the controller is away'));
-      assert.match(await get('/readyz'), /^503 the controller's view cannot be followed/);
+      assert.ok(!agent.log().includes('the controller does not answer'));
+      assert.match(await get('/readyz'), /^503 cannot apply the controller's view/);
       assert.match(await get('/healthz'), /^200/);
       assert.match(await get('/metrics'), /nodewall_agent_view_unfollowable 1\n/);
       assert.equal(await node.rules(), rules);
@@ -318,7 +317,7 @@ forEachDataplane(
       assert.match(await get('/readyz'), /^200 ok/);
     });
 
-    it('off on this machine, is off whatever the cluster says', async () => {
+    it("stays off if it is off on this machine, whatever the cluster's gate", async () => {
       plane.publish(next());
       const before = plane.reports.length;
       follow('--feature-gates', 'NodeNetworkPolicy=false');
@@ -329,7 +328,7 @@ forEachDataplane(
       assert.match(agent.log(), /off on this machine/);
     });
 
-    it('leaves out what it cannot enforce, says so, and enforces the rest', async () => {
+    it('leaves out policies that it cannot enforce, reports them, and enforces the rest', async () => {
       const state = next(policy('good', { ingress: [{ name: 'g', action: 'Drop', ports: [tcp(82)] }] }));
       const broken = (rule: CompiledRule): CompiledRule =>
         rule.source.policy === 'good'
@@ -348,11 +347,11 @@ forEachDataplane(
       await plane.until(() => lastReport()?.failing.length === 0);
     });
 
-    it('says once that the controller refuses its token, and what to do', async () => {
+    it('logs once that the controller rejects its token, with advice', async () => {
       plane.refuse(() => ({ status: 403, message: 'the token is of node-1' }));
       follow();
-      await untilSaid('a node may only see its own view');
-      assert.equal(agent.log().match(/"the controller is away/g)?.length, 1);
+      await untilSaid('an agent may read the view of its own node only');
+      assert.equal(agent.log().match(/"the controller does not answer/g)?.length, 1);
     });
 
     it('serves health and metrics', async () => {

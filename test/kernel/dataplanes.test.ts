@@ -17,10 +17,10 @@ import { draw, PLAN } from './drawn.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
 import { passedDuring } from './flood.ts';
 import type { Verdict } from './flow.ts';
+import { everything, installForeignRules } from './foreign-rules.ts';
 import { addStaleChains } from './iptables.ts';
 import { kernelSuite } from './kernel-suite.ts';
 import { cidr, policy, type Rule, tcp, udp } from './manifests.ts';
-import { everything, installStrangers } from './strangers.ts';
 import { pause, until } from './until.ts';
 import { observe } from './verdicts.ts';
 
@@ -34,7 +34,7 @@ const PAIRS = DATAPLANES.flatMap((from) => DATAPLANES.map((to) => ({ from, to })
   ({ from, to }) => from !== to,
 );
 
-kernelSuite('moving to another dataplane', () => {
+kernelSuite('dataplane migration', () => {
   let node: EnforcedNode;
   let generation = 0;
   beforeEach(async () => {
@@ -104,7 +104,7 @@ kernelSuite('moving to another dataplane', () => {
     });
   }
 
-  it('killed in the middle of moving, over and over, nothing leaks, and the last one has it all', async function () {
+  it('leaks nothing when killed during the migration repeatedly; the last start completes it', async function () {
     await skipWithout(this, ...DATAPLANES);
     let word = await writeNext();
     let agent = await start(NFTABLES);
@@ -142,9 +142,9 @@ for (const dataplane of [IPTABLES_NFT, IPTABLES_LEGACY]) {
     });
     afterEach(() => node?.close());
 
-    it('is gone after the first good apply, and nothing of strangers is', async () => {
-      const strangers = await installStrangers(node.topology.node, [dataplane]);
-      const others = await strangers.list();
+    it('is removed after the first successful apply, and no foreign rules are', async () => {
+      const foreign = await installForeignRules(node.topology.node, [dataplane]);
+      const others = await foreign.list();
       for (const [i, after] of [300, 400, 500, 600, 800].entries()) {
         await node.write('policy.json', [large(i)]);
         const agent = node.start();
@@ -155,13 +155,13 @@ for (const dataplane of [IPTABLES_NFT, IPTABLES_LEGACY]) {
       await node.write('policy.json', [large(9)]);
       await node.once();
       const held = await node.rules();
-      assert.equal(await strangers.list(), others);
+      assert.equal(await foreign.list(), others);
       await node.lose();
       await node.once();
       assert.equal(held, await node.rules());
       await node.cleanup();
       assert.equal(await node.rules(), '');
-      assert.equal(await strangers.list(), others);
+      assert.equal(await foreign.list(), others);
     });
   });
 }
@@ -173,10 +173,10 @@ kernelSuite('every dataplane at once', () => {
   });
   afterEach(() => node?.close());
 
-  it('cleanup leaves nothing of any, and everything of strangers', async function () {
+  it('cleanup removes the rules of every dataplane, and no foreign rules', async function () {
     await skipWithout(this, ...DATAPLANES);
     const listAll = async () => (await everything(node.topology.node, ['nft', 'legacy'])).join('\n');
-    await installStrangers(node.topology.node, DATAPLANES);
+    await installForeignRules(node.topology.node, DATAPLANES);
     const before = await listAll();
     await node.write('policy.json', [large(1)]);
     await node.once();
@@ -190,7 +190,7 @@ kernelSuite('every dataplane at once', () => {
     assert.equal(await listAll(), before);
   });
 
-  it('auto says what it took, and why', async () => {
+  it('auto logs its choice and the reason', async () => {
     await node.write('policy.json', [large(1)]);
     const { stdout, stderr } = await node.once(...(await node.configure({ dataplane: 'auto' })));
     assert.match(`${stdout}${stderr}`, /nftables works here/);
@@ -198,7 +198,7 @@ kernelSuite('every dataplane at once', () => {
   });
 
   for (const seed of SEEDS) {
-    it(`judges the same packets alike, seed ${seed}`, async function () {
+    it(`gives the same verdicts, seed ${seed}`, async function () {
       await skipWithout(this, ...DATAPLANES);
       const { scenario, flows } = draw(seed, { flows: FLOWS, names: false });
       await node.write('node.json', scenario.objects);

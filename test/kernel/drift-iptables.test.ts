@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { dataplaneSuite, IPTABLES_LEGACY, IPTABLES_NFT } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
+import { type ForeignRules, installForeignRules } from './foreign-rules.ts';
 import { commandOf } from './iptables.ts';
 import { FAMILIES, type Family } from './passed-by.ts';
 import { untilRepaired } from './repaired.ts';
-import { installStrangers, type Strangers } from './strangers.ts';
 import { pause, until } from './until.ts';
 import { variousRules } from './various-rules.ts';
 
@@ -21,12 +21,12 @@ for (const dataplane of [IPTABLES_NFT, IPTABLES_LEGACY]) {
     let node: EnforcedNode;
     let agent: RunningAgent;
     let rules: string;
-    let strangers: Strangers;
+    let foreign: ForeignRules;
     let others: string;
     before(async () => {
       node = await createEnforcedNode(undefined, dataplane);
-      strangers = await installStrangers(node.topology.node, [dataplane]);
-      others = await strangers.list();
+      foreign = await installForeignRules(node.topology.node, [dataplane]);
+      others = await foreign.list();
       await node.write('policy.json', [variousRules()]);
       agent = node.start();
       // A rule that both families have.
@@ -36,7 +36,7 @@ for (const dataplane of [IPTABLES_NFT, IPTABLES_LEGACY]) {
     });
     after(() => node?.close());
     afterEach(async () => {
-      assert.equal(await strangers.list(), others, "what is others' was touched");
+      assert.equal(await foreign.list(), others, "what is others' was touched");
     });
 
     const run = (...argv: readonly string[]) => node.topology.node.run(argv);
@@ -98,7 +98,7 @@ for (const dataplane of [IPTABLES_NFT, IPTABLES_LEGACY]) {
     it('a flushed chain', () =>
       assertRepaired('the chain for input', () => iptables(4, '-F', 'NODEWALL-INPUT')));
 
-    it('everything deleted', () => assertRepaired('all', () => node.lose()));
+    it('all rules deleted', () => assertRepaired('all', () => node.lose()));
 
     it('a rule added in front, and one at the end', async () => {
       await assertRepaired('in front', () => iptables(6, '-I', 'NODEWALL-INPUT', '-j', 'ACCEPT'));
@@ -114,29 +114,33 @@ for (const dataplane of [IPTABLES_NFT, IPTABLES_LEGACY]) {
         assertRepaired('the jump', () => iptables(chain === 'INPUT' ? 4 : 6, '-D', chain, '-j', jump)));
     }
 
-    it("a jump that isn't first any more: it is again, and the rule that came before it stays", async () => {
+    it('moves a jump to the front again, and keeps the rule that was before it', async () => {
       for (const family of FAMILIES) {
         const rule = ['-p', 'tcp', '--dport', '7', '-j', 'ACCEPT'];
         await assertRepaired('the place of the jump', () => iptables(family, '-I', 'INPUT', ...rule));
-        assert.notEqual(await strangers.list(), others, "the stranger's rule is gone");
+        assert.notEqual(await foreign.list(), others, "the stranger's rule is gone");
         await iptables(family, '-D', 'INPUT', ...rule);
       }
     });
 
-    it('a jump that is there twice', () =>
+    it('a duplicate jump', () =>
       assertRepaired('the second jump', () => iptables(4, '-A', 'OUTPUT', '-j', 'NODEWALL-OUTPUT')));
 
     if (variant === 'nft') {
-      it('a table that iptables cannot show is not taken for empty', async () => {
+      it('does not treat a table that iptables cannot show as empty', async () => {
         const jumps = async () => {
           const { stdout } = await run('nft', '-a', 'list', 'chain', 'ip', 'filter', 'INPUT');
           const handle = / vmap .* handle (\d+)/.exec(stdout)?.[1] ?? '';
           return { count: stdout.split('NODEWALL-INPUT').length - 1, handle };
         };
         await node.nft('add rule ip filter INPUT ct state vmap { invalid : drop }\n');
-        await until('it is said', async () => agent.log().includes('holds rules that iptables cannot show'), {
-          limit: dataplane.repairs,
-        });
+        await until(
+          'it is said',
+          async () => agent.log().includes('contains rules that iptables cannot show'),
+          {
+            limit: dataplane.repairs,
+          },
+        );
         const { count, handle } = await jumps();
         assert.equal(count, 1);
         await node.nft(`delete rule ip filter INPUT handle ${handle}\n`);
@@ -153,7 +157,7 @@ for (const dataplane of [IPTABLES_NFT, IPTABLES_LEGACY]) {
       await assertRepaired('a flushed set', () => ipset('flush', set));
     });
 
-    it("strangers' chains and sets with names of ours", async () => {
+    it('foreign chains and sets with names of nodewall', async () => {
       await assertRepaired('a chain', async () => {
         await iptables(4, '-N', 'NODEWALL-STRANGER');
         await iptables(4, '-A', 'NODEWALL-STRANGER', '-j', 'DROP');

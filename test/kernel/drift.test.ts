@@ -5,9 +5,9 @@
 import assert from 'node:assert/strict';
 import { NFTABLES } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
+import { type ForeignRules, installForeignRules } from './foreign-rules.ts';
 import { kernelSuite } from './kernel-suite.ts';
 import { untilRepaired } from './repaired.ts';
-import { installStrangers, type Strangers } from './strangers.ts';
 import { pause } from './until.ts';
 import { variousRules } from './various-rules.ts';
 
@@ -15,12 +15,12 @@ kernelSuite('drift', () => {
   let node: EnforcedNode;
   let agent: RunningAgent;
   let rules: string;
-  let strangers: Strangers;
+  let foreign: ForeignRules;
   let others: string;
   before(async () => {
     node = await createEnforcedNode();
-    strangers = await installStrangers(node.topology.node, [NFTABLES]);
-    others = await strangers.list();
+    foreign = await installForeignRules(node.topology.node, [NFTABLES]);
+    others = await foreign.list();
     await node.write('policy.json', [variousRules()]);
     agent = node.start();
     await node.untilEnforced('4321', agent);
@@ -29,7 +29,7 @@ kernelSuite('drift', () => {
   });
   after(() => node?.close());
   afterEach(async () => {
-    assert.equal(await strangers.list(), others, 'another table was touched');
+    assert.equal(await foreign.list(), others, 'another table was touched');
   });
 
   async function assertRepaired(command: string): Promise<void> {
@@ -81,7 +81,7 @@ kernelSuite('drift', () => {
     if (map) await assertRepaired(`flush map inet nodewall ${map.name}\n`);
   });
 
-  it('a chain of strangers in our table, hooked or not', async () => {
+  it("a foreign chain in nodewall's table, hooked or not", async () => {
     await assertRepaired('add chain inet nodewall stranger\nadd rule inet nodewall stranger drop\n');
     await assertRepaired(
       'add chain inet nodewall stranger { type filter hook input priority 50; }\nadd rule inet nodewall stranger drop\n',

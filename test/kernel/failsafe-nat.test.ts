@@ -94,7 +94,7 @@ forEachDataplane('the failsafe list behind destination NAT', (dataplane) => {
   });
   const service = entry(PORT, [`${SERVICE.v4}/32`, `${SERVICE.v6}/128`]);
 
-  it("knows a Service's address and port, of it alone", async () => {
+  it("covers a Service's address and port, and no other port", async () => {
     await enforce({ egress: [] }, deny);
     assert.equal(await answered(SERVICE.v4, SERVICE.v6), 0, 'not on the list');
     await enforce(service, deny);
@@ -102,19 +102,19 @@ forEachDataplane('the failsafe list behind destination NAT', (dataplane) => {
     assert.equal(await answered(OTHER.v4, OTHER.v6), 0, 'another Service');
   });
 
-  it('knows the port before NAT where the peers are any', async () => {
+  it('covers the port before NAT for the peers any', async () => {
     await enforce(entry(PORT, 'any'), deny);
     assert.equal(await answered(SERVICE.v4, SERVICE.v6), all);
     await enforce(entry(80, 'any'), deny);
     assert.equal(await answered(SERVICE.v4, SERVICE.v6), 0);
   });
 
-  it('knows the endpoint as well', async () => {
+  it('covers the endpoint as well', async () => {
     await enforce(entry(ENDPOINT_PORT, 'any'), deny);
     assert.equal(await answered(SERVICE.v4, SERVICE.v6), all);
   });
 
-  it('yields to a rule that names the port behind NAT', async () => {
+  it('does not skip a rule that names the port after NAT', async () => {
     const ports = [{ protocol: 'TCP', port: ENDPOINT_PORT }];
     await enforce(
       service,

@@ -29,7 +29,7 @@ forEachDataplane('a state directory on a disk', (dataplane) => {
   });
 
   for (const [name, mount] of Object.entries(DISKS)) {
-    it(`${name} is said, and the rules are enforced`, async () => {
+    it(`${name} is logged, and the rules are enforced`, async () => {
       await node.write('policy.json', [
         policy('p', { ingress: [{ name: 'close', action: 'Drop', ports: [tcp(9)] }] }),
       ]);
@@ -40,12 +40,12 @@ forEachDataplane('a state directory on a disk', (dataplane) => {
       const argv = ['unshare', '--mount', 'sh', '-c', script, stateDir, ...agent, ...options];
       const { stdout, stderr } = await node.topology.node.run(argv);
       assert.match(await node.rules(), /dport 9\b/);
-      assert.match(`${stdout}${stderr}`, /the state directory cannot be written/);
+      assert.match(`${stdout}${stderr}`, /cannot write the state directory/);
       assert.doesNotMatch(stdout, /agent\.json/);
     });
   }
 
-  it('that is full does not keep nodewall from being off', async () => {
+  it('that is full does not prevent nodewall off', async () => {
     await node.write('policy.json', [
       policy('p', { ingress: [{ name: 'close', action: 'Drop', ports: [tcp(9)] }] }),
     ]);
@@ -56,7 +56,7 @@ forEachDataplane('a state directory on a disk', (dataplane) => {
     assert.equal(await node.rules(), '');
   });
 
-  it('that is read-only: nodewall off says that nothing is changed, and what to do', async () => {
+  it('that is read-only makes nodewall off change nothing, with advice', async () => {
     await node.write('policy.json', [
       policy('p', { ingress: [{ name: 'close', action: 'Drop', ports: [tcp(9)] }] }),
     ]);
@@ -68,7 +68,7 @@ forEachDataplane('a state directory on a disk', (dataplane) => {
     assert.equal(status, 3);
     assert.match(
       stderr,
-      /read-only file system.*nothing is changed.*stop the agent, then run nodewall cleanup/s,
+      /read-only file system.*nothing has changed.*stop the agent, then run nodewall cleanup/s,
     );
     assert.match(await node.rules(), /dport 9\b/);
   });

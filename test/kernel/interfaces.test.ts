@@ -26,7 +26,7 @@ forEachDataplane('interface groups', (dataplane) => {
     await it_.ip(`link add ${veth} type veth peer name eth0 netns ${pid}`, ...more);
   };
 
-  it('an egress deny closes what is no pod, and leaves the way to pods open', async () => {
+  it('an egress deny closes everything but local pods', async () => {
     const deny = policy('deny', { egress: [{ name: 'all', action: 'Drop' }] });
     await it_.node.write('deny.json', [deny]);
     agent = await it_.start();
@@ -54,7 +54,7 @@ forEachDataplane('interface groups', (dataplane) => {
     assert.equal(await reaches(it_.namespace), true, 'exempt again');
   });
 
-  it("a node that is a container: its own eth0 is no pod's, and what it sends is judged", async () => {
+  it("on a node in a container, its own eth0 is not a pod's, and its egress is policed", async () => {
     const deny = policy('deny', { egress: [{ name: 'all', action: 'Drop' }] });
     await it_.node.write('deny.json', [deny]);
     agent = await it_.start();
@@ -82,7 +82,7 @@ forEachDataplane('interface groups', (dataplane) => {
     ['cleanup', () => it_.cleanup()],
     ['the feature gate off', () => it_.once({}, '--feature-gates', 'NodeNetworkPolicy=false')],
   ] as const) {
-    it(`${how} sets back what we set, and nothing else`, async () => {
+    it(`${how} resets the groups that nodewall set, and no others`, async () => {
       await addPod('veth1', 'pod');
       await addPod('veth2', 'other', 'link set veth2 group 8');
       await it_.once();
@@ -98,7 +98,7 @@ forEachDataplane('interface groups', (dataplane) => {
   // The rest is about groups alone, whatever the rules are.
   if (dataplane !== NFTABLES) return;
 
-  it(`${BURST} pods at once, made in every way`, async () => {
+  it(`sets the groups of ${BURST} pods at once, made in every way`, async () => {
     agent = await it_.start();
     const pod = await it_.pod('pod');
     const numbers = Array.from({ length: BURST / 4 }, (_, i) => i);
@@ -122,7 +122,7 @@ forEachDataplane('interface groups', (dataplane) => {
     assert.equal(Object.values(await it_.groups()).filter((group) => group === 8).length, BURST);
   });
 
-  it('a group that a CNI sets is respected, whenever it does', async () => {
+  it('keeps a group that a CNI sets, at any time', async () => {
     const { pid } = await it_.pod('pod');
     await it_.ip(`link add early group 5 type veth peer name e netns ${pid}`);
     agent = await it_.start();
@@ -139,7 +139,7 @@ forEachDataplane('interface groups', (dataplane) => {
     assert.deepEqual([early, fresh, late], [5, 6, 7]);
   });
 
-  it('a bridge is what its ports are', async () => {
+  it('classifies a bridge by its ports', async () => {
     agent = await it_.start();
     await addPod(
       'veth1',
@@ -160,7 +160,7 @@ forEachDataplane('interface groups', (dataplane) => {
     await it_.untilGroup('br7', 0, agent);
   });
 
-  it('over a restart: what was set is known, another number moves it, and stopping leaves it', async () => {
+  it('keeps its groups over a restart, follows a new number, and leaves them on stop', async () => {
     agent = await it_.start();
     await addPod('veth1', 'pod', 'link add vxlan.calico type vxlan id 1 dstport 4789');
     await addPod('veth2', 'other', 'link set veth2 group 30');
@@ -175,7 +175,7 @@ forEachDataplane('interface groups', (dataplane) => {
     assert.match(await it_.names(), /\n20\tpods\n9\tclusternet\n/);
   });
 
-  it('killed and started again, it still knows its own', async () => {
+  it('recognizes its own groups after kill -9', async () => {
     agent = await it_.start();
     await addPod('veth1', 'pod');
     await it_.untilGroup('veth1', 8, agent);
@@ -186,13 +186,13 @@ forEachDataplane('interface groups', (dataplane) => {
     assert.equal((await it_.groups()).veth1, 0);
   });
 
-  it('nodewall interfaces says what is, and why, without any permission', async () => {
+  it('nodewall interfaces prints groups and reasons without any permission', async () => {
     await addPod('veth1', 'pod', 'link add nic type veth peer name nicp', 'link add cni0 type bridge');
     await addPod('veth2', 'other', 'link set veth2 group 30');
     const config = await it_.config();
     const before = await it_.interfaces(config);
     assert.match(before, /^veth1 +\d+ +veth +0 +kind:veth: .* would set 8 pods$/m);
-    assert.match(before, /^veth2 +\d+ +veth +30 +set by somebody else$/m);
+    assert.match(before, /^veth2 +\d+ +veth +30 +set by a third party$/m);
     await it_.once();
     const after = await it_.interfaces(config);
     assert.match(after, /^veth1 +\d+ +veth +8 pods +kind:veth: its other end is in another namespace$/m);
@@ -222,12 +222,12 @@ forEachDataplane('interface groups', (dataplane) => {
     );
   });
 
-  it('without permission to set groups, rules are not the worse for it', async () => {
+  it('enforces the rules without permission to set groups', async () => {
     await it_.once();
     await addPod('veth1', 'pod');
     const command = ['setpriv', '--bounding-set=-net_admin', '--inh-caps=-net_admin', '--'];
     const { status, stderr } = await it_.agentOnce(command);
     assert.equal(status, 3);
-    assert.match(stderr, /the kernel refused to set the group of an interface; this needs root/);
+    assert.match(stderr, /cannot set the group of the interface; this needs root/);
   });
 });

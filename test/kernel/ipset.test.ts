@@ -39,7 +39,7 @@ kernelSuite('ipset-ts on this kernel', () => {
     });
   }
 
-  it('sees a set that a rule names as in use, whose content can be swapped all the same', async () => {
+  it('reports a set that a rule uses as in use; it can still be swapped', async () => {
     await ipset.create({ name: 'used', type: 'hash:net' });
     await ipset.create({ name: 'next', type: 'hash:net' });
     await namespace.run([
@@ -62,7 +62,7 @@ kernelSuite('ipset-ts on this kernel', () => {
     assert.equal(status?.references, 1);
   });
 
-  it('doubles a hash that gets too full, up to maxelem', async () => {
+  it('grows a hash up to maxelem', async () => {
     const set = { name: 'a', type: 'hash:ip', hashsize: 64, maxelem: 1024 } as const;
     await ipset.create(set);
     await ipset.add(set, { ip: '10.0.0.0/22' });
@@ -98,7 +98,7 @@ kernelSuite('ipset-ts on this kernel', () => {
     assert.equal(toSaveText(await ipset.save()), stdout);
   });
 
-  it('reads what others wrote: names with blanks, comments over lines', async () => {
+  it('reads foreign sets: names with blanks, comments of several lines', async () => {
     await namespace.run(['ipset', 'create', 'a b', 'hash:ip', 'comment']);
     await namespace.run(['ipset', 'add', 'a b', '192.0.2.1', 'comment', 'one\ntwo']);
     for (const [read] of [await ipset.save(), await ipset.list()]) {
@@ -106,7 +106,7 @@ kernelSuite('ipset-ts on this kernel', () => {
     }
   });
 
-  it('does what the fake does, whatever the operations', async () => {
+  it('behaves as the fake for any operations', async () => {
     await fc.assert(
       fc.asyncProperty(sequences, async (steps) => {
         for (const name of (await ipset.names()).reverse()) await ipset.flush(name);
@@ -125,7 +125,7 @@ kernelSuite('ipset-ts on this kernel', () => {
     assert.deepEqual(await ipset.names(), []);
   });
 
-  it('needs the right to change the kernel', async () => {
+  it('needs the permission to change the kernel', async () => {
     const command = namespace.command(['setpriv', '--reuid', '65534', '--clear-groups', 'ipset']);
     const [file = '', ...rest] = command;
     await refused('NOT_PERMITTED', new Ipset(createExec({ command: [file, ...rest] })).names());

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Refusal } from '../../agent/apply/dataplane.ts';
+import { RefusedError } from '../../agent/apply/dataplane.ts';
 import { IptablesReconciler } from '../../agent/apply/iptables/reconciler.ts';
 import { IptablesError, type IptablesTools, iptablesTools } from '../../agent/apply/iptables/tools.ts';
 import { IPTABLES_CASES, RULESET, withSets } from '../fake/iptables-cases.ts';
@@ -11,7 +11,7 @@ import { createNamespace, type Namespace } from '../netns/namespace.ts';
 import { kernelSuite } from './kernel-suite.ts';
 
 for (const variant of ['nft', 'legacy'] as const) {
-  kernelSuite(`iptables and ipset as the fake has them, iptables-${variant}`, () => {
+  kernelSuite(`iptables and ipset behave as the fake, iptables-${variant}`, () => {
     let namespace: Namespace;
     let tools: IptablesTools;
 
@@ -23,7 +23,7 @@ for (const variant of ['nft', 'legacy'] as const) {
 
     for (const { name, run } of IPTABLES_CASES) it(name, () => run(tools));
 
-    it('says which rule the kernel refused', async () => {
+    it('names the rule that the kernel refused', async () => {
       const sets = [...RULESET.sets.values()];
       const reconciler = new IptablesReconciler(tools);
       await reconciler.apply(RULESET);
@@ -34,8 +34,8 @@ for (const variant of ['nft', 'legacy'] as const) {
         '-p udp -g NODEWALL-INPUT',
         '-p sctp -j ACCEPT',
       ];
-      await assert.rejects(reconciler.apply(withSets(sets, web)), (error: Refusal) => {
-        assert.ok(error instanceof Refusal, String(error));
+      await assert.rejects(reconciler.apply(withSets(sets, web)), (error: RefusedError) => {
+        assert.ok(error instanceof RefusedError, String(error));
         assert.equal(error.source?.rule, 'NODEWALL-WEB/1');
         assert.equal(error.lacksLog, false);
         return true;
@@ -44,7 +44,7 @@ for (const variant of ['nft', 'legacy'] as const) {
       assert.deepEqual(await reconciler.verify(), []);
     });
 
-    it('says what it lacks', async () => {
+    it('names the missing feature', async () => {
       // Without a table the legacy variant reads nothing, which it may.
       await new IptablesReconciler(tools).apply(RULESET);
       const lacking = async (before: readonly string[], code: string) => {
@@ -67,7 +67,7 @@ for (const variant of ['nft', 'legacy'] as const) {
 }
 
 kernelSuite('the lock of xtables', () => {
-  it('is waited for, and no longer than that', async () => {
+  it('is waited for, up to the limit', async () => {
     const namespace = await createNamespace('lock');
     const folder = await mkdtemp(join(tmpdir(), 'nodewall-lock-'));
     try {

@@ -68,7 +68,7 @@ for (const dataplane of [IPTABLES_NFT, IPTABLES_LEGACY]) {
       assert.equal(await list(), [...family(4), ...family(6), ...sets].join('\n'));
     });
 
-    it('says what both families say, or a member is', async () => {
+    it('merges equal rules of both families', async () => {
       const says = async (word: string) =>
         (await inForce(namespace, dataplane)).says(new RegExp(`\\b${word}\\b`));
       assert.deepEqual(await Promise.all(['20001', '192.0.2.1', 'others', 'inet'].map(says)), [
@@ -108,7 +108,7 @@ for (const dataplane of [IPTABLES_NFT, IPTABLES_LEGACY]) {
       });
     }
 
-    it('loses all of it, and nothing else', async () => {
+    it("loses exactly nodewall's chains", async () => {
       await lose(namespace, dataplane);
       assert.equal(await list(), '');
       const { stdout } = await namespace.run([commandOf(variant, 6, '-save')]);

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { forEachDataplane } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode } from './enforced-node.ts';
+import { everything, installForeignRules } from './foreign-rules.ts';
 import { addStaleChains } from './iptables.ts';
 import { cidr, policy, tcp } from './manifests.ts';
-import { everything, installStrangers } from './strangers.ts';
 
 forEachDataplane('leftovers', (dataplane) => {
   let node: EnforcedNode;
@@ -23,8 +23,8 @@ forEachDataplane('leftovers', (dataplane) => {
     } else await addStaleChains(node.topology.node, dataplane.iptables);
   }
 
-  it('cleanup removes everything of ours and nothing else', async () => {
-    await installStrangers(node.topology.node, [dataplane]);
+  it('cleanup removes everything of nodewall and nothing else', async () => {
+    await installForeignRules(node.topology.node, [dataplane]);
     const before = await listAll();
     await node.write('policy.json', [sample(1, 10)]);
     await node.once();
@@ -35,7 +35,7 @@ forEachDataplane('leftovers', (dataplane) => {
     assert.equal(await listAll(), before);
   });
 
-  it('members, chains and rules of an earlier run, and strangers, are gone after the first apply', async () => {
+  it("the first apply removes members, chains and rules of an earlier run, and foreign ones in nodewall's table", async () => {
     await node.write('policy.json', [sample(2, 5)]);
     await node.once();
     const fresh = await node.rules();
@@ -57,7 +57,7 @@ forEachDataplane('leftovers', (dataplane) => {
     assert.notEqual(first, '');
   });
 
-  it('no policies: nothing is closed, and what was closed is open again', async () => {
+  it('without policies nothing is closed, and closed ports are open again', async () => {
     await node.write('policy.json', [sample(1, 10)]);
     await node.once();
     assert((await node.rules()).includes('192.0.2.'));
@@ -66,7 +66,7 @@ forEachDataplane('leftovers', (dataplane) => {
     assert(!(await node.rules()).includes('192.0.2.'));
   });
 
-  it('the feature gate off removes all of it', async () => {
+  it('the feature gate off removes all rules', async () => {
     await node.write('policy.json', [sample(1, 10)]);
     await node.once();
     await node.once('--feature-gates', 'NodeNetworkPolicy=false');

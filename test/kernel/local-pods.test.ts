@@ -129,16 +129,16 @@ forEachDataplane('local pods behind destination NAT', (dataplane) => {
   const YES = '[true,true]';
   const NO = '[false,false]';
 
-  it('are reached without rules, and so is a remote one', async () => {
+  it('are reached without rules, like remote ones', async () => {
     assert.deepEqual([await answers('here'), await answers('remote')], [YES, YES]);
   });
 
-  it('are reached under an egress deny, and a remote one is not', async () => {
+  it('are reached under an egress deny, unlike remote ones', async () => {
     await it_.once();
     assert.deepEqual([await answers('here'), await answers('remote')], [YES, NO]);
   });
 
-  it('that come later are reached', async () => {
+  it('that are added later are reached', async () => {
     agent = await it_.start();
     const reached = (pod: Pod) =>
       until(`pod ${pod} is reached`, async () => (await answers(pod)) === YES, { detail: agent.log });
@@ -149,7 +149,7 @@ forEachDataplane('local pods behind destination NAT', (dataplane) => {
     assert.deepEqual([await answers('here'), await answers('remote')], [YES, NO]);
   });
 
-  it('that are gone are exempt no more', async () => {
+  it('that are removed are no longer exempt', async () => {
     assert.match(await it_.node.rules(), /\b10\.244\.0\.3\b/);
     await it_.ip('link del veth2');
     await until('the address is gone', async () => !/\b10\.244\.0\.3\b/.test(await it_.node.rules()), {
@@ -158,7 +158,7 @@ forEachDataplane('local pods behind destination NAT', (dataplane) => {
     assert.deepEqual([await answers('here'), await answers('bridged')], [YES, YES]);
   });
 
-  it('are judged where the exemption is off', async () => {
+  it('are policed if the exemption is off', async () => {
     await agent.end('SIGTERM');
     await it_.once({ exemptions: { localPods: false } });
     assert.deepEqual([await answers('here'), await answers('remote')], [NO, NO]);

@@ -107,7 +107,7 @@ forEachDataplane('masquerading by interface groups', (dataplane) => {
     assert.doesNotMatch(await cluster.node.rules(), /masquerade/i);
   });
 
-  it("gives what leaves the pods' networks the node's address, save to exceptions; nothing else", async () => {
+  it("gives only traffic that leaves the pods' networks the node's address, except to the exceptions", async () => {
     await restart(ON);
     await assertSeen((connection) => isOutwards(connection) && !isExcepted(connection));
   });
@@ -123,7 +123,7 @@ forEachDataplane('masquerading by interface groups', (dataplane) => {
     await assertSeen(() => false);
   });
 
-  it('is decided when a connection begins: open ones keep the address they have', async () => {
+  it('is decided when a connection begins: open ones keep their address', async () => {
     // As long as somebody does NAT here, kube-proxy as a rule: without any nat chain the kernel
     // does none for open connections either.
     await cluster.node.nft('table inet other { chain nat { type nat hook output priority -100; }; }\n');

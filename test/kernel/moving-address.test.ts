@@ -25,7 +25,7 @@ forEachDataplane('an address that moves under a flood', (dataplane) => {
   // iptables has no index by addresses: the rules on one port are a list either way.
   for (const dispatch of dataplane === NFTABLES ? (['indexed', 'linear'] as const) : (['indexed'] as const)) {
     for (const family of [4, 6] as const) {
-      it(`is dropped by the one rule or the other, and let through likewise (IPv${family}, ${dispatch})`, async () => {
+      it(`is dropped, and allowed, by one of its two rules at every moment (IPv${family}, ${dispatch})`, async () => {
         const { clientAddresses } = node.topology.plan;
         const [dropped, allowed] = [0, 1].map((client) =>
           clientAddresses.find((one) => one.client === client),

@@ -92,7 +92,7 @@ forEachDataplane(
         detail: () => agent?.log() ?? '',
       });
 
-    it('learns what an application is told, before its first packet is sent again; after a kill -9 still', async () => {
+    it('learns the answers to an application before its first packet is repeated, also after kill -9', async () => {
       const zone: Zone = {
         'x.w.test': { A: [first], chain: ['cdn.elsewhere.test'], ttl: 60 },
         'w.test': { A: [second] },
@@ -114,7 +114,7 @@ forEachDataplane(
       await assertReached(first, first, 500);
     });
 
-    it('resolves names that are written out, in both families, and follows their changes', async () => {
+    it('resolves names without a wildcard, in both families, and follows their changes', async () => {
       await dns.serve({ 'a.test': { A: [first], AAAA: [six], ttl: 1 } });
       await allow('a.test');
       await start();
@@ -129,13 +129,13 @@ forEachDataplane(
       await assertSilent(first);
     });
 
-    it('keeps the addresses of a name that nobody answers for, and says so', async () => {
+    it('keeps the addresses of a name without answers, and logs it', async () => {
       await dns.serve({ 'a.test': { A: [first], ttl: 1 } });
       await allow('a.test');
       await start();
       await untilInSet(first);
       await dns.serve({ 'a.test': { silent: true } });
-      await untilLogged('names do not resolve any more');
+      await untilLogged('names no longer resolve');
       // Far beyond its TTL and `keep`.
       await pause(4_000);
       await assertReached(first, first, 500);
@@ -148,7 +148,7 @@ forEachDataplane(
       await untilLogged('names resolve again');
     });
 
-    it('resolves before `agent --once` applies, and does not wait for ever', async () => {
+    it('resolves before `agent --once` applies, for a limited time', async () => {
       await dns.serve({ 'a.test': { A: [first] }, 'silent.test': { silent: true } });
       await allow('a.test', 'silent.test', '*.w.test');
       const began = performance.now();
@@ -168,7 +168,7 @@ forEachDataplane(
       assert.deepEqual([known.name, known.addresses[0].address], ['a.test', first]);
     });
 
-    it('goes on under garbage, lies and hundreds of records', async () => {
+    it('keeps working under garbage, forged answers and hundreds of records', async () => {
       const many = Array.from({ length: 500 }, (_, i) => `198.18.${i >> 8}.${i & 255}`);
       await dns.serve({
         'x.w.test': { A: [first], ttl: -1 },
@@ -188,7 +188,7 @@ forEachDataplane(
       assert(agent.isRunning());
     });
 
-    it('has no DNS answers copied, and nothing saved, as long as no rule names a name', async () => {
+    it('copies no DNS answers, and saves nothing, without fqdn peers', async () => {
       await node.write('names.json', [
         policy('names', { egress: [{ name: 'names', action: 'Drop', ports: [tcp(9)] }] }),
       ]);

@@ -9,20 +9,20 @@ import { relay } from '../netns/relay.ts';
 import { toState } from '../properties/pipeline.ts';
 import { IPTABLES_LEGACY, skipWithout } from './dataplane.ts';
 import { createEnforcedNode, type EnforcedNode, type RunningAgent, toRunningAgent } from './enforced-node.ts';
+import { type ForeignRules, installForeignRules } from './foreign-rules.ts';
 import { kernelSuite } from './kernel-suite.ts';
 import { NODE_NAME, node as nodeManifest, policy, tcp } from './manifests.ts';
-import { installStrangers, type Strangers } from './strangers.ts';
 import { until } from './until.ts';
 
 const MARKER = 20_001;
 const PORT = 8443;
 const NET_ADMIN_ALONE = ['setpriv', '--bounding-set=-all,+net_admin', '--inh-caps=-all', '--'];
 const GATE_OFF = ['--feature-gates', 'NodeNetworkPolicy=false'];
-const HIDDEN = /cannot look for what another dataplane.*"where":"iptables \(legacy\)"/;
+const HIDDEN = /cannot check another dataplane for left-over rules.*"dataplane":"iptables \(legacy\)"/;
 
-kernelSuite('CAP_NET_ADMIN alone, beside rules of strangers in iptables-legacy', () => {
+kernelSuite('CAP_NET_ADMIN alone, beside foreign rules in iptables-legacy', () => {
   let node: EnforcedNode;
-  let strangers: Strangers;
+  let foreign: ForeignRules;
   let others: string;
   const closing = policy('closed', {
     ingress: [{ name: 'marker', action: 'Drop', ports: [tcp(MARKER)] }],
@@ -31,8 +31,8 @@ kernelSuite('CAP_NET_ADMIN alone, beside rules of strangers in iptables-legacy',
   before(async function () {
     await skipWithout(this, IPTABLES_LEGACY);
     node = await createEnforcedNode();
-    strangers = await installStrangers(node.topology.node, [IPTABLES_LEGACY]);
-    others = await strangers.list();
+    foreign = await installForeignRules(node.topology.node, [IPTABLES_LEGACY]);
+    others = await foreign.list();
     await node.write('policy.json', [closing]);
   });
   after(() => node?.close());
@@ -40,7 +40,7 @@ kernelSuite('CAP_NET_ADMIN alone, beside rules of strangers in iptables-legacy',
     await node.once();
   });
   afterEach(async () => {
-    assert.equal(await strangers.list(), others);
+    assert.equal(await foreign.list(), others);
   });
 
   async function common(): Promise<string[]> {
@@ -61,17 +61,17 @@ kernelSuite('CAP_NET_ADMIN alone, beside rules of strangers in iptables-legacy',
     assert.match(await node.rules(), new RegExp(`\\b${MARKER}\\b`));
   });
 
-  it('takes the rules away where the gate is off', async () => {
+  it('removes the rules if the gate is off', async () => {
     const { status, stderr, stdout } = await withManifests(...GATE_OFF);
     assert.equal(status, 0, stderr);
     assert.match(`${stdout}${stderr}`, HIDDEN);
     assert.equal(await node.rules(), '');
   });
 
-  it('cleans up what it may look at, and says where it may not', async () => {
+  it('cleans up the places it may read, and names the others', async () => {
     const { status, stdout, stderr } = await run('cleanup');
     assert.match(stdout, /^Removed table inet nodewall/);
-    assert.match(stderr, /cannot be looked for: iptables \(legacy\)/);
+    assert.match(stderr, /cannot check for left-over rules of nodewall.*: iptables \(legacy\)/);
     assert.equal(await node.rules(), '');
     assert.equal(status, 3);
     const again = await run('cleanup');
@@ -92,7 +92,7 @@ kernelSuite('CAP_NET_ADMIN alone, beside rules of strangers in iptables-legacy',
     after(() => plane?.close());
     afterEach(() => agent?.end('SIGKILL'));
 
-    it('enforces what was in force last, then what the controller says, until the gate is off', async () => {
+    it("enforces the saved state, then the controller's rules, until the gate is off", async () => {
       await node.lose();
       await plane.stop();
       const { origin } = plane.url;

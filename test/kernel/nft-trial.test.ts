@@ -29,14 +29,14 @@ kernelSuite('the trial of nftables', () => {
     return JSON.parse(stdout);
   }
 
-  it('says in each way that it works here, and leaves nothing', async () => {
+  it('succeeds in each way here, and leaves nothing behind', async () => {
     await namespace.run(['nft', 'add', 'table', 'inet', 'theirs']);
     assert.deepEqual(await tryAll(), [{ works: true }, { works: true }, { works: true }]);
     const { stdout } = await namespace.run(['nft', 'list', 'tables']);
     assert.equal(stdout, 'table inet theirs\n');
   });
 
-  it('is in a namespace or not at all, and fails without permission', async () => {
+  it('runs in a namespace or not at all, and fails without permission', async () => {
     // Root without capabilities: the namespace is that of a user, and nothing can be tried here.
     const trials = tryAll('setpriv', '--bounding-set=-all', '--inh-caps=-all');
     await assert.rejects(trials, /Operation not permitted/);

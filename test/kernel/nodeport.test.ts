@@ -101,7 +101,7 @@ for (const { shape, dispatch, by = NFTABLES } of SHAPES) {
     });
     const nodePort = (...ingress: readonly Rule[]) => policy('ports', { traffic: 'NodePort', ingress });
 
-    it('without a policy all ways are open, and the pod sees the client, or the node where it is masqueraded', async () => {
+    it('without a policy all paths are open, and the pod sees the client, or the node if masqueraded', async () => {
       await enforce();
       const answers = await Promise.all(cluster.ways.map((way) => callBy(cluster, way)));
       const own = Object.values([ADDRESSES.NODE, ADDRESSES.OTHER_OWN]);
@@ -113,23 +113,23 @@ for (const { shape, dispatch, by = NFTABLES } of SHAPES) {
       assert.deepEqual(wrong, []);
     });
 
-    it('Drop by the port that the client uses closes it', async () => {
+    it('a Drop of the port that the client uses closes it', async () => {
       await enforce(nodePort(toWays({ action: 'Drop' })));
       await assertOutcomes(() => 'silence');
     });
 
-    it('Drop without ports closes all, failsafe ports or not', async () => {
+    it('a Drop without ports closes all ports, failsafe ports too', async () => {
       await enforce(nodePort({ action: 'Drop' }));
       await assertOutcomes(() => 'silence');
     });
 
-    it("a rule for the pod's own port, or for the cluster IP's, is none for these", async () => {
+    it("a rule for the pod's own port, or the cluster IP's, does not match", async () => {
       const ports = ['TCP', 'UDP'].flatMap((protocol) => [POD_PORT, 80].map((port) => ({ protocol, port })));
       await enforce(nodePort({ action: 'Drop', ports }));
       await assertOutcomes(() => 'answered');
     });
 
-    it('the client is told of a Reject at once, and by the address it called', async () => {
+    it('a Reject is answered at once, from the address that the client used', async () => {
       await enforce(nodePort(toWays({ action: 'Reject' })));
       const client = cluster.node.topology.clients[0];
       assert(client);
@@ -155,7 +155,7 @@ table inet errors {
       assert.match(stdout, /packets 0 /);
     });
 
-    it("who is allowed is told by the client's own address, masqueraded later or not", async () => {
+    it("peers match the client's own address, masqueraded later or not", async () => {
       await enforce(nodePort(toWays({ action: 'Allow', from: FRIENDS }), { action: 'Drop' }));
       await assertOutcomes(() => 'answered', ADDRESSES.FRIEND);
       await assertOutcomes(() => 'silence', ADDRESSES.STRANGER);
@@ -164,7 +164,7 @@ table inet errors {
     const { iptables } = by;
     // An accept of iptables would be final; one of nftables is its own table's.
     if (iptables !== null) {
-      it('what is allowed, rules behind ours may still drop', async () => {
+      it('later rules of third parties can still drop allowed connections', async () => {
         await enforce(nodePort(toWays({ action: 'Allow' }), { action: 'Drop' }));
         const { node } = cluster.node.topology;
         const each = (...argv: readonly string[]) =>
@@ -189,12 +189,12 @@ table inet errors {
       await assertOutcomes(() => 'silence');
     });
 
-    it('what is no connection from outside that NAT has changed is left alone', async () => {
+    it('traffic other than translated connections from outside passes', async () => {
       await enforce(nodePort({ action: 'Drop' }));
       await assertAllAnswered(cluster, [...unchangedByNat(), ...fromInside(cluster.ways)]);
     });
 
-    it("a Host default deny is about what ends on the node, and there about the pod's port", async () => {
+    it('a Host default deny applies to connections that end on the node', async () => {
       const deny = policy('deny', { ingress: [{ action: 'Drop' }] });
       await enforce(deny);
       await assertOutcomes(({ target }) => (target === 'host' ? 'silence' : 'answered'));

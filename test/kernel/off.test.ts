@@ -40,7 +40,7 @@ forEachDataplane('nodewall off', (dataplane) => {
   const says = (by: RunningAgent, text: string) =>
     until(`the agent says ${text}`, async () => by.log().includes(text), { detail: by.log });
 
-  it('beside an agent ends when the rules are gone; they stay so through edits and restarts, and come back', async () => {
+  it('returns when the agent has removed its rules; they stay removed over edits and restarts until nodewall on', async () => {
     const first = started();
     await untilMarked(first);
     const { stdout } = await node.run('off', '--reason', 'maintenance');
@@ -61,7 +61,7 @@ forEachDataplane('nodewall off', (dataplane) => {
     await node.cleanup();
   });
 
-  it('is a file that anybody may touch and remove', async () => {
+  it('is a file that can be created and removed by hand', async () => {
     const one = started();
     await untilMarked(one);
     await writeFile(file(), '');
@@ -70,7 +70,7 @@ forEachDataplane('nodewall off', (dataplane) => {
     await untilMarked(one);
   });
 
-  it('without an agent removes the rules itself, and keeps the next agent off', async () => {
+  it('without an agent removes the rules itself, and the next agent stays off', async () => {
     await node.once();
     assert.notEqual(await node.rules(), '');
     const { stdout } = await node.run('off', '-o', 'json');
@@ -81,7 +81,7 @@ forEachDataplane('nodewall off', (dataplane) => {
     await node.once();
     assert.equal(await node.rules(), '');
     assert.match((await node.run('off')).stdout, /No agent runs here/);
-    assert.match((await node.run('on')).stdout, /on again.*the next that starts enforces/);
+    assert.match((await node.run('on')).stdout, /on again.*an agent that starts enforces/);
     assert.match((await node.run('on')).stdout, /was not off/);
     await node.once();
     assert.notEqual(await node.rules(), '');

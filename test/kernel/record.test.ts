@@ -101,7 +101,7 @@ forEachDataplane(
       return new Map(found.rules.map((rule) => [rule.rule, rule]));
     }
 
-    it('has every action, protocol, family and direction right', async () => {
+    it('records every action, protocol, family and direction correctly', async () => {
       const port = (action: number, protocol: number) => 3000 + 10 * action + protocol;
       const ruleOf = (action: (typeof ACTIONS)[number], i: number, direction: string): Rule =>
         logged(
@@ -176,7 +176,7 @@ forEachDataplane(
       }
     });
 
-    it('of an Audit policy says what it would do, and lets it be', async () => {
+    it("records an Audit policy's verdict without enforcing it", async () => {
       const close = { name: 'close', action: 'Drop', ports: [tcp(4000, 4001)] } as const;
       const refuse = { name: 'refuse', action: 'Reject', ports: [tcp(4001, 4002)] } as const;
       await enforce({ mode: 'Audit', ingress: [close, refuse] } as object);
@@ -236,7 +236,7 @@ forEachDataplane(
       assert(sum('flooded') > 10_000, `${sum('flooded')} packets`);
     });
 
-    it('has nothing to say of a reload or of what is established', async () => {
+    it('records nothing on a reload or for established connections', async () => {
       const open = logged({ name: 'open', action: 'Allow', ports: [tcp(5000)] });
       await enforce({ ingress: [open] });
       await connect(5000);
@@ -251,7 +251,7 @@ forEachDataplane(
       await untilRecords(2);
     });
 
-    it('counts on through an edit, a restart, kill -9, lost rules and a reboot', async () => {
+    it('keeps counting over an edit, a restart, kill -9, lost rules and a reboot', async () => {
       const open = (more: object = {}): Rule => ({
         name: 'open',
         action: 'Allow',
@@ -310,7 +310,7 @@ forEachDataplane(
       assert.equal((await rules()).get('renamed')?.packets, 0, 'another rule');
     });
 
-    it('listens to nothing where no rule has a record', async () => {
+    it('does not listen if no rule is logged', async () => {
       await enforce({ ingress: [{ name: 'open', action: 'Allow', ports: [tcp(5000)] }] });
       const groups = async () =>
         (await node.topology.node.run(['cat', '/proc/net/netfilter/nfnetlink_log'])).stdout;
@@ -322,7 +322,7 @@ forEachDataplane(
       assert(!existsSync(join(node.stateDir, 'records.jsonl')));
     });
 
-    it('writes to standard output where that is asked for, and no reader holds it up', async () => {
+    it('writes to standard output if configured, and no reader blocks it', async () => {
       const config = await node.configure({ log: { file: 'stdout', rate: 0, burst: 1 } });
       // Nobody reads: the pipe holds 64 KiB.
       const argv = [
@@ -350,9 +350,13 @@ forEachDataplane(
       await passedDuring(node.topology, [{ protocol: 'udp', port: 9, family: 4, rate: 40_000 }], () =>
         pause(2000),
       );
-      await until('it says so', async () => said.includes('cannot write records; enforcement goes on'), {
-        detail: () => said,
-      });
+      await until(
+        'it says so',
+        async () => said.includes('cannot write flow log records; enforcement continues'),
+        {
+          detail: () => said,
+        },
+      );
       await node.write('policy.json', [policy('recorded', { ingress: [{ ...rest, ports: [udp(20_009)] }] })]);
       await node.untilEnforced('20009');
       deaf.kill('SIGTERM');
@@ -368,7 +372,7 @@ forEachDataplane(
       assert(!existsSync(join(node.stateDir, 'records.jsonl')));
     });
 
-    it('goes on enforcing where another program has the group', async () => {
+    it('keeps enforcing while another program has the NFLOG group', async () => {
       const code =
         "const { Nflog } = await import('nftables-napi'); new Nflog({ group: 7411 }, () => {}); console.log('ready');";
       const other = node.topology.node.spawn([process.execPath, '--input-type=module', '-e', code], {
@@ -382,12 +386,16 @@ forEachDataplane(
       await enforce({ ingress: [logged({ name: 'close', action: 'Drop', ports: [tcp(5000)] })] });
       assert.match(
         agent?.log() ?? '',
-        /nothing is recorded; enforcement goes on\. Another program listens to NFLOG group 7411/,
+        /nothing is recorded, enforcement continues\. Another program listens to NFLOG group 7411/,
       );
       other.kill();
-      await until('it is recorded', async () => /records are written again/.test(agent?.log() ?? ''), {
-        limit: 15_000,
-      });
+      await until(
+        'it is recorded',
+        async () => /receiving packets for the flow log again/.test(agent?.log() ?? ''),
+        {
+          limit: 15_000,
+        },
+      );
       await observe(node.topology, [
         {
           direction: 'ingress',

@@ -70,14 +70,14 @@ forEachDataplane('the agent ends and starts under a flood', (dataplane) => {
       await node.untilEnforced(String(MARKER + generation), agent);
     }));
 
-  it('a start without the manifests directory keeps the rules; when it is back, it is read', async () => {
+  it('a start without the manifests directory keeps the rules, and reads it once it exists', async () => {
     const away = `${node.manifests}.away`;
     await assertNoLeak(async () => {
       await agent.end('SIGTERM');
       await writeNext();
       await rename(node.manifests, away);
       agent = node.start();
-      await until('the agent waits', async () => agent.log().includes('waiting for manifests'), {
+      await until('the agent waits', async () => agent.log().includes('cannot read the manifests'), {
         limit: 5000,
       });
       assert(agent.isRunning(), `the agent should wait:\n${agent.log()}`);
@@ -86,7 +86,7 @@ forEachDataplane('the agent ends and starts under a flood', (dataplane) => {
     });
   });
 
-  it('after a reboot, without the directory: the last good state is enforced', async () => {
+  it('after a reboot without the directory, the saved state is enforced', async () => {
     const away = `${node.manifests}.away`;
     const before = await node.rules();
     await agent.end('SIGTERM');

@@ -93,7 +93,7 @@ kernelSuite('verdict observation', () => {
     assert.deepEqual(await observe(topology, flows), ['Allow', 'Drop', 'Drop', 'Allow']);
   });
 
-  it('NodePort flows are those that NAT hands to a pod, by the port before it; others are left alone', async () => {
+  it('NodePort flows are translated connections to a pod, by the port before NAT; others are ignored', async () => {
     const [node] = topology.plan.nodeAddresses;
     const client = topology.plan.clientAddresses.find((one) => one.client === 1);
     assert(node && client);
@@ -123,7 +123,7 @@ kernelSuite('verdict observation', () => {
     assertSame(flows, await observe(topology, flows), expected);
   });
 
-  it('tells 1,000 flows apart in a few seconds', async () => {
+  it('distinguishes 1,000 flows in a few seconds', async () => {
     await loadFirewall(
       topology,
       'th dport & 3 == 1 drop; th dport & 3 == 2 reject with icmpx type admin-prohibited; accept',

@@ -215,7 +215,7 @@ describe('oracle: evaluation', () => {
     assert.deepEqual(listed(objects, flow), { audited, skipped: [] });
   });
 
-  it('lists no Audit rule that Pass leaps over', () => {
+  it('lists no Audit rule that Pass skips', () => {
     const objects = [
       early('Pass'),
       watching('platform', { action: 'Drop' }),
@@ -239,7 +239,7 @@ describe('oracle: evaluation', () => {
     assert.deepEqual(listed(objects, api), { audited, skipped: ['all/x'] });
   });
 
-  it('lists nothing for exempt traffic, nor what Pass leaps over as skipped', () => {
+  it('lists nothing for exempt traffic, and no rule that Pass skips as skipped', () => {
     const own = { src: '10.0.0.1', dst: '10.0.0.11' };
     assert.deepEqual(listed([watching('emergency', { action: 'Drop' })], own), { audited: [], skipped: [] });
     assert.deepEqual(listed([early('Pass'), late('Drop')], api), { audited: [], skipped: [] });

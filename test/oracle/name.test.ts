@@ -55,7 +55,7 @@ const rows: Row[] = [
 describe('oracle: fqdn', () => {
   checkRows({ rows });
 
-  it('throws on what resolves to no address', () => {
+  it('throws on a name without addresses', () => {
     const objects = [...to('example.com'), ...cluster];
     assert.throws(() => oracle({ objects, node: 'n1', names: { 'example.com': ['localhost'] } }));
   });

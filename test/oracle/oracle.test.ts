@@ -519,7 +519,7 @@ describe('oracle', () => {
     });
   });
 
-  it('throws on what it does not evaluate', () => {
+  it('throws on input that it does not evaluate', () => {
     const service = { name: 's', namespace: 'n' };
     const specs: [object, string?][] = [
       [{ mode: 'Dry' }],
@@ -569,7 +569,7 @@ describe('sameAnswer', () => {
     reason: 'rule',
   };
 
-  it('takes any name for an unnamed rule, and no list for an empty one', () => {
+  it('accepts any name for an unnamed rule, and a missing list for an empty one', () => {
     assert.ok(sameAnswer(answer, { ...answer, rule: 'generated', skipped: [] }));
   });
 
@@ -588,14 +588,14 @@ describe('sameAnswer', () => {
     });
   }
 
-  it('compares what was audited where both say so', () => {
+  it('compares audited rules if both have them', () => {
     const audited = [{ policy: 'p', rule: 'a' }];
     assert.ok(sameAnswer(answer, { ...answer, audited }));
     assert.ok(sameAnswer({ ...answer, audited }, { ...answer, audited }));
     assert.ok(!sameAnswer({ ...answer, audited: [] }, { ...answer, audited }));
   });
 
-  it('compares names where both have one', () => {
+  it('compares names if both have one', () => {
     assert.ok(!sameAnswer({ ...answer, rule: 'a' }, { ...answer, rule: 'b' }));
   });
 });

@@ -17,7 +17,7 @@ const SHORT = 4;
 const RULES = fc.constantFrom(30, 30, 60, 120, 300);
 
 /** Many rules that have something in common: what an index by ports alone tries one by one. */
-describe('crowds of rules', function () {
+describe('many rules', function () {
   this.timeout(0);
 
   const parts: Seen = new Map();

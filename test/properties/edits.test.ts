@@ -23,7 +23,7 @@ describe('after any edits', function () {
   const seen: Seen = new Map();
 
   for (const kind of CROWD_KINDS) {
-    it(`a crowd of the kind ${kind} renders as from scratch`, function () {
+    it(`rules of the kind ${kind} render as from scratch`, function () {
       check(this, 12, histories(kind), ({ from, steps }) => {
         const config = toConfig(from.config);
         const known = new WeakMap<object, ClusterObject | null>();

@@ -45,7 +45,7 @@ function* states(
   }
 }
 
-describe('while edits are applied, one after the other', function () {
+describe('while edits are applied in sequence', function () {
   this.timeout(0);
 
   for (const kind of CROWD_KINDS) {
@@ -76,11 +76,11 @@ describe('while edits are applied, one after the other', function () {
   }
 });
 
-kernelSuite('edits on the kernel, one after the other', function () {
+kernelSuite('edits on the kernel in sequence', function () {
   this.timeout(0);
 
   for (const kind of CROWD_KINDS) {
-    it(`end in what a fresh apply gives: ${kind}`, async function () {
+    it(`reach the result of a fresh apply: ${kind}`, async function () {
       const [kernel, other] = await Promise.all([realKernel(), realKernel()]);
       try {
         await checkAsync(this, 2, histories(kind, [10, 60]), async (history) => {

@@ -58,10 +58,10 @@ const CHANGE: fc.Arbitrary<Change> = fc.oneof(
   fc.record({ to: fc.constant('as'), field: fc.constantFrom(...FIELDS), which: fc.nat(), as: fc.nat() }),
 ) as fc.Arbitrary<Change>;
 
-describe('one state of the objects after another', function () {
+describe('successive states of the objects', function () {
   this.timeout(0);
 
-  it('comes to what each would come to by itself, and what did not change is the same object', function () {
+  it('give the same result as each state alone, and unchanged parts are the same objects', function () {
     const histories = fc.constantFrom(2, 6, 12).chain((size) =>
       fc.record({
         drawn: scenario({ size, flows: 0 }),

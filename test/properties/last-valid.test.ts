@@ -85,7 +85,7 @@ const HISTORY = fc.array(fc.array(EDIT, { minLength: 1, maxLength: 6 }), { minLe
 describe('last valid versions', function () {
   this.timeout(0);
 
-  it('fit together, and no policy that a file still holds goes out of force', function () {
+  it('are consistent, and no policy in a file is removed', function () {
     let kept = 0;
     check(this, 400, HISTORY, (history) => {
       const files: Files = new Map();
@@ -140,7 +140,7 @@ function contentOf(file: string, objects: readonly Written[]) {
 describe('the spec of a policy that is valid', function () {
   this.timeout(0);
 
-  it('is the same policy again when it is written down as JSON and read', function () {
+  it('is the same policy after it is written as JSON and read', function () {
     check(this, 100, scenario({ size: 20, flows: 0 }), ({ objects }) => {
       for (const policy of toClusterObjects(objects).policies) {
         const { apiGroup, kind, name, uid, generation, spec } = policy;

@@ -55,7 +55,7 @@ describe('publish', function () {
     fresh: fc.boolean(),
   });
 
-  it('tells every watcher what its node must hold, and nothing else, whenever it comes, goes or comes back', function () {
+  it("sends every watcher exactly its node's state, whenever it connects, disconnects or reconnects", function () {
     check(this, 600, runs, ({ first: changes, steps, limits: log, fresh }) => {
       // Without identity everything is another object each time: more is compared, the same is
       // told.

@@ -105,7 +105,7 @@ function fromScratch(objects: ClusterObjects, reports: Reports): ClusterObjects 
 describe('addresses that agents report', function () {
   this.timeout(0);
 
-  it('come to the same from scratch, after any history, and none counts that somebody else has', function () {
+  it('give the same result after any history, and none counts that another Node or pod has', function () {
     const histories = fc.array(fc.array(CHANGE, { maxLength: 4 }), { minLength: 1, maxLength: 20 });
     let counting = 0;
     check(this, 500, histories, (batches) => {

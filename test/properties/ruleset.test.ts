@@ -14,7 +14,7 @@ const SCENARIOS = fc.constantFrom(1, 3, 8, 20, 40).chain((size) => scenario({ si
 describe('every ruleset', function () {
   this.timeout(0);
 
-  it('holds together', function () {
+  it('is consistent', function () {
     check(this, 200, SCENARIOS, ({ objects, node, config }) => {
       const state = toState(objects, node);
       for (const [dispatch, table] of Object.entries(renderBoth(state, toConfig(config)))) {
@@ -42,7 +42,7 @@ describe('violations', () => {
   const found = (table: Ruleset): string => violations(table, []).join('; ');
   const withRefuse = (...chains: readonly Chain[]) => ruleset([...chains, indexChain('refuse')]);
 
-  it('are none in a table that is right', () => {
+  it('are none in a correct table', () => {
     assert.equal(found(withRefuse(inputChain(jump('a')), indexChain('a', accept))), '');
   });
 

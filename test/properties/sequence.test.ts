@@ -57,7 +57,7 @@ describe('the same objects', function () {
     });
   });
 
-  it('give the same bytes after the way over the wire', function () {
+  it('give the same bytes after transfer over the stream', function () {
     check(this, 60, SCENARIOS, ({ objects, node, config: written }) => {
       const config = toConfig(written);
       const state = toState(objects, node);
@@ -71,7 +71,7 @@ describe('the same objects', function () {
     });
   });
 
-  it('are refused where a line of the wire is missing', function () {
+  it('are rejected if a line of the stream is missing', function () {
     const cut = SCENARIOS.chain((drawn) => fc.tuple(fc.constant(drawn), fc.nat()));
     check(this, 60, cut, ([{ objects, node }, place]) => {
       const messages = [...snapshot(toState(objects, node))];

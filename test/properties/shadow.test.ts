@@ -7,10 +7,10 @@ import { flowsAtRules } from './flows-at-rules.ts';
 import { toClusterObjects, toConfig, toState } from './pipeline.ts';
 import { check, flowCount } from './runs.ts';
 
-describe('rules that the webhook says can never match', function () {
+describe('rules that the webhook reports as unreachable', function () {
   this.timeout(0);
 
-  it('decide no flow, says the oracle', function () {
+  it('decide no flow in the oracle', function () {
     const seen = { hidden: 0, flows: 0 };
     check(this, 150, scenario({ size: 12, flows: flowCount(40), features: ALL_FEATURES }), (drawn) => {
       const related = toClusterObjects(drawn.objects);

@@ -29,7 +29,7 @@ const STEP: fc.Arbitrary<Step> = fc.record({
 describe('the controller and an agent', function () {
   this.timeout(0);
 
-  it('agree on what the node must hold over any changes, breaks and restarts, and what did not change is the same object', function () {
+  it("agree on the node's state over any changes, disconnects and restarts, and keep unchanged objects", function () {
     const histories = fc.record({
       first: fc.array(CHANGE, { minLength: 5, maxLength: 40 }),
       steps: fc.array(STEP, { minLength: 1, maxLength: 14 }),

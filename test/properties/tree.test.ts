@@ -29,7 +29,7 @@ describe('port tree', function () {
   });
 
   for (const kind of CROWD_KINDS) {
-    it(`of a crowd of the kind ${kind}: oracle, explain, tree and list agree`, function () {
+    it(`for rules of the kind ${kind}: oracle, explain, tree and list agree`, function () {
       const seen: Seen = new Map();
       const scenarios = RULES.chain((rules) =>
         scenario({ size: 8, flows: flowCount(100), features: ALL_FEATURES, crowd: { rules, kind } }),
@@ -46,8 +46,8 @@ describe('port tree', function () {
   }
 });
 
-describe('port trees of two indexes in a row', () => {
-  it('share the chains that may call each other, with all that is around them', () => {
+describe('port trees of two successive indexes', () => {
+  it('share the nesting limit of chains', () => {
     const nobody = addressSet('x');
     const of = (action: 'Reject' | 'Pass', tierPriority: number) =>
       Array.from({ length: 1000 }, (_, i) =>

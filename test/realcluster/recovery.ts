@@ -97,7 +97,7 @@ export function describeRecovery(bed: Bed): void {
       await untilFollowed(cluster);
     }
 
-    it('is open again by the gate alone, where new controllers cannot reach the API server', async () => {
+    it('is open again by the gate alone, when new controllers cannot reach the API server', async () => {
       const cluster = bed.cluster();
       await lock(cluster, 'ingress');
       await withKubectl('Switch all nodes off');
@@ -115,7 +115,7 @@ export function describeRecovery(bed: Bed): void {
       await comeBack(cluster);
     });
 
-    it('is open again by kubectl exec, where agents reach neither controller nor API server', async () => {
+    it('is open again by kubectl exec, when agents reach neither controller nor API server', async () => {
       const cluster = bed.cluster();
       await lock(cluster, 'egress');
       await withKubectl('Every node off, one by one');
@@ -131,7 +131,7 @@ export function describeRecovery(bed: Bed): void {
       await comeBack(cluster, cluster.nodes);
     });
 
-    it('is open again on each node without an agent, and stays so when agents are back', async () => {
+    it('is open again on each node without an agent, and stays open when agents start', async () => {
       const cluster = bed.cluster();
       await lock(cluster, 'ingress');
       const schedule = (patch: object) =>

@@ -26,7 +26,7 @@ const GONE = ['--wait=true', '--timeout=120s'];
  * cluster: nodewall is away after them.
  */
 export function describeRemoval(bed: Bed): void {
-  describe('removed', () => {
+  describe('uninstalled', () => {
     const deleteNamespace = async (cluster: RealCluster, name: string): Promise<void> => {
       const { code, stderr } = await cluster.kubectl(['delete', 'namespace', name, ...GONE]);
       if (code === 0) return;
@@ -68,7 +68,7 @@ export function describeRemoval(bed: Bed): void {
       await untilFollowed(cluster);
     });
 
-    it('leaves by the commands of docs/cluster.md, under policies that close nearly everything', async () => {
+    it('is removed by the commands of docs/cluster.md, under policies that close nearly everything', async () => {
       const cluster = bed.cluster();
       await setGate(cluster, true);
       for (const policy of [await POLICIES.flagship(), await POLICIES.both()]) await cluster.apply(policy);
@@ -85,13 +85,13 @@ export function describeRemoval(bed: Bed): void {
       assert.equal(stdout, '');
     });
 
-    it('leaves when its namespace is deleted, with controllers', async () => {
+    it('is removed with its namespace, while controllers run', async () => {
       const cluster = bed.cluster();
       await install(cluster);
       await deleteNamespace(cluster, NAMESPACE);
     });
 
-    it('leaves when its namespace is deleted, without controllers', async () => {
+    it('is removed with its namespace, without controllers', async () => {
       const cluster = bed.cluster();
       await install(cluster);
       await cluster.kubectlOutput([

@@ -121,7 +121,7 @@ describe('a real cluster', function () {
       });
     }
 
-    it('is not locked where the CNI masquerades pods on the way to nodes', async () => {
+    it('is not locked if the CNI masquerades pods on the way to nodes', async () => {
       await reset(cluster);
       for (const node of cluster.nodes) await node.setPodTraffic('masqueraded');
       try {

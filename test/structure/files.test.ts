@@ -29,7 +29,7 @@ describe('files', () => {
     );
   });
 
-  it('have names that say what is in them', () => {
+  it('have names for their content', () => {
     assert.deepEqual(
       files.filter((path) => path.split('/').some((part) => VAGUE.test(part))),
       [],
@@ -47,7 +47,7 @@ describe('files', () => {
     );
   });
 
-  it('are each a source or its test, named for it', () => {
+  it('are each a source, or its test with the same name', () => {
     const tests = files.filter((path) => path.endsWith('.test.ts') && !isWithin('test', path));
     const lone = tests.filter((path) => !files.includes(path.replace(/\.test\.ts$/, '.ts')));
     // The workspaces' tests have a folder, and some are of the whole.

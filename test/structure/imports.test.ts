@@ -38,7 +38,7 @@ describe('imports', () => {
     assert.deepEqual(specifiers(text), found);
   });
 
-  it('go only where DESIGN.md lets them', () => {
+  it('follow the rules of DESIGN.md', () => {
     const wrong = SOURCES.flatMap((path) =>
       ownImports(path).flatMap((target) => {
         const why = refusal(path, target);
@@ -48,7 +48,7 @@ describe('imports', () => {
     assert.deepEqual(wrong, []);
   });
 
-  it('are refused where DESIGN.md does not let them', () => {
+  it('are rejected against the rules of DESIGN.md', () => {
     const pairs = [
       ['apis/a.ts', 'controller/compile/compile.ts'],
       ['controller/a.ts', 'agent/render/render.ts'],
@@ -66,7 +66,7 @@ describe('imports', () => {
     for (const [from, to] of pairs) assert.ok(refusal(from, to) !== null, `${from} to ${to}`);
   });
 
-  it('can be told before anything runs', () => {
+  it('are all static', () => {
     const wrong = SOURCES.filter(
       (path) => !isWithin('test', path) && importsOf(path, readSource(path)).includes(null),
     );
@@ -77,7 +77,7 @@ describe('imports', () => {
     );
   });
 
-  it('name files that are there', () => {
+  it('name existing files', () => {
     const missing = SOURCES.flatMap((path) =>
       ownImports(path).flatMap((target) =>
         existsSync(join(ROOT, target)) || isWithin('agent/nftables-napi/build', target)
@@ -88,7 +88,7 @@ describe('imports', () => {
     assert.deepEqual(missing, []);
   });
 
-  it('reach no clock, environment, timer or file from a pure folder', () => {
+  it('use no clock, environment, timer or file in a pure folder', () => {
     const wrong: string[] = [];
     for (const path of reachable(
       SOURCES.filter((source) => PURE.some((folder) => isWithin(folder, source))),
@@ -105,7 +105,7 @@ describe('imports', () => {
     assert.deepEqual(wrong, []);
   });
 
-  it('go in no circles, those of types included', () => {
+  it('form no cycles, type imports included', () => {
     const known = new Set(SOURCES);
     const state = new Map<string, 'open' | 'done'>();
     const circles: string[] = [];

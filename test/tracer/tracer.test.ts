@@ -57,7 +57,7 @@ describe('tracer: chains', () => {
     assert.equal(verdictOf(ruleset([inputChain()])), 'Allow by nothing, 0 tried');
   });
 
-  it('goes on behind a jump when the chain has no verdict', () => {
+  it('continues after a jump if the chain has no verdict', () => {
     const table = ruleset([
       inputChain(rule(jump('a')), rule(jump('b'))),
       ruleChain('a', rule(DROP, { match: 'nfproto', family: 6 })),
@@ -67,7 +67,7 @@ describe('tracer: chains', () => {
     assert.equal(verdictOf(table, { family: 6 }), 'Drop by a, 1 tried');
   });
 
-  it('does not come back from a goto', () => {
+  it('does not return from a goto', () => {
     const table = ruleset([
       inputChain(rule(jump('index'))),
       indexChain('index', rule(goto('a')), rule(jump('b'))),
@@ -77,7 +77,7 @@ describe('tracer: chains', () => {
     assert.equal(verdictOf(table), 'Allow by nothing, 1 tried');
   });
 
-  it('returns from behind a goto to the chain that jumped', () => {
+  it('returns after a goto to the chain that jumped', () => {
     const table = ruleset([
       inputChain(rule(jump('index')), rule(jump('b'))),
       indexChain('index', rule(goto('a')), rule(DROP)),
@@ -107,7 +107,7 @@ describe('tracer: chains', () => {
     assert.equal(verdictOf(table, { protocol: PROTOCOLS.udp }), 'Allow by nothing, 0 tried');
   });
 
-  it('goes on behind a map that has no entry for the packet', () => {
+  it('continues after a map without an entry for the packet', () => {
     const entry = { kind: 'jump', chain: 'a' } as const;
     const chains = [
       inputChain(
@@ -185,7 +185,7 @@ describe('tracer: chains', () => {
   });
 });
 
-describe('tracer: what the kernel would refuse', () => {
+describe('tracer: throws on what the kernel rejects', () => {
   const throws = (table: Ruleset, message: RegExp, changes: Partial<Packet> = {}): void => {
     assert.throws(() => verdictOf(table, changes), message);
   };
@@ -435,14 +435,14 @@ const MATCHES: readonly {
   },
 ];
 
-describe('tracer: what destination NAT has changed', () => {
+describe('tracer: traffic after destination NAT', () => {
   const base = { type: 'filter', hook: 'prerouting', priority: -90, policy: 'accept' } as const;
   const prerouting = (...rules: NftRule[]) =>
     ruleset([{ ...inputChain(...rules), name: 'prerouting', base }]);
   const nodePort = { dstPort: 8080, original: { dst: 0n, dstPort: 30080 }, isForwarded: true };
   const original = { match: 'originalPort', protocol: 'tcp', ranges: [[30000, 30100]] } as const;
 
-  it('is looked at before routing, by the port that the client used', () => {
+  it('is evaluated before routing, by the port before NAT', () => {
     assert.equal(
       verdictOf(prerouting(rule(DROP, { match: 'ctDnat' }, original)), nodePort),
       'Drop by nothing, 0 tried',
@@ -453,7 +453,7 @@ describe('tracer: what destination NAT has changed', () => {
     assert.equal(verdictOf(prerouting(rule(DROP, original)), udp), 'Allow by nothing, 0 tried');
   });
 
-  it('is found in maps by that port, too', () => {
+  it('is found in maps by the port before NAT, too', () => {
     const entry = { kind: 'jump', chain: 'a' } as const;
     for (const key of [30080, [30080n, 30090n]] as const) {
       const { chains } = prerouting(
@@ -481,7 +481,7 @@ describe('tracer: the destination before NAT', () => {
     in: { cidr: cidr(text) },
   });
 
-  it('is matched beside the one it has; without NAT they are the same', () => {
+  it('is matched beside the one after NAT; without NAT they are the same', () => {
     const table = (...matches: Match[]) => ruleset([inputChain(rule(DROP, ...matches))]);
     const verdict = (changes: Partial<Packet>, ...matches: Match[]) =>
       tracer(table(...matches))(packet(changes)).verdict;
@@ -496,7 +496,7 @@ describe('tracer: the destination before NAT', () => {
 describe('tracer: records', () => {
   const log = { kind: 'log', prefix: 'p', group: 1, copyRange: 128, queueThreshold: 1 } as const;
 
-  it('are written on the way, and `return` goes back to the caller of a chain that was gone to', () => {
+  it('are written during evaluation, and `return` after a goto returns to the caller', () => {
     const counting = { ...rule(goto('record')), counter: true };
     const table = ruleset([
       inputChain(rule(jump('index'))),

@@ -37,7 +37,7 @@ function packets(found: CountedTable): number[] {
 }
 
 describe('what iptables counted', () => {
-  it('is read of the rules that count for a policy rule', () => {
+  it('is read from the rules that count for a policy rule', () => {
     const desired = ruleset(
       [rule('-j X', null), rule('-p tcp -j DROP', 'matched'), rule('-p tcp -j DROP', 'matched', 'b')],
       [rule('-p tcp -j DROP', 'matched')],
@@ -58,14 +58,14 @@ describe('what iptables counted', () => {
     );
   });
 
-  it('is nothing where nothing of ours is, and what is known by its text where somebody took a rule away', () => {
+  it('is empty without rules of nodewall, and matched by text when a third party removed a rule', () => {
     const desired = ruleset([rule('-j X', null), rule('-p udp -j DROP', 'matched')]);
     assert.deepEqual(packets(countedTable({ 4: NOTHING, 6: NOTHING }, desired)), []);
     assert.deepEqual(packets(countedTable({ 4: saved(['-p udp -j DROP', 5]), 6: NOTHING }, desired)), [5]);
     assert.deepEqual(packets(countedTable({ 4: saved(['-j X', 5]), 6: NOTHING }, desired)), []);
   });
 
-  it('is known by its names to whoever has the accounts, without the ruleset', () => {
+  it('is found by rule names alone, without the ruleset', () => {
     const desired = ruleset([rule('-j X', null), rule('-p udp -j DROP', 'matched')]);
     const all = countedRules({ 4: saved(['-j X', 1], ['-p udp -j DROP', 5]), 6: NOTHING });
     const [own] = countedTable({ 4: saved(['-j X', 1], ['-p udp -j DROP', 5]), 6: NOTHING }, desired).chains;
@@ -73,7 +73,7 @@ describe('what iptables counted', () => {
     assert.equal(countedRules({ 4: NOTHING, 6: NOTHING }), null);
   });
 
-  it('is what accounting goes on with, through restarts, new texts, a record that comes, and reboots', () => {
+  it('continues over restarts, changed texts, an added record chain, and reboots', () => {
     let accounts = new Accounting();
     const read = (desired: IptablesRuleset, v4: string, restarted = false): number | undefined => {
       if (restarted) accounts = new Accounting(JSON.parse(JSON.stringify(accounts.save())));

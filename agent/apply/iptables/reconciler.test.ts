@@ -7,14 +7,14 @@ import { IPTABLES_CASES, RULESET, withSets } from '../../../test/fake/iptables-c
 import { addressSet, iptablesRuleset } from '../../../test/fake/iptables-ruleset.ts';
 import { checkAsync } from '../../../test/properties/runs.ts';
 import type { IptablesRuleset } from '../../render/iptables/tables.ts';
-import { Refusal } from '../dataplane.ts';
+import { RefusedError } from '../dataplane.ts';
 import { IptablesReconciler } from './reconciler.ts';
 import { IptablesError, type IptablesTools, toIptablesError } from './tools.ts';
 
 describe('the reconciler of iptables', () => {
   for (const { name, run } of IPTABLES_CASES) it(name, () => run(fakeIptables().tools));
 
-  it('learns how another version of iptables shows what was written', async () => {
+  it('learns how another version of iptables prints the rules it wrote', async () => {
     const { tools, restores } = fakeIptables({ shows: (text) => text.replace('--dport 80', '--dport http') });
     const reconciler = new IptablesReconciler(tools);
     await reconciler.apply(RULESET);
@@ -28,7 +28,7 @@ describe('the reconciler of iptables', () => {
     assert.deepEqual(await reconciler.verify(), ['iptables filter: chain NODEWALL-WEB was changed']);
   });
 
-  it('never learns what somebody else makes of a rule', async () => {
+  it("never learns a rule's text from a third party's change", async () => {
     const { tools } = fakeIptables();
     const web = [
       '-p tcp -m tcp --dport 80 -j ACCEPT',
@@ -68,7 +68,7 @@ describe('the reconciler of iptables', () => {
     assert.deepEqual(await reconciler.verify(), []);
   });
 
-  it('forgets the form of a rule that is gone', async () => {
+  it('forgets the printed form of a removed rule', async () => {
     const { tools } = fakeIptables({ shows: (text) => text.replace('--dport 80', '--dport http') });
     const reconciler = new IptablesReconciler(tools);
     const apply = async (ruleset: IptablesRuleset) => {
@@ -81,7 +81,7 @@ describe('the reconciler of iptables', () => {
     assert.equal((await apply(RULESET)).length, 1);
   });
 
-  it('repairs what a restore left half done', async () => {
+  it('repairs a restore that ended half-way', async () => {
     const { tools, exec } = fakeIptables();
     const reconciler = new IptablesReconciler(tools);
     await reconciler.apply(RULESET);
@@ -93,7 +93,7 @@ describe('the reconciler of iptables', () => {
     assert.deepEqual(await reconciler.verify(), []);
   });
 
-  it('is not sure of what is in force where that cannot be put back', async () => {
+  it('reports an unknown state when the previous rules cannot be restored', async () => {
     const { tools } = fakeIptables();
     let refusals = 0;
     const reconciler = new IptablesReconciler({
@@ -108,14 +108,14 @@ describe('the reconciler of iptables', () => {
       },
     });
     await assert.rejects(reconciler.apply(RULESET), (error: Error) => {
-      assert.ok(!(error instanceof Refusal) && error.cause instanceof Refusal);
-      assert.equal(error.message, 'line 3 failed; what was in force could not be put back: locked');
+      assert.ok(!(error instanceof RefusedError) && error.cause instanceof RefusedError);
+      assert.equal(error.message, 'line 3 failed; cannot restore the previous rules: locked');
       return true;
     });
     assert.equal(await reconciler.holdsRules(), true);
   });
 
-  it('holds one family where the kernel has not got the other, and both as soon as it has', async () => {
+  it('applies one family when the kernel lacks the other, and both once it has both', async () => {
     const { tools } = fakeIptables();
     const stderr =
       "ip6tables-restore v1.8.9 (legacy): ip6tables-restore: unable to initialize table 'filter'\n\nError occurred at line: 1\n";
@@ -131,7 +131,7 @@ describe('the reconciler of iptables', () => {
     const { warning } = await reconciler.apply(RULESET);
     assert.match(
       warning ?? '',
-      /^nothing is held for IPv6: ip6tables-restore: .*\(the kernel lacks the table/,
+      /^no rule for IPv6 is in force; the kernel lacks support: ip6tables-restore: .*\(the kernel lacks the table/,
     );
     assert.deepEqual(await reconciler.verify(), []);
     const fewer = withSets([...RULESET.sets.values()], ['-p udp -j DROP']);
@@ -140,8 +140,8 @@ describe('the reconciler of iptables', () => {
     await tools.restore(6, '*filter\n:OTHERS - [0:0]\nCOMMIT\n');
     lacking = [];
     assert.deepEqual(await reconciler.verify(), [
-      'ip6tables filter: the jump from INPUT to NODEWALL-INPUT is gone',
-      'ip6tables filter: chain NODEWALL-INPUT is gone',
+      'ip6tables filter: the jump from INPUT to NODEWALL-INPUT is missing',
+      'ip6tables filter: chain NODEWALL-INPUT is missing',
     ]);
     assert.equal((await reconciler.apply(fewer)).warning, null);
     assert.deepEqual(await reconciler.verify(), []);
@@ -153,7 +153,7 @@ describe('the reconciler of iptables', () => {
     await assert.rejects(neither.apply(RULESET), { code: 'NO_KERNEL_SUPPORT' });
   });
 
-  it('takes members away, whatever fails elsewhere', async () => {
+  it('deletes members of sets even when other changes fail', async () => {
     const { tools } = fakeIptables();
     let code: 'LOCKED' | 'REFUSED' | null = null;
     const reconciler = new IptablesReconciler({
@@ -196,7 +196,7 @@ describe('the reconciler of iptables', () => {
     }
   });
 
-  it('is not kept from its work by sets of others that are of no known kind', async () => {
+  it('ignores sets of third parties with an unknown type', async () => {
     const { tools, exec } = fakeIptables();
     const odd = 'create odd hash:odd family inet\nadd odd 1\n';
     const ipset = new Ipset(async (args, options) => {
@@ -206,12 +206,12 @@ describe('the reconciler of iptables', () => {
     const reconciler = new IptablesReconciler({ ...tools, ipset });
     await reconciler.apply(RULESET);
     await tools.ipset.flush('nodewall-web-4');
-    assert.deepEqual(await reconciler.verify(), ['set nodewall-web-4 has other members']);
+    assert.deepEqual(await reconciler.verify(), ['set nodewall-web-4 has different members']);
     await reconciler.apply(RULESET);
     assert.deepEqual(await reconciler.verify(), []);
   });
 
-  it('gets from any state to any other, whatever others did and wherever it was interrupted', async function () {
+  it('goes from any state to any other, after any third-party change and any interruption', async function () {
     await checkAsync(this, 150, fc.array(step, { minLength: 1, maxLength: 8 }), async (steps) => {
       const { tools, exec } = fakeIptables();
       let left = Number.POSITIVE_INFINITY;

@@ -1,16 +1,16 @@
 import { type DelOperation, IpsetError, type Operation, toRestoreText } from 'ipset-ts';
 import { FAMILIES, type Family } from '../../../lib/net/address.ts';
 import type { IptablesRuleset, IptablesTable } from '../../render/iptables/tables.ts';
-import { type Applied, type Change, type Reconciler, Refusal } from '../dataplane.ts';
-import { compare, type Reading } from './compare.ts';
+import { type Applied, type Change, type Reconciler, RefusedError } from '../dataplane.ts';
+import { collectSets } from './collect-sets.ts';
+import { compare, type IptablesState } from './compare.ts';
 import { forgetForms, shownForms } from './forms.ts';
-import { readSets, toHeldSet } from './held-set.ts';
+import { readSets, toKernelSet } from './kernel-set.ts';
 import { asTables } from './put-back.ts';
 import { blame } from './refused.ts';
 import { type RuleChange, ruleChange, sameText } from './rule-change.ts';
 import { parseSaved, type SavedTables } from './saved.ts';
 import { type SetChange, setChange, TEMPORARY_PREFIX } from './set-change.ts';
-import { sweepSets } from './sweep-sets.ts';
 import { IptablesError, type IptablesTools } from './tools.ts';
 
 /**
@@ -26,12 +26,12 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
   readonly #tools: IptablesTools;
   #applied: IptablesRuleset | null = null;
   /** The sets in the kernel, if all of `#applied` is in force; else null. */
-  #known: Reading['sets'] | null = null;
+  #known: IptablesState['sets'] | null = null;
   /**
    * The last reading, for when `#known` is null; null: the kernel must be read before the next
    * change.
    */
-  #found: Reading | null = null;
+  #found: IptablesState | null = null;
   readonly #shown: Readonly<Record<Family, Map<string, string>>> = { 4: new Map(), 6: new Map() };
   /**
    * Families that the kernel lacks, and its message: no rules are applied for them until the kernel
@@ -42,7 +42,7 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
    * Unused sets that could not be destroyed, because rules of third parties name them. If one is
    * desired again it must not keep its old members.
    */
-  #stuck: Reading['sets'] = new Map();
+  #stuck: IptablesState['sets'] = new Map();
 
   constructor(tools: IptablesTools) {
     this.#tools = tools;
@@ -58,7 +58,7 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     return toChange(await this.#plan(desired));
   }
 
-  /** Throws Refusal if a rule is refused, IptablesError or IpsetError for all other failures. */
+  /** Throws RefusedError if a rule is refused, IptablesError or IpsetError for all other failures. */
   async apply(desired: IptablesRuleset): Promise<Applied> {
     const isFresh = this.#known === null && this.#found === null;
     const started = performance.now();
@@ -67,7 +67,7 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     } catch (error) {
       // A third party may have changed something since the state was read: it is read again before
       // a policy is blamed.
-      const isRefused = error instanceof Refusal || error instanceof IpsetError;
+      const isRefused = error instanceof RefusedError || error instanceof IpsetError;
       if (isFresh || !isRefused) throw error;
       return await this.#apply(desired, started);
     }
@@ -89,13 +89,13 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     if (errors.size > 0) throw await this.#undone(planned, errors);
     let enforced = performance.now();
     this.#applied = desired;
-    const unswept = await this.#sweep(planned, less);
+    const leftBehind = await this.#collect(planned, less);
     if (changesRules && sets.less.length > 0) enforced = performance.now();
     for (const family of FAMILIES) await this.#learnForms(family, rules[family], desired);
     this.#known = sets.held;
     return {
       change: toChange(planned),
-      unswept,
+      leftBehind,
       warning: this.#warning(),
       enforcedAfter: enforced - started,
       kernelMicroseconds: Math.round(1000 * (enforced - asked)),
@@ -129,7 +129,7 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
     return { ...ruleChange(saved, wanted, { tables, shown: this.#shown[family] }), saved };
   }
 
-  async #read(): Promise<Reading> {
+  async #read(): Promise<IptablesState> {
     const [rules4, rules6, sets] = await Promise.all([
       this.#tools.save(4),
       this.#tools.save(6),
@@ -170,25 +170,27 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
   }
 
   #warning(): string | null {
-    const words = [...this.#lacking].map(([family, said]) => `nothing is held for IPv${family}: ${said}`);
+    const words = [...this.#lacking].map(
+      ([family, said]) => `no rule for IPv${family} is in force; the kernel lacks support: ${said}`,
+    );
     return words[0] ?? null;
   }
 
   /**
    * Undoes a failed change and returns the error to throw; of several, the refusal. The other
    * family, or another table, may have been changed before the refusal: its saved state is put
-   * back. If that fails, the error is not a Refusal, because the rules in force are unknown.
+   * back. If that fails, the error is not a RefusedError, because the rules in force are unknown.
    */
   async #undone(planned: Planned, errors: ReadonlyMap<Family, unknown>): Promise<unknown> {
     const [first] = errors.values();
-    const refusal = [...errors.values()].find((error) => error instanceof Refusal);
+    const refusal = [...errors.values()].find((error) => error instanceof RefusedError);
     let thrown = refusal ?? first;
     try {
       if (refusal !== undefined)
         await Promise.all(FAMILIES.map((family) => this.#putBack(family, planned.rules[family])));
     } catch (error) {
       const said = error instanceof Error ? error.message : String(error);
-      thrown = new Error(`${refusal?.message}; what was in force could not be put back: ${said}`, {
+      thrown = new Error(`${refusal?.message}; cannot restore the previous rules: ${said}`, {
         cause: refusal,
       });
     }
@@ -240,11 +242,11 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
   }
 
   /** Deletes members, then destroys sets; sets that rules of third parties name stay. */
-  async #sweep({ sets, before, rules }: Planned, less: readonly DelOperation[]): Promise<Error | null> {
+  async #collect({ sets, before, rules }: Planned, less: readonly DelOperation[]): Promise<Error | null> {
     const tried = new Set(sets.last.map(({ name }) => name));
     const stuck = new Map([...this.#stuck].filter(([name]) => !sets.held.has(name) && !tried.has(name)));
     this.#stuck = stuck;
-    const { inUse, failed } = await sweepSets(this.#tools.ipset, [...less, ...sets.last]);
+    const { inUse, failed } = await collectSets(this.#tools.ipset, [...less, ...sets.last]);
     for (const name of [...inUse.keys(), ...(failed?.left ?? [])]) {
       const there = before.get(name);
       if (there !== undefined) stuck.set(name, { ...there, members: null });
@@ -274,10 +276,10 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
   }
 
   /** The same members as the objects of stage 5, so that identical objects need no comparison. */
-  #asApplied(found: Reading['sets']): Reading['sets'] {
+  #asApplied(found: IptablesState['sets']): IptablesState['sets'] {
     const sets = [...(this.#applied?.sets ?? [])].flatMap(([name, set]) => {
       const there = found.get(name);
-      return there === undefined ? [] : [[name, toHeldSet(set, there)] as const];
+      return there === undefined ? [] : [[name, toKernelSet(set, there)] as const];
     });
     return new Map(sets);
   }
@@ -296,7 +298,7 @@ export class IptablesReconciler implements Reconciler<IptablesRuleset> {
 interface Planned {
   readonly sets: SetChange;
   /** The sets before the change. */
-  readonly before: Reading['sets'];
+  readonly before: IptablesState['sets'];
   readonly rules: Readonly<Record<Family, PlannedRules>>;
 }
 

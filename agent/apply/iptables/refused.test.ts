@@ -16,7 +16,7 @@ describe('a refused restore', () => {
   const refused = (line: number, said: string) =>
     blame(tools, 4, CHANGE, toIptablesError('iptables-restore', 4, said.replace('LINE', String(line))));
 
-  it('is the refusal of the rule in that line', async () => {
+  it('is reported for the rule in that line', async () => {
     const { source, message, lacksLog } = await refused(
       FIRST + 2,
       'line LINE: RULE_APPEND failed (Invalid argument): rule in chain NODEWALL-B',
@@ -29,7 +29,7 @@ describe('a refused restore', () => {
     assert.equal(lacksLog, false);
   });
 
-  it('tells that there is no NFLOG', async () => {
+  it('reports that the kernel lacks NFLOG', async () => {
     for (const said of [
       "Couldn't load target `NFLOG':No such file or directory\nError occurred at line: LINE\n",
       'line LINE: RULE_APPEND failed (No such file or directory): rule in chain NODEWALL-B',
@@ -40,7 +40,7 @@ describe('a refused restore', () => {
     }
   });
 
-  it('has no source where no rule is to blame', async () => {
+  it('has no source when no rule caused it', async () => {
     assert.equal((await refused(2, 'Error occurred at line: LINE\n')).source, null);
     // The commit of the table is refused, but the rules are accepted one by one.
     const commit = CHANGE.text.split('\n').indexOf('COMMIT') + 1;

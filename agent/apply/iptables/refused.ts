@@ -1,6 +1,6 @@
 import type { Family } from '../../../lib/net/address.ts';
 import { CHAIN_PREFIX } from '../../render/iptables/tables.ts';
-import { Refusal } from '../dataplane.ts';
+import { RefusedError } from '../dataplane.ts';
 import type { RestoredRule, RuleChange } from './rule-change.ts';
 import { IptablesError, type IptablesTools } from './tools.ts';
 
@@ -16,13 +16,13 @@ export async function blame(
   family: Family,
   change: RuleChange,
   error: IptablesError,
-): Promise<Refusal> {
+): Promise<RefusedError> {
   const { line } = error;
   const rule =
     line === null ? undefined : (change.rules.get(line) ?? (await findRule(tools, family, change, line)));
-  if (rule === undefined) return new Refusal(error.message, { source: null, cause: error });
+  if (rule === undefined) return new RefusedError(error.message, { source: null, cause: error });
   const { table, chain, rule: refused } = rule;
-  return new Refusal(`table ${table}, chain ${chain.name}, rule '${refused.text}': ${error.message}`, {
+  return new RefusedError(`table ${table}, chain ${chain.name}, rule '${refused.text}': ${error.message}`, {
     source: refused.source,
     // NFLOG is missing either in iptables, whose message names the extension, or in the kernel,
     // whose message is "No such file".

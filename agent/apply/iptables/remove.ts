@@ -1,8 +1,8 @@
 import { FAMILIES } from '../../../lib/net/address.ts';
-import { readSets } from './held-set.ts';
+import { collectSets } from './collect-sets.ts';
+import { readSets } from './kernel-set.ts';
 import { ruleChange } from './rule-change.ts';
 import { parseSaved, TABLES } from './saved.ts';
-import { sweepSets } from './sweep-sets.ts';
 import { commandOf, type IptablesTools } from './tools.ts';
 
 /**
@@ -34,7 +34,7 @@ export async function removeRules(tools: IptablesTools): Promise<string[]> {
  */
 export async function removeSets({ ipset }: Pick<IptablesTools, 'ipset'>): Promise<string[]> {
   const names = [...(await readSets(ipset)).keys()];
-  const { inUse, failed } = await sweepSets(
+  const { inUse, failed } = await collectSets(
     ipset,
     names.map((name) => ({ op: 'destroy', name })),
   );

@@ -48,7 +48,7 @@ export function ruleChange(
   desired: readonly IptablesTable[],
   written: Written,
 ): RuleChange {
-  const draft: Draft = {
+  const input: RestoreInput = {
     lines: [],
     rules: new Map(),
     commits: new Map(),
@@ -58,9 +58,9 @@ export function ruleChange(
   for (const name of TABLES) {
     const table = tableOf(desired, name);
     const before = written.tables?.find((one) => one.name === name) ?? null;
-    writeTable(draft, saved[name], table, { before, shown: written.shown });
+    writeTable(input, saved[name], table, { before, shown: written.shown });
   }
-  return { ...draft, text: draft.lines.map((line) => `${line}\n`).join('') };
+  return { ...input, text: input.lines.map((line) => `${line}\n`).join('') };
 }
 
 /** The table of this name; an empty one if it isn't desired. */
@@ -68,7 +68,7 @@ export function tableOf(tables: readonly IptablesTable[], name: TableName): Ipta
   return tables.find((one) => one.name === name) ?? { name, jumps: [], chains: new Map() };
 }
 
-interface Draft {
+interface RestoreInput {
   readonly lines: string[];
   readonly rules: Map<number, RestoredRule>;
   readonly commits: Map<number, TableName>;
@@ -81,7 +81,12 @@ interface WrittenTable {
   readonly shown: Written['shown'];
 }
 
-function writeTable(draft: Draft, saved: SavedTable, table: IptablesTable, written: WrittenTable): void {
+function writeTable(
+  input: RestoreInput,
+  saved: SavedTable,
+  table: IptablesTable,
+  written: WrittenTable,
+): void {
   const changed = [...table.chains.values()].filter(
     (chain) => !holdsChain(saved.chains.get(chain.name), chain, written.shown),
   );
@@ -92,10 +97,10 @@ function writeTable(draft: Draft, saved: SavedTable, table: IptablesTable, writt
   for (const name of gone) {
     const from = stuck.get(name);
     if (from !== undefined)
-      draft.left.push(`chain ${name} of table ${table.name}: a rule of chain ${from} leads to it`);
+      input.left.push(`chain ${name} of table ${table.name}: a rule of chain ${from} jumps to it`);
   }
   if (changed.length + flushed.length + jumps.length === 0) return;
-  const { lines } = draft;
+  const { lines } = input;
   lines.push(`*${table.name}`);
   // Creates a chain, or flushes an existing one, so that no rule leads to a chain to be deleted.
   for (const name of [...changed.map((chain) => chain.name), ...flushed]) lines.push(`:${name} - [0:0]`);
@@ -103,17 +108,17 @@ function writeTable(draft: Draft, saved: SavedTable, table: IptablesTable, writt
   for (const chain of changed) {
     const was = saved.chains.get(chain.name);
     if (was !== undefined && sameText(written.before?.chains.get(chain.name), chain)) {
-      draft.rewritten.push({ table: table.name, chain, was });
+      input.rewritten.push({ table: table.name, chain, was });
     }
     for (const rule of chain.rules) {
       const { packets, bytes } = counts.get(rule) ?? NO_COUNT;
       const count = packets + bytes === 0 ? '' : `[${packets}:${bytes}] `;
       lines.push(`${count}-A ${chain.name}${rule.text === '' ? '' : ' '}${rule.text}`);
-      draft.rules.set(lines.length, { table: table.name, chain, rule });
+      input.rules.set(lines.length, { table: table.name, chain, rule });
     }
   }
   lines.push(...jumps, ...flushed.filter((name) => !stuck.has(name)).map((name) => `-X ${name}`), 'COMMIT');
-  draft.commits.set(lines.length, table.name);
+  input.commits.set(lines.length, table.name);
 }
 
 /**

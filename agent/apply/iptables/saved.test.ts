@@ -24,10 +24,10 @@ COMMIT
 # Completed on Sun Nov 22 11:50:16 2026
 `;
 
-describe('what iptables-save prints', () => {
+describe('the output of iptables-save', () => {
   const { filter, nat } = parseSaved(TEXT);
 
-  it('has our chains with their rules and counters', () => {
+  it("contains nodewall's chains with rules and counters", () => {
     assert.deepEqual(
       filter.chains,
       new Map([
@@ -44,7 +44,7 @@ describe('what iptables-save prints', () => {
     );
   });
 
-  it('has what leads to them, and from where', () => {
+  it("contains the jumps to nodewall's chains, with their chains", () => {
     assert.deepEqual(filter.leads, [
       {
         from: 'INPUT',
@@ -58,7 +58,7 @@ describe('what iptables-save prints', () => {
     ]);
   });
 
-  it('has nothing of tables that we are never in, or that are not there', () => {
+  it('contains nothing of tables that nodewall does not use or that do not exist', () => {
     assert.deepEqual([nat.chains.size, nat.leads.length], [0, 0]);
     assert.equal(parseSaved('').filter.chains.size, 0);
   });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { type Operation, toRestoreText } from 'ipset-ts';
 import { addressSet } from '../../../test/fake/iptables-ruleset.ts';
 import type { IpSet } from '../../render/iptables/tables.ts';
-import { toHeldSet } from './held-set.ts';
+import { toKernelSet } from './kernel-set.ts';
 import { setChange } from './set-change.ts';
 
 const NAME = 'nodewall-a';
@@ -12,13 +12,13 @@ function addresses(count: number): string[] {
 }
 
 function change(before: IpSet, after: IpSet, maxelem = 65_536): string[] {
-  const held = new Map([[before.name, toHeldSet(before, { maxelem })]]);
+  const held = new Map([[before.name, toKernelSet(before, { maxelem })]]);
   const { first, less, last } = setChange(held, new Map([[after.name, after]]));
   return [first, less, last].map((operations: readonly Operation[]) => toRestoreText(operations));
 }
 
 describe('the change of sets', () => {
-  it('is nothing where they are the same', () => {
+  it('is empty for equal sets', () => {
     assert.deepEqual(change(addressSet(NAME, 4, addresses(3)), addressSet(NAME, 4, addresses(3))), [
       '',
       '',
@@ -26,7 +26,7 @@ describe('the change of sets', () => {
     ]);
   });
 
-  it('makes room for as many members again, without growing while it is filled', () => {
+  it('sizes a set for twice its members, so that filling does not resize it', () => {
     const set = addressSet(NAME, 4, []);
     const [few] = toRestoreText(setChange(new Map(), new Map([[NAME, set]])).first).split('\n');
     assert.equal(few, 'create nodewall-a hash:ip family inet hashsize 64 maxelem 65536');
@@ -35,7 +35,7 @@ describe('the change of sets', () => {
     assert.equal(line, 'create nodewall-a hash:ip family inet hashsize 65536 maxelem 262144');
   });
 
-  it('goes member by member where few change, and at once where most do', () => {
+  it('changes few members one by one, and replaces the set when most change', () => {
     const before = addressSet(NAME, 4, addresses(1000));
     const [few, gone] = change(before, addressSet(NAME, 4, [...addresses(998), '192.0.2.1']));
     assert.equal(few, 'add nodewall-a 192.0.2.1\n');
@@ -51,7 +51,7 @@ describe('the change of sets', () => {
     assert.match(first ?? '', /swap nodewall-tmp-0 nodewall-a\n/);
   });
 
-  it('makes a set anew that has the name and is of another kind, and drops what nobody wants', () => {
+  it('replaces a set of another type, and removes unused sets', () => {
     const [first, , last] = change(addressSet(NAME, 6, ['::1']), addressSet(NAME, 4, ['192.0.2.1']));
     assert.match(first ?? '', /^destroy nodewall-a\ncreate nodewall-a hash:ip family inet /);
     assert.equal(last, '');
@@ -59,11 +59,11 @@ describe('the change of sets', () => {
     assert.equal(unwanted, 'destroy nodewall-b\n');
   });
 
-  it('never takes a temporary name that is there', () => {
+  it('never uses a temporary name that exists', () => {
     const held = new Map(
       ['nodewall-tmp-0', NAME].map((name) => [
         name,
-        toHeldSet(addressSet(name, 4, addresses(2)), { maxelem: 2 }),
+        toKernelSet(addressSet(name, 4, addresses(2)), { maxelem: 2 }),
       ]),
     );
     const { first } = setChange(held, new Map([[NAME, addressSet(NAME, 4, addresses(3))]]));

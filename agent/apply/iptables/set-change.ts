@@ -6,13 +6,13 @@ import { diffPrefixes } from '../plan/member-change.ts';
 import {
   definition,
   entries,
-  type HeldSet,
   holdable,
+  type KernelSet,
   memberCount,
   memberWidth,
   refOf,
-  toHeldSet,
-} from './held-set.ts';
+  toKernelSet,
+} from './kernel-set.ts';
 
 /** The operations that make the kernel hold exactly these sets, all with `exist`. */
 export interface SetChange {
@@ -27,7 +27,7 @@ export interface SetChange {
   /** Destroys sets once no rule names them any more. */
   readonly last: readonly NameOperation[];
   /** The sets in the kernel after that. */
-  readonly held: ReadonlyMap<string, HeldSet>;
+  readonly held: ReadonlyMap<string, KernelSet>;
   /** Members that ipset can't hold, as human-readable lines. */
   readonly lacking: readonly string[];
 }
@@ -37,7 +37,7 @@ export const TEMPORARY_PREFIX = 'nodewall-tmp-';
 const FEW = 256;
 
 export function setChange(
-  before: ReadonlyMap<string, HeldSet>,
+  before: ReadonlyMap<string, KernelSet>,
   desired: ReadonlyMap<string, IpSet>,
 ): SetChange {
   const made: Operation[] = [];
@@ -45,7 +45,7 @@ export function setChange(
   const swaps: Operation[] = [];
   const less: DelOperation[] = [];
   const lacking: string[] = [];
-  const held = new Map<string, HeldSet>();
+  const held = new Map<string, KernelSet>();
   let temporaries = 0;
   const temporaryName = (): string => {
     for (;;) {
@@ -56,10 +56,10 @@ export function setChange(
   for (const [name, set] of desired) {
     const { members, lacking: left } = holdable(set);
     if (left > 0)
-      lacking.push(`set ${name}: ${left} members with the address of all zeros, which ipset cannot hold`);
+      lacking.push(`set ${name}: ${left} members have the address of all zeros, which ipset cannot store`);
     const there = before.get(name);
     const step = stepOf(there, set, members);
-    held.set(name, toHeldSet(set, step.kind === 'same' ? step : definition(name, set)));
+    held.set(name, toKernelSet(set, step.kind === 'same' ? step : definition(name, set)));
     switch (step.kind) {
       case 'same':
         pushAdded(more, set, step.added);
@@ -100,7 +100,7 @@ type Step =
 
 const NONE: SetMembers = { singles: new Uint8Array(), prefixes: [] };
 
-function stepOf(there: HeldSet | undefined, set: IpSet, members: SetMembers): Step {
+function stepOf(there: KernelSet | undefined, set: IpSet, members: SetMembers): Step {
   if (there === undefined || there.type !== set.type || there.family !== set.family) return { kind: 'new' };
   if (there.members === null) return { kind: 'replaced' };
   const { maxelem } = there;

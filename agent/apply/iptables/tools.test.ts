@@ -65,7 +65,7 @@ const CASES: readonly (readonly [
   ['', 1, 'UNKNOWN', null, 'x: exit code 1'],
 ];
 
-describe('what iptables says on standard error', () => {
+describe('the standard error of iptables', () => {
   for (const [stderr, exitCode, code, line, message] of CASES) {
     it(`is ${code}${line === null ? '' : ` in line ${line}`}: ${message}`, () => {
       const error = toIptablesError('x', exitCode, stderr);
@@ -87,7 +87,7 @@ describe('a reading', () => {
   }
   const vanished = "iptables-nft-save v1.8.9 (nf_tables): Set with index 2 in kernel doesn't exist.";
 
-  it('is made again where a set went in the middle of it, and given up in the end', async () => {
+  it('is repeated when a set disappears during it, and fails after several attempts', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'nodewall-tools-'));
     try {
       assert.equal(await failing(2, vanished)(join(folder, 'twice')).save(4), '*filter\n');

@@ -76,13 +76,13 @@ const TEXTS: readonly (readonly [text: RegExp, code: IptablesErrorCode, advice: 
     // socket.
     /Permission denied|Operation not permitted|must be root|Can't open socket to ipset/i,
     'NOT_PERMITTED',
-    'it needs CAP_NET_ADMIN, CAP_NET_RAW and /run/xtables.lock to write to',
+    'it needs CAP_NET_ADMIN, CAP_NET_RAW and write access to /run/xtables.lock',
   ],
   [/holding the xtables lock|Can't lock /, 'LOCKED', 'another program changes iptables; it is tried again'],
   [
     /can't initialize ip6?tables table|unable to initialize table|Table does not exist/,
     'NO_KERNEL_SUPPORT',
-    'the kernel lacks the table, or the module can’t be loaded',
+    'the kernel lacks the table, or its module cannot be loaded',
   ],
 ];
 
@@ -141,7 +141,7 @@ function readable(command: string, saved: string): string {
   const family = command.startsWith('ip6') ? 'ip6' : 'ip';
   throw new IptablesError(
     'INCOMPATIBLE',
-    `${command}: table ${table} holds rules that iptables cannot show; see them by nft list table ${family} ${table}, and move them to a table of their own`,
+    `${command}: table ${table} contains rules that iptables cannot show; list them with nft list table ${family} ${table}, and move them to another table`,
   );
 }
 

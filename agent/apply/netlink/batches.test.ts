@@ -17,13 +17,13 @@ function shape(commands: readonly Command[], cut = toBatches): string[][] {
 }
 
 describe('batches', () => {
-  it('of nothing are none, of little one', () => {
+  it('are none for no commands, one for few commands', () => {
     assert.deepEqual(toBatches([]), []);
     const commands = [RULES, elements('addElements', 's', 10)];
     assert.equal(toBatches(commands)[0], commands);
   });
 
-  it('hold so many elements of each set at most; what is added follows, what is deleted goes before', () => {
+  it('hold a limited number of elements of a set; additions follow, deletions precede', () => {
     const more = elements('addElements', 's', 2 * BATCH_ELEMENTS + 1);
     const less = elements('deleteElements', 'd', BATCH_ELEMENTS + 2);
     assert.deepEqual(shape([more, elements('addElements', 't', 9000), RULES, less]), [
@@ -34,7 +34,7 @@ describe('batches', () => {
     ]);
   });
 
-  it('in order: no part of what comes later is in an earlier one', () => {
+  it('in order: no later command is in an earlier batch', () => {
     const keys = elements('deleteElements', 'keys', 2 * BATCH_ELEMENTS);
     const members = elements('deleteElements', 'members', BATCH_ELEMENTS + 1);
     assert.deepEqual(shape([keys, members], inOrder), [
@@ -78,7 +78,7 @@ describe('batches', () => {
     );
   });
 
-  it('lose none, and keep verdicts with their keys', () => {
+  it('lose no element, and keep verdicts with their keys', () => {
     const count = 20_000;
     const targets = Uint32Array.from({ length: count }, (_, i) => i % 7);
     const command = { ...elements('addElements', 'm', count), targets };
@@ -90,7 +90,7 @@ describe('batches', () => {
     );
   });
 
-  it('never cut what replaces something', () => {
+  it('never split a replacement', () => {
     const large = elements('addElements', 's', 10_000);
     assert.equal(shape([elements('flushElements', 's', 0), large]).length, 1);
     assert.equal(shape([elements('deleteElements', 's', 1), large]).length, 1);

@@ -109,7 +109,7 @@ export const BATCHES = {
   members: toBatches,
   swap: whole,
   withdraw: inOrder,
-  sweep: toBatches,
+  collect: toBatches,
 } as const;
 
 function isLarge(command: Command): command is ElementsCommand {

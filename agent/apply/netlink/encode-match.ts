@@ -3,6 +3,16 @@ import { BITS, type Cidr, type Family, WIDTH } from '../../../lib/net/address.ts
 import { packAddress } from '../../../lib/net/member-set.ts';
 import type { L4Protocol, Match } from '../../render/ruleset.ts';
 import {
+  type AnonymousElements,
+  concatenated,
+  DATA_TYPE,
+  packMachine32,
+  packPort,
+  portElements,
+  prefixElements,
+  typeOf,
+} from './encode-set.ts';
+import {
   ADDRESS_OFFSET,
   addAnonymous,
   addCompare,
@@ -13,7 +23,6 @@ import {
   addNamedLookup,
   addProtocol,
   address,
-  type Draft,
   meta,
   ORIGINAL_ADDRESS,
   ORIGINAL_PORT,
@@ -22,39 +31,30 @@ import {
   payload,
   port,
   REGISTER,
+  type RuleEncoding,
   requireFamily,
   requireIcmp,
   requireProtocol,
-} from './encode-draft.ts';
-import {
-  type AnonymousElements,
-  concatenated,
-  DATA_TYPE,
-  packMachine32,
-  packPort,
-  portElements,
-  prefixElements,
-  typeOf,
-} from './encode-set.ts';
+} from './rule-encoding.ts';
 
 type Of<Kind extends Match['match']> = Extract<Match, { match: Kind }>;
 
 /** Adds the expressions of a match to the rule. */
-export function addMatch(draft: Draft, match: Match): void {
-  const add = MATCHES[match.match] as (to: Draft, it: Match) => void;
-  add(draft, match);
+export function addMatch(encoding: RuleEncoding, match: Match): void {
+  const add = MATCHES[match.match] as (to: RuleEncoding, it: Match) => void;
+  add(encoding, match);
 }
 
-const MATCHES: { readonly [Kind in Match['match']]: (draft: Draft, match: Of<Kind>) => void } = {
-  ctEstablished: (draft) => addFlags(draft, 'state', CT_ESTABLISHED | CT_RELATED),
-  loopback: (draft, { field }) => addEqual(draft, meta(field), packMachine32(LOOPBACK)),
+const MATCHES: { readonly [Kind in Match['match']]: (encoding: RuleEncoding, match: Of<Kind>) => void } = {
+  ctEstablished: (encoding) => addFlags(encoding, 'state', CT_ESTABLISHED | CT_RELATED),
+  loopback: (encoding, { field }) => addEqual(encoding, meta(field), packMachine32(LOOPBACK)),
   interfaceGroup: addGroups,
-  ctDnat: (draft) => addFlags(draft, 'status', CT_DNAT),
-  ctConfirmed: (draft) => addFlags(draft, 'status', CT_CONFIRMED),
+  ctDnat: (encoding) => addFlags(encoding, 'status', CT_DNAT),
+  ctConfirmed: (encoding) => addFlags(encoding, 'status', CT_CONFIRMED),
   dnsAnswer: addDnsAnswer,
   limit: addLimit,
-  nfproto: (draft, { family }) => addFamily(draft, family),
-  l4proto: (draft, { protocols }) => addProtocols(draft, protocols),
+  nfproto: (encoding, { family }) => addFamily(encoding, family),
+  l4proto: (encoding, { protocols }) => addProtocols(encoding, protocols),
   address: addAddress,
   port: addPorts,
   originalPort: addOriginalPorts,
@@ -85,14 +85,14 @@ const TYPE_OF_PROTOCOL = typeOf.meta(16);
 const TYPE_OF_GROUP = { iifgroup: typeOf.meta(21), oifgroup: typeOf.meta(22) } as const;
 const TYPE_OF_ORIGINAL_PORT = typeOf.ct(12, 0);
 
-function addDnsAnswer(draft: Draft): void {
-  requireProtocol(draft, 'udp');
-  addField(draft, PORT_OFFSET.sport, packPort(53));
-  addFlags(draft, 'state', CT_ESTABLISHED);
-  addEqual(draft, { kind: 'ct', key: 'direction', register: REGISTER }, Uint8Array.of(CT_REPLY));
+function addDnsAnswer(encoding: RuleEncoding): void {
+  requireProtocol(encoding, 'udp');
+  addField(encoding, PORT_OFFSET.sport, packPort(53));
+  addFlags(encoding, 'state', CT_ESTABLISHED);
+  addEqual(encoding, { kind: 'ct', key: 'direction', register: REGISTER }, Uint8Array.of(CT_REPLY));
 }
 
-function addLimit({ expressions }: Draft, { perSecond, burst }: Of<'limit'>): void {
+function addLimit({ expressions }: RuleEncoding, { perSecond, burst }: Of<'limit'>): void {
   expressions.push({ kind: 'limit', rate: perSecond, seconds: 1, burst });
 }
 
@@ -106,17 +106,17 @@ const SERVICE: Readonly<Record<Family, readonly Expression[]>> = {
   6: [address(6, 'daddr'), { kind: 'meta', key: 'l4proto', register: 2 }, port('dport', 13)],
 };
 
-function addService(draft: Draft, { family, set }: Of<'serviceTuple'>): void {
-  requireFamily(draft, family);
-  draft.expressions.push(...SERVICE[family]);
-  addNamedLookup(draft, set);
+function addService(encoding: RuleEncoding, { family, set }: Of<'serviceTuple'>): void {
+  requireFamily(encoding, family);
+  encoding.expressions.push(...SERVICE[family]);
+  addNamedLookup(encoding, set);
 }
 
-function addGroups(draft: Draft, { field, groups, negated }: Of<'interfaceGroup'>): void {
+function addGroups(encoding: RuleEncoding, { field, groups, negated }: Of<'interfaceGroup'>): void {
   const values = groups.map(packMachine32);
   const [only] = values;
   if (only !== undefined && values.length === 1) {
-    addEqual(draft, meta(field), only, negated);
+    addEqual(encoding, meta(field), only, negated);
     return;
   }
   const key = {
@@ -125,14 +125,14 @@ function addGroups(draft: Draft, { field, groups, negated }: Of<'interfaceGroup'
     byteOrder: 'machine',
     typeOf: TYPE_OF_GROUP[field],
   } as const;
-  draft.expressions.push(meta(field));
-  addAnonymous(draft, key, { shape: 'keys', keys: Buffer.concat(values) }, negated);
+  encoding.expressions.push(meta(field));
+  addAnonymous(encoding, key, { shape: 'keys', keys: Buffer.concat(values) }, negated);
 }
 
-function addProtocols(draft: Draft, protocols: readonly L4Protocol[]): void {
+function addProtocols(encoding: RuleEncoding, protocols: readonly L4Protocol[]): void {
   const [only] = protocols;
   if (only !== undefined && protocols.length === 1) {
-    addProtocol(draft, only);
+    addProtocol(encoding, only);
     return;
   }
   const key = {
@@ -141,51 +141,51 @@ function addProtocols(draft: Draft, protocols: readonly L4Protocol[]): void {
     byteOrder: 'machine',
     typeOf: TYPE_OF_PROTOCOL,
   } as const;
-  draft.expressions.push(meta('l4proto'));
+  encoding.expressions.push(meta('l4proto'));
   const keys = Uint8Array.from(protocols, (protocol) => PROTOCOL[protocol]);
-  addAnonymous(draft, key, { shape: 'keys', keys });
-  draft.protocol = 'several';
+  addAnonymous(encoding, key, { shape: 'keys', keys });
+  encoding.protocol = 'several';
 }
 
-function addAddress(draft: Draft, { family, field, in: where }: Of<'address'>): void {
+function addAddress(encoding: RuleEncoding, { family, field, in: where }: Of<'address'>): void {
   if (field === 'originalDaddr') {
     // The kernel has no such address for a connection of the other family; then the rule does not
     // match.
-    draft.expressions.push(ORIGINAL_ADDRESS[family]);
-    if ('cidr' in where) addMasked(draft, where.cidr, false);
-    else addNamedLookup(draft, where.set);
+    encoding.expressions.push(ORIGINAL_ADDRESS[family]);
+    if ('cidr' in where) addMasked(encoding, where.cidr, false);
+    else addNamedLookup(encoding, where.set);
     return;
   }
-  requireFamily(draft, family);
+  requireFamily(encoding, family);
   if ('cidr' in where) {
-    addPrefix(draft, ADDRESS_OFFSET[family][field], where.cidr, false);
+    addPrefix(encoding, ADDRESS_OFFSET[family][field], where.cidr, false);
   } else {
-    draft.expressions.push(address(family, field));
-    addNamedLookup(draft, where.set);
+    encoding.expressions.push(address(family, field));
+    addNamedLookup(encoding, where.set);
   }
 }
 
 /** For a prefix of whole bytes only these bytes are loaded. */
-function addPrefix(draft: Draft, offset: number, cidr: Cidr, negated: boolean): void {
-  draft.expressions.push(payload('network', offset, wholeBytes(cidr) ?? WIDTH[cidr.family]));
-  addMasked(draft, cidr, negated);
+function addPrefix(encoding: RuleEncoding, offset: number, cidr: Cidr, negated: boolean): void {
+  encoding.expressions.push(payload('network', offset, wholeBytes(cidr) ?? WIDTH[cidr.family]));
+  addMasked(encoding, cidr, negated);
 }
 
 /**
  * Compares the address in the register: for a prefix of whole bytes only these bytes, for any other
  * the masked address.
  */
-function addMasked(draft: Draft, cidr: Cidr, negated: boolean): void {
+function addMasked(encoding: RuleEncoding, cidr: Cidr, negated: boolean): void {
   const bytes = wholeBytes(cidr);
   if (bytes === null) {
-    draft.expressions.push({
+    encoding.expressions.push({
       kind: 'bitwise',
       register: REGISTER,
       mask: prefixMask(cidr),
       xor: new Uint8Array(WIDTH[cidr.family]),
     });
   }
-  addCompare(draft, packAddress(cidr).subarray(0, bytes ?? WIDTH[cidr.family]), negated);
+  addCompare(encoding, packAddress(cidr).subarray(0, bytes ?? WIDTH[cidr.family]), negated);
 }
 
 /** The length of a prefix in bytes; null if it isn't a multiple of 8 bits, or is 0. */
@@ -198,11 +198,11 @@ function prefixMask({ family, length }: Cidr): Uint8Array {
   return packAddress({ family, value: ones << BigInt(BITS[family] - length) });
 }
 
-function addNotIn(draft: Draft, { family, cidrs }: Of<'notIn'>): void {
-  requireFamily(draft, family);
+function addNotIn(encoding: RuleEncoding, { family, cidrs }: Of<'notIn'>): void {
+  requireFamily(encoding, family);
   const [only] = cidrs;
   if (only !== undefined && cidrs.length === 1) {
-    addPrefix(draft, ADDRESS_OFFSET[family].daddr, only, true);
+    addPrefix(encoding, ADDRESS_OFFSET[family].daddr, only, true);
     return;
   }
   const key = {
@@ -210,50 +210,50 @@ function addNotIn(draft: Draft, { family, cidrs }: Of<'notIn'>): void {
     length: WIDTH[family],
     typeOf: ADDRESS_TYPE_OF[family].daddr,
   };
-  draft.expressions.push(address(family, 'daddr'));
-  addAnonymous(draft, key, prefixElements(cidrs), true);
+  encoding.expressions.push(address(family, 'daddr'));
+  addAnonymous(encoding, key, prefixElements(cidrs), true);
 }
 
-function addPorts(draft: Draft, { protocol, field, ranges }: Of<'port'>): void {
-  requireProtocol(draft, protocol);
+function addPorts(encoding: RuleEncoding, { protocol, field, ranges }: Of<'port'>): void {
+  requireProtocol(encoding, protocol);
   const [only] = ranges;
   if (only !== undefined && ranges.length === 1 && only[0] === only[1]) {
-    addField(draft, PORT_OFFSET[field], packPort(only[0]));
+    addField(encoding, PORT_OFFSET[field], packPort(only[0]));
     return;
   }
-  draft.expressions.push(port(field));
-  addPortRanges(draft, ranges, typeOf.payload(DESCRIPTION[protocol], PORT_FIELD[field]));
+  encoding.expressions.push(port(field));
+  addPortRanges(encoding, ranges, typeOf.payload(DESCRIPTION[protocol], PORT_FIELD[field]));
 }
 
-function addOriginalPorts(draft: Draft, { protocol, ranges }: Of<'originalPort'>): void {
-  addProtocol(draft, protocol);
-  draft.expressions.push(ORIGINAL_PORT);
-  addPortRanges(draft, ranges, TYPE_OF_ORIGINAL_PORT);
+function addOriginalPorts(encoding: RuleEncoding, { protocol, ranges }: Of<'originalPort'>): void {
+  addProtocol(encoding, protocol);
+  encoding.expressions.push(ORIGINAL_PORT);
+  addPortRanges(encoding, ranges, TYPE_OF_ORIGINAL_PORT);
 }
 
 /** Compares the port in the register. */
-function addPortRanges(draft: Draft, ranges: Of<'port'>['ranges'], origin: Uint8Array): void {
+function addPortRanges(encoding: RuleEncoding, ranges: Of<'port'>['ranges'], origin: Uint8Array): void {
   const [only] = ranges;
   if (only !== undefined && ranges.length === 1) {
     const [first, last] = only;
     if (first === last) {
-      addCompare(draft, packPort(first), false);
+      addCompare(encoding, packPort(first), false);
       return;
     }
-    draft.expressions.push(
+    encoding.expressions.push(
       { kind: 'cmp', register: REGISTER, operator: 'gte', value: packPort(first) },
       { kind: 'cmp', register: REGISTER, operator: 'lte', value: packPort(last) },
     );
     return;
   }
-  addAnonymous(draft, { type: DATA_TYPE.port, length: 2, typeOf: origin }, portElements(ranges));
+  addAnonymous(encoding, { type: DATA_TYPE.port, length: 2, typeOf: origin }, portElements(ranges));
 }
 
 /**
  * Each field after the first begins at the next multiple of 4 bytes: register 9 is the second
  * 32-bit piece of register 1, 10 the third.
  */
-function addPortTuples(draft: Draft, { withSourcePort, tuples }: Of<'portTuple'>): void {
+function addPortTuples(encoding: RuleEncoding, { withSourcePort, tuples }: Of<'portTuple'>): void {
   const fields = withSourcePort ? (['sport', 'dport'] as const) : (['dport'] as const);
   const ends = tuples.map(({ protocol, sourcePorts, ports }) => {
     const ranges = withSourcePort ? [sourcePorts, ports] : [ports];
@@ -272,11 +272,11 @@ function addPortTuples(draft: Draft, { withSourcePort, tuples }: Of<'portTuple'>
     TYPE_OF_PROTOCOL,
     ...fields.map((field) => typeOf.payload(DESCRIPTION.th, PORT_FIELD[field])),
   );
-  draft.expressions.push(meta('l4proto'));
+  encoding.expressions.push(meta('l4proto'));
   // Ranges are compared in network byte order. For a single byte the conversion has no effect, but
   // libnftables does it, and then can't record the origin of the key.
   if (interval) {
-    draft.expressions.push({
+    encoding.expressions.push({
       kind: 'byteorder',
       register: REGISTER,
       operation: 'hton',
@@ -284,14 +284,14 @@ function addPortTuples(draft: Draft, { withSourcePort, tuples }: Of<'portTuple'>
       size: 2,
     });
   }
-  draft.expressions.push(...fields.map((field, i) => port(field, 9 + i)));
+  encoding.expressions.push(...fields.map((field, i) => port(field, 9 + i)));
   const key = {
     type: concatenated(...types),
     length: 4 * types.length,
     fields: [1, ...fields.map(() => 2)],
     ...(interval ? {} : { typeOf: origin }),
   };
-  addAnonymous(draft, key, concatenatedElements(ends, interval));
+  addAnonymous(encoding, key, concatenatedElements(ends, interval));
 }
 
 function concatenatedElements(
@@ -303,12 +303,12 @@ function concatenatedElements(
     : { shape: 'keys', keys: Buffer.concat(ends.flatMap(([first]) => first ?? [])) };
 }
 
-function addIcmp(draft: Draft, { protocol, types }: Of<'icmp'>): void {
-  requireIcmp(draft, protocol);
+function addIcmp(encoding: RuleEncoding, { protocol, types }: Of<'icmp'>): void {
+  requireIcmp(encoding, protocol);
   const [only] = types;
   if (types.every(({ code }) => code === null)) {
     addMessageTypes(
-      draft,
+      encoding,
       types.map(({ type }) => type),
       DATA_TYPE.icmpType[protocol],
       DESCRIPTION[protocol],
@@ -316,15 +316,15 @@ function addIcmp(draft: Draft, { protocol, types }: Of<'icmp'>): void {
     return;
   }
   if (only !== undefined && types.length === 1) {
-    addField(draft, 0, Uint8Array.of(only.type));
-    addField(draft, 1, Uint8Array.of(only.code ?? 0));
+    addField(encoding, 0, Uint8Array.of(only.type));
+    addField(encoding, 1, Uint8Array.of(only.code ?? 0));
     return;
   }
   const ends = types.map(({ type, code }) => [
     Uint8Array.of(type, 0, 0, 0, code ?? 0, 0, 0, 0),
     Uint8Array.of(type, 0, 0, 0, code ?? 255, 0, 0, 0),
   ]);
-  draft.expressions.push(payload('transport', 0, 1), payload('transport', 1, 1, 9));
+  encoding.expressions.push(payload('transport', 0, 1), payload('transport', 1, 1, 9));
   const key = {
     type: concatenated(DATA_TYPE.icmpType[protocol], DATA_TYPE.icmpCode[protocol]),
     length: 8,
@@ -335,27 +335,27 @@ function addIcmp(draft: Draft, { protocol, types }: Of<'icmp'>): void {
     ),
   };
   const interval = types.some(({ code }) => code === null);
-  addAnonymous(draft, key, concatenatedElements(ends, interval));
+  addAnonymous(encoding, key, concatenatedElements(ends, interval));
 }
 
-function addIgmp(draft: Draft, { types }: Of<'igmp'>): void {
-  requireIcmp(draft, 'igmp');
-  addMessageTypes(draft, types, DATA_TYPE.igmpType, DESCRIPTION.igmp);
+function addIgmp(encoding: RuleEncoding, { types }: Of<'igmp'>): void {
+  requireIcmp(encoding, 'igmp');
+  addMessageTypes(encoding, types, DATA_TYPE.igmpType, DESCRIPTION.igmp);
 }
 
 /** Compares the first byte of the header. */
 function addMessageTypes(
-  draft: Draft,
+  encoding: RuleEncoding,
   types: readonly number[],
   dataType: number,
   description: number,
 ): void {
   const [only] = types;
   if (only !== undefined && types.length === 1) {
-    addField(draft, 0, Uint8Array.of(only));
+    addField(encoding, 0, Uint8Array.of(only));
     return;
   }
-  draft.expressions.push(payload('transport', 0, 1));
+  encoding.expressions.push(payload('transport', 0, 1));
   const key = { type: dataType, length: 1, typeOf: typeOf.payload(description, 1) };
-  addAnonymous(draft, key, { shape: 'keys', keys: Uint8Array.from(types) });
+  addAnonymous(encoding, key, { shape: 'keys', keys: Uint8Array.from(types) });
 }

@@ -1,23 +1,23 @@
 import type { Expression } from 'nftables-napi';
 import { quote } from '../../render/nft-text.ts';
 import type { NftRule, Statement } from '../../render/ruleset.ts';
+import { addMatch } from './encode-match.ts';
+import type { AnonymousSet } from './encode-set.ts';
 import {
   addNamedLookup,
   addProtocol,
   address,
-  type Draft,
   equal,
   meta,
-  newDraft,
+  newRuleEncoding,
   ORIGINAL_PORT,
   PROTOCOL,
   port,
+  type RuleEncoding,
   requireFamily,
   requireProtocol,
   type SetIds,
-} from './encode-draft.ts';
-import { addMatch } from './encode-match.ts';
-import type { AnonymousSet } from './encode-set.ts';
+} from './rule-encoding.ts';
 
 /**
  * A rule as netlink expressions: those that libnftables 1.0.6 makes of ruleText(), byte for byte.
@@ -32,11 +32,11 @@ export interface EncodedRule {
 }
 
 export function encodeRule({ matches, counter, statement }: NftRule, ids: SetIds): EncodedRule {
-  const draft = newDraft(ids);
-  for (const match of matches) addMatch(draft, match);
-  if (counter) draft.expressions.push(COUNTER);
-  addStatement(draft, statement);
-  return { sets: draft.sets, expressions: draft.expressions };
+  const encoding = newRuleEncoding(ids);
+  for (const match of matches) addMatch(encoding, match);
+  if (counter) encoding.expressions.push(COUNTER);
+  addStatement(encoding, statement);
+  return { sets: encoding.sets, expressions: encoding.expressions };
 }
 
 const COUNTER: Expression = { kind: 'counter' };
@@ -45,25 +45,25 @@ const FULLY_RANDOM = 16;
 /** NFT_REJECT_ICMPX_ADMIN_PROHIBITED. */
 const ADMIN_PROHIBITED = 3;
 
-function addStatement(draft: Draft, statement: Statement): void {
+function addStatement(encoding: RuleEncoding, statement: Statement): void {
   switch (statement.kind) {
     case 'accept':
     case 'drop':
     case 'return':
-      draft.expressions.push(VERDICT[statement.kind]);
+      encoding.expressions.push(VERDICT[statement.kind]);
       return;
     case 'jump':
     case 'goto':
-      draft.expressions.push({
+      encoding.expressions.push({
         kind: 'verdict',
         verdict: { kind: statement.kind, chain: statement.chain },
       });
       return;
     case 'reject':
-      addReject(draft, statement.with);
+      addReject(encoding, statement.with);
       return;
     case 'log':
-      draft.expressions.push({
+      encoding.expressions.push({
         kind: 'log',
         prefix: printable(statement.prefix),
         group: statement.group,
@@ -72,22 +72,22 @@ function addStatement(draft: Draft, statement: Statement): void {
       });
       return;
     case 'masquerade':
-      draft.expressions.push({ kind: 'masq', flags: FULLY_RANDOM });
+      encoding.expressions.push({ kind: 'masq', flags: FULLY_RANDOM });
       return;
     case 'portMap':
       if (statement.original) {
-        addProtocol(draft, statement.protocol);
-        draft.expressions.push(ORIGINAL_PORT);
+        addProtocol(encoding, statement.protocol);
+        encoding.expressions.push(ORIGINAL_PORT);
       } else {
-        requireProtocol(draft, statement.protocol);
-        draft.expressions.push(port(statement.field));
+        requireProtocol(encoding, statement.protocol);
+        encoding.expressions.push(port(statement.field));
       }
-      addNamedLookup(draft, statement.map, true);
+      addNamedLookup(encoding, statement.map, true);
       return;
     case 'addressMap':
-      requireFamily(draft, statement.family);
-      draft.expressions.push(address(statement.family, statement.field));
-      addNamedLookup(draft, statement.map, true);
+      requireFamily(encoding, statement.family);
+      encoding.expressions.push(address(statement.family, statement.field));
+      addNamedLookup(encoding, statement.map, true);
       return;
   }
 }
@@ -96,15 +96,15 @@ function addStatement(draft: Draft, statement: Statement): void {
  * A TCP reset needs a TCP packet: if no match implies TCP, libnftables puts that check before all
  * other expressions.
  */
-function addReject(draft: Draft, kind: Extract<Statement, { kind: 'reject' }>['with']): void {
+function addReject(encoding: RuleEncoding, kind: Extract<Statement, { kind: 'reject' }>['with']): void {
   if (kind === 'icmpx admin-prohibited') {
-    draft.expressions.push({ kind: 'reject', type: 'icmpx', code: ADMIN_PROHIBITED });
+    encoding.expressions.push({ kind: 'reject', type: 'icmpx', code: ADMIN_PROHIBITED });
     return;
   }
-  if (draft.protocol === null) {
-    draft.expressions.unshift(meta('l4proto'), equal(Uint8Array.of(PROTOCOL.tcp)));
-  } else if (draft.protocol !== 'several') requireProtocol(draft, 'tcp');
-  draft.expressions.push({ kind: 'reject', type: 'tcp reset', code: 0 });
+  if (encoding.protocol === null) {
+    encoding.expressions.unshift(meta('l4proto'), equal(Uint8Array.of(PROTOCOL.tcp)));
+  } else if (encoding.protocol !== 'several') requireProtocol(encoding, 'tcp');
+  encoding.expressions.push({ kind: 'reject', type: 'tcp reset', code: 0 });
 }
 
 /** The part of a text that nft's language can express: see quote(). */

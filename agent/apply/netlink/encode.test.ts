@@ -394,7 +394,7 @@ function rawSets(): unknown[] {
 }
 
 inNamespace(import.meta.filename, () => {
-  describe('what netlink makes of a ruleset, and libnftables of its text', function () {
+  describe('a ruleset by netlink and its text by libnftables', function () {
     this.timeout(120_000);
     let netlink: Netlink;
     let nftables: Nftables;
@@ -406,7 +406,7 @@ inNamespace(import.meta.filename, () => {
     beforeEach(() => nftables.run('flush ruleset'));
 
     /** The state in the kernel without handles and without the numbers of anonymous sets. */
-    async function held() {
+    async function current() {
       const snapshot = await netlink.snapshot(TABLE.family, TABLE.name);
       assert.ok(snapshot);
       const named = snapshot.sets.filter(({ isAnonymous }) => !isAnonymous);
@@ -438,7 +438,7 @@ inNamespace(import.meta.filename, () => {
     async function loaded(load: () => Promise<unknown>) {
       await nftables.run('flush ruleset');
       await load();
-      return held();
+      return current();
     }
 
     async function assertSame(table: Ruleset): Promise<void> {
@@ -479,7 +479,7 @@ inNamespace(import.meta.filename, () => {
       await assertSameBytes(whole(STATEMENTS.map((statement) => rule(statement))));
     });
 
-    it('are the same for any matches in a rule that go together', async function () {
+    it('are the same for any compatible matches in a rule', async function () {
       const rules = fc.constantFrom(...CONTEXTS).chain((context) => {
         const matches = MATCHES.filter((match) => fits(matchNeeds(match), context));
         const statements = STATEMENTS.filter((statement) => fits(statementNeeds(statement), context));
@@ -501,7 +501,7 @@ inNamespace(import.meta.filename, () => {
       );
     });
 
-    it('refuse a rule that names two protocols or families', async () => {
+    it('reject a rule that names two protocols or families', async () => {
       const [v4, v6] = ([4, 6] as const).map(
         (family): Match => ({
           match: 'address',
@@ -522,7 +522,7 @@ inNamespace(import.meta.filename, () => {
         const wrong = rule({ kind: 'accept' }, ...matches);
         assert.throws(
           () => encode([{ kind: 'addRule', chain: 'c', rule: wrong, source: null }]),
-          /can't match/,
+          /cannot also match/,
         );
         const text = `add rule ${TABLE.family} ${TABLE.name} c ${ruleText(wrong)}`;
         await assert.rejects(nftables.check(text), /conflicting protocols/);
@@ -538,7 +538,7 @@ inNamespace(import.meta.filename, () => {
       });
     });
 
-    it('knows which command was refused', async () => {
+    it('names the command that was refused', async () => {
       await netlink.batch(encode(toCommands(whole([]))).operations);
       const ports = MATCHES.find((match) => match.match === 'port' && match.ranges.length === 2);
       assert.ok(ports);
@@ -562,7 +562,7 @@ inNamespace(import.meta.filename, () => {
       assert.throws(() => commandOf(7), RangeError);
     });
 
-    it('changes what is there', async () => {
+    it('changes existing objects', async () => {
       const load = (...commands: readonly Command[]) => netlink.batch(encode(commands).operations);
       await load(...toCommands(whole([rule({ kind: 'accept' })])));
       const handle = (await netlink.snapshot(TABLE.family, TABLE.name))?.chains.find(
@@ -579,7 +579,7 @@ inNamespace(import.meta.filename, () => {
         { kind: 'flushChain', name: 'old' },
         { kind: 'deleteChain', name: 'old' },
       );
-      const { text, sets } = await held();
+      const { text, sets } = await current();
       assert.doesNotMatch(text, /service6|empty|chain (c|old) /);
       const elements = new Map(sets.map(({ name, elements: each }) => [name, each]));
       assert.deepEqual(Buffer.from(elements.get('interval4')?.ranges ?? []), keys);

@@ -1,9 +1,9 @@
 import type { Operation } from 'nftables-napi';
 import { KEY_LENGTH, type NamedSet } from '../../render/ruleset.ts';
 import type { Command, ElementsCommand } from '../plan/command.ts';
-import type { SetIds } from './encode-draft.ts';
 import { encodeRule, printable } from './encode-rule.ts';
 import { anonymousSet, namedSet, TABLE_OF, verdictMap } from './encode-set.ts';
+import type { SetIds } from './rule-encoding.ts';
 
 /** Commands as netlink operations: one batch, one kernel transaction. */
 export interface Encoded {
@@ -32,7 +32,7 @@ export function encode(commands: readonly Command[]): Encoded {
     operations,
     commandOf: (operation) => {
       const found = origins[operation];
-      if (found === undefined) throw new RangeError(`there is no operation ${operation}`);
+      if (found === undefined) throw new RangeError(`unknown operation ${operation}`);
       return found;
     },
   };

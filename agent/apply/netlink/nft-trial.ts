@@ -84,5 +84,5 @@ export async function tryNftables(ways: readonly TrialWay[] = TRIAL_WAYS): Promi
     const trial = await way();
     if (trial !== null) return trial;
   }
-  return { works: false, why: 'it could not be tried' };
+  return { works: false, why: 'the trial could not be run' };
 }

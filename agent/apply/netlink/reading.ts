@@ -3,15 +3,21 @@ import { BITS, type Cidr, type Family, WIDTH } from '../../../lib/net/address.ts
 import { toCidrs } from '../../../lib/net/interval.ts';
 import { unpackAddress } from '../../../lib/net/member-set.ts';
 import { type Chain, type ChainVerdict, KEY_LENGTH, type NamedSet } from '../../render/ruleset.ts';
-import { type Held, type HeldChain, type HeldMap, type HeldSet, NOTHING_HELD } from '../plan/held.ts';
+import {
+  type CurrentChain,
+  type CurrentMap,
+  type CurrentSet,
+  type CurrentState,
+  EMPTY_STATE,
+} from '../plan/current-state.ts';
 import type { Kernel } from './kernel.ts';
 
 /**
  * The current state of the kernel and its generation. It holds for a later generation too, if
  * nobody committed since.
  */
-export interface Reading {
-  readonly held: Held;
+export interface TableReading {
+  readonly current: CurrentState;
   /** Digests of all chains, by name (see digestOf). */
   readonly digests: ReadonlyMap<string, string>;
   readonly generation: number;
@@ -21,32 +27,32 @@ export interface Reading {
  * @param vouched returns the chain of this name if the digest of its rules shows that the kernel
  * holds it, else null
  */
-export async function readHeld(
+export async function readCurrentState(
   kernel: Kernel,
   vouched: (name: string, digest: string) => Chain | null,
-): Promise<Reading> {
+): Promise<TableReading> {
   const generation = await kernel.generation();
   const table = await kernel.snapshot();
-  if (table === null) return { held: NOTHING_HELD, digests: new Map(), generation };
+  if (table === null) return { current: EMPTY_STATE, digests: new Map(), generation };
   // A chain bound to a rule (`jump { … }`) is added and removed with that rule.
   const own = table.chains.filter(({ name }) => !name.startsWith('__chain'));
   const digests = new Map(own.map(({ name, rules }) => [name, digestOf(rules)]));
-  const chains = own.map(({ name, base }): [string, HeldChain] => [
+  const chains = own.map(({ name, base }): [string, CurrentChain] => [
     name,
-    { ...(vouched(name, digests.get(name) ?? '') ?? UNKNOWN), base: base as HeldChain['base'] },
+    { ...(vouched(name, digests.get(name) ?? '') ?? UNKNOWN), base: base as CurrentChain['base'] },
   ]);
-  const sets: [string, HeldSet][] = [];
-  const maps: [string, HeldMap][] = [];
+  const sets: [string, CurrentSet][] = [];
+  const maps: [string, CurrentMap][] = [];
   for (const { name, isMap, isInterval, isAnonymous } of table.sets) {
     if (isAnonymous) continue;
     const found = await kernel.elements(name);
-    if (isMap) maps.push([name, toHeldMap(found, isInterval)]);
-    else sets.push([name, toHeldSet(found, isInterval)]);
+    if (isMap) maps.push([name, toCurrentMap(found, isInterval)]);
+    else sets.push([name, toCurrentSet(found, isInterval)]);
   }
   return {
     generation: table.generation,
     digests,
-    held: {
+    current: {
       table: true,
       dormant: table.isDormant,
       chains: new Map(chains),
@@ -66,7 +72,7 @@ export function digestOf(rules: Rules): string {
   return rules.map(({ digest }) => digest).join(' ');
 }
 
-function toHeldSet(found: Elements | null, interval: boolean): HeldSet {
+function toCurrentSet(found: Elements | null, interval: boolean): CurrentSet {
   const kind = kindOf(found?.keyLength);
   if (found === null || kind === null) return { family: null, key: 'address', interval, members: null };
   if (found.hasCatchAll) return { ...kind, interval, members: null };
@@ -76,7 +82,7 @@ function toHeldSet(found: Elements | null, interval: boolean): HeldSet {
 }
 
 /** Null if a range is not a prefix: no set of ours has one. */
-function toSinglesAndPrefixes(family: Family, ranges: Uint8Array): HeldSet['members'] {
+function toSinglesAndPrefixes(family: Family, ranges: Uint8Array): CurrentSet['members'] {
   const singles: Uint8Array[] = [];
   const prefixes: Cidr[] = [];
   const width = WIDTH[family];
@@ -106,7 +112,7 @@ const MAP_FAMILIES: Readonly<Record<number, Family | null>> = {
   [KEY_LENGTH.address[6]]: 6,
 };
 
-function toHeldMap(found: Elements | null, interval: boolean): HeldMap {
+function toCurrentMap(found: Elements | null, interval: boolean): CurrentMap {
   const family = MAP_FAMILIES[found?.keyLength ?? 0];
   const unknown = { interval, keys: null, targets: new Uint32Array(), verdicts: [] };
   if (found?.verdicts === undefined || family === undefined) return { ...unknown, family: 'other' };

@@ -1,52 +1,52 @@
 import { sameMembers } from '../../../lib/net/member-set.ts';
 import { type Ruleset, TABLE } from '../../render/ruleset.ts';
-import { type Held, sameHook, samePolicy } from './held.ts';
+import { type CurrentState, sameHook, samePolicy } from './current-state.ts';
 import { sameElements } from './map-change.ts';
 
 /**
  * The differences of the current state from the desired one, as human-readable lines; empty if
  * there are none.
  */
-export function compare(wanted: Ruleset, now: Held): string[] {
-  if (!now.table) return [`table ${TABLE.family} ${TABLE.name} is gone`];
-  const differences: string[] = now.dormant ? [`table ${TABLE.family} ${TABLE.name} was switched off`] : [];
+export function compare(wanted: Ruleset, now: CurrentState): string[] {
+  if (!now.table) return [`table ${TABLE.family} ${TABLE.name} is missing`];
+  const differences: string[] = now.dormant ? [`table ${TABLE.family} ${TABLE.name} is dormant`] : [];
   for (const [name, { base }] of wanted.chains) {
     const there = now.chains.get(name);
-    if (there === undefined) differences.push(`chain ${name} is gone`);
+    if (there === undefined) differences.push(`chain ${name} is missing`);
     else if (there.rules === null) differences.push(`chain ${name} was changed`);
     else if (!sameHook(there.base, base) || !samePolicy(there.base, base)) {
-      differences.push(`chain ${name} has another hook, priority or policy`);
+      differences.push(`chain ${name} has a different hook, priority or policy`);
     }
   }
   for (const name of now.chains.keys())
     if (!wanted.chains.has(name)) differences.push(`chain ${name} is foreign`);
   for (const [name, set] of wanted.sets) {
     const there = now.sets.get(name);
-    if (there === undefined) differences.push(`set ${name} is gone`);
+    if (there === undefined) differences.push(`set ${name} is missing`);
     else if (
       there.family !== set.family ||
       there.key !== set.key ||
       !there.members ||
       !sameMembers(there.members, set.members)
     ) {
-      differences.push(`set ${name} has other members`);
+      differences.push(`set ${name} has different members`);
     }
   }
   for (const name of now.sets.keys()) if (!wanted.sets.has(name)) differences.push(`set ${name} is foreign`);
   return [...differences, ...compareMaps(wanted.maps, now.maps)];
 }
 
-function compareMaps(wanted: Ruleset['maps'], now: Held['maps']): string[] {
+function compareMaps(wanted: Ruleset['maps'], now: CurrentState['maps']): string[] {
   const differences: string[] = [];
   for (const [name, map] of wanted) {
     const there = now.get(name);
-    if (there === undefined) differences.push(`map ${name} is gone`);
+    if (there === undefined) differences.push(`map ${name} is missing`);
     else if (
       there.family !== map.family ||
       there.interval !== map.interval ||
       !sameElements({ ...there, fixed: false }, map)
     ) {
-      differences.push(`map ${name} has other elements`);
+      differences.push(`map ${name} has different elements`);
     }
   }
   for (const name of now.keys()) if (!wanted.has(name)) differences.push(`map ${name} is foreign`);

@@ -18,29 +18,31 @@ describe('a difference', () => {
     ['maps', (map: ReadonlyMap<string, Thing>) => map],
     ['lists', (map: ReadonlyMap<string, Thing>) => new NamedList([...map.values()])],
   ] as const)
-    it(`of ${of} names what is added, changed and gone, in whatever order they stand`, () => {
+    it(`of ${of} names added, changed and removed objects, in any order`, () => {
       fc.assert(
         fc.property(things, things, (was, is) => {
-          const [held, desired] = [made(was), made(is)];
-          const { added, changed, gone } = difference(held, desired);
+          const [current, desired] = [made(was), made(is)];
+          const { added, changed, gone } = difference(current, desired);
           assert.deepEqual(
             added,
-            [...desired.values()].filter(({ name }) => !held.has(name)),
+            [...desired.values()].filter(({ name }) => !current.has(name)),
           );
           assert.deepEqual(
             changed.map((change) => change.desired),
-            [...desired.values()].filter((thing) => held.has(thing.name) && held.get(thing.name) !== thing),
+            [...desired.values()].filter(
+              (thing) => current.has(thing.name) && current.get(thing.name) !== thing,
+            ),
           );
-          for (const change of changed) assert.equal(change.held, held.get(change.desired.name));
+          for (const change of changed) assert.equal(change.current, current.get(change.desired.name));
           assert.deepEqual(
             gone,
-            [...held.keys()].filter((name) => !desired.has(name)),
+            [...current.keys()].filter((name) => !desired.has(name)),
           );
         }),
       );
     });
 
-  it('looks nothing up that stands where it stood', () => {
+  it('looks up no object that kept its position', () => {
     const list = Array.from({ length: 1000 }, (_, i): [string, Thing] => [`n${i}`, { name: `n${i}` }]);
     let lookedUp = 0;
     class Watched extends Map<string, Thing> {

@@ -1,18 +1,18 @@
-import { others } from '../../render/alike.ts';
+import { unequalElements } from '../../render/incremental-list.ts';
 import { NamedList } from '../../render/named-list.ts';
 
 /** The differences between two maps of named objects. */
-export interface Difference<Held, Desired> {
+export interface Difference<CurrentState, Desired> {
   /** In the order of the desired map. */
   readonly added: readonly Desired[];
   /** Same name, but not the same object. */
-  readonly changed: readonly Change<Held, Desired>[];
+  readonly changed: readonly Change<CurrentState, Desired>[];
   /** Names of the removed objects. */
   readonly gone: readonly string[];
 }
 
-export interface Change<Held, Desired> {
-  readonly held: Held;
+export interface Change<CurrentState, Desired> {
+  readonly current: CurrentState;
   readonly desired: Desired;
 }
 
@@ -21,19 +21,19 @@ export interface Change<Held, Desired> {
  * if their orders agree, as they do for two rulesets of which one was derived from the other, only
  * the differences are looked up by name.
  */
-export function difference<Held, Desired extends Held & { readonly name: string }>(
-  held: ReadonlyMap<string, Held>,
+export function difference<CurrentState, Desired extends CurrentState & { readonly name: string }>(
+  current: ReadonlyMap<string, CurrentState>,
   desired: ReadonlyMap<string, Desired>,
-): Difference<Held, Desired> {
+): Difference<CurrentState, Desired> {
   const added: Desired[] = [];
-  const changed: Change<Held, Desired>[] = [];
+  const changed: Change<CurrentState, Desired>[] = [];
   const gone: string[] = [];
-  if ((held as ReadonlyMap<string, unknown>) === desired) return { added, changed, gone };
-  if (held instanceof NamedList && desired instanceof NamedList) return listDifference(held, desired);
+  if ((current as ReadonlyMap<string, unknown>) === desired) return { added, changed, gone };
+  if (current instanceof NamedList && desired instanceof NamedList) return listDifference(current, desired);
   // Names are read only where the objects differ, hence two iterators: that of the names is usually
   // behind.
-  const objects = held.values();
-  const names = held.keys();
+  const objects = current.values();
+  const names = current.keys();
   let behind = 0;
   let next = objects.next();
   let nextName: string | undefined;
@@ -62,9 +62,9 @@ export function difference<Held, Desired extends Held & { readonly name: string 
       advance();
     }
     const isBeside = nameOfNext() === name;
-    const there = isBeside ? next.value : held.get(name);
+    const there = isBeside ? next.value : current.get(name);
     if (there === undefined) added.push(wanted);
-    else if ((there as unknown) !== wanted) changed.push({ held: there, desired: wanted });
+    else if ((there as unknown) !== wanted) changed.push({ current: there, desired: wanted });
     if (isBeside) advance();
   }
   for (let other = nameOfNext(); other !== undefined; other = nameOfNext()) {
@@ -79,16 +79,16 @@ export function difference<Held, Desired extends Held & { readonly name: string 
  * start or from the end, are skipped without a lookup.
  */
 function listDifference<Thing extends { readonly name: string }>(
-  held: NamedList<Thing>,
+  current: NamedList<Thing>,
   desired: NamedList<Thing>,
 ): Difference<Thing, Thing> {
-  const apart = others(held.items, desired.items);
+  const apart = unequalElements(current.items, desired.items);
   const added: Thing[] = [];
   const changed: Change<Thing, Thing>[] = [];
   for (const wanted of apart.added) {
-    const there = held.get(wanted.name);
+    const there = current.get(wanted.name);
     if (there === undefined) added.push(wanted);
-    else if (there !== wanted) changed.push({ held: there, desired: wanted });
+    else if (there !== wanted) changed.push({ current: there, desired: wanted });
   }
   const gone = apart.gone.flatMap(({ name }) => (desired.has(name) ? [] : [name]));
   return { added, changed, gone };

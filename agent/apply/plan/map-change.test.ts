@@ -26,15 +26,15 @@ function toMap(entries: Entries, order: readonly string[] = [...new Set(entries.
 /**
  * Like the kernel: an element that exists can't be added, one that doesn't exist can't be deleted.
  */
-function run(held: Map<number, string>, commands: readonly ElementsCommand[]): void {
+function run(current: Map<number, string>, commands: readonly ElementsCommand[]): void {
   for (const { kind, keys, targets, verdicts } of commands) {
-    if (kind === 'flushElements') held.clear();
+    if (kind === 'flushElements') current.clear();
     for (let i = 0; i < keys.length / 2; i++) {
       const port = 256 * (keys[2 * i] ?? 0) + (keys[2 * i + 1] ?? 0);
-      if (kind === 'deleteElements') assert.ok(held.delete(port), `${port} is not there`);
+      if (kind === 'deleteElements') assert.ok(current.delete(port), `${port} is not there`);
       else {
-        assert.ok(!held.has(port), `${port} is there`);
-        held.set(port, verdicts?.[targets?.[i] ?? -1]?.chain ?? '?');
+        assert.ok(!current.has(port), `${port} is there`);
+        current.set(port, verdicts?.[targets?.[i] ?? -1]?.chain ?? '?');
       }
     }
   }
@@ -47,7 +47,7 @@ const entries = fc
 const edits = fc.array(fc.tuple(fc.nat(600), fc.option(fc.constantFrom(...CHAINS))), { maxLength: 4 });
 
 describe('a change of a map', () => {
-  it('leads every key to what it was or is, and at last to what it is', () => {
+  it('gives every key its old or new verdict during the change, its new one after it', () => {
     fc.assert(
       fc.property(entries, edits, fc.boolean(), (before, changes, sameOrder) => {
         const after = new Map(before);
@@ -58,11 +58,11 @@ describe('a change of a map', () => {
         const order = sameOrder ? CHAINS : undefined;
         const [from, to] = [toMap(before, order), toMap(after, order)];
         const { swap, less } = mapChange(from, to);
-        const held = new Map(before);
-        run(held, swap);
-        for (const [port, chain] of before) assert.equal(held.get(port), after.get(port) ?? chain);
-        run(held, less);
-        assert.deepEqual(new Map([...held].sort()), new Map([...after].sort()));
+        const current = new Map(before);
+        run(current, swap);
+        for (const [port, chain] of before) assert.equal(current.get(port), after.get(port) ?? chain);
+        run(current, less);
+        assert.deepEqual(new Map([...current].sort()), new Map([...after].sort()));
         const touched = [...new Set(changes.map(([port]) => port))];
         const sent = [...swap, ...less].reduce((sum, { keys }) => sum + keys.length / 2, 0);
         assert.ok(sent <= 2 * touched.length, `${sent} elements for ${touched.length} ports`);
@@ -71,13 +71,13 @@ describe('a change of a map', () => {
     );
   });
 
-  it('begins anew where the map holds what none of ours does', () => {
+  it('flushes a map with elements that no map of nodewall has', () => {
     const wanted = toMap(new Map([[80, 'a']]));
     const { swap, less } = mapChange({ ...wanted, keys: null }, wanted);
     assert.deepEqual([swap.map(({ kind }) => kind), less], [['flushElements', 'addElements'], []]);
   });
 
-  it('is none where the map is named for its content and is known', () => {
+  it('is empty for a known map that is named for its content', () => {
     const map = { ...toMap(new Map([[80, 'a']])), fixed: true };
     const other = { ...toMap(new Map([[81, 'b']])), fixed: true };
     assert.deepEqual(mapChange(other, map), { swap: [], less: [] });

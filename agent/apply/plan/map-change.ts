@@ -1,6 +1,6 @@
 import { type ChainVerdict, mapKeyLength, type VerdictMap } from '../../render/ruleset.ts';
 import type { ElementsCommand } from './command.ts';
-import { type HeldMap, isKnownMap } from './held.ts';
+import { type CurrentMap, isKnownMap } from './current-state.ts';
 
 /**
  * The commands that give a verdict map in use its desired elements. `swap`: keys that are new, and
@@ -24,15 +24,15 @@ export function mapElements(map: VerdictMap): ElementsCommand[] {
 }
 
 /** Both must be hash maps with the same kind of key. */
-export function mapChange(held: HeldMap, map: VerdictMap): MapChange {
-  if (isKnownMap(held, map)) return NO_CHANGE;
+export function mapChange(current: CurrentMap, map: VerdictMap): MapChange {
+  if (isKnownMap(current, map)) return NO_CHANGE;
   const keyLength = mapKeyLength(map);
   const where = { set: map.name, keyLength, interval: false } as const;
-  if (held.keys === null) {
+  if (current.keys === null) {
     const flush = { ...where, kind: 'flushElements', keys: new Uint8Array() } as const;
     return { swap: [flush, ...mapElements(map)], less: [] };
   }
-  const { added, changed, removed } = diffElements({ ...held, keys: held.keys }, map, keyLength);
+  const { added, changed, removed } = diffElements({ ...current, keys: current.keys }, map, keyLength);
   const deleteKeys = (keys: Uint8Array): ElementsCommand[] =>
     keys.length === 0 ? [] : [{ ...where, kind: 'deleteElements', keys }];
   const addPlaces = (places: readonly number[]): ElementsCommand[] =>
@@ -41,17 +41,17 @@ export function mapChange(held: HeldMap, map: VerdictMap): MapChange {
   const fresh = [...changed, ...added].sort((a, b) => a - b);
   return {
     swap: [...deleteKeys(again), ...addPlaces(fresh)],
-    less: deleteKeys(pickKeys(held.keys, removed, keyLength)),
+    less: deleteKeys(pickKeys(current.keys, removed, keyLength)),
   };
 }
 
 /** Whether two maps have the same elements. */
-export function sameElements(held: HeldMap, map: VerdictMap): boolean {
-  if (isKnownMap(held, map)) return true;
-  if (held.keys === null || held.targets.length !== map.targets.length) return false;
-  if (Buffer.compare(held.keys, map.keys) !== 0) return false;
+export function sameElements(current: CurrentMap, map: VerdictMap): boolean {
+  if (isKnownMap(current, map)) return true;
+  if (current.keys === null || current.targets.length !== map.targets.length) return false;
+  if (Buffer.compare(current.keys, map.keys) !== 0) return false;
   return map.targets.every((target, i) =>
-    sameVerdict(held.verdicts[held.targets[i] ?? -1], map.verdicts[target]),
+    sameVerdict(current.verdicts[current.targets[i] ?? -1], map.verdicts[target]),
   );
 }
 
@@ -172,7 +172,7 @@ function pick({ keys, targets, verdicts }: Elements, places: readonly number[], 
   const picked = Uint32Array.from(places, (place) => {
     const target = targets[place] ?? -1;
     const verdict = verdicts[target];
-    if (verdict === undefined) throw new RangeError(`no verdict ${target}`);
+    if (verdict === undefined) throw new RangeError(`there is no verdict ${target}`);
     let number = numbers.get(target);
     if (number === undefined) {
       number = used.push(verdict) - 1;

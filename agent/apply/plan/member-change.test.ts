@@ -18,8 +18,8 @@ function members(...texts: readonly string[]): SetMembers {
   ).v4;
 }
 
-function set(interval: boolean, held: SetMembers): NamedSet {
-  return { name: 's', family: 4, key: 'address', interval, members: held, comment: '' };
+function set(interval: boolean, current: SetMembers): NamedSet {
+  return { name: 's', family: 4, key: 'address', interval, members: current, comment: '' };
 }
 
 function change(interval: boolean, before: readonly string[], after: readonly string[]) {
@@ -46,7 +46,7 @@ describe('a change of members', () => {
     assert.deepEqual(change(false, ['10.0.0.1'], ['10.0.0.1']), { more: [], less: [] });
   });
 
-  it('of a set that is new only adds; of one with other elements it begins anew', () => {
+  it('only adds to a new set; flushes one with elements of another kind', () => {
     const wanted = set(true, members('10.0.0.0/31', '10.0.0.9'));
     const { more, less } = memberChange(undefined, wanted);
     assert.deepEqual([more.map(text), less], [['+ 10.0.0.0-10.0.0.1 10.0.0.9-10.0.0.9'], []]);
@@ -57,7 +57,7 @@ describe('a change of members', () => {
     );
   });
 
-  it('replaces ranges that grow when it adds, and those that shrink when it deletes', () => {
+  it('replaces growing ranges with the additions, shrinking ranges with the deletions', () => {
     assert.deepEqual(change(true, ['10.0.0.0/24', '10.0.9.9'], ['10.0.0.0/16']), {
       more: ['- 10.0.0.0-10.0.0.255 10.0.9.9-10.0.9.9', '+ 10.0.0.0-10.0.255.255'],
       less: [],
@@ -68,7 +68,7 @@ describe('a change of members', () => {
     });
   });
 
-  it('never leaves a member out that is one before and after, and never overlaps', () => {
+  it('never misses a member that stays, and never overlaps', () => {
     const prefix = fc
       .tuple(fc.nat(31), fc.constantFrom(27, 28, 29, 30, 31, 32))
       .map(([host, length]) => formatCidr(parseCidr(`10.0.0.${host}/${length}`)?.cidr ?? ANY));
@@ -77,22 +77,22 @@ describe('a change of members', () => {
       fc.property(lists, lists, (from, to) => {
         const [before, after] = [members(...from), members(...to)];
         const { more, less } = memberChange(set(true, before), set(true, after));
-        const held = new Map<string, [number, number]>();
+        const current = new Map<string, [number, number]>();
         const run = (commands: readonly ElementsCommand[]) => {
           for (const { kind, keys } of commands) {
             for (let at = 0; at < keys.length; at += 8) {
               const range: [number, number] = [keys[at + 3] ?? 0, keys[at + 7] ?? 0];
               const key = range.join('-');
-              if (kind === 'deleteElements') assert.ok(held.delete(key), `${key} is not there`);
+              if (kind === 'deleteElements') assert.ok(current.delete(key), `${key} is not there`);
               else {
-                for (const [a, b] of held.values())
+                for (const [a, b] of current.values())
                   assert.ok(b < range[0] || range[1] < a, `${key} overlaps`);
-                held.set(key, range);
+                current.set(key, range);
               }
             }
           }
           return new Set(
-            [...held.values()].flatMap(([a, b]) => Array.from({ length: b - a + 1 }, (_, i) => a + i)),
+            [...current.values()].flatMap(([a, b]) => Array.from({ length: b - a + 1 }, (_, i) => a + i)),
           );
         };
         run(memberChange(undefined, set(true, before)).more);

@@ -2,7 +2,7 @@ import { type Cidr, type Family, lastAddress, WIDTH } from '../../../lib/net/add
 import { diffSingles, sameMembers, unpackAddress } from '../../../lib/net/member-set.ts';
 import { KEY_LENGTH, type NamedSet, type SetMembers } from '../../render/ruleset.ts';
 import type { ElementsCommand } from './command.ts';
-import type { HeldSet } from './held.ts';
+import type { CurrentSet } from './current-state.ts';
 
 /**
  * The commands that give a set its desired members. First `more`, then `less`, each in one
@@ -18,9 +18,9 @@ export interface MemberChange {
 const NO_CHANGE: MemberChange = { more: [], less: [] };
 const NO_MEMBERS: SetMembers = { singles: new Uint8Array(), prefixes: [] };
 
-export function memberChange(held: HeldSet | undefined, set: NamedSet): MemberChange {
+export function memberChange(current: CurrentSet | undefined, set: NamedSet): MemberChange {
   const { members, interval, family } = set;
-  const before = held === undefined ? NO_MEMBERS : held.members;
+  const before = current === undefined ? NO_MEMBERS : current.members;
   if (before === null) return { more: [flush(set), ...change('addElements', set, members)], less: [] };
   if (sameMembers(before, members)) return NO_CHANGE;
   const singles = diffSingles(KEY_LENGTH[set.key][family], before.singles, members.singles);

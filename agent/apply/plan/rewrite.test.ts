@@ -6,7 +6,7 @@ import { cidr, tcp } from '../../../test/kernel/manifests.ts';
 import { type NftRule, targets } from '../../render/ruleset.ts';
 import { NodeRuleReconciler } from '../reconciler.ts';
 import { commandText } from './command-text.ts';
-import { heldAfter } from './held.ts';
+import { stateAfter } from './current-state.ts';
 import { type Transaction, transaction } from './transaction.ts';
 
 /** Enough policies for the index to have a map of ports. */
@@ -20,16 +20,16 @@ const DROP = web({ action: 'Drop' });
 
 /** The transaction from one list of policies to another; by default with all handles known. */
 function change(from: readonly object[], to: readonly object[], known = true): Transaction {
-  const held = rulesetOf([...CROWD, ...PODS, ...from]);
-  const handles = new Map([...held.chains.keys()].map((name, i) => [name, 100 + i]));
-  return transaction(heldAfter(held, known ? handles : new Map()), rulesetOf([...CROWD, ...PODS, ...to]));
+  const current = rulesetOf([...CROWD, ...PODS, ...from]);
+  const handles = new Map([...current.chains.keys()].map((name, i) => [name, 100 + i]));
+  return transaction(stateAfter(current, known ? handles : new Map()), rulesetOf([...CROWD, ...PODS, ...to]));
 }
 
 const kinds = (part: Transaction[keyof Transaction]) => part.map(({ kind }) => kind);
 const leadsToRule = ({ statement }: NftRule) => targets(statement).some((name) => name.includes('-web-'));
 const isRewriting = ({ swap }: Transaction) => kinds(swap).includes('renameChain');
 
-describe('a chain that becomes another where it stands', () => {
+describe('a chain that is rewritten in place', () => {
   it('is written again and renamed in one transaction; no key is touched', () => {
     const { swap, ...rest } = change([WEB], [DROP]);
     assert.deepEqual(kinds(swap), ['flushChain', 'addRule', 'renameChain']);
@@ -41,17 +41,17 @@ describe('a chain that becomes another where it stands', () => {
   });
 
   it('has its sets made before and removed after', () => {
-    const { prepare, swap, sweep, ...rest } = change(
+    const { prepare, swap, collect, ...rest } = change(
       [WEB],
       [rule('web', { from: [fromPods('b')], ports: [tcp(443)] })],
     );
     assert.deepEqual(kinds(prepare), ['addSet', 'addElements']);
     assert.deepEqual(kinds(swap), ['flushChain', 'addRule', 'renameChain']);
-    assert.deepEqual(kinds(sweep), ['deleteSet']);
+    assert.deepEqual(kinds(collect), ['deleteSet']);
     assert.deepEqual(Object.values(rest).flat(), []);
   });
 
-  it('takes lists that lead to it along by name alone', () => {
+  it('renames the lists that lead to it, without new rules', () => {
     const from = (name: string, action: string) =>
       rule(name, { action, from: [fromPods(name)], ports: [tcp(80)] });
     const { swap } = change(
@@ -61,7 +61,7 @@ describe('a chain that becomes another where it stands', () => {
     assert.deepEqual(kinds(swap).sort(), ['addRule', 'flushChain', 'renameChain', 'renameChain']);
   });
 
-  it('takes the chain of its records along, which is another too', () => {
+  it('also rewrites its record chain', () => {
     const logged = (others: object) => web({ enableLogging: true, ...others });
     const alone = change([logged({})], [logged({ action: 'Drop' })]).swap;
     assert.equal(
@@ -80,7 +80,7 @@ describe('a chain that becomes another where it stands', () => {
     );
   });
 
-  it('is none where keys change, chains come or go, a rule has ranges of its own, or a handle is not known', () => {
+  it('is not rewritten in place if keys or chains change, a rule has ranges of its own, or a handle is unknown', () => {
     const ranges = rule('web', { ports: [tcp(443)], from: [cidr('10.0.0.0/8'), cidr('10.9.0.0/16')] });
     const several = (action: string) => rule('web', { action, ports: [tcp(1, 9), tcp(20, 30), tcp(443)] });
     assert.ok(!isRewriting(change([WEB], [rule('web', { from: [fromPods('a')], ports: [tcp(444)] })])));
@@ -91,7 +91,7 @@ describe('a chain that becomes another where it stands', () => {
     assert.ok(isRewriting(change([WEB], [ranges])), 'a named set is made before');
   });
 
-  it('is vouched for with the rules that lead to it: they name it otherwise now', async () => {
+  it('is recognized with the rules that lead to it, which have its new name', async () => {
     const kernel = fakeKernel();
     const reconciler = new NodeRuleReconciler(kernel);
     for (const [policy, rewritten] of [
@@ -108,7 +108,7 @@ describe('a chain that becomes another where it stands', () => {
     }
   });
 
-  it('ends in what a fresh apply gives, again and again', async () => {
+  it('ends in the same state as a fresh apply, repeatedly', async () => {
     const kernel = fakeKernel();
     const reconciler = new NodeRuleReconciler(kernel);
     const to = async (...policies: object[]) => {

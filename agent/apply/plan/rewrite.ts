@@ -1,18 +1,18 @@
 import { isDeepStrictEqual } from 'node:util';
-import { others } from '../../render/alike.ts';
+import { unequalElements } from '../../render/incremental-list.ts';
 import type { Chain, NftRule, VerdictMap } from '../../render/ruleset.ts';
 import { encodeRule } from '../netlink/encode-rule.ts';
 import type { Command } from './command.ts';
+import { type CurrentChain, type CurrentMap, isKnownMap, sameHook, samePolicy } from './current-state.ts';
 import type { Difference } from './difference.ts';
-import { type HeldChain, type HeldMap, isKnownMap, sameHook, samePolicy } from './held.ts';
 
 interface Differences {
-  readonly chains: Difference<HeldChain, Chain>;
-  readonly maps: Difference<HeldMap, VerdictMap>;
+  readonly chains: Difference<CurrentChain, Chain>;
+  readonly maps: Difference<CurrentMap, VerdictMap>;
 }
 
-interface HeldChains {
-  readonly chains: ReadonlyMap<string, HeldChain>;
+interface CurrentChains {
+  readonly chains: ReadonlyMap<string, CurrentChain>;
   readonly handles: ReadonlyMap<string, number>;
 }
 
@@ -26,25 +26,25 @@ interface HeldChains {
  * every rule and map that leads to it; its handle must be known; and rules to be written must have
  * no range sets of their own, because lookups find those only a moment after the transaction.
  */
-export function rewrite(held: HeldChains, { chains, maps }: Differences): Command[] | null {
+export function rewrite(current: CurrentChains, { chains, maps }: Differences): Command[] | null {
   const { added, changed, gone } = chains;
   if (gone.length === 0 || gone.length !== added.length) return null;
   if (maps.added.length > 0 || maps.gone.length > 0) return null;
   const pairs = new Pairs(gone, added);
   const leadAlike =
-    maps.changed.every((change) => mapLeadsAlike(change.held, change.desired, pairs)) &&
+    maps.changed.every((change) => mapLeadsAlike(change.current, change.desired, pairs)) &&
     changed.every(
       (change) =>
-        sameHook(change.held.base, change.desired.base) &&
-        samePolicy(change.held.base, change.desired.base) &&
-        change.held.rules !== null &&
-        sameRules(change.held.rules, change.desired.rules, pairs),
+        sameHook(change.current.base, change.desired.base) &&
+        samePolicy(change.current.base, change.desired.base) &&
+        change.current.rules !== null &&
+        sameRules(change.current.rules, change.desired.rules, pairs),
     );
-  if (!leadAlike || !pairs.follow(held.chains)) return null;
+  if (!leadAlike || !pairs.follow(current.chains)) return null;
   const commands: Command[] = [];
   for (const [name, chain] of pairs) {
-    const handle = held.handles.get(name);
-    const before = held.chains.get(name)?.rules ?? null;
+    const handle = current.handles.get(name);
+    const before = current.chains.get(name)?.rules ?? null;
     if (handle === undefined || before === null) return null;
     if (!sameRules(before, chain.rules, pairs)) {
       if (chain.rules.some(hasRanges)) return null;
@@ -99,9 +99,9 @@ class Pairs {
    * Follows the jumps of the pairs to further pairs; false if a target doesn't match or a removed
    * chain ends up without a pair.
    */
-  follow(held: ReadonlyMap<string, HeldChain>): boolean {
+  follow(current: ReadonlyMap<string, CurrentChain>): boolean {
     for (const [name, chain] of this.#now) {
-      const before = held.get(name)?.rules ?? [];
+      const before = current.get(name)?.rules ?? [];
       for (const [i, { statement }] of chain.rules.entries()) {
         const [old, now] = [before[i] && targetOf(before[i].statement), targetOf(statement)];
         if (old && now && !this.match(old, now)) return false;
@@ -124,14 +124,14 @@ function targetOf(statement: NftRule['statement']): string | null {
 }
 
 /** Whether equal keys lead to the same chains, or to the chains that replace them. */
-function mapLeadsAlike(held: HeldMap, map: VerdictMap, pairs: Pairs): boolean {
-  if (isKnownMap(held, map)) return true;
-  const { keys, targets, verdicts } = held;
-  if (held.family !== map.family || map.interval || held.interval || keys === null) return false;
+function mapLeadsAlike(current: CurrentMap, map: VerdictMap, pairs: Pairs): boolean {
+  if (isKnownMap(current, map)) return true;
+  const { keys, targets, verdicts } = current;
+  if (current.family !== map.family || map.interval || current.interval || keys === null) return false;
   if (keys !== map.keys && Buffer.compare(keys, map.keys) !== 0) return false;
   if (targets !== map.targets && !targets.every((target, i) => target === map.targets[i])) return false;
   if (verdicts.length !== map.verdicts.length) return false;
-  const { gone, added } = others(verdicts, map.verdicts);
+  const { gone, added } = unequalElements(verdicts, map.verdicts);
   return gone.every((verdict, i) => {
     const now = added[i];
     return now !== undefined && verdict.kind === now.kind && pairs.match(verdict.chain, now.chain);

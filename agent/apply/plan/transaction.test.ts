@@ -7,7 +7,7 @@ import type { Ruleset } from '../../render/ruleset.ts';
 import { NodeRuleReconciler } from '../reconciler.ts';
 import type { Command, ElementsCommand } from './command.ts';
 import { commandText } from './command-text.ts';
-import { type Held, type HeldChain, heldAfter, NOTHING_HELD } from './held.ts';
+import { type CurrentChain, type CurrentState, EMPTY_STATE, stateAfter } from './current-state.ts';
 import { isEmpty, isReplacement, replacement, type Transaction, transaction } from './transaction.ts';
 import { transactionText } from './transaction-text.ts';
 
@@ -30,17 +30,17 @@ const isElements = (command: Command): command is ElementsCommand => 'keys' in c
 const hex = ({ keys }: ElementsCommand) => Buffer.from(keys).toString('hex');
 
 function change(from: readonly object[], to: readonly object[]): Transaction {
-  return transaction(heldAfter(rulesetOf(from)), rulesetOf(to));
+  return transaction(stateAfter(rulesetOf(from)), rulesetOf(to));
 }
 
 /** The state after a restart: the kernel has the rules, but they are unknown. */
-function unknown(ruleset: Ruleset): Held {
-  const chains = [...ruleset.chains].map(([name, { base }]): [string, HeldChain] => [
+function unknown(ruleset: Ruleset): CurrentState {
+  const chains = [...ruleset.chains].map(([name, { base }]): [string, CurrentChain] => [
     name,
     { base, rules: null },
   ]);
   const handles = [...ruleset.chains.keys()].map((name, i): [string, number] => [name, i + 1]);
-  return { ...heldAfter(ruleset), chains: new Map(chains), handles: new Map(handles) };
+  return { ...stateAfter(ruleset), chains: new Map(chains), handles: new Map(handles) };
 }
 
 async function loaded(ruleset: Ruleset): Promise<FakeKernel> {
@@ -50,9 +50,9 @@ async function loaded(ruleset: Ruleset): Promise<FakeKernel> {
 }
 
 describe('a transaction', () => {
-  it('from nothing makes everything, and moves and removes nothing', () => {
+  it('from an empty kernel adds everything, and renames and removes nothing', () => {
     const desired = rulesetOf([SSH, PODS, NETS, ...CROWD, pod('a', '10.1.0.1')]);
-    const { prepare, swap, ...rest } = transaction(NOTHING_HELD, desired);
+    const { prepare, swap, ...rest } = transaction(EMPTY_STATE, desired);
     assert.deepEqual(Object.values(rest).flat(), []);
     assert.equal(prepare[0]?.kind, 'addTable');
     const all = prepare.map(commandText).join('\n');
@@ -76,7 +76,7 @@ describe('a transaction', () => {
     assert.deepEqual(filled.sort(), [...wanted.map(({ name }) => name), ...desired.maps.keys()].sort());
   });
 
-  it('to the same is empty', () => {
+  it('to the same ruleset is empty', () => {
     const objects = [SSH, WEB, PODS, NETS, BOTH, ...CROWD, pod('a', '10.1.0.1', 'fd00::1')];
     assert.ok(isEmpty(change(objects, objects)));
     assert.ok(isEmpty(change([], [])));
@@ -96,16 +96,16 @@ describe('a transaction', () => {
     assert.deepEqual(done.members, []);
     // The old chain is deleted after the swap.
     const deleted = ({ kind }: Command) => kind === 'deleteChain' || kind === 'deleteSet';
-    assert.ok(done.sweep.some((one) => one.kind === 'deleteChain' && one.name.endsWith('-web-close')));
+    assert.ok(done.collect.some((one) => one.kind === 'deleteChain' && one.name.endsWith('-web-close')));
     assert.deepEqual(
-      Object.values({ ...done, sweep: [] })
+      Object.values({ ...done, collect: [] })
         .flat()
         .filter(deleted),
       [],
     );
   });
 
-  it('leads keys of a map to what is new in the swap, and takes away those that are gone after it', () => {
+  it('gives map keys their new verdicts in the swap, and removes old keys after it', () => {
     const more = change(CROWD, [...CROWD, closing('more', 4000)]);
     assert.deepEqual(
       more.swap.map(({ kind }) => kind),
@@ -130,7 +130,7 @@ describe('a transaction', () => {
     assert.deepEqual(changed.withdraw, []);
   });
 
-  it('for other members adds before it deletes, and changes no rule', () => {
+  it('for different members adds before it deletes, and changes no rule', () => {
     const before = [PODS, pod('a', '10.1.0.1'), pod('a', '10.1.0.2', 'fd00::2')];
     const after = [PODS, pod('a', '10.1.0.1'), pod('a', '10.1.0.3', 'fd00::2')];
     const { members, withdraw, ...rest } = change(before, after);
@@ -152,22 +152,22 @@ describe('a transaction', () => {
     assert.ok(kinds.lastIndexOf('addSet') < kinds.indexOf('addRule'));
     const removed = change([SSH, PODS, pod('a', '10.1.0.1', 'fd00::1')], [SSH]);
     assert.deepEqual([removed.members, removed.withdraw], [[], []]);
-    const sweep = removed.sweep.map(({ kind }) => kind);
+    const collect = removed.collect.map(({ kind }) => kind);
     assert.deepEqual(
-      sweep,
-      [...sweep].sort((a, b) => ORDER.indexOf(a) - ORDER.indexOf(b)),
+      collect,
+      [...collect].sort((a, b) => ORDER.indexOf(a) - ORDER.indexOf(b)),
     );
-    assert.equal(sweep.filter((kind) => kind === 'deleteSet').length, 2);
+    assert.equal(collect.filter((kind) => kind === 'deleteSet').length, 2);
   });
 
-  it('leaves elements that stay where they are', () => {
+  it('does not touch elements that stay', () => {
     const more = ingress('pods', { name: 'in', action: 'Drop', from: [fromPods('a')], ports: [tcp(5432)] });
     const done = change([PODS, pod('a', '10.1.0.1')], [more, pod('a', '10.1.0.1')]);
     assert.deepEqual(Object.values(done).flat().filter(isElements), []);
   });
 
   it('names the rule that each command is for', () => {
-    const { prepare, swap } = transaction(NOTHING_HELD, rulesetOf([SSH, PODS, NETS]));
+    const { prepare, swap } = transaction(EMPTY_STATE, rulesetOf([SSH, PODS, NETS]));
     for (const command of [...prepare, ...swap]) {
       if (command.kind !== 'addRule') continue;
       assert.equal(command.source?.policy, /-(ssh|pods|nets)-(in|close)/.exec(command.chain)?.[1]);
@@ -175,8 +175,8 @@ describe('a transaction', () => {
   });
 
   it('prints every part', () => {
-    const held = unknown(rulesetOf([SSH, PODS, ...CROWD, pod('a', '10.1.0.1')]));
-    const done = transaction(held, rulesetOf([WEB, PODS, ...CROWD, pod('a', '10.1.0.2')]));
+    const current = unknown(rulesetOf([SSH, PODS, ...CROWD, pod('a', '10.1.0.1')]));
+    const done = transaction(current, rulesetOf([WEB, PODS, ...CROWD, pod('a', '10.1.0.2')]));
     const text = transactionText(done);
     for (const [part, commands] of Object.entries(done)) {
       assert.ok(commands.length > 0, part);
@@ -185,25 +185,25 @@ describe('a transaction', () => {
     for (const command of texts(done)) assert.ok(text.includes(`${command}\n`), command);
   });
 
-  it('prints names that nft can not say', () => {
-    const held = heldAfter(rulesetOf([SSH]));
-    const chains = new Map<string, HeldChain>([...held.chains, ['a b', { base: null, rules: null }]]);
-    const text = transactionText(transaction({ ...held, chains }, rulesetOf([SSH])));
-    assert.equal(text, '# sweep\nflush chain inet nodewall "a b"\ndelete chain inet nodewall "a b"\n');
+  it('prints names that nft cannot quote', () => {
+    const current = stateAfter(rulesetOf([SSH]));
+    const chains = new Map<string, CurrentChain>([...current.chains, ['a b', { base: null, rules: null }]]);
+    const text = transactionText(transaction({ ...current, chains }, rulesetOf([SSH])));
+    assert.equal(text, '# collect\nflush chain inet nodewall "a b"\ndelete chain inet nodewall "a b"\n');
   });
 });
 
 const INPUT = { type: 'filter', hook: 'input', priority: 0, policy: 'accept' } as const;
 const ORDER = ['flushChain', 'deleteChain', 'deleteSet'];
 
-describe('a transaction from what is not known', () => {
+describe('a transaction from an unknown state', () => {
   const recorded = ingress('rec', { name: 'in', action: 'Drop', ports: [tcp(7)], enableLogging: true });
   const objects = [SSH, WEB, PODS, recorded, ...CROWD, pod('a', '10.1.0.1')];
   const ruleset = rulesetOf(objects);
   const renames = ({ rename }: Transaction) =>
     rename.flatMap((one) => (one.kind === 'renameChain' ? one : []));
 
-  it('moves fixed chains aside and makes them new', () => {
+  it('renames unknown fixed chains and adds them again', () => {
     const done = transaction(unknown(ruleset), ruleset);
     const fixed = [...ruleset.chains.values()].filter(({ fixed: yes }) => yes).map(({ name }) => name);
     assert.deepEqual(
@@ -216,7 +216,7 @@ describe('a transaction from what is not known', () => {
     assert.ok(aside.every((name) => /^stale-\d+$/.test(name)) && new Set(aside).size === aside.length);
     const made = done.prepare.flatMap((one) => (one.kind === 'addChain' ? one.chain.name : []));
     assert.deepEqual(made.sort(), fixed.sort());
-    const deleted = done.sweep.flatMap((one) => (one.kind === 'deleteChain' ? one.name : []));
+    const deleted = done.collect.flatMap((one) => (one.kind === 'deleteChain' ? one.name : []));
     assert.deepEqual(deleted.sort(), aside.sort());
     // A map led to chains that were renamed, so all its keys get another target in one transaction.
     const [taken, given] = ['deleteElements', 'addElements'].map((kind) =>
@@ -229,18 +229,18 @@ describe('a transaction from what is not known', () => {
     assert.deepEqual(taken, given);
   });
 
-  it('takes no name that is in use', () => {
-    const held = unknown(ruleset);
+  it('uses no name that is in use', () => {
+    const current = unknown(ruleset);
     const taken = new Map([
-      ...held.chains,
+      ...current.chains,
       ['stale-0', { base: null, rules: null }],
       ['stale-2', { base: null, rules: null }],
     ]);
-    const aside = renames(transaction({ ...held, chains: taken }, ruleset)).map(({ to }) => to);
+    const aside = renames(transaction({ ...current, chains: taken }, ruleset)).map(({ to }) => to);
     assert.ok(aside.includes('stale-1') && !aside.includes('stale-0') && !aside.includes('stale-2'));
   });
 
-  it('moves a fixed chain aside with a chain that it leads to, by its handle', () => {
+  it('renames a fixed chain together with a chain that it leads to, by handle', () => {
     const jumper = [...ruleset.chains.values()].find(
       ({ fixed, rules }) =>
         fixed && rules.some(({ statement }) => statement.kind === 'goto' || statement.kind === 'jump'),
@@ -249,23 +249,23 @@ describe('a transaction from what is not known', () => {
       'chain' in statement ? statement.chain : [],
     );
     assert.ok(jumper !== undefined && target !== undefined);
-    const held = { ...heldAfter(ruleset), handles: unknown(ruleset).handles };
-    const chains = new Map<string, HeldChain>([...held.chains, [target, { base: null, rules: null }]]);
-    const moved = renames(transaction({ ...held, chains }, ruleset));
+    const current = { ...stateAfter(ruleset), handles: unknown(ruleset).handles };
+    const chains = new Map<string, CurrentChain>([...current.chains, [target, { base: null, rules: null }]]);
+    const moved = renames(transaction({ ...current, chains }, ruleset));
     const names = moved.map(({ name }) => name);
     assert.ok(names.includes(jumper.name) && names.includes(target));
     assert.ok(!names.some((name) => /-web-close$/.test(name)));
-    for (const { name, handle } of moved) assert.equal(handle, held.handles.get(name));
+    for (const { name, handle } of moved) assert.equal(handle, current.handles.get(name));
   });
 });
 
-describe('a chain that is not known, and that a range leads to', () => {
+describe('an unknown chain that a range leads to', () => {
   const ruleset = rulesetOf([SSH, WEB, PODS, NETS, BOTH, ...CROWD]);
   const ranges = [...ruleset.maps.values()].filter(({ interval }) => interval);
   const pinned = ranges.flatMap(({ verdicts }) => verdicts.map(({ chain }) => chain));
   const isPinned = (name: string) => pinned.includes(name);
 
-  it('is written again where it is, with all that leads to what is moved aside', () => {
+  it('is rewritten in place, with all rules that lead to renamed chains', () => {
     assert.ok(pinned.length > 0);
     const { rename, swap, prepare } = transaction(unknown(ruleset), ruleset);
     assert.ok(rename.length > 0 && !rename.some((one) => one.kind === 'renameChain' && isPinned(one.name)));
@@ -275,10 +275,10 @@ describe('a chain that is not known, and that a range leads to', () => {
   });
 });
 
-describe('a transaction removes what is not ours', () => {
+describe('a transaction removes foreign objects', () => {
   const ruleset = rulesetOf([SSH, PODS, pod('a', '10.1.0.1')]);
   const nothing = { targets: new Uint32Array(), verdicts: [] };
-  const foreign: readonly (readonly [string, Partial<Held>, RegExp])[] = [
+  const foreign: readonly (readonly [string, Partial<CurrentState>, RegExp])[] = [
     ['chain', { chains: new Map([['x', { base: null, rules: null }]]) }, /^delete chain inet nodewall x$/m],
     [
       'base chain',
@@ -298,17 +298,17 @@ describe('a transaction removes what is not ours', () => {
   ];
   for (const [kind, extra, expected] of foreign) {
     it(`a ${kind}`, () => {
-      const held = heldAfter(ruleset);
-      const { sweep, ...rest } = transaction(
+      const current = stateAfter(ruleset);
+      const { collect, ...rest } = transaction(
         {
-          ...held,
-          chains: new Map([...held.chains, ...(extra.chains ?? [])]),
-          sets: new Map([...held.sets, ...(extra.sets ?? [])]),
-          maps: new Map([...held.maps, ...(extra.maps ?? [])]),
+          ...current,
+          chains: new Map([...current.chains, ...(extra.chains ?? [])]),
+          sets: new Map([...current.sets, ...(extra.sets ?? [])]),
+          maps: new Map([...current.maps, ...(extra.maps ?? [])]),
         },
         ruleset,
       );
-      assert.match(sweep.map(commandText).join('\n'), expected);
+      assert.match(collect.map(commandText).join('\n'), expected);
       assert.deepEqual(Object.values(rest).flat(), []);
     });
   }
@@ -316,60 +316,63 @@ describe('a transaction removes what is not ours', () => {
 
 describe('a transaction replaces the table', () => {
   const ruleset = rulesetOf([SSH, PODS, NETS, ...CROWD, pod('a', '10.1.0.1')]);
-  const held = heldAfter(ruleset);
+  const current = stateAfter(ruleset);
   const [set] = ruleset.sets.values();
   const [map] = ruleset.maps.values();
   assert.ok(set !== undefined && map !== undefined);
-  const cases: readonly (readonly [string, Held])[] = [
+  const cases: readonly (readonly [string, CurrentState])[] = [
     [
       'where a set has another type',
-      { ...held, sets: new Map([...held.sets, [set.name, { ...set, family: set.family === 4 ? 6 : 4 }]]) },
+      {
+        ...current,
+        sets: new Map([...current.sets, [set.name, { ...set, family: set.family === 4 ? 6 : 4 }]]),
+      },
     ],
     [
       'where a set is of no type of ours',
-      { ...held, sets: new Map([...held.sets, [set.name, { ...set, family: null }]]) },
+      { ...current, sets: new Map([...current.sets, [set.name, { ...set, family: null }]]) },
     ],
     [
       'where a set has intervals, or has none',
-      { ...held, sets: new Map([...held.sets, [set.name, { ...set, interval: !set.interval }]]) },
+      { ...current, sets: new Map([...current.sets, [set.name, { ...set, interval: !set.interval }]]) },
     ],
     [
       'where a map has a name of a set',
       {
-        ...held,
-        sets: new Map([...held.sets].filter(([name]) => name !== set.name)),
-        maps: new Map([...held.maps, [set.name, map]]),
+        ...current,
+        sets: new Map([...current.sets].filter(([name]) => name !== set.name)),
+        maps: new Map([...current.maps, [set.name, map]]),
       },
     ],
     [
       'where a set has a name of a map',
-      { ...held, maps: new Map(), sets: new Map([...held.sets, [map.name, set]]) },
+      { ...current, maps: new Map(), sets: new Map([...current.sets, [map.name, set]]) },
     ],
     [
       'where a map is by other keys',
-      { ...held, maps: new Map([...held.maps, [map.name, { ...map, family: 'other', keys: null }]]) },
+      { ...current, maps: new Map([...current.maps, [map.name, { ...map, family: 'other', keys: null }]]) },
     ],
     [
       'where a map has intervals, or has none',
-      { ...held, maps: new Map([...held.maps, [map.name, { ...map, interval: !map.interval }]]) },
+      { ...current, maps: new Map([...current.maps, [map.name, { ...map, interval: !map.interval }]]) },
     ],
-    ...(['hook', 'priority', 'type'] as const).map((field): [string, Held] => {
+    ...(['hook', 'priority', 'type'] as const).map((field): [string, CurrentState] => {
       const base = INPUT;
       const other = {
         ...base,
         ...{ hook: { hook: 'output' }, priority: { priority: 1 }, type: { type: 'nat' } }[field],
       };
-      const chains = new Map<string, HeldChain>([
-        ...held.chains,
-        ['input', { base: other as HeldChain['base'], rules: null }],
+      const chains = new Map<string, CurrentChain>([
+        ...current.chains,
+        ['input', { base: other as CurrentChain['base'], rules: null }],
       ]);
-      return [`where a base chain has another ${field}`, { ...held, chains }];
+      return [`where a base chain has another ${field}`, { ...current, chains }];
     }),
     [
       'where a base chain is none',
       {
-        ...held,
-        chains: new Map<string, HeldChain>([...held.chains, ['input', { base: null, rules: null }]]),
+        ...current,
+        chains: new Map<string, CurrentChain>([...current.chains, ['input', { base: null, rules: null }]]),
       },
     ],
   ];
@@ -385,20 +388,20 @@ describe('a transaction replaces the table', () => {
     });
   }
 
-  it('where a range leads elsewhere, and only there', () => {
+  it('when a range gets another verdict, and only then', () => {
     const ranges = { ...map, interval: true, fixed: true, keys: Uint8Array.of(0, 1, 0, 9, 0, 20, 0, 30) };
     const targets = Uint32Array.of(0, 1);
     const with_ = (interval: object): Ruleset => ({
       ...ruleset,
       maps: new Map([['m', { ...ranges, name: 'm', targets, ...interval }]]),
     });
-    const read = heldAfter(with_({ fixed: false }));
+    const read = stateAfter(with_({ fixed: false }));
     assert.ok(isEmpty(transaction(read, with_({}))));
     assert.ok(isReplacement(transaction(read, with_({ targets: Uint32Array.of(1, 0) }))));
   });
 });
 
-describe('a transaction has an order that the kernel takes', () => {
+describe('a transaction has an order that the kernel accepts', () => {
   const states: Readonly<Record<string, readonly object[]>> = {
     nothing: [],
     ports: [SSH, WEB],

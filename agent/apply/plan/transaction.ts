@@ -10,17 +10,17 @@ import {
 import { BATCH_ELEMENTS } from '../netlink/batches.ts';
 import type { Command, ElementsCommand } from './command.ts';
 import { elementCount } from './command-text.ts';
-import { type Change, type Difference, difference } from './difference.ts';
 import {
-  type Held,
-  type HeldChain,
-  type HeldMap,
-  type HeldSet,
+  type CurrentChain,
+  type CurrentMap,
+  type CurrentSet,
+  type CurrentState,
+  EMPTY_STATE,
   holdsChain,
-  NOTHING_HELD,
   sameHook,
   samePolicy,
-} from './held.ts';
+} from './current-state.ts';
+import { type Change, type Difference, difference } from './difference.ts';
 import { mapChange, mapElements, sameElements } from './map-change.ts';
 import { memberChange } from './member-change.ts';
 import { rewrite } from './rewrite.ts';
@@ -39,7 +39,7 @@ import { rewrite } from './rewrite.ts';
  *    another verdict.
  * 5. withdraw: members of sets and keys of maps that are no longer desired. After this part the
  *    ruleset is in force.
- * 6. sweep: garbage-collects objects that nothing leads to any more.
+ * 6. collect: garbage-collects objects that nothing leads to any more.
  *
  * A part with nothing to do is empty. If only the rules of chains change, and not the verdicts and
  * maps that lead to them, the swap rewrites these chains as a whole (rewrite.ts). If the current
@@ -52,22 +52,22 @@ export interface Transaction {
   readonly members: readonly Command[];
   readonly swap: readonly Command[];
   readonly withdraw: readonly Command[];
-  readonly sweep: readonly Command[];
+  readonly collect: readonly Command[];
 }
 
-const NO_CHANGE: Transaction = { rename: [], prepare: [], members: [], swap: [], withdraw: [], sweep: [] };
+const NO_CHANGE: Transaction = { rename: [], prepare: [], members: [], swap: [], withdraw: [], collect: [] };
 
-export function transaction(held: Held, desired: Ruleset): Transaction {
-  const found = differences(held, desired);
-  if (needsReplacement(held, found)) return replacement(desired);
-  const renames = renamed(held, desired, found);
-  if (renames.size === 0) return rewriting(held, found) ?? inPlace(held, found, NO_CHANGE.rename);
-  const now: Held = {
-    ...held,
-    chains: renameChains(held.chains, desired, renames),
-    maps: renameTargets(held.maps, renames),
+export function transaction(current: CurrentState, desired: Ruleset): Transaction {
+  const found = differences(current, desired);
+  if (needsReplacement(current, found)) return replacement(desired);
+  const renames = renamed(current, desired, found);
+  if (renames.size === 0) return rewriting(current, found) ?? inPlace(current, found, NO_CHANGE.rename);
+  const now: CurrentState = {
+    ...current,
+    chains: renameChains(current.chains, desired, renames),
+    maps: renameTargets(current.maps, renames),
   };
-  return inPlace(now, differences(now, desired), renameCommands(held, renames));
+  return inPlace(now, differences(now, desired), renameCommands(current, renames));
 }
 
 export function isEmpty(change: Transaction): boolean {
@@ -84,12 +84,12 @@ function isElements(command: Command): command is ElementsCommand {
 }
 
 interface Differences {
-  readonly chains: Difference<HeldChain, Chain>;
-  readonly sets: Difference<HeldSet, NamedSet>;
-  readonly maps: Difference<HeldMap, VerdictMap>;
+  readonly chains: Difference<CurrentChain, Chain>;
+  readonly sets: Difference<CurrentSet, NamedSet>;
+  readonly maps: Difference<CurrentMap, VerdictMap>;
 }
 
-function differences({ chains, sets, maps }: Held, desired: Ruleset): Differences {
+function differences({ chains, sets, maps }: CurrentState, desired: Ruleset): Differences {
   return {
     chains: difference(chains, desired.chains),
     sets: difference(sets, desired.sets),
@@ -102,23 +102,23 @@ function differences({ chains, sets, maps }: Held, desired: Ruleset): Difference
  * hook or priority of a base chain. It can give a range of an interval map another verdict, but
  * lookups would miss the range for a moment.
  */
-function needsReplacement(held: Held, { chains, sets, maps }: Differences): boolean {
+function needsReplacement(current: CurrentState, { chains, sets, maps }: Differences): boolean {
   return (
-    sets.added.some(({ name }) => held.maps.has(name)) ||
-    maps.added.some(({ name }) => held.sets.has(name)) ||
-    sets.changed.some((change) => !sameType(change.held, change.desired)) ||
-    maps.changed.some((change) => !isChangeable(change.held, change.desired)) ||
-    chains.changed.some((change) => !sameHook(change.held.base, change.desired.base))
+    sets.added.some(({ name }) => current.maps.has(name)) ||
+    maps.added.some(({ name }) => current.sets.has(name)) ||
+    sets.changed.some((change) => !sameType(change.current, change.desired)) ||
+    maps.changed.some((change) => !isChangeable(change.current, change.desired)) ||
+    chains.changed.some((change) => !sameHook(change.current.base, change.desired.base))
   );
 }
 
-function sameType(a: HeldSet, b: NamedSet): boolean {
+function sameType(a: CurrentSet, b: NamedSet): boolean {
   return a.family === b.family && a.key === b.key && a.interval === b.interval;
 }
 
-function isChangeable(held: HeldMap, map: VerdictMap): boolean {
-  if (held.family !== map.family || held.interval !== map.interval) return false;
-  return !map.interval || sameElements(held, map);
+function isChangeable(current: CurrentMap, map: VerdictMap): boolean {
+  if (current.family !== map.family || current.interval !== map.interval) return false;
+  return !map.interval || sameElements(current, map);
 }
 
 /**
@@ -129,21 +129,21 @@ function isChangeable(held: HeldMap, map: VerdictMap): boolean {
  * key, may give a verdict that neither ruleset gives. So the new chains get maps of their own under
  * another name, and the step from there to `desired` changes only names.
  */
-export function detour(held: Held, desired: Ruleset): Ruleset | null {
-  if (!held.table || held.maps === desired.maps) return null;
-  const { changed } = difference(held.chains, desired.chains);
-  if (changed.every((change) => holdsChain(change.held, change.desired))) return null;
-  const found = differences(held, desired);
-  if (needsReplacement(held, found)) return null;
+export function interimRuleset(current: CurrentState, desired: Ruleset): Ruleset | null {
+  if (!current.table || current.maps === desired.maps) return null;
+  const { changed } = difference(current.chains, desired.chains);
+  if (changed.every((change) => holdsChain(change.current, change.desired))) return null;
+  const found = differences(current, desired);
+  if (needsReplacement(current, found)) return null;
   const moved = new Map<string, string>();
   for (const change of found.maps.changed) {
-    if (change.desired.interval || mapChange(change.held, change.desired).less.length === 0) continue;
-    moved.set(change.desired.name, otherName(change.desired.name, held));
+    if (change.desired.interval || mapChange(change.current, change.desired).less.length === 0) continue;
+    moved.set(change.desired.name, otherName(change.desired.name, current));
   }
   return moved.size === 0 ? null : withMapsMoved(desired, moved);
 }
 
-function otherName(name: string, { sets, maps }: Held): string {
+function otherName(name: string, { sets, maps }: CurrentState): string {
   let number = 0;
   while (maps.has(`moved-${number}-${name}`) || sets.has(`moved-${number}-${name}`)) number++;
   return `moved-${number}-${name}`;
@@ -172,7 +172,7 @@ function withMapsMoved({ chains, sets, maps }: Ruleset, moved: ReadonlyMap<strin
 
 /** Replaces the whole table in one transaction. */
 export function replacement(desired: Ruleset): Transaction {
-  const { prepare, swap } = inPlace(NOTHING_HELD, differences(NOTHING_HELD, desired), []);
+  const { prepare, swap } = inPlace(EMPTY_STATE, differences(EMPTY_STATE, desired), []);
   // Deleting a table fails unless it exists, so it is added first.
   return { ...NO_CHANGE, swap: [{ kind: 'addTable' }, { kind: 'deleteTable' }, ...prepare, ...swap] };
 }
@@ -188,38 +188,39 @@ export function isReplacement({ swap }: Transaction): boolean {
  * changed in place. The swap rewrites them; that is wrong for a moment at most for a chain that a
  * third party changed, not for the whole table.
  */
-function renamed(held: Held, desired: Ruleset, { chains }: Differences): Map<string, string> {
+function renamed(current: CurrentState, desired: Ruleset, { chains }: Differences): Map<string, string> {
   const renames = new Map<string, string>();
-  if (chains.changed.every((change) => !change.desired.fixed || change.held.rules !== null)) return renames;
-  const pinned = rangeTargets(held.maps);
+  if (chains.changed.every((change) => !change.desired.fixed || change.current.rules !== null))
+    return renames;
+  const pinned = rangeTargets(current.maps);
   const fixed = [...desired.chains.values()].filter(
-    ({ fixed: isFixed, name }) => isFixed && held.chains.has(name) && !pinned.has(name),
+    ({ fixed: isFixed, name }) => isFixed && current.chains.has(name) && !pinned.has(name),
   );
   let number = 0;
   for (let found = -1; found !== renames.size; ) {
     found = renames.size;
     for (const chain of fixed) {
-      const there = held.chains.get(chain.name);
+      const there = current.chains.get(chain.name);
       if (there === undefined || renames.has(chain.name)) continue;
       if (there.rules !== null && !jumpsTo(chain, renames)) continue;
-      while (held.chains.has(`stale-${number}`)) number++;
+      while (current.chains.has(`stale-${number}`)) number++;
       renames.set(chain.name, `stale-${number++}`);
     }
   }
   return renames;
 }
 
-function rangeTargets(maps: Held['maps']): Set<string> {
+function rangeTargets(maps: CurrentState['maps']): Set<string> {
   const names = new Set<string>();
   for (const { interval, verdicts } of maps.values())
     if (interval) for (const { chain } of verdicts) names.add(chain);
   return names;
 }
 
-function renameCommands({ handles }: Held, renames: ReadonlyMap<string, string>): Command[] {
+function renameCommands({ handles }: CurrentState, renames: ReadonlyMap<string, string>): Command[] {
   return [...renames].map(([name, to]) => {
     const handle = handles.get(name);
-    if (handle === undefined) throw new Error(`chain ${name} was not read, and is not known`);
+    if (handle === undefined) throw new Error(`the handle of chain ${name} is not known`);
     return { kind: 'renameChain', name, handle, to };
   });
 }
@@ -235,10 +236,10 @@ function jumpsTo({ rules }: Pick<Chain, 'rules'>, chains: ReadonlyMap<string, st
  * written again.
  */
 function renameChains(
-  chains: Held['chains'],
+  chains: CurrentState['chains'],
   desired: Ruleset,
   renames: ReadonlyMap<string, string>,
-): Held['chains'] {
+): CurrentState['chains'] {
   return new Map(
     [...chains].map(([name, chain]) => {
       const isStale = renames.has(name) || jumpsTo(desired.chains.get(name) ?? { rules: [] }, renames);
@@ -247,32 +248,35 @@ function renameChains(
   );
 }
 
-function renameTargets(maps: Held['maps'], renames: ReadonlyMap<string, string>): Held['maps'] {
+function renameTargets(
+  maps: CurrentState['maps'],
+  renames: ReadonlyMap<string, string>,
+): CurrentState['maps'] {
   const renameVerdict = (verdict: ChainVerdict): ChainVerdict => {
     const chain = renames.get(verdict.chain);
     return chain === undefined ? verdict : { kind: verdict.kind, chain };
   };
   return new Map(
-    [...maps].map(([name, map]): [string, HeldMap] => {
+    [...maps].map(([name, map]): [string, CurrentMap] => {
       if (!map.verdicts.some(({ chain }) => renames.has(chain))) return [name, map];
       return [name, { ...map, fixed: false, verdicts: map.verdicts.map(renameVerdict) }];
     }),
   );
 }
 
-function inPlace(held: Held, found: Differences, rename: readonly Command[]): Transaction {
+function inPlace(current: CurrentState, found: Differences, rename: readonly Command[]): Transaction {
   const { chains, sets, maps } = found;
-  const members = sets.changed.map((change) => memberChange(change.held, change.desired));
-  const keys = maps.changed.map((change) => mapChange(change.held, change.desired));
+  const members = sets.changed.map((change) => memberChange(change.current, change.desired));
+  const keys = maps.changed.map((change) => mapChange(change.current, change.desired));
   return {
     rename,
-    prepare: prepare(held, found),
+    prepare: prepare(current, found),
     ...atOnce({
       members: members.flatMap(({ more }) => more),
-      swap: [...swapRules(held, chains), ...keys.flatMap(({ swap }) => swap)],
+      swap: [...swapRules(current, chains), ...keys.flatMap(({ swap }) => swap)],
     }),
     withdraw: [...keys.flatMap(({ less }) => less), ...members.flatMap(({ less }) => less)],
-    sweep: sweep(found),
+    collect: collect(found),
   };
 }
 
@@ -295,22 +299,22 @@ function atOnce({
  * Adds new sets, then rewrites chains in one transaction; null if anything but the rules of chains
  * changes.
  */
-function rewriting(held: Held, found: Differences): Transaction | null {
-  if (!held.table || held.dormant || found.sets.changed.some(changesMembers)) return null;
-  const swap = rewrite(held, found);
+function rewriting(current: CurrentState, found: Differences): Transaction | null {
+  if (!current.table || current.dormant || found.sets.changed.some(changesMembers)) return null;
+  const swap = rewrite(current, found);
   if (swap === null) return null;
   const sets = { ...found, chains: NO_DIFFERENCE, maps: NO_DIFFERENCE };
-  return { ...NO_CHANGE, prepare: prepare(held, sets), swap, sweep: sweep(sets) };
+  return { ...NO_CHANGE, prepare: prepare(current, sets), swap, collect: collect(sets) };
 }
 
-function changesMembers(change: Change<HeldSet, NamedSet>): boolean {
-  const { more, less } = memberChange(change.held, change.desired);
+function changesMembers(change: Change<CurrentSet, NamedSet>): boolean {
+  const { more, less } = memberChange(change.current, change.desired);
   return more.length > 0 || less.length > 0;
 }
 
 const NO_DIFFERENCE = { added: [], changed: [], gone: [] };
 
-function prepare({ table }: Held, { chains, sets, maps }: Differences): Command[] {
+function prepare({ table }: CurrentState, { chains, sets, maps }: Differences): Command[] {
   const commands: Command[] = [];
   if (!table) commands.push({ kind: 'addTable' });
   const many = sets.added.length > MANY_SETS;
@@ -346,14 +350,17 @@ function addRules(commands: Command[], { name, rules, source }: Chain): void {
 }
 
 /** Changes the rules that packets traverse. */
-function swapRules({ dormant }: Held, { added, changed }: Difference<HeldChain, Chain>): Command[] {
+function swapRules(
+  { dormant }: CurrentState,
+  { added, changed }: Difference<CurrentChain, Chain>,
+): Command[] {
   const commands: Command[] = [];
   // `add table` without the flag `dormant` switches the table on again.
   if (dormant) commands.push({ kind: 'addTable' });
   const rewritten: Chain[] = [];
-  for (const { held, desired } of changed) {
-    if (!samePolicy(held.base, desired.base)) commands.push({ kind: 'addChain', chain: desired });
-    if (!holdsChain(held, desired)) rewritten.push(desired);
+  for (const { current, desired } of changed) {
+    if (!samePolicy(current.base, desired.base)) commands.push({ kind: 'addChain', chain: desired });
+    if (!holdsChain(current, desired)) rewritten.push(desired);
   }
   for (const { name } of rewritten) commands.push({ kind: 'flushChain', name });
   for (const chain of rewritten) addRules(commands, chain);
@@ -362,7 +369,7 @@ function swapRules({ dormant }: Held, { added, changed }: Difference<HeldChain, 
 }
 
 /** Flushes come first, so that no object to be deleted is in use by another. */
-function sweep({ chains, sets, maps }: Differences): Command[] {
+function collect({ chains, sets, maps }: Differences): Command[] {
   return [
     ...chains.gone.map((name): Command => ({ kind: 'flushChain', name })),
     ...maps.gone.map((name): Command => ({ kind: 'deleteSet', name })),

@@ -3,25 +3,25 @@ export type IpsetErrorCode = keyof typeof ADVICE;
 
 /** Advice for people, by error. */
 const ADVICE = {
-  NOT_FOUND: 'create the set first, or list the names there are',
+  NOT_FOUND: 'create the set first, or list the existing sets',
   EXISTS:
-    'choose another name, or swap with the set that has it; `exist` passes over a set with the same options',
+    'choose another name, or swap with the set that has it; `exist` ignores a set with the same options',
   ENTRY_EXISTS: '`exist` updates the entry',
-  NO_ENTRY: '`exist` passes over it',
+  NO_ENTRY: '`exist` ignores this',
   FULL: 'make a set with a larger maxelem, fill it, and swap the two',
   IN_USE: 'remove the rules and lists that name it; swap and flush work meanwhile',
-  TYPE_MISMATCH: 'swap takes sets of one type and family; a list:set holds no list:set',
+  TYPE_MISMATCH: 'swap needs two sets of one type and family; a list:set cannot contain a list:set',
   NAME_TOO_LONG: 'a name has at most 31 bytes',
-  OUT_OF_RANGE: 'look at the range, prefix length or address; the set type cannot hold it',
+  OUT_OF_RANGE: 'check the range, prefix length or address; the set type cannot store it',
   NOT_ENABLED: 'create the set with timeout, counters, comment or skbinfo',
   SYNTAX: 'correct the value',
   NOT_PERMITTED: 'run as root or with CAP_NET_ADMIN in this network namespace',
   NO_KERNEL_SUPPORT: 'this kernel lacks the module or the revision; use another type of set',
   NO_COMMAND: 'install the package ipset, or give the command to createExec',
-  TIMEOUT: 'the state is unknown now: list, then try again',
-  ABORTED: 'the state is unknown now: list before going on',
-  OUTPUT_LIMIT: 'ask for one set, or raise maxOutput',
-  UNKNOWN: 'read stderr',
+  TIMEOUT: 'the state is unknown now: list the sets, then retry',
+  ABORTED: 'the state is unknown now: list the sets before the next change',
+  OUTPUT_LIMIT: 'list a single set, or raise maxOutput',
+  UNKNOWN: 'see stderr',
 } as const;
 
 /** The messages of ipset 7.17 and its library; the first match counts. */

@@ -120,7 +120,7 @@ export function createExec(options: RealExecOptions = {}): Exec {
       child.once('error', (cause) => {
         clearTimeout(timer);
         signal?.removeEventListener('abort', onAbort);
-        reject(new ExecError('NO_COMMAND', `${file} cannot be run: ${cause.message}`, { cause }));
+        reject(new ExecError('NO_COMMAND', `cannot run ${file}: ${cause.message}`, { cause }));
       });
       child.once('close', (code) => {
         clearTimeout(timer);

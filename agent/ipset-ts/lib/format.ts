@@ -85,7 +85,7 @@ function wordsOf(operation: Operation): Word[] {
 }
 
 function definitionWords(set: SetDefinition): Word[] {
-  if (!SET_TYPES.includes(set.type)) throw new IpsetError('SYNTAX', `'${set.type}' is no type of set`);
+  if (!SET_TYPES.includes(set.type)) throw new IpsetError('SYNTAX', `'${set.type}' is not a set type`);
   const values: Values<CreateOption> = set;
   return [
     set.type,
@@ -172,7 +172,7 @@ function entryOptionWords(option: EntryOption, given: unknown): Word[] {
 
 function elementText(set: SetRef, key: Key): string {
   const fields: readonly Field[] | undefined = FIELDS[set.type];
-  if (fields === undefined) throw new IpsetError('SYNTAX', `'${set.type}' is no type of set`);
+  if (fields === undefined) throw new IpsetError('SYNTAX', `'${set.type}' is not a set type`);
   const values: Values<Field | 'physdev'> = key;
   const parts: string[] = [];
   for (const field of fields) {

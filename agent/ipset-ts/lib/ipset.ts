@@ -163,7 +163,7 @@ export class Ipset {
     } catch (cause) {
       if (cause instanceof ExecError)
         throw new IpsetError(cause.code, cause.message, { command: args, cause });
-      if (signal?.aborted) throw new IpsetError('ABORTED', 'ipset was ended', { command: args, cause });
+      if (signal?.aborted) throw new IpsetError('ABORTED', 'ipset was aborted', { command: args, cause });
       throw cause;
     }
   }

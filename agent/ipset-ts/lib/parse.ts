@@ -9,18 +9,18 @@ import { CREATE_OPTIONS, type CreateOption, SET_TYPES, type SetType } from './se
  */
 
 /** A set while it is parsed; the types of SavedSet define which values belong together. */
-type Draft = { name: string; type: SetType; entries: Record<string, unknown>[]; [option: string]: unknown };
+type OpenSet = { name: string; type: SetType; entries: Record<string, unknown>[]; [option: string]: unknown };
 
 /**
  * Parses the output of `ipset save`. Throws an IpsetError with code UNKNOWN for text that it cannot
  * parse.
  */
 export function parseSave(text: string): SavedSet[] {
-  const sets: Draft[] = [];
+  const sets: OpenSet[] = [];
   for (const words of linesOf(text)) {
     const [command, ...rest] = words;
     const current = sets.at(-1);
-    if (command === 'create') sets.push(toDraft(rest));
+    if (command === 'create') sets.push(toOpenSet(rest));
     else if (command === 'add' && current !== undefined) {
       // The adds of a set follow its create, so the name is only skipped: a name made by ipset may
       // contain blanks.
@@ -35,7 +35,7 @@ export function parseSave(text: string): SavedSet[] {
  * UNKNOWN for text that it cannot parse.
  */
 export function parseList(text: string): ListedSet[] {
-  const sets: Draft[] = [];
+  const sets: OpenSet[] = [];
   for (const words of linesOf(text)) {
     const [label = '', ...rest] = words;
     const current = sets.at(-1);
@@ -75,7 +75,7 @@ function* linesOf(text: string): Generator<string[]> {
   if (words.length > 0) yield words;
 }
 
-function toDraft(words: readonly string[]): Draft {
+function toOpenSet(words: readonly string[]): OpenSet {
   const at = words.findIndex((word, index) => index > 0 && isType(word));
   if (at < 0) throw unreadable(['create', ...words]);
   const type = toType(words[at] ?? '');
@@ -168,10 +168,10 @@ function isType(word: string): word is SetType {
 }
 
 function toType(word: string): SetType {
-  if (!isType(word)) throw new IpsetError('UNKNOWN', `a set of type ${word}, which is not known here`);
+  if (!isType(word)) throw new IpsetError('UNKNOWN', `unknown set type ${word}`);
   return word;
 }
 
 function unreadable(words: readonly string[]): IpsetError {
-  return new IpsetError('UNKNOWN', `ipset wrote what cannot be read: ${words.join(' ')}`);
+  return new IpsetError('UNKNOWN', `cannot parse the output of ipset: ${words.join(' ')}`);
 }

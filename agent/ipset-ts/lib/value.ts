@@ -25,7 +25,9 @@ export function nameText(name: string): string {
   }
   // A leading dash makes it an option.
   if (name === '' || name.startsWith('-') || hasSpaceOrQuote(name)) {
-    throw syntaxError(`set name ${JSON.stringify(name)} is empty, begins with -, or has a blank or quote`);
+    throw syntaxError(
+      `set name ${JSON.stringify(name)} is empty, begins with -, or contains a blank or quote`,
+    );
   }
   return name;
 }
@@ -36,7 +38,7 @@ export function nameText(name: string): string {
  */
 export function integerText(what: string, value: unknown, max: number = U32, min = 0): string {
   if (typeof value !== 'number' || !Number.isInteger(value) || value < min || value > max) {
-    throw syntaxError(`${what} ${value} is no number from ${min} to ${max}`);
+    throw syntaxError(`${what} ${value} is not a number from ${min} to ${max}`);
   }
   return String(value);
 }
@@ -53,7 +55,7 @@ export function timeoutText(value: unknown): string {
 
 export function counterText(what: string, value: unknown): string {
   if (typeof value !== 'bigint' || value < 0n || value > MAX_COUNTER)
-    throw syntaxError(`${what} ${value} is no bigint from 0 to ${MAX_COUNTER}`);
+    throw syntaxError(`${what} ${value} is not a bigint from 0 to ${MAX_COUNTER}`);
   return String(value);
 }
 
@@ -69,14 +71,14 @@ export function addressText(address: string): string {
   const isPrefix = cidr === undefined || (/^\d{1,3}$/.test(cidr) && Number(cidr) <= (isIPv4(ip) ? 32 : 128));
   // net.isIP accepts a zone (`fe80::1%eth0`); sets have none.
   const isOne = isIP(ip) !== 0 && !ip.includes('%') && isPrefix && more.length === 0;
-  if (!isRange && !isOne) throw syntaxError(`'${address}' is no address, ip/cidr or IPv4 range`);
+  if (!isRange && !isOne) throw syntaxError(`'${address}' is not an address, ip/cidr or IPv4 range`);
   return address;
 }
 
 export function portText(port: number | string): string {
   if (typeof port === 'number') return `tcp:${integerText('port', port, 65_535)}`;
   if (!ICMP.test(port) && !OTHER_PORT.test(port)) {
-    throw syntaxError(`'${port}' is no port such as tcp:80, udp:1-9 or icmp:8/0`);
+    throw syntaxError(`'${port}' is not a port such as tcp:80, udp:1-9 or icmp:8/0`);
   }
   return port;
 }
@@ -88,13 +90,13 @@ export function portNumbersText(port: number | string): string {
     numbers.length > 2 ||
     !numbers.every((number) => /^\d{1,5}$/.test(number) && Number(number) <= 65_535)
   ) {
-    throw syntaxError(`'${port}' is no port or range of ports`);
+    throw syntaxError(`'${port}' is not a port or a range of ports`);
   }
   return String(port);
 }
 
 export function macText(mac: string): string {
-  if (!MAC.test(mac)) throw syntaxError(`'${mac}' is no MAC address such as 02:00:00:00:00:01`);
+  if (!MAC.test(mac)) throw syntaxError(`'${mac}' is not a MAC address such as 02:00:00:00:00:01`);
   return mac;
 }
 
@@ -102,7 +104,7 @@ export function interfaceText(name: string): string {
   const bytes = Buffer.byteLength(name);
   // `physdev:` and commas are syntax in the text of an entry.
   if (bytes === 0 || bytes > 15 || hasSpaceOrQuote(name) || /,|^physdev:/.test(name)) {
-    throw syntaxError(`'${name}' is no interface name of 1 to 15 bytes`);
+    throw syntaxError(`'${name}' is not an interface name of 1 to 15 bytes`);
   }
   return name;
 }
@@ -114,7 +116,8 @@ export function interfaceText(name: string): string {
 export function commentText(comment: string): string {
   const bytes = Buffer.byteLength(comment);
   if (bytes === 0 || bytes > 255) throw syntaxError(`a comment has 1 to 255 bytes, not ${bytes}`);
-  if (/["\n\r\0]/.test(comment)) throw syntaxError(`a comment holds no quote or line end: ${comment}`);
+  if (/["\n\r\0]/.test(comment))
+    throw syntaxError(`a comment cannot contain a quote or line end: ${comment}`);
   // ipset parses its own options before quotes: `comment "-exist"` is not read as a comment.
   if (/^-\S*$/.test(comment)) throw syntaxError(`comment ${comment} reads as an option of ipset`);
   return comment;

@@ -40,7 +40,7 @@ describe('errors', () => {
     });
   }
 
-  it('have no line where ipset names none', () => {
+  it('have no line if ipset names none', () => {
     const error = toIpsetError(
       ['flush', 'a'],
       1,
@@ -51,12 +51,12 @@ describe('errors', () => {
     assert.match(silent.message, /exit code null/);
   });
 
-  it('of an Exec that is no ExecError go through as they are', async () => {
+  it('of an Exec that are not ExecErrors are passed on unchanged', async () => {
     const broken: Exec = () => Promise.reject(new RangeError('mine'));
     await assert.rejects(new Ipset(broken).names(), RangeError);
   });
 
-  it('come of output that cannot be read', async () => {
+  it('are raised for output that cannot be parsed', async () => {
     for (const stdout of [
       'bogus\n',
       'add a 1\n',

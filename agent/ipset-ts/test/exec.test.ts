@@ -12,7 +12,7 @@ const script = (code: string, options = {}): Exec =>
   createExec({ command: [node, '-e', code, '--'], ...options });
 
 describe('createExec', () => {
-  it('hands over arguments as they are, without a shell, and what is to be read', async () => {
+  it('passes arguments unchanged, without a shell, and standard input', async () => {
     const echo = script(
       'process.stdin.pipe(process.stderr); console.log(JSON.stringify(process.argv.slice(1)))',
     );
@@ -21,7 +21,7 @@ describe('createExec', () => {
     assert.deepEqual([result.code, JSON.parse(result.stdout), result.stderr], [0, args, 'text']);
   });
 
-  it('gives any exit code, and null where a signal ended it', async () => {
+  it('returns any exit code, and null after a signal', async () => {
     assert.equal((await script('process.exit(3)')([])).code, 3);
     assert.equal(
       (await script('process.kill(process.pid, "SIGTERM"); setTimeout(() => {}, 5000)')([])).code,
@@ -29,14 +29,14 @@ describe('createExec', () => {
     );
   });
 
-  it('does not mind a process that reads nothing', async () => {
+  it('works with a process that reads nothing', async () => {
     for (const stdin of ['x'.repeat(1 << 20), Array(100).fill('x'.repeat(1 << 16))]) {
       const result = await script('process.exit(1)')([], { stdin });
       assert.equal(result.code, 1);
     }
   });
 
-  it('writes parts as the process reads on, and ends it where one cannot be made', async () => {
+  it('writes input as the process reads, and ends the process if the input throws', async () => {
     const copy = script('process.stdin.pipe(process.stdout)');
     const parts = Array.from({ length: 50 }, (_, i) => `${i}`.repeat(10_000));
     assert.equal((await copy([], { stdin: parts })).stdout, parts.join(''));
@@ -47,7 +47,7 @@ describe('createExec', () => {
     await assert.rejects(copy([], { stdin: broken() }), /no second part/);
   });
 
-  it('leaves whole lines to be read where this program is killed', async () => {
+  it('writes whole lines even if this program is killed', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'ipset-ts-'));
     try {
       const lib = new URL('../lib/index.ts', import.meta.url).href;
@@ -78,7 +78,7 @@ describe('createExec', () => {
     }
   });
 
-  it('ends what takes too long, writes too much or is not wanted any more', async () => {
+  it('ends processes that take too long, write too much or are aborted', async () => {
     const forever = 'setInterval(() => process.stdout.write("x".repeat(1000)), 1)';
     await assert.rejects(script(forever, { timeout: 200 })([]), { name: 'ExecError', code: 'TIMEOUT' });
     await assert.rejects(script(forever, { maxOutput: 5000 })([]), {
@@ -101,7 +101,7 @@ describe('createExec', () => {
         ahead: ready,
       });
 
-    it('hands what is to be read to a process that waits, one for each call', async () => {
+    it('passes standard input to a process started in advance, one for each call', async () => {
       const exec = reader();
       const pids = new Set<string>();
       for (let i = 0; i < 5; i++) {
@@ -116,7 +116,7 @@ describe('createExec', () => {
       assert.ok(other.stdout.endsWith(' plain'));
     });
 
-    it('has the process there before the call', async () => {
+    it('starts the process before the call', async () => {
       const exec = script(
         'const at = performance.timeOrigin; process.stdin.on("data", () => console.log(at))',
         {
@@ -129,7 +129,7 @@ describe('createExec', () => {
       assert.ok(Number((await exec(ready, { stdin: 'x' })).stdout) < called);
     });
 
-    it('starts another where that one has ended meanwhile', async () => {
+    it('starts another process if that one has ended', async () => {
       const exec = script(
         'process.stdin.on("data", (text) => process.stdout.write(text)); setTimeout(() => process.exit(7), 300).unref()',
         { ahead: ready },
@@ -151,7 +151,7 @@ describe('createExec', () => {
     });
   });
 
-  it('shows through Ipset as codes', async () => {
+  it('appears as error codes of Ipset', async () => {
     const ipset = new Ipset(createExec({ command: ['/nonexistent/ipset'] }));
     await assert.rejects(ipset.names(), {
       name: 'IpsetError',

@@ -7,13 +7,13 @@ import { CASES } from './cases.ts';
 describe('the fake', () => {
   for (const { title, run } of CASES) it(title, () => run(new Ipset(createFakeExec())));
 
-  it('lacks the types that its kernel lacks', async () => {
+  it('rejects the types that its kernel lacks', async () => {
     const ipset = new Ipset(createFakeExec({ types: ['hash:ip'] }));
     await ipset.create({ name: 'a', type: 'hash:ip' });
     await refused('NO_KERNEL_SUPPORT', ipset.create({ name: 'b', type: 'hash:net' }));
   });
 
-  it('lets entries go when their time is over', async () => {
+  it('removes entries when their timeout ends', async () => {
     let now = 0;
     const ipset = new Ipset(createFakeExec({ now: () => now }));
     const set = { name: 'a', type: 'hash:ip', timeout: 10 } as const;

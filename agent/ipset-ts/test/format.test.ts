@@ -7,7 +7,7 @@ const ips = { name: 'ips', type: 'hash:ip' } as const;
 /** Everything that a caller could hand over to make two words or two commands of one. */
 const HOSTILE = ['', ' ', 'a b', 'a\nflush', 'a\tb', 'a"b', '-exist', '\u0000', 'x\rflush'];
 
-describe('what goes to ipset', () => {
+describe('input for ipset', () => {
   it('is a line for each operation', () => {
     const set: SetDefinition<'hash:net'> = {
       ...nets,
@@ -53,7 +53,7 @@ describe('what goes to ipset', () => {
     assert.equal(toRestoreText([{ op: 'del', set: nets, entry }]), 'del nets 10.0.0.0/8\n');
   });
 
-  it('holds no value that would be more than itself', () => {
+  it('contains no value that ipset would read as several words', () => {
     for (const value of HOSTILE) {
       const operations = [
         { op: 'create', set: { ...nets, name: value } },
@@ -88,14 +88,14 @@ describe('what goes to ipset', () => {
     }
   });
 
-  it('holds no comment that ipset would read as something else', () => {
+  it('contains no comment that ipset would read as an option', () => {
     for (const comment of ['', 'a"b', 'a\nb', '-exist', '-!', 'x'.repeat(256), 'ü'.repeat(128)]) {
       const operation: Operation = { op: 'add', set: ips, entry: { ip: '192.0.2.1', comment } };
       assert.throws(() => toRestoreText([operation]), { code: 'SYNTAX' }, comment);
     }
   });
 
-  it('names the operation that it refuses, and says how long names may be', () => {
+  it('names the rejected operation, and the maximum length of names', () => {
     const long = 'x'.repeat(32);
     const operations: Operation[] = [
       { op: 'flush', name: 'x'.repeat(31) },
@@ -107,7 +107,7 @@ describe('what goes to ipset', () => {
     assert.throws(() => toRestoreText([{ op: 'flush', name: 'ü'.repeat(16) }]), { code: 'NAME_TOO_LONG' });
   });
 
-  it('holds no address that ipset would ask DNS for, and no number out of bounds', () => {
+  it('contains no address that ipset would resolve by DNS, and no number out of range', () => {
     for (const net of [
       'localhost',
       '10.0.0.0/33',
@@ -132,7 +132,7 @@ describe('what goes to ipset', () => {
     }
   });
 
-  it('lacks no part of an entry', () => {
+  it('contains every field of an entry', () => {
     const operation = { op: 'add', set: { name: 'a', type: 'hash:ip,port' }, entry: { ip: '192.0.2.1' } };
     assert.throws(() => toRestoreText([operation as unknown as Operation]), /needs port/);
     const create = { op: 'create', set: { name: 'a', type: 'bitmap:ip' } };

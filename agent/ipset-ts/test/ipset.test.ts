@@ -16,7 +16,7 @@ function recorded(): { ipset: Ipset; calls: [readonly string[], ExecOptions['std
 const set = { name: 'a', type: 'hash:ip', comment: true } as const;
 
 describe('Ipset', () => {
-  it('gives much to a restore in parts, all of it in order', async () => {
+  it('passes long input to a restore in parts, in order', async () => {
     const { ipset, calls } = recorded();
     const plain = { name: 'many', type: 'hash:ip' } as const;
     const adds = Array.from(
@@ -37,7 +37,7 @@ describe('Ipset', () => {
     await assert.rejects(ipset.restore([...adds, wrong], { exist: true }), { operation: 2500, line: 2501 });
   });
 
-  it('makes one call of one operation, one restore of more, and nothing of none', async () => {
+  it('makes one call for one operation, one restore for several, and none for none', async () => {
     const { ipset, calls } = recorded();
     const create: Operation = { op: 'create', set };
     const add: Operation = { op: 'add', set, entry: { ip: '192.0.2.1', comment: 'a b' } };
@@ -59,7 +59,7 @@ describe('Ipset', () => {
     assert.deepEqual(calls[1], [['add', 'a', '192.0.2.1', 'comment', 'a b'], undefined]);
   });
 
-  it('starts nothing for what it refuses itself', async () => {
+  it('starts no process for input that it rejects', async () => {
     const { ipset, calls } = recorded();
     await assert.rejects(ipset.create({ ...set, name: 'a b' }), { code: 'SYNTAX', command: null });
     await assert.rejects(ipset.save('-exist'), { code: 'SYNTAX' });

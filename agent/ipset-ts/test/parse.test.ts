@@ -48,20 +48,20 @@ const first = {
 };
 const second = { name: 'two  words', type: 'list:set', size: 8, entries: [{ set: '"a' }] };
 
-describe('what ipset prints', () => {
-  it('is read by save', () => {
+describe('output of ipset', () => {
+  it('is parsed from save', () => {
     assert.deepEqual(parseSave(SAVED), [first, second]);
     assert.deepEqual(parseSave(''), []);
   });
 
-  it('is read by list, with what save does not tell', () => {
+  it('is parsed from list, with fields that save lacks', () => {
     assert.deepEqual(parseList(LISTED), [
       { ...first, revision: 6, memory: 296, references: 1, entryCount: 2 },
       { ...second, revision: 3, memory: 80, references: 0, entryCount: 1 },
     ]);
   });
 
-  it('is read by list without members', () => {
+  it('is parsed from list without members', () => {
     const terse = LISTED.replaceAll(/Members:\n(?:.+\n)*/g, '');
     assert.deepEqual(
       parseList(terse).map(({ entries, entryCount }) => [entries, entryCount]),

@@ -4,8 +4,8 @@ import { parseSave, toSaveText } from '../lib/index.ts';
 import { SET_TYPES } from '../lib/set.ts';
 import { savedSets } from './arbitrary.ts';
 
-describe('what is saved', () => {
-  it('is read back as it was written, and written as it was read', () => {
+describe('saved sets', () => {
+  it('are read as they were written, and written as they were read', () => {
     const seen = new Set<string>();
     fc.assert(
       fc.property(savedSets, (sets) => {
@@ -23,7 +23,7 @@ describe('what is saved', () => {
     assert.equal(seen.size, SET_TYPES.length);
   });
 
-  it('never makes a line or a word of what is inside a value', () => {
+  it('never split a value into words or lines', () => {
     fc.assert(
       fc.property(savedSets, (sets) => {
         const lines = sets.reduce((sum, { entries }) => sum + 1 + entries.length, 0);

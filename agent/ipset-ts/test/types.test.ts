@@ -105,7 +105,7 @@ function operations(set: SavedSet): Operation[] {
 }
 
 describe('the types', () => {
-  it('fit what runs', async () => {
+  it('match the runtime values', async () => {
     assert.equal(sets().length + operations({ ...nets, entries: [] }).length, 20);
     assert.equal(entries.length, 1);
     await new Ipset(createFakeExec()).create(nets);

@@ -34,7 +34,7 @@ export function toTextError(stderr: string, text: string, table: ErrnoTable): Nf
     if (detail) details.push(detail);
   }
   const [first, ...rest] = details;
-  const fallback = plainDetail('UNKNOWN', stderr.trim() || 'libnftables failed without saying why');
+  const fallback = plainDetail('UNKNOWN', stderr.trim() || 'libnftables failed without a message');
   return new NftError([first ?? fallback, ...rest], stderr);
 }
 

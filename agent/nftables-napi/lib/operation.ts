@@ -162,7 +162,7 @@ function putElements(
   const width = keyLength * (isRanges ? 2 : 1);
   if (data.length % width !== 0) {
     throw new RangeError(
-      `${data.length} bytes are no multiple of ${width}, the length of one ${isRanges ? 'range' : 'key'}`,
+      `${data.length} bytes are not a multiple of ${width}, the length of one ${isRanges ? 'range' : 'key'}`,
     );
   }
   const table = verdicts && toVerdictTable(verdicts, operation.verdictOf, data.length / width);

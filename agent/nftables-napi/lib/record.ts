@@ -191,7 +191,8 @@ export class RecordWriter {
     this.#length += 2;
     this.#string(value);
     const length = this.#length - start - 2;
-    if (length > USERDATA_LIMIT) throw new RangeError(`a text of ${length - 1} bytes; there is room for 253`);
+    if (length > USERDATA_LIMIT)
+      throw new RangeError(`a text of ${length - 1} bytes exceeds the limit of 253 bytes`);
     this.#bytes[start + 1] = length;
   }
 

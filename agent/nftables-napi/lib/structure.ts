@@ -328,6 +328,6 @@ function putSetUserdata(to: RecordWriter, set: SetDefinition, isMap: boolean, co
 
 function putComment(to: RecordWriter, type: number, comment: string): void {
   if (typeof comment !== 'string') throw new TypeError(`comment must be a string, not ${typeof comment}`);
-  if (comment.includes('\0')) throw new RangeError('a comment must have no NUL');
+  if (comment.includes('\0')) throw new RangeError('a comment must not contain NUL');
   to.userdataText(type, comment);
 }

@@ -27,7 +27,7 @@ inNamespace(import.meta.filename, () => {
       assert.ok(microseconds.kernel > 0);
     });
 
-    it('applies nothing of a batch that fails, and says where', async () => {
+    it('applies nothing of a failed batch, and names the operation', async () => {
       const batch: SetOperation[] = [
         { op: 'add', ...set, keys: Uint8Array.of(10, 0, 0, 1) },
         { op: 'delete', ...set, keys: Uint8Array.of(10, 0, 0, 1, 192, 0, 2, 7) },
@@ -47,7 +47,7 @@ inNamespace(import.meta.filename, () => {
       assert.equal(await netlink.generation(), before);
     });
 
-    it('finds the element at fault in a large operation', async () => {
+    it('names the rejected element in a large operation', async () => {
       const keys = new Uint8Array(40_000);
       const view = new DataView(keys.buffer);
       for (let i = 0; i < 10_000; i++) view.setUint32(i * 4, i);
@@ -91,7 +91,7 @@ inNamespace(import.meta.filename, () => {
       assert.equal((await netlink.elements({ ...set, set: 'i' }))?.ranges.length, 16);
     });
 
-    it('sends nothing when there is nothing to send', async () => {
+    it('sends nothing for an empty batch', async () => {
       for (const batch of [[], [{ op: 'add', ...set, keys: new Uint8Array() } as const]]) {
         const { generation } = await netlink.batch(batch);
         assert.equal(generation.after, generation.before);
@@ -106,7 +106,7 @@ inNamespace(import.meta.filename, () => {
       assert.deepEqual((await netlink.elements(set))?.keys, Uint8Array.of(10, 0, 0, 1));
     });
 
-    it('rejects what no kernel could take, without a throw', async () => {
+    it('rejects invalid arguments asynchronously', async () => {
       const wrong: [unknown, string][] = [
         ['no array', 'TypeError'],
         [[{ op: 'add', ...set, keys: [1, 2, 3, 4] }], 'TypeError'],

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { addonPaths, loadBinding } from '../lib/binding.ts';
 
 describe('loadBinding', () => {
-  it('says what was tried and what to install, and keeps the cause', () => {
+  it('lists the paths tried and the packages to install, and keeps the cause', () => {
     assert.throws(
       () => loadBinding(['/nowhere/a.node', '/nowhere/b.node']),
       (error: Error) => {
@@ -18,7 +18,7 @@ describe('loadBinding', () => {
     );
   });
 
-  it('keeps the loader’s own words for a file that is there but no addon', () => {
+  it('keeps the loader’s message for a file that is not an addon', () => {
     const folder = mkdtempSync(path.join(tmpdir(), 'nftables-napi-'));
     const file = path.join(folder, 'nftables_napi.node');
     try {

@@ -94,7 +94,7 @@ const cases: Case[] = [
 
 describe('toTextError', () => {
   for (const { claim, text, stderr, expected } of cases) {
-    it(`places and classifies ${claim}`, () => {
+    it(`locates and classifies ${claim}`, () => {
       const error = toTextError(stderr, text, table);
       assert.deepEqual([error.code, error.line, error.column, error.refersTo], expected);
       assert.equal(error.stderr, stderr);
@@ -106,7 +106,7 @@ describe('toTextError', () => {
     });
   }
 
-  it('keeps every further error, and leaves warnings out', () => {
+  it('keeps all further errors, and leaves out warnings', () => {
     const stderr =
       '/proc/self/fd/22:1:1-3: Warning: deprecated\nfoo\n^^^\n' +
       '/proc/self/fd/22:1:61-63: Error: syntax error, unexpected string\nadd\n^^^\n' +

@@ -96,7 +96,7 @@ inNamespace(import.meta.filename, () => {
       });
     }
 
-    it('deletes by netlink what was loaded as text', async () => {
+    it('deletes by netlink elements that were loaded as text', async () => {
       await context.run(
         'add set inet t s { type ipv4_addr; flags interval; elements = { 10.0.0.0/8, 192.0.2.7, 224.0.0.0-255.255.255.255 } }',
       );
@@ -162,7 +162,7 @@ inNamespace(import.meta.filename, () => {
       assert.equal((await netlink.elements(name('k')))?.ranges.length, 0);
     });
 
-    it('sends more than one message holds, and says whether there is a set', async () => {
+    it('sends more elements than one message can contain, and returns whether the set exists', async () => {
       await context.run('add set inet t s { type ipv6_addr; }');
       const count = 20_000;
       const keys = new Uint8Array(count * 16);
@@ -174,7 +174,7 @@ inNamespace(import.meta.filename, () => {
       assert.equal(await netlink.elements({ family: 'ip', table: 'nothing', set: 's' }), null);
     });
 
-    it('knows the element that stands for all others', async () => {
+    it('recognizes the catch-all element', async () => {
       await context.run(
         'add map inet t m { type ipv4_addr : verdict; elements = { 192.0.2.1 : drop, * : accept } }',
       );

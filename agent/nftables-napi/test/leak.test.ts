@@ -5,7 +5,7 @@ import { inNamespace } from './netns.ts';
 
 inNamespace(import.meta.filename, () => {
   describe('memory', () => {
-    it('is neither lost nor misused by the core, says valgrind', () => {
+    it('has no leaks and no invalid accesses in the core, by valgrind', () => {
       const script = path.join(import.meta.dirname, '../leak-check.ts');
       const { status, stdout, stderr } = spawnSync(process.execPath, [script], { encoding: 'utf8' });
       assert.equal(status, 0, `${stdout}\n${stderr}`);

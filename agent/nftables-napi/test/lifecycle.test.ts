@@ -173,14 +173,14 @@ inNamespace(import.meta.filename, () => {
 
     for (const { name, make, call, wrong } of methods) {
       describe(name, () => {
-        it('works, also while others of the same object run', async () => {
+        it('works while other calls of the same object run', async () => {
           const made = make();
           await call(made as never);
           await Promise.all([call(made as never), call(made as never), call(made as never)]);
           await made.close();
         });
 
-        it('finishes what was called before close, refuses what comes after', async () => {
+        it('finishes calls made before close, rejects later ones', async () => {
           const made = make();
           const before = call(made as never);
           const closing = made.close();
@@ -192,7 +192,7 @@ inNamespace(import.meta.filename, () => {
           await assert.rejects(call(made as never), { code: 'CLOSED' });
         });
 
-        it('rejects a wrong type, and goes on', async () => {
+        it('rejects a wrong type, and keeps working', async () => {
           const made = make();
           let result: Promise<unknown> | undefined;
           assert.doesNotThrow(() => {
@@ -213,7 +213,7 @@ inNamespace(import.meta.filename, () => {
 
     for (const { name, make, provoke } of listeners) {
       describe(name, () => {
-        it('works in several objects at once, each for itself, and is silent after close', async () => {
+        it('works in several independent objects at once, and reports nothing after close', async () => {
           const heard = [0, 0, 0];
           const made = heard.map((_, i) => make(() => heard.splice(i, 1, 1)));
           await made[1]?.close();
@@ -239,7 +239,7 @@ inNamespace(import.meta.filename, () => {
           assert.ok(heard > 0);
         });
 
-        it('closes from within its own listener, and while calls are on their way', async () => {
+        it('can be closed in its own listener, and while calls are pending', async () => {
           const before = sockets();
           let closed: Promise<void> | undefined;
           const made = make(() => {
@@ -263,7 +263,7 @@ inNamespace(import.meta.filename, () => {
       });
     }
 
-    it('takes 100,000 group changes in one call', async () => {
+    it('accepts 100,000 group changes in one call', async () => {
       const links = new LinkSocket();
       const changes = Array.from({ length: 100_000 }, (_, i) => ({ index: 1_000_000 + i, group: i }));
       const answers = await links.setGroups(changes);
@@ -288,7 +288,7 @@ inNamespace(import.meta.filename, () => {
       await context.close();
     });
 
-    it('does not hold up the event loop', async () => {
+    it('does not block the event loop', async () => {
       const context = new Nftables();
       const lines = Array.from(
         { length: 5_000 },
@@ -308,7 +308,7 @@ inNamespace(import.meta.filename, () => {
       await context.close();
     });
 
-    it('frees contexts and sockets nobody closed', async () => {
+    it('frees contexts and sockets that were not closed', async () => {
       const before = sockets();
       await (async () => {
         for (let i = 0; i < 40; i++) {
@@ -325,7 +325,7 @@ inNamespace(import.meta.filename, () => {
       assert.equal(sockets(), before);
     });
 
-    it('frees what was closed at once, and only once', async () => {
+    it('frees closed objects at once, and only once', async () => {
       const before = sockets();
       const made = [
         new Nftables(),
@@ -342,7 +342,7 @@ inNamespace(import.meta.filename, () => {
       assert.equal(sockets(), before);
     });
 
-    it('does not collect a context with work under way', async () => {
+    it('does not collect a context with pending work', async () => {
       const results = Array.from({ length: 20 }, () => new Nftables().list('tables'));
       for (let i = 0; i < 5; i++) {
         globalThis.gc?.();
@@ -368,7 +368,7 @@ inNamespace(import.meta.filename, () => {
       await own.close();
     });
 
-    it('survives worker threads that end without closing, or are terminated amid work', async () => {
+    it('survives worker threads that end without closing, or are terminated during work', async () => {
       const before = sockets();
       const forgets = `new Nftables().list('tables'); new Netlink().generation();
         new Monitor({ family: 'inet', table: 't' }, () => {}).unref();

@@ -68,7 +68,7 @@ inNamespace(import.meta.filename, () => {
       ]);
     });
 
-    it('tells kind, group, master, peer and state', async () => {
+    it('returns kind, group, master, peer and state', async () => {
       ip('link', 'add', 'br0', 'type', 'bridge');
       ip('link', 'add', 'v0', 'group', '7', 'type', 'veth', 'peer', 'name', 'w0');
       ip('link', 'set', 'v0', 'master', 'br0', 'up');
@@ -87,7 +87,7 @@ inNamespace(import.meta.filename, () => {
       assert.equal(ip('-o', 'link', 'show', 'v0').split(':')[0], String(port.index));
     });
 
-    it('tells that a peer is in another namespace', async () => {
+    it('reports that a peer is in another namespace', async () => {
       const other = await otherNamespace();
       ip('link', 'add', 'v0', 'type', 'veth', 'peer', 'name', 'w0', 'netns', String(other.pid));
       const { peer, peerNamespace } = await named('v0');
@@ -96,7 +96,7 @@ inNamespace(import.meta.filename, () => {
       other.kill();
     });
 
-    it('gets one, or null', async () => {
+    it('returns one link, or null', async () => {
       ip('link', 'add', 'v0', 'type', 'veth', 'peer', 'name', 'w0');
       const link = await named('v0');
       assert.deepEqual(await links.get(link.index), link);
@@ -121,7 +121,7 @@ inNamespace(import.meta.filename, () => {
       assert.equal(groupOf('v0'), 'default');
     });
 
-    it('says ENODEV of a link that is gone', async () => {
+    it('returns ENODEV for a removed link', async () => {
       ip('link', 'add', 'v0', 'type', 'veth', 'peer', 'name', 'w0');
       const { index } = await named('v0');
       ip('link', 'del', 'v0');
@@ -133,7 +133,7 @@ inNamespace(import.meta.filename, () => {
       });
     });
 
-    it('sets many groups, each for itself', async () => {
+    it('sets many groups independently', async () => {
       ipBatch(pairs(3));
       const [a, b] = [await named('v0'), await named('v2')];
       const answers = await links.setGroups([
@@ -181,7 +181,7 @@ inNamespace(import.meta.filename, () => {
       assert.ok(after.every(({ index, group }) => group === index));
     });
 
-    it('lists as of one moment while links come and go', async () => {
+    it('lists a consistent state while links are added and removed', async () => {
       // c0 and c1 come and go together; one is read first in a dump and the other last, many
       // messages later.
       const pair = 'link add c0 index 100000 type veth peer name c1 index 50';
@@ -209,7 +209,7 @@ inNamespace(import.meta.filename, () => {
       );
     });
 
-    it('may list without any privilege, but not change', () => {
+    it('lists without privileges, but cannot change', () => {
       const text = `import { LinkSocket } from '${library}'; const links = new LinkSocket();
         const code = await links.setGroup(1, 5).catch((error) => error.code);
         process.stdout.write((await links.list()).length + ' ' + code);`;
@@ -253,7 +253,7 @@ inNamespace(import.meta.filename, () => {
         return typeof link === 'object' && is(link);
       });
 
-    it('tells of a new link, each change, and its end', async () => {
+    it('reports a new link, each change, and its removal', async () => {
       const links = new LinkSocket();
       ip('link', 'add', 'br0', 'type', 'bridge');
       ip('link', 'add', 'v0', 'type', 'veth', 'peer', 'name', 'w0');
@@ -274,7 +274,7 @@ inNamespace(import.meta.filename, () => {
       await links.close();
     });
 
-    it('tells that addresses came and went, where it is asked to', async () => {
+    it('reports added and removed addresses if asked to', async () => {
       const told: LinkEvent[] = [];
       const both = new LinkMonitor({ addresses: true }, (batch) => told.push(...batch));
       const count = (): number => told.filter(({ kind }) => kind === 'addresses').length;
@@ -293,7 +293,7 @@ inNamespace(import.meta.filename, () => {
       assert.ok(!events.some(({ kind }) => kind === 'addresses'));
     });
 
-    it('does not take a port that leaves its bridge for one that is removed', async () => {
+    it('does not report a port that leaves its bridge as removed', async () => {
       ip('link', 'add', 'br0', 'type', 'bridge');
       ip('link', 'add', 'v0', 'type', 'veth', 'peer', 'name', 'w0');
       ip('link', 'set', 'v0', 'master', 'br0');
@@ -307,7 +307,7 @@ inNamespace(import.meta.filename, () => {
       );
     });
 
-    it('tells that a link moved to another namespace', async () => {
+    it('reports that a link moved to another namespace', async () => {
       const other = await otherNamespace();
       ip('link', 'add', 'v0', 'type', 'veth', 'peer', 'name', 'w0');
       ip('link', 'set', 'w0', 'netns', String(other.pid));
@@ -315,7 +315,7 @@ inNamespace(import.meta.filename, () => {
       other.kill();
     });
 
-    it('misses none of 200 veth pairs made at once, and none of their ends', async () => {
+    it('reports all of 200 veth pairs made at once, with both ends', async () => {
       ipBatch(pairs(200));
       // JavaScript sees nothing until ipBatch() is done: the socket keeps it all.
       await until(
@@ -327,7 +327,7 @@ inNamespace(import.meta.filename, () => {
       assert.ok(calls < 20, `${calls} calls for ${events.length} events`);
     });
 
-    it('reports an overrun, and goes on', async () => {
+    it('reports an overrun, and continues', async () => {
       const told: LinkEvent[] = [];
       const small = new LinkMonitor({ receiveBuffer: 4096 }, (batch) => told.push(...batch));
       ipBatch(pairs(100));
@@ -343,7 +343,7 @@ inNamespace(import.meta.filename, () => {
       assert.deepEqual([overrun, goesOn], [true, true]);
     });
 
-    it('tells of a changed group only where the link is up, as the kernel does', async () => {
+    it('reports a changed group only if the link is up, as the kernel does', async () => {
       ip('link', 'add', 'v0', 'type', 'veth', 'peer', 'name', 'w0');
       ip('link', 'set', 'v0', 'group', '3');
       await now('w0', () => true);
@@ -353,7 +353,7 @@ inNamespace(import.meta.filename, () => {
       await now('v0', ({ group }) => group === 3);
     });
 
-    it('says nothing after close, and closes twice', async () => {
+    it('reports nothing after close, and can be closed twice', async () => {
       await Promise.all([monitor.close(), monitor.close()]);
       ip('link', 'add', 'v0', 'type', 'veth', 'peer', 'name', 'w0');
       await sleep(50);

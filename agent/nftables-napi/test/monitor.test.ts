@@ -30,7 +30,7 @@ inNamespace(import.meta.filename, () => {
       return events;
     };
 
-    it('tells of a foreign change, by whom and of what', async () => {
+    it('reports a foreign change, with the process and the objects', async () => {
       nft(
         'add table inet t; add chain inet t c; add set inet t s { type ipv4_addr; elements = { 10.0.0.1, 10.0.0.2 } }; add rule inet t c accept',
       );
@@ -43,7 +43,7 @@ inNamespace(import.meta.filename, () => {
       assert.ok(event.touches >= 5);
     });
 
-    it('tells of our own changes, one event a commit', async () => {
+    it("reports its own process's changes, one event a commit", async () => {
       const context = new Nftables();
       const { generation } = await context.run('add table inet t\nadd set inet t s { type ipv4_addr; }');
       const set = { family: 'inet', table: 't', set: 's', keyLength: 4 } as const;
@@ -53,7 +53,7 @@ inNamespace(import.meta.filename, () => {
       assert.deepEqual(generations, [generation.after, batch.generation.after]);
     });
 
-    it('is silent about other tables and families', async () => {
+    it('ignores other tables and families', async () => {
       nft('add table inet other; add chain inet other t');
       nft('add table ip t; add chain ip t c');
       await expectEvents(0);
@@ -61,7 +61,7 @@ inNamespace(import.meta.filename, () => {
       await expectEvents(1);
     });
 
-    it('is silent about what fails, and what is only checked', async () => {
+    it('ignores failed and check-only transactions', async () => {
       const context = new Nftables();
       await context.check('add table inet t');
       await assert.rejects(context.run('add table inet t\nadd rule inet t none accept'));
@@ -79,7 +79,7 @@ inNamespace(import.meta.filename, () => {
       assert.deepEqual(event?.kind === 'change' && event.objects, { element: 100_000 });
     });
 
-    it('reports an overrun, and goes on', async () => {
+    it('reports an overrun, and continues', async () => {
       const told: MonitorEvent[] = [];
       const small = new Monitor({ family: 'inet', table: 't', receiveBuffer: 4096 }, (event) =>
         told.push(event),
@@ -109,7 +109,7 @@ inNamespace(import.meta.filename, () => {
       }
     });
 
-    it('says nothing after close, and closes twice', async () => {
+    it('reports nothing after close, and can be closed twice', async () => {
       await Promise.all([monitor.close(), monitor.close()]);
       nft('add table inet t');
       await expectEvents(0);

@@ -75,7 +75,7 @@ inNamespace(import.meta.filename, () => {
       return packet;
     };
 
-    it('tells everything of a packet that arrived', async () => {
+    it('returns all fields of a packet that arrived', async () => {
       listen();
       log('input', 'prefix "nodewall: in " group 5');
       const before = Date.now() * 1000;
@@ -103,7 +103,7 @@ inNamespace(import.meta.filename, () => {
       if (original) assert.deepEqual([original.sourcePort, original.destinationPort], [sourcePort, port]);
     });
 
-    it('tells the hook and the interfaces', async () => {
+    it('returns the hook and the interfaces', async () => {
       listen();
       for (const hook of Object.keys(hooks)) log(hook as keyof typeof hooks, `prefix "${hook}" group 5`);
       await send('x');
@@ -121,7 +121,7 @@ inNamespace(import.meta.filename, () => {
       );
     });
 
-    it('tells IPv6 from IPv4', async () => {
+    it('distinguishes IPv6 from IPv4', async () => {
       listen();
       log('input', 'group 5');
       await send('six', '::1');
@@ -130,7 +130,7 @@ inNamespace(import.meta.filename, () => {
       assert.equal(Buffer.from(payload).subarray(48).toString(), 'six');
     });
 
-    it('cuts the payload at copyRange, whatever its length', async () => {
+    it('cuts the payload at copyRange', async () => {
       for (const copyRange of [1, 2, 3, 29, 131, 65_531]) {
         batches = [];
         const nflog = listen({ copyRange });
@@ -145,7 +145,7 @@ inNamespace(import.meta.filename, () => {
       }
     });
 
-    it('hands over many in few calls, in order, with each its own prefix', async () => {
+    it('passes many packets in few calls, in order, each with its prefix', async () => {
       listen();
       log('output', 'prefix "out ä" group 5');
       log('input', 'prefix "in" group 5');
@@ -173,7 +173,7 @@ inNamespace(import.meta.filename, () => {
       await until(() => packets().length === 256, 150);
     });
 
-    it('counts what is lost while the listener is busy, without more memory', async () => {
+    it('counts lost packets while the listener is busy, without more memory', async () => {
       let got = 0;
       let gone = 0;
       const nflog = new Nflog({ group: 5, receiveBuffer: 256 * 1024 }, (batch) => {
@@ -198,7 +198,7 @@ inNamespace(import.meta.filename, () => {
       assert.ok(grown < 32 * 2 ** 20, `${grown} bytes more`);
     });
 
-    it('reads connections, bridged packets and errors the kernel here does not send', () => {
+    it('reads connections, bridged packets and errors that this kernel does not send', () => {
       let tell: ((batch: NativeNflogBatch) => void) | undefined;
       class Fake {
         constructor(...args: unknown[]) {
@@ -266,7 +266,7 @@ inNamespace(import.meta.filename, () => {
       assert.deepEqual([told[2]?.family, told[2]?.original], [7, null]);
     });
 
-    it('says EBUSY of a group somebody else has, by its name, and gets it when that one closes', async () => {
+    it('reports EBUSY for a group in use, with its number, and gets it when it is closed', async () => {
       const first = listen({ group: 77 });
       assert.throws(() => listen({ group: 77 }), {
         name: 'NftError',
@@ -280,7 +280,7 @@ inNamespace(import.meta.filename, () => {
       assert.match(readFileSync('/proc/self/net/netfilter/nfnetlink_log', 'utf8'), /^\s*77 /m);
     });
 
-    it('says EPERM without CAP_NET_ADMIN', () => {
+    it('reports EPERM without CAP_NET_ADMIN', () => {
       const text = `import { Nflog } from '${library}';
         try { new Nflog({ group: 5 }, () => {}); } catch (error) { process.stdout.write(error.code + ' ' + error.message); }`;
       const args = ['--bounding-set', '-all', '--inh-caps', '-all', '--reuid', '65534', '--clear-groups'];
@@ -307,7 +307,7 @@ inNamespace(import.meta.filename, () => {
       );
     });
 
-    it('says nothing after close, and closes twice', async () => {
+    it('reports nothing after close, and can be closed twice', async () => {
       const nflog = listen();
       log('input', 'group 5');
       await Promise.all([nflog.close(), nflog.close()]);

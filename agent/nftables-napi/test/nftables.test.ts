@@ -13,14 +13,14 @@ inNamespace(import.meta.filename, () => {
       nft('flush', 'ruleset');
     });
 
-    it('runs a transaction and tells its generation', async () => {
+    it('runs a transaction and returns its generation', async () => {
       const { output, generation } = await context.run('add table inet t\nadd chain inet t c');
       assert.equal(output, '');
       assert.equal(generation.after, generation.before + 1);
       assert.match(nft('list', 'ruleset'), /chain c/);
     });
 
-    it('applies all of a text or nothing', async () => {
+    it('applies a text completely or not at all', async () => {
       await assert.rejects(context.run('add table inet t\nadd rule inet t nope accept\nadd table inet u'), {
         code: 'ENOENT',
         line: 2,
@@ -31,7 +31,7 @@ inNamespace(import.meta.filename, () => {
       assert.equal(nft('list', 'ruleset'), '');
     });
 
-    it('only checks on check', async () => {
+    it('changes nothing on check', async () => {
       await context.check('add table inet t');
       assert.equal(nft('list', 'ruleset'), '');
       await assert.rejects(context.check('add rule inet t nope accept'), { code: 'ENOENT' });
@@ -55,7 +55,7 @@ inNamespace(import.meta.filename, () => {
       await other.close();
     });
 
-    it('takes texts of a megabyte', async () => {
+    it('accepts texts of a megabyte', async () => {
       const lines = Array.from(
         { length: 20_000 },
         (_, i) => `add rule inet t c ip saddr 10.${i >> 8}.${i & 255}.0/24 accept`,
@@ -67,7 +67,7 @@ inNamespace(import.meta.filename, () => {
       await assert.rejects(context.run('x'.repeat(200_000)), { code: 'SYNTAX' });
     }).timeout(60_000);
 
-    it('says where an error is in an indented line far down', async () => {
+    it('reports the position of an error in an indented line far down', async () => {
       const text = `add table inet t\n${'# comment\n'.repeat(5_000)}   add chain inet t 7bad\n`;
       await assert.rejects(context.run(text), (error: unknown) => {
         assert.ok(error instanceof NftError);

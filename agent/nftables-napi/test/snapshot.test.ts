@@ -102,7 +102,7 @@ inNamespace(import.meta.filename, () => {
       assert.equal(c, d);
     });
 
-    it('is of one moment while somebody else commits', async () => {
+    it('is consistent while another process commits', async () => {
       // Every commit makes a chain and a rule in it together: a torn dump would show one without
       // the other.
       let stop = false;

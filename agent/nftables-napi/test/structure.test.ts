@@ -230,7 +230,7 @@ inNamespace(import.meta.filename, () => {
       );
     });
 
-    it('changes and deletes', async () => {
+    it('changes and deletes objects', async () => {
       nft('add table inet t; add chain inet t a; add chain inet t b { type filter hook output priority 0; }');
       nft('add set inet t s { type ipv4_addr; }; add map inet t m { type ipv4_addr : verdict; }');
       nft('add rule inet t a drop; add rule inet t b jump a');
@@ -273,7 +273,7 @@ inNamespace(import.meta.filename, () => {
       assert.equal(nft('list', 'ruleset'), '');
     });
 
-    it('tells what the rules of a chain counted last, where it is asked to', async () => {
+    it("returns the last counters of a deleted chain's rules if asked to", async () => {
       nft('add table inet t; add chain inet t c; add chain inet t other');
       nft('add rule inet t c counter packets 5 bytes 700 accept; add rule inet t c drop');
       nft('add rule inet t c counter packets 3 bytes 90; add rule inet t other counter packets 1 bytes 2');
@@ -333,7 +333,7 @@ inNamespace(import.meta.filename, () => {
       ]);
     });
 
-    it('applies nothing of a batch with a refused rule, and says which expression', async () => {
+    it('applies nothing of a batch with a rejected rule, and names the expression', async () => {
       nft('add table inet t; add chain inet t c');
       const before = await netlink.generation();
       const batch: Operation[] = [
@@ -369,7 +369,7 @@ inNamespace(import.meta.filename, () => {
       );
     });
 
-    it('refuses what is in use, and an id that no set has', async () => {
+    it('rejects deleting an object in use, and an id that no set has', async () => {
       nft('add table inet t; add chain inet t c; add chain inet t d; add rule inet t c jump d');
       await assert.rejects(netlink.batch([{ op: 'deleteChain', ...t, chain: 'd' }]), { code: 'EBUSY' });
       await assert.rejects(
@@ -378,7 +378,7 @@ inNamespace(import.meta.filename, () => {
       );
     });
 
-    it('rejects what no kernel could take, without a throw', async () => {
+    it('rejects invalid arguments asynchronously', async () => {
       const rule = (...expressions: unknown[]) => ({ op: 'addRule', ...t, chain: 'c', expressions });
       const wrong: [unknown, string][] = [
         [{ op: 'addChain', ...t, chain: '' }, 'RangeError'],
@@ -430,7 +430,7 @@ inNamespace(import.meta.filename, () => {
       }
     });
 
-    it('takes comments as long as the kernel has room for', async () => {
+    it("accepts comments up to the kernel's limit", async () => {
       nft('add table inet t; add chain inet t c');
       const comment = `${'ä'.repeat(126)}x`;
       await netlink.batch([{ op: 'addRule', ...t, chain: 'c', expressions: [accept], comment }]);
@@ -445,7 +445,7 @@ inNamespace(import.meta.filename, () => {
       await assert.rejects(netlink.batch([longer]), RangeError);
     });
 
-    it('survives more refusals than the socket holds: the first is told, and the next call has its own answer', async () => {
+    it('survives more errors than the socket buffer holds: the first is reported, and the next call gets its own answer', async () => {
       const netlink = new Netlink();
       const none = { family: 'inet', table: 'none' } as const;
       const many = Array.from(
@@ -462,7 +462,7 @@ inNamespace(import.meta.filename, () => {
       await netlink.close();
     });
 
-    it('makes 10,000 chains with a rule each at once', async () => {
+    it('adds 10,000 chains with a rule each at once', async () => {
       const operations: Operation[] = [{ op: 'addTable', ...t }];
       for (let i = 0; i < 10_000; i++) {
         operations.push({ op: 'addChain', ...t, chain: `c${i}` });
@@ -480,7 +480,7 @@ inNamespace(import.meta.filename, () => {
   });
 
   describe('Netlink.chains', () => {
-    it('is what the snapshot says of these chains', async () => {
+    it('returns the same chains as the snapshot', async () => {
       const netlink = new Netlink();
       nft(
         'add table inet t; add chain inet t a; add chain inet t b; add table inet other; add chain inet other a',

@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
-import { item, items, peersOf } from '../../../test/fake/index-item.ts';
+import { item, items, peersOf } from '../../../test/fake/index-rule.ts';
 import { chainLines, mapLines } from '../nft-text.ts';
 import { build, type Dispatched, type Fields, FixedChains } from './build.ts';
-import type { Item } from './item.ts';
+import type { MatchEntry } from './match-entry.ts';
 import type { Plan } from './plan.ts';
 import { plan } from './planner.ts';
 
 const TCP: Fields = { protocol: 'tcp', original: false, address: 'saddr' };
 
-function built(given: readonly Item[], fields: Fields = TCP): Dispatched {
+function built(given: readonly MatchEntry[], fields: Fields = TCP): Dispatched {
   return build('in', plan(given, { ports: fields.protocol !== null }), fields);
 }
 
@@ -33,7 +33,7 @@ const ports = items(5, (i) => ({ ports: [i + 1] }));
 const sources = items(5, (i) => ({ from: [address(i)] }));
 
 describe('index of a plan', () => {
-  it('of nothing is an empty chain', () => {
+  it('for no rules is an empty chain', () => {
     assert.deepEqual(words(built([])), { in: [] });
   });
 
@@ -43,7 +43,7 @@ describe('index of a plan', () => {
     });
   });
 
-  it('by port is a hash map that leads straight to the rules, and comes back where others follow', () => {
+  it('by port is a hash map with jumps to the rules, with gotos if no others follow', () => {
     assert.deepEqual(words(built(ports)), {
       in: ['tcp dport vmap @in-ports'],
       '@in-ports': FIVE.map((port) => `${port} : jump rule${port - 1}`),
@@ -52,7 +52,7 @@ describe('index of a plan', () => {
     assert.deepEqual(words(built(followed)).in?.at(-1), 'jump last');
   });
 
-  it('by port, with rules for every port, goes and does not come back: they are in each list', () => {
+  it('by port, with rules for every port, uses goto: these rules are in each list', () => {
     const given = [
       item('first', { from: ['192.0.2.1'], final: false }),
       ...ports.map((one) => ({
@@ -68,12 +68,12 @@ describe('index of a plan', () => {
     assert.deepEqual(chains[1] && chainLines(chains[1]), ['jump first', 'jump rule0']);
   });
 
-  it('goes by the port that the client used where that is asked for', () => {
+  it('uses the port before NAT if asked to', () => {
     const found = words(built(ports, { ...TCP, original: true }));
     assert.deepEqual(found.in, ['meta l4proto tcp ct original proto-dst vmap @in-ports']);
   });
 
-  it('by address looks each family up, an address by itself before the ranges', () => {
+  it('by address looks up each family, single addresses before ranges', () => {
     const given = [
       ...sources,
       item('net', { from: ['10.0.0.0/24', 'fd00::/64'] }),
@@ -91,17 +91,17 @@ describe('index of a plan', () => {
     assert.deepEqual(found['@in-v6'], ['fd00::1 : goto net', 'fd00::2 : goto net']);
   });
 
-  it('by address goes by the destination where that is asked for', () => {
+  it('by address uses the destination if asked to', () => {
     const found = words(built(sources, { ...TCP, address: 'daddr' }));
     assert.deepEqual(found.in, ['ip daddr vmap @in-v4']);
   });
 
-  it('by address, what is for anybody is in each list, and comes last for the others', () => {
+  it('by address, rules for any peer are in each list, and in a last list for other addresses', () => {
     const found = words(built([...sources, item('all', { ports: [22] })]));
     assert.deepEqual(found.in?.at(-1), 'jump all');
   });
 
-  it('that looks up twice has a map for each port, named for the port', () => {
+  it('with two lookups has a map for each port, named for the port', () => {
     const blocks = [0, 32, 64, 96, 128, 160];
     const given = items(72, (i) => ({
       ports: [1 + Math.floor(i / 6)],
@@ -115,23 +115,23 @@ describe('index of a plan', () => {
     assert.ok(words(built(given))['@in-ports']?.includes('7 : jump in-7-#'));
   });
 
-  it('refuses to look ports up where the protocol has none', () => {
+  it('rejects port lookups for a protocol without ports', () => {
     assert.throws(
       () => build('in', plan(ports, { ports: true }), { ...TCP, protocol: null }),
-      /in: no ports/,
+      /in: a map by port has an entry without ports/,
     );
   });
 });
 
 describe('index of a plan in pieces', () => {
   /** Parts that are planned separately; `build` doesn't use the sizes. */
-  const sequence = (...parts: readonly (readonly Item[])[]): Plan => {
+  const sequence = (...parts: readonly (readonly MatchEntry[])[]): Plan => {
     const plans = parts.map((part) => plan(part, { ports: true }));
     return { kind: 'sequence', items: parts.flat(), parts: plans, size: 0, tries: 0 };
   };
   const of = (p: Plan): Dispatched => build('in', p, TCP);
 
-  it('comes back from each piece but the last', () => {
+  it('returns from each piece but the last', () => {
     const found = words(
       of(
         sequence(
@@ -147,7 +147,7 @@ describe('index of a plan in pieces', () => {
     assert.deepEqual(found['in-#-#'], ['ip saddr vmap @in-#-v4']);
   });
 
-  it('a port map whose rules for every port come beside it does not come back: it has a chain of its own', () => {
+  it('a port map with separate rules for every port has a chain of its own', () => {
     const audit = item('first', { from: ['192.0.2.1'], final: false });
     const ranges = items(5, (i) => ({ ports: [[10 * i, 10 * i + 9]] }));
     const found = words(of(sequence([audit, ...ranges], sources)));
@@ -155,7 +155,7 @@ describe('index of a plan in pieces', () => {
     assert.deepEqual(found['in-#-#'], ['tcp dport vmap @in-#-ranges-#', 'jump first']);
   });
 
-  it('names the pieces for which rules they have: a rule that moves makes new ones', () => {
+  it('names the pieces for their rules: a moved rule gives new pieces', () => {
     const names = (p: Plan): string[] => of(p).maps.map(({ name }) => name);
     const more = items(12, (i) => ({ ports: [100 + i] }));
     const [first, second] = [more.slice(0, 6), more.slice(6)];
@@ -169,7 +169,7 @@ describe('index of a plan in pieces', () => {
     assert.deepEqual(names(sequence(first, second)), before);
   });
 
-  it('one piece and rules for all behind it: those tell the name, the piece may change in place', () => {
+  it('one piece with rules for all after it: those determine the name, the piece may change in place', () => {
     const names = (p: Plan): string[] => of(p).maps.map(({ name }) => name);
     const one = names(sequence(ports, [item('all')]));
     assert.deepEqual(
@@ -181,9 +181,9 @@ describe('index of a plan in pieces', () => {
 });
 
 describe('names in an index', () => {
-  const chainsOf = (given: readonly Item[]): string[] => built(given).chains.map(({ name }) => name);
+  const chainsOf = (given: readonly MatchEntry[]): string[] => built(given).chains.map(({ name }) => name);
 
-  it('of a port by itself stays while other ports change', () => {
+  it('of a single port stays while other ports change', () => {
     const shared = items(3, () => ({ ports: [80] })).map((one, i) => ({
       ...one,
       id: `s${i}`,
@@ -198,9 +198,9 @@ describe('names in an index', () => {
     assert.equal(before.maps[0]?.name, after.maps[0]?.name, 'the hash map changes in place');
   });
 
-  it('of the map behind a port is that of the port, whatever rules it has', () => {
+  it('of the map for a port depends on the port only', () => {
     const blocks = [0, 32, 64, 96, 128, 160];
-    const given = (more: number): Item[] =>
+    const given = (more: number): MatchEntry[] =>
       items(72 + more, (i) => ({
         ports: [1 + (i < 72 ? Math.floor(i / 6) : 6)],
         from: i < 72 ? [`${blocks[i % 6]}.0.0.0/3`, `${blocks[(i + 1) % 6]}.0.0.${i}`] : [`200.0.0.${i}`],
@@ -215,8 +215,8 @@ describe('names in an index', () => {
     assert.ok(names(0).has('in-7-v4'));
   });
 
-  it('of a fixed chain and an interval map is that of their content', () => {
-    const ranges = (last: number): Item[] =>
+  it('of a fixed chain and an interval map depends on their content', () => {
+    const ranges = (last: number): MatchEntry[] =>
       items(5, (i) => ({ ports: [[1000 * i, 1000 * i + (i === 4 ? last : 500)]] }));
     const [a, b] = [built(ranges(500)), built(ranges(501))];
     assert.match(a.maps[0]?.name ?? '', /^in-ranges-[0-9a-f]{10}$/);
@@ -233,7 +233,7 @@ describe('names in an index', () => {
   });
 
   it('equal lists are one chain', () => {
-    const two = (port: number): Item[] => [item(`a${port}`, { ports: [port] })];
+    const two = (port: number): MatchEntry[] => [item(`a${port}`, { ports: [port] })];
     const shared = [item('x', { ports: [1, 2, 3], final: false }), item('y', { ports: [1, 2, 3] })];
     const lists = chainsOf([...shared, ...[4, 5, 6].flatMap(two)]).filter((name) =>
       name.startsWith('in-list'),
@@ -241,9 +241,9 @@ describe('names in an index', () => {
     assert.equal(lists.length, 1);
   });
 
-  it('of the map behind an address tells who has it, and stays while other peers come and go', () => {
+  it('of the map for an address depends on the peers with it, not on other peers', () => {
     // The same eight ports for each of the peers.
-    const given = (count: number): Item[] =>
+    const given = (count: number): MatchEntry[] =>
       Array.from({ length: count }, (_, n) => peersOf(`peers ${n}`, address(n))).flatMap((from) =>
         Array.from({ length: 8 }, (_, i) =>
           item(`${from.key.replace(' ', '')}-${i}`, { from, ports: [i + 1] }),
@@ -262,7 +262,7 @@ describe('names in an index', () => {
     );
   });
 
-  it('fixed chains that are known are the same objects', () => {
+  it('known fixed chains are reused', () => {
     const known = new FixedChains();
     const shared = [
       ...ports,
@@ -312,13 +312,13 @@ describe('the levels of an index', () => {
   ];
 
   for (const levels of [0, 1, 2, 3, 8]) {
-    it(`are ${levels} at most where that is all the kernel leaves`, () => {
+    it(`are at most ${levels} if the kernel allows no more`, () => {
       const found = build('in', plan(given, { ports: true, levels }), TCP);
       assert.ok(depth(found) <= levels, `${depth(found)} levels`);
     });
   }
 
-  it('are needed by these rules', () => {
+  it('are as many as these rules need', () => {
     assert.ok(depth(build('in', plan(given, { ports: true }), TCP)) > 2);
   });
 });

@@ -1,8 +1,8 @@
 import type { Family } from '../../../lib/net/address.ts';
 import { shortHash } from '../../../lib/sharing/hash.ts';
-import { isSameList, type Mapped, mapAlike } from '../alike.ts';
+import { type IncrementalMap, isSameList, mapIncrementally } from '../incremental-list.ts';
 import type { Chain, ChainVerdict, NftRule, PortProtocol, Statement, VerdictMap } from '../ruleset.ts';
-import type { Item } from './item.ts';
+import type { MatchEntry } from './match-entry.ts';
 import type { AddressesPlan, Plan, PortsPlan, SequencePlan } from './plan.ts';
 
 /** The chains and maps of an index, which begins with the first chain. */
@@ -74,7 +74,7 @@ export class FixedChains {
 interface LookUp {
   /** The inputs of the lookup; equal lookups have the same objects here. */
   readonly about: readonly unknown[];
-  readonly verdicts: Mapped<Plan, ChainVerdict>;
+  readonly verdicts: IncrementalMap<Plan, ChainVerdict>;
   /** The targets of the verdicts that don't lead to a single rule. */
   readonly targets: readonly Target[];
   readonly maps: readonly Filled[];
@@ -150,7 +150,7 @@ class Builder {
   ): NftRule[] {
     const { protocol, original } = this.#fields;
     const place = field === 'dport' ? at : `${at}-source`;
-    if (protocol === null) throw new Error(`${place}: no ports`);
+    if (protocol === null) throw new Error(`${place}: a map by port has an entry without ports`);
     const kind = others === null ? 'jump' : 'goto';
     const onlyPort = new Int32Array(plans.length).fill(-1);
     for (let i = 0; i < ports.length; i++) {
@@ -202,7 +202,7 @@ class Builder {
         }),
     });
     const rules = maps.map(({ name, family }) => {
-      if (family === null) throw new Error(`${name}: no addresses`);
+      if (family === null) throw new Error(`${name}: a map by address has an entry without addresses`);
       return plain({ kind: 'addressMap', family, field, map: name });
     });
     if (others !== null) rules.push(...this.rules(others, `${place}-others`));
@@ -218,7 +218,7 @@ class Builder {
     const before = isFirst ? this.#known.first : null;
     const last = before !== null && isSameList(before.about, about) ? before : null;
     const targetOf = new Map<ChainVerdict, Target>();
-    const verdicts = mapAlike(last?.verdicts ?? null, plans, (plan, i) => {
+    const verdicts = mapIncrementally(last?.verdicts ?? null, plans, (plan, i) => {
       const made = verdict(plan, i);
       if (made.target !== null) targetOf.set(made.verdict, made.target);
       return made.verdict;
@@ -281,7 +281,7 @@ class Builder {
   }
 }
 
-function ids(items: readonly Item[]): string[] {
+function ids(items: readonly MatchEntry[]): string[] {
   return items.map(({ id }) => id);
 }
 
@@ -299,7 +299,7 @@ function statementKey(statement: Statement): string {
     case 'goto':
       return statement.chain;
     default:
-      throw new Error(`${statement.kind} is no statement of an index`);
+      throw new Error(`a rule index cannot contain the statement ${statement.kind}`);
   }
 }
 

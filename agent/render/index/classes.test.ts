@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { formatAddress, parseAddress } from '../../../lib/net/address.ts';
 import { hasMember, unpackAddress } from '../../../lib/net/member-set.ts';
-import { peersOf } from '../../../test/fake/index-item.ts';
+import { peersOf } from '../../../test/fake/index-rule.ts';
 import { check } from '../../../test/properties/runs.ts';
 import { AddressSpace, type Classes } from './classes.ts';
-import type { Peers } from './item.ts';
+import type { Peers } from './match-entry.ts';
 
 function classesOf(...peers: readonly Peers[]): Classes {
   return new AddressSpace(peers).restrict(peers);
@@ -31,11 +31,11 @@ function words({ peers, peersOf: of, tables }: Classes): Record<string, string> 
 }
 
 describe('address classes', () => {
-  it('of peers without members are none', () => {
+  it('are none for peers without members', () => {
     assert.deepEqual(words(classesOf(peersOf('a'))), {});
   });
 
-  it('two addresses are of one class when the same peers have them', () => {
+  it('two addresses have the same class if the same peers have them', () => {
     const found = classesOf(
       peersOf('a', '10.0.0.1', '10.0.0.2', '10.0.0.3'),
       peersOf('b', '10.0.0.3', '10.0.0.2'),
@@ -44,7 +44,7 @@ describe('address classes', () => {
     assert.equal(found.peersOf.length, 2);
   });
 
-  it('prefixes inside each other are cut', () => {
+  it('nested prefixes are split', () => {
     const found = classesOf(
       peersOf('a', '10.0.0.0/8'),
       peersOf('b', '10.1.0.0/16'),
@@ -58,7 +58,7 @@ describe('address classes', () => {
     });
   });
 
-  it('prefixes of one peer that touch are one range, unless somebody else begins there', () => {
+  it('adjacent prefixes of one peer are one range, unless another peer begins there', () => {
     const touching = peersOf('a', '10.0.0.0/9', '10.128.0.0/10');
     assert.deepEqual(words(classesOf(touching)), { '10.0.0.0-10.191.255.255': 'a' });
     assert.deepEqual(words(classesOf(touching, peersOf('b', '10.128.0.0/9'))), {
@@ -68,7 +68,7 @@ describe('address classes', () => {
     });
   });
 
-  it("where one peer's prefix ends and another of its own begins, it goes on", () => {
+  it('a range continues over adjacent prefixes of one peer', () => {
     // 10.0.0.0/24 and 10.0.1.0/25 are adjacent, but are not one prefix.
     const found = classesOf(peersOf('a', '10.0.0.0/24', '10.0.1.0/25'), peersOf('b', '10.0.0.0/16'));
     assert.deepEqual(words(found), {
@@ -77,7 +77,7 @@ describe('address classes', () => {
     });
   });
 
-  it('a single address in a prefix has both', () => {
+  it('a single address in a prefix has the peers of both', () => {
     const found = classesOf(
       peersOf('a', '10.0.0.0/8'),
       peersOf('b', '10.0.0.1', '192.0.2.1'),
@@ -90,7 +90,7 @@ describe('address classes', () => {
     });
   });
 
-  it('a single at either end of a prefix is in it; beside it, it is not', () => {
+  it('a single address at either end of a prefix is in it; next to it, it is not', () => {
     const found = classesOf(
       peersOf('a', '10.0.0.0/24'),
       peersOf('b', '9.255.255.255', '10.0.0.0', '10.0.0.255', '10.0.1.0'),
@@ -119,7 +119,7 @@ describe('address classes', () => {
     });
   });
 
-  it('the families are apart, and share a class where the same peers have both', () => {
+  it('the families are separate, and share a class if the same peers have both', () => {
     const found = classesOf(peersOf('a', '10.0.0.1', 'fd00::1'), peersOf('b', 'fd00::1', 'fd00::/64'));
     assert.deepEqual(words(found), {
       '10.0.0.1': 'a',
@@ -128,7 +128,7 @@ describe('address classes', () => {
     });
   });
 
-  it('are the same bytes whatever the order of the peers', () => {
+  it('are the same bytes for any order of the peers', () => {
     const peers = [
       peersOf('a', '10.0.0.0/8', '192.0.2.1'),
       peersOf('b', '10.0.0.1'),
@@ -198,7 +198,7 @@ describe('properties of address classes', () => {
     });
   });
 
-  it('those of some peers out of many are those of these peers alone, byte for byte', function () {
+  it('those of some peers out of many equal those of only these peers, byte for byte', function () {
     const some = fc.tuple(anyPeers, fc.array(fc.boolean(), { minLength: 7, maxLength: 7 }));
     check(this, 500, some, ([peers, taken]) => {
       const own = peers.filter((_, i) => taken[i]);
@@ -208,7 +208,7 @@ describe('properties of address classes', () => {
 });
 
 describe('an address space', () => {
-  it('covers its own peers, and not others, nor the same with other members', () => {
+  it('covers its own peers, not others, nor the same peers with different members', () => {
     const [a, b] = [peersOf('a', '10.0.0.1'), peersOf('b', '10.0.0.2')];
     const space = new AddressSpace([a, b]);
     assert.equal(space.covers([a]), true);

@@ -1,6 +1,6 @@
 import { type Cidr, type Family, lastAddress, WIDTH } from '../../../lib/net/address.ts';
 import { packAddress } from '../../../lib/net/member-set.ts';
-import type { Peers } from './item.ts';
+import type { Peers } from './match-entry.ts';
 
 /**
  * Divides the addresses by the peers that contain them: two addresses are of one class if the same

@@ -2,20 +2,20 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { CompiledRule, Service } from '../../../apis/compiled.ts';
 import { compiledRule } from '../../../test/fake/compiled-rule.ts';
-import { peersOf } from '../../../test/fake/index-item.ts';
+import { peersOf } from '../../../test/fake/index-rule.ts';
 import { check } from '../../../test/properties/runs.ts';
 import { chainLines, mapLines } from '../nft-text.ts';
 import type { Dispatched } from './build.ts';
 import { type BuiltPart, type DispatchOptions, Indexer, linearDispatch } from './dispatch.ts';
-import type { Entry, Peers } from './item.ts';
+import type { IndexRule, Peers } from './match-entry.ts';
 
 const ANY_TRAFFIC: DispatchOptions = { original: false, address: 'saddr', scope: null };
 
-function indexed(entries: readonly Entry[], options: Partial<DispatchOptions> = {}): Dispatched {
+function indexed(entries: readonly IndexRule[], options: Partial<DispatchOptions> = {}): Dispatched {
   return new Indexer().dispatch('in', entries, { ...ANY_TRAFFIC, ...options });
 }
 
-function entry(chain: string, ...services: Service[]): Entry {
+function entry(chain: string, ...services: Service[]): IndexRule {
   return { chain, rule: compiledRule(chain, { services }), peers: null };
 }
 
@@ -23,13 +23,13 @@ function of(
   chain: string,
   changes: Partial<Omit<CompiledRule, 'source'>>,
   peers: Peers | null = null,
-): Entry {
+): IndexRule {
   return { chain, rule: compiledRule(chain, changes), peers };
 }
 
 const tcp = (first: number, last = first): Service => ({ protocol: 'tcp', ports: [first, last] });
 /** More entries than are tried one by one. */
-const many = (...more: readonly Entry[]): Entry[] => [
+const many = (...more: readonly IndexRule[]): IndexRule[] => [
   ...[1, 2, 3, 4, 5].map((port) => entry(`p${port}`, tcp(port))),
   ...more,
 ];
@@ -50,11 +50,11 @@ describe('dispatch', () => {
     assert.deepEqual(maps, []);
   });
 
-  it('of nothing is an empty chain', () => {
+  it('for no rules is an empty chain', () => {
     assert.deepEqual(lines(indexed([])), { in: [] });
   });
 
-  it('goes by protocol, then to the map', () => {
+  it('looks up the protocol, then the map', () => {
     const found = indexed(many());
     assert.deepEqual(lines(found), {
       in: ['meta l4proto tcp goto in-tcp'],
@@ -63,7 +63,7 @@ describe('dispatch', () => {
     assert.deepEqual(elements(found), ['1 : jump p1, 2 : jump p2, 3 : jump p3, 4 : jump p4, 5 : jump p5']);
   });
 
-  it('a protocol that only has rules for all of them needs no chain', () => {
+  it('a protocol with only rules for all protocols needs no chain', () => {
     const found = lines(indexed([entry('any'), entry('a', { protocol: 'udp', ports: [53, 53] })]));
     assert.deepEqual(found, {
       in: ['meta l4proto udp goto in-udp', 'jump any'],
@@ -79,13 +79,13 @@ describe('dispatch', () => {
     assert.deepEqual(found['in-tcp'], ['jump a', 'jump audit', 'jump b', 'jump last']);
   });
 
-  it('a source port, or a protocol alone, is for every port; a source port ends nothing', () => {
+  it('a source port, or only a protocol, applies to every port; a source port does not end the evaluation', () => {
     const source: Service = { protocol: 'tcp', sourcePorts: [53, 53] };
     const found = lines(indexed([entry('a', source), entry('b', { protocol: 'tcp' }), entry('c', tcp(1))]));
     assert.deepEqual(found['in-tcp'], ['jump a', 'jump b']);
   });
 
-  it('gives ICMP and IGMP a chain only where a rule names them; a type ends nothing', () => {
+  it('gives ICMP and IGMP a chain only if a rule names them; a type does not end the evaluation', () => {
     const found = lines(indexed([entry('a', { protocol: 'icmpv6', type: 128 }), entry('any')]));
     assert.deepEqual(found['in-icmpv6'], ['jump a', 'jump any']);
     assert.equal(found['in-icmp'], undefined);
@@ -93,14 +93,14 @@ describe('dispatch', () => {
     assert.deepEqual(typeless['in-icmp'], ['jump a'], 'all of ICMP ends there');
   });
 
-  it('an interface group ends nothing: the index knows nothing of it', () => {
+  it('an interface group does not end the evaluation: the index does not test it', () => {
     const found = lines(
       indexed([of('a', { peers: [{ kind: 'interfaces', groups: ['pods'] }] }), entry('b')]),
     );
     assert.deepEqual(found.in, ['jump a', 'jump b']);
   });
 
-  it('a rule for services is tried for every packet of a protocol with ports, and ends nothing', () => {
+  it('a rule for Services is tried for every packet of a protocol with ports, and does not end the evaluation', () => {
     const found = lines(indexed([of('s', { peers: [{ kind: 'services', set: 'x' }] }), entry('a', tcp(80))]));
     assert.deepEqual(found, {
       in: ['meta l4proto tcp goto in-tcp', 'meta l4proto udp goto in-udp', 'meta l4proto sctp goto in-sctp'],
@@ -110,7 +110,7 @@ describe('dispatch', () => {
     });
   });
 
-  it('with a scope knows only its ports, and no other protocols', () => {
+  it('with a scope covers only its ports, and no other protocols', () => {
     const scope = new Map([['tcp', [[6443, 6443]]]] as const);
     const entries = [entry('a', tcp(80)), entry('b', tcp(6000, 7000)), entry('c', { protocol: 'udp' })];
     assert.deepEqual(lines(indexed(entries, { scope })), {
@@ -119,7 +119,7 @@ describe('dispatch', () => {
     });
   });
 
-  it('with a scope, a rule for all protocols is for those of the scope alone', () => {
+  it('with a scope, a rule for all protocols applies to those of the scope only', () => {
     const scope = new Map([['tcp', [[6443, 6443]]]] as const);
     assert.deepEqual(lines(indexed([entry('any')], { scope })), {
       in: ['meta l4proto tcp goto in-tcp'],
@@ -127,13 +127,13 @@ describe('dispatch', () => {
     });
   });
 
-  it('with a scope, what is for all its ports is for every port: nothing is looked up', () => {
+  it('with a scope, a rule for all its ports needs no lookup', () => {
     const scope = new Map([['tcp', [[22, 22]]]] as const);
     const entries = [1, 2, 3, 4, 5].map((i) => entry(`r${i}`, tcp(i, 22 + i)));
     assert.deepEqual(lines(indexed(entries, { scope }))['in-tcp'], ['jump r1']);
   });
 
-  it('goes by the port that the client used, and by the destination, where that is asked for', () => {
+  it('uses the port before NAT and the destination if asked to', () => {
     assert.deepEqual(lines(indexed(many(), { original: true }))['in-tcp'], [
       'meta l4proto tcp ct original proto-dst vmap @in-tcp-ports',
     ]);
@@ -143,7 +143,7 @@ describe('dispatch', () => {
 });
 
 describe('indexer', () => {
-  it('tells of each part that is made: once, and again only where something changed', () => {
+  it('reports each part that is made once, and again only after a change', () => {
     const told: string[] = [];
     const indexer = new Indexer(({ name, items }: BuiltPart) => told.push(`${name} ${items.length}`));
     const entries = many(entry('any'), entry('u', { protocol: 'udp', ports: [53, 53] }));
@@ -156,7 +156,7 @@ describe('indexer', () => {
     assert.deepEqual(told, ['in-tcp 5']);
   });
 
-  it('takes over what it made where the rules of a protocol are the same', () => {
+  it('reuses the chains of a protocol whose rules are the same', () => {
     const indexer = new Indexer();
     const entries = many(entry('u', { protocol: 'udp', ports: [53, 53] }));
     const before = indexer.dispatch('in', entries, ANY_TRAFFIC);
@@ -171,13 +171,13 @@ describe('indexer', () => {
     assert.equal(before.maps[0], after.maps[0]);
   });
 
-  it('where ports alone decide, other members change nothing; where addresses do, they do', () => {
+  it('changes the index for new members only if it looks up addresses', () => {
     const indexer = new Indexer();
-    const byPort = (...members: readonly string[]): Entry[] =>
+    const byPort = (...members: readonly string[]): IndexRule[] =>
       many().map((one) => ({ ...one, peers: peersOf('p', ...members) }));
     const first = indexer.dispatch('in', byPort('10.0.0.1'), ANY_TRAFFIC);
     assert.equal(indexer.dispatch('in', byPort('10.0.0.1', '10.0.0.2'), ANY_TRAFFIC).maps[0], first.maps[0]);
-    const byAddress = (last: string): Entry[] =>
+    const byAddress = (last: string): IndexRule[] =>
       [1, 2, 3, 4, 5].map((i) => of(`a${i}`, {}, peersOf(`p${i}`, i === 5 ? last : `10.0.0.${i}`)));
     indexer.dispatch('in', byAddress('10.0.0.5'), ANY_TRAFFIC);
     assert.match(
@@ -186,9 +186,9 @@ describe('indexer', () => {
     );
   });
 
-  it('where ports alone decide, anything else that changes about a rule changes what is made', () => {
+  it('an index by port changes with everything of a rule but its members', () => {
     const [p, q] = [peersOf('p', '10.0.0.1'), peersOf('q', '10.0.0.1')];
-    const states: readonly Entry[][] = [
+    const states: readonly IndexRule[][] = [
       many(of('x', { services: [tcp(80)] }, p), of('y', { services: [tcp(80)] }, p)),
       many(of('x', { services: [tcp(80)] }, p), of('y', { services: [tcp(80)] }, q)),
       many(of('x', { services: [tcp(80)], mode: 'Audit' }, p), of('y', { services: [tcp(80)] }, p)),
@@ -207,7 +207,7 @@ describe('indexer', () => {
     assert.equal(made.size, 3, 'x alone; x and y, twice; apart');
   });
 
-  it('an edited rule is in its new chain everywhere, also where it stands as it is for anybody', () => {
+  it('an edited rule has its new chain everywhere, also in lists for any peer', () => {
     const large = peersOf('large', ...Array.from({ length: 5000 }, (_, i) => `10.1.${i >> 8}.${i & 255}`));
     const before = [
       of('large', {}, large),
@@ -221,7 +221,7 @@ describe('indexer', () => {
     assert.doesNotMatch(JSON.stringify(found.chains), /"large"/);
   });
 
-  it('property: after any changes it makes what a new one makes', function () {
+  it('property: equals a new index after any changes', function () {
     check(this, 150, fc.array(anyEntries, { minLength: 2, maxLength: 4 }), (states) => {
       const indexer = new Indexer();
       for (const entries of states) {
@@ -251,7 +251,7 @@ const POOL: readonly Peers[] = [
  * Equal entries are the same objects, as in an agent; those with equal peers in one state have
  * equal members.
  */
-const ENTRIES: readonly Entry[] = Array.from({ length: 60 }, (_, i): Entry => {
+const ENTRIES: readonly IndexRule[] = Array.from({ length: 60 }, (_, i): IndexRule => {
   const services: Service[] =
     i % 7 === 6
       ? []
@@ -264,7 +264,7 @@ const ENTRIES: readonly Entry[] = Array.from({ length: 60 }, (_, i): Entry => {
   return of(`rule${i % 40}`, { services, mode }, i % 3 === 2 ? null : (POOL[i % 4] ?? null));
 });
 
-const anyEntries: fc.Arbitrary<Entry[]> = fc
+const anyEntries: fc.Arbitrary<IndexRule[]> = fc
   .tuple(fc.subarray([...Array.from(ENTRIES.keys())], { minLength: 4, maxLength: 25 }), fc.boolean())
   .map(([chosen, others]) => {
     const known = new Set<string>();

@@ -1,17 +1,17 @@
-import { type Mapped, mapAlike, others } from '../alike.ts';
+import { type IncrementalMap, mapIncrementally, unequalElements } from '../incremental-list.ts';
 import { ALL_PORTS } from '../ports.ts';
 import type { Chain, L4Protocol, NftRule, PortProtocol } from '../ruleset.ts';
 import { build, type Dispatched, type Fields, FixedChains } from './build.ts';
 import {
-  type Entry,
-  forAnybody,
-  type Item,
+  forAnyPeer,
+  type IndexRule,
+  type MatchEntry,
   PORT_PROTOCOLS,
   portItem,
   protocolItem,
   type Scope,
-} from './item.ts';
-import { LEVELS, type Others, type Plan, withItems } from './plan.ts';
+} from './match-entry.ts';
+import { LEVELS, type Plan, type Replacements, withReplacements } from './plan.ts';
 import { type PlanOptions, planned } from './planner.ts';
 import { Spaces } from './spaces.ts';
 
@@ -28,7 +28,7 @@ export interface DispatchOptions extends Pick<Fields, 'original' | 'address'> {
  * Input: the rules in evaluation order, each with its chain. Output: an entry chain that tries, for
  * every packet, every rule that could match it, in order, up to the first that is sure to match.
  */
-export type Dispatch = (name: string, entries: readonly Entry[], options: DispatchOptions) => Dispatched;
+export type Dispatch = (name: string, entries: readonly IndexRule[], options: DispatchOptions) => Dispatched;
 
 /** Tries every rule. */
 export const linearDispatch: Dispatch = (name, entries) => ({
@@ -63,20 +63,20 @@ export class Indexer {
         this.#build({ index: name, ...of, levels }, part, { ...fields, protocol: withPorts(of.protocol) }),
     });
 
-  #part(name: string, entries: readonly Entry[], toItem: (entry: Entry) => Item | null): Part {
+  #part(name: string, entries: readonly IndexRule[], toItem: (entry: IndexRule) => MatchEntry | null): Part {
     const before = this.#parts.get(name);
     if (before?.of.from === entries) return before;
-    const of = mapAlike(before?.of ?? null, entries, toItem);
+    const of = mapIncrementally(before?.of ?? null, entries, toItem);
     const { chains = new FixedChains(), spaces = new Spaces(), built = null } = before ?? {};
     // For most protocols nothing has changed.
     const isSame = before !== undefined && !of.made.some(isItem) && !of.gone.some(isItem);
     const items = isSame ? before.items : of.to.filter(isItem);
     const others = isSame ? [] : otherItems(before?.items ?? [], items, built?.needsMembers ?? true);
-    const part: Part = { of, chains, spaces, items, built: null, alike: null };
+    const part: Part = { of, chains, spaces, items, built: null, replaced: null };
     if (built !== null && others !== null) {
-      const alike = { ...built, plan: withItems(built.plan, others.flatMap(withCopies)) };
-      if (others.every(([was, is]) => was.chain === is.chain)) part.built = alike;
-      else part.alike = alike;
+      const replaced = { ...built, plan: withReplacements(built.plan, others.flatMap(withCopies)) };
+      if (others.every(([was, is]) => was.chain === is.chain)) part.built = replaced;
+      else part.replaced = replaced;
     }
     this.#parts.set(name, part);
     return part;
@@ -88,29 +88,29 @@ export class Indexer {
     fields: Fields,
   ): Dispatched {
     if (part.built?.levels !== of.levels) {
-      const { items, chains, spaces, alike } = part;
+      const { items, chains, spaces, replaced } = part;
       chains.next();
       const { levels } = of;
       const { plan, needsMembers } =
-        alike?.levels === levels
-          ? alike
+        replaced?.levels === levels
+          ? replaced
           : this.#plan(items, { ports: fields.protocol !== null, levels, spaces });
       part.built = { ...build(of.name, plan, fields, chains), plan, needsMembers, levels };
-      part.alike = null;
+      part.replaced = null;
       this.#onBuilt({ ...of, items, plan, dispatched: part.built });
     }
     return part.built;
   }
 
-  #plan(items: readonly Item[], options: Required<PlanOptions>): ReturnType<typeof planned> {
+  #plan(items: readonly MatchEntry[], options: Required<PlanOptions>): ReturnType<typeof planned> {
     options.spaces.next();
     return planned(items, options);
   }
 }
 
 /** Builds the index for the rules of each protocol. */
-export interface ByProtocol<P extends { readonly items: readonly Item[] }> {
-  readonly part: (chain: string, toItem: (entry: Entry) => Item | null) => P;
+export interface ByProtocol<P extends { readonly items: readonly MatchEntry[] }> {
+  readonly part: (chain: string, toItem: (entry: IndexRule) => MatchEntry | null) => P;
   readonly build: (of: Pick<BuiltPart, 'name' | 'protocol'>, part: P) => Dispatched;
 }
 
@@ -118,7 +118,7 @@ export interface ByProtocol<P extends { readonly items: readonly Item[] }> {
  * Makes an index whose entry chain sends the packets of each protocol that rules name to a chain of
  * its own.
  */
-export function byProtocol<P extends { readonly items: readonly Item[] }>(
+export function byProtocol<P extends { readonly items: readonly MatchEntry[] }>(
   name: string,
   scope: Scope,
   { part, build }: ByProtocol<P>,
@@ -167,7 +167,7 @@ export interface BuiltPart {
   readonly name: string;
   /** Null: all protocols without a part of their own. */
   readonly protocol: L4Protocol | null;
-  readonly items: readonly Item[];
+  readonly items: readonly MatchEntry[];
   readonly plan: Plan;
   readonly dispatched: Dispatched;
 }
@@ -175,13 +175,13 @@ export interface BuiltPart {
 /** The rules that can match packets of one protocol, and the result built for them. */
 interface Part {
   /** The item of each entry for the protocol. */
-  readonly of: Mapped<Entry, Item | null>;
+  readonly of: IncrementalMap<IndexRule, MatchEntry | null>;
   readonly chains: FixedChains;
   readonly spaces: Spaces;
-  readonly items: readonly Item[];
+  readonly items: readonly MatchEntry[];
   built: (Dispatched & Planned) | null;
   /** The plan of earlier items with these in their place. */
-  alike: Planned | null;
+  replaced: Planned | null;
 }
 
 interface Planned {
@@ -195,13 +195,13 @@ interface Planned {
  * ones.
  */
 function otherItems(
-  before: readonly Item[],
-  now: readonly Item[],
+  before: readonly MatchEntry[],
+  now: readonly MatchEntry[],
   needsMembers: boolean,
-): [Item, Item][] | null {
+): [MatchEntry, MatchEntry][] | null {
   if (before.length !== now.length) return null;
-  const { gone, added } = others(before, now);
-  const pairs: [Item, Item][] = [];
+  const { gone, added } = unequalElements(before, now);
+  const pairs: [MatchEntry, MatchEntry][] = [];
   for (const [i, was] of gone.entries()) {
     const is = added[i];
     if (is === undefined || !isAlike(was, is, needsMembers)) return null;
@@ -210,18 +210,18 @@ function otherItems(
   return pairs;
 }
 
-export function isItem(item: Item | null): item is Item {
+export function isItem(item: MatchEntry | null): item is MatchEntry {
   return item !== null;
 }
 
 /** A plan may hold the copy of an item for any address (see planner.ts). */
-function withCopies(pair: readonly [Item, Item]): Others {
+function withCopies(pair: readonly [MatchEntry, MatchEntry]): Replacements {
   const [was, is] = pair;
-  return [pair, [forAnybody(was), forAnybody(is)]];
+  return [pair, [forAnyPeer(was), forAnyPeer(is)]];
 }
 
 /** Compares everything that a plan depends on. */
-function isAlike(a: Item, b: Item, needsMembers: boolean): boolean {
+function isAlike(a: MatchEntry, b: MatchEntry, needsMembers: boolean): boolean {
   return (
     a.id === b.id &&
     a.final === b.final &&
@@ -232,7 +232,7 @@ function isAlike(a: Item, b: Item, needsMembers: boolean): boolean {
   );
 }
 
-function sameRanges(a: Item['ranges'], b: Item['ranges']): boolean {
+function sameRanges(a: MatchEntry['ranges'], b: MatchEntry['ranges']): boolean {
   if (a === null || b === null) return a === b;
   return a.length === b.length && a.every(([first, last], i) => first === b[i]?.[0] && last === b[i][1]);
 }

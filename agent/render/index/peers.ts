@@ -1,7 +1,7 @@
 import type { ServiceSet } from '../../../apis/compiled.ts';
 import { toMemberSet } from '../../../lib/net/member-set.ts';
 import type { ResolvedPeer } from '../rule-peers.ts';
-import type { Peers } from './item.ts';
+import type { Peers } from './match-entry.ts';
 
 /** The addresses a rule applies to; null if other addresses may match too. */
 export function peersOf([only, ...others]: readonly ResolvedPeer[]): Peers | null {

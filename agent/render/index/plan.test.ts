@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { formatAddress } from '../../../lib/net/address.ts';
 import { unpackAddress } from '../../../lib/net/member-set.ts';
-import { item, items, peersOf } from '../../../test/fake/index-item.ts';
+import { item, items, peersOf } from '../../../test/fake/index-rule.ts';
 import { check } from '../../../test/properties/runs.ts';
-import type { Item } from './item.ts';
+import type { MatchEntry } from './match-entry.ts';
 import { type AddressesPlan, type Plan, REPLICATION, SHORT } from './plan.ts';
 import { ownSize, plan, planned } from './planner.ts';
 
-const withPorts = (given: readonly Item[]): Plan => plan(given, { ports: true });
+const withPorts = (given: readonly MatchEntry[]): Plan => plan(given, { ports: true });
 
 /**
  * A short form of a plan: a list is the rules' names; "80: …" is the plan for a port, "10.0.0.1: …"
@@ -65,19 +65,19 @@ describe('plan', () => {
     assert.deepEqual(withPorts([]), { kind: 'list', items: [], size: 0, tries: 0 });
   });
 
-  it('tries few rules rather than look them up, whatever they are for', () => {
+  it('tries few rules without a lookup', () => {
     const few = items(SHORT, (i) => ({ ports: [i + 1], from: [address(i)] }));
     assert.deepEqual(words(withPorts(few)), 'rule0 rule1 rule2 rule3');
     assert.deepEqual([withPorts(few).tries, withPorts(few).size], [SHORT, SHORT]);
   });
 
-  it('goes by port from one rule more on', () => {
+  it('looks up the port from one more rule on', () => {
     const found = withPorts(items(SHORT + 1, (i) => ({ ports: [i + 1] })));
     assert.deepEqual(words(found), { 1: 'rule0', 2: 'rule1', 3: 'rule2', 4: 'rule3', 5: 'rule4' });
     assert.deepEqual([found.tries, found.size], [1, SHORT + 1]);
   });
 
-  it('goes by address where the ports tell nothing', () => {
+  it('looks up the address if ports do not distinguish the rules', () => {
     for (const ports of [undefined, [22]]) {
       const found = withPorts(
         items(5, (i) => ({ from: [address(i)], ...(ports === undefined ? {} : { ports }) })),
@@ -94,7 +94,7 @@ describe('plan', () => {
     }
   });
 
-  it('goes by address where the protocol has no ports', () => {
+  it('looks up the address if the protocol has no ports', () => {
     const found = plan(
       items(5, (i) => ({ from: [address(i)] })),
       { ports: false },
@@ -102,7 +102,7 @@ describe('plan', () => {
     assert.equal(found.kind, 'addresses');
   });
 
-  it('goes by port, then by address, where many peers share each port', () => {
+  it('looks up the port, then the address, if many peers share each port', () => {
     // Each port has rules for the same six blocks, but for different hosts in them: by address
     // first, each block and host would lead to the same twelve ports.
     const blocks = [0, 32, 64, 96, 128, 160];
@@ -119,7 +119,7 @@ describe('plan', () => {
     assert.equal(found.size, 12 + 12 * (6 + 6));
   });
 
-  it('goes by address, then by port, where that is less: here a port would have all rules without ports in it', () => {
+  it('looks up the address, then the port, if that is smaller: here each port would have all rules without ports', () => {
     const given = [
       item('first', { from: ['192.0.2.1'] }),
       ...items(5, (i) => ({ ports: [i + 1] })),
@@ -133,7 +133,7 @@ describe('plan', () => {
     });
   });
 
-  it('goes by the source port where nothing else tells the rules apart', () => {
+  it('looks up the source port if nothing else distinguishes the rules', () => {
     const found = withPorts(items(6, (i) => ({ ports: [80], sources: [1000 + i] })));
     assert.deepEqual(words(found), {
       80: { 1000: 'rule0', 1001: 'rule1', 1002: 'rule2', 1003: 'rule3', 1004: 'rule4', 1005: 'rule5' },
@@ -141,12 +141,12 @@ describe('plan', () => {
     assert.equal(found.tries, 1);
   });
 
-  it('is not sure of a rule with source ports before they have been looked up', () => {
+  it('does not count a rule with source ports as a sure match before they are looked up', () => {
     const given = [item('some', { sources: [1000] }), ...items(2, () => ({}))];
     assert.deepEqual(words(withPorts(given)), ['some', 'rule0']);
   });
 
-  it('puts what is for every port into each port, and beside them', () => {
+  it('adds rules for every port to each port, and to the list for other ports', () => {
     const given = [
       item('first', { from: ['192.0.2.1'], final: false }),
       ...items(5, (i) => ({ ports: [[10 * i, 10 * i + 9]] })),
@@ -161,7 +161,7 @@ describe('plan', () => {
     });
   });
 
-  it('puts what is for anybody into each class of addresses, in order, and beside them', () => {
+  it('adds rules for any peer to each class of addresses, in order, and to the list for other addresses', () => {
     const given = [
       item('audit', { final: false }),
       ...items(5, (i) => ({ from: [address(i)] })),
@@ -181,7 +181,7 @@ describe('plan', () => {
     ]);
   });
 
-  it('tries the rules for everything at the end once, for all', () => {
+  it('tries final rules for all traffic once, for all', () => {
     const found = withPorts([
       ...items(5, (i) => ({ ports: [i + 1] })),
       item('any', { final: false }),
@@ -195,13 +195,13 @@ describe('plan', () => {
     assert.deepEqual([found.tries, found.size], [1 + 2, 5 + 2]);
   });
 
-  it('of rules for everything alone is the list up to the first that ends', () => {
+  it('for only rules for all traffic is the list up to the first that ends the evaluation', () => {
     assert.deepEqual(words(withPorts([item('a', { final: false }), item('b'), item('c')])), 'a b');
   });
 });
 
-describe('plan: what no packet reaches is left out', () => {
-  it('behind a rule that is sure to match, where the port has been looked up', () => {
+describe('plan: leaves out unreachable rules', () => {
+  it('after a rule that is sure to match, once the port is looked up', () => {
     const given = [
       item('a', { ports: [80], final: false }),
       item('b', { ports: [80] }),
@@ -215,13 +215,13 @@ describe('plan: what no packet reaches is left out', () => {
     assert.equal(found.others, 'all');
   });
 
-  it('but not where the port has not been looked up', () => {
+  it('but not before the port is looked up', () => {
     const found = withPorts([item('a', { ports: [80] }), item('b', { ports: [80] })]);
     assert.equal(words(found), 'a b');
     assert.equal(found.tries, 2);
   });
 
-  it('of the same peers behind the first that ends; others stay', () => {
+  it('of the same peers after the first that ends the evaluation; others stay', () => {
     const peers = peersOf('same', '10.0.0.0/8');
     const given = [
       item('first', { from: peers }),
@@ -232,7 +232,7 @@ describe('plan: what no packet reaches is left out', () => {
     assert.equal(words(withPorts(given)), 'first other');
   });
 
-  it('of the same peers and ports, where the port has been looked up', () => {
+  it('of the same peers and ports, once the port is looked up', () => {
     const peers = peersOf('same', '10.0.0.0/8');
     const given = [
       ...items(5, (i) => ({ ports: [i + 1] })),
@@ -242,7 +242,7 @@ describe('plan: what no packet reaches is left out', () => {
     assert.equal((words(withPorts(given)) as Record<string, unknown>)[80], 'first');
   });
 
-  it('Audit never ends: nothing behind it is left out', () => {
+  it('but none after an Audit rule, which never ends the evaluation', () => {
     const peers = peersOf('same', '10.0.0.0/8');
     const audit = { final: false };
     const given = [
@@ -263,13 +263,13 @@ describe('plan: what no packet reaches is left out', () => {
 
 describe('plan: bounds', () => {
   /** Every rule overlaps every other, in ports and addresses. */
-  const tangled = (count: number): Item[] =>
+  const tangled = (count: number): MatchEntry[] =>
     items(count, (i) => ({
       ports: [[1000 + 10 * i, 60_000 - 10 * i]],
       from: [`10.0.0.0/${8 + (i % 16)}`, `10.${i}.0.0/${9 + (i % 16)}`],
     }));
 
-  it('is cut into pieces where it would take more than its share', () => {
+  it('is split into pieces beyond its bound', () => {
     const given = items(300, (i) => ({
       ports: [[1000 + 100 * i, 60_000]],
       from: [`${1 + (i % 200)}.0.0.0/${1 + (i % 8)}`],
@@ -290,19 +290,19 @@ describe('plan: bounds', () => {
     assert.ok(found.size <= REPLICATION * ownSize(given));
   });
 
-  it('keeps to its share for rules that overlap in both', () => {
+  it('stays within its bound for rules that overlap in ports and addresses', () => {
     const given = tangled(120);
     assert.ok(withPorts(given).size <= REPLICATION * ownSize(given));
   });
 
-  it('counts of each rule a chain, a rule a family and its ranges; of peers a set a family and the members, once', () => {
+  it('counts for each rule a chain, a rule per family and its ranges; for peers a set per family and the members, once', () => {
     const peers = peersOf('p', '10.0.0.1', '10.0.0.2', '10.1.0.0/16', 'fd00::1');
     assert.equal(ownSize([item('a')]), 3);
     assert.equal(ownSize([item('a', { ports: [80, [90, 99]] })]), 3 + 2);
     assert.equal(ownSize([item('a', { from: peers }), item('b', { from: peers })]), 2 * 3 + 2 + 4);
   });
 
-  it('property: the size is that of all maps and lists, and within its share', function () {
+  it('property: the size is that of all maps and lists, and within its bound', function () {
     check(this, 100, fc.array(anyItem(), { maxLength: 60 }), (given) => {
       const numbered = given.map((one, i) => ({ ...one, id: `rule${i}`, chain: `rule${i}` }));
       const found = withPorts(numbered);
@@ -314,19 +314,19 @@ describe('plan: bounds', () => {
 });
 
 describe('plan: needsMembers', () => {
-  it('is false where the ports alone decide', () => {
+  it('is false if only ports are looked up', () => {
     const given = items(10, (i) => ({ ports: [i + 1], from: [address(i)] }));
     assert.equal(planned(given, { ports: true }).needsMembers, false);
   });
 
-  it('is true where addresses are looked up', () => {
+  it('is true if addresses are looked up', () => {
     const given = items(10, (i) => ({ from: [address(i)] }));
     assert.equal(planned(given, { ports: true }).needsMembers, true);
   });
 });
 
 describe('plan: few large sets', () => {
-  it('are tried by themselves, with those for anybody', () => {
+  it('are tried separately, with the rules for any peer', () => {
     const large = peersOf('large', ...Array.from({ length: 5000 }, (_, i) => `10.1.${i >> 8}.${i & 255}`));
     const found = withPorts([item('large', { from: large }), ...items(6, (i) => ({ from: [address(i)] }))]);
     assert.equal(found.kind, 'addresses');
@@ -337,7 +337,7 @@ describe('plan: few large sets', () => {
 });
 
 /** Drawn from few peers and ports, so that many items share them. */
-function anyItem(): fc.Arbitrary<Item> {
+function anyItem(): fc.Arbitrary<MatchEntry> {
   const peers = [
     peersOf('a', '10.0.0.1', '10.0.0.2'),
     peersOf('b', '10.0.0.2', '10.0.0.3'),

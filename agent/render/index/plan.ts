@@ -1,6 +1,6 @@
 import type { PortRange } from '../../../apis/compiled.ts';
 import type { Classes } from './classes.ts';
-import type { Item } from './item.ts';
+import type { MatchEntry } from './match-entry.ts';
 
 /**
  * How to find the rules that can match a packet of one protocol: by its destination port, by the
@@ -22,13 +22,13 @@ interface Costs {
 /** Tries the rules in order. */
 export interface ListPlan extends Costs {
   readonly kind: 'list';
-  readonly items: readonly Item[];
+  readonly items: readonly MatchEntry[];
 }
 
 export interface PortsPlan extends Costs {
   readonly kind: 'ports';
   readonly field: 'sport' | 'dport';
-  readonly items: readonly Item[];
+  readonly items: readonly MatchEntry[];
   /** Sorted. Pieces with the same rules have the same plan, an index into `plans`. */
   readonly ports: readonly number[];
   readonly planOfPort: readonly number[];
@@ -41,7 +41,7 @@ export interface PortsPlan extends Costs {
 
 export interface AddressesPlan extends Costs {
   readonly kind: 'addresses';
-  readonly items: readonly Item[];
+  readonly items: readonly MatchEntry[];
   readonly classes: Classes;
   /** By class. */
   readonly plans: readonly Plan[];
@@ -52,7 +52,7 @@ export interface AddressesPlan extends Costs {
 /** Tries the parts one after the other. */
 export interface SequencePlan extends Costs {
   readonly kind: 'sequence';
-  readonly items: readonly Item[];
+  readonly items: readonly MatchEntry[];
   readonly parts: readonly Plan[];
 }
 
@@ -68,26 +68,25 @@ export const REPLICATION = 8;
 export const LEVELS = 8;
 
 /** Items and their replacements. */
-export type Others = readonly (readonly [was: Item, is: Item])[];
+export type Replacements = readonly (readonly [was: MatchEntry, is: MatchEntry])[];
 
 /**
  * The plan with some items replaced. A replacement has the same id and equals the item in
  * everything that the plan depends on. Parts without such items stay the same objects and are not
  * looked at.
  */
-export function withItems(plan: Plan, others: Others): Plan {
-  const held = heldOthers(plan.items, others);
-  if (held.length === 0) return plan;
+export function withReplacements(plan: Plan, replacements: Replacements): Plan {
+  const own = replacementsIn(plan.items, replacements);
+  if (own.length === 0) return plan;
   const items = plan.items.slice();
-  for (const [was, is] of held) items[items.indexOf(was)] = is;
-  // Nested plans may hold the copy of an item for any address (forAnybody).
-  const within = (inner: Plan): Plan => withItems(inner, others);
+  for (const [was, is] of own) items[items.indexOf(was)] = is;
+  // Nested plans may hold the copy of an item for any address (forAnyPeer).
+  const within = (inner: Plan): Plan => withReplacements(inner, replacements);
   const plansWithin = (plans: readonly Plan[]): readonly Plan[] => {
-    const holders = holdersOf(plans);
+    const byId = plansById(plans);
     const changed = plans.slice();
-    for (const [{ id }] of held)
-      for (const i of holders.get(id) ?? []) changed[i] = within(changed[i] as Plan);
-    holdersOfPlans.set(changed, holders);
+    for (const [{ id }] of own) for (const i of byId.get(id) ?? []) changed[i] = within(changed[i] as Plan);
+    plansByIdCache.set(changed, byId);
     return changed;
   };
   switch (plan.kind) {
@@ -104,13 +103,13 @@ export function withItems(plan: Plan, others: Others): Plan {
 }
 
 /** For the id of each item: the indexes of the plans that hold it. */
-type Holders = ReadonlyMap<string, readonly number[]>;
+type PlansById = ReadonlyMap<string, readonly number[]>;
 
-const holdersOfPlans = new WeakMap<readonly Plan[], Holders>();
+const plansByIdCache = new WeakMap<readonly Plan[], PlansById>();
 
-function holdersOf(plans: readonly Plan[]): Holders {
-  let holders = holdersOfPlans.get(plans);
-  if (holders === undefined) {
+function plansById(plans: readonly Plan[]): PlansById {
+  let byId = plansByIdCache.get(plans);
+  if (byId === undefined) {
     const found = new Map<string, number[]>();
     for (const [i, { items }] of plans.entries()) {
       for (const { id } of items) {
@@ -119,21 +118,21 @@ function holdersOf(plans: readonly Plan[]): Holders {
         else if (list.at(-1) !== i) list.push(i);
       }
     }
-    holders = found;
-    holdersOfPlans.set(plans, holders);
+    byId = found;
+    plansByIdCache.set(plans, byId);
   }
-  return holders;
+  return byId;
 }
 
 /** Searches by identity, because most plans hold none of these few items. */
-function heldOthers(items: readonly Item[], others: Others): Others {
-  let held: (readonly [Item, Item])[] | null = null;
-  for (const other of others) {
+function replacementsIn(items: readonly MatchEntry[], replacements: Replacements): Replacements {
+  let own: (readonly [MatchEntry, MatchEntry])[] | null = null;
+  for (const other of replacements) {
     if (!items.includes(other[0])) continue;
-    held ??= [];
-    held.push(other);
+    own ??= [];
+    own.push(other);
   }
-  return held ?? NO_OTHERS;
+  return own ?? NO_REPLACEMENTS;
 }
 
-const NO_OTHERS: Others = [];
+const NO_REPLACEMENTS: Replacements = [];

@@ -1,5 +1,5 @@
 import { memberCount } from '../../../lib/net/member-set.ts';
-import { forAnybody, type Item, type Peers } from './item.ts';
+import { forAnyPeer, type MatchEntry, type Peers } from './match-entry.ts';
 import {
   type AddressesPlan,
   LEVELS,
@@ -38,13 +38,13 @@ export interface PlanOptions {
 }
 
 /** The plan for rules in evaluation order. Pure. */
-export function plan(items: readonly Item[], options: PlanOptions): Plan {
+export function plan(items: readonly MatchEntry[], options: PlanOptions): Plan {
   return planned(items, options).plan;
 }
 
 /** A plan, and whether it depends on the members of the peers. */
 export function planned(
-  items: readonly Item[],
+  items: readonly MatchEntry[],
   { ports, levels = LEVELS, spaces = new Spaces() }: PlanOptions,
 ): { readonly plan: Plan; readonly needsMembers: boolean } {
   const planner = new Planner(spaces);
@@ -64,7 +64,7 @@ class Planner {
    * Divides the rules into pieces that each keep to their share of memory, as few as repeated
    * halving finds. Rules for everything at the end are tried for every packet.
    */
-  sequence(given: readonly Item[], known: Known): Plan {
+  sequence(given: readonly MatchEntry[], known: Known): Plan {
     const items = reachable(given, known);
     const end = items.findLastIndex((item) => !isUniversal(item)) + 1;
     // Several parts have chains of their own (see build.ts).
@@ -91,7 +91,7 @@ class Planner {
   }
 
   /** The plan that `best` would find if one lookup of the port is enough; else null. */
-  quick(items: readonly Item[], known: Known): Plan | null {
+  quick(items: readonly MatchEntry[], known: Known): Plan | null {
     const tried = list(items, known);
     if (tried.tries <= SHORT) return tried;
     const cut =
@@ -100,9 +100,9 @@ class Planner {
   }
 
   /** Null if all ways take more than `limit`. */
-  best(given: readonly Item[], known: Known, limit: number): Plan | null {
+  best(given: readonly MatchEntry[], known: Known, limit: number): Plan | null {
     const [only] = given;
-    if (only !== undefined && given.length === 1) return alone(only);
+    if (only !== undefined && given.length === 1) return singleRuleList(only);
     const items = reachable(given, known);
     const tried = list(items, known);
     if (tried.tries <= SHORT || known.levels < 1) return tried;
@@ -123,7 +123,7 @@ class Planner {
   }
 
   /** For rules that neither destination ports nor addresses tell apart. */
-  bySources(items: readonly Item[], known: Known, limit: number): Plan | null {
+  bySources(items: readonly MatchEntry[], known: Known, limit: number): Plan | null {
     if (known.sources || !items.some(({ sources }) => sources !== null)) return null;
     this.needsMembers = true;
     const cut = this.portLists(items, known, limit, 'sport');
@@ -132,7 +132,7 @@ class Planner {
 
   /** Null if they take more than `limit`. */
   portLists(
-    items: readonly Item[],
+    items: readonly MatchEntry[],
     known: Known,
     limit: number,
     field: PortsPlan['field'],
@@ -140,9 +140,9 @@ class Planner {
     const pieces = portPieces(items, limit, field === 'dport' ? 'ranges' : 'sources');
     if (pieces === null || pieces.ports.length + pieces.ranges.length > limit) return null;
     const found = withPorts(known, field);
-    const pick = (members: readonly number[]): Item[] => members.map((i) => items[i] as Item);
+    const pick = (members: readonly number[]): MatchEntry[] => members.map((i) => items[i] as MatchEntry);
     const lists = pieces.lists.map((members) =>
-      members.length === 1 ? alone(items[members[0] ?? 0] as Item).items : pick(members),
+      members.length === 1 ? singleRuleList(items[members[0] ?? 0] as MatchEntry).items : pick(members),
     );
     const others = pieces.others.length > 0 ? pick(pieces.others) : null;
     const long = [...lists, ...(others === null ? [] : [others])].filter(
@@ -151,14 +151,14 @@ class Planner {
     return { field, pieces, lists, others, long, isShort: long.length === 0 };
   }
 
-  byPorts(items: readonly Item[], cut: PortLists, known: Known, limit: number): PortsPlan | null {
+  byPorts(items: readonly MatchEntry[], cut: PortLists, known: Known, limit: number): PortsPlan | null {
     const { field, pieces } = cut;
     const { ports, planOfPort, ranges, planOfRange } = pieces;
     const found = withPorts(known, field);
     let size = ports.length + ranges.length;
     // One address space for all addresses by which the lists may be divided.
     if (!known.addresses && cut.long.length > 1) this.#spaces.of(distinctPeers(small(cut.long.flat())));
-    const take = (one: readonly Item[]): Plan | null => {
+    const take = (one: readonly MatchEntry[]): Plan | null => {
       const inner = this.best(one, found, limit - size);
       size += inner?.size ?? 0;
       return size > limit ? null : inner;
@@ -187,7 +187,7 @@ class Planner {
     };
   }
 
-  byAddresses(given: readonly Item[], known: Known, limit: number): AddressesPlan | null {
+  byAddresses(given: readonly MatchEntry[], known: Known, limit: number): AddressesPlan | null {
     const items = small(given);
     const wanted = distinctPeers(items);
     if (wanted.length === 0) return null;
@@ -206,7 +206,7 @@ class Planner {
     const found = { ...known, levels: known.levels - 1, addresses: true };
     const take = (members: readonly number[]): Plan | null => {
       const inner = this.best(
-        members.map((i) => items[i] as Item),
+        members.map((i) => items[i] as MatchEntry),
         found,
         limit - size,
       );
@@ -241,10 +241,10 @@ function withPorts(known: Known, field: PortsPlan['field']): Known {
 interface PortLists {
   readonly field: PortsPlan['field'];
   readonly pieces: PortPieces;
-  readonly lists: readonly (readonly Item[])[];
-  readonly others: readonly Item[] | null;
+  readonly lists: readonly (readonly MatchEntry[])[];
+  readonly others: readonly MatchEntry[] | null;
   /** The lists that try many rules. */
-  readonly long: readonly (readonly Item[])[];
+  readonly long: readonly (readonly MatchEntry[])[];
   readonly isShort: boolean;
 }
 
@@ -258,11 +258,11 @@ const FEW = 2;
  * are large. A map element for each of their members would make every change of the table
  * expensive: the kernel walks all elements of verdict maps when a rule or a verdict is added.
  */
-function small(items: readonly Item[]): readonly Item[] {
+function small(items: readonly MatchEntry[]): readonly MatchEntry[] {
   const large = new Set<string>();
   for (const { key, members } of distinctPeers(items)) if (memberTotal(members) > LARGE) large.add(key);
   if (large.size === 0 || large.size > FEW) return items;
-  return items.map((item) => (item.peers !== null && large.has(item.peers.key) ? forAnybody(item) : item));
+  return items.map((item) => (item.peers !== null && large.has(item.peers.key) ? forAnyPeer(item) : item));
 }
 
 function memberTotal({ v4, v6 }: Peers['members']): number {
@@ -289,12 +289,12 @@ function sum(plans: readonly Plan[], what: 'size' | 'tries'): number {
   return plans.reduce((total, one) => total + one[what], 0);
 }
 
-function isUniversal({ ranges, sources, peers }: Item): boolean {
+function isUniversal({ ranges, sources, peers }: MatchEntry): boolean {
   return ranges === null && sources === null && peers === null;
 }
 
 /** Whether every packet that gets here matches the item, and evaluation ends there. */
-function isSure({ ranges, sources, peers, final }: Item, known: LookedUp): boolean {
+function isSure({ ranges, sources, peers, final }: MatchEntry, known: LookedUp): boolean {
   return (
     final &&
     (ranges === null || known.ports) &&
@@ -308,9 +308,9 @@ function isSure({ ranges, sources, peers, final }: Item, known: LookedUp): boole
  * one for the same peers that is sure to match these. (An address that leaves a set is removed from
  * the maps first: see agent/apply/plan/transaction.ts.)
  */
-export function reachable(items: readonly Item[], known: LookedUp): readonly Item[] {
+export function reachable(items: readonly MatchEntry[], known: LookedUp): readonly MatchEntry[] {
   const decided = new Set<string>();
-  const found: Item[] = [];
+  const found: MatchEntry[] = [];
   for (const item of items) {
     if (item.peers !== null && decided.has(item.peers.key)) continue;
     found.push(item);
@@ -321,9 +321,9 @@ export function reachable(items: readonly Item[], known: LookedUp): readonly Ite
 }
 
 /** A list of one rule takes no memory of its own, because verdicts lead directly to the rule. */
-function list(items: readonly Item[], known: Known): ListPlan {
+function list(items: readonly MatchEntry[], known: Known): ListPlan {
   const [only] = items;
-  if (only !== undefined && items.length === 1) return alone(only);
+  if (only !== undefined && items.length === 1) return singleRuleList(only);
   const sure = items.findIndex((item) => isSure(item, known));
   return {
     kind: 'list',
@@ -333,19 +333,19 @@ function list(items: readonly Item[], known: Known): ListPlan {
   };
 }
 
-const lonely = new WeakMap<Item, ListPlan>();
+const singleRuleLists = new WeakMap<MatchEntry, ListPlan>();
 
 /** The list of one rule; always the same object. */
-function alone(item: Item): ListPlan {
-  let found = lonely.get(item);
+function singleRuleList(item: MatchEntry): ListPlan {
+  let found = singleRuleLists.get(item);
   if (found === undefined) {
     found = { kind: 'list', items: [item], size: 0, tries: 1 };
-    lonely.set(item, found);
+    singleRuleLists.set(item, found);
   }
   return found;
 }
 
-function distinctPeers(items: readonly Item[]): Peers[] {
+function distinctPeers(items: readonly MatchEntry[]): Peers[] {
   const found = new Map<string, Peers>();
   for (const { peers } of items) if (peers !== null) found.set(peers.key, peers);
   return [...found.values()];
@@ -356,7 +356,7 @@ function distinctPeers(items: readonly Item[]): Peers[] {
  * nft rule for each family and its port ranges; for each list of peers one set for each family, and
  * the members.
  */
-export function ownSize(items: readonly Item[]): number {
+export function ownSize(items: readonly MatchEntry[]): number {
   let size = 3 * items.length;
   for (const { ranges, sources } of items) size += (ranges?.length ?? 0) + (sources?.length ?? 0);
   for (const { members } of distinctPeers(items)) size += 2 + memberTotal(members);

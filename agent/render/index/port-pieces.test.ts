@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { PortRange } from '../../../apis/compiled.ts';
-import { item } from '../../../test/fake/index-item.ts';
+import { item } from '../../../test/fake/index-rule.ts';
 import { check } from '../../../test/properties/runs.ts';
 import { type PortPieces, portPieces } from './port-pieces.ts';
 
@@ -29,16 +29,16 @@ describe('port pieces', () => {
     assert.deepEqual(words(pieces([80], [443], [80])), { 80: '0,2', 443: '1' });
   });
 
-  it('of nothing are none; of rules for every port there are others alone', () => {
+  it('are none for no rules; for rules for every port there is only the list for other ports', () => {
     assert.deepEqual(words(pieces()), {});
     assert.deepEqual(words(pieces(null, null)), { others: '0,1' });
   });
 
-  it('a rule for every port is in each piece, where it stands', () => {
+  it('a rule for every port is in each piece, in its order', () => {
     assert.deepEqual(words(pieces([80], null, [80], [443])), { 80: '0,1,2', 443: '1,3', others: '1' });
   });
 
-  it('ranges are cut where another begins or ends', () => {
+  it('ranges are split where another begins or ends', () => {
     assert.deepEqual(words(pieces([[1000, 2999]], [[2000, 3999]])), {
       '1000-1999': '0',
       '2000-2999': '0,1',
@@ -79,13 +79,13 @@ describe('port pieces', () => {
     assert.deepEqual(lists, [[0, 1], [0]]);
   });
 
-  it('are none where the lists come to more than the limit', () => {
+  it('are none if the lists exceed the limit', () => {
     const items = [item('a', { ports: [[1, 100]] }), item('b', { ports: [[50, 200]] })];
     assert.ok(portPieces(items, 4));
     assert.equal(portPieces(items, 3), null);
   });
 
-  it('property: every port leads to the rules that are for it', function () {
+  it('property: every port leads to its rules', function () {
     const port = fc.oneof(fc.integer({ min: 0, max: 40 }), fc.integer({ min: 65_500, max: 65_535 }));
     const range = fc.tuple(port, port).map(([a, b]): PortRange => [Math.min(a, b), Math.max(a, b)]);
     // The ranges of one rule are a union: sorted, disjoint, not adjacent.

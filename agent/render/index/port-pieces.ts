@@ -1,5 +1,5 @@
 import type { PortRange } from '../../../apis/compiled.ts';
-import type { Item } from './item.ts';
+import type { MatchEntry } from './match-entry.ts';
 
 /** The ports, cut where the list of rules for them changes. */
 export interface PortPieces {
@@ -27,7 +27,7 @@ const ALL = 65_536;
  * total.
  */
 export function portPieces(
-  items: readonly Item[],
+  items: readonly MatchEntry[],
   limit: number,
   by: 'ranges' | 'sources' = 'ranges',
 ): PortPieces | null {

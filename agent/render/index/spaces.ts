@@ -1,5 +1,5 @@
 import { AddressSpace } from './classes.ts';
-import type { Peers } from './item.ts';
+import type { Peers } from './match-entry.ts';
 
 /** Caches the address spaces of repeated planning: those of this round and of the one before. */
 export class Spaces {

@@ -2,18 +2,18 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { CompiledRule, PortRange, Service } from '../../../apis/compiled.ts';
 import { compiledRule } from '../../../test/fake/compiled-rule.ts';
-import { peersOf } from '../../../test/fake/index-item.ts';
+import { peersOf } from '../../../test/fake/index-rule.ts';
 import { check } from '../../../test/properties/runs.ts';
 import { chainLines } from '../nft-text.ts';
 import type { Match } from '../ruleset.ts';
 import type { Dispatched } from './build.ts';
 import type { DispatchOptions } from './dispatch.ts';
-import type { Entry, Peers } from './item.ts';
+import type { IndexRule, Peers } from './match-entry.ts';
 import { TreeIndexer } from './tree.ts';
 
 const ANY_TRAFFIC: DispatchOptions = { original: false, address: 'saddr', scope: null };
 
-function indexed(entries: readonly Entry[], options: Partial<DispatchOptions> = {}): Dispatched {
+function indexed(entries: readonly IndexRule[], options: Partial<DispatchOptions> = {}): Dispatched {
   return new TreeIndexer().dispatch('in', entries, { ...ANY_TRAFFIC, ...options });
 }
 
@@ -28,11 +28,11 @@ function of(
   services: readonly Service[] = [],
   changes: Partial<Omit<CompiledRule, 'source'>> = {},
   peers: Peers | null = peersOf(chain, '10.0.0.1'),
-): Entry {
+): IndexRule {
   return { chain, rule: compiledRule(chain, { services, ...changes }), peers };
 }
 
-function many(length: number, toServices: (index: number) => readonly Service[]): Entry[] {
+function many(length: number, toServices: (index: number) => readonly Service[]): IndexRule[] {
   return Array.from({ length }, (_, i) => of(`r${i}`, toServices(i)));
 }
 
@@ -100,7 +100,7 @@ function portsOf({ services }: CompiledRule): readonly PortRange[] | null {
  */
 function longest(
   found: Dispatched,
-  entries: readonly Entry[],
+  entries: readonly IndexRule[],
   ports: readonly number[],
 ): Omit<Walk, 'tried'> {
   const walk = walker(found);
@@ -129,18 +129,18 @@ function ports(step: number): number[] {
 }
 
 describe('port tree', () => {
-  it('of nothing is an empty chain', () => {
+  it('for no rules is an empty chain', () => {
     assert.deepEqual(lines(indexed([])), { in: [] });
   });
 
-  it('of few rules is a list', () => {
+  it('for few rules is a list', () => {
     assert.deepEqual(lines(indexed([...many(4, (i) => [tcp(i)]), of('all')])), {
       in: ['meta l4proto tcp goto in-tcp', 'jump all'],
       'in-tcp': ['jump r0', 'jump r1', 'jump r2', 'jump r3', 'jump all'],
     });
   });
 
-  it('compares ports, a part at a time, and leads straight to a rule that is alone', () => {
+  it('compares ports step by step, and leads directly to a single rule', () => {
     assert.deepEqual(lines(indexed(many(7, (i) => [tcp(10 * i, 10 * i + 5)]))), {
       in: ['meta l4proto tcp goto in-tcp'],
       'in-tcp': [
@@ -158,7 +158,7 @@ describe('port tree', () => {
     });
   });
 
-  it('has a list for ports with several rules, the same where the rules are', () => {
+  it('has a list for ports with several rules, shared by ports with the same rules', () => {
     const found = indexed([
       ...many(5, (i) => [tcp(i)]),
       of('both', [tcp(2), tcp(9)]),
@@ -171,7 +171,7 @@ describe('port tree', () => {
     ]);
   });
 
-  it('has rules without ports in each list, and one for the other ports, only where rules with ports are on both sides', () => {
+  it('has rules without ports in each list only if rules with ports come before and after them', () => {
     const entries = [
       of('first'),
       ...many(6, (i) => [tcp(i, i + 1)]),
@@ -187,7 +187,7 @@ describe('port tree', () => {
     assert.ok(all.filter((line) => line === 'jump mid').length > 6);
   });
 
-  it('leaves out what is behind a rule that is sure to match', () => {
+  it('leaves out rules after a rule that is sure to match', () => {
     const sure = of('sure', [tcp(3)], {}, null);
     const found = indexed([...many(6, (i) => [tcp(i)]), sure, of('behind', [tcp(3)])]);
     assert.deepEqual(walker(found)(3).tried, ['r3', 'sure']);
@@ -199,7 +199,7 @@ describe('port tree', () => {
     ]);
   });
 
-  it('keeps other protocols apart', () => {
+  it('keeps other protocols separate', () => {
     const found = lines(
       indexed([...many(6, (i) => [{ protocol: 'udp', ports: [i, i] }]), of('ping', [{ protocol: 'icmp' }])]),
     );
@@ -208,7 +208,7 @@ describe('port tree', () => {
     assert.deepEqual(found['in-icmp'], ['jump ping']);
   });
 
-  it('with a scope knows only its ports', () => {
+  it('with a scope covers only its ports', () => {
     const scope = new Map([['tcp', [[22, 22]]]] as const);
     const found = indexed([...many(6, (i) => [tcp(20 + i)]), of('all')], { scope });
     assert.deepEqual(lines(found), {
@@ -217,7 +217,7 @@ describe('port tree', () => {
     });
   });
 
-  it('is linear where the original port decides', () => {
+  it('is a list if the port before NAT decides', () => {
     const entries = many(6, (i) => [tcp(i)]);
     assert.deepEqual(lines(indexed(entries, { original: true })), {
       in: entries.map(({ chain }) => `jump ${chain}`),
@@ -225,10 +225,10 @@ describe('port tree', () => {
   });
 });
 
-describe('port tree, how long a walk is', () => {
-  const scattered = (length: number): Entry[] => many(length, (i) => [tcp((i * 40_503) & 0xff_ff)]);
+describe('port tree, length of the walk', () => {
+  const scattered = (length: number): IndexRule[] => many(length, (i) => [tcp((i * 40_503) & 0xff_ff)]);
 
-  it('of 1,000 ports beside each other or all over the place: past 20 rules at most', () => {
+  it('tries at most 20 rules for 1,000 ports, adjacent or scattered', () => {
     for (const entries of [many(1000, (i) => [tcp(8000 + i)]), scattered(1000)]) {
       const { walked, depth } = longest(indexed(entries), entries, [...ports(23), ...ports(64)]);
       assert.ok(walked <= 20, `${walked} rules`);
@@ -236,13 +236,13 @@ describe('port tree, how long a walk is', () => {
     }
   });
 
-  it('grows with the logarithm: 10,000 ports, past 25 rules', () => {
+  it('grows with the logarithm: at most 25 rules for 10,000 ports', () => {
     const entries = scattered(10_000);
     const { walked } = longest(indexed(entries), entries, ports(67));
     assert.ok(walked <= 25, `${walked} rules`);
   });
 
-  it('keeps to the chains that may call each other, and is as short as these allow', () => {
+  it('stays within the nesting limit of chains, and is as short as that allows', () => {
     const entries = [...scattered(1000), of('all'), of('b', [tcp(80)])];
     const walks = [1, 2, 3, 4, 5, 8].map((levels) => {
       const { walked, depth } = longest(indexed(entries, { levels }), entries, ports(31));
@@ -258,7 +258,7 @@ describe('port tree, how long a walk is', () => {
     assert.ok((walks.at(-1) ?? 0) <= 22, `${walks} rules`);
   });
 
-  it('has several trees, one after the other, where rules without ports would be in too many lists', () => {
+  it('has several trees in sequence if rules without ports would be in too many lists', () => {
     const entries = many(1000, (i) => (i % 50 === 49 ? [] : [tcp(50 * i)]));
     const all = [...entries, of('last', [tcp(7)])];
     for (const levels of [3, 4, 5]) {
@@ -272,7 +272,7 @@ describe('port tree, how long a walk is', () => {
     longest(found, all, ports(25));
   });
 
-  it('stays below 8 times the rules where ranges overlap', () => {
+  it('stays below 8 times the rules for overlapping ranges', () => {
     for (const length of [40, 400, 4000]) {
       const nested = many(length, (i) => [tcp(i, 20_000 - i)]);
       const found = indexed(nested);
@@ -284,7 +284,7 @@ describe('port tree, how long a walk is', () => {
     }
   });
 
-  it('of 10,000 rules takes no square of that, on distinct ports or on ranges over each other', function () {
+  it('takes less than quadratic time for 10,000 rules, on distinct ports or on nested ranges', function () {
     this.timeout(60_000);
     for (const entries of [scattered(10_000), many(10_000, (i) => [tcp(i, 30_000 - i)])]) {
       const before = process.cpuUsage().user;
@@ -295,8 +295,8 @@ describe('port tree, how long a walk is', () => {
   });
 });
 
-describe('port tree, from one time to the next', () => {
-  it('of the same rules is the same', () => {
+describe('port tree, incremental', () => {
+  it('is the same object for the same rules', () => {
     const indexer = new TreeIndexer();
     const entries = [...many(50, (i) => [tcp(i)]), of('u', [{ protocol: 'udp' }])];
     const before = indexer.dispatch('in', entries, ANY_TRAFFIC);
@@ -306,7 +306,7 @@ describe('port tree, from one time to the next', () => {
     assert.ok(!after.chains.includes(before.chains.find(({ name }) => name === 'in-udp') as never));
   });
 
-  it('a rule more leaves nearly all chains as they are, wherever its port is', () => {
+  it('one more rule keeps nearly all chains, for any port', () => {
     const entries = many(1000, (i) => [tcp(64 * i)]);
     const names = (found: Dispatched): string[] => found.chains.map(({ name }) => name);
     const before = new Set(names(indexed(entries)));
@@ -318,7 +318,7 @@ describe('port tree, from one time to the next', () => {
     assert.ok(mean < before.size / 4, `${mean} of ${before.size}`);
   });
 
-  it('property: tries just what can match, after any changes what a new one would', function () {
+  it('property: tries exactly the rules that can match, and equals a new tree after any changes', function () {
     check(this, 200, fc.array(anyEntries, { minLength: 1, maxLength: 4 }), (states) => {
       const indexer = new TreeIndexer();
       for (const entries of states) {
@@ -330,7 +330,7 @@ describe('port tree, from one time to the next', () => {
   });
 });
 
-const anyEntries: fc.Arbitrary<Entry[]> = fc
+const anyEntries: fc.Arbitrary<IndexRule[]> = fc
   .array(
     fc.oneof(
       fc.constant([]),

@@ -1,11 +1,11 @@
 import type { PortRange } from '../../../apis/compiled.ts';
 import { shortHash } from '../../../lib/sharing/hash.ts';
-import { type Mapped, mapAlike } from '../alike.ts';
+import { type IncrementalMap, mapIncrementally } from '../incremental-list.ts';
 import { ruleText } from '../nft-text.ts';
 import type { Chain, Match, NftRule, PortProtocol } from '../ruleset.ts';
 import { type Dispatched, FixedChains } from './build.ts';
 import { byProtocol, type Dispatch, isItem, linearDispatch, withPorts } from './dispatch.ts';
-import type { Entry, Item } from './item.ts';
+import type { IndexRule, MatchEntry } from './match-entry.ts';
 import { LEVELS, REPLICATION, SHORT } from './plan.ts';
 import { reachable } from './planner.ts';
 import { type PortPieces, portPieces } from './port-pieces.ts';
@@ -30,10 +30,10 @@ export class TreeIndexer {
     });
   };
 
-  #part(name: string, entries: readonly Entry[], toItem: (entry: Entry) => Item | null): Part {
+  #part(name: string, entries: readonly IndexRule[], toItem: (entry: IndexRule) => MatchEntry | null): Part {
     const before = this.#parts.get(name);
     if (before?.of.from === entries) return before;
-    const of = mapAlike(before?.of ?? null, entries, toItem);
+    const of = mapIncrementally(before?.of ?? null, entries, toItem);
     const isSame = before !== undefined && !of.made.some(isItem) && !of.gone.some(isItem);
     const part: Part = {
       of,
@@ -55,8 +55,8 @@ const BUILT_IN = 1;
 
 /** The rules that can match packets of one protocol, and the result built for them. */
 interface Part {
-  readonly of: Mapped<Entry, Item | null>;
-  readonly items: readonly Item[];
+  readonly of: IncrementalMap<IndexRule, MatchEntry | null>;
+  readonly items: readonly MatchEntry[];
   readonly chains: FixedChains;
   built: (Dispatched & { readonly levels: number }) | null;
 }
@@ -108,7 +108,7 @@ class TreeBuilder {
    * last; for the rules in between the ports are compared. `levels` is the number of chains allowed
    * below this one, without those of the rules.
    */
-  rules(given: readonly Item[], levels: number): NftRule[] {
+  rules(given: readonly MatchEntry[], levels: number): NftRule[] {
     const items = reachable(given, NOTHING);
     const first = items.findIndex(({ ranges }) => ranges !== null);
     const end = items.findLastIndex(({ ranges }) => ranges !== null) + 1;
@@ -129,10 +129,10 @@ class TreeBuilder {
   }
 
   /** Null if that takes too many levels. */
-  #tree(items: readonly Item[], pieces: PortPieces, levels: number): NftRule[] | null {
-    const pick = (members: readonly number[]): readonly Item[] =>
+  #tree(items: readonly MatchEntry[], pieces: PortPieces, levels: number): NftRule[] | null {
+    const pick = (members: readonly number[]): readonly MatchEntry[] =>
       reachable(
-        members.map((i) => items[i] as Item),
+        members.map((i) => items[i] as MatchEntry),
         PORT,
       );
     const lists = pieces.lists.map(pick);
@@ -169,7 +169,7 @@ class TreeBuilder {
   }
 
   /** The name of a chain that tries these rules in order. */
-  #list(items: readonly Item[]): string {
+  #list(items: readonly MatchEntry[]): string {
     const [only] = items;
     return only !== undefined && items.length === 1 ? only.chain : this.#chain(jumps(items));
   }
@@ -191,7 +191,7 @@ class TreeBuilder {
 
 /** Rules in order, and the pieces of their ports; null: they are tried one by one. */
 interface TreePart {
-  readonly items: readonly Item[];
+  readonly items: readonly MatchEntry[];
   readonly pieces: PortPieces | null;
 }
 
@@ -202,14 +202,14 @@ const FEW = 16;
  * Divides the rules into trees that each keep to their share of memory: as few as repeated halving
  * finds.
  */
-function inParts(items: readonly Item[]): TreePart[] {
+function inParts(items: readonly MatchEntry[]): TreePart[] {
   const parts: TreePart[] = [];
   let size = items.length;
   for (let from = 0; from < items.length; from += size) {
     // Does not try everything left each time: for many overlapping ranges that would take time
     // quadratic in their number.
     size = Math.min(4 * size, items.length - from);
-    const take = (): readonly Item[] => items.slice(from, from + size);
+    const take = (): readonly MatchEntry[] => items.slice(from, from + size);
     let pieces = portPieces(take(), REPLICATION * size);
     while (pieces === null && size > FEW) {
       size = Math.max(FEW, size >> 1);
@@ -298,7 +298,7 @@ function rank(leaf: Leaf | undefined): number {
   return ((leaf?.range[0] ?? 0) * 28_411) & 0xff_ff;
 }
 
-function jumps(items: readonly Item[]): NftRule[] {
+function jumps(items: readonly MatchEntry[]): NftRule[] {
   return items.map(({ chain }) => plain('jump', chain));
 }
 

@@ -1,18 +1,8 @@
 import type { RuleSource } from '../../../apis/compiled.ts';
 import type { Family } from '../../../lib/net/address.ts';
-import { isSameList } from '../alike.ts';
+import { isSameList } from '../incremental-list.ts';
 import type { Chain, NftRule } from '../ruleset.ts';
 import { BASE_CHAINS, NODEPORT_ENTRY } from '../topology.ts';
-import {
-  chainDrafts,
-  type Draft,
-  type DraftContext,
-  draft,
-  NOBODYS,
-  plainRule,
-  type Traffic,
-  withoutLastReturns,
-} from './drafts.ts';
 import type { SetNames } from './fragment.ts';
 import { masquerade, POSTROUTING_CHAIN } from './masquerade.ts';
 import { quote, RETURN } from './rule-text.ts';
@@ -24,6 +14,16 @@ import {
   type IptablesTable,
   type TableName,
 } from './tables.ts';
+import {
+  NO_ORIGIN,
+  plainRule,
+  type Traffic,
+  type TranslatedRule,
+  type TranslationContext,
+  translateChain,
+  translateRule,
+  withoutLastReturns,
+} from './translated-rule.ts';
 
 const INPUT = `${CHAIN_PREFIX}INPUT`;
 const OUTPUT = `${CHAIN_PREFIX}OUTPUT`;
@@ -44,24 +44,24 @@ const MARTIANS = plainRule(
 );
 
 /**
- * Earlier results that are reused: drafts of chains that are the same objects, and iptables chains
+ * Earlier results that are reused: translations of chains that are the same objects, and iptables chains
  * with the same content.
  */
-export interface Kept {
-  readonly drafts: WeakMap<Chain, Drafted>;
+export interface TranslationCache {
+  readonly chains: WeakMap<Chain, TranslatedChain>;
   tables: readonly IptablesTable[];
 }
 
-interface Drafted {
-  readonly drafts: readonly Draft[];
-  /** The sets that the drafts name: their names in the Ruleset and in ipset. */
+interface TranslatedChain {
+  readonly rules: readonly TranslatedRule[];
+  /** The sets that the rules name: their names in the Ruleset and in ipset. */
   readonly sets: readonly (readonly [name: string, inIpset: string])[];
-  /** The chain made from the drafts, if it can be reused. */
+  /** The chain made from the rules, if it can be reused. */
   linked: Linked | null;
 }
 
 interface Linked {
-  /** For each draft, whether the chain it leads to has rules. */
+  /** For each rule, whether the chain it leads to has rules. */
   readonly isTaken: readonly boolean[];
   readonly chain: IptablesChain | null;
 }
@@ -76,29 +76,33 @@ export interface Source {
 export function familyTables(
   source: Source,
   family: Family,
-  kept: Kept,
+  cache: TranslationCache,
 ): { readonly tables: readonly IptablesTable[]; readonly sets: ReadonlySet<string> } {
   const { chains, ...context } = source;
-  const translation = new Translation(chains, { ...context, family }, kept);
-  kept.tables = translation.tables();
-  return { tables: kept.tables, sets: translation.sets };
+  const translation = new Translation(chains, { ...context, family }, cache);
+  cache.tables = translation.tables();
+  return { tables: cache.tables, sets: translation.sets };
 }
 
 class Translation {
   /** Names in the Ruleset. */
   readonly sets = new Set<string>();
   readonly #chains: ReadonlyMap<string, Chain>;
-  readonly #context: Omit<DraftContext, 'traffic'>;
-  readonly #kept: Kept;
+  readonly #context: Omit<TranslationContext, 'traffic'>;
+  readonly #cache: TranslationCache;
   /** In the order in which rules lead to them. */
   #found = new Map<string, IptablesChain>();
   /** The same chains by their names in the Ruleset; null: the chain is empty in this family. */
   readonly #resolved = new Map<string, IptablesChain | null>();
 
-  constructor(chains: ReadonlyMap<string, Chain>, context: Omit<DraftContext, 'traffic'>, kept: Kept) {
+  constructor(
+    chains: ReadonlyMap<string, Chain>,
+    context: Omit<TranslationContext, 'traffic'>,
+    cache: TranslationCache,
+  ) {
     this.#chains = chains;
     this.#context = context;
-    this.#kept = kept;
+    this.#cache = cache;
   }
 
   tables(): IptablesTable[] {
@@ -146,7 +150,7 @@ class Translation {
 
   /** Reuses the previous chain if its content is the same. */
   #made(name: string, rules: readonly IptablesRule[]): IptablesChain {
-    const before = this.#kept.tables.find(({ chains }) => chains.has(name))?.chains.get(name);
+    const before = this.#cache.tables.find(({ chains }) => chains.has(name))?.chains.get(name);
     const isSame =
       before?.rules.length === rules.length &&
       (isSameList(before.rules, rules) || before.rules.every((rule, i) => isSameRule(rule, rules[i])));
@@ -155,7 +159,7 @@ class Translation {
 
   #base(name: string): readonly IptablesRule[] {
     const chain = this.#chains.get(name);
-    return chain === undefined ? [] : this.#rules(this.#drafts(chain, null, 'host').drafts, null, 'host');
+    return chain === undefined ? [] : this.#rules(this.#translated(chain, null, 'host').rules, null, 'host');
   }
 
   /**
@@ -169,7 +173,7 @@ class Translation {
     const judged = rules.findIndex(({ matches }) => matches.some(({ match }) => match === 'ctEstablished'));
     const plain = (part: readonly NftRule[]): readonly IptablesRule[] =>
       this.#rules(
-        part.flatMap((rule) => this.#draft(rule, 'host')),
+        part.flatMap((rule) => this.#translateRule(rule, 'host')),
         null,
         'host',
       );
@@ -209,7 +213,7 @@ class Translation {
     return rules.flatMap((rule) => {
       const { statement } = rule;
       if (statement.kind !== 'jump' || !isFirst) {
-        return this.#rules(this.#draft(rule, 'nodeport'), null, 'nodeport');
+        return this.#rules(this.#translateRule(rule, 'nodeport'), null, 'nodeport');
       }
       isFirst = false;
       return this.#inline(this.#chain(statement.chain));
@@ -220,9 +224,9 @@ class Translation {
   #inline(list: Chain): readonly IptablesRule[] {
     return list.rules.flatMap(({ matches, statement }) => {
       const chain = statement.kind === 'jump' ? this.#chain(statement.chain) : null;
-      if (chain?.source == null || matches.length > 0) throw new Error(`${list.name} is no list of rules`);
-      const { drafts } = this.#drafts(chain, chain.source, 'nodeport');
-      if (!this.#goesOn(chain)) return this.#rules(drafts, chain.source, 'nodeport');
+      if (chain?.source == null || matches.length > 0) throw new Error(`${list.name} is not a list of rules`);
+      const { rules } = this.#translated(chain, chain.source, 'nodeport');
+      if (!this.#goesOn(chain)) return this.#rules(rules, chain.source, 'nodeport');
       // A packet may match only one of these rules and then continues after the last of them: they
       // stay in a chain.
       const own = this.#resolve(chain.name, chain.source, 'nodeport');
@@ -246,32 +250,32 @@ class Translation {
     return chain;
   }
 
-  #draft(rule: NftRule, traffic: Traffic): Draft[] {
-    return draft(rule, NOBODYS, { ...this.#context, traffic });
+  #translateRule(rule: NftRule, traffic: Traffic): TranslatedRule[] {
+    return translateRule(rule, NO_ORIGIN, { ...this.#context, traffic });
   }
 
-  #drafts(chain: Chain, source: RuleSource | null, traffic: Traffic): Drafted {
+  #translated(chain: Chain, source: RuleSource | null, traffic: Traffic): TranslatedChain {
     const { setNames } = this.#context;
-    let found = this.#kept.drafts.get(chain);
+    let found = this.#cache.chains.get(chain);
     if (found?.sets.every(([name, inIpset]) => setNames.get(name) === inIpset) !== true) {
       const named = new Set(chain.rules.flatMap(setsOf));
       found = {
-        drafts: chainDrafts(chain, source, { ...this.#context, traffic }),
+        rules: translateChain(chain, source, { ...this.#context, traffic }),
         sets: [...named].map((name) => [name, setNames.get(name) ?? ''] as const),
         linked: null,
       };
-      this.#kept.drafts.set(chain, found);
+      this.#cache.chains.set(chain, found);
     }
     for (const [name] of found.sets) this.sets.add(name);
     return found;
   }
 
-  /** The rules of the drafts; also adds the chains that they lead to. */
-  #rules(drafts: readonly Draft[], source: RuleSource | null, traffic: Traffic): readonly IptablesRule[] {
-    return drafts.flatMap((one) => (this.#isTaken(one, source, traffic) ? one.rules : one.otherwise()));
+  /** The rules of a chain; also adds the chains that they lead to. */
+  #rules(list: readonly TranslatedRule[], source: RuleSource | null, traffic: Traffic): IptablesRule[] {
+    return list.flatMap((one) => (this.#isTaken(one, source, traffic) ? one.rules : one.otherwise()));
   }
 
-  #isTaken({ to }: Draft, source: RuleSource | null, traffic: Traffic): boolean {
+  #isTaken({ to }: TranslatedRule, source: RuleSource | null, traffic: Traffic): boolean {
     return to === null || this.#resolve(to, source, traffic) !== null;
   }
 
@@ -284,22 +288,26 @@ class Translation {
     const isInline = traffic === 'nodeport' && this.#isList(chain);
     const found = isInline
       ? this.#root(own, () => this.#inline(chain))
-      : this.#placed(own, () => this.#linked(own, this.#drafts(chain, source, traffic), source, traffic));
+      : this.#placed(own, () => this.#linked(own, this.#translated(chain, source, traffic), source, traffic));
     this.#resolved.set(name, found);
     return found;
   }
 
   /**
-   * Reuses the previous chain if it was made from the same drafts and the same of them lead to
+   * Reuses the previous chain if it was made from the same rules and the same of them lead to
    * chains with rules.
    */
-  #linked(name: string, drafted: Drafted, source: RuleSource | null, traffic: Traffic): IptablesChain | null {
-    const { drafts, linked } = drafted;
-    const isTaken = drafts.map((one) => this.#isTaken(one, source, traffic));
-    if (linked?.isTaken.every((was, i) => was === isTaken[i])) return linked.chain;
-    const rules = drafts.flatMap((one, i) => (isTaken[i] ? one.rules : one.otherwise()));
+  #linked(
+    name: string,
+    from: TranslatedChain,
+    source: RuleSource | null,
+    traffic: Traffic,
+  ): IptablesChain | null {
+    const isTaken = from.rules.map((one) => this.#isTaken(one, source, traffic));
+    if (from.linked?.isTaken.every((was, i) => was === isTaken[i])) return from.linked.chain;
+    const rules = from.rules.flatMap((one, i) => (isTaken[i] ? one.rules : one.otherwise()));
     const chain = this.#same(name, withoutLastReturns(rules));
-    drafted.linked = { isTaken, chain };
+    from.linked = { isTaken, chain };
     return chain;
   }
 

@@ -1,9 +1,9 @@
 import { type Chain, type NftRule, targets } from '../ruleset.ts';
 import { POSTROUTING } from '../topology.ts';
-import { type DraftContext, NOBODYS, plainRule, withTarget } from './drafts.ts';
 import { cidrText, hex } from './fragment.ts';
 import { RETURN, targetText } from './rule-text.ts';
 import { CHAIN_PREFIX, type IptablesChain, type IptablesRule } from './tables.ts';
+import { NO_ORIGIN, plainRule, type TranslationContext, withTarget } from './translated-rule.ts';
 
 /**
  * Masquerade is decided in FORWARD, because only there the interface group that a packet came from
@@ -27,7 +27,7 @@ export interface Masquerade {
 /** Null if nothing is masqueraded in the family. */
 export function masquerade(
   chains: ReadonlyMap<string, Chain>,
-  context: Omit<DraftContext, 'traffic'>,
+  context: Omit<TranslationContext, 'traffic'>,
 ): Masquerade | null {
   const jumps = chains.get(POSTROUTING)?.rules.flatMap(({ statement }) => targets(statement)) ?? [];
   const marking: IptablesRule[] = [];
@@ -53,7 +53,7 @@ export function masquerade(
       ...withTarget(
         { matches: [], comment },
         targetText({ kind: 'masquerade' }, context.family),
-        NOBODYS,
+        NO_ORIGIN,
         context,
       ),
     ],
@@ -67,13 +67,13 @@ export function masquerade(
 function markRules(
   rule: NftRule,
   name: string,
-  context: Omit<DraftContext, 'traffic'>,
+  context: Omit<TranslationContext, 'traffic'>,
 ): { readonly rules: readonly IptablesRule[]; readonly chain: IptablesChain | null } {
   const mark = `-j MARK --set-xmark ${MARKED}`;
   const cidrs = rule.matches.flatMap((match) => (match.match === 'notIn' ? match.cidrs : []));
-  if (cidrs.length < 2) return { rules: withTarget(rule, mark, NOBODYS, context), chain: null };
+  if (cidrs.length < 2) return { rules: withTarget(rule, mark, NO_ORIGIN, context), chain: null };
   const others = rule.matches.filter(({ match }) => match !== 'notIn');
-  const rules = withTarget({ ...rule, matches: others }, `-j ${name}`, NOBODYS, context);
+  const rules = withTarget({ ...rule, matches: others }, `-j ${name}`, NO_ORIGIN, context);
   const returns = cidrs.map((cidr) => plainRule(`-d ${cidrText(cidr)} ${RETURN}`));
   return { rules, chain: { name, rules: [...returns, plainRule(mark)] } };
 }

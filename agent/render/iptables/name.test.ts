@@ -16,7 +16,7 @@ describe('names in iptables and ipset', () => {
     it(`${name} is ${short}`, () => assert.equal(toChainName(name), short));
   }
 
-  it('have room, and are different, where they must be cut', () => {
+  it('fit the limit and stay distinct when they are cut', () => {
     const cut = ['0123456789', '0123456780'].map((hash) =>
       toChainName(`egress-baseline-failsafe-sctp-${hash}-x`),
     );
@@ -25,7 +25,7 @@ describe('names in iptables and ipset', () => {
     for (const name of cut) assert.ok(name.length <= 28, name);
   });
 
-  it('of sets tell family and type', () => {
+  it('of sets contain family and type', () => {
     const set = (name: string, key: NamedSet['key']): NamedSet => {
       const members = { singles: new Uint8Array(), prefixes: [] };
       return { name, family: 6, key, interval: false, members, comment: null };

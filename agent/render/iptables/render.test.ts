@@ -41,7 +41,7 @@ const web = { services: [{ protocol: 'tcp', ports: [80, 80] }] } as const;
 const LOG = { label: '' };
 
 describe('iptables: the rules of a state', () => {
-  it('of nothing are the jumps and exemptions', () => {
+  it('are the jumps and exemptions for no rules', () => {
     const ruleset = render(CONFIG);
     assert.equal(ruleset.sets.size, 0);
     assert.equal(
@@ -68,7 +68,7 @@ describe('iptables: the rules of a state', () => {
     );
   });
 
-  it('know the destinations routed to local pods, where the agent does', () => {
+  it('include the destinations routed to local pods, if the agent knows them', () => {
     const members = toMemberSet(
       [{ cidr: { family: 4, value: 0x0af4_0100n, length: 24 }, except: [] }],
       ['fd00::2'],
@@ -85,7 +85,7 @@ describe('iptables: the rules of a state', () => {
     );
   });
 
-  it('are one for a policy rule and family, and none in a family that it is not for', () => {
+  it('are one for each policy rule and family, and none in other families', () => {
     const ruleset = render(CONFIG, rule('web', { ...web, peers: fromSet('four') }));
     const set = 'nodewall-peers-four-h4';
     assert.deepEqual([...ruleset.sets.keys()], [set]);
@@ -109,7 +109,7 @@ describe('iptables: the rules of a state', () => {
     assert.equal(lines(ruleset, 'NODEWALL-ingress', { family: 6 }), undefined);
   });
 
-  it('come back from a list that is empty in the family, and do not go on', () => {
+  it('return from a list that is empty in the family', () => {
     // Failsafe traffic of IPv4 has no rules, but must not reach the list after it.
     const config = { ...CONFIG, failsafe: { ...DEFAULT_CONFIG.failsafe, egress: [] } };
     const ruleset = render(config, rule('named', { ...web, peers: fromSet('six') }), rule('all'));
@@ -117,7 +117,7 @@ describe('iptables: the rules of a state', () => {
     assert.match(first ?? '', /^-p tcp -m multiport --dports 2379,2380,6443,10250 .* -j RETURN$/);
   });
 
-  it('Reject by two rules, and record before they decide', () => {
+  it('reject by two rules, and record before they decide', () => {
     const ruleset = render(
       CONFIG,
       rule('no', { action: 'Reject' }),
@@ -154,7 +154,7 @@ const NODEPORT = { ...web, traffic: 'NodePort' } as const;
 const HTTP = '-p tcp -m conntrack --ctorigdstport 80';
 
 describe('iptables: NodePort rules', () => {
-  it('stand in one list, which what they allow leaves; nothing is accepted in FORWARD', () => {
+  it('are in one list, which allowed packets leave; nothing is accepted in FORWARD', () => {
     const ruleset = render(
       CONFIG,
       rule('allow', { ...NODEPORT, action: 'Allow', peers: fromSet('four') }),
@@ -180,7 +180,7 @@ describe('iptables: NodePort rules', () => {
     assert.ok(!(lines(ruleset, 'NODEWALL-NODEPORT') ?? []).some((line) => line.endsWith('ACCEPT')));
   });
 
-  it('of the baseline tier come last, also after a Pass; records let through by their end', () => {
+  it('of the baseline tier come last, also after a Pass; record chains end with the verdict', () => {
     const ruleset = render(
       CONFIG,
       rule('pass', { ...NODEPORT, action: 'Pass', peers: fromSet('four') }),
@@ -201,7 +201,7 @@ describe('iptables: NodePort rules', () => {
     assert.equal(record.length, 2);
   });
 
-  it('of an Audit are a chain, from which the list goes on', () => {
+  it('of an Audit rule are a chain, after which the list continues', () => {
     const ruleset = render(
       CONFIG,
       rule('audit', { ...NODEPORT, mode: 'Audit', log: LOG }),
@@ -218,7 +218,7 @@ describe('iptables: NodePort rules', () => {
 });
 
 describe('iptables: masquerade', () => {
-  it('marks in FORWARD what POSTROUTING masquerades, but to one prefix or several', () => {
+  it('marks in FORWARD what POSTROUTING masquerades, except for one prefix or several', () => {
     const except = ['10.0.0.0/8', '192.0.2.0/24', '2001:db8::/32'];
     const ruleset = render({ ...CONFIG, masquerade: { enabled: true, except } });
     const outside =
@@ -245,11 +245,11 @@ describe('iptables: masquerade', () => {
   });
 });
 
-describe('iptables: one state after another', () => {
+describe('iptables: successive states', () => {
   const first = rule('first', { ...web, peers: fromSet('four') });
   const second = rule('second', { services: [{ protocol: 'udp', ports: [53, 53] }] });
 
-  it('takes over chains and sets that are the same', () => {
+  it('reuses equal chains and sets', () => {
     const renders = iptablesRenderer(CONFIG);
     const before = renders(state(first, second));
     assert.equal(
@@ -270,7 +270,7 @@ describe('iptables: one state after another', () => {
     );
   });
 
-  it('has the same chains where members change only', () => {
+  it('keeps the chains when only members change', () => {
     const renders = iptablesRenderer(CONFIG);
     const peers = addressSet('peers', { members: toMemberSet([], ['192.0.2.7']) });
     const more = { ...peers, members: toMemberSet([], ['192.0.2.7', '192.0.2.8']) };

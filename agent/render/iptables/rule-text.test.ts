@@ -41,19 +41,19 @@ describe('the text of a rule', () => {
     ]);
   });
 
-  it('is none in the other family', () => {
+  it('is empty in the other family', () => {
     assert.deepEqual(texts([inSet], 6), []);
     assert.deepEqual(texts([from('2001:db8::/32')], 4), []);
     assert.deepEqual(texts([{ match: 'icmp', protocol: 'icmpv6', types: [{ type: 128, code: null }] }]), []);
     assert.deepEqual(texts([{ match: 'igmp', types: [17] }], 6), []);
   });
 
-  it('is none where nothing can match', () => {
+  it('is empty if nothing can match', () => {
     assert.deepEqual(texts([port('dport', [80, 80]), { match: 'l4proto', protocols: ['udp'] }]), []);
     assert.deepEqual(texts([from('10.0.0.0/8'), from('192.0.2.0/24')]), []);
   });
 
-  it('has one address of two that are within each other', () => {
+  it('has the narrower of two nested addresses', () => {
     for (const both of [
       [from('10.0.0.0/8'), from('10.1.0.0/16')],
       [from('10.1.0.0/16'), from('10.0.0.0/8')],
@@ -62,7 +62,7 @@ describe('the text of a rule', () => {
     }
   });
 
-  it('is several where ports are more than a multiport holds', () => {
+  it('is split if the ports exceed a multiport match', () => {
     const ranges = Array.from({ length: 9 }, (_, i) => [10 * i + 1, 10 * i + 2] as const);
     assert.deepEqual(texts([port('dport', ...ranges)]), [
       '-p tcp -m multiport --dports 1:2,11:12,21:22,31:32,41:42,51:52,61:62 -j DROP',
@@ -70,7 +70,7 @@ describe('the text of a rule', () => {
     ]);
   });
 
-  it('is several where there are several groups, one where they are excluded', () => {
+  it('is split for several groups, and one rule for excluded groups', () => {
     const groups = (negated: boolean) =>
       texts([{ match: 'interfaceGroup', field: 'iifgroup', groups: [8, 9], negated }]);
     assert.deepEqual(groups(false), [
@@ -82,7 +82,7 @@ describe('the text of a rule', () => {
     ]);
   });
 
-  it('compares the bytes of ICMP type 255, which means any to iptables, and of IGMP', () => {
+  it('compares bytes for ICMP type 255, which iptables reads as any, and for IGMP', () => {
     const icmp = (code: number | null) =>
       texts([{ match: 'icmp', protocol: 'icmp', types: [{ type: 255, code }] }]);
     assert.deepEqual(icmp(null), ['-p icmp -m u32 --u32 "0x0>>0x16&0x3c@0x0>>0x18=0xff" -j DROP']);
@@ -92,7 +92,7 @@ describe('the text of a rule', () => {
     ]);
   });
 
-  it('has a rate within what iptables can count', () => {
+  it('has a rate within the limits of iptables', () => {
     const limit = (perSecond: number, burst: number) => texts([{ match: 'limit', perSecond, burst }]);
     assert.deepEqual(limit(300, 20), ['-m limit --limit 303/sec --limit-burst 20 -j DROP']);
     assert.deepEqual(
@@ -103,7 +103,7 @@ describe('the text of a rule', () => {
     assert.deepEqual(limit(100_000, 1_000_000), ['-m limit --limit 10000/sec --limit-burst 10000 -j DROP']);
   });
 
-  it('quotes what is more than a word', () => {
+  it('quotes text of several words', () => {
     assert.equal(quote('one-word_1'), 'one-word_1');
     assert.equal(quote('policy/rule'), '"policy/rule"');
     assert.equal(quote('a "b" \\ \'c\''), `"a \\"b\\" \\\\ \\'c\\'"`);

@@ -21,14 +21,14 @@ function typeOf(family: 4 | 6, cidrs: readonly string[], addresses: readonly str
 }
 
 describe('an ipset', () => {
-  it('is a hash:net where there are prefixes, else a hash:ip', () => {
+  it('is a hash:net if it has prefixes, else a hash:ip', () => {
     assert.equal(typeOf(4, [], ['192.0.2.1', '10.0.0.0']), 'hash:ip');
     assert.equal(typeOf(4, ['10.0.0.0/8'], ['192.0.2.1']), 'hash:net');
     assert.equal(typeOf(6, ['10.0.0.0/8'], ['2001:db8::1']), 'hash:ip');
     assert.equal(typeOf(4, [], []), 'hash:ip');
   });
 
-  it('is a hash:net where the unspecified address is in it, which fits no hash:ip', () => {
+  it('is a hash:net if it has the unspecified address, which no hash:ip can store', () => {
     assert.equal(typeOf(4, [], ['192.0.2.1', '0.0.0.0']), 'hash:net');
     assert.equal(typeOf(6, [], ['::']), 'hash:net');
     assert.equal(typeOf(6, [], ['::1']), 'hash:ip');

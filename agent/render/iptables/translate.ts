@@ -1,6 +1,6 @@
 import type { Family } from '../../../lib/net/address.ts';
 import type { NamedSet, Ruleset } from '../ruleset.ts';
-import { familyTables, type Kept } from './family.ts';
+import { familyTables, type TranslationCache } from './family.ts';
 import type { SetNames } from './fragment.ts';
 import { ChainNames } from './name.ts';
 import { toIpSet } from './sets.ts';
@@ -13,9 +13,9 @@ import type { IpSet, IptablesRuleset } from './tables.ts';
  * a walk along the sets.
  */
 export function translator(): (ruleset: Ruleset) => IptablesRuleset {
-  const kept: Readonly<Record<Family, Kept>> = {
-    4: { drafts: new WeakMap(), tables: [] },
-    6: { drafts: new WeakMap(), tables: [] },
+  const cache: Readonly<Record<Family, TranslationCache>> = {
+    4: { chains: new WeakMap(), tables: [] },
+    6: { chains: new WeakMap(), tables: [] },
   };
   const names = new ChainNames();
   let last: Last | null = null;
@@ -37,7 +37,7 @@ export function translator(): (ruleset: Ruleset) => IptablesRuleset {
   function translated({ chains, setNames }: Pick<Last, 'chains' | 'setNames'>): Found {
     names.shrink(chains.size);
     const source = { chains, setNames, chainName: names.of };
-    const [v4, v6] = [familyTables(source, 4, kept[4]), familyTables(source, 6, kept[6])];
+    const [v4, v6] = [familyTables(source, 4, cache[4]), familyTables(source, 6, cache[6])];
     return { families: { 4: v4.tables, 6: v6.tables }, used: new Set([...v4.sets, ...v6.sets]) };
   }
 }

@@ -53,12 +53,12 @@ describe('images', function () {
 
   for (const target of TARGETS) {
     describe(target, () => {
-      it('is no larger than it may be', () => {
+      it('stays below its size limit', () => {
         const size = of(target).layers.reduce((sum, layer) => sum + layer.size, 0);
         assert.ok(size <= LIMITS[target], `${size} bytes`);
       });
 
-      it('has no shell, no package manager, and no file that changes who one is', () => {
+      it('has no shell, no package manager, and no setuid file', () => {
         const paths = files(target).map((path) => join(of(target).root, path));
         const programs = paths.filter((path) => !path.includes('/opt/nodewall/node_modules/'));
         const shells = programs.filter((path) => SHELLS.test(path.split('/').at(-1) ?? ''));
@@ -85,7 +85,7 @@ describe('images', function () {
         assert.match(await inside(target, ['nodewall', target, '--help']), /--metrics-listen/);
       });
 
-      it('has every package that its modules name', async () => {
+      it('has every package that its modules import', async () => {
         const modules = MODULES[target].flatMap((pattern) => files(target, `opt/nodewall/${pattern}`));
         assert.ok(modules.length > 10);
         const paths = modules
@@ -94,7 +94,7 @@ describe('images', function () {
         await inside(target, ['node', '--input-type=module', '--eval', IMPORT, '--', ...paths.sort()]);
       });
 
-      it('has the time 0 everywhere, and everything is root’s', async () => {
+      it('has the time 0 in all files, all owned by root', async () => {
         const found = await output([
           ...['find', of(target).root, '-mindepth', '1'],
           ...[
@@ -119,7 +119,7 @@ describe('images', function () {
         assert.equal(found, '');
       });
 
-      it('names the Debian packages that its libraries are of', () => {
+      it('lists the Debian packages of its libraries', () => {
         const names = files(target, 'var/lib/dpkg/status.d/*').map((path) => path.split('/').at(-1) ?? '');
         for (const name of ['libc6', 'libstdc++6']) assert.ok(names.includes(name), name);
         for (const name of names) {
@@ -132,7 +132,7 @@ describe('images', function () {
 
   // After the others: iptables-legacy leaves its lock.
   describe('the kernel', () => {
-    it('gives the controller no kernel libraries, and a user that is nobody', () => {
+    it('gives the controller no kernel libraries, and the user nobody', () => {
       const found = files('controller', 'usr/**').filter((path) =>
         KERNEL_LIBRARIES.test(path.split('/').at(-1) ?? ''),
       );

@@ -11,7 +11,7 @@ import type { Counts, IptablesRule } from './tables.ts';
 export type Traffic = 'host' | 'nodeport';
 
 /** The iptables rules for one nft rule in one family. */
-export interface Draft {
+export interface TranslatedRule {
   readonly rules: readonly IptablesRule[];
   /** The chain of the Ruleset that they lead to; null if they lead to none. */
   readonly to: string | null;
@@ -21,22 +21,22 @@ export interface Draft {
   readonly otherwise: () => readonly IptablesRule[];
 }
 
-export interface DraftContext extends RuleContext {
+export interface TranslationContext extends RuleContext {
   readonly traffic: Traffic;
   /** The name in iptables of a chain of the Ruleset. */
   readonly chainName: (name: string) => string;
 }
 
 /** @param source the policy rule that the chain implements */
-export function chainDrafts(
+export function translateChain(
   { rules, ruleId, source: own }: Chain,
   source: RuleSource | null,
-  context: DraftContext,
-): Draft[] {
+  context: TranslationContext,
+): TranslatedRule[] {
   const kind = own === null ? 'record' : 'matched';
   return rules.flatMap((rule) => {
     const counts = rule.counter && ruleId !== null ? ({ ruleId, kind } as const) : null;
-    return draft(rule, { counts, source }, context);
+    return translateRule(rule, { counts, source }, context);
   });
 }
 
@@ -45,9 +45,9 @@ export interface Origin {
   readonly source: RuleSource | null;
 }
 
-export const NOBODYS: Origin = { counts: null, source: null };
+export const NO_ORIGIN: Origin = { counts: null, source: null };
 
-export function draft(rule: NftRule, origin: Origin, context: DraftContext): Draft[] {
+export function translateRule(rule: NftRule, origin: Origin, context: TranslationContext): TranslatedRule[] {
   const { statement } = rule;
   const rules = withTarget(rule, target(statement, context), origin, context);
   if (rules.length === 0) return [];
@@ -61,7 +61,7 @@ export function draft(rule: NftRule, origin: Origin, context: DraftContext): Dra
   }
 }
 
-function target(statement: Statement, { traffic, family, chainName }: DraftContext): Target {
+function target(statement: Statement, { traffic, family, chainName }: TranslationContext): Target {
   switch (statement.kind) {
     case 'jump':
       return `-j ${chainName(statement.chain)}`;
@@ -92,5 +92,5 @@ export function withoutLastReturns(rules: readonly IptablesRule[]): readonly Ipt
 
 /** A rule that belongs to no policy rule. */
 export function plainRule(text: string): IptablesRule {
-  return { text, ...NOBODYS };
+  return { text, ...NO_ORIGIN };
 }

@@ -15,7 +15,7 @@ import { type IpSet, SET_PREFIX } from '../../render/iptables/tables.ts';
 import { KEY_LENGTH, type SetMembers } from '../../render/ruleset.ts';
 
 /** A set in the kernel. */
-export interface HeldSet {
+export interface KernelSet {
   readonly family: Family;
   /** One of SetType; a set whose type isn't an IpSet['type'] can only be replaced. */
   readonly type: string;
@@ -74,7 +74,7 @@ function halves(family: Family): Cidr[] {
   ];
 }
 
-export function toHeldSet(set: IpSet, { maxelem }: Pick<HeldSet, 'maxelem'>): HeldSet {
+export function toKernelSet(set: IpSet, { maxelem }: Pick<KernelSet, 'maxelem'>): KernelSet {
   return { family: set.family, type: set.type, maxelem, members: holdable(set).members };
 }
 
@@ -141,7 +141,7 @@ function portText(packed: Uint8Array, at: number): `${string}:${string}` {
 }
 
 /** Our sets in the kernel, by name. Throws IpsetError. */
-export async function readSets(ipset: Ipset): Promise<Map<string, HeldSet>> {
+export async function readSets(ipset: Ipset): Promise<Map<string, KernelSet>> {
   const ours = (await savedSets(ipset)).filter(({ name }) => name.startsWith(SET_PREFIX));
   return new Map(ours.map((set) => [set.name, readSet(set)]));
 }
@@ -162,7 +162,7 @@ async function savedSets(ipset: Ipset): Promise<SavedSet[]> {
   }
 }
 
-function readSet(set: SavedSet): HeldSet {
+function readSet(set: SavedSet): KernelSet {
   const { family = 'inet', maxelem = MIN_MAXELEM, timeout } = set as SavedSet<'hash:ip'>;
   const known = { family: family === 'inet' ? (4 as const) : (6 as const), type: set.type, maxelem };
   return { ...known, members: timeout === undefined ? readMembers(known.family, set) : null };

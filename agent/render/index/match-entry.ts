@@ -5,7 +5,7 @@ import { ALL_PORTS, intersectPorts, portCount, unionPorts } from '../ports.ts';
 import type { L4Protocol, PortProtocol } from '../ruleset.ts';
 
 /** A policy rule, as input of the index. */
-export interface Entry {
+export interface IndexRule {
   readonly rule: CompiledRule;
   readonly chain: string;
   /**
@@ -22,7 +22,7 @@ export interface Peers {
 }
 
 /** A match entry: a rule as it applies to the packets of one protocol. */
-export interface Item {
+export interface MatchEntry {
   readonly chain: string;
   readonly id: string;
   readonly peers: Peers | null;
@@ -34,13 +34,13 @@ export interface Item {
   readonly final: boolean;
 }
 
-const unlimited = new WeakMap<Item, Item>();
+const unlimited = new WeakMap<MatchEntry, MatchEntry>();
 
 /**
  * The item with any address as peer, so that only the rule itself tests the address; always the
  * same object.
  */
-export function forAnybody(item: Item): Item {
+export function forAnyPeer(item: MatchEntry): MatchEntry {
   let found = unlimited.get(item);
   if (found === undefined) {
     found = { ...item, peers: null, final: false };
@@ -56,10 +56,10 @@ export const PORT_PROTOCOLS = ['tcp', 'udp', 'sctp'] as const;
 
 /** The item for packets of a protocol to these ports; null if the rule can't match them. */
 export function portItem(
-  { rule, chain, peers }: Entry,
+  { rule, chain, peers }: IndexRule,
   protocol: PortProtocol,
   ports: readonly PortRange[],
-): Item | null {
+): MatchEntry | null {
   if (ports.length === 0) return null;
   const services = servicesOf(rule);
   const item = { chain, id: rule.id, peers };
@@ -95,7 +95,10 @@ function isEqual(a: PortRange, b: PortRange | undefined): boolean {
 /**
  * Like portItem, for a protocol without ports. Null stands for all protocols that no rule names.
  */
-export function protocolItem({ rule, chain, peers }: Entry, protocol: L4Protocol | null): Item | null {
+export function protocolItem(
+  { rule, chain, peers }: IndexRule,
+  protocol: L4Protocol | null,
+): MatchEntry | null {
   const services = servicesOf(rule);
   const item = { chain, id: rule.id, peers, ranges: null, sources: null };
   if (services.length === 0) return { ...item, final: endsAtPeers(rule) };

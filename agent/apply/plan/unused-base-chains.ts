@@ -1,6 +1,6 @@
 import type { Chain, Ruleset } from '../../render/ruleset.ts';
 import { BASE_CHAINS } from '../../render/topology.ts';
-import { type Held, sameHook } from './held.ts';
+import { type CurrentState, sameHook } from './current-state.ts';
 
 /**
  * Adds to the ruleset, without rules, our base chains that exist and that it no longer needs (that
@@ -8,13 +8,13 @@ import { type Held, sameHook } from './held.ts';
  * kernel would then drop every packet queued to NFQUEUE in that network namespace, also those
  * queued by other tables.
  */
-export function withRetired(desired: Ruleset, { chains }: Pick<Held, 'chains'>): Ruleset {
-  const retired = Object.values(BASE_CHAINS).flatMap(({ chain: name, base }): Chain[] => {
+export function withUnusedBaseChains(desired: Ruleset, { chains }: Pick<CurrentState, 'chains'>): Ruleset {
+  const unused = Object.values(BASE_CHAINS).flatMap(({ chain: name, base }): Chain[] => {
     const there = chains.get(name);
     if (there === undefined || desired.chains.has(name) || !sameHook(there.base, base)) return [];
     return [{ name, base, fixed: false, rules: [], source: null, ruleId: null }];
   });
-  if (retired.length === 0) return desired;
-  const all = [...desired.chains.values(), ...retired];
+  if (unused.length === 0) return desired;
+  const all = [...desired.chains.values(), ...unused];
   return { ...desired, chains: new Map(all.map((chain) => [chain.name, chain])) };
 }

@@ -1,6 +1,6 @@
 import type { Link, LinkEvent, LinkGroupChange, NftError } from 'nftables-napi';
 import type { Clock } from '../../lib/process/clock.ts';
-import type { Classify, Decision, Held, Reason } from './classify.ts';
+import type { Classify, Decision, OwnedGroup, Reason } from './classify.ts';
 import { PAIR_KINDS } from './presets.ts';
 
 /** The kernel's operations on links: LinkSocket of nftables-napi, or a fake. */
@@ -18,27 +18,27 @@ export interface GroupChange {
   readonly reason: Reason;
 }
 
-export interface GroupKeeperEvents {
+export interface GroupReconcilerEvents {
   /** The changes that one burst of events led to. */
   changed(changes: readonly GroupChange[]): void;
   /** The groups that nodewall holds, to be saved; called before they are set in the kernel. */
-  held(held: readonly Held[]): void;
+  held(held: readonly OwnedGroup[]): void;
   /** The kernel refused a change; it is retried at the next lookAtAll(). */
   refused(change: GroupChange, error: NftError): void;
   /** The links cannot be read; retried after `retryIn` milliseconds. */
   failed(error: Error, retryIn: number): void;
   /** The monitor failed; no more events arrive. */
-  deaf(error: NftError): void;
+  monitorFailed(error: NftError): void;
 }
 
-export interface GroupKeeperOptions {
+export interface GroupReconcilerOptions {
   readonly links: Links;
   readonly classify: Classify;
   /** The groups that an earlier run set. */
-  readonly remembered: readonly Held[];
+  readonly remembered: readonly OwnedGroup[];
   /** Names of the interfaces by which the node itself is attached now (on-network.ts). */
   readonly onNetwork: () => ReadonlySet<string>;
-  readonly events: GroupKeeperEvents;
+  readonly events: GroupReconcilerEvents;
   readonly clock: Clock;
 }
 
@@ -68,10 +68,10 @@ const REMEMBERED_NAMES = 1024;
  * nodewall or a third party made since, and the kernel does not report everything: nothing of a
  * veth whose other end moved away, and no change of the group of a link that is down.
  */
-export class GroupKeeper {
-  readonly #options: GroupKeeperOptions;
+export class GroupReconciler {
+  readonly #options: GroupReconcilerOptions;
   readonly #table = new Map<number, Link>();
-  readonly #held = new Map<number, Held>();
+  readonly #held = new Map<number, OwnedGroup>();
   readonly #gone = new Map<number, string>();
   /** Links to read. */
   readonly #suspects = new Set<number>();
@@ -93,7 +93,7 @@ export class GroupKeeper {
   #cancelReread: (() => void) | null = null;
   #isClosed = false;
 
-  constructor(options: GroupKeeperOptions) {
+  constructor(options: GroupReconcilerOptions) {
     this.#options = options;
   }
 
@@ -112,7 +112,7 @@ export class GroupKeeper {
     for (const event of events) {
       // #hear is false for an event that only reports a carrier, except on pairs and bridges.
       if (event.kind === 'link') isNews = this.#hear(event.link) || isNews;
-      else if (event.kind === 'error') this.#options.events.deaf(event.error);
+      else if (event.kind === 'error') this.#options.events.monitorFailed(event.error);
       else if (event.kind !== 'addresses') {
         if (event.kind === 'removed') this.#remove(event.index);
         else this.#mustList = true;
@@ -208,7 +208,7 @@ export class GroupKeeper {
     this.#release(index);
   }
 
-  #hold(held: Held): void {
+  #hold(held: OwnedGroup): void {
     this.#held.set(held.index, held);
     this.#heldIsSaid = false;
   }
@@ -366,7 +366,7 @@ export class GroupKeeper {
     if (link !== undefined) this.#table.set(index, { ...link, group });
   }
 
-  #undo(change: GroupChange, error: NftError, before: Held | undefined): void {
+  #undo(change: GroupChange, error: NftError, before: OwnedGroup | undefined): void {
     const { index, group } = change;
     if (before === undefined || !this.#table.has(index)) this.#release(index);
     else this.#hold(before);

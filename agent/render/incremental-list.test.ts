@@ -1,30 +1,30 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { check } from '../../test/properties/runs.ts';
-import { alike, mapAlike } from './alike.ts';
+import { commonEnds, mapIncrementally } from './incremental-list.ts';
 
-describe('alike', () => {
-  it('counts what is the same at the beginning, and behind that at the end', () => {
-    assert.deepEqual(alike([1, 2, 3, 4], [1, 2, 9, 4]), { first: 2, last: 1 });
-    assert.deepEqual(alike([1, 2], [1, 5, 2]), { first: 1, last: 1 });
-    assert.deepEqual(alike([1, 2], [1, 2]), { first: 2, last: 0 });
-    assert.deepEqual(alike([], [1]), { first: 0, last: 0 });
+describe('commonEnds', () => {
+  it('counts equal elements at the start, and after those at the end', () => {
+    assert.deepEqual(commonEnds([1, 2, 3, 4], [1, 2, 9, 4]), { first: 2, last: 1 });
+    assert.deepEqual(commonEnds([1, 2], [1, 5, 2]), { first: 1, last: 1 });
+    assert.deepEqual(commonEnds([1, 2], [1, 2]), { first: 2, last: 0 });
+    assert.deepEqual(commonEnds([], [1]), { first: 0, last: 0 });
   });
 
   it('counts no element twice', () => {
-    assert.deepEqual(alike([1, 1, 1], [1, 1]), { first: 2, last: 0 });
-    assert.deepEqual(alike([1, 1], [1, 1, 1]), { first: 2, last: 0 });
+    assert.deepEqual(commonEnds([1, 1, 1], [1, 1]), { first: 2, last: 0 });
+    assert.deepEqual(commonEnds([1, 1], [1, 1, 1]), { first: 2, last: 0 });
   });
 });
 
-describe('mapAlike', () => {
+describe('mapIncrementally', () => {
   const lists = fc.array(fc.integer({ min: 0, max: 4 }), { maxLength: 12 });
 
-  it('property: makes what map makes, and only of what is not at the beginning, the end or its place', function () {
+  it('property: equals map, and computes only elements that moved or changed', function () {
     check(this, 500, fc.tuple(lists, lists), ([before, now]) => {
-      const last = mapAlike(null, before, (n) => ({ of: n }));
+      const last = mapIncrementally(null, before, (n) => ({ of: n }));
       let made = 0;
-      const { from, to } = mapAlike(last, now, (n) => {
+      const { from, to } = mapIncrementally(last, now, (n) => {
         made++;
         return { of: n };
       });
@@ -33,7 +33,7 @@ describe('mapAlike', () => {
         to,
         now.map((n) => ({ of: n })),
       );
-      const common = alike(before, now);
+      const common = commonEnds(before, now);
       const end = now.length - common.last;
       const isBeside = (i: number): boolean => before.length === now.length && before[i] === now[i];
       assert.equal(made, now.filter((_, i) => i >= common.first && i < end && !isBeside(i)).length);
@@ -41,10 +41,10 @@ describe('mapAlike', () => {
     });
   });
 
-  it('makes again what is stale, and nothing else', () => {
-    const last = mapAlike(null, [1, 2, 3, 4], (n) => ({ of: n }));
+  it('computes stale elements again, and no others', () => {
+    const last = mapIncrementally(null, [1, 2, 3, 4], (n) => ({ of: n }));
     const made: number[] = [];
-    const { to } = mapAlike(
+    const { to } = mapIncrementally(
       last,
       [1, 2, 9, 3, 4],
       (n) => {

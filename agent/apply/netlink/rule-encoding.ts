@@ -15,7 +15,7 @@ export interface SetIds {
 /**
  * A rule under construction: its expressions so far, and the properties of packets that match them.
  */
-export interface Draft {
+export interface RuleEncoding {
   readonly ids: SetIds;
   readonly sets: AnonymousSet[];
   readonly expressions: Expression[];
@@ -32,7 +32,7 @@ export interface Draft {
   readonly fields: { at: number; offset: number; value: Uint8Array; merged: boolean }[];
 }
 
-export function newDraft(ids: SetIds): Draft {
+export function newRuleEncoding(ids: SetIds): RuleEncoding {
   return { ids, sets: [], expressions: [], family: null, protocol: null, fields: [] };
 }
 
@@ -55,58 +55,58 @@ export const PORT_OFFSET = { sport: 0, dport: 2 } as const;
 // that a rule states itself. libnftables leaves out the first if its result is known already, never
 // the second.
 
-export function requireFamily(draft: Draft, family: Family): void {
-  if (draft.family === null) addFamily(draft, family);
-  else if (draft.family !== family) throw conflict(`IPv${draft.family}`, `IPv${family}`);
+export function requireFamily(encoding: RuleEncoding, family: Family): void {
+  if (encoding.family === null) addFamily(encoding, family);
+  else if (encoding.family !== family) throw conflict(`IPv${encoding.family}`, `IPv${family}`);
 }
 
-export function addFamily(draft: Draft, family: Family): void {
-  addEqual(draft, meta('nfproto'), Uint8Array.of(NFPROTO[family]));
-  draft.family = family;
+export function addFamily(encoding: RuleEncoding, family: Family): void {
+  addEqual(encoding, meta('nfproto'), Uint8Array.of(NFPROTO[family]));
+  encoding.family = family;
 }
 
-export function requireProtocol(draft: Draft, protocol: L4Protocol): void {
-  if (draft.protocol === null) addProtocol(draft, protocol);
-  else if (draft.protocol !== protocol) throw conflict(draft.protocol, protocol);
+export function requireProtocol(encoding: RuleEncoding, protocol: L4Protocol): void {
+  if (encoding.protocol === null) addProtocol(encoding, protocol);
+  else if (encoding.protocol !== protocol) throw conflict(encoding.protocol, protocol);
 }
 
-export function addProtocol(draft: Draft, protocol: L4Protocol): void {
-  addEqual(draft, meta('l4proto'), Uint8Array.of(PROTOCOL[protocol]));
-  draft.protocol = protocol;
+export function addProtocol(encoding: RuleEncoding, protocol: L4Protocol): void {
+  addEqual(encoding, meta('l4proto'), Uint8Array.of(PROTOCOL[protocol]));
+  encoding.protocol = protocol;
 }
 
 /**
  * ICMP and IGMP belong to one family each, but if the protocol is known, libnftables takes the
  * family for known too.
  */
-export function requireIcmp(draft: Draft, protocol: 'icmp' | 'icmpv6' | 'igmp'): void {
-  if (draft.protocol === null) requireFamily(draft, protocol === 'icmpv6' ? 6 : 4);
-  requireProtocol(draft, protocol);
+export function requireIcmp(encoding: RuleEncoding, protocol: 'icmp' | 'icmpv6' | 'igmp'): void {
+  if (encoding.protocol === null) requireFamily(encoding, protocol === 'icmpv6' ? 6 : 4);
+  requireProtocol(encoding, protocol);
 }
 
 /** The rule can't match any packet; libnftables refuses it too. */
 function conflict(one: string, other: string): Error {
-  return new Error(`a rule for ${one} can't match ${other}`);
+  return new Error(`a rule that matches ${one} cannot also match ${other}`);
 }
 
-export function addEqual(draft: Draft, load: Expression, value: Uint8Array, negated = false): void {
-  draft.expressions.push(load);
-  addCompare(draft, value, negated);
+export function addEqual(encoding: RuleEncoding, load: Expression, value: Uint8Array, negated = false): void {
+  encoding.expressions.push(load);
+  addCompare(encoding, value, negated);
 }
 
-export function addCompare(draft: Draft, value: Uint8Array, negated: boolean): void {
-  draft.expressions.push(
+export function addCompare(encoding: RuleEncoding, value: Uint8Array, negated: boolean): void {
+  encoding.expressions.push(
     negated ? { kind: 'cmp', register: REGISTER, operator: 'neq', value } : equal(value),
   );
 }
 
 /** Matches if at least one of the bits is set. */
-export function addFlags(draft: Draft, key: 'state' | 'status', bits: number): void {
-  draft.expressions.push(
+export function addFlags(encoding: RuleEncoding, key: 'state' | 'status', bits: number): void {
+  encoding.expressions.push(
     { kind: 'ct', key, register: REGISTER },
     { kind: 'bitwise', register: REGISTER, mask: packMachine32(bits), xor: packMachine32(0) },
   );
-  addCompare(draft, packMachine32(0), true);
+  addCompare(encoding, packMachine32(0), true);
 }
 
 /**
@@ -115,8 +115,8 @@ export function addFlags(draft: Draft, key: 'state' | 'status', bits: number): v
  * compares one field twice, libnftables may merge other pairs, with the same effect; no rule of
  * ours does.)
  */
-export function addField(draft: Draft, offset: number, value: Uint8Array): void {
-  const { fields, expressions } = draft;
+export function addField(encoding: RuleEncoding, offset: number, value: Uint8Array): void {
+  const { fields, expressions } = encoding;
   const neighbour = fields.find(
     (field) =>
       !field.merged &&
@@ -124,7 +124,7 @@ export function addField(draft: Draft, offset: number, value: Uint8Array): void 
   );
   if (neighbour === undefined) {
     fields.push({ at: expressions.length, offset, value, merged: false });
-    addEqual(draft, payload('transport', offset, value.length), value);
+    addEqual(encoding, payload('transport', offset, value.length), value);
     return;
   }
   neighbour.merged = true;
@@ -136,10 +136,10 @@ export function addField(draft: Draft, offset: number, value: Uint8Array): void 
   }
   expressions.splice(neighbour.at, 2);
   const both = Buffer.concat([value, neighbour.value]);
-  addEqual(draft, payload('transport', offset, both.length), both);
+  addEqual(encoding, payload('transport', offset, both.length), both);
 }
 
-export function addNamedLookup({ ids, expressions }: Draft, set: string, verdict = false): void {
+export function addNamedLookup({ ids, expressions }: RuleEncoding, set: string, verdict = false): void {
   const setId = ids.of(set);
   expressions.push({
     kind: 'lookup',
@@ -151,7 +151,7 @@ export function addNamedLookup({ ids, expressions }: Draft, set: string, verdict
 }
 
 export function addAnonymous(
-  { ids, sets, expressions }: Draft,
+  { ids, sets, expressions }: RuleEncoding,
   key: AnonymousSet['key'],
   elements: AnonymousElements,
   inverted = false,

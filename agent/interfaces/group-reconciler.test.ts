@@ -5,36 +5,36 @@ import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import { fakeClock } from '../../test/fake/fake-clock.ts';
 import { type FakeLinks, fakeLinks } from '../../test/fake/fake-links.ts';
 import { runs } from '../../test/properties/runs.ts';
-import { classifier, type Held } from './classify.ts';
-import { type GroupChange, GroupKeeper } from './group-keeper.ts';
-import { releaseGroups, toHeld } from './release.ts';
+import { classifier, type OwnedGroup } from './classify.ts';
+import { type GroupChange, GroupReconciler } from './group-reconciler.ts';
+import { releaseGroups, toOwnedGroups } from './release.ts';
 
 interface Watched {
   readonly links: FakeLinks;
-  readonly keeper: GroupKeeper;
+  readonly reconciler: GroupReconciler;
   readonly changed: GroupChange[][];
   readonly refused: string[];
   readonly failed: string[];
   readonly clock: ReturnType<typeof fakeClock>;
   /** Names of interfaces with an address in a network. */
   readonly onNetwork: Set<string>;
-  held(): readonly Held[];
+  held(): readonly OwnedGroup[];
   /** Delivers all events and waits until nothing is left to do. */
   settle(): Promise<void>;
 }
 
 const classify = classifier(DEFAULT_CONFIG);
 
-function watched(remembered: readonly Held[] = [], links?: FakeLinks): Watched {
-  let keeper: GroupKeeper | null = null;
-  const fake = links ?? fakeLinks((events: readonly LinkEvent[]) => keeper?.tell(events));
+function watched(remembered: readonly OwnedGroup[] = [], links?: FakeLinks): Watched {
+  let reconciler: GroupReconciler | null = null;
+  const fake = links ?? fakeLinks((events: readonly LinkEvent[]) => reconciler?.tell(events));
   const changed: GroupChange[][] = [];
   const refused: string[] = [];
   const failed: string[] = [];
   let held = remembered;
   const clock = fakeClock();
   const onNetwork = new Set(['uplink']);
-  keeper = new GroupKeeper({
+  reconciler = new GroupReconciler({
     links: fake,
     classify,
     remembered,
@@ -47,13 +47,13 @@ function watched(remembered: readonly Held[] = [], links?: FakeLinks): Watched {
       },
       refused: ({ name }, { code }: NftError) => void refused.push(`${name} ${code}`),
       failed: (error, retryIn) => void failed.push(`${error.message} ${retryIn}`),
-      deaf: ({ code }) => void failed.push(code),
+      monitorFailed: ({ code }) => void failed.push(code),
     },
   });
-  const own = keeper;
+  const own = reconciler;
   return {
     links: fake,
-    keeper,
+    reconciler,
     changed,
     refused,
     failed,
@@ -67,20 +67,20 @@ function watched(remembered: readonly Held[] = [], links?: FakeLinks): Watched {
   };
 }
 
-describe('GroupKeeper', () => {
+describe('GroupReconciler', () => {
   let it_: Watched;
   const group = (name: string) => it_.links.link(name).group;
   beforeEach(async () => {
     it_ = watched();
     it_.links.deliver();
-    await it_.keeper.lookAtAll();
+    await it_.reconciler.lookAtAll();
   });
 
-  it('sets what is there at start', async () => {
+  it('sets the groups of existing interfaces at start', async () => {
     it_ = watched();
     it_.links.addPodPair('veth1');
     it_.links.add('eth0');
-    await it_.keeper.lookAtAll();
+    await it_.reconciler.lookAtAll();
     assert.deepEqual([group('veth1'), group('eth0')], [8, 0]);
   });
 
@@ -89,7 +89,7 @@ describe('GroupKeeper', () => {
       const index = it_.links.addPodPair('veth1', from);
       await it_.settle();
       assert.equal(group('veth1'), 8);
-      assert.equal(it_.keeper.groupOf(index), 8);
+      assert.equal(it_.reconciler.groupOf(index), 8);
       assert.deepEqual(it_.held(), [{ index, name: 'veth1', group: 8 }]);
       assert.deepEqual(
         it_.changed.flat().map(({ name, before, group: now }) => [name, before, now]),
@@ -98,7 +98,7 @@ describe('GroupKeeper', () => {
     });
   }
 
-  it('a veth made here, then one end moved: nothing is told of the host’s end', async () => {
+  it('a veth made here, then one end moved: no event reports the host’s end', async () => {
     const [host, pod] = it_.links.addPair('veth1', 'tmp1');
     await it_.settle();
     assert.equal(group('veth1'), 0);
@@ -131,14 +131,14 @@ describe('GroupKeeper', () => {
     assert.equal(group('br7'), 0);
   });
 
-  it('a burst is set as it is told, without a look', async () => {
+  it('a burst is set from its events, without a full read', async () => {
     for (let i = 0; i < 200; i++) it_.links.addPodPair(`veth${i}`);
     await it_.settle();
     assert.equal(it_.links.calls.set.flat().length, 200);
     assert.equal(it_.links.calls.get, 0);
   });
 
-  it('links that have to be looked at are set in portions, the first before all are looked at', async () => {
+  it('links that must be read are set in portions, the first before all are read', async () => {
     for (let i = 0; i < 200; i++) it_.links.addPodPair(`veth${i}`, 'there');
     await it_.settle();
     assert.ok(it_.links.calls.set.length > 1, `${it_.links.calls.set.length} calls`);
@@ -146,7 +146,7 @@ describe('GroupKeeper', () => {
     assert.equal(it_.links.calls.set.flat().length, 200);
   });
 
-  it('a group of somebody else is respected, before and after ours', async () => {
+  it("a third party's group is kept, before and after nodewall's", async () => {
     const early = it_.links.addPodPair('veth1');
     it_.links.setForeign(early, 5);
     const late = it_.links.addPodPair('veth2');
@@ -161,7 +161,7 @@ describe('GroupKeeper', () => {
     assert.equal(group('veth2'), 8);
   });
 
-  it('a group that comes between the event and ours is seen', async () => {
+  it("a group that is set between the event and nodewall's change is noticed", async () => {
     const index = it_.links.addPodPair('veth1');
     it_.links.deliver();
     // The kernel has the group before we read the link; there is no event, since the link is down.
@@ -171,7 +171,7 @@ describe('GroupKeeper', () => {
     assert.deepEqual([it_.held(), it_.refused], [[], []]);
   });
 
-  it('a group that comes right before ours stays', async () => {
+  it("a group that is set right before nodewall's change stays", async () => {
     const index = it_.links.addPodPair('veth1');
     const { setGroups } = it_.links;
     it_.links.setGroups = (changes) => {
@@ -184,17 +184,17 @@ describe('GroupKeeper', () => {
     assert.deepEqual([it_.held(), it_.refused], [[], []]);
   });
 
-  it('a group that was set silently long ago is seen', async () => {
+  it('a group that was set earlier without an event is noticed', async () => {
     const bridge = it_.links.add('br7', { kind: 'bridge' });
     await it_.settle();
-    await it_.keeper.lookAtAll();
+    await it_.reconciler.lookAtAll();
     it_.links.setForeign(bridge, 5);
     it_.links.change(it_.links.addPodPair('veth1'), { master: bridge });
     await it_.settle();
     assert.equal(group('br7'), 5);
   });
 
-  it('a look that an event overtakes does not count', async () => {
+  it('a read that an event overtakes does not count', async () => {
     const bridge = it_.links.add('br7', { kind: 'bridge', isUp: true });
     const pod = it_.links.addPodPair('veth1');
     await it_.settle();
@@ -206,12 +206,12 @@ describe('GroupKeeper', () => {
       it_.links.list = list;
       return old;
     };
-    await it_.keeper.lookAtAll();
+    await it_.reconciler.lookAtAll();
     await it_.settle();
     assert.equal(group('br7'), 8);
   });
 
-  it('ours set back to 0 by somebody is set again', async () => {
+  it("nodewall's group is set again after a third party resets it to 0", async () => {
     const index = it_.links.addPodPair('veth1');
     it_.links.change(index, { isUp: true });
     await it_.settle();
@@ -220,17 +220,17 @@ describe('GroupKeeper', () => {
     assert.equal(group('veth1'), 8);
   });
 
-  it('what no event tells, a look at all finds', async () => {
+  it('a full read finds changes without an event', async () => {
     const index = it_.links.addPodPair('veth1');
     await it_.settle();
     it_.links.setForeign(index, 0);
     await it_.settle();
     assert.equal(group('veth1'), 0, 'a link that is down');
-    await it_.keeper.lookAtAll();
+    await it_.reconciler.lookAtAll();
     assert.equal(group('veth1'), 8);
   });
 
-  it('an address that comes later, of which no event tells, is found soon', async () => {
+  it('an address that is added later without an event is found soon', async () => {
     it_.links.addPodPair('late');
     await it_.settle();
     assert.equal(group('late'), 8);
@@ -240,7 +240,7 @@ describe('GroupKeeper', () => {
     assert.equal(group('late'), 0);
   });
 
-  it('an address that its carrier brings, just after all addresses were read, is found soon', async () => {
+  it('an address that is added with the carrier, just after all addresses were read, is found soon', async () => {
     const index = it_.links.addPodPair('late');
     await it_.settle();
     it_.clock.pass(10_000);
@@ -256,7 +256,7 @@ describe('GroupKeeper', () => {
     assert.equal(group('late'), 0);
   });
 
-  it('a bridge that gets its carrier, and with it the address of the node, is no bridge of pods', async () => {
+  it("a bridge that gets its carrier and the node's address is not a bridge of pods", async () => {
     const bridge = it_.links.add('br7', { kind: 'bridge', isUp: true });
     it_.links.change(it_.links.addPodPair('veth1'), { master: bridge });
     await it_.settle();
@@ -271,7 +271,7 @@ describe('GroupKeeper', () => {
     assert.equal(group('br7'), 0);
   });
 
-  it('lost events lead to a list', async () => {
+  it('lost events lead to a full read', async () => {
     const index = it_.links.addPodPair('veth1');
     it_.links.overrun();
     await it_.settle();
@@ -279,10 +279,10 @@ describe('GroupKeeper', () => {
     it_.links.remove(index);
     it_.links.overrun();
     await it_.settle();
-    assert.deepEqual([it_.keeper.groupOf(index), it_.held()], [null, []]);
+    assert.deepEqual([it_.reconciler.groupOf(index), it_.held()], [null, []]);
   });
 
-  it('a link that went is no error', async () => {
+  it('a removed link is no error', async () => {
     const index = it_.links.addPodPair('veth1');
     const { setGroups } = it_.links;
     it_.links.setGroups = (changes) => {
@@ -293,7 +293,7 @@ describe('GroupKeeper', () => {
     assert.deepEqual([it_.refused, it_.failed, it_.changed, it_.held()], [[], [], [], []]);
   });
 
-  it('a refusal is said once, and tried again with a look at all', async () => {
+  it('a refusal is logged once, and retried with the next full read', async () => {
     it_.links.refuse('EPERM');
     const index = it_.links.addPodPair('veth1');
     await it_.settle();
@@ -302,34 +302,34 @@ describe('GroupKeeper', () => {
     assert.deepEqual(it_.refused, ['veth1 EPERM']);
     assert.deepEqual(it_.held(), []);
     it_.links.refuse(null);
-    await it_.keeper.lookAtAll();
+    await it_.reconciler.lookAtAll();
     assert.equal(group('veth1'), 8);
   });
 
-  it('a list that fails is tried again', async () => {
+  it('a failed list is retried', async () => {
     it_.links.addPodPair('veth1');
     it_.links.failList();
-    await it_.keeper.lookAtAll();
+    await it_.reconciler.lookAtAll();
     assert.deepEqual(it_.failed, ['EINTR 1000']);
     it_.clock.pass(1000);
     await it_.settle();
     assert.equal(group('veth1'), 8);
   });
 
-  it('knows names and groups, of what is gone the name', async () => {
+  it('knows names and groups, and the names of removed links', async () => {
     const index = it_.links.addPodPair('veth1');
     await it_.settle();
     it_.links.change(index, { name: 'renamed' });
     await it_.settle();
-    assert.deepEqual([it_.keeper.nameOf(index), it_.keeper.groupOf(index)], ['renamed', 8]);
+    assert.deepEqual([it_.reconciler.nameOf(index), it_.reconciler.groupOf(index)], ['renamed', 8]);
     assert.equal(it_.held()[0]?.name, 'renamed');
     it_.links.remove(index);
     await it_.settle();
-    assert.deepEqual([it_.keeper.nameOf(index), it_.keeper.groupOf(index)], ['renamed', null]);
-    assert.equal(it_.keeper.nameOf(9999), null);
+    assert.deepEqual([it_.reconciler.nameOf(index), it_.reconciler.groupOf(index)], ['renamed', null]);
+    assert.equal(it_.reconciler.nameOf(9999), null);
   });
 
-  it('of earlier runs, only what is as they left it is ours', async () => {
+  it('of earlier runs, only groups that are as they left them belong to nodewall', async () => {
     const [ours, renamed, foreign, bridge] = ['veth1', 'veth2', 'veth3', 'br7'].map((name) =>
       it_.links.add(name, { kind: 'bridge', isUp: true }),
     ) as [number, number, number, number];
@@ -342,13 +342,13 @@ describe('GroupKeeper', () => {
       { index: 777, name: 'gone', group: 8 },
     ];
     const next = watched(remembered, it_.links);
-    await next.keeper.lookAtAll();
+    await next.reconciler.lookAtAll();
     // Our link no longer matches; the others are foreign.
     assert.deepEqual(['veth1', 'veth2', 'veth3', 'br7'].map(group), [0, 8, 5, 8]);
     assert.deepEqual(next.held(), []);
   });
 
-  it('release sets back exactly what we set', async () => {
+  it('release resets exactly the groups that nodewall set', async () => {
     it_.links.addPodPair('veth1');
     const other = it_.links.addPodPair('veth2');
     it_.links.setForeign(other, 8);
@@ -364,10 +364,10 @@ describe('GroupKeeper', () => {
     assert.deepEqual([group('veth1'), group('veth2')], [0, 8]);
   });
 
-  it('reads only what has the form of what it saved', () => {
+  it('reads only entries of the saved form', () => {
     const good = { index: 1, name: 'a', group: 8 };
-    assert.deepEqual(toHeld([good, null, 3, { index: '1' }, { ...good, group: 'x' }]), [good]);
-    assert.deepEqual(toHeld({ a: 1 }), []);
+    assert.deepEqual(toOwnedGroups([good, null, 3, { index: '1' }, { ...good, group: 'x' }]), [good]);
+    assert.deepEqual(toOwnedGroups({ a: 1 }), []);
   });
 });
 
@@ -403,17 +403,17 @@ const step = fc.record({
 describe('any order of events', function () {
   this.timeout(120_000);
 
-  it('ends in the same groups as a fresh list', async () => {
+  it('leads to the same groups as a fresh list', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
         const one = watched();
-        const { links, keeper } = one;
-        void keeper.lookAtAll();
+        const { links, reconciler } = one;
+        void reconciler.lookAtAll();
         for (const [i, { what, at, to }] of steps.entries()) await play(one, what, `n${i}`, at, to);
         await one.settle();
         const told = links.all().filter(({ index }) => !links.isSilent(index));
         assert.deepEqual(groupsOf(told), expected(links, told), 'after the events');
-        await keeper.lookAtAll();
+        await reconciler.lookAtAll();
         await one.settle();
         assert.deepEqual(groupsOf(links.all()), expected(links, links.all()), 'after a list');
         assert.deepEqual(

@@ -1,4 +1,4 @@
-import type { Item, Peers } from '../../agent/render/index/item.ts';
+import type { MatchEntry, Peers } from '../../agent/render/index/match-entry.ts';
 import type { PortRange } from '../../apis/compiled.ts';
 import { parseAddress, parseCidr } from '../../lib/net/address.ts';
 import { toMemberSet } from '../../lib/net/member-set.ts';
@@ -29,7 +29,7 @@ interface Asked {
 }
 
 /** A rule that ends its packets, in the chain of its name. */
-export function item(id: string, { from, ports, sources, final = true }: Asked = {}): Item {
+export function item(id: string, { from, ports, sources, final = true }: Asked = {}): MatchEntry {
   const toRanges = (list: Asked['ports']): PortRange[] | null =>
     list?.map((port): PortRange => (typeof port === 'number' ? [port, port] : port)) ?? null;
   const peers = from === undefined ? null : 'key' in from ? from : peersOf(`peers of ${id}`, ...from);
@@ -37,6 +37,6 @@ export function item(id: string, { from, ports, sources, final = true }: Asked =
 }
 
 /** `length` rules: `rule 0`, `rule 1`, … */
-export function items(length: number, asked: (index: number) => Asked): Item[] {
+export function items(length: number, asked: (index: number) => Asked): MatchEntry[] {
   return Array.from({ length }, (_, i) => item(`rule${i}`, asked(i)));
 }

@@ -33,7 +33,7 @@ COMMIT
 
 const VARIANTS: readonly Iptables[] = ['nft', 'legacy'];
 
-export interface Strangers {
+export interface ForeignRules {
   /**
    * Everything on the node but what is ours: rules, chains, tables, sets; equal texts, equal state.
    */
@@ -41,10 +41,10 @@ export interface Strangers {
 }
 
 /** `dataplanes`: those this machine has. */
-export async function installStrangers(
+export async function installForeignRules(
   node: Namespace,
   dataplanes: readonly Dataplane[],
-): Promise<Strangers> {
+): Promise<ForeignRules> {
   const variants = VARIANTS.filter((variant) => dataplanes.some(({ iptables }) => iptables === variant));
   await node.run(['nft', '-f', '-'], { stdin: TABLES });
   if (variants.length > 0) await node.run(['ipset', 'restore'], { stdin: SETS });

@@ -1,13 +1,13 @@
 import { type Chain, type NftRule, type Ruleset, targets } from '../../render/ruleset.ts';
 import type { Command } from '../plan/command.ts';
-import type { Held } from '../plan/held.ts';
-import { digestOf, type Reading } from './reading.ts';
+import type { CurrentState } from '../plan/current-state.ts';
+import { digestOf, type TableReading } from './reading.ts';
 
 /**
  * A shadow copy of a desired chain, which nothing leads to. If it has the same digest as the
  * unknown chain of that name, that chain has the desired rules.
  */
-export interface Probe {
+export interface ShadowCopy {
   readonly name: string;
   readonly chain: Chain;
 }
@@ -16,20 +16,20 @@ export interface Probe {
  * Shadow copies for all chains whose rules are unknown but may be the desired ones: all objects
  * that the desired rules name exist.
  */
-export function probes({ held }: Reading, { chains }: Ruleset): Probe[] {
-  const found: Probe[] = [];
+export function shadowCopies({ current }: TableReading, { chains }: Ruleset): ShadowCopy[] {
+  const found: ShadowCopy[] = [];
   let number = 0;
   for (const chain of chains.values()) {
-    const there = held.chains.get(chain.name);
+    const there = current.chains.get(chain.name);
     if (there === undefined || there.rules !== null) continue;
-    if (!chain.rules.every((rule) => isComplete(rule, held))) continue;
-    while (held.chains.has(`probe-${number}`)) number++;
+    if (!chain.rules.every((rule) => isComplete(rule, current))) continue;
+    while (current.chains.has(`probe-${number}`)) number++;
     found.push({ name: `probe-${number++}`, chain });
   }
   return found;
 }
 
-function isComplete({ matches, statement }: NftRule, { chains, sets, maps }: Held): boolean {
+function isComplete({ matches, statement }: NftRule, { chains, sets, maps }: CurrentState): boolean {
   return (
     targets(statement).every((name) => chains.has(name)) &&
     (!('map' in statement) || maps.has(statement.map)) &&
@@ -40,14 +40,14 @@ function isComplete({ matches, statement }: NftRule, { chains, sets, maps }: Hel
   );
 }
 
-export function makeProbes(list: readonly Probe[]): Command[] {
+export function addShadowCopies(list: readonly ShadowCopy[]): Command[] {
   return list.flatMap(({ name, chain }): Command[] => [
     { kind: 'addChain', chain: { ...chain, name, base: null } },
     ...chain.rules.map((rule): Command => ({ kind: 'addRule', chain: name, rule, source: chain.source })),
   ]);
 }
 
-export function removeProbes(list: readonly Probe[]): Command[] {
+export function removeShadowCopies(list: readonly ShadowCopy[]): Command[] {
   return [
     ...list.map(({ name }): Command => ({ kind: 'flushChain', name })),
     ...list.map(({ name }): Command => ({ kind: 'deleteChain', name })),
@@ -55,16 +55,16 @@ export function removeProbes(list: readonly Probe[]): Command[] {
 }
 
 /** The reading, with the chains that the digests of the shadow copies identify. */
-export function recognise(
-  reading: Reading,
-  list: readonly Probe[],
+export function recognize(
+  reading: TableReading,
+  list: readonly ShadowCopy[],
   copies: readonly { readonly name: string; readonly rules: Parameters<typeof digestOf>[0] }[],
-): Reading {
+): TableReading {
   const digests = new Map(copies.map(({ name, rules }) => [name, digestOf(rules)]));
-  const chains = new Map(reading.held.chains);
+  const chains = new Map(reading.current.chains);
   for (const { name, chain } of list) {
     const base = chains.get(chain.name)?.base ?? null;
     if (digests.get(name) === reading.digests.get(chain.name)) chains.set(chain.name, { ...chain, base });
   }
-  return { ...reading, held: { ...reading.held, chains } };
+  return { ...reading, current: { ...reading.current, chains } };
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { closing, rulesetOf } from '../../../test/fake/node-state.ts';
 import type { BaseChain, Chain } from '../../render/ruleset.ts';
-import { withRetired } from './retired.ts';
+import { withUnusedBaseChains } from './unused-base-chains.ts';
 
 const desired = rulesetOf([closing('p', 80)]);
 
@@ -11,9 +11,9 @@ function there(name: string, base: BaseChain | null): { chains: Map<string, Chai
 
 const prerouting = { type: 'filter', hook: 'prerouting', priority: -90, policy: 'accept' } as const;
 
-describe('base chains that nothing needs any more', () => {
+describe('base chains that are no longer needed', () => {
   it('stay, without rules', () => {
-    const { chains, ...others } = withRetired(desired, there('prerouting', prerouting));
+    const { chains, ...others } = withUnusedBaseChains(desired, there('prerouting', prerouting));
     assert.deepEqual(
       [...chains.keys()].filter((name) => !desired.chains.has(name)),
       ['prerouting'],
@@ -22,10 +22,10 @@ describe('base chains that nothing needs any more', () => {
     assert.deepEqual(others, { sets: desired.sets, maps: desired.maps });
   });
 
-  it('are only those of ours, at the hook that ours have', () => {
-    assert.equal(withRetired(desired, there('stranger', prerouting)), desired);
-    assert.equal(withRetired(desired, there('prerouting', null)), desired);
-    assert.equal(withRetired(desired, there('prerouting', { ...prerouting, priority: 0 })), desired);
-    assert.equal(withRetired(desired, there('input', prerouting)), desired);
+  it('are only those of nodewall, at its hooks', () => {
+    assert.equal(withUnusedBaseChains(desired, there('stranger', prerouting)), desired);
+    assert.equal(withUnusedBaseChains(desired, there('prerouting', null)), desired);
+    assert.equal(withUnusedBaseChains(desired, there('prerouting', { ...prerouting, priority: 0 })), desired);
+    assert.equal(withUnusedBaseChains(desired, there('input', prerouting)), desired);
   });
 });

@@ -16,27 +16,27 @@ import type {
  * After a start or a foreign change it is read from the kernel, and chains whose digests don't
  * match are unknown.
  */
-export interface Held {
+export interface CurrentState {
   /** Whether the table exists. */
   readonly table: boolean;
   /** The table is switched off (nft's flag `dormant`). */
   readonly dormant: boolean;
-  readonly chains: ReadonlyMap<string, HeldChain>;
-  readonly sets: ReadonlyMap<string, HeldSet>;
-  readonly maps: ReadonlyMap<string, HeldMap>;
+  readonly chains: ReadonlyMap<string, CurrentChain>;
+  readonly sets: ReadonlyMap<string, CurrentSet>;
+  readonly maps: ReadonlyMap<string, CurrentMap>;
   /** Handles of chains, by name, as far as they are known. */
   readonly handles: ReadonlyMap<string, number>;
 }
 
 /** The chain as we applied it, or a chain whose rules in the kernel are unknown. */
-export type HeldChain = Chain | UnknownChain;
+export type CurrentChain = Chain | UnknownChain;
 
 export interface UnknownChain {
   readonly base: BaseChain | null;
   readonly rules: null;
 }
 
-export interface HeldSet {
+export interface CurrentSet {
   /** Null: the keys are of a kind that no set of ours has. */
   readonly family: Family | null;
   readonly key: SetKey;
@@ -46,7 +46,7 @@ export interface HeldSet {
 }
 
 /** A VerdictMap as we filled it, or one that was read from the kernel. */
-export interface HeldMap {
+export interface CurrentMap {
   /** As in VerdictMap; 'other': not a verdict map, or keys of another kind. */
   readonly family: Family | null | 'other';
   readonly interval: boolean;
@@ -58,7 +58,7 @@ export interface HeldMap {
   readonly verdicts: readonly ChainVerdict[];
 }
 
-export const NOTHING_HELD: Held = {
+export const EMPTY_STATE: CurrentState = {
   table: false,
   dormant: false,
   chains: new Map(),
@@ -68,10 +68,10 @@ export const NOTHING_HELD: Held = {
 };
 
 /** The current state after a ruleset has been applied. */
-export function heldAfter(
+export function stateAfter(
   { chains, sets, maps }: Ruleset,
-  handles: Held['handles'] = NOTHING_HELD.handles,
-): Held {
+  handles: CurrentState['handles'] = EMPTY_STATE.handles,
+): CurrentState {
   return { table: true, dormant: false, chains, sets, maps, handles };
 }
 
@@ -79,12 +79,12 @@ export function heldAfter(
  * Whether the chain in the kernel has the rules of `chain`. A fixed chain is named for its content,
  * so two fixed chains of one name have the same rules.
  */
-export function holdsChain(held: HeldChain, chain: Chain): boolean {
-  if (held.rules === null) return false;
-  if (held === chain || (held.fixed && chain.fixed)) return true;
+export function holdsChain(current: CurrentChain, chain: Chain): boolean {
+  if (current.rules === null) return false;
+  if (current === chain || (current.fixed && chain.fixed)) return true;
   return (
-    held.rules.length === chain.rules.length &&
-    held.rules.every((rule, i) => rule === chain.rules[i] || isDeepStrictEqual(rule, chain.rules[i]))
+    current.rules.length === chain.rules.length &&
+    current.rules.every((rule, i) => rule === chain.rules[i] || isDeepStrictEqual(rule, chain.rules[i]))
   );
 }
 
@@ -92,8 +92,8 @@ export function holdsChain(held: HeldChain, chain: Chain): boolean {
  * Whether the maps are known to be equal without a comparison: the same object, or both named for
  * their content.
  */
-export function isKnownMap(held: HeldMap, map: VerdictMap): boolean {
-  return held === map || (map.fixed && held.fixed === true);
+export function isKnownMap(current: CurrentMap, map: VerdictMap): boolean {
+  return current === map || (map.fixed && current.fixed === true);
 }
 
 /** Compares the properties of a base chain that can't be changed in place. */

@@ -1,6 +1,6 @@
 import { type DelOperation, type Ipset, IpsetError, type NameOperation } from 'ipset-ts';
 
-export interface Swept {
+export interface CollectedSets {
   /** Sets that rules of third parties name, with ipset's error. */
   readonly inUse: ReadonlyMap<string, IpsetError>;
   /** Another failure that ended the operation, and the sets that were not destroyed. */
@@ -11,10 +11,10 @@ export interface Swept {
  * Deletes members and destroys sets, in order; sets that rules of third parties name stay. Throws
  * IpsetError if members can't be deleted.
  */
-export async function sweepSets(
+export async function collectSets(
   ipset: Ipset,
   operations: readonly (DelOperation | NameOperation)[],
-): Promise<Swept> {
+): Promise<CollectedSets> {
   const inUse = new Map<string, IpsetError>();
   let rest = operations;
   while (rest.length > 0) {

@@ -8,12 +8,12 @@ interface Ends {
  * Compares by identity, here and below with Object.is: for `===`, V8 reads each object to see that
  * it is one, which evicts other objects from the CPU caches (ADR 12).
  */
-export function alike(before: readonly unknown[], now: readonly unknown[]): Ends {
+export function commonEnds(before: readonly unknown[], now: readonly unknown[]): Ends {
   if (now.length < LONG) return endsOf(before, now);
-  const known = asked.get(now);
+  const known = memo.get(now);
   if (known?.before.deref() === before) return known.ends;
   const ends = endsOf(before, now);
-  asked.set(now, { before: new WeakRef(before), ends });
+  memo.set(now, { before: new WeakRef(before), ends });
   return ends;
 }
 
@@ -21,7 +21,7 @@ export function alike(before: readonly unknown[], now: readonly unknown[]): Ends
  * Several callers in turn compare the same long lists. A list that was compared must not be
  * changed.
  */
-const asked = new WeakMap<
+const memo = new WeakMap<
   readonly unknown[],
   { readonly before: WeakRef<readonly unknown[]>; readonly ends: Ends }
 >();
@@ -40,18 +40,18 @@ function endsOf(before: readonly unknown[], now: readonly unknown[]): Ends {
 
 /** Whether two lists hold the same objects in the same order. */
 export function isSameList(before: readonly unknown[], now: readonly unknown[]): boolean {
-  return before.length === now.length && alike(before, now).first === now.length;
+  return before.length === now.length && commonEnds(before, now).first === now.length;
 }
 
 /**
  * The elements that only one of the two lists has: neither in the common start or end nor, if both
  * have the same length, at the same index.
  */
-export function others<T>(
+export function unequalElements<T>(
   before: readonly T[],
   now: readonly T[],
 ): { readonly gone: readonly T[]; readonly added: readonly T[] } {
-  const { first, last } = alike(before, now);
+  const { first, last } = commonEnds(before, now);
   const inPlace = before.length === now.length;
   const isOther = (i: number): boolean => !inPlace || !Object.is(before[i], now[i]);
   const of = (list: readonly T[]): readonly T[] =>
@@ -60,7 +60,7 @@ export function others<T>(
 }
 
 /** A list, and the result of a function for each element. */
-export interface Mapped<T, U> {
+export interface IncrementalMap<T, U> {
   readonly from: readonly T[];
   readonly to: readonly U[];
   /** The results made this time, and the previous results that were not reused. */
@@ -73,17 +73,17 @@ export interface Mapped<T, U> {
  * end or, if both lists have the same length, at the same index.
  * @param stale whether a previous result must not be reused
  */
-export function mapAlike<T, U>(
-  last: Mapped<T, U> | null,
+export function mapIncrementally<T, U>(
+  last: IncrementalMap<T, U> | null,
   now: readonly T[],
   of: (element: T, index: number) => U,
   stale: ((made: U) => boolean) | null = null,
-): Mapped<T, U> {
+): IncrementalMap<T, U> {
   if (last === null) {
     const all = now.map((element, i) => of(element, i));
     return { from: now, to: all, made: all, gone: [] };
   }
-  const common = alike(last.from, now);
+  const common = commonEnds(last.from, now);
   const end = now.length - common.last;
   const moved = last.from.length - now.length;
   const made: U[] = [];
