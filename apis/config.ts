@@ -2,6 +2,7 @@
  * The agent's configuration (docs/semantics.md section 5, docs/configuration.md), with all defaults
  * in one place.
  */
+import type { DataplaneName } from './dataplanes.ts';
 
 /** The exemptions of docs/semantics.md section 2.1. */
 export const EXEMPTIONS = [
@@ -16,8 +17,6 @@ export type Exemption = (typeof EXEMPTIONS)[number];
 /** How rules are found: by the rule index, or one after another. */
 export type Dispatch = 'indexed' | 'linear';
 
-/** The kernel mechanism that enforces the rules of a node. */
-export type DataplaneName = 'nftables' | 'iptables';
 /** Which iptables commands to use; auto: the system's own `iptables`. */
 export type IptablesVariant = 'auto' | 'nft' | 'legacy';
 

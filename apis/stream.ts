@@ -1,4 +1,4 @@
-import type { DataplaneName } from './config.ts';
+import type { DataplaneName } from './dataplanes.ts';
 import type { ApiGroup } from './objects.ts';
 import type { AddressSetMessage, NodeMessage, ServiceSetMessage, WrittenRule } from './wire.ts';
 

@@ -226,7 +226,7 @@ async function disabled(
   ended?: AbortSignal,
 ): Promise<ExitStatus> {
   const { allLeftOvers } = await import('../agent/dataplane/open-dataplanes.ts');
-  const { removed, hidden } = await withKernel((kernel) => removeAll(allLeftOvers(kernel)));
+  const { removed, hidden } = await withKernel(async (kernel) => removeAll(await allLeftOvers(kernel)));
   warnHidden(log, options.node, hidden);
   const { interfaces } = await releaseInterfaceGroups(options.stateDir, config, log);
   log.info('disabled', { node: options.node, removed, interfaces, gate });

@@ -23,7 +23,9 @@ export async function cleanup(options: CleanupOptions): Promise<ExitStatus> {
     );
   }
   const { interfaces } = await releaseInterfaceGroups(options.stateDir, config, { warn });
-  const { removed: rules, hidden } = await withKernel((kernel) => removeAll(allLeftOvers(kernel)));
+  const { removed: rules, hidden } = await withKernel(async (kernel) =>
+    removeAll(await allLeftOvers(kernel)),
+  );
   const removed = [...rules, ...interfaces.map((name) => `group of interface ${name}`)];
   const nothing = hidden.length === 0 ? 'Nothing of nodewall is in the kernel.\n' : '';
   const text = removed.length === 0 ? nothing : removed.map(sentence).join('');

@@ -1,3 +1,4 @@
+import { DATAPLANES } from '../agent/dataplane/dataplanes.ts';
 import { type IndexStats, indexStats, type PartStats } from '../agent/observe/index-stats.ts';
 import type { NodeState } from '../apis/compiled.ts';
 import type { Config } from '../apis/config.ts';
@@ -8,16 +9,17 @@ import { json, table } from './output.ts';
  * Output of `compile --stats`: the cost of the index of a Node's rules. Throws a CommandError if
  * the configuration has no index (dispatch: linear).
  */
-export function statsText(state: NodeState, config: Config, output: 'table' | 'json'): string {
+export function statsText(state: NodeState, config: Config, output: string): string {
   if (config.dispatch === 'linear') {
     throw new CommandError(
       EXIT.usage,
       '--stats: there is no index, since the configuration says dispatch: linear; remove that line to see the statistics of an index',
     );
   }
-  if (config.dataplane === 'iptables') {
+  const { dataplane } = config;
+  if (dataplane !== 'auto' && !DATAPLANES[dataplane].hasIndex) {
     process.stderr.write(
-      'the configuration says dataplane: iptables; the statistics are of the index in nftables\n',
+      `the configuration says dataplane: ${dataplane}; the statistics are of the index in nftables\n`,
     );
   }
   const stats = indexStats(state, config);

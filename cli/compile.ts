@@ -1,53 +1,30 @@
-import { iptablesRenderer } from '../agent/render/iptables/render.ts';
-import { rulesetText } from '../agent/render/nft-text.ts';
-import { render } from '../agent/render/render.ts';
+import { DATAPLANES } from '../agent/dataplane/dataplanes.ts';
 import type { CompiledRule, NodeState, Service } from '../apis/compiled.ts';
-import type { Config } from '../apis/config.ts';
 import { namedBy, namesPorts, type RulePeer } from '../apis/rule-peer.ts';
 import { toWrittenRule } from '../apis/wire.ts';
 import { formatMembers } from '../lib/net/member-set.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { statsText } from './compile-stats.ts';
-import { iptablesTexts } from './iptables-texts.ts';
 import { loadResolvedNode, type NodeOptions } from './load.ts';
 import { json, print, table } from './output.ts';
 
 type CompileOptions = NodeOptions & {
-  readonly output: 'table' | 'json' | 'nft' | 'iptables';
+  /** table, json, or the name of a dataplane's text. */
+  readonly output: string;
   readonly stats: boolean;
 };
 
 export async function compileCommand(options: CompileOptions): Promise<ExitStatus> {
   const { stats, output } = options;
-  const isRules = output === 'nft' || output === 'iptables';
-  if (stats && isRules) {
+  const dataplane = Object.values(DATAPLANES).find((kind) => kind.output === output);
+  if (stats && dataplane !== undefined) {
     throw new CommandError(EXIT.usage, `--stats: not with -o ${output}; use -o table or -o json`);
   }
   const { state, config, invalid } = await loadResolvedNode(options);
-  if (stats && !isRules) await print(statsText(state, config, output));
-  else await printCompiled(state, config, output);
+  if (stats) await print(statsText(state, config, output));
+  else if (dataplane !== undefined) await print((await dataplane.text()).ruleset(state, config));
+  else await print(output === 'json' ? json(toJson(state)) : toTable(state));
   return invalid && options.strict ? EXIT.invalid : EXIT.done;
-}
-
-async function printCompiled(
-  state: NodeState,
-  config: Config,
-  output: CompileOptions['output'],
-): Promise<void> {
-  switch (output) {
-    case 'json':
-      await print(json(toJson(state)));
-      break;
-    case 'nft':
-      await print(rulesetText(render(state, config)));
-      break;
-    case 'iptables':
-      await print(iptablesTexts(iptablesRenderer(config)(state)));
-      break;
-    case 'table':
-      await print(toTable(state));
-      break;
-  }
 }
 
 function toJson(state: NodeState): object {

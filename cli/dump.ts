@@ -1,17 +1,14 @@
-import { EMPTY_STATE } from '../agent/apply/plan/current-state.ts';
-import { transaction } from '../agent/apply/plan/transaction.ts';
-import { transactionText } from '../agent/apply/plan/transaction-text.ts';
+import { DATAPLANES } from '../agent/dataplane/dataplanes.ts';
+import { chooseDataplane } from '../agent/dataplane/open-dataplanes.ts';
 import { receive } from '../agent/receive/receive.ts';
-import { iptablesRenderer } from '../agent/render/iptables/render.ts';
-import { render } from '../agent/render/render.ts';
 import { savedDigests } from '../agent/run/state-store.ts';
+import { withKernel } from '../agent/run/with-kernel.ts';
 import type { NodeState } from '../apis/compiled.ts';
 import type { Config } from '../apis/config.ts';
 import { snapshot } from '../apis/snapshot.ts';
 import { toWrittenRule } from '../apis/wire.ts';
 import { formatMembers } from '../lib/net/member-set.ts';
 import { EXIT, type ExitStatus } from '../lib/process/exit.ts';
-import { iptablesTexts } from './iptables-texts.ts';
 import { load, loadConfig, loadNode, type NodeOptions } from './load.ts';
 import { json, print } from './output.ts';
 
@@ -50,32 +47,17 @@ export async function dump(
 async function transactionOf(given: NodeState, config: Config, options: DumpOptions): Promise<string> {
   const { fromEmpty = false, stateDir } = options;
   if (fromEmpty) {
-    if (config.dataplane === 'iptables') return iptablesTexts(iptablesRenderer(config)(given));
-    return transactionText(transaction(EMPTY_STATE, render(given, config)));
+    const kind = DATAPLANES[config.dataplane === 'auto' ? 'nftables' : config.dataplane];
+    return (await kind.text()).firstTransaction(given, config);
   }
-  const { chooseDataplane, iptablesCommands } = await import('../agent/dataplane/open-dataplanes.ts');
-  const { withKernel } = await import('../agent/run/with-kernel.ts');
   const { withLocalPodsNow } = await import('../agent/run/interface-groups.ts');
   const state = await withLocalPodsNow(given, config);
+  const digests = async (): Promise<Record<string, string>> =>
+    stateDir === undefined ? {} : savedDigests(stateDir);
   return withKernel(async (kernel) => {
     const { name } = await chooseDataplane(config);
-    if (name === 'nftables') return transactionText(await planned(kernel, render(state, config), stateDir));
-    const { IptablesReconciler } = await import('../agent/apply/iptables/reconciler.ts');
-    const { tools } = await iptablesCommands(config);
-    return (await new IptablesReconciler(tools).plan(iptablesRenderer(config)(state))).text();
+    return (await DATAPLANES[name].port()).plan({ kernel, state, config, digests });
   });
-}
-
-async function planned(
-  kernel: import('../agent/apply/netlink/kernel.ts').Kernel,
-  desired: ReturnType<typeof render>,
-  stateDir: string | undefined,
-): Promise<ReturnType<typeof transaction>> {
-  const { NodeRuleReconciler } = await import('../agent/apply/reconciler.ts');
-  // Plans like an agent that has just started: a fixed chain with its saved digest has the content
-  // that its name stands for.
-  const remembered = stateDir === undefined ? {} : await savedDigests(stateDir);
-  return new NodeRuleReconciler(kernel, { remembered }).plan(desired);
 }
 
 function toJson(state: NodeState): object {

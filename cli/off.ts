@@ -1,7 +1,6 @@
 import { userInfo } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { holdRules, removeAll } from '../agent/dataplane/dataplane.ts';
-import type { LeftOvers } from '../agent/dataplane/left-overs.ts';
+import { holdRules, type LeftOvers, removeAll } from '../agent/dataplane/dataplane.ts';
 import { allLeftOvers } from '../agent/dataplane/open-dataplanes.ts';
 import { agentLock } from '../agent/run/agent-lock.ts';
 import { releaseInterfaceGroups } from '../agent/run/interface-groups.ts';
@@ -42,7 +41,7 @@ export async function off(options: OffOptions): Promise<ExitStatus> {
   }
   const agent = await agentLock(stateDir).holder();
   const { removed, isGone, hidden } = await withKernel(async (kernel) => {
-    const all = allLeftOvers(kernel);
+    const all = await allLeftOvers(kernel);
     if (agent !== null && (await untilGone(all, PATIENCE))) return { removed: [], hidden: [], isGone: true };
     // Removes the rules without an agent, or in place of one that hangs. An agent that starts
     // meanwhile finds the file `off` and removes them too.

@@ -1,4 +1,5 @@
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
+import { DATAPLANES } from '../agent/dataplane/dataplanes.ts';
 import { CommandError, EXIT, type ExitStatus } from '../lib/process/exit.ts';
 import { VERSION } from '../lib/process/version.ts';
 import { errorText } from './output.ts';
@@ -109,7 +110,7 @@ function addCompile(program: Command, done: Done): void {
       'print the cost of the rule index in nftables: rules tried per packet, maps, elements, memory',
       false,
     )
-    .addOption(output('table', 'json', 'nft', 'iptables'))
+    .addOption(output('table', 'json', ...Object.values(DATAPLANES).map((kind) => kind.output)))
     .addHelpText(
       'after',
       example(

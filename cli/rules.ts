@@ -1,6 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { countedRules } from '../agent/apply/iptables/counted.ts';
-import { holdingTools } from '../agent/dataplane/left-overs.ts';
+import { countsInForce } from '../agent/dataplane/open-dataplanes.ts';
 import {
   Accounting,
   type CountedTable,
@@ -127,7 +126,7 @@ async function readFile(stateDir: string, name: string): Promise<string | null> 
 /** Reads the counters of whichever dataplane holds rules; this needs no configuration. */
 async function readKernel(): Promise<CountedTable | null> {
   try {
-    const found = await withKernel(async (kernel) => (await kernel.snapshot()) ?? (await readIptables()));
+    const found = await withKernel(countsInForce);
     if (found === null) {
       process.stderr.write('nodewall: the kernel has no rules; the counts are the last saved ones\n');
     }
@@ -139,13 +138,4 @@ async function readKernel(): Promise<CountedTable | null> {
     );
     return null;
   }
-}
-
-async function readIptables(): Promise<CountedTable | null> {
-  for (const variant of ['nft', 'legacy'] as const) {
-    const tools = await holdingTools(variant);
-    const table = tools === null ? null : countedRules({ 4: await tools.save(4), 6: await tools.save(6) });
-    if (table !== null) return table;
-  }
-  return null;
 }

@@ -26,6 +26,7 @@ import { rate } from './benchmarks/rate.ts';
 import { record } from './benchmarks/record.ts';
 import { save } from './benchmarks/save.ts';
 import { scale } from './benchmarks/scale.ts';
+import { start } from './benchmarks/start.ts';
 import { throughput } from './benchmarks/throughput.ts';
 import { compareResults, comparisonText, missingFigures } from './measure/compare.ts';
 import type { Benchmark, Figure } from './measure/figure.ts';
@@ -54,6 +55,7 @@ const BENCHMARKS: readonly Benchmark[] = [
   layouts,
   throughput,
   scale,
+  start,
   index,
   churn,
 ];

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { IptablesError } from '../apply/iptables/tools.ts';
-import { holdRules, removeAll, removeEach } from './dataplane.ts';
-import type { LeftOvers } from './left-overs.ts';
+import { holdRules, type LeftOvers, removeAll, removeEach } from './dataplane.ts';
 
 const HIDDEN = new IptablesError('NOT_PERMITTED', 'needs CAP_NET_RAW');
 

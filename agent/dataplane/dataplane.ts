@@ -1,10 +1,9 @@
-import type { Config, DataplaneName } from '../../apis/config.ts';
+import type { Config } from '../../apis/config.ts';
+import type { DataplaneName } from '../../apis/dataplanes.ts';
 import type { Log } from '../../lib/process/log.ts';
 import type { Enforcer, EnforcerOptions } from '../apply/enforcer.ts';
-import { IptablesError } from '../apply/iptables/tools.ts';
 import type { Owners } from '../record/accounting.ts';
 import type { CountSource, Readings } from '../record/counters.ts';
-import type { LeftOvers } from './left-overs.ts';
 
 /**
  * One way to enforce rules: stages 5 and 6, counters, and the detection of changes by third
@@ -48,6 +47,19 @@ export interface Dataplanes {
   readonly all: readonly LeftOvers[];
 }
 
+/** One place in the kernel where one of our dataplanes may have left rules in any run. */
+export interface LeftOvers {
+  /** For logs. */
+  readonly name: string;
+  /** Whether packets traverse rules of ours there. */
+  holdsRules(): Promise<boolean>;
+  /**
+   * Removes them and returns human-readable lines about what was removed. Loads no module, and
+   * starts no process, for rules that can't exist.
+   */
+  remove(): Promise<string[]>;
+}
+
 interface Warnings {
   warn(message: string, fields: object): void;
 }
@@ -71,7 +83,7 @@ export interface Removal {
  * same answer.
  */
 function isHidden(error: unknown): boolean {
-  return error instanceof IptablesError && error.code === 'NOT_PERMITTED';
+  return error instanceof Error && 'code' in error && error.code === 'NOT_PERMITTED';
 }
 
 export function warnHidden(log: Warnings, node: string, hidden: readonly LeftOverError[]): void {

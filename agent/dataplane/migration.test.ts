@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { IptablesError } from '../apply/iptables/tools.ts';
-import type { LeftOvers } from './left-overs.ts';
+import type { LeftOvers } from './dataplane.ts';
 import { dataplaneMigration } from './migration.ts';
 
 function remains(

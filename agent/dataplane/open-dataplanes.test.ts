@@ -1,9 +1,6 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import type { Trial } from '../apply/netlink/nft-trial.ts';
-import { chooseDataplane, iptablesCommands } from './open-dataplanes.ts';
+import { type Trial, tryNftables } from '../apply/netlink/nft-trial.ts';
+import { chooseDataplane } from './open-dataplanes.ts';
 
 const WORKS: Trial = { works: true };
 const REFUSED: Trial = { works: false, why: 'Operation not supported' };
@@ -15,7 +12,11 @@ function choose(dataplane: 'nftables' | 'iptables' | 'auto', ...trials: readonly
     asked.push(trial);
     return trial;
   });
-  return chooseDataplane({ dataplane }, ways).then(({ name, why }) => [name, why, asked.length]);
+  const kinds = {
+    nftables: { port: async () => ({ trial: () => tryNftables(ways) }) },
+    iptables: { port: async () => ({}) },
+  };
+  return chooseDataplane({ dataplane }, kinds).then(({ name, why }) => [name, why, asked.length]);
 }
 
 describe('the dataplane', () => {
@@ -40,55 +41,5 @@ describe('the dataplane', () => {
       'nftables does not work here: the trial could not be run',
       1,
     ]);
-  });
-});
-
-describe('the commands of iptables', () => {
-  const { PATH } = process.env;
-  const VERSIONS = {
-    nft: 'iptables v1.8.9 (nf_tables)',
-    legacy: 'iptables v1.8.9 (legacy)',
-    old: 'iptables v1.6.1',
-  };
-  let folder: string;
-
-  beforeEach(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'nodewall-commands-'));
-    process.env.PATH = folder;
-  });
-  afterEach(async () => {
-    process.env.PATH = PATH;
-    await rm(folder, { recursive: true });
-  });
-
-  /** Installs a command in a directory that PATH contains. */
-  async function install(name: string, version: keyof typeof VERSIONS): Promise<void> {
-    await writeFile(join(folder, name), `#!/bin/sh\necho '${VERSIONS[version]}'\n`, { mode: 0o755 });
-  }
-  async function commands(variant: 'auto' | 'nft' | 'legacy'): Promise<string[]> {
-    const found = await iptablesCommands({ iptables: { variant } });
-    return [found.variant, found.tools.variant];
-  }
-
-  it("are those of the variant of the system's iptables, even if that changes later", async () => {
-    for (const variant of ['nft', 'legacy'] as const) {
-      await install(`iptables-${variant}`, variant);
-    }
-    await install('iptables', 'legacy');
-    assert.deepEqual(await commands('auto'), ['legacy', 'legacy']);
-    await install('iptables', 'nft');
-    assert.deepEqual(await commands('auto'), ['nft', 'nft']);
-    assert.deepEqual(await commands('legacy'), ['legacy', 'legacy']);
-  });
-
-  it("are the system's own if none are named for the variant", async () => {
-    await install('iptables', 'old');
-    assert.deepEqual(await commands('auto'), ['legacy', 'auto']);
-  });
-
-  it('are named in the error if they are missing', async () => {
-    await install('iptables-legacy', 'legacy');
-    await assert.rejects(commands('auto'), /needs the commands iptables and ipset/);
-    await assert.rejects(commands('nft'), /needs the commands iptables-nft and ipset/);
   });
 });

@@ -1,32 +1,37 @@
-import type { Config, DataplaneName } from '../../apis/config.ts';
+import type { Config } from '../../apis/config.ts';
+import { DATAPLANE_NAMES, type DataplaneName } from '../../apis/dataplanes.ts';
 import { CommandError, EXIT } from '../../lib/process/exit.ts';
 import type { Log } from '../../lib/process/log.ts';
-import type { IptablesTools } from '../apply/iptables/tools.ts';
-import { installedVariant, type Variant, variantTools } from '../apply/iptables/variant.ts';
 import type { Kernel } from '../apply/netlink/kernel.ts';
-import { TRIAL_WAYS, type TrialWay, tryNftables } from '../apply/netlink/nft-trial.ts';
-import type { Dataplanes } from './dataplane.ts';
-import { iptablesDataplane } from './iptables-dataplane.ts';
-import { iptablesLeftOvers, nftLeftOvers, setLeftOvers } from './left-overs.ts';
-import { nftablesDataplane } from './nftables-dataplane.ts';
+import type { CountedTable } from '../record/accounting.ts';
+import type { Dataplanes, LeftOvers } from './dataplane.ts';
+import { DATAPLANES } from './dataplanes.ts';
+import type { DataplanePort } from './kind.ts';
 
 interface Chosen {
   readonly name: DataplaneName;
   readonly why: string;
 }
 
+type Triable = Readonly<Record<DataplaneName, { port(): Promise<Pick<DataplanePort, 'trial'>> }>>;
+
 /**
- * `auto` chooses nftables if it works. That is tried, because an installed binary or module proves
- * little.
+ * `auto` chooses the first dataplane that works. That is tried, because an installed binary or
+ * module proves little.
  */
 export async function chooseDataplane(
   { dataplane }: Pick<Config, 'dataplane'>,
-  ways: readonly TrialWay[] = TRIAL_WAYS,
+  kinds: Triable = DATAPLANES,
 ): Promise<Chosen> {
   if (dataplane !== 'auto') return { name: dataplane, why: 'configured' };
-  const trial = await tryNftables(ways);
-  if (trial.works) return { name: 'nftables', why: 'nftables works here' };
-  return { name: 'iptables', why: `nftables does not work here: ${trial.why}` };
+  const failures: string[] = [];
+  for (const name of DATAPLANE_NAMES) {
+    const trial = await (await kinds[name].port()).trial?.();
+    if (trial?.works) return { name, why: `${name} works here` };
+    if (trial === undefined) return { name, why: failures.join('; ') };
+    failures.push(`${name} does not work here: ${trial.why}`);
+  }
+  throw new CommandError(EXIT.refused, failures.join('; '));
 }
 
 interface OpenOptions {
@@ -42,50 +47,27 @@ interface OpenOptions {
  */
 export async function openDataplanes({ node, config, kernel, log }: OpenOptions): Promise<Dataplanes> {
   const { name, why } = await chooseDataplane(config);
-  const [table, nft, legacy, sets] = allLeftOvers(kernel);
-  if (name === 'nftables') {
-    log.info('dataplane chosen', { node, dataplane: name, reason: why });
-    return {
-      chosen: nftablesDataplane(kernel),
-      others: [nft, legacy, sets],
-      all: [table, nft, legacy, sets],
-    };
-  }
-  const { tools, variant } = await iptablesCommands(config);
-  log.info('dataplane chosen', { node, dataplane: name, variant, reason: why });
-  // The reconciler manages the chains of its own variant, and all sets.
-  const others = [table, variant === 'nft' ? legacy : nft];
-  return { chosen: iptablesDataplane(tools), others, all: [table, nft, legacy, sets] };
+  const port = await DATAPLANES[name].port();
+  const { dataplane, manages, details } = await port.open(config, kernel);
+  log.info('dataplane chosen', { node, dataplane: name, ...details, reason: why });
+  const all = await allLeftOvers(kernel);
+  return { chosen: dataplane, others: all.filter((one) => !manages.includes(one.name)), all };
 }
 
 /**
  * All places where our dataplanes may have left rules, in an order in which these can be removed.
  */
-export function allLeftOvers(kernel: Kernel) {
-  return [
-    nftLeftOvers(kernel),
-    iptablesLeftOvers('nft'),
-    iptablesLeftOvers('legacy'),
-    setLeftOvers(),
-  ] as const;
+export async function allLeftOvers(kernel: Kernel): Promise<readonly LeftOvers[]> {
+  const remains: LeftOvers[] = [];
+  for (const name of DATAPLANE_NAMES) remains.push(...(await DATAPLANES[name].port()).remains(kernel));
+  return remains;
 }
 
-/**
- * The commands that the configuration names, and their variant. Throws CommandError if they aren't
- * installed.
- */
-export async function iptablesCommands({ iptables }: Pick<Config, 'iptables'>): Promise<{
-  readonly tools: IptablesTools;
-  readonly variant: Variant;
-}> {
-  const variant = await installedVariant(iptables.variant);
-  // By the variant's own names: `iptables` may be switched to the other variant while the agent
-  // runs, and the rules would then be in both.
-  const tools = variant === null ? null : await variantTools(variant);
-  if (variant !== null && tools !== null) return { tools, variant };
-  const command = iptables.variant === 'auto' ? 'iptables' : `iptables-${iptables.variant}`;
-  throw new CommandError(
-    EXIT.refused,
-    `the dataplane iptables needs the commands ${command} and ipset; install the packages iptables and ipset`,
-  );
+/** The counters of whichever dataplane has rules in force; null: none. Needs no configuration. */
+export async function countsInForce(kernel: Kernel): Promise<CountedTable | null> {
+  for (const name of DATAPLANE_NAMES) {
+    const counts = await (await DATAPLANES[name].port()).counts(kernel);
+    if (counts !== null) return counts;
+  }
+  return null;
 }

@@ -1,4 +1,4 @@
-import type { DataplaneName } from '../../apis/config.ts';
+import type { DataplaneName } from '../../apis/dataplanes.ts';
 import type { NodeReport } from '../../apis/stream.ts';
 import type { AgentState } from './agent-state.ts';
 import { LONGEST_REASON } from './rule-errors.ts';

@@ -1,4 +1,5 @@
 import { EXEMPTIONS } from '../config.ts';
+import { DATAPLANE_NAMES } from '../dataplanes.ts';
 import type { JsonSchema } from './json-schema.ts';
 
 const port: JsonSchema = { type: 'integer', minimum: 1, maximum: 65535 };
@@ -88,7 +89,7 @@ export const CONFIG_SCHEMA: JsonSchema = {
     },
     failsafe: { type: 'object', properties: { ingress: failsafeList, egress: failsafeList } },
     featureGates: { type: 'object', properties: { NodeNetworkPolicy: { type: 'boolean' } } },
-    dataplane: { type: 'string', enum: ['nftables', 'iptables', 'auto'], default: 'nftables' },
+    dataplane: { type: 'string', enum: [...DATAPLANE_NAMES, 'auto'], default: 'nftables' },
     iptables: {
       type: 'object',
       description: 'Settings of the dataplane iptables.',

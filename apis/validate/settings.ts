@@ -1,5 +1,6 @@
 import { isIP, isIPv4, isIPv6 } from 'node:net';
 import { DEFAULT_CONFIG } from '../config.ts';
+import { DATAPLANE_LIMITS } from '../dataplanes.ts';
 import { asFields, asList, type FieldMap } from '../schema/json-schema.ts';
 import { checkCidr } from './ipblock.ts';
 import { type FieldPath, type Findings, show } from './problem.ts';
@@ -37,24 +38,20 @@ function checkPath(value: unknown, path: FieldPath, others: string, found: Findi
 }
 
 /**
- * Limit of rate and burst with iptables: the smallest interval of xt_limit is 1/10000 s, and its
- * burst has the same bound (XT_LIMIT_SCALE, linux/netfilter/xt_limit.h).
- */
-const XT_LIMIT = 10_000;
-
-/**
- * Also checked for `auto`, which may choose iptables: a setting that iptables cannot have is
+ * For `auto` the limits of all dataplanes are checked: a setting that one of them cannot have is
  * reported here, not by the one node that chooses it.
  */
 function checkRecordLimits({ dataplane }: FieldMap, log: FieldMap, found: Findings): void {
-  if (dataplane !== 'iptables' && dataplane !== 'auto') return;
-  for (const field of ['rate', 'burst']) {
-    const value = log[field];
-    if (typeof value !== 'number' || value <= XT_LIMIT) continue;
-    found.error(
-      ['log', field],
-      `${value} is more than iptables can count, ${XT_LIMIT}; set it lower, or dataplane: nftables`,
-    );
+  for (const [name, limit] of Object.entries(DATAPLANE_LIMITS)) {
+    if (limit === null || (dataplane !== name && dataplane !== 'auto')) continue;
+    for (const field of ['rate', 'burst']) {
+      const value = log[field];
+      if (typeof value !== 'number' || value <= limit) continue;
+      found.error(
+        ['log', field],
+        `${value} is more than ${name} can count, ${limit}; set it lower, or dataplane: nftables`,
+      );
+    }
   }
 }
 

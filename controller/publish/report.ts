@@ -1,4 +1,4 @@
-import type { DataplaneName } from '../../apis/config.ts';
+import { DATAPLANE_NAMES, type DataplaneName } from '../../apis/dataplanes.ts';
 import { API_GROUPS, type ApiGroup } from '../../apis/objects.ts';
 import { type FailingRule, MOST_FAILING, type NodeReport } from '../../apis/stream.ts';
 import { parseAddress } from '../../lib/net/address.ts';
@@ -29,7 +29,7 @@ export function parseReport(
     must(text === undefined || isText(text, LONGEST.reason), field, 'a reason, or absent');
   must(Number.isSafeInteger(policies) && Number(policies) >= 0, 'policies', 'a count');
   must(isWord(version, LONGEST.version), 'version', 'a version');
-  must(dataplane === 'nftables' || dataplane === 'iptables', 'dataplane', 'nftables or iptables');
+  must(DATAPLANE_NAMES.includes(dataplane as DataplaneName), 'dataplane', DATAPLANE_NAMES.join(' or '));
   must(isText(time, 40) && !Number.isNaN(Date.parse(time)), 'time', 'a time (ISO 8601)');
   const addresses = Array.isArray(hostAddresses) ? hostAddresses.slice(0, MOST_ADDRESSES + 1) : null;
   must(

@@ -71,7 +71,6 @@ export async function readFiles(
     const parsed = parseManifest(file, read, known?.cache ?? NO_CACHE, options);
     const content = keepObjects(parsed.content, known?.good ?? null);
     const { cache } = parsed;
-    release(read);
     const good = content.broken ? (known?.good ?? null) : content;
     // An undecided policy that was in force is in memory.
     const { problems, rejectedReferences } = content;

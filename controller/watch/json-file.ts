@@ -1,80 +1,64 @@
-import { asFields, type FieldPath } from '../../apis/schema/json-schema.ts';
-import { unwrapList, withKind } from '../../apis/validate/lists.ts';
+import { asFields, type FieldMap, type FieldPath } from '../../apis/schema/json-schema.ts';
+import { isList, unwrapList, withKind } from '../../apis/validate/lists.ts';
 import { showText } from '../../apis/validate/problem.ts';
 import { addBroken, addObject, type Reading } from './content.ts';
-import { jsonPositions } from './json-position.ts';
-import { type JsonDocument, type Span, splitJson } from './json-text.ts';
+import { brokenLine, type JsonPositions, jsonPositions } from './json-position.ts';
+import { firstDocument, type Span } from './json-text.ts';
 
 /**
  * Reads the JSON values of a file one after the other, and Lists item by item, so that large ones
  * don't stay in memory.
  */
-export function readJson(bytes: Buffer, reading: Reading): void {
-  const { content } = reading;
-  const documents = splitJson(bytes);
-  if (documents === null) {
-    addBroken(content, jsonReason(bytes, 1));
-    return;
-  }
-  for (const document of documents) {
-    const header = parseHeader(bytes, document);
-    if ('reason' in header) {
-      addBroken(content, { ...header, line: document.line });
-      return;
-    }
-    if (document.items === null || !isListHeader(header.value)) {
-      if (!readSpan(bytes, document, (raw) => raw, reading)) return;
-      continue;
-    }
-    const list = asFields(header.value) ?? {};
-    for (const item of document.items) {
-      if (!readSpan(bytes, item, (raw) => withKind(raw, list), reading)) return;
-    }
-  }
-}
-
-/** The document without the items of its list. */
-function parseHeader(
-  bytes: Buffer,
-  { start, end, items }: JsonDocument,
-): { value: unknown } | { reason: string } {
-  const first = items?.[0];
-  const last = items?.at(-1);
-  if (first === undefined || last === undefined) return { value: null };
-  const text = bytes.toString('utf8', start, first.start) + bytes.toString('utf8', last.end, end);
+export function readJson(text: string, reading: Reading): void {
   try {
-    return { value: JSON.parse(text) as unknown };
+    let rest: Span | null = { text, line: 1 };
+    while (rest !== null) rest = readFirst(rest, reading);
   } catch (error) {
-    return { reason: `is not valid JSON: ${(error as Error).message}` };
+    if (!(error instanceof RangeError)) throw error;
+    addBroken(reading.content, { reason: 'is nested too deeply', line: 1 });
   }
 }
 
-function isListHeader(value: unknown): boolean {
-  const { kind } = asFields(value) ?? {};
-  return typeof kind === 'string' && kind.endsWith('List');
+/** Returns the text after the first value; null: it was the last one, or is not valid JSON. */
+function readFirst(span: Span, reading: Reading): Span | null {
+  const document = firstDocument(span);
+  if (document === null) return null;
+  const list = document.items.length === 0 ? null : toList(document.header);
+  const values = list === null ? [document] : document.items;
+  return values.every((value) => readValue(value, list, reading)) ? document.rest : null;
+}
+
+/** The fields of a List without its items; null if it is another object. */
+function toList(header: string): FieldMap | null {
+  try {
+    const fields = asFields(JSON.parse(header));
+    return fields !== null && isList(fields) ? fields : null;
+  } catch {
+    // The whole document isn't valid JSON either; reading that reports the error.
+    return null;
+  }
 }
 
 /** Returns false, and adds a problem, if the text is not valid JSON. */
-function readSpan(bytes: Buffer, span: Span, complete: (raw: unknown) => unknown, reading: Reading): boolean {
+function readValue(span: Span, list: FieldMap | null, reading: Reading): boolean {
   const { content } = reading;
-  const text = bytes.toString('utf8', span.start, span.end);
-  let value: unknown;
+  let parsed: unknown;
   try {
-    value = complete(JSON.parse(text));
-  } catch {
-    addBroken(content, jsonReason(bytes.subarray(span.start, span.end), span.line));
+    parsed = JSON.parse(span.text);
+  } catch (error) {
+    addBroken(content, { reason: jsonReason(error as Error), line: brokenLine(span) });
     return false;
   }
-  let positions: ReturnType<typeof jsonPositions> | null = null;
-  const locate = (): ReturnType<typeof jsonPositions> => {
-    positions ??= jsonPositions(bytes.subarray(span.start, span.end), span.line);
+  let positions: JsonPositions | null = null;
+  const locate = (): JsonPositions => {
+    positions ??= jsonPositions(span);
     return positions;
   };
-  for (const { raw, path } of unwrapList(value)) {
-    if (isOurs(raw) && locate().duplicate !== null) {
-      const duplicate = locate().duplicate ?? [];
-      const reason = `is not valid JSON: the field ${showText(String(duplicate.at(-1)))} appears twice`;
-      addBroken(content, { reason, line: locate().lineOf(duplicate) });
+  for (const { raw, path } of unwrapList(list === null ? parsed : withKind(parsed, list))) {
+    const duplicate = isOurs(raw) ? locate().duplicate : null;
+    if (duplicate !== null) {
+      const reason = `is not valid JSON: the field ${showText(duplicate.field)} appears twice`;
+      addBroken(content, { reason, line: duplicate.line });
       return false;
     }
     const lineOf = (at: FieldPath): number =>
@@ -93,14 +77,7 @@ function isOurs(raw: unknown): boolean {
   return typeof apiVersion === 'string' && /^(nodewall\.io|crd\.antrea\.io)\//.test(apiVersion);
 }
 
-/** The error message of JSON.parse without its quotation of the text, and the line of the error. */
-function jsonReason(bytes: Buffer, firstLine: number): { reason: string; line: number } {
-  const line = jsonPositions(bytes, firstLine).brokenLine ?? firstLine;
-  try {
-    JSON.parse(bytes.toString());
-    return { reason: 'is not valid JSON', line };
-  } catch (error) {
-    const said = /^.*?(?=, "|, \.\.\."| in JSON| at position|$)/s.exec((error as Error).message)?.[0];
-    return { reason: `is not valid JSON: ${said}`, line };
-  }
+/** The error message of JSON.parse without its quotation of the text. */
+function jsonReason({ message }: Error): string {
+  return `is not valid JSON: ${/^.*?(?=, "|, \.\.\."| in JSON| at position|$)/s.exec(message)?.[0]}`;
 }

@@ -1,84 +1,55 @@
+import { findNodeAtLocation, type Node, parseTree, visit } from 'jsonc-parser';
 import type { FieldPath } from '../../apis/schema/json-schema.ts';
-import { Cursor } from './json-text.ts';
+import type { Span } from './json-text.ts';
 
 /** Line numbers of the parts of one JSON value. */
 export interface JsonPositions {
   /** 1-based line of the field, or of the innermost existing part of its path. */
   lineOf(path: FieldPath): number;
   /** The first field that occurs twice in an object, which JSON.parse hides; null: none. */
-  readonly duplicate: FieldPath | null;
-  /** The line of the first syntax error; null if there is none. */
-  readonly brokenLine: number | null;
+  readonly duplicate: { readonly field: string; readonly line: number } | null;
 }
 
-interface Position {
-  readonly line: number;
-  readonly parts: Map<string | number, Position> | null;
-}
-
-/** Parts nested deeper have no line of their own. */
-const DEEPEST = 64;
-
-/** The positions in one JSON value. */
-export function jsonPositions(bytes: Uint8Array, firstLine: number): JsonPositions {
-  const cursor = new Cursor(bytes);
-  cursor.line = firstLine;
-  cursor.skipBlank();
-  const scan: Scan = { cursor, duplicate: null, brokenLine: null };
-  const root = scanValue(scan, [], cursor.line);
+export function jsonPositions(span: Span): JsonPositions {
+  const root = parseTree(span.text);
+  const twice = root === undefined ? null : duplicateIn(root);
   return {
-    lineOf: (path) => {
-      let position = root;
-      for (const step of path) {
-        const next = position.parts?.get(step);
-        if (next === undefined) break;
-        position = next;
+    lineOf(path) {
+      for (let length = path.length; root !== undefined && length > 0; length--) {
+        const node = findNodeAtLocation(root, path.slice(0, length));
+        if (node !== undefined) return lineAt(span, fieldOf(node).offset);
       }
-      return position.line;
+      return span.line;
     },
-    duplicate: scan.duplicate,
-    brokenLine: scan.brokenLine,
+    duplicate: twice === null ? null : { field: String(twice.value), line: lineAt(span, twice.offset) },
   };
 }
 
-interface Scan {
-  readonly cursor: Cursor;
-  duplicate: FieldPath | null;
-  brokenLine: number | null;
+/** The line of the first syntax error. */
+export function brokenLine({ text, line }: Span): number {
+  let broken: number | null = null;
+  visit(text, { onError: (_, __, ___, at) => (broken ??= at) }, { disallowComments: true });
+  return line + (broken ?? 0);
 }
 
-function scanValue(scan: Scan, path: FieldPath, line: number): Position {
-  const { cursor } = scan;
-  const open = cursor.peek();
-  if ((open !== '{' && open !== '[') || path.length > DEEPEST) {
-    if (!cursor.takeValid()) scan.brokenLine ??= cursor.line;
-    return { line, parts: null };
-  }
-  const close = open === '{' ? '}' : ']';
-  const parts = new Map<string | number, Position>();
-  cursor.take(open);
-  cursor.skipBlank();
-  if (cursor.take(close)) return { line, parts };
-  for (let index = 0; scan.brokenLine === null; index++) {
-    const at = cursor.line;
-    const step = open === '{' ? takeKey(cursor) : index;
-    if (step === null) break;
-    if (parts.has(step)) scan.duplicate ??= [...path, step];
-    parts.set(step, scanValue(scan, [...path, step], at));
-    cursor.skipBlank();
-    if (cursor.take(close)) return { line, parts };
-    if (!cursor.take(',')) break;
-    cursor.skipBlank();
-  }
-  scan.brokenLine ??= cursor.line;
-  return { line, parts };
+function lineAt({ text, line }: Span, offset: number): number {
+  return line + text.slice(0, offset).split('\n').length - 1;
 }
 
-/** Reads a key with its colon; null if there is none. */
-function takeKey(cursor: Cursor): string | null {
-  const key = cursor.takeString();
-  cursor.skipBlank();
-  if (key === null || !cursor.take(':')) return null;
-  cursor.skipBlank();
-  return key;
+/** The name and value of a field; of an item of a list, the item. */
+function fieldOf(node: Node): Node {
+  return node.parent?.type === 'property' ? node.parent : node;
+}
+
+/** The second key of the first field that occurs twice. */
+function duplicateIn({ type, children = [] }: Node): Node | null {
+  const keys = new Set<unknown>();
+  for (const child of children) {
+    const key = type === 'object' ? child.children?.[0] : undefined;
+    if (key !== undefined && keys.has(key.value)) return key;
+    keys.add(key?.value);
+    const found = duplicateIn(child);
+    if (found !== null) return found;
+  }
+  return null;
 }

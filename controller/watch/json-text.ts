@@ -1,190 +1,92 @@
-const QUOTE = 34;
-const BACKSLASH = 92;
-const NEWLINE = 10;
+import { type JSONPath, visit } from 'jsonc-parser';
 
 /** A section of JSON text that holds one value. */
 export interface Span {
-  readonly start: number;
-  readonly end: number;
+  readonly text: string;
   /** 1-based line of the file at which it starts. */
   readonly line: number;
 }
 
-/** A top-level value; the items of a List are separate from the rest. */
+/** A top-level value. */
 export interface JsonDocument extends Span {
-  /** Null if the value has no `items` list. */
-  readonly items: readonly Span[] | null;
+  /** The values in its list `items`; empty if it has none. */
+  readonly items: readonly Span[];
+  /** The text without these values. */
+  readonly header: string;
+  /** The text after it; null: only white space. */
+  readonly rest: Span | null;
 }
 
 /**
- * Finds the top-level values of a file and the items of Lists, without parsing them to objects: a
- * List of 100,000 pods is then parsed pod by pod. Null if the text is broken; JSON.parse then
- * provides the error message.
+ * Finds the first value of a text, and its items, without parsing them to objects: a List of
+ * 100,000 pods is then parsed pod by pod. Null if there is only white space. What is not valid JSON
+ * is left to JSON.parse. Throws a RangeError if the text is nested too deeply.
  */
-export function splitJson(bytes: Uint8Array): JsonDocument[] | null {
-  const cursor = new Cursor(bytes);
-  const documents: JsonDocument[] = [];
-  while (cursor.skipBlank()) {
-    const start = cursor.at;
-    const line = cursor.line;
-    const items = cursor.peek() === '{' ? splitObject(cursor) : cursor.skipValue() ? null : undefined;
-    if (items === undefined) return null;
-    documents.push({ start, end: cursor.at, line, items });
-  }
-  return documents;
+export function firstDocument({ text, line: firstLine }: Span): JsonDocument | null {
+  const { document, items, rest } = scan(text);
+  if (document === null) return null;
+  const [first = document, last = first] = [items[0], items.at(-1)];
+  const toSpan = ({ start, end, line }: Bounds): Span => {
+    return { text: text.slice(start, end), line: firstLine + line };
+  };
+  return {
+    ...toSpan(document),
+    items: items.map(toSpan),
+    header: text.slice(document.start, first.start) + text.slice(last.end, document.end),
+    rest: rest === null ? null : toSpan(rest),
+  };
 }
 
-/**
- * Scans an object; returns the spans in its `items`, or null if there are none. Undefined: broken.
- */
-function splitObject(cursor: Cursor): Span[] | null | undefined {
-  let items: Span[] | null = null;
-  cursor.take('{');
-  if (!cursor.skipBlank()) return undefined;
-  if (cursor.take('}')) return items;
-  for (;;) {
-    const key = cursor.takeString();
-    if (key === null || !cursor.skipBlank() || !cursor.take(':') || !cursor.skipBlank()) return undefined;
-    if (key === 'items' && cursor.peek() === '[') {
-      const spans = splitList(cursor);
-      if (spans === null) return undefined;
-      items = spans;
-    } else if (!cursor.skipValue()) return undefined;
-    if (!cursor.skipBlank()) return undefined;
-    if (cursor.take('}')) return items;
-    if (!cursor.take(',') || !cursor.skipBlank()) return undefined;
-  }
+interface Bounds {
+  readonly start: number;
+  readonly end: number;
+  /** From 0. */
+  readonly line: number;
 }
 
-function splitList(cursor: Cursor): Span[] | null {
-  const spans: Span[] = [];
-  cursor.take('[');
-  if (!cursor.skipBlank()) return null;
-  if (cursor.take(']')) return spans;
-  for (;;) {
-    const start = cursor.at;
-    const line = cursor.line;
-    if (!cursor.skipValue()) return null;
-    spans.push({ start, end: cursor.at, line });
-    if (!cursor.skipBlank()) return null;
-    if (cursor.take(']')) return spans;
-    if (!cursor.take(',') || !cursor.skipBlank()) return null;
-  }
+interface Scan {
+  document: Bounds | null;
+  items: Bounds[];
+  rest: Bounds | null;
 }
 
-/**
- * A position in the text. It is a class because its two numbers change in the one hot loop over a
- * large file.
- */
-export class Cursor {
-  readonly #bytes: Uint8Array;
-  at = 0;
-  line = 1;
-
-  constructor(bytes: Uint8Array) {
-    this.#bytes = bytes;
-  }
-
-  peek(): string {
-    return String.fromCharCode(this.#bytes[this.at] ?? 0);
-  }
-
-  take(character: string): boolean {
-    if (this.#bytes[this.at] !== character.charCodeAt(0)) return false;
-    this.at++;
-    return true;
-  }
-
-  /** Returns false at the end of the text. */
-  skipBlank(): boolean {
-    for (;;) {
-      const byte = this.#bytes[this.at];
-      if (byte === NEWLINE) this.line++;
-      else if (byte !== 32 && byte !== 9 && byte !== 13) return byte !== undefined;
-      this.at++;
-    }
-  }
-
-  /** Reads a string and returns it decoded; null if there is none. */
-  takeString(): string | null {
-    const start = this.at;
-    if (this.#bytes[start] !== QUOTE || !this.#skipString()) return null;
-    const raw = Buffer.from(this.#bytes.buffer, this.#bytes.byteOffset + start, this.at - start).toString();
-    if (!raw.includes('\\')) return raw.slice(1, -1);
-    try {
-      return JSON.parse(raw) as string;
-    } catch {
-      return null;
-    }
-  }
-
-  /** Skips a value; returns false if it is not valid JSON. */
-  takeValid(): boolean {
-    const start = this.at;
-    if (!this.skipValue()) return false;
-    try {
-      JSON.parse(Buffer.from(this.#bytes.buffer, this.#bytes.byteOffset + start, this.at - start).toString());
-      return true;
-    } catch {
-      return false;
-    }
-  }
-
-  /** Skips a value by matching brackets only; returns false if there is no complete value. */
-  skipValue(): boolean {
-    const bytes = this.#bytes;
-    let depth = 0;
-    const start = this.at;
-    for (;;) {
-      const byte = bytes[this.at];
-      switch (byte) {
-        case undefined:
-          return depth === 0 && this.at > start;
-        case QUOTE:
-          if (!this.#skipString()) return false;
-          break;
-        case 0x7b:
-        case 0x5b:
-          depth++;
-          this.at++;
-          break;
-        case 0x7d:
-        case 0x5d:
-          if (depth === 0) return this.at > start;
-          depth--;
-          this.at++;
-          break;
-        case NEWLINE:
-          if (depth === 0) return true;
-          this.line++;
-          this.at++;
-          continue;
-        case 0x20:
-        case 0x09:
-        case 0x0d:
-        case 0x2c:
-        case 0x3a:
-          if (depth === 0) return this.at > start;
-          this.at++;
-          continue;
-        default:
-          this.at++;
-          continue;
-      }
-      if (depth === 0) return true;
-    }
-  }
-
-  #skipString(): boolean {
-    const bytes = this.#bytes;
-    for (let at = this.at + 1; at < bytes.length; at++) {
-      const byte = bytes[at];
-      if (byte === BACKSLASH) at++;
-      else if (byte === QUOTE) {
-        this.at = at + 1;
-        return true;
-      } else if (byte === NEWLINE) return false;
-    }
-    return false;
-  }
+function scan(text: string): Scan {
+  const found: Scan = { document: null, items: [], rest: null };
+  const open: { start: number; line: number; depth: number }[] = [];
+  let isBroken = false;
+  const begin = (start: number, _: number, line: number, __: number, path: () => JSONPath): JSONPath => {
+    const at = path();
+    open.push({ start, line, depth: at.length });
+    return at;
+  };
+  const end = (offset: number, length: number): void => {
+    const { depth = 0, start = 0, line = 0 } = open.pop() ?? {};
+    const bounds = { start, end: offset + length, line };
+    if (depth === 0) found.document ??= bounds;
+    else if (depth === 2) found.items.push(bounds);
+  };
+  const visitor: Parameters<typeof visit>[1] = {
+    onObjectBegin: (...at) => begin(...at).length === 0,
+    onObjectEnd: end,
+    onArrayBegin(...at) {
+      const path = begin(...at);
+      const isItems = path.length === 1 && path[0] === 'items';
+      // JSON.parse takes the last of several fields of one name.
+      if (isItems) found.items = [];
+      return isItems;
+    },
+    onArrayEnd: end,
+    onLiteralValue(_, ...at) {
+      begin(...at);
+      end(at[0], at[1]);
+    },
+    onError(_, start, __, line) {
+      const bounds = { start, end: text.length, line };
+      if (open.length > 0) isBroken = true;
+      else if (found.document !== null) found.rest ??= bounds;
+      else [found.document, isBroken] = [bounds, true];
+    },
+  };
+  visit(text, visitor, { allowEmptyContent: true, disallowComments: true });
+  return isBroken ? { ...found, items: [] } : found;
 }

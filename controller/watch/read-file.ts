@@ -21,14 +21,12 @@ const EMPTY =
 
 /** Reads one manifest file; never throws. */
 export async function readManifest(path: string, options: ValidateOptions): Promise<FileContent> {
-  const read = await readFileBytes(path);
-  const { content } = parseManifest(path, read, NO_CACHE, options);
-  release(read);
-  return content;
+  return parseManifest(path, await readFileBytes(path), NO_CACHE, options).content;
 }
 
 /**
- * Parses the bytes of a file, or reports why there are none; by its name, the file is JSON or YAML.
+ * Parses the bytes of a file and releases them, or reports why there are none; by its name, the
+ * file is JSON or YAML.
  */
 export function parseManifest(
   path: string,
@@ -46,9 +44,9 @@ export function parseManifest(
     return { content, cache: NO_CACHE };
   }
   const reading: Reading = { content, options, interned: new Map() };
-  if (/\.json$/i.test(path)) {
-    readJson(read.bytes, reading);
-    return { content, cache: NO_CACHE };
-  }
-  return { content, cache: readYaml(read.bytes.toString('utf8'), reading, cache) };
+  const text = read.bytes.toString('utf8');
+  release(read);
+  if (!/\.json$/i.test(path)) return { content, cache: readYaml(text, reading, cache) };
+  readJson(text, reading);
+  return { content, cache: NO_CACHE };
 }

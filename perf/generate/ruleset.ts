@@ -5,7 +5,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { NODE_NAME, RULES_A_POLICY } from './cluster.ts';
-import { listText } from './manifests.ts';
+import { listText, policyFile, yamlText } from './manifests.ts';
 
 export type RuleAction = 'Allow' | 'Drop' | 'Reject';
 
@@ -70,6 +70,15 @@ export async function writeRuleSet(folder: string, set: RuleSet): Promise<void> 
   const files = { nodes: nodeObjects(set), pods: podObjects(set), policies: policyObjects(set) };
   for (const [name, objects] of Object.entries(files))
     if (objects.length > 0) await writeFile(join(folder, `${name}.json`), listText(objects));
+}
+
+/** The same as YAML: a file for the nodes, one for the pods, and one for each policy. */
+export async function writeYamlFiles(folder: string, set: RuleSet): Promise<void> {
+  await mkdir(folder, { recursive: true });
+  await writeFile(join(folder, 'nodes.yaml'), yamlText(nodeObjects(set)));
+  await writeFile(join(folder, 'pods.yaml'), `# pods\n${yamlText(podObjects(set))}`);
+  for (const [i, policy] of policyObjects(set).entries())
+    await writeFile(join(folder, policyFile(i)), yamlText([policy]));
 }
 
 /** All objects of the set. */

@@ -77,6 +77,7 @@ export const TRIALS = [
   'publish-server',
   'save',
   'scale',
+  'start',
 ] as const;
 export type TrialName = (typeof TRIALS)[number];
 

@@ -1,9 +1,9 @@
 import { EMPTY_STATE } from '../../agent/apply/plan/current-state.ts';
 import { transaction } from '../../agent/apply/plan/transaction.ts';
 import { transactionText } from '../../agent/apply/plan/transaction-text.ts';
+import { iptablesText } from '../../agent/dataplane/iptables/text.ts';
 import { explain } from '../../agent/observe/explain.ts';
 import { receive } from '../../agent/receive/receive.ts';
-import { iptablesRenderer } from '../../agent/render/iptables/render.ts';
 import { rulesetText } from '../../agent/render/nft-text.ts';
 import { render } from '../../agent/render/render.ts';
 import type { Chain, Ruleset } from '../../agent/render/ruleset.ts';
@@ -11,7 +11,6 @@ import type { CompiledRule, NodeState, Service } from '../../apis/compiled.ts';
 import { nameResolver } from '../../apis/names.ts';
 import { namedBy, namesPorts } from '../../apis/rule-peer.ts';
 import { snapshot } from '../../apis/snapshot.ts';
-import { iptablesTexts } from '../../cli/iptables-texts.ts';
 import { compile } from '../../controller/compile/compile.ts';
 import { nodeView } from '../../controller/publish/node-view.ts';
 import { formatMembers } from '../../lib/net/member-set.ts';
@@ -48,7 +47,7 @@ export async function outcome(expectation: Expectation, history: readonly Inputs
     case 'nft':
       return rulesetText(selectParts(render(state, inputs.config), parts));
     case 'iptables':
-      return iptablesText(state, inputs, parts);
+      return iptablesParts(state, inputs, parts);
     case 'change':
       return await changeText(expectation, history);
     case 'stream':
@@ -146,10 +145,11 @@ function stateText(state: NodeState): string {
 }
 
 /** The parts for the commands ipset, iptables and ip6tables; all of them where none is named. */
-function iptablesText(state: NodeState, { config }: Inputs, parts: readonly string[]): string {
+function iptablesParts(state: NodeState, { config }: Inputs, parts: readonly string[]): string {
   const commands = { sets: 'ipset', v4: 'iptables-restore', v6: 'ip6tables-restore' };
   const wanted = Object.entries(commands).filter(([part]) => parts.length === 0 || parts.includes(part));
-  return iptablesTexts(iptablesRenderer(config)(state))
+  return iptablesText
+    .ruleset(state, config)
     .split(/^(?=# ip)/m)
     .filter((text) => wanted.some(([, command]) => text.startsWith(`# ${command} `)))
     .join('');

@@ -1,14 +1,14 @@
-import type { Family } from '../../lib/net/address.ts';
-import type { Reconciler } from '../apply/dataplane.ts';
-import { Enforcer } from '../apply/enforcer.ts';
-import { countedFamily, iptablesOwners } from '../apply/iptables/counted.ts';
-import { IptablesReconciler } from '../apply/iptables/reconciler.ts';
-import type { IptablesTools } from '../apply/iptables/tools.ts';
-import type { CountedTable } from '../record/accounting.ts';
-import type { CountSource, Readings } from '../record/counters.ts';
-import { iptablesRenderer } from '../render/iptables/render.ts';
-import type { IptablesRuleset } from '../render/iptables/tables.ts';
-import type { Dataplane } from './dataplane.ts';
+import type { Family } from '../../../lib/net/address.ts';
+import type { Reconciler } from '../../apply/dataplane.ts';
+import { Enforcer } from '../../apply/enforcer.ts';
+import { countedFamily, iptablesOwners } from '../../apply/iptables/counted.ts';
+import { IptablesReconciler } from '../../apply/iptables/reconciler.ts';
+import type { IptablesTools } from '../../apply/iptables/tools.ts';
+import type { CountedTable } from '../../record/accounting.ts';
+import type { CountSource, Readings } from '../../record/counters.ts';
+import { iptablesRenderer } from '../../render/iptables/render.ts';
+import type { IptablesRuleset } from '../../render/iptables/tables.ts';
+import type { Dataplane } from '../dataplane.ts';
 import { pollKernel } from './poll-kernel.ts';
 
 /**

@@ -1,8 +1,8 @@
 import { Monitor } from 'nftables-napi';
-import type { Log } from '../../lib/process/log.ts';
-import type { Enforcer } from '../apply/enforcer.ts';
-import type { NodeRuleReconciler } from '../apply/reconciler.ts';
-import { type Ruleset, TABLE } from '../render/ruleset.ts';
+import type { Log } from '../../../lib/process/log.ts';
+import type { Enforcer } from '../../apply/enforcer.ts';
+import type { NodeRuleReconciler } from '../../apply/reconciler.ts';
+import { type Ruleset, TABLE } from '../../render/ruleset.ts';
 
 /**
  * Interval of full comparisons with the kernel, besides those after events of the monitor, in

@@ -1,4 +1,4 @@
-import type { Running } from './dataplane.ts';
+import type { Running } from '../dataplane.ts';
 
 /** The least time between two comparisons, in milliseconds. */
 const LEAST_WAIT = 3_000;

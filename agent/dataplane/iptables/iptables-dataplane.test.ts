@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import type { IptablesTools } from '../apply/iptables/tools.ts';
-import type { CountedTable } from '../record/accounting.ts';
-import type { IptablesRuleset } from '../render/iptables/tables.ts';
+import type { IptablesTools } from '../../apply/iptables/tools.ts';
+import type { CountedTable } from '../../record/accounting.ts';
+import type { IptablesRuleset } from '../../render/iptables/tables.ts';
 import { countedTools, iptablesCounts } from './iptables-dataplane.ts';
 
 const RULESET: IptablesRuleset = {

@@ -1,56 +1,14 @@
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { Ipset, IpsetError } from 'ipset-ts';
-import { Nftables, NftError } from 'nftables-napi';
-import { IptablesReconciler } from '../apply/iptables/reconciler.ts';
-import { removeRules, removeSets } from '../apply/iptables/remove.ts';
-import { IptablesError, type IptablesTools } from '../apply/iptables/tools.ts';
-import { type Variant, variantTools } from '../apply/iptables/variant.ts';
-import type { Kernel } from '../apply/netlink/kernel.ts';
-import { NodeRuleReconciler } from '../apply/reconciler.ts';
-import { removeTable } from '../apply/remove.ts';
-import { CHAIN_PREFIX } from '../render/iptables/tables.ts';
-import { TABLE } from '../render/ruleset.ts';
-
-/** One place in the kernel where one of our dataplanes may have left rules in any run. */
-export interface LeftOvers {
-  /** For logs. */
-  readonly name: string;
-  /** Whether packets traverse rules of ours there. */
-  holdsRules(): Promise<boolean>;
-  /**
-   * Removes them and returns human-readable lines about what was removed. Loads no module, and
-   * starts no process, for rules that can't exist.
-   */
-  remove(): Promise<string[]>;
-}
-
-export function nftLeftOvers(kernel: Kernel): LeftOvers {
-  return {
-    name: 'nftables',
-    holdsRules: () => whereNfTablesIs(() => new NodeRuleReconciler(kernel).holdsRules(), false),
-    remove: () =>
-      whereNfTablesIs(
-        async () => ((await removeTable(kernel)) ? [`table ${TABLE.family} ${TABLE.name}`] : []),
-        [],
-      ),
-  };
-}
-
-/**
- * The kernel's errors if nf_tables is neither built in nor available as a module: then there are no
- * rules.
- */
-const NO_NF_TABLES: ReadonlySet<string> = new Set(['EINVAL', 'EOPNOTSUPP', 'EPROTONOSUPPORT']);
-
-async function whereNfTablesIs<T>(work: () => Promise<T>, otherwise: T): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
-    if (error instanceof NftError && NO_NF_TABLES.has(error.code)) return otherwise;
-    throw error;
-  }
-}
+import { Nftables } from 'nftables-napi';
+import { IptablesReconciler } from '../../apply/iptables/reconciler.ts';
+import { removeRules, removeSets } from '../../apply/iptables/remove.ts';
+import { IptablesError, type IptablesTools } from '../../apply/iptables/tools.ts';
+import { type Variant, variantTools } from '../../apply/iptables/variant.ts';
+import { CHAIN_PREFIX } from '../../render/iptables/tables.ts';
+import type { LeftOvers } from '../dataplane.ts';
+import { whereNfTablesIs } from '../nftables/left-overs.ts';
 
 /** The jumps and chains of one variant; the sets that they name belong to both variants. */
 export function iptablesLeftOvers(

@@ -1,10 +1,10 @@
-import { Enforcer } from '../apply/enforcer.ts';
-import type { Kernel } from '../apply/netlink/kernel.ts';
-import { NodeRuleReconciler } from '../apply/reconciler.ts';
-import { countedKernel, kernelCounts } from '../record/counted-kernel.ts';
-import { nftOwners } from '../record/owners.ts';
-import { renderer } from '../render/render.ts';
-import type { Dataplane } from './dataplane.ts';
+import { Enforcer } from '../../apply/enforcer.ts';
+import type { Kernel } from '../../apply/netlink/kernel.ts';
+import { NodeRuleReconciler } from '../../apply/reconciler.ts';
+import { countedKernel, kernelCounts } from '../../record/counted-kernel.ts';
+import { nftOwners } from '../../record/owners.ts';
+import { renderer } from '../../render/render.ts';
+import type { Dataplane } from '../dataplane.ts';
 import { watchKernel } from './watch-kernel.ts';
 
 /** The dataplane with one nftables table, through netlink. */

@@ -1,0 +1,55 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { iptablesCommands } from './commands.ts';
+
+describe('the commands of iptables', () => {
+  const { PATH } = process.env;
+  const VERSIONS = {
+    nft: 'iptables v1.8.9 (nf_tables)',
+    legacy: 'iptables v1.8.9 (legacy)',
+    old: 'iptables v1.6.1',
+  };
+  let folder: string;
+
+  beforeEach(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'nodewall-commands-'));
+    process.env.PATH = folder;
+  });
+  afterEach(async () => {
+    process.env.PATH = PATH;
+    await rm(folder, { recursive: true });
+  });
+
+  /** Installs a command in a directory that PATH contains. */
+  async function install(name: string, version: keyof typeof VERSIONS): Promise<void> {
+    await writeFile(join(folder, name), `#!/bin/sh\necho '${VERSIONS[version]}'\n`, { mode: 0o755 });
+  }
+  async function commands(variant: 'auto' | 'nft' | 'legacy'): Promise<string[]> {
+    const found = await iptablesCommands({ iptables: { variant } });
+    return [found.variant, found.tools.variant];
+  }
+
+  it("are those of the variant that the system's own iptables is, whatever that becomes", async () => {
+    for (const variant of ['nft', 'legacy'] as const) {
+      await install(`iptables-${variant}`, variant);
+    }
+    await install('iptables', 'legacy');
+    assert.deepEqual(await commands('auto'), ['legacy', 'legacy']);
+    await install('iptables', 'nft');
+    assert.deepEqual(await commands('auto'), ['nft', 'nft']);
+    assert.deepEqual(await commands('legacy'), ['legacy', 'legacy']);
+  });
+
+  it("are the system's own where no others are named for the variant", async () => {
+    await install('iptables', 'old');
+    assert.deepEqual(await commands('auto'), ['legacy', 'auto']);
+  });
+
+  it('are missed by name', async () => {
+    await install('iptables-legacy', 'legacy');
+    await assert.rejects(commands('auto'), /needs the command iptables, /);
+    await assert.rejects(commands('nft'), /needs the command iptables-nft, /);
+  });
+});

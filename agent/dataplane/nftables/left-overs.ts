@@ -1,0 +1,34 @@
+import { NftError } from 'nftables-napi';
+import type { Kernel } from '../../apply/netlink/kernel.ts';
+import { NodeRuleReconciler } from '../../apply/reconciler.ts';
+import { removeTable } from '../../apply/remove.ts';
+import { TABLE } from '../../render/ruleset.ts';
+import type { LeftOvers } from '../dataplane.ts';
+
+export function nftLeftOvers(kernel: Kernel): LeftOvers {
+  return {
+    name: 'nftables',
+    holdsRules: () => whereNfTablesIs(() => new NodeRuleReconciler(kernel).holdsRules(), false),
+    remove: () =>
+      whereNfTablesIs(
+        async () => ((await removeTable(kernel)) ? [`table ${TABLE.family} ${TABLE.name}`] : []),
+        [],
+      ),
+  };
+}
+
+/**
+ * The kernel's errors if nf_tables is neither built in nor available as a module: then there are no
+ * rules.
+ */
+const NO_NF_TABLES: ReadonlySet<string> = new Set(['EINVAL', 'EOPNOTSUPP', 'EPROTONOSUPPORT']);
+
+/** The result without nf_tables is `otherwise`. */
+export async function whereNfTablesIs<T>(work: () => Promise<T>, otherwise: T): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof NftError && NO_NF_TABLES.has(error.code)) return otherwise;
+    throw error;
+  }
+}
