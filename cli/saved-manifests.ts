@@ -3,6 +3,7 @@ import type { LastValidJson } from '../controller/watch/last-valid-versions.ts';
 import type { Log } from '../lib/process/log.ts';
 import { Saver } from '../lib/process/saver.ts';
 import { stateFile } from '../lib/process/state-file.ts';
+import { memo } from '../lib/sharing/memo.ts';
 
 interface Options {
   readonly stateDir: string;
@@ -43,13 +44,11 @@ export function savedManifests({ stateDir, manifests, log }: Options) {
  * the objects that it changed.
  */
 function memoryText(): (memory: LastValidJson) => string {
-  const known = new WeakMap<object, string>();
+  const textOf = memo((object: object) => JSON.stringify(object));
   return ({ remembered, ...others }) => {
-    const items = remembered.map(({ file, object }) => {
-      const text = known.get(object) ?? JSON.stringify(object);
-      known.set(object, text);
-      return `{"file":${JSON.stringify(file)},"object":${text}}`;
-    });
+    const items = remembered.map(
+      ({ file, object }) => `{"file":${JSON.stringify(file)},"object":${textOf(object)}}`,
+    );
     return `{${JSON.stringify(others).slice(1, -1)},"remembered":[${items.join()}]}`;
   };
 }

@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import { type Generation, NftError } from 'nftables-napi';
+import { fixedChain } from '../render/plain.ts';
 import type { Chain, Ruleset } from '../render/ruleset.ts';
 import { ApplyError } from './apply-error.ts';
 import type { Applied, Reconciler } from './dataplane.ts';
@@ -373,7 +374,8 @@ export class NodeRuleReconciler implements Reconciler<Ruleset> {
   #read(): Promise<TableReading> {
     const applied = this.#applied;
     return readCurrentState(this.#kernel, (name, digest) => {
-      if (applied === null) return this.#remembered[name] === digest ? rememberedChain(name) : null;
+      // A fixed chain of an earlier run is identified by its name; its rules aren't needed.
+      if (applied === null) return this.#remembered[name] === digest ? fixedChain(name, []) : null;
       return this.#digests.get(name) === digest ? (applied.chains.get(name) ?? null) : null;
     });
   }
@@ -388,11 +390,4 @@ function chainOf(command: Command): string[] {
   if (command.kind === 'addRule') return [command.chain];
   if (command.kind === 'renameChain') return [command.name, command.to];
   return command.kind === 'flushChain' ? [command.name] : [];
-}
-
-/**
- * A fixed chain of an earlier run is identified by its name; its rules and source aren't needed.
- */
-function rememberedChain(name: string): Chain {
-  return { name, base: null, fixed: true, rules: [], source: null, ruleId: null };
 }

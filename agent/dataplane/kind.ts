@@ -29,7 +29,7 @@ export interface DataplanePort {
   /** Changes nothing. Throws CommandError if something that it needs isn't installed. */
   open(config: Config, kernel: Kernel): Promise<OpenDataplane>;
   /** All places where it may have left rules, in an order in which these can be removed. */
-  remains(kernel: Kernel): readonly LeftOvers[];
+  leftOvers(kernel: Kernel): readonly LeftOvers[];
   /** The transaction from the rules in force to a state, as text. */
   plan(planned: Planned): Promise<string>;
   /** The counters of its rules in force, of whatever run; null if there are no rules. */

@@ -3,7 +3,7 @@ import { IptablesError } from '../apply/iptables/tools.ts';
 import type { LeftOvers } from './dataplane.ts';
 import { dataplaneMigration } from './migration.ts';
 
-function remains(
+function leftOvers(
   name: string,
   found: readonly string[],
   failures = 0,
@@ -34,7 +34,10 @@ const NONE: ReadonlyMap<string, Error> = new Map();
 
 describe('dataplane migration', () => {
   it('removes left-overs of other dataplanes once, and logs it', async () => {
-    const [table, nothing] = [remains('nftables', ['table inet nodewall']), remains('iptables (legacy)', [])];
+    const [table, nothing] = [
+      leftOvers('nftables', ['table inet nodewall']),
+      leftOvers('iptables (legacy)', []),
+    ];
     const { said, settled } = setUp(table, nothing);
     assert.deepEqual([await settled(NONE), await settled(NONE)], [true, true]);
     assert.deepEqual([table.calls(), nothing.calls()], [1, 1]);
@@ -44,7 +47,7 @@ describe('dataplane migration', () => {
   });
 
   it('retries only removals that failed', async () => {
-    const [table, locked] = [remains('nftables', ['t']), remains('iptables (legacy)', ['c'], 1)];
+    const [table, locked] = [leftOvers('nftables', ['t']), leftOvers('iptables (legacy)', ['c'], 1)];
     const { said, settled } = setUp(locked, table);
     assert.equal(await settled(NONE), false);
     assert.equal(await settled(NONE), true);
@@ -57,7 +60,7 @@ describe('dataplane migration', () => {
   });
 
   it('makes no claim about places it may not look at, and asks once', async () => {
-    const hidden = remains(
+    const hidden = leftOvers(
       'iptables (legacy)',
       [],
       1,
@@ -73,7 +76,10 @@ describe('dataplane migration', () => {
   });
 
   it('keeps the other dataplane while a policy fails, and logs it once', async () => {
-    const [table, nothing] = [remains('nftables', ['table inet nodewall']), remains('iptables (legacy)', [])];
+    const [table, nothing] = [
+      leftOvers('nftables', ['table inet nodewall']),
+      leftOvers('iptables (legacy)', []),
+    ];
     const { said, settled } = setUp(table, nothing);
     const failed = new Map([['nodewall.io/a', new Error('refused')]]);
     assert.deepEqual([await settled(failed), await settled(failed)], [true, true]);

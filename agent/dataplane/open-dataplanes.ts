@@ -58,9 +58,9 @@ export async function openDataplanes({ node, config, kernel, log }: OpenOptions)
  * All places where our dataplanes may have left rules, in an order in which these can be removed.
  */
 export async function allLeftOvers(kernel: Kernel): Promise<readonly LeftOvers[]> {
-  const remains: LeftOvers[] = [];
-  for (const name of DATAPLANE_NAMES) remains.push(...(await DATAPLANES[name].port()).remains(kernel));
-  return remains;
+  const leftOvers: LeftOvers[] = [];
+  for (const name of DATAPLANE_NAMES) leftOvers.push(...(await DATAPLANES[name].port()).leftOvers(kernel));
+  return leftOvers;
 }
 
 /** The counters of whichever dataplane has rules in force; null: none. Needs no configuration. */

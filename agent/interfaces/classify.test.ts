@@ -1,20 +1,11 @@
 import assert from 'node:assert/strict';
 import type { Link } from 'nftables-napi';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
+import { BARE } from '../../test/fake/fake-links.ts';
 import { classifier, type OwnedGroup, type Reason, reasonText, unknownMatches } from './classify.ts';
 import { CNIS, PRESETS } from './presets.ts';
 
-const BARE: Link = {
-  index: 2,
-  name: 'x',
-  kind: null,
-  group: 0,
-  master: null,
-  peer: null,
-  peerNamespace: null,
-  isLoopback: false,
-  isUp: true,
-};
+const LINK: Link = { ...BARE, index: 2, name: 'x', isUp: true };
 const outward = { kind: 'veth', peer: 2, peerNamespace: 0 } as const;
 type Case = readonly [name: string, fields: Partial<Link>, group: number, why: string];
 
@@ -98,7 +89,7 @@ function decide(
 describe('classify', () => {
   for (const [name, fields, group, why] of ALONE) {
     it(`${name} ${JSON.stringify(fields)}: ${group}, ${why}`, () => {
-      assert.deepEqual(decide([{ ...BARE, name, ...fields }]), [`${group} ${why}`]);
+      assert.deepEqual(decide([{ ...LINK, name, ...fields }]), [`${group} ${why}`]);
     });
   }
 
@@ -111,15 +102,15 @@ describe('classify', () => {
     for (const { names } of PRESETS) {
       for (const name of names) {
         const plain = name.replace('*', 'abc');
-        assert.deepEqual(decide([{ ...BARE, name: plain }]), ['0 none'], plain);
+        assert.deepEqual(decide([{ ...LINK, name: plain }]), ['0 none'], plain);
       }
     }
   });
 
   describe('a bridge', () => {
-    const bridge: Link = { ...BARE, index: 10, name: 'br7', kind: 'bridge' };
+    const bridge: Link = { ...LINK, index: 10, name: 'br7', kind: 'bridge' };
     const port = (index: number, fields: Partial<Link> = {}): Link => ({
-      ...BARE,
+      ...LINK,
       ...outward,
       index,
       name: `p${index}`,
@@ -148,17 +139,17 @@ describe('classify', () => {
   describe('a group that nodewall set', () => {
     const held = [{ index: 2, name: 'x', group: 8 }];
     it('stays', () =>
-      assert.deepEqual(decide([{ ...BARE, ...outward, group: 8 }], { held }), ['8 kind:veth']));
+      assert.deepEqual(decide([{ ...LINK, ...outward, group: 8 }], { held }), ['8 kind:veth']));
     it('is reset to 0 when nothing matches any more', () =>
-      assert.deepEqual(decide([{ ...BARE, group: 8 }], { held }), ['0 none']));
+      assert.deepEqual(decide([{ ...LINK, group: 8 }], { held }), ['0 none']));
     it('changes to the number that is configured now', () => {
       const config = { interfaceGroups: { pods: 20, clusternet: 9 } };
-      assert.deepEqual(decide([{ ...BARE, ...outward, group: 8 }], { held, config }), ['20 kind:veth']);
+      assert.deepEqual(decide([{ ...LINK, ...outward, group: 8 }], { held, config }), ['20 kind:veth']);
     });
     it('belongs to a third party once the interface has another group', () =>
-      assert.deepEqual(decide([{ ...BARE, ...outward, group: 5 }], { held }), ['5 foreign']));
+      assert.deepEqual(decide([{ ...LINK, ...outward, group: 5 }], { held }), ['5 foreign']));
     it('is set again once the interface has none', () =>
-      assert.deepEqual(decide([{ ...BARE, ...outward }], { held }), ['8 kind:veth']));
+      assert.deepEqual(decide([{ ...LINK, ...outward }], { held }), ['8 kind:veth']));
   });
 
   describe('configuration', () => {
@@ -172,7 +163,7 @@ describe('classify', () => {
       },
     };
     const one = (name: string, fields: Partial<Link> = {}) =>
-      decide([{ ...BARE, name, ...fields }], { config })[0];
+      decide([{ ...LINK, name, ...fields }], { config })[0];
 
     it('globs understand ? and *, and nothing else', () => {
       assert.equal(one('pod1'), '8 p?d*');
@@ -191,7 +182,7 @@ describe('classify', () => {
     });
     it('number 0 is no group', () => {
       const none = { interfaceGroups: { pods: 0, clusternet: 9 } };
-      assert.deepEqual(decide([{ ...BARE, ...outward }], { config: none }), ['0 none']);
+      assert.deepEqual(decide([{ ...LINK, ...outward }], { config: none }), ['0 none']);
     });
   });
 

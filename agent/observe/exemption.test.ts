@@ -1,19 +1,10 @@
 import assert from 'node:assert/strict';
-import { type Config, DEFAULT_CONFIG, EXEMPTIONS } from '../../apis/config.ts';
+import { type Config, EXEMPTIONS } from '../../apis/config.ts';
 import type { Flow } from '../../apis/flow.ts';
+import { FLOW, OPEN } from '../../test/fake/flow.ts';
 import { nodeState } from '../../test/fake/node-state.ts';
 import { policy } from '../../test/kernel/manifests.ts';
 import { explain } from './explain.ts';
-
-const OPEN: Config = { ...DEFAULT_CONFIG, failsafe: { ingress: [], egress: [] } };
-const FLOW: Flow = {
-  direction: 'ingress',
-  src: '198.51.100.7',
-  dst: '192.0.2.1',
-  protocol: 'tcp',
-  srcPort: 40000,
-  dstPort: 80,
-};
 
 describe('exemptions', () => {
   const deny = nodeState(

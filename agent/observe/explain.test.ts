@@ -1,20 +1,11 @@
 import assert from 'node:assert/strict';
 import type { NodeState } from '../../apis/compiled.ts';
-import { type Config, DEFAULT_CONFIG } from '../../apis/config.ts';
+import type { Config } from '../../apis/config.ts';
 import type { Explanation, Flow } from '../../apis/flow.ts';
+import { FLOW, OPEN } from '../../test/fake/flow.ts';
 import { fromPods, ingress, nodeState, pod } from '../../test/fake/node-state.ts';
 import { cidr, policy, type Rule, tcp } from '../../test/kernel/manifests.ts';
 import { explain } from './explain.ts';
-
-const OPEN: Config = { ...DEFAULT_CONFIG, failsafe: { ingress: [], egress: [] } };
-const FLOW: Flow = {
-  direction: 'ingress',
-  src: '198.51.100.7',
-  dst: '192.0.2.1',
-  protocol: 'tcp',
-  srcPort: 40000,
-  dstPort: 80,
-};
 
 function verdict(rules: readonly Omit<Rule, 'action'>[], flow: Partial<Flow>): string {
   const drops = rules.map((rule, i): Rule => ({ name: `r${i}`, action: 'Drop', ...rule }));

@@ -6,6 +6,7 @@ import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { createAuthority } from '../../test/cluster/certificates.ts';
 import { type FakeClock, fakeClock } from '../../test/fake/fake-clock.ts';
 import { ApiServer } from './api-server.ts';
@@ -35,8 +36,7 @@ describe('ApiServer', () => {
     writeFileSync(join(folder, 'ca.crt'), authority.certificate);
     writeFileSync(join(folder, 'token'), 'token-1\n');
     server = createServer({ key, cert }, async (request: IncomingMessage, response) => {
-      let body = '';
-      for await (const piece of request) body += String(piece);
+      const body = await text(request);
       const { method = '', url = '', headers } = request;
       requests.push({ line: `${method} ${url}`, token: headers.authorization ?? '', body });
       arrived();

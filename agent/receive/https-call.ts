@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
 import { type Agent, request as httpsRequest } from 'node:https';
 import type { LookupFunction } from 'node:net';
+import { readBody } from '../../lib/process/body.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 
 /** One HTTPS request with a bearer token. */
@@ -102,14 +103,9 @@ async function read(path: string, option: string): Promise<string> {
 
 /** Reads a whole response body. Throws if it is longer than `most` bytes. */
 export async function bodyText(response: IncomingMessage, most: number): Promise<string> {
-  const pieces: Buffer[] = [];
-  let length = 0;
-  for await (const piece of response) {
-    length += piece.length;
-    if (length > most) throw new Error(`the answer exceeds ${most} bytes`);
-    pieces.push(piece);
-  }
-  return Buffer.concat(pieces).toString('utf8');
+  const body = await readBody(response, most);
+  if (body === null) throw new Error(`the answer exceeds ${most} bytes`);
+  return body.toString();
 }
 
 /** The message of a metav1.Status, or the beginning of any other body. */

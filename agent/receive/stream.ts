@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { NODE_VIEWS_PATH, type StreamMessage } from '../../apis/stream.ts';
 import { BackOff } from '../../lib/process/back-off.ts';
 import type { Clock } from '../../lib/process/clock.ts';
-import { lines } from '../../lib/process/lines.ts';
+import { LineSplitter } from '../../lib/process/lines.ts';
 import { pause } from '../../lib/process/pause.ts';
 import { type ControllerClient, ControllerError } from './controller-client.ts';
 import { type Fold, FoldError, type Folded } from './fold.ts';
@@ -125,7 +125,8 @@ export class ControllerStream {
         response.destroy(new Error(`the controller sent nothing for ${SILENCE / 1000} s`)),
       );
     };
-    const take = lines(LONGEST_LINE, (line) => {
+    const splitter = new LineSplitter(LONGEST_LINE);
+    const take = (line: string): void => {
       sign();
       const folded = fold.take(parse(line));
       if (folded === null) return;
@@ -134,13 +135,13 @@ export class ControllerStream {
       this.#waits.reset();
       this.#hasLost = false;
       events.folded(folded);
-    });
+    };
     sign();
     try {
       for await (const piece of response) {
         batch += piece.length;
         if (batch > LONGEST_BATCH + piece.length) throw new Error(`no bookmark in ${batch} bytes`);
-        take(piece);
+        for (const line of splitter.push(piece)) take(line);
       }
     } finally {
       isSilent();

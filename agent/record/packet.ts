@@ -34,7 +34,7 @@ const PROTOCOLS: ReadonlyMap<number, Protocol> = new Map([
  * IPv6 extension headers that name the next header (RFC 7045): hop-by-hop, routing, fragment, AH,
  * destination, mobility, HIP, shim6.
  */
-const EXTENSIONS = new Set([0, 43, 44, 51, 60, 135, 139, 140]);
+const EXTENSIONS: ReadonlySet<number> = new Set([0, 43, 44, 51, 60, 135, 139, 140]);
 const FRAGMENT = 44;
 const AUTHENTICATION = 51;
 /** Limit of extension headers; no legitimate packet has as many. */

@@ -127,11 +127,7 @@ export class Recorder {
     const { group } = config.log;
     log.error(
       `cannot receive packets for the flow log; nothing is recorded, enforcement continues. ${advice(error, group)}`,
-      {
-        node,
-        group,
-        error: error.message,
-      },
+      { node, group, error: error.message },
     );
   }
 
@@ -179,11 +175,7 @@ export class Recorder {
     const { group } = config.log;
     log.warn(
       'another program sends packets to the NFLOG group of the flow log; set log.group to a free number',
-      {
-        node,
-        group,
-        count,
-      },
+      { node, group, count },
     );
   }
 

@@ -8,8 +8,9 @@ import { shortHash } from '../../lib/sharing/hash.ts';
 import type { Scope } from './index/match-entry.ts';
 import { comment } from './name.ts';
 import { ALL_PORTS, portCount, unionPorts } from './ports.ts';
-import { addressAlternatives, familiesOf } from './rule-chain.ts';
+import { familiesOf } from './rule-chain.ts';
 import type { Match, NamedSet, NftRule, PortProtocol } from './ruleset.ts';
+import type { SetMatches } from './set-matches.ts';
 
 /**
  * Whether traffic of the failsafe list skips the rule: a Drop or Reject rule that names neither
@@ -37,6 +38,12 @@ export function failsafeList(
   });
 }
 
+interface FailsafeTarget {
+  readonly state: NodeState;
+  readonly chain: string;
+  readonly setMatches: SetMatches;
+}
+
 /**
  * The rules that send failsafe traffic to `chain`: one for each protocol, list of peers and family,
  * and again for traffic that NAT has changed.
@@ -44,8 +51,7 @@ export function failsafeList(
 export function failsafeRules(
   entries: readonly FailsafeEntry[],
   direction: Direction,
-  state: NodeState,
-  chain: string,
+  { state, chain, setMatches }: FailsafeTarget,
 ): { rules: NftRule[]; sets: NamedSet[] } {
   const rules: NftRule[] = [];
   const sets: NamedSet[] = [];
@@ -54,7 +60,7 @@ export function failsafeRules(
     for (const group of groups.values()) {
       const [first] = group;
       if (first === undefined) continue;
-      const peers = addressAlternatives(peerSet(first.peers, state), field, familiesOf(state));
+      const peers = setMatches.addresses(peerSet(first.peers, state), field, familiesOf(state));
       const ports = portLists(group.map((entry) => entry.ports));
       for (const { matches: from, set } of peers) {
         if (set !== null) sets.push(set);

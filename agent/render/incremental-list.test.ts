@@ -1,21 +1,8 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
+import { commonEnds } from '../../lib/sharing/list-change.ts';
 import { check } from '../../test/properties/runs.ts';
-import { commonEnds, mapIncrementally } from './incremental-list.ts';
-
-describe('commonEnds', () => {
-  it('counts equal elements at the start, and after those at the end', () => {
-    assert.deepEqual(commonEnds([1, 2, 3, 4], [1, 2, 9, 4]), { first: 2, last: 1 });
-    assert.deepEqual(commonEnds([1, 2], [1, 5, 2]), { first: 1, last: 1 });
-    assert.deepEqual(commonEnds([1, 2], [1, 2]), { first: 2, last: 0 });
-    assert.deepEqual(commonEnds([], [1]), { first: 0, last: 0 });
-  });
-
-  it('counts no element twice', () => {
-    assert.deepEqual(commonEnds([1, 1, 1], [1, 1]), { first: 2, last: 0 });
-    assert.deepEqual(commonEnds([1, 1], [1, 1, 1]), { first: 2, last: 0 });
-  });
-});
+import { mapIncrementally } from './incremental-list.ts';
 
 describe('mapIncrementally', () => {
   const lists = fc.array(fc.integer({ min: 0, max: 4 }), { maxLength: 12 });

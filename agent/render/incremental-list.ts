@@ -1,51 +1,9 @@
-/** The number of elements that two lists have in common at the start, and then at the end. */
-interface Ends {
-  readonly first: number;
-  readonly last: number;
-}
-
-/**
- * Compares by identity, here and below with Object.is: for `===`, V8 reads each object to see that
- * it is one, which evicts other objects from the CPU caches (ADR 12).
- */
-export function commonEnds(before: readonly unknown[], now: readonly unknown[]): Ends {
-  if (now.length < LONG) return endsOf(before, now);
-  const known = memo.get(now);
-  if (known?.before.deref() === before) return known.ends;
-  const ends = endsOf(before, now);
-  memo.set(now, { before: new WeakRef(before), ends });
-  return ends;
-}
-
-/**
- * Several callers in turn compare the same long lists. A list that was compared must not be
- * changed.
- */
-const memo = new WeakMap<
-  readonly unknown[],
-  { readonly before: WeakRef<readonly unknown[]>; readonly ends: Ends }
->();
-const LONG = 256;
-
-function endsOf(before: readonly unknown[], now: readonly unknown[]): Ends {
-  const shorter = Math.min(before.length, now.length);
-  let first = 0;
-  while (first < shorter && Object.is(before[first], now[first])) first++;
-  let last = 0;
-  while (last < shorter - first && Object.is(before[before.length - 1 - last], now[now.length - 1 - last])) {
-    last++;
-  }
-  return { first, last };
-}
-
-/** Whether two lists hold the same objects in the same order. */
-export function isSameList(before: readonly unknown[], now: readonly unknown[]): boolean {
-  return before.length === now.length && commonEnds(before, now).first === now.length;
-}
+import { commonEnds } from '../../lib/sharing/list-change.ts';
 
 /**
  * The elements that only one of the two lists has: neither in the common start or end nor, if both
- * have the same length, at the same index.
+ * have the same length, at the same index. Unlike those of listChange, they include elements that
+ * only moved: element by element, `added` takes the place of `gone`.
  */
 export function unequalElements<T>(
   before: readonly T[],

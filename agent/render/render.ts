@@ -1,16 +1,18 @@
 import type { NodeState } from '../../apis/compiled.ts';
 import type { Config } from '../../apis/config.ts';
 import { FAMILIES } from '../../lib/net/address.ts';
+import { sameItems } from '../../lib/sharing/same-items.ts';
 import { failsafeList, failsafeRules, failsafeScope } from './failsafe.ts';
-import { isSameList } from './incremental-list.ts';
 import type { Dispatched } from './index/build.ts';
 import { type Dispatch, Indexer, linearDispatch } from './index/dispatch.ts';
 import { LEVELS } from './index/plan.ts';
 import { NamedList } from './named-list.ts';
 import { chainLines } from './nft-text.ts';
-import { type AddressAlternative, addressAlternatives, passChainName, REJECT_CHAIN } from './rule-chain.ts';
+import { plainChain, plainRule } from './plain.ts';
+import { passChainName, REJECT_CHAIN } from './rule-chain.ts';
 import { ruleRenderer } from './rule-renderer.ts';
-import type { Chain, NamedSet, NftRule, Ruleset, VerdictMap } from './ruleset.ts';
+import type { Chain, NamedSet, Ruleset, VerdictMap } from './ruleset.ts';
+import { type AddressAlternative, SetMatches } from './set-matches.ts';
 import { BASE_CHAINS, baseChains, masqueradeChains, TRAFFICS, type Traffic } from './topology.ts';
 import { byTraffic, type Rules, type Share, select, TRAIT } from './traits.ts';
 import { UsedSets } from './used-sets.ts';
@@ -37,7 +39,8 @@ export function renderer(
   indexer: RenderContext['indexer'] = new Indexer(),
 ): (state: NodeState) => Ruleset {
   const sets = new UsedSets();
-  const rulesOf = ruleRenderer(config, canLog, sets);
+  const setMatches = new SetMatches();
+  const rulesOf = ruleRenderer(config, canLog, { sets, setMatches });
   let failsafe: readonly NamedSet[] = [];
   let last: Last = { chains: new NamedList([]), sets: new Map(), maps: new NamedList([]) };
   return (state) => {
@@ -45,7 +48,7 @@ export function renderer(
     const shares = byTraffic(rules);
     const copyAnswers = canLog && config.names.learn && rules.traits.some((own) => own & TRAIT.names);
     const rendered = TRAFFICS.map((traffic) =>
-      renderTraffic(traffic, shares[traffic], { state, config, copyAnswers, indexer }),
+      renderTraffic(traffic, shares[traffic], { state, config, copyAnswers, indexer, setMatches }),
     );
     const ofIndexes = rendered.flatMap((one) => one.sets);
     sets.change(ofIndexes, failsafe);
@@ -67,6 +70,7 @@ interface RenderContext {
   /** Whether DNS packets are copied to the agent. */
   readonly copyAnswers: boolean;
   readonly indexer: { readonly dispatch: Dispatch };
+  readonly setMatches: SetMatches;
 }
 
 /** Reuses the previous lists of chains and maps if their content is the same. */
@@ -109,11 +113,11 @@ interface RenderedTraffic {
 }
 
 function renderTraffic(traffic: Traffic, share: Share, context: RenderContext): RenderedTraffic {
-  const { config, copyAnswers, state } = context;
+  const { config, copyAnswers } = context;
   const parts = indexParts(traffic, share);
   const levels = levelsOf(parts, traffic, config);
   const indexes = parts.map((part) => renderIndex(part, traffic, { ...context, levels }));
-  const localPods = traffic === 'egress' && config.exemptions.localPods ? localPodsOf(state) : [];
+  const localPods = traffic === 'egress' && config.exemptions.localPods ? localPodsOf(context) : [];
   return {
     base: baseChains(traffic, config, {
       indexes: parts.map(({ name }) => name),
@@ -131,8 +135,8 @@ function renderTraffic(traffic: Traffic, share: Share, context: RenderContext): 
  * Both families, also one that the Node has no addresses of, so that the first pod of a family
  * doesn't change rules.
  */
-function localPodsOf({ localPods }: NodeState): AddressAlternative[] {
-  return localPods === undefined ? [] : addressAlternatives(localPods, 'daddr', FAMILIES);
+function localPodsOf({ state: { localPods }, setMatches }: RenderContext): AddressAlternative[] {
+  return localPods === undefined ? [] : setMatches.addresses(localPods, 'daddr', FAMILIES);
 }
 
 interface IndexPart extends Rules {
@@ -164,16 +168,10 @@ function baselineName(traffic: Traffic): string {
  */
 function passChain(traffic: Traffic, { any }: Rules): Chain[] {
   if (!(any & TRAIT.passes)) return [];
-  const rule = (statement: NftRule['statement']): NftRule => ({
-    matches: [],
-    counter: false,
-    statement,
-    comment: null,
-  });
   const hasBaseline = (any & TRAIT.baseline) !== 0;
-  const baseline = hasBaseline ? [rule({ kind: 'jump', chain: baselineName(traffic) })] : [];
-  const rules = [...baseline, rule({ kind: 'accept' })];
-  return [{ name: passChainName(traffic), base: null, fixed: false, rules, source: null, ruleId: null }];
+  const baseline = hasBaseline ? [plainRule({ kind: 'jump', chain: baselineName(traffic) })] : [];
+  const rules = [...baseline, plainRule({ kind: 'accept' })];
+  return [plainChain(passChainName(traffic), rules)];
 }
 
 /**
@@ -209,7 +207,7 @@ function hasFailsafe({ any }: Rules, traffic: Traffic, { failsafe }: Config): bo
 function renderIndex(
   part: IndexPart,
   traffic: Traffic,
-  { state, config, indexer, levels }: RenderContext & { readonly levels: number },
+  { state, config, indexer, setMatches, levels }: RenderContext & { readonly levels: number },
 ): Dispatched & { readonly sets: readonly NamedSet[] } {
   const { name, entries } = part;
   const dispatch: Dispatch = config.dispatch === 'linear' ? linearDispatch : indexer.dispatch;
@@ -219,7 +217,7 @@ function renderIndex(
   if (traffic === 'nodeport' || !hasFailsafe(part, traffic, config)) return { ...main, sets: [] };
   const list = failsafeList(config.failsafe[traffic], state);
   const failsafeName = `${name}-failsafe`;
-  const failsafe = failsafeRules(list, traffic, state, failsafeName);
+  const failsafe = failsafeRules(list, traffic, { state, chain: failsafeName, setMatches });
   const { entries: kept } = select(part, TRAIT.skippable, false);
   const second = dispatch(failsafeName, kept, { ...fields, scope: failsafeScope(list) });
   return {
@@ -240,7 +238,7 @@ interface Named {
 
 /** The previous list if this one holds the same objects in the same order. */
 function listAfter<T extends Named>(last: NamedList<T>, items: readonly T[]): NamedList<T> {
-  return isSameList(last.items, items) ? last : new NamedList(items, last);
+  return sameItems(last.items, items) ? last : new NamedList(items, last);
 }
 
 /** Sorted by name, which is cheap if the names are the previous ones. */

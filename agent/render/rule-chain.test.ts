@@ -7,6 +7,7 @@ import { addressSet, compiledRule } from '../../test/fake/compiled-rule.ts';
 import { ruleText, setLines } from './nft-text.ts';
 import { type RuleParts, ruleChain } from './rule-chain.ts';
 import type { ResolvedPeer } from './rule-peers.ts';
+import { SetMatches } from './set-matches.ts';
 
 const block = (text: string) => ({ cidr: parseCidr(text)?.cidr ?? assert.fail(text), except: [] });
 
@@ -21,10 +22,11 @@ function rule(
   return compiledRule('r', { ...changes, source: { direction } });
 }
 
+const matches = new SetMatches();
 const peersOf = (set: AddressSet | null): ResolvedPeer[] =>
   set === null ? [{ kind: 'any' }] : [{ kind: 'addresses', set }];
 const rendered = (one: CompiledRule, set: AddressSet | null, parts: Partial<RuleParts> = {}) =>
-  ruleChain(one, { peers: peersOf(set), families: [4, 6], config: DEFAULT_CONFIG, ...parts });
+  ruleChain(one, { peers: peersOf(set), families: [4, 6], config: DEFAULT_CONFIG, matches, ...parts });
 const texts = (one: CompiledRule, set: AddressSet | null, parts: Partial<RuleParts> = {}) =>
   rendered(one, set, parts).chain.rules.map(ruleText);
 const names = (set: AddressSet, one = rule()) => rendered(one, set).sets.map(({ name }) => name);

@@ -21,7 +21,7 @@ export function resolvedPeers(
 
 function held<T>(sets: ReadonlyMap<string, T>, id: string): T {
   const set = sets.get(id);
-  if (set === undefined) throw new Error(`the state does not contain its set ${id}`);
+  if (set === undefined) throw new Error(`the node's state does not contain its set ${id}`);
   return set;
 }
 

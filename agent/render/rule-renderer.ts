@@ -2,12 +2,14 @@ import type { AddressSet, CompiledRule, NodeState, RuleSource, ServiceSet } from
 import type { Config } from '../../apis/config.ts';
 import type { Family } from '../../lib/net/address.ts';
 import { changedIds } from '../../lib/sharing/changed-map.ts';
+import { memo } from '../../lib/sharing/memo.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
 import { type IncrementalMap, mapIncrementally } from './incremental-list.ts';
 import type { IndexRule } from './index/match-entry.ts';
-import { peersOf } from './index/peers.ts';
+import { peersOf, servicePeers } from './index/peers.ts';
 import { familiesOf, type RenderedRule, ruleChain } from './rule-chain.ts';
 import { resolvedPeers } from './rule-peers.ts';
+import type { SetMatches } from './set-matches.ts';
 import { type AllRules, traitsOf } from './traits.ts';
 import type { UsedSets } from './used-sets.ts';
 
@@ -49,9 +51,10 @@ interface RuleContext {
 export function ruleRenderer(
   config: Config,
   canLog: boolean,
-  sets: UsedSets,
+  { sets, setMatches: matches }: { readonly sets: UsedSets; readonly setMatches: SetMatches },
 ): (state: NodeState) => AllRules {
   const known = new WeakMap<CompiledRule, IndexedRule>();
+  const peersOfServices = memo(servicePeers);
   let last: (IncrementalMap<CompiledRule, IndexedRule> & RuleContext) | null = null;
   const entries = incrementalList(({ entry }: IndexedRule) => entry);
   const chains = incrementalList(({ rendered }: IndexedRule) => rendered.chain);
@@ -63,10 +66,11 @@ export function ruleRenderer(
       const own = peers.flatMap((peer) => ('set' in peer ? peer.set : []));
       const before = known.get(rule);
       if (before?.families === families && sameItems(before.sets, own)) return before;
-      const made = ruleChain(canLog ? rule : { ...rule, log: null }, { peers, families, config });
+      const parts = { peers, families, config, matches };
+      const made = ruleChain(canLog ? rule : { ...rule, log: null }, parts);
       const same = before?.rendered.chain.name === made.chain.name;
       const rendered = same ? { ...before.rendered, sets: made.sets } : made;
-      const entry = { rule, chain: rendered.chain.name, peers: peersOf(peers) };
+      const entry = { rule, chain: rendered.chain.name, peers: peersOf(peers, peersOfServices) };
       const found = { sets: own, families, rendered, entry, traits: traitsOf(entry, rendered, peers) };
       known.set(rule, found);
       return found;

@@ -6,6 +6,7 @@ import { toCidrs, toInterval, union } from '../../lib/net/interval.ts';
 import { shortHash } from '../../lib/sharing/hash.ts';
 import { comment } from './name.ts';
 import { ruleText } from './nft-text.ts';
+import { fixedChain, plainChain, plainRule } from './plain.ts';
 import type { BaseChain, Chain, Match, NftRule } from './ruleset.ts';
 
 /**
@@ -139,27 +140,26 @@ export function baseChains(
 ): Chain[] {
   const known = { config, localPods };
   const { chain: name, base, direction } = BASE_CHAINS[traffic];
-  const jumps = indexes.map((index) => plain([], { kind: 'jump', chain: index }));
+  const jumps = indexes.map((index) => plainRule({ kind: 'jump', chain: index }));
   const accepted = accept([{ match: 'ctEstablished' }], null);
   if (traffic !== 'nodeport') {
     const copies = copyAnswers ? [copyRule(direction, config)] : [];
-    return [chain(name, base, [...copies, accepted, ...exemptions(direction, known), ...jumps])];
+    return [{ ...plainChain(name, [...copies, accepted, ...exemptions(direction, known), ...jumps]), base }];
   }
   // Every packet of the node traverses this hook, and an idle chain costs one in a hundred
   // connections: there is none while no rule needs it.
   if (jumps.length === 0) return [];
-  const entry = plain([{ match: 'ctDnat' }], { kind: 'jump', chain: NODEPORT_ENTRY });
+  const entry = plainRule({ kind: 'jump', chain: NODEPORT_ENTRY }, { match: 'ctDnat' });
   const alone = notFromOutside(config);
   // `notFromOutside` includes the loopback exemption.
   const others = exemptions(direction, known, (name) => name !== 'loopback').map(beforeNat);
-  return [chain(name, base, [accepted, entry]), chain(NODEPORT_ENTRY, null, [...alone, ...others, ...jumps])];
+  return [
+    { ...plainChain(name, [accepted, entry]), base },
+    plainChain(NODEPORT_ENTRY, [...alone, ...others, ...jumps]),
+  ];
 }
 
 export const NODEPORT_ENTRY = 'nodeport-entry';
-
-function chain(name: string, base: BaseChain | null, rules: readonly NftRule[]): Chain {
-  return { name, base, fixed: false, rules, source: null, ruleId: null };
-}
 
 function exemptions(
   direction: Direction,
@@ -250,24 +250,11 @@ export function masqueradeChains({ masquerade, interfaceGroups }: Config): Chain
   });
   // A fixed chain, since the prefixes are an anonymous interval set, which must exist before it is
   // used.
-  const fixed: Chain = {
-    name: `masquerade-${shortHash(10, rules.map(ruleText))}`,
-    base: null,
-    fixed: true,
-    rules,
-    source: null,
-    ruleId: null,
-  };
-  const base: Chain = {
-    name: POSTROUTING,
-    // srcnat (100), the priority that kube-proxy and the CNI use.
-    base: { type: 'nat', hook: 'postrouting', priority: 100, policy: 'accept' },
-    fixed: false,
-    rules: [plain([], { kind: 'jump', chain: fixed.name })],
-    source: null,
-    ruleId: null,
-  };
-  return [base, fixed];
+  const fixed = fixedChain(`masquerade-${shortHash(10, rules.map(ruleText))}`, rules);
+  const entry = plainChain(POSTROUTING, [plainRule({ kind: 'jump', chain: fixed.name })]);
+  // srcnat (100), the priority that kube-proxy and the CNI use.
+  const base: BaseChain = { type: 'nat', hook: 'postrouting', priority: 100, policy: 'accept' };
+  return [{ ...entry, base }, fixed];
 }
 
 function prefixes(texts: readonly string[], family: Family): Cidr[] {
@@ -276,9 +263,5 @@ function prefixes(texts: readonly string[], family: Family): Cidr[] {
 }
 
 function accept(matches: readonly Match[], words: string | null): NftRule {
-  return { ...plain(matches, { kind: 'accept' }), comment: words };
-}
-
-function plain(matches: readonly Match[], statement: NftRule['statement']): NftRule {
-  return { matches, counter: false, statement, comment: null };
+  return { ...plainRule({ kind: 'accept' }, ...matches), comment: words };
 }

@@ -129,16 +129,8 @@ function checkString(schema: JsonSchema, value: string, check: Check): void {
   // maxLength counts code points, of which there are never more than UTF-16 code units.
   if (maxLength !== undefined && value.length > maxLength && [...value].length > maxLength) {
     report(check, 'maxLength', schema, value);
-  } else if (pattern !== undefined && !compiled(pattern).test(value)) report(check, 'pattern', schema, value);
-}
-
-/** Compiled patterns of our own schemas: a handful. */
-const patterns = new Map<string, RegExp>();
-
-function compiled(pattern: string): RegExp {
-  const known = patterns.get(pattern) ?? new RegExp(pattern, 'u');
-  patterns.set(pattern, known);
-  return known;
+  } else if (pattern !== undefined && !new RegExp(pattern, 'u').test(value))
+    report(check, 'pattern', schema, value);
 }
 
 function checkFields(schema: JsonSchema, value: FieldMap, check: Check): void {

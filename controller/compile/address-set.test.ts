@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Node } from '../../apis/objects.ts';
 import { formatMembers } from '../../lib/net/member-set.ts';
-import { objectIndex } from '../index/object-index.ts';
+import { ObjectIndex } from '../index/object-index.ts';
 import { serviceIndex } from '../index/service-index.ts';
 import { canonicalPeers, resolve } from './address-set.ts';
 import type { AddressPeer } from './peers.ts';
@@ -17,7 +17,7 @@ const block = (cidr: string, ...except: string[]): AddressPeer => ({ ipBlock: { 
 const idOf = (...peers: AddressPeer[]) => canonicalPeers(peers).id;
 const setOf = (peers: AddressPeer[], ...nodes: Node[]) =>
   resolve(canonicalPeers(peers), {
-    index: objectIndex({ nodes, namespaces: [], pods: [] }),
+    index: new ObjectIndex({ nodes, namespaces: [], pods: [] }),
     services: serviceIndex({ services: [], endpointSlices: [] }),
   });
 

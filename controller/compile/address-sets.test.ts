@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import type { ClusterObjects, EndpointSlice, Node, Pod, Service } from '../../apis/objects.ts';
 import { formatMembers } from '../../lib/net/member-set.ts';
-import { objectIndex } from '../index/object-index.ts';
+import { ObjectIndex } from '../index/object-index.ts';
 import { serviceIndex } from '../index/service-index.ts';
 import { canonicalPeers } from './address-set.ts';
-import { addressSets } from './address-sets.ts';
+import { AddressSets } from './address-sets.ts';
 import type { AddressPeer } from './peers.ts';
 
 const pod = (name: string, app: string, address: string, namespace = 'shop'): Pod => ({
@@ -60,8 +60,8 @@ const PEERS: Readonly<Record<string, AddressPeer[]>> = {
  */
 function following() {
   const empty: State = { nodes: [], namespaces: [], pods: [], services: [], endpointSlices: [] };
-  const world = { index: objectIndex(empty), services: serviceIndex(empty) };
-  const sets = addressSets(world);
+  const world = { index: new ObjectIndex(empty), services: serviceIndex(empty) };
+  const sets = new AddressSets(world);
   const named = Object.entries(PEERS).map(([name, peers]) => [name, canonicalPeers(peers)] as const);
   let added = named.map(([, peers]) => peers);
   let last: ReturnType<typeof sets.advance> = new Map();

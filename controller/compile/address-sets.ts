@@ -6,23 +6,6 @@ import { addressesOf, type Holder, type ObjectChange } from '../index/object-ind
 import { type CanonicalPeers, resolve, selectsHolder, type World } from './address-set.ts';
 import { type PeerIndex, peerIndex } from './peer-index.ts';
 
-/** The AddressSets of the current rules, maintained over successive states of the objects. */
-export interface AddressSets {
-  /**
-   * The members that the sets may lose by the change. Must be called before the index advances to
-   * the next state.
-   */
-  losses(change: ObjectChange): Losses;
-  /**
-   * Updates the sets; must be called after the index has advanced. Returns them sorted by id: the
-   * same map if every set is the same object, and the same set object if its members are unchanged.
-   * `services` are the names of changed Services.
-   */
-  advance(step: Step): ReadonlyMap<string, AddressSet>;
-  /** Builds the indexes that the first change needs; otherwise the first change builds them. */
-  prepare(): void;
-}
-
 export interface Step {
   readonly wanted: UseChange<CanonicalPeers>;
   readonly change: ObjectChange;
@@ -42,11 +25,8 @@ export type Losses = ReadonlyMap<CanonicalPeers, ReadonlySet<string>> | null;
  */
 const FEW = { holders: 16, share: 1 / 8 };
 
-export function addressSets(world: World): AddressSets {
-  return new SharedSets(world);
-}
-
-class SharedSets implements AddressSets {
+/** The AddressSets of the current rules, maintained over successive states of the objects. */
+export class AddressSets {
   readonly #world: World;
   /**
    * The peers of current rules, by id, in the order of their first use. `#followed` indexes the
@@ -61,6 +41,10 @@ class SharedSets implements AddressSets {
     this.#world = world;
   }
 
+  /**
+   * The members that the sets may lose by the change. Must be called before the index advances to
+   * the next state.
+   */
   losses(change: ObjectChange): Losses {
     const { nodes, pods, moved } = change;
     this.#holders += nodes.added.length + pods.added.length - nodes.removed.length - pods.removed.length;
@@ -70,6 +54,11 @@ class SharedSets implements AddressSets {
     return this.#collect(removed);
   }
 
+  /**
+   * Updates the sets; must be called after the index has advanced. Returns them sorted by id: the
+   * same map if every set is the same object, and the same set object if its members are unchanged.
+   * `services` are the names of changed Services.
+   */
   advance(step: Step): ReadonlyMap<string, AddressSet> {
     const { added, removed } = step.wanted;
     const left = new Set(removed);
@@ -99,6 +88,7 @@ class SharedSets implements AddressSets {
     return this.#sets;
   }
 
+  /** Builds the indexes that the first change needs; otherwise the first change builds them. */
   prepare(): void {
     this.#followed ??= peerIndex(this.#wanted.values());
     this.#world.index.holders('');

@@ -6,10 +6,10 @@ import { type ListChange, listChange } from '../../lib/sharing/list-change.ts';
 import { sameItems } from '../../lib/sharing/same-items.ts';
 import { type UseCount, useCount } from '../../lib/sharing/use-count.ts';
 import { type GroupIndex, groupIndex } from '../index/group-index.ts';
-import { type ObjectIndex, objectIndex } from '../index/object-index.ts';
+import { ObjectIndex } from '../index/object-index.ts';
 import { type ServiceIndex, serviceIndex } from '../index/service-index.ts';
 import { type CanonicalPeers, canonicalPeers } from './address-set.ts';
-import { type AddressSets, addressSets } from './address-sets.ts';
+import { AddressSets } from './address-sets.ts';
 import { memoizedForms, type PolicyRules, policyRules, stillHold } from './policy-rules.ts';
 import { type CanonicalServices, type ServiceSets, serviceSets } from './service-set.ts';
 import { nodeSpans, type Spans } from './spans.ts';
@@ -82,8 +82,8 @@ interface State {
 }
 
 function startState(): State {
-  const [index, services] = [objectIndex(NO_OBJECTS), serviceIndex(NO_OBJECTS)];
-  const sets = addressSets({ index, services });
+  const [index, services] = [new ObjectIndex(NO_OBJECTS), serviceIndex(NO_OBJECTS)];
+  const sets = new AddressSets({ index, services });
   const peers = useCount<CanonicalPeers>();
   const failsafe = [ALL_NODES, CONTROLLERS].map((one) => new Map([[one.id, one]]));
   const wanted = peers.exchange([], failsafe);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { Node } from '../../apis/objects.ts';
-import { objectIndex } from '../index/object-index.ts';
+import { ObjectIndex } from '../index/object-index.ts';
 import type { Requirements } from '../index/selector.ts';
 import type { AppliedNodes } from './policy-rules.ts';
 import { nodeSpans } from './spans.ts';
@@ -18,7 +18,7 @@ describe('nodeSpans', () => {
 
   function start() {
     let objects = { nodes: [node('b', 'worker'), node('c', 'edge')], namespaces: [], pods: [] };
-    const index = objectIndex(objects);
+    const index = new ObjectIndex(objects);
     const spans = nodeSpans<typeof first>(index);
     const none = { removed: [], added: [] };
     const to = (nodes: Node[]) => {

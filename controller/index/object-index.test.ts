@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { LabelSelector, Namespace, Node, Pod } from '../../apis/objects.ts';
-import { type ObjectIndex, objectIndex } from './object-index.ts';
+import { ObjectIndex } from './object-index.ts';
 import { canonicalRequirements } from './selector.ts';
 
 function pod(namespace: string, name: string, labels = {}, serviceAccount = 'default'): Pod {
@@ -21,7 +21,7 @@ const named = (name: string): LabelSelector => ({ matchLabels: { 'kubernetes.io/
 const app = (value: string): LabelSelector => ({ matchLabels: { app: value } });
 
 describe('objectIndex', () => {
-  const index = objectIndex(START);
+  const index = new ObjectIndex(START);
 
   it('selects pods in all namespaces or in selected ones', () => {
     assert.deepEqual(selected(index, app('web')), new Set([web, other]));
@@ -43,7 +43,7 @@ describe('objectIndex', () => {
     const namespaces = Array.from({ length: 10 }, (_, i): Namespace => {
       return { kind: 'Namespace', name: `ns-${i}`, labels: { team: i < 5 ? 'red' : 'blue' } };
     });
-    const many = objectIndex({ nodes: [], namespaces, pods });
+    const many = new ObjectIndex({ nodes: [], namespaces, pods });
     const has = (key: string): LabelSelector => ({ matchExpressions: [{ key, operator: 'Exists' }] });
     assert.deepEqual(selected(many, has('few'), team('red')), new Set([pods[3]]));
     assert.deepEqual(selected(many, has('few'), team('blue')), new Set());
@@ -67,7 +67,7 @@ describe('objectIndex', () => {
   });
 
   it('returns the pods of relabelled namespaces, and selects by the new labels', () => {
-    const following = objectIndex(START);
+    const following = new ObjectIndex(START);
     const nobodyAsked = following.difference({ ...START, namespaces: [] });
     assert.deepEqual(nobodyAsked.moved, []);
     assert.equal(selected(following, {}, team('red')).size, 2);
@@ -91,7 +91,7 @@ describe('objectIndex', () => {
   });
 
   it('follows added and removed pods and nodes, also in undeclared namespaces', () => {
-    const following = objectIndex(START);
+    const following = new ObjectIndex(START);
     const cache = pod('new', 'cache', { app: 'web' }, 'seller');
     const ask = (from: ObjectIndex) => [
       selected(from, app('web')),
@@ -109,7 +109,7 @@ describe('objectIndex', () => {
       START,
     ]) {
       following.advance(now, following.difference(now));
-      assert.deepEqual(ask(following), ask(objectIndex(now)));
+      assert.deepEqual(ask(following), ask(new ObjectIndex(now)));
     }
   });
 });

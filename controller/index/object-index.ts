@@ -6,27 +6,6 @@ import { allHold, type Requirements } from './selector.ts';
 
 type Indexed = Pick<ClusterObjects, 'nodes' | 'namespaces' | 'pods'>;
 
-/**
- * Resolves the selectors of peers and appliedTo to Nodes and Pods, over successive states of the
- * objects.
- */
-export interface ObjectIndex {
-  selectNodes(requirements: Requirements): readonly Node[];
-  /** Pods that meet `ofPod`, in the namespaces that meet `ofNamespace`. */
-  selectPods(ofPod: Requirements, ofNamespace: Requirements): readonly Pod[];
-  serviceAccountPods(namespace: string, name: string): Iterable<Pod>;
-  /** Pods of one namespace that have all these labels, as a Service's selector selects them. */
-  labelledPods(namespace: string, labels: Labels): readonly Pod[];
-  /** The labels of any namespace, with or without a Namespace object. */
-  namespaceLabels(name: string): Labels;
-  /** The Nodes and Pods that have this address. */
-  holders(address: string): Iterable<Holder>;
-  /** The differences between the current state and this one. */
-  difference(objects: Indexed): ObjectChange;
-  /** Advances to this state. */
-  advance(objects: Indexed, change: ObjectChange): void;
-}
-
 export type Holder = Node | Pod;
 
 /** The addresses that a Node or Pod stands for as a peer. */
@@ -59,12 +38,11 @@ interface Homes {
   readonly byLabel: LabelIndex<Home>;
 }
 
-/** Each part of the index is built on first use, and follows the changes from then on. */
-export function objectIndex(start: Indexed): ObjectIndex {
-  return new GrowingIndex(start);
-}
-
-class GrowingIndex implements ObjectIndex {
+/**
+ * Resolves the selectors of peers and appliedTo to Nodes and Pods, over successive states of the
+ * objects. Each part of the index is built on first use, and follows the changes from then on.
+ */
+export class ObjectIndex {
   #objects: Indexed;
   #nodes: LabelIndex<Node> | null = null;
   #pods: LabelIndex<Pod> | null = null;
@@ -77,6 +55,7 @@ class GrowingIndex implements ObjectIndex {
     this.#objects = start;
   }
 
+  /** The labels of any namespace, with or without a Namespace object. */
   namespaceLabels(name: string): Labels {
     return this.#allHomes().byName.get(name)?.labels ?? { [NAME_LABEL]: name };
   }
@@ -86,6 +65,7 @@ class GrowingIndex implements ObjectIndex {
     return this.#nodes.select(requirements);
   }
 
+  /** Pods that meet `ofPod`, in the namespaces that meet `ofNamespace`. */
   selectPods(ofPod: Requirements, ofNamespace: Requirements): readonly Pod[] {
     if (ofNamespace.length === 0) return this.#podsByLabel().select(ofPod);
     const { byLabel } = this.#allHomes();
@@ -108,6 +88,7 @@ class GrowingIndex implements ObjectIndex {
     return this.#byAccount.get(`${namespace}/${name}`);
   }
 
+  /** Pods of one namespace that have all these labels, as a Service's selector selects them. */
   labelledPods(namespace: string, labels: Labels): readonly Pod[] {
     const wanted = Object.entries(labels);
     return [...this.#podsByNamespace().get(namespace)].filter((pod) =>
@@ -115,11 +96,13 @@ class GrowingIndex implements ObjectIndex {
     );
   }
 
+  /** The Nodes and Pods that have this address. */
   holders(address: string): Iterable<Holder> {
     this.#byAddress ??= keyIndex<Holder>([...this.#objects.nodes, ...this.#objects.pods], addressesOf);
     return this.#byAddress.get(address);
   }
 
+  /** The differences between the current state and this one. */
   difference(next: Indexed): ObjectChange {
     const change = {
       nodes: listChange(this.#objects.nodes, next.nodes),
@@ -136,6 +119,7 @@ class GrowingIndex implements ObjectIndex {
     return { ...change, moved };
   }
 
+  /** Advances to this state. */
   advance(next: Indexed, change: ObjectChange): void {
     this.#objects = next;
     this.#nodes?.change(change.nodes);

@@ -1,6 +1,7 @@
 import type http from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { KubeConfig } from '@kubernetes/client-node';
+import { readBody } from '../../lib/process/body.ts';
 import { apiConnection, messageOf, type Outgoing } from './connection.ts';
 import { KubeError, reasonOfStatus } from './kube-error.ts';
 import { formatRbacRule, rbacRule } from './rbac-rule.ts';
@@ -126,14 +127,9 @@ function patchType(body: unknown, isApply: boolean): string {
 }
 
 async function textOf(response: http.IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of response) {
-    chunks.push(chunk);
-    size += chunk.length;
-    if (size > MOST_BYTES) throw new Error(`the answer has more than ${MOST_BYTES} bytes`);
-  }
-  return Buffer.concat(chunks).toString();
+  const body = await readBody(response, MOST_BYTES);
+  if (body === null) throw new Error(`the answer has more than ${MOST_BYTES} bytes`);
+  return body.toString();
 }
 
 function parse<T>({ text, status }: Answer, { method, path }: KubeRequest): T {

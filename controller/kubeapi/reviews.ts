@@ -12,30 +12,20 @@ const TIMEOUT = 5_000;
 /**
  * Has the API server authenticate a token: authentication.k8s.io/v1 TokenReview. Throws KubeError.
  */
-export async function reviewToken(request: KubeApi, spec: TokenReviewSpec): Promise<TokenReviewStatus> {
-  const body = { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenReview', spec };
-  const path = '/apis/authentication.k8s.io/v1/tokenreviews';
-  const { status } = await request<{ status: TokenReviewStatus }>({
-    method: 'POST',
-    path,
-    body,
-    timeout: TIMEOUT,
-  });
-  return status;
+export function reviewToken(request: KubeApi, spec: TokenReviewSpec): Promise<TokenReviewStatus> {
+  return review(request, 'authentication.k8s.io/v1', 'TokenReview', spec);
 }
 
 /**
  * Has the API server check a permission: authorization.k8s.io/v1 SubjectAccessReview. Throws
  * KubeError.
  */
-export async function reviewAccess(request: KubeApi, spec: AccessReviewSpec): Promise<AccessReviewStatus> {
-  const body = { apiVersion: 'authorization.k8s.io/v1', kind: 'SubjectAccessReview', spec };
-  const path = '/apis/authorization.k8s.io/v1/subjectaccessreviews';
-  const { status } = await request<{ status: AccessReviewStatus }>({
-    method: 'POST',
-    path,
-    body,
-    timeout: TIMEOUT,
-  });
-  return status;
+export function reviewAccess(request: KubeApi, spec: AccessReviewSpec): Promise<AccessReviewStatus> {
+  return review(request, 'authorization.k8s.io/v1', 'SubjectAccessReview', spec);
+}
+
+async function review<T>(request: KubeApi, apiVersion: string, kind: string, spec: object): Promise<T> {
+  const path = `/apis/${apiVersion}/${kind.toLowerCase()}s`;
+  const body = { apiVersion, kind, spec };
+  return (await request<{ status: T }>({ method: 'POST', path, body, timeout: TIMEOUT })).status;
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { ClusterObjects, Node, Pod, Rule } from '../../apis/objects.ts';
 import type { StreamMessage } from '../../apis/stream.ts';
 import { compile, compiler } from '../compile/compile.ts';
-import { createHub, type Hub } from './hub.ts';
+import { Hub } from './hub.ts';
 import { type Line, linePrefix } from './line.ts';
 
 const at = (role: string) => [{ nodeSelector: { matchLabels: { role } } }];
@@ -68,7 +68,7 @@ const types = (batches: StreamMessage[][]) => batches.map((batch) => batch.map((
 
 describe('hub', () => {
   it('sends a whole view: reset, gate, node, sets, rules, bookmark', () => {
-    const hub = createHub({ gate: true, epoch: 'e' });
+    const hub = new Hub({ gate: true, epoch: 'e' });
     hub.publish(compile(objects));
     const [view = []] = watched(hub, 'a').take();
     assert.deepEqual(types([view]), [
@@ -89,13 +89,13 @@ describe('hub', () => {
   });
 
   it('throws for a watch before the first state is published', () => {
-    const hub = createHub({ gate: true });
+    const hub = new Hub({ gate: true });
     assert.equal(hub.ready, false);
     assert.throws(() => watched(hub, 'a'), /no state has been published/);
   });
 
   it('sends a changed pod in 400 bytes, serialised once, to the nodes whose rules name it', () => {
-    const hub = createHub({ gate: true });
+    const hub = new Hub({ gate: true });
     const next = compiler();
     hub.publish(next(objects));
     const [a, bb, other] = ['a', 'bb', 'ccc'].map((name) => watched(hub, name));
@@ -116,7 +116,7 @@ describe('hub', () => {
   });
 
   it('sends gained and lost rules only to the relabelled node', () => {
-    const hub = createHub({ gate: true });
+    const hub = new Hub({ gate: true });
     const next = compiler();
     hub.publish(next(objects));
     const [a, other] = ['a', 'ccc'].map((name) => watched(hub, name));
@@ -130,7 +130,7 @@ describe('hub', () => {
   });
 
   it('sends nothing if nothing changed for any node', () => {
-    const hub = createHub({ gate: true });
+    const hub = new Hub({ gate: true });
     const next = compiler();
     hub.publish(next(objects));
     const a = watched(hub, 'a');
@@ -140,7 +140,7 @@ describe('hub', () => {
   });
 
   it('resumes a watcher at its position, and restarts it for another epoch or an unknown position', () => {
-    const hub = createHub({ gate: true, epoch: 'e' });
+    const hub = new Hub({ gate: true, epoch: 'e' });
     const next = compiler();
     hub.publish(next(objects));
     const was = hub.revision;
@@ -153,7 +153,7 @@ describe('hub', () => {
   });
 
   it('keeps the log for other nodes when one node gets many messages', () => {
-    const hub = createHub({ gate: true, epoch: 'e', log: { messages: 100, bytes: 1 << 20, names: 1000 } });
+    const hub = new Hub({ gate: true, epoch: 'e', log: { messages: 100, bytes: 1 << 20, names: 1000 } });
     const next = compiler();
     const policies = [...objects.policies];
     for (let i = 0; i < 600; i++)
@@ -169,7 +169,7 @@ describe('hub', () => {
   });
 
   it('sends the gate to all nodes, once', () => {
-    const hub = createHub({ gate: false });
+    const hub = new Hub({ gate: false });
     hub.publish(compile(objects));
     const other = watched(hub, 'ccc');
     other.take();
@@ -179,7 +179,7 @@ describe('hub', () => {
   });
 
   it("sends the control plane's endpoints to all nodes once, and to later watchers after the gate", () => {
-    const hub = createHub({ gate: false });
+    const hub = new Hub({ gate: false });
     hub.setEndpoints([]);
     hub.publish(compile(objects));
     const other = watched(hub, 'ccc');
@@ -200,7 +200,7 @@ describe('hub', () => {
   });
 
   it('sends a whole view to all watchers after a failed publish', () => {
-    const hub = createHub({ gate: true });
+    const hub = new Hub({ gate: true });
     const compiled = compile(objects);
     hub.publish(compiled);
     const was = hub.revision;
@@ -219,7 +219,7 @@ describe('hub', () => {
   });
 
   it('forgets closed watches', () => {
-    const hub = createHub({ gate: true });
+    const hub = new Hub({ gate: true });
     hub.publish(compile(objects));
     const a = watched(hub, 'a');
     const again = watched(hub, 'a');

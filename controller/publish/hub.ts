@@ -8,7 +8,7 @@ import { messageBodies } from './bodies.ts';
 import { type Counts, changes, nothingPublished, type PendingMessage, type Published } from './changes.ts';
 import type { Line } from './line.ts';
 import { nodeView } from './node-view.ts';
-import { type LogLimits, type ResumeLog, resumeLog } from './resume-log.ts';
+import { type LogLimits, ResumeLog } from './resume-log.ts';
 import { type SharedView, viewsAt } from './shared-view.ts';
 import type { Audience, Span } from './spans.ts';
 
@@ -21,41 +21,6 @@ export interface Watch {
   /** Sends a bookmark as a keep-alive. */
   bookmark(): void;
   close(): void;
-}
-
-/** Stage 3: publishes successive states, to each node the part that concerns it. No I/O. */
-export interface Hub {
-  /**
-   * Sends the changes since the last state to the watchers; the same JavaScript objects count as
-   * unchanged. Each message is serialised once, for all its receivers. Returns the number of
-   * messages. After an exception (a rule names a set that doesn't exist) nothing is sent until a
-   * publish succeeds; then all watchers get a whole view.
-   */
-  publish(compiled: Compiled): number;
-  setGate(enabled: boolean): void;
-  readonly gate: boolean;
-  /** Sets the API server's endpoints, and sends them to all nodes. */
-  setEndpoints(endpoints: readonly Endpoints[]): void;
-  /** Whether a state has been published. */
-  readonly ready: boolean;
-  /** The current position, as in lines and lists. */
-  readonly revision: string;
-  /** The number of watchers. */
-  readonly watchers: number;
-  /** The names of the existing Nodes. */
-  nodes(): Iterable<string>;
-  has(node: string): boolean;
-  /**
-   * The state that a node must enforce; for a node that doesn't exist, one that no rule selects.
-   */
-  view(node: string): NodeState;
-  counts(node: string): Counts;
-  /**
-   * Starts a watch. Passes the whole view, or the messages missed since `resourceVersion` if they
-   * are still in the log, to the sink before it returns; passes later changes from within
-   * `publish`. Throws if the hub isn't ready.
-   */
-  watch(node: string, resourceVersion: string | null, sink: Sink): Watch;
 }
 
 export interface HubOptions {
@@ -78,11 +43,8 @@ interface State {
   readonly viewOf: (node: string) => SharedView;
 }
 
-export function createHub(options: HubOptions): Hub {
-  return new PublishingHub(options);
-}
-
-class PublishingHub implements Hub {
+/** Stage 3: publishes successive states, to each node the part that concerns it. No I/O. */
+export class Hub {
   readonly #epoch: string;
   readonly #logLimits: LogLimits | undefined;
   readonly #bodies = messageBodies();
@@ -98,6 +60,12 @@ class PublishingHub implements Hub {
     this.#enabled = gate;
   }
 
+  /**
+   * Sends the changes since the last state to the watchers; the same JavaScript objects count as
+   * unchanged. Each message is serialised once, for all its receivers. Returns the number of
+   * messages. After an exception (a rule names a set that doesn't exist) nothing is sent until a
+   * publish succeeds; then all watchers get a whole view.
+   */
   publish(compiled: Compiled): number {
     const before = this.#state;
     const start = this.#position;
@@ -117,6 +85,7 @@ class PublishingHub implements Hub {
     this.#sendToAll({ type: 'gate', enabled: this.#enabled });
   }
 
+  /** Sets the API server's endpoints, and sends them to all nodes. */
   setEndpoints(wanted: readonly Endpoints[]): void {
     if (isDeepStrictEqual(wanted, this.#endpoints)) return;
     this.#endpoints = wanted;
@@ -127,18 +96,22 @@ class PublishingHub implements Hub {
     return this.#enabled;
   }
 
+  /** Whether a state has been published. */
   get ready(): boolean {
     return this.#state !== null;
   }
 
+  /** The current position, as in lines and lists. */
   get revision(): string {
     return this.#revisionAt(this.#position);
   }
 
+  /** The number of watchers. */
   get watchers(): number {
     return this.#watchers.size();
   }
 
+  /** The names of the existing Nodes. */
   nodes(): Iterable<string> {
     return this.#state?.published.compiled.nodeAddresses.keys() ?? [];
   }
@@ -147,6 +120,9 @@ class PublishingHub implements Hub {
     return this.#state?.published.compiled.nodeAddresses.has(node) ?? false;
   }
 
+  /**
+   * The state that a node must enforce; for a node that doesn't exist, one that no rule selects.
+   */
   view(node: string): NodeState {
     return nodeView(this.#ready().published.compiled, node);
   }
@@ -155,6 +131,11 @@ class PublishingHub implements Hub {
     return this.#ready().viewOf(node).counts;
   }
 
+  /**
+   * Starts a watch. Passes the whole view, or the messages missed since `resourceVersion` if they
+   * are still in the log, to the sink before it returns; passes later changes from within
+   * `publish`. Throws if the hub isn't ready.
+   */
   watch(node: string, resourceVersion: string | null, sink: Sink): Watch {
     const now = this.#ready();
     const watcher: Watcher = { sink, counts: now.viewOf(node).counts };
@@ -207,7 +188,7 @@ class PublishingHub implements Hub {
     this.#position++;
     const now = {
       published,
-      log: resumeLog(this.#position, this.#logLimits),
+      log: new ResumeLog(this.#position, this.#logLimits),
       viewOf: viewsAt(published, this.#bodies, this.revision),
     };
     this.#state = now;

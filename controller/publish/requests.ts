@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { CONTROL_PLANE, NODE_VIEWS_PATH, type NodeReport } from '../../apis/stream.ts';
+import { readBody } from '../../lib/process/body.ts';
 import { type Access, type Authenticate, type Authorise, boundNode, type Identity } from './auth.ts';
 import { DISCOVERY } from './discovery.ts';
 import { type Failure, failure } from './failure.ts';
@@ -224,7 +225,8 @@ async function report(
   if (!hub.ready) return notYet();
   if (!hub.has(name)) return noNode(name);
   if (!limiter.take(name)) return tooMany('more than one report a second from this node; retry later');
-  const body = await readBody(request, mostBody);
+  const isLong = Number(request.headers['content-length'] ?? 0) > mostBody;
+  const body = isLong ? null : await readBody(request, mostBody);
   if (body === null) return refused('RequestEntityTooLarge', `the report has more than ${mostBody} bytes`);
   let value: unknown;
   try {
@@ -255,19 +257,6 @@ function summaryOf({ hub, reports, refusesAgents }: RouterOptions, name: string)
   const report = reports.get(name) ?? null;
   const hasReports = (refusesAgents?.() ?? null) === null;
   return { name, counts: hub.counts(name), report, hasReports };
-}
-
-/** Null if the body is too long. Throws if the request is cut off. */
-async function readBody(request: IncomingMessage, most: number): Promise<Buffer | null> {
-  if (Number(request.headers['content-length'] ?? 0) > most) return null;
-  const parts: Buffer[] = [];
-  let size = 0;
-  for await (const part of request as AsyncIterable<Buffer>) {
-    size += part.length;
-    if (size > most) return null;
-    parts.push(part);
-  }
-  return Buffer.concat(parts);
 }
 
 /** The node of `metadata.name=NODE`; null for another selector, or none. */

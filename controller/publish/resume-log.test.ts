@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
-import { type LogLimits, resumeLog } from './resume-log.ts';
+import { type LogLimits, ResumeLog } from './resume-log.ts';
 import type { Audience, Span } from './spans.ts';
 
 const limits: LogLimits = { messages: 3, bytes: 100, names: 100 };
 
 function filled(some: Partial<LogLimits>, ...audiences: readonly (readonly [Audience, number?])[]) {
-  const log = resumeLog(10, { ...limits, ...some });
+  const log = new ResumeLog(10, { ...limits, ...some });
   for (const [i, [audience, size = 1]] of audiences.entries()) {
     const position = 11 + i;
     log.append({ position, audience, line: { revision: `e.${position}`, body: Buffer.alloc(size) } });
@@ -52,7 +52,7 @@ describe('resumeLog', () => {
   });
 
   it('works over many appends', () => {
-    const log = resumeLog(0, limits);
+    const log = new ResumeLog(0, limits);
     for (let position = 1; position <= 5000; position++) {
       log.append({ position, audience: null, line: { revision: `e.${position}`, body: Buffer.alloc(1) } });
       log.leaveOut(position, new Set(['b']));

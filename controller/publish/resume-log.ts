@@ -9,17 +9,6 @@ export interface Entry {
   readonly audience: Audience;
 }
 
-export interface ResumeLog {
-  append(entry: Entry): void;
-  /**
-   * Records that these nodes' messages at `position` were not logged: they can't resume from before
-   * it.
-   */
-  leaveOut(position: number, nodes: Span): void;
-  /** The messages sent to a node after `position`; null if they are not all in the log. */
-  since(position: number, node: string): readonly Line[] | null;
-}
-
 export interface LogLimits {
   readonly messages: number;
   /** Total size of the messages' bodies (bytes). */
@@ -36,11 +25,7 @@ const MOST_GAPS = 1000;
  * Keeps the last messages, for watchers that reconnect after a short break. `start` is the position
  * before the first one.
  */
-export function resumeLog(start: number, limits: LogLimits = LOG_LIMITS): ResumeLog {
-  return new CountedLog(start, limits);
-}
-
-class CountedLog implements ResumeLog {
+export class ResumeLog {
   readonly #limits: LogLimits;
   #entries: Entry[] = [];
   /** Entries before this index are discarded; the array is shortened from time to time. */
@@ -68,12 +53,17 @@ class CountedLog implements ResumeLog {
       this.#forgetOldest();
   }
 
+  /**
+   * Records that these nodes' messages at `position` were not logged: they can't resume from before
+   * it.
+   */
   leaveOut(position: number, nodes: Span): void {
     this.#gaps.push({ position, nodes });
     if (this.#gaps.length > MOST_GAPS)
       this.#oldest = Math.max(this.#oldest, this.#gaps.shift()?.position ?? 0);
   }
 
+  /** The messages sent to a node after `position`; null if they are not all in the log. */
   since(position: number, node: string): readonly Line[] | null {
     if (position < this.#oldest) return null;
     if (this.#gaps.some((gap) => gap.position > position && gap.nodes.has(node))) return null;

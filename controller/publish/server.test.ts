@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { Agent, request as httpsRequest, type RequestOptions } from 'node:https';
+import { text } from 'node:stream/consumers';
 import { connect, type TLSSocket } from 'node:tls';
 import type { ClusterObjects } from '../../apis/objects.ts';
 import { NODE_VIEWS_PATH, type NodeReport, type StreamMessage } from '../../apis/stream.ts';
@@ -9,7 +10,7 @@ import { type Authority, type Certificate, createAuthority } from '../../test/cl
 import { compile, compiler } from '../compile/compile.ts';
 import { type Access, firstOf, frontProxyAuthenticator, type Identity } from './auth.ts';
 import type { Failure } from './failure.ts';
-import { createHub, type Hub } from './hub.ts';
+import { Hub } from './hub.ts';
 import { AGENTS, type ControlPlaneOptions, type ControlPlaneServer, controlPlaneServer } from './server.ts';
 import type { ServerEvent } from './server-event.ts';
 import { standbyAnswer } from './standby.ts';
@@ -109,7 +110,7 @@ describe('controlPlaneServer', () => {
   });
 
   async function start(options: Partial<ControlPlaneOptions> = {}, isReady = true): Promise<Running> {
-    const hub = createHub({ gate: true, epoch: 'e' });
+    const hub = new Hub({ gate: true, epoch: 'e' });
     if (isReady) hub.publish(compile(objects(2)));
     let now = 0;
     const looks: (() => void)[] = [];
@@ -200,9 +201,8 @@ describe('controlPlaneServer', () => {
     ...args: Parameters<typeof send>
   ): Promise<{ code: number; body: unknown; message: IncomingMessage }> {
     const message = await send(...args);
-    let text = '';
-    for await (const part of message) text += String(part);
-    return { code: message.statusCode ?? 0, body: text === '' ? null : JSON.parse(text), message };
+    const body = await text(message);
+    return { code: message.statusCode ?? 0, body: body === '' ? null : JSON.parse(body), message };
   }
 
   /** Reads lines as they arrive. */
@@ -767,16 +767,15 @@ describe('controlPlaneServer', () => {
 
   it('answers invalid HTTP and an endless head', async () => {
     const running = await start({ limits: { head: 8 << 10 } });
-    for (const [text, wanted] of [
+    for (const [head, wanted] of [
       ['nonsense\r\n\r\n', '400'],
       [`GET / HTTP/1.1\r\nX: ${'x'.repeat(10 << 10)}\r\n\r\n`, '431'],
     ] as const) {
       const socket: TLSSocket = connect({ host: 'localhost', port: running.port, ca: authority.certificate });
       sockets.push(socket);
       socket.on('error', () => {});
-      socket.end(text);
-      let answer = '';
-      for await (const part of socket) answer += String(part);
+      socket.end(head);
+      const answer = await text(socket);
       assert.ok(answer.startsWith(`HTTP/1.1 ${wanted}`), answer);
     }
   });

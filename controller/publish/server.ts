@@ -8,7 +8,7 @@ import type { Hub } from './hub.ts';
 import { limitInFlight } from './limit-in-flight.ts';
 import { type Answer, requestRouter } from './requests.ts';
 import type { ServerEvent } from './server-event.ts';
-import { type Streams, type StreamsOptions, watchStreams } from './streams.ts';
+import { Streams, type StreamsOptions } from './streams.ts';
 
 /** All texts are PEM. */
 export interface ServerTls {
@@ -121,7 +121,7 @@ export function controlPlaneServer(options: ControlPlaneOptions): ControlPlaneSe
   const limits = { ...SERVER_LIMITS, ...options.limits };
   const answers = new Map<number, number>();
   const reports = new Map<string, NodeReport>();
-  const streams: Streams = watchStreams({ ...options, now, onEvent });
+  const streams: Streams = new Streams({ ...options, now, onEvent });
   const route = requestRouter({
     ...options,
     agents: options.agents ?? AGENTS,

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Authenticate, Identity } from './auth.ts';
 import type { Hub, Watch } from './hub.ts';
 import type { ServerEvent } from './server-event.ts';
-import { STREAM_LIMITS, type StreamLimits, type WatchStream, watchStream } from './watch-stream.ts';
+import { STREAM_LIMITS, type StreamLimits, WatchStream } from './watch-stream.ts';
 
 /** Times are in milliseconds. */
 export interface StreamsOptions {
@@ -40,15 +40,6 @@ const DEFAULTS: StreamsOptions = {
     return () => clearInterval(timer);
   },
 };
-
-export interface Streams {
-  /** Whether the limit of concurrent watches is reached. */
-  readonly full: boolean;
-  open(request: IncomingMessage, response: ServerResponse, watch: WatchRequest): void;
-  stats(): { readonly sentBytes: number; readonly unsentBytes: number; readonly cutOff: number };
-  endAll(reason: string): void;
-  close(): void;
-}
 
 export interface WatchRequest {
   readonly node: string;
@@ -89,11 +80,7 @@ const NODE_DELETED = 'the Node was deleted';
  * Manages all watches: checks each once a second for keep-alives, slow watchers and expired
  * credentials.
  */
-export function watchStreams(options: WatchStreamsOptions): Streams {
-  return new OpenStreams(options);
-}
-
-class OpenStreams implements Streams {
+export class Streams {
   readonly #hub: Hub;
   readonly #authenticate: Authenticate;
   readonly #now: () => number;
@@ -122,6 +109,7 @@ class OpenStreams implements Streams {
     for (const one of this.#open) this.#end(one, reason);
   }
 
+  /** Whether the limit of concurrent watches is reached. */
   get full(): boolean {
     return this.#open.size >= this.#settings.most;
   }
@@ -133,7 +121,7 @@ class OpenStreams implements Streams {
       'cache-control': 'no-store',
       connection: 'close',
     });
-    const stream = watchStream(response, this.#now, this.#settings.limits);
+    const stream = new WatchStream(response, this.#now, this.#settings.limits);
     const watch = this.#hub.watch(node, resourceVersion, (lines) => {
       if (this.#hub.has(node)) stream.send(lines);
       else for (const open of this.#byNode.get(node) ?? []) this.#end(open, NODE_DELETED);

@@ -19,25 +19,6 @@ export interface StreamLimits {
 
 export const STREAM_LIMITS: StreamLimits = { unsent: 4 << 20, slow: 10_000, stalled: 60_000 };
 
-/** The response to one watcher. Its queue only has references, because lines are shared. */
-export interface WatchStream {
-  send(lines: readonly Line[]): void;
-  /** Bytes that the kernel has not accepted yet. */
-  readonly unsent: number;
-  /**
-   * Bytes passed to the connection so far: lines with their prefixes, without the overhead of HTTP
-   * and TLS.
-   */
-  readonly sent: number;
-  /** The time when lines were last queued, by the caller's clock (milliseconds). */
-  readonly lastSent: number;
-  /**
-   * The reason if the watcher is too slow to be kept, else null; must be called about once a
-   * second.
-   */
-  tooSlow(): string | null;
-}
-
 /**
  * The amount passed to the connection at a time (bytes): TLS encrypts into memory of each watcher,
  * and thousands of watchers may be blocked at the same time, in the middle of an address set of
@@ -46,18 +27,11 @@ export interface WatchStream {
 const SLICE = 32 << 10;
 
 /**
- * The head of `response` must have been written; it is sent with the first lines. Nothing else may
- * write to it. Throws if the connection is closed.
+ * The response to one watcher. Its queue only has references, because lines are shared. The head of
+ * `response` must have been written; it is sent with the first lines. Nothing else may write to it.
+ * Throws if the connection is closed.
  */
-export function watchStream(
-  response: ServerResponse,
-  now: () => number,
-  limits: StreamLimits = STREAM_LIMITS,
-): WatchStream {
-  return new QueuedStream(response, now, limits);
-}
-
-class QueuedStream implements WatchStream {
+export class WatchStream {
   readonly #response: ServerResponse;
   readonly #now: () => number;
   readonly #limits: StreamLimits;
@@ -105,18 +79,28 @@ class QueuedStream implements WatchStream {
     this.#flush();
   }
 
+  /** Bytes that the kernel has not accepted yet. */
   get unsent(): number {
     return this.#unsent();
   }
 
+  /**
+   * Bytes passed to the connection so far: lines with their prefixes, without the overhead of HTTP
+   * and TLS.
+   */
   get sent(): number {
     return this.#sent;
   }
 
+  /** The time when lines were last queued, by the caller's clock (milliseconds). */
   get lastSent(): number {
     return this.#lastSent;
   }
 
+  /**
+   * The reason if the watcher is too slow to be kept, else null; must be called about once a
+   * second.
+   */
   tooSlow(): string | null {
     const waiting = this.#unsent();
     const time = this.#now();

@@ -1,7 +1,7 @@
 import type { Log } from '../../lib/process/log.ts';
 import { messageOf } from '../kubeapi/connection.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
-import { type Election, election } from '../kubeapi/lease/election.ts';
+import { Election } from '../kubeapi/lease/election.ts';
 import { type Annotations, leaseStore } from '../kubeapi/lease/lease.ts';
 import type { ProcessContext } from './controller-context.ts';
 
@@ -17,9 +17,9 @@ export interface ControllerElectionOptions extends ProcessContext {
 }
 
 /** The leader election, with its log lines. */
-export function controllerElection(options: ControllerElectionOptions): Election {
-  const { request, namespace, name, annotations, identity, clock, random, log, changed } = options;
-  return election({
+export function controllerElection(parts: ControllerElectionOptions): Election {
+  const { request, namespace, name, annotations, identity, clock, random, log, changed } = parts;
+  return new Election({
     store: leaseStore({ request, namespace, name, annotations }),
     identity,
     clock,

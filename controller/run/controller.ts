@@ -6,7 +6,7 @@ import { Registration } from '../kubeapi/apiservice/registration.ts';
 import { messageOf } from '../kubeapi/connection.ts';
 import { type KubeApiClient, kubeApi } from '../kubeapi/kube-api.ts';
 import type { Election } from '../kubeapi/lease/election.ts';
-import { createHub, type Hub } from '../publish/hub.ts';
+import { Hub } from '../publish/hub.ts';
 import { standbyAnswer } from '../publish/standby.ts';
 import { Replicas } from '../replicas/replicas.ts';
 import { policyVersions } from '../status/policy-versions.ts';
@@ -76,7 +76,7 @@ export class Controller {
     this.#says = controllerLog(context.log);
     this.#api = kubeApi(context.kubeConfig);
     this.#transport = apiTransport(context.kubeConfig);
-    this.#hub = createHub({ gate: context.gate ?? false });
+    this.#hub = new Hub({ gate: context.gate ?? false });
     this.#metrics = this.#makeMetrics();
     this.#statuses = this.#makeStatuses();
     this.#source = this.#makeSource();

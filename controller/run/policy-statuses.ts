@@ -1,8 +1,8 @@
 import type { Log } from '../../lib/process/log.ts';
 import { messageOf } from '../kubeapi/connection.ts';
 import type { KubeApi } from '../kubeapi/kube-api.ts';
-import { failureEvents } from '../status/failure-events.ts';
-import { type StatusKeeper, statusKeeper } from '../status/keeper.ts';
+import { FailureEvents } from '../status/failure-events.ts';
+import { StatusKeeper } from '../status/keeper.ts';
 import { type StatusWriter, statusWriter } from '../status/writer.ts';
 import type { ProcessContext } from './controller-context.ts';
 import type { ControllerMetrics } from './controller-metrics.ts';
@@ -31,13 +31,13 @@ export class PolicyStatuses {
         });
       },
     });
-    const events = failureEvents({
+    const events = new FailureEvents({
       request,
       clock,
       identity,
       failed: (error) => void log.warn('cannot write an Event', { stage: 'status', error: messageOf(error) }),
     });
-    this.keeper = statusKeeper({ writer: this.#writer, events, clock });
+    this.keeper = new StatusKeeper({ writer: this.#writer, events, clock });
   }
 
   /** The number of queued statuses. */

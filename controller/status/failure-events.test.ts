@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { type FakeClock, fakeClock } from '../../test/fake/fake-clock.ts';
 import { type FakeKubeApi, fakeKubeApi } from '../../test/fake/kube-api.ts';
-import { type FailureEvents, failureEvents } from './failure-events.ts';
+import { FailureEvents } from './failure-events.ts';
 
 const EVENTS = '/apis/events.k8s.io/v1/namespaces/default/events';
 const POLICY = { name: 'protect-api', uid: '0123456789abcdef' };
@@ -15,7 +15,7 @@ describe('failureEvents', () => {
     api = fakeKubeApi();
     clock = fakeClock();
     const date = (): Date => new Date(1_750_000_000_000 + clock.now());
-    events = failureEvents({
+    events = new FailureEvents({
       request: api.request,
       clock: Object.assign(clock, { date }),
       identity: 'controller-1',

@@ -13,15 +13,6 @@ export interface FailureEventsOptions {
   readonly failed: (error: unknown) => void;
 }
 
-export interface FailureEvents {
-  /** Announces nodes that have begun to fail. */
-  failing(policy: { readonly name: string; readonly uid: string }, nodes: readonly FailingNode[]): void;
-  /** Announces a node that has begun to enforce nothing, or no changes. */
-  troubled(node: string, why: string): void;
-  /** Drops queued events, and waits for the request in progress. */
-  clear(): Promise<void>;
-}
-
 /** The subject of an event: `regarding` of events.k8s.io/v1. */
 interface Subject {
   readonly apiVersion: string;
@@ -75,11 +66,7 @@ const EVENTS = '/apis/events.k8s.io/v1/namespaces/default/events';
  * Writes Warning events on policies, with several nodes in one event, and on nodes; one request a
  * second. Events about cluster-scoped objects are in the namespace `default`.
  */
-export function failureEvents(options: FailureEventsOptions): FailureEvents {
-  return new EventQueue(options);
-}
-
-class EventQueue implements FailureEvents {
+export class FailureEvents {
   readonly #request: KubeApi;
   readonly #clock: Clock & { date(): Date };
   readonly #identity: string;
@@ -99,6 +86,7 @@ class EventQueue implements FailureEvents {
     this.#failed = failed;
   }
 
+  /** Announces nodes that have begun to fail. */
   failing(
     { name, uid }: { readonly name: string; readonly uid: string },
     failed: readonly FailingNode[],
@@ -111,6 +99,7 @@ class EventQueue implements FailureEvents {
     this.#arm(GATHER);
   }
 
+  /** Announces a node that has begun to enforce nothing, or no changes. */
   troubled(name: string, why: string): void {
     this.#isCleared = false;
     if (this.#nodes.size >= MOST_NODES && !this.#nodes.has(name)) return;
@@ -120,6 +109,7 @@ class EventQueue implements FailureEvents {
     this.#arm(GATHER);
   }
 
+  /** Drops queued events, and waits for the request in progress. */
   async clear(): Promise<void> {
     this.#isCleared = true;
     this.#policies.clear();

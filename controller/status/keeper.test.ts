@@ -4,9 +4,9 @@ import type { FailingNode, PolicyStatus } from '../../apis/policy-status.ts';
 import type { NodeReport } from '../../apis/stream.ts';
 import { type FakeClock, fakeClock } from '../../test/fake/fake-clock.ts';
 import { compiler } from '../compile/compile.ts';
-import { createHub } from '../publish/hub.ts';
+import { Hub } from '../publish/hub.ts';
 import type { LoadProblem } from '../watch/source.ts';
-import { type StatusKeeper, statusKeeper } from './keeper.ts';
+import { StatusKeeper } from './keeper.ts';
 
 function node(name: string, role = 'worker'): Node {
   return { kind: 'Node', name, labels: { role }, addresses: [`192.0.2.${name.charCodeAt(0)}`] };
@@ -39,7 +39,7 @@ const BROKEN: LoadProblem = {
 /** The stages from objects to status, with a writer that only records. */
 function controller(time: FakeClock) {
   const compile = compiler();
-  const hub = createHub({ gate: true });
+  const hub = new Hub({ gate: true });
   const written: [string, PolicyStatus][] = [];
   const failing: FailingNode[][] = [];
   const troubled: string[] = [];
@@ -48,7 +48,7 @@ function controller(time: FakeClock) {
   let last: PolicyStatus | null = null;
   /** Whether the API delivers written statuses at once. */
   const api = { isPrompt: true };
-  const keeper: StatusKeeper = statusKeeper({
+  const keeper: StatusKeeper = new StatusKeeper({
     writer: {
       submit(name, uid, status) {
         written.push([name, status]);

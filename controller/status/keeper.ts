@@ -8,25 +8,14 @@ import type { Clock } from '../../lib/process/clock.ts';
 import type { LoadProblem, Snapshot } from '../watch/source.ts';
 import type { FailureEvents } from './failure-events.ts';
 import type { PolicyVersion } from './policy-versions.ts';
-import { type Realization, realization } from './realization.ts';
+import { Realization } from './realization.ts';
 import { NO_PROGRESS, statusOf } from './status.ts';
 import type { StatusWriter } from './writer.ts';
 
 export interface StatusKeeperOptions {
   readonly writer: Pick<StatusWriter, 'submit' | 'forget' | 'clear'>;
-  readonly events: FailureEvents;
+  readonly events: Pick<FailureEvents, 'failing' | 'troubled' | 'clear'>;
   readonly clock: Clock & { date(): Date };
-}
-
-/** Computes every policy's status, and has it written while this process leads. */
-export interface StatusKeeper {
-  /** @param revision the hub's revision after it published this state */
-  publish(snapshot: Snapshot, compiled: Compiled, revision: string): void;
-  report(report: NodeReport): void;
-  version(before: PolicyVersion | null, now: PolicyVersion | null): void;
-  gate(enabled: boolean): void;
-  /** If false, drops pending writes. */
-  lead(leads: boolean): Promise<void>;
 }
 
 /**
@@ -65,13 +54,10 @@ interface Known {
   failingOf: number;
 }
 
-export function statusKeeper(options: StatusKeeperOptions): StatusKeeper {
-  return new Keeper(options);
-}
-
-class Keeper implements StatusKeeper {
+/** Computes every policy's status, and has it written while this process leads. */
+export class StatusKeeper {
   readonly #writer: Pick<StatusWriter, 'submit' | 'forget' | 'clear'>;
-  readonly #events: FailureEvents;
+  readonly #events: StatusKeeperOptions['events'];
   readonly #clock: Clock & { date(): Date };
   readonly #realized: Realization;
   /** By name. */
@@ -93,9 +79,10 @@ class Keeper implements StatusKeeper {
     this.#writer = writer;
     this.#events = events;
     this.#clock = clock;
-    this.#realized = realization(clock.now);
+    this.#realized = new Realization(clock.now);
   }
 
+  /** @param revision the hub's revision after it published this state */
   publish(snapshot: Snapshot, compiled: Compiled, revision: string): void {
     this.#realized.publish(compiled, revision);
     const isOther = snapshot.problems !== this.#problems || snapshot.objects.policies !== this.#list;
@@ -157,6 +144,7 @@ class Keeper implements StatusKeeper {
     this.#lookAtAll();
   }
 
+  /** If false, drops pending writes. */
   async lead(leads: boolean): Promise<void> {
     if (leads === (this.#leadsSince !== null)) return;
     this.#leadsSince = leads ? this.#clock.now() : null;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Compiled, CompiledPolicy, CompiledRule } from '../../apis/compiled.ts';
 import type { FailingRule, NodeReport } from '../../apis/stream.ts';
-import { type Realization, realization, SILENCE } from './realization.ts';
+import { Realization, SILENCE } from './realization.ts';
 
 const KEY = 'nodewall.io/p';
 
@@ -56,7 +56,7 @@ describe('realization', () => {
   let time: number;
   beforeEach(() => {
     time = 0;
-    now = realization(() => time);
+    now = new Realization(() => time);
   });
 
   const counts = (): readonly [number, number] => {

@@ -3,31 +3,6 @@ import type { FailingNode } from '../../apis/policy-status.ts';
 import type { NodeReport } from '../../apis/stream.ts';
 import { NO_PROGRESS, type Progress } from './status.ts';
 
-/** Tracks which nodes enforce which policies. No I/O; policies are named `API_GROUP/NAME`. */
-export interface Realization {
-  /**
-   * Policies count as unchanged if they are the same objects.
-   * @param revision the hub's revision after it published this state
-   */
-  publish(compiled: Compiled, revision: string): void;
-  /**
-   * Records a report. Returns a human-readable reason if the node has begun to enforce nothing, or
-   * no changes; else null.
-   */
-  report(report: NodeReport): string | null;
-  /**
-   * Finds the nodes without a report for `SILENCE`, including those that never reported. Must be
-   * called periodically.
-   */
-  lookForSilent(): void;
-  /** Discards all reports, because nodes report to another replica now. */
-  forgetReports(): void;
-  /** The progress of the compiled version. */
-  progress(policy: string): Progress;
-  /** The policies for which `progress` may have changed since the last call. */
-  takeChanged(): ReadonlySet<string>;
-}
-
 /**
  * Time without a report after which a node no longer counts (milliseconds); agents report every 33
  * to 66 seconds.
@@ -58,12 +33,8 @@ interface Tracked {
   readonly later: ReadonlyMap<Row, number>;
 }
 
-/** @param now returns monotonic milliseconds */
-export function realization(now: () => number): Realization {
-  return new NodeTally(now);
-}
-
-class NodeTally implements Realization {
+/** Tracks which nodes enforce which policies. No I/O; policies are named `API_GROUP/NAME`. */
+export class Realization {
   readonly #now: () => number;
   readonly #rows = new Map<string, Row>();
   readonly #tracked = new Map<string, Tracked>();
@@ -82,10 +53,15 @@ class NodeTally implements Realization {
   #epoch = '';
   #last: readonly CompiledPolicy[] = [];
 
+  /** @param now returns monotonic milliseconds */
   constructor(now: () => number) {
     this.#now = now;
   }
 
+  /**
+   * Policies count as unchanged if they are the same objects.
+   * @param revision the hub's revision after it published this state
+   */
   publish(compiled: Compiled, revision: string): void {
     const [life = '', number = ''] = revision.split('.');
     if (life !== this.#epoch) {
@@ -109,6 +85,10 @@ class NodeTally implements Realization {
     this.#forgetNodes(compiled.nodeAddresses);
   }
 
+  /**
+   * Records a report. Returns a human-readable reason if the node has begun to enforce nothing, or
+   * no changes; else null.
+   */
   report(report: NodeReport): string | null {
     const row = this.#rowOf(report.node);
     const [life, number] = (report.enforced ?? '').split('.');
@@ -128,6 +108,10 @@ class NodeTally implements Realization {
     return isNew ? trouble : null;
   }
 
+  /**
+   * Finds the nodes without a report for `SILENCE`, including those that never reported. Must be
+   * called periodically.
+   */
   lookForSilent(): void {
     const latest = this.#now() - SILENCE;
     for (const row of this.#rows.values()) {
@@ -137,6 +121,7 @@ class NodeTally implements Realization {
     }
   }
 
+  /** Discards all reports, because nodes report to another replica now. */
   forgetReports(): void {
     for (const row of this.#rows.values()) {
       row.enforced = -1;
@@ -151,6 +136,7 @@ class NodeTally implements Realization {
     this.#changed = new Set(this.#tracked.keys());
   }
 
+  /** The progress of the compiled version. */
   progress(policy: string): Progress {
     const one = this.#tracked.get(policy);
     if (one === undefined) return NO_PROGRESS;
@@ -162,6 +148,7 @@ class NodeTally implements Realization {
     return progress;
   }
 
+  /** The policies for which `progress` may have changed since the last call. */
   takeChanged(): ReadonlySet<string> {
     if (this.#isAllChanged) for (const key of this.#tracked.keys()) this.#changed.add(key);
     this.#isAllChanged = false;

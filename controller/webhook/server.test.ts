@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type Server, request as send } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { DEFAULT_CONFIG } from '../../apis/config.ts';
 import { NO_OBJECTS, type Tier } from '../../apis/objects.ts';
 import type { AdmissionWorld } from './admission.ts';
@@ -67,9 +68,7 @@ describe('webhookHandler', () => {
     outgoing.on('error', () => {});
     outgoing.end(body);
     const [response] = await once(outgoing, 'response');
-    let text = '';
-    for await (const chunk of response) text += chunk;
-    return { status: response.statusCode, body: text };
+    return { status: response.statusCode, body: await text(response) };
   }
 
   it('patches at /mutate, with the uid of the request', async () => {

@@ -1,5 +1,6 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import { createServer as createHttpsServer, type Server, type ServerOptions } from 'node:https';
+import { readBody } from '../../lib/process/body.ts';
 import { limitConnections } from '../../lib/process/limit-connections.ts';
 import { limitInFlight } from '../publish/limit-in-flight.ts';
 import { type AdmissionStep, type AdmissionWorld, admit } from './admission.ts';
@@ -140,17 +141,15 @@ interface Room {
 /** Doesn't read the rest of a body that is refused. */
 async function bodyOf(request: IncomingMessage, room: Room): Promise<Buffer | 'too long' | 'no room'> {
   if (Number(request.headers['content-length'] ?? 0) > MOST_BYTES) return 'too long';
-  const chunks: Buffer[] = [];
   let bytes = 0;
+  const hasRoom = (length: number): boolean => {
+    bytes += length;
+    room.bytes -= length;
+    return room.bytes >= 0;
+  };
   try {
-    for await (const chunk of request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
-      bytes += chunk.length;
-      room.bytes -= chunk.length;
-      if (bytes > MOST_BYTES) return 'too long';
-      if (room.bytes < 0) return 'no room';
-      chunks.push(chunk);
-    }
-    return Buffer.concat(chunks);
+    const chunks = request.iterator({ destroyOnReturn: false });
+    return (await readBody(chunks, MOST_BYTES, hasRoom)) ?? (bytes > MOST_BYTES ? 'too long' : 'no room');
   } finally {
     room.bytes += bytes;
   }

@@ -18,10 +18,9 @@ interface Delta {
   readonly added: Uint8Array;
 }
 
-type Singles = Pick<FamilyMembers, 'singles'>;
-
-/** The differences of those members whose `singles` has not been read yet. */
-const deltas = new WeakMap<Singles, Delta>();
+/** The difference of those members whose `singles` has not been read yet. Not enumerable. */
+const DELTA = Symbol('delta');
+type Singles = Pick<FamilyMembers, 'singles'> & { readonly [DELTA]?: Delta | null };
 
 const NONE = new Uint8Array(0);
 /**
@@ -31,7 +30,7 @@ const NONE = new Uint8Array(0);
 const SMALL = 4096;
 
 function deltaOf(members: Singles): Delta {
-  return deltas.get(members) ?? { base: members.singles, removed: NONE, added: NONE };
+  return members[DELTA] ?? { base: members.singles, removed: NONE, added: NONE };
 }
 
 /**
@@ -52,21 +51,19 @@ export function withSingles(members: FamilyMembers, removed: Uint8Array, added: 
   return isLarge ? { family, singles: together(delta, width), prefixes } : lazily(members, delta);
 }
 
-function lazily({ family, prefixes }: FamilyMembers, delta: Delta): FamilyMembers {
-  let singles: Uint8Array | null = null;
-  const members: FamilyMembers = {
+function lazily({ family, prefixes }: FamilyMembers, made: Delta): FamilyMembers {
+  let delta: Delta | null = made;
+  let singles: Uint8Array = NONE;
+  const members = {
     family,
     get singles() {
-      if (singles === null) {
-        singles = together(delta, WIDTH[family]);
-        deltas.delete(members);
-      }
+      if (delta !== null) singles = together(delta, WIDTH[family]);
+      delta = null;
       return singles;
     },
     prefixes,
   };
-  deltas.set(members, delta);
-  return members;
+  return Object.defineProperty(members, DELTA, { get: () => delta });
 }
 
 function together({ base, removed, added }: Delta, width: number): Uint8Array {

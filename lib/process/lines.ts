@@ -1,29 +1,51 @@
-/**
- * Splits chunks of bytes into lines, wherever the chunks are cut. Returns the function that takes
- * the next chunk. It throws if a line is longer than `longest` bytes: an endless line would fill
- * the memory.
- */
-export function lines(longest: number, take: (line: string) => void): (piece: Buffer) => void {
-  let parts: Buffer[] = [];
-  let length = 0;
-  return (piece) => {
-    let start = 0;
-    for (let end = piece.indexOf(10); end >= 0; end = piece.indexOf(10, start)) {
-      const rest = piece.subarray(start, end);
-      start = end + 1;
-      const line = parts.length === 0 ? rest : Buffer.concat([...parts, rest]);
-      parts = [];
-      length = 0;
-      if (line.length > longest) throw tooLong(longest);
-      take(line.toString('utf8'));
-    }
-    if (start === piece.length) return;
-    parts.push(piece.subarray(start));
-    length += piece.length - start;
-    if (length > longest) throw tooLong(longest);
-  };
+/** A line is too long, incomplete, or not UTF-8. */
+export class LineError extends Error {
+  override readonly name = 'LineError';
 }
 
-function tooLong(longest: number): Error {
-  return new Error(`a line of more than ${longest} bytes`);
+/** Splits chunks of bytes into lines of text, wherever the chunks are cut. */
+export class LineSplitter {
+  readonly #longest: number;
+  readonly #decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+  #parts: Buffer[] = [];
+  #length = 0;
+
+  /** @param longest size limit of a line (bytes): an endless line would fill the memory */
+  constructor(longest: number) {
+    this.#longest = longest;
+  }
+
+  /** The lines that end in this chunk, without their line feeds. Throws a LineError. */
+  *push(chunk: Buffer): Generator<string, void, undefined> {
+    let start = 0;
+    for (let end = chunk.indexOf(10); end >= 0; end = chunk.indexOf(10, start)) {
+      this.#add(chunk.subarray(start, end));
+      start = end + 1;
+      const [only] = this.#parts;
+      const bytes = this.#parts.length === 1 ? only : Buffer.concat(this.#parts);
+      this.#parts = [];
+      this.#length = 0;
+      yield this.#decode(bytes);
+    }
+    if (start < chunk.length) this.#add(chunk.subarray(start));
+  }
+
+  /** Throws a LineError if the last line is incomplete: the stream was cut off. */
+  end(): void {
+    if (this.#length > 0) throw new LineError(`the stream ends within a line, after ${this.#length} bytes`);
+  }
+
+  #add(part: Buffer): void {
+    this.#parts.push(part);
+    this.#length += part.length;
+    if (this.#length > this.#longest) throw new LineError(`a line is longer than ${this.#longest} bytes`);
+  }
+
+  #decode(bytes: Buffer | undefined): string {
+    try {
+      return this.#decoder.decode(bytes);
+    } catch (cause) {
+      throw new LineError('a line is not UTF-8', { cause });
+    }
+  }
 }

@@ -9,6 +9,13 @@ import { StateFileError, stateFile } from './state-file.ts';
 const BODY = '{"type":"node","node":"cp-1"}\nzweite Zeile: Ä, 🧱\n';
 const MODULE = join(import.meta.dirname, 'state-file.ts');
 
+/** Runs a script with a file system of its own at /mnt, in a mount namespace that ends with it. */
+function onDisk(options: string, script: string): { readonly stdout: string; readonly stderr: string } {
+  const mounted = `mount -t tmpfs -o ${options} tmpfs /mnt && exec "$0" --input-type=module-typescript -e "$1"`;
+  const argv = ['--mount', 'sh', '-c', mounted, process.execPath, script];
+  return spawnSync('unshare', argv, { encoding: 'utf8' });
+}
+
 describe('a state file', () => {
   let directory: string;
   const path = () => join(directory, 'state');
@@ -97,12 +104,7 @@ describe('a state file', () => {
       const said = await file.write('x'.repeat(1_000_000)).then(() => 'written', (error) => error.code);
       const { readdirSync } = await import('node:fs');
       console.log(said, await file.read(), readdirSync('/mnt').join(' '));`;
-    const mounted = `mount -t tmpfs -o size=64k tmpfs /mnt && exec "$0" --input-type=module-typescript -e "$1"`;
-    const { stdout, stderr } = spawnSync(
-      'unshare',
-      ['--mount', 'sh', '-c', mounted, process.execPath, script],
-      { encoding: 'utf8' },
-    );
+    const { stdout, stderr } = onDisk('size=64k', script);
     assert.equal(stdout, 'ENOSPC old state\n', stderr);
   });
 
@@ -115,12 +117,7 @@ describe('a state file', () => {
       execFileSync('mount', ['-o', 'remount,ro', '/mnt']);
       const said = await file.write('new').then(() => 'written', (error) => error.code);
       console.log(said, await file.read());`;
-    const mounted = `mount -t tmpfs tmpfs /mnt && exec "$0" --input-type=module-typescript -e "$1"`;
-    const { stdout, stderr } = spawnSync(
-      'unshare',
-      ['--mount', 'sh', '-c', mounted, process.execPath, script],
-      { encoding: 'utf8' },
-    );
+    const { stdout, stderr } = onDisk('rw', script);
     assert.equal(stdout, 'EROFS old\n', stderr);
   });
 

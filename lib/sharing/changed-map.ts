@@ -27,7 +27,7 @@ export function* changedIds<T>(
   now: ReadonlyMap<string, T>,
 ): Iterable<string> {
   if (before === now) return;
-  const [was, is] = [partsOf(before), partsOf(now)];
+  const [was, is] = [groupsOf(before), groupsOf(now)];
   if (was.base === is.base) {
     for (const id of new Set([...was.over.keys(), ...is.over.keys()]))
       if (before.get(id) !== now.get(id)) yield id;
@@ -38,17 +38,53 @@ export function* changedIds<T>(
 }
 
 /**
- * Parts of a map: `over` replaces the values of some ids of `base`. Neither is modified afterwards.
+ * A map in two parts: `over` replaces the values of some ids of `base`. Neither is modified
+ * afterwards.
  */
-interface Parts<T> {
+class OverlaidMap<T> implements ReadonlyMap<string, T> {
   readonly base: ReadonlyMap<string, T>;
   readonly over: ReadonlyMap<string, T>;
+
+  constructor(base: ReadonlyMap<string, T>, over: ReadonlyMap<string, T>) {
+    this.base = base;
+    this.over = over;
+  }
+
+  get size(): number {
+    return this.base.size;
+  }
+
+  get(id: string): T | undefined {
+    return this.over.get(id) ?? this.base.get(id);
+  }
+
+  has(id: string): boolean {
+    return this.base.has(id);
+  }
+
+  keys(): MapIterator<string> {
+    return this.base.keys();
+  }
+
+  *values(): MapIterator<T> {
+    for (const [id, one] of this.base) yield this.over.get(id) ?? one;
+  }
+
+  *entries(): MapIterator<[string, T]> {
+    for (const [id, one] of this.base) yield [id, this.over.get(id) ?? one];
+  }
+
+  [Symbol.iterator](): MapIterator<[string, T]> {
+    return this.entries();
+  }
+
+  forEach(callback: (value: T, id: string, map: ReadonlyMap<string, T>) => void): void {
+    for (const [id, one] of this) callback(one, id, this);
+  }
 }
 
-const partsOfMaps = new WeakMap<ReadonlyMap<string, unknown>, Parts<unknown>>();
-
-function partsOf<T>(map: ReadonlyMap<string, T>): Parts<T> {
-  return (partsOfMaps.get(map) as Parts<T> | undefined) ?? { base: map, over: new Map() };
+function groupsOf<T>(map: ReadonlyMap<string, T>): Pick<OverlaidMap<T>, 'base' | 'over'> {
+  return map instanceof OverlaidMap ? map : { base: map, over: new Map() };
 }
 
 /** Limit of values over a base; half the size of the base is another. */
@@ -60,11 +96,11 @@ export function withValues<T>(
   values: ReadonlyMap<string, T>,
 ): ReadonlyMap<string, T> {
   if (values.size === 0) return before;
-  const { base, over } = partsOf(before);
+  const { base, over } = groupsOf(before);
   const now = new Map([...over, ...values]);
   return now.size > Math.min(MOST_OVER, base.size / 2)
     ? new Map([...before, ...values])
-    : overlaid(base, now);
+    : new OverlaidMap(base, now);
 }
 
 /**
@@ -72,33 +108,10 @@ export function withValues<T>(
  * or both from a third.
  */
 export function sharesKeys(a: ReadonlyMap<string, unknown>, b: ReadonlyMap<string, unknown>): boolean {
-  return partsOf(a).base === partsOf(b).base;
+  return groupsOf(a).base === groupsOf(b).base;
 }
 
-function overlaid<T>(base: ReadonlyMap<string, T>, over: ReadonlyMap<string, T>): ReadonlyMap<string, T> {
-  function* entries(): Generator<[string, T], undefined, unknown> {
-    for (const [id, one] of base) yield [id, over.get(id) ?? one];
-  }
-  function* values(): Generator<T, undefined, unknown> {
-    for (const [id, one] of base) yield over.get(id) ?? one;
-  }
-  const map: ReadonlyMap<string, T> = {
-    size: base.size,
-    get: (id) => over.get(id) ?? base.get(id),
-    has: (id) => base.has(id),
-    keys: () => base.keys(),
-    values,
-    entries,
-    [Symbol.iterator]: entries,
-    forEach(callback) {
-      for (const [id, one] of entries()) callback(one, id, map);
-    },
-  };
-  partsOfMaps.set(map, { base, over });
-  return map;
-}
-
-/** `added` is sorted by id; none of its ids is in `before`. */
+/** `come` is sorted by id; none of its ids is in `before`. */
 function merged<T extends { readonly id: string }>(
   before: ReadonlyMap<string, T>,
   added: readonly T[],

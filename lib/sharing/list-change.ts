@@ -10,16 +10,9 @@ export interface ListChange<T> {
  */
 export function listChange<T extends object>(before: readonly T[], now: readonly T[]): ListChange<T> {
   if (before === now) return NOTHING;
-  const most = Math.min(before.length, now.length);
-  // Object.is instead of `===`: for `===` V8 reads each object to find its type, for Object.is it
-  // compares the references only. That takes a quarter of the time if the objects are in no CPU
-  // cache.
-  let start = 0;
-  while (start < most && Object.is(before[start], now[start])) start++;
-  let end = 0;
-  while (end < most - start && Object.is(before[before.length - 1 - end], now[now.length - 1 - end])) end++;
-  const left = before.slice(start, before.length - end);
-  const right = now.slice(start, now.length - end);
+  const { first, last } = commonEnds(before, now);
+  const left = before.slice(first, before.length - last);
+  const right = now.slice(first, now.length - last);
   const aligned = left.length === right.length;
   const then = aligned ? left.filter((item, i) => item !== right[i]) : left;
   const since = aligned ? right.filter((item, i) => item !== left[i]) : right;
@@ -28,3 +21,25 @@ export function listChange<T extends object>(before: readonly T[], now: readonly
 }
 
 const NOTHING: ListChange<never> = { removed: [], added: [] };
+
+/** The number of elements that two lists have in common at the start, and then at the end. */
+interface Ends {
+  readonly first: number;
+  readonly last: number;
+}
+
+/**
+ * Compares by identity with Object.is: for `===`, V8 reads each object to find its type, for
+ * Object.is it compares the references only. That takes a quarter of the time if the objects are in
+ * no CPU cache (ADR 12).
+ */
+export function commonEnds(before: readonly unknown[], now: readonly unknown[]): Ends {
+  const shorter = Math.min(before.length, now.length);
+  let first = 0;
+  while (first < shorter && Object.is(before[first], now[first])) first++;
+  let last = 0;
+  while (last < shorter - first && Object.is(before[before.length - 1 - last], now[now.length - 1 - last])) {
+    last++;
+  }
+  return { first, last };
+}

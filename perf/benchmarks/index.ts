@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { addressPlan } from '../../test/netns/address-plan.ts';
 import { createTopology } from '../../test/netns/topology.ts';
 import { NODE_NAME } from '../generate/cluster.ts';
@@ -6,7 +7,7 @@ import { KIND_TITLES, KINDS, type Kind, ruleSet } from '../generate/kinds.ts';
 import { writeRuleSet } from '../generate/ruleset.ts';
 import { atMost, type Benchmark, type Figure, figure } from '../measure/figure.ts';
 import { memoryGroup } from '../measure/kernel-memory.ts';
-import { measuredRun, NODEWALL, pause, trialCommand } from '../measure/process.ts';
+import { measuredRun, NODEWALL, trialCommand } from '../measure/process.ts';
 
 const RULES = 10_000;
 /** Milliseconds; the kernel frees what it deleted a moment later (RCU). */

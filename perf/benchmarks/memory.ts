@@ -1,12 +1,13 @@
 import { rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { addressPlan } from '../../test/netns/address-plan.ts';
 import { createTopology } from '../../test/netns/topology.ts';
 import { policy, THOUSAND_RULES } from '../generate/cluster.ts';
 import { policyFile, writeManifests, yamlText } from '../generate/manifests.ts';
 import { startAgent } from '../measure/agent.ts';
 import { atMost, type Benchmark, type Figure, figure } from '../measure/figure.ts';
-import { column, pause } from '../measure/process.ts';
+import { column } from '../measure/process.ts';
 
 /** After the last thing that happened: by then the last good state is on disk. */
 const QUIET = 8_000;

@@ -1,5 +1,6 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { dnsProcess } from '../../test/dns/process.ts';
 import { addressOf } from '../../test/dns/zone.ts';
 import { addressPlan } from '../../test/netns/address-plan.ts';
@@ -9,7 +10,7 @@ import { NODE_NAME } from '../generate/cluster.ts';
 import { yamlText } from '../generate/manifests.ts';
 import { agentCommand } from '../measure/agent.ts';
 import { atMost, type Benchmark, figure } from '../measure/figure.ts';
-import { column, memoryOf, pause } from '../measure/process.ts';
+import { column, memoryOf } from '../measure/process.ts';
 
 const NAMES = 1_000;
 const NAMES_A_RULE = 10;

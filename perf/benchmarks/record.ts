@@ -1,5 +1,6 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { addressPlan } from '../../test/netns/address-plan.ts';
 import type { Namespace } from '../../test/netns/namespace.ts';
 import { createTopology } from '../../test/netns/topology.ts';
@@ -9,7 +10,7 @@ import { writeManifests, yamlText } from '../generate/manifests.ts';
 import { agentCommand, startAgent } from '../measure/agent.ts';
 import type { Rate } from '../measure/connections.ts';
 import { atLeast, atMost, type Benchmark, figure, type Settings } from '../measure/figure.ts';
-import { pause } from '../measure/process.ts';
+
 import { CLIENT, RULE, trial } from './rate.ts';
 
 const PORT = 9000;

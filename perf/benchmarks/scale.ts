@@ -1,5 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { addressPlan } from '../../test/netns/address-plan.ts';
 import type { Namespace } from '../../test/netns/namespace.ts';
 import { createTopology } from '../../test/netns/topology.ts';
@@ -9,7 +10,7 @@ import { addressLists, distinctSets, ipv4Only, withCrowd } from '../generate/lar
 import { type RuleSet, writeRuleSet } from '../generate/ruleset.ts';
 import { startAgent } from '../measure/agent.ts';
 import { atMost, type Benchmark, type Figure, figure, type Settings, trials } from '../measure/figure.ts';
-import { column, pause, runTrial } from '../measure/process.ts';
+import { column, runTrial } from '../measure/process.ts';
 import { median } from '../measure/statistics.ts';
 
 const RULES = 10_000;

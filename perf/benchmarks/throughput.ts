@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { addressPlan } from '../../test/netns/address-plan.ts';
 import type { Namespace } from '../../test/netns/namespace.ts';
 import { createTopology } from '../../test/netns/topology.ts';
@@ -11,7 +12,7 @@ import type { Connection } from '../generate/ruleset.ts';
 import { LAYOUT_TITLES, type Layout, prepare } from '../layouts/layouts.ts';
 import { ALONE, rotated } from '../measure/connections.ts';
 import { atLeast, type Benchmark, type Figure, figure } from '../measure/figure.ts';
-import { hasCommand, pause } from '../measure/process.ts';
+import { hasCommand } from '../measure/process.ts';
 import { median } from '../measure/statistics.ts';
 
 const FIREWALLS = ['none', 'stateful', 'nodewall'] as const satisfies readonly Layout[];

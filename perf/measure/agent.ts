@@ -1,8 +1,9 @@
 import type { ChildProcessWithoutNullStreams } from 'node:child_process';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { type Namespace, stop } from '../../test/netns/namespace.ts';
 import { NODE_NAME } from '../generate/cluster.ts';
-import { memoryOf, NODEWALL, pause, processorTimeOf } from './process.ts';
+import { memoryOf, NODEWALL, processorTimeOf } from './process.ts';
 
 /** One line of the agent's log; fields as agent/run/agent-log.ts writes them. */
 interface LogLine {

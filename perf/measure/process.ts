@@ -2,6 +2,8 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Namespace } from '../../test/netns/namespace.ts';
 
 const ROOT = join(import.meta.dirname, '..', '..');
@@ -22,7 +24,7 @@ export async function measuredRun(argv: readonly string[]): Promise<Run> {
   const start = performance.now();
   const child = spawn(command, rest, { stdio: ['ignore', 'pipe', 'pipe'] });
   const ended = once(child, 'exit').then(() => performance.now());
-  const output = Promise.all([textOf(child.stdout), textOf(child.stderr)]);
+  const output = Promise.all([text(child.stdout), text(child.stderr)]);
   const peak = await watchPeak(child);
   const milliseconds = (await ended) - start;
   const [stdout, stderr] = await output;
@@ -104,18 +106,6 @@ export async function runTrial(
   const argv = trialCommand(name, input, nodeOptions);
   const { stdout, peak } = await measuredRun(namespace === undefined ? argv : namespace.command(argv));
   return { ...(JSON.parse(stdout) as Record<string, number>), peak };
-}
-
-export function pause(milliseconds: number): Promise<void> {
-  return new Promise((resolve) => {
-    setTimeout(resolve, milliseconds);
-  });
-}
-
-async function textOf(stream: NodeJS.ReadableStream): Promise<string> {
-  const parts: Buffer[] = [];
-  for await (const part of stream) parts.push(Buffer.from(part));
-  return Buffer.concat(parts).toString();
 }
 
 /** The values of one name over several trials. */

@@ -8,7 +8,7 @@ import { runInNewContext } from 'node:vm';
 import type { ClusterNetworkPolicy, ClusterObjects, Namespace, Node, Pod } from '../../apis/objects.ts';
 import { validateObject } from '../../apis/validate/object.ts';
 import { compiler } from '../../controller/compile/compile.ts';
-import { createHub } from '../../controller/publish/hub.ts';
+import { Hub } from '../../controller/publish/hub.ts';
 import { median } from '../measure/statistics.ts';
 import { answer, timed, trialInput } from './trial.ts';
 
@@ -70,7 +70,7 @@ async function coldStart() {
   const objects = await readObjects();
   const compile = compiler();
   const compiled = await timed(() => compile(objects));
-  const hub = createHub({ gate: true });
+  const hub = new Hub({ gate: true });
   const published = await timed(() => hub.publish(compiled.result));
   // Every node asks for its view, and gets the lines of it.
   const views = await timed(() => {

@@ -5,7 +5,7 @@
 import type { ClusterNetworkPolicy, ClusterObjects, Node, Pod } from '../../apis/objects.ts';
 import { compiler } from '../../controller/compile/compile.ts';
 import { type TokenReviewStatus, tokenAuthenticator } from '../../controller/publish/auth.ts';
-import { createHub } from '../../controller/publish/hub.ts';
+import { Hub } from '../../controller/publish/hub.ts';
 import { AGENTS, controlPlaneServer } from '../../controller/publish/server.ts';
 import { POOLS, type PublishServerInput, type ServerAnswer, type ServerOrder } from '../measure/publish.ts';
 import { trialInput } from './trial.ts';
@@ -16,7 +16,7 @@ const RULES_A_POLICY = 10;
 
 const { nodes, rulesOfAll, rulesOfPool, port, key, cert } = trialInput<PublishServerInput>();
 const next = compiler();
-const hub = createHub({ gate: true });
+const hub = new Hub({ gate: true });
 let objects = cluster();
 hub.publish(next(objects));
 const server = controlPlaneServer({

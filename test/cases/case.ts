@@ -1,4 +1,4 @@
-import { type Fence, MarkdownError, parseMarkdown, type Section } from './markdown.ts';
+import { type Fence, MarkdownError, parseMarkdown, type Section } from '../docs/markdown.ts';
 
 /**
  * What a fence may be. Inputs hold for their section and the sections below it; the others say what

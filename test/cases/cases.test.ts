@@ -3,13 +3,13 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { explain } from '../../agent/observe/explain.ts';
 import { render } from '../../agent/render/render.ts';
+import { replaceFences } from '../docs/markdown.ts';
 import { oracle, sameAnswer } from '../oracle/oracle.ts';
 import { toPacket } from '../tracer/packet.ts';
 import { tracer } from '../tracer/tracer.ts';
 import { type Case, type Expectation, type Manifest, parseCases } from './case.ts';
 import { parseFlowLine } from './flow-line.ts';
 import { type Inputs, readInputs } from './inputs.ts';
-import { replaceFences } from './markdown.ts';
 import { outcome, toState } from './outcome.ts';
 
 const UPDATE = process.env.NODEWALL_UPDATE_GOLDENS === '1';

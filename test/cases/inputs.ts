@@ -9,8 +9,8 @@ import type { ClusterObjects, Problem } from '../../apis/objects.ts';
 import { claimedIdentity } from '../../apis/validate/identity.ts';
 import { parseNames } from '../../cli/names.ts';
 import { loadManifests } from '../../controller/watch/manifests.ts';
+import type { Fence } from '../docs/markdown.ts';
 import type { Case } from './case.ts';
-import type { Fence } from './markdown.ts';
 
 /** A case's inputs, read as the command line reads them. */
 export interface Inputs {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
+import { parseMarkdown, replaceFences } from '../docs/markdown.ts';
 import { parseCases } from './case.ts';
 import { formatAnswer, parseFlowLine } from './flow-line.ts';
-import { parseMarkdown, replaceFences } from './markdown.ts';
 
 const FENCE = '```';
 

@@ -1,5 +1,5 @@
 import { compiler } from '../../controller/compile/compile.ts';
-import { createHub, type Hub } from '../../controller/publish/hub.ts';
+import { Hub } from '../../controller/publish/hub.ts';
 import { type Line, linePrefix } from '../../controller/publish/line.ts';
 import type { Expectation } from './case.ts';
 import type { Inputs } from './inputs.ts';
@@ -13,7 +13,7 @@ import { keptFrom } from './kept-objects.ts';
  */
 export function streamText({ node, parts }: Expectation, history: readonly Inputs[]): string {
   const compile = compiler();
-  const hub = createHub({ gate: true, epoch: 'life' });
+  const hub = new Hub({ gate: true, epoch: 'life' });
   const name = node ?? history[0]?.firstNode ?? '';
   let stream: Stream | null = null;
   let objects: Inputs['objects'] | null = null;
@@ -26,7 +26,7 @@ export function streamText({ node, parts }: Expectation, history: readonly Input
   }
   if (stream === null) return '';
   if (parts.length === 0) return stream.take();
-  const other = parts.includes('anew') ? createHub({ gate: true, epoch: 'next' }) : hub;
+  const other = parts.includes('anew') ? new Hub({ gate: true, epoch: 'next' }) : hub;
   if (other !== hub && objects !== null) other.publish(compile(objects));
   return openStream(other, name, stream.revision()).take();
 }

@@ -22,7 +22,14 @@ kernelSuite('nodewall agent', function () {
   });
   afterEach(() => Promise.all([namespace.close(), folder.close()]));
 
-  const common = () => ['--node', 'cp-1', '--state-dir', folder.stateDir, '--config', AGENT_CONFIG];
+  const common = (node = 'cp-1') => [
+    '--node',
+    node,
+    '--state-dir',
+    folder.stateDir,
+    '--config',
+    AGENT_CONFIG,
+  ];
   const manifests = () => ['--manifests', folder.manifests];
   const nodewall = (...args: readonly string[]) => namespace.run([NODEWALL, ...args], { anyStatus: true });
   const agentOnce = (...args: readonly string[]) =>
@@ -110,17 +117,7 @@ kernelSuite('nodewall agent', function () {
   });
 
   it('--once for an undeclared node exits with 1 and changes nothing', async () => {
-    const { status, stderr } = await nodewall(
-      'agent',
-      '--once',
-      '--config',
-      AGENT_CONFIG,
-      '--node',
-      'cp-9',
-      '--state-dir',
-      folder.stateDir,
-      ...manifests(),
-    );
+    const { status, stderr } = await nodewall('agent', '--once', ...common('cp-9'), ...manifests());
     assert.equal(status, 1);
     assert.match(stderr, /no manifest declares Node cp-9/);
     assert.equal(await closed(), null);
@@ -194,16 +191,7 @@ kernelSuite('nodewall agent', function () {
   });
 
   it('exits with 1 at start if no file declares its node', async () => {
-    const { status, stderr } = await nodewall(
-      'agent',
-      '--config',
-      AGENT_CONFIG,
-      '--node',
-      'cp-9',
-      '--state-dir',
-      folder.stateDir,
-      ...manifests(),
-    );
+    const { status, stderr } = await nodewall('agent', ...common('cp-9'), ...manifests());
     assert.equal(status, 1);
     assert.match(stderr, /no manifest declares Node cp-9/);
   });

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { open, readFile } from 'node:fs/promises';
-import type { Namespace } from '../netns/namespace.ts';
+import { DIE_WITH_PARENT, type Namespace } from '../netns/namespace.ts';
 
 /** How long a process may take to end in order. */
 const PATIENCE_MS = 20_000;
@@ -44,7 +44,7 @@ export function daemon({ name, argv, logFile, namespace, env }: DaemonOptions): 
       if (isRunning()) return;
       const log = await open(logFile, 'a');
       const command = namespace?.command(argv) ?? argv;
-      child = spawn('setpriv', ['--pdeathsig', 'KILL', '--', ...command], {
+      child = spawn('setpriv', [...DIE_WITH_PARENT, ...command], {
         stdio: ['ignore', log.fd, log.fd],
         env: env ?? process.env,
       });

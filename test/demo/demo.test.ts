@@ -5,6 +5,7 @@ import { once } from 'node:events';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fencesOf } from '../docs/markdown.ts';
 import { kernelSuite } from '../kernel/kernel-suite.ts';
 import { until } from '../kernel/until.ts';
 import { CONNECTIONS } from './connections.ts';
@@ -196,7 +197,7 @@ async function rootTables(): Promise<string> {
 
 function shownInDocs(): string {
   const page = readFileSync(join(import.meta.dirname, '../../docs/demo.md'), 'utf8');
-  return /```text\n([\s\S]*?)```/.exec(page)?.[1] ?? '';
+  return fencesOf('docs/demo.md', page, 'text')[0]?.text ?? '';
 }
 
 function withoutTimes(text: string): string {

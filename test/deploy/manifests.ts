@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { parseAllDocuments } from 'yaml';
 import { asFields, type FieldMap } from '../../apis/schema/json-schema.ts';
 import { validateObject } from '../../apis/validate/object.ts';
+import { parseMarkdown } from '../docs/markdown.ts';
 import { parseCases } from '../invalid/cases.ts';
 import { ROOT } from '../structure/source-file.ts';
 
@@ -22,7 +23,7 @@ export function writtenObjects(): Written[] {
   const invalid = globSync('test/invalid/*.md', { cwd: ROOT }).filter((path) => !path.endsWith('README.md'));
   return [
     ...examples.flatMap((path) => objectsIn(path, readText(path))),
-    ...pages.flatMap((path) => [...yamlFences(readText(path))].flatMap((text) => objectsIn(path, text))),
+    ...pages.flatMap((path) => yamlFences(path).flatMap((text) => objectsIn(path, text))),
     ...invalid.flatMap((path) =>
       parseCases(readText(path)).flatMap(({ claim, input }) => objectsIn(`${path}: ${claim}`, input)),
     ),
@@ -33,8 +34,10 @@ function readText(path: string): string {
   return readFileSync(join(ROOT, path), 'utf8');
 }
 
-function* yamlFences(page: string): Generator<string> {
-  for (const [, text = ''] of page.matchAll(/^```yaml(?: \S+\/\S+)?\n([\s\S]*?)^```$/gm)) yield text;
+/** Fences `yaml` and `yaml FILE`: the others are no manifests. */
+function yamlFences(path: string): string[] {
+  const fences = parseMarkdown(path, readText(path)).flatMap((section) => section.fences);
+  return fences.filter(({ info }) => /^yaml(?: \S+\/\S+)?$/.test(info)).map(({ text }) => text);
 }
 
 const KINDS: readonly unknown[] = ['ClusterNetworkPolicy', 'ClusterGroup', 'Tier'];

@@ -3,6 +3,8 @@
  * what it prints.
  */
 
+import { fencesOf } from './markdown.ts';
+
 export interface ConsoleCommand {
   /** 1-based line of the `$`. */
   readonly line: number;
@@ -17,24 +19,20 @@ export interface ConsoleCommand {
  * Every command of a document's console fences. A command may go on after a backslash at the end of
  * a line.
  */
-export function consoleCommands(text: string): ConsoleCommand[] {
-  const lines = text.split('\n');
-  const found: ConsoleCommand[] = [];
-  let inside = false;
-  for (let i = 0; i < lines.length; i++) {
-    const line = lines[i] ?? '';
-    if (line.startsWith('```')) inside = line === '```console';
-    if (!inside || !line.startsWith('$ ')) continue;
-    let end = i + 1;
-    let command = line.slice(2);
-    while (command.endsWith('\\')) command = command.slice(0, -1) + (lines[end++] ?? '').trimStart();
-    let stop = end;
-    while (stop < lines.length && !lines[stop]?.startsWith('$ ') && lines[stop] !== '```') stop++;
-    const shown = lines.slice(end, stop).map((shownLine) => `${shownLine}\n`);
-    found.push({ line: i + 1, args: words(command), shown: shown.join(''), span: [end, stop] });
-    i = stop - 1;
-  }
-  return found;
+export function consoleCommands(path: string, page: string): ConsoleCommand[] {
+  return fencesOf(path, page, 'console').flatMap(({ line, text }) => {
+    const parts = text.matchAll(/^\$ (?<command>(?:.*\\\n)*.*\n)(?<shown>(?:(?!\$ ).*\n)*)/gm);
+    return [...parts].map(({ index, groups: { command = '', shown = '' } = {} }) => {
+      const at = line + 1 + rows(text.slice(0, index));
+      const from = at - 1 + rows(command);
+      const args = words(command.replaceAll(/\\\n\s*/g, ''));
+      return { line: at, args, shown, span: [from, from + rows(shown)] as const };
+    });
+  });
+}
+
+function rows(text: string): number {
+  return text.split('\n').length - 1;
 }
 
 /** Words apart by blanks; single quotes hold a word together. No shell is asked. */

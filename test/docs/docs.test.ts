@@ -6,6 +6,7 @@ import { DEFAULT_CONFIG, type FailsafeEntry } from '../../apis/config.ts';
 import { parseConfig } from '../../apis/config-file.ts';
 import { consoleCommands } from './console.ts';
 import { brokenLinks } from './links.ts';
+import { fencesOf } from './markdown.ts';
 
 const root = join(import.meta.dirname, '..', '..');
 const documents = globSync(['*.md', '{docs,perf,deploy,apis,lib,controller,agent,cli,test}/**/*.md'], {
@@ -17,14 +18,14 @@ const update = process.env.NODEWALL_UPDATE_GOLDENS === '1';
 describe('documents', () => {
   for (const path of documents) {
     const text = readFileSync(join(root, path), 'utf8');
-    const commands = consoleCommands(text);
+    const commands = consoleCommands(path, text);
     for (const { line, args, shown } of update ? [] : commands) {
       it(`${path}:${line} shows what ${args.slice(0, 2).join(' ')} prints`, () => {
         assert.equal(shown, output(args), `${path}:${line}; NODEWALL_UPDATE_GOLDENS=1 rewrites it`);
       });
     }
     if (update && commands.length > 0)
-      it(`${path} is rewritten`, () => writeFileSync(join(root, path), rewritten(text)));
+      it(`${path} is rewritten`, () => writeFileSync(join(root, path), rewritten(path, text)));
 
     it(`${path} links to files that are there`, () => {
       assert.deepEqual(brokenLinks(root, path, text), []);
@@ -35,8 +36,8 @@ describe('documents', () => {
 describe('docs/configuration.md', () => {
   it('shows the defaults', () => {
     const text = readFileSync(join(root, 'docs', 'configuration.md'), 'utf8');
-    const yaml = /```yaml\n([\s\S]*?)```/.exec(text)?.[1] ?? '';
-    const { config, problems } = parseConfig(yaml, 'docs/configuration.md');
+    const [yaml] = fencesOf('docs/configuration.md', text, 'yaml');
+    const { config, problems } = parseConfig(yaml?.text ?? '', 'docs/configuration.md');
     assert.deepEqual(problems, []);
     // That a port is the API server's can't be written.
     const written = (entries: readonly FailsafeEntry[]) => entries.map(({ apiServer: _, ...entry }) => entry);
@@ -52,9 +53,9 @@ function output([program, ...args]: readonly string[]): string {
   return stdout + stderr;
 }
 
-function rewritten(text: string): string {
+function rewritten(path: string, text: string): string {
   const lines = text.split('\n');
-  for (const { args, span } of consoleCommands(text).reverse()) {
+  for (const { args, span } of consoleCommands(path, text).reverse()) {
     const fresh = output(args).split('\n').slice(0, -1);
     lines.splice(span[0], span[1] - span[0], ...fresh);
   }

@@ -6,6 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
+import { json } from 'node:stream/consumers';
 import { type Authorities, fileAuthorities } from '../../agent/receive/authorities.ts';
 import type { NodeState } from '../../apis/compiled.ts';
 import { type Endpoints, NODE_VIEWS_PATH, type NodeReport, type Update } from '../../apis/stream.ts';
@@ -147,9 +148,7 @@ export async function fakeControlPlane(
         .writeHead(refused.status, { 'content-type': 'application/json', ...refused.headers })
         .end(body);
     } else if (request.method === 'PUT' && url.pathname === `${NODE_VIEWS_PATH}/${node}/status`) {
-      const pieces: Buffer[] = [];
-      for await (const piece of request) pieces.push(piece);
-      reports.push(JSON.parse(Buffer.concat(pieces).toString('utf8')));
+      reports.push((await json(request)) as (typeof reports)[number]);
       response.writeHead(204).end();
     } else if (
       url.pathname === NODE_VIEWS_PATH &&

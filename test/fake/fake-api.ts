@@ -224,6 +224,8 @@ export async function fakeApi(): Promise<FakeApi> {
     return {
       collection,
       send(event) {
+        // The fault or the time limit ended it, and its close is still to come.
+        if (response.writableEnded) return;
         const line = `${JSON.stringify({ type: event.type, object: toRaw(event) })}\n`;
         seen++;
         switch (fault?.do) {

@@ -179,7 +179,8 @@ export function fakeLinks(tell: (events: readonly LinkEvent[]) => void): FakeLin
   };
 }
 
-const BARE: Omit<Link, 'index' | 'name'> = {
+/** A link that is nothing in particular. */
+export const BARE: Omit<Link, 'index' | 'name'> = {
   kind: null,
   group: 0,
   master: null,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { RefusedError } from '../../agent/apply/dataplane.ts';
-import { countedFamily } from '../../agent/apply/iptables/counted.ts';
+import { RuleCounters } from '../../agent/apply/iptables/counted.ts';
 import { readSets } from '../../agent/apply/iptables/kernel-set.ts';
 import { IptablesReconciler } from '../../agent/apply/iptables/reconciler.ts';
 import { removeRules, removeSets } from '../../agent/apply/iptables/remove.ts';
@@ -399,10 +399,11 @@ export const IPTABLES_CASES: readonly IptablesCase[] = [
         '*filter\n:NODEWALL-WEB - [0:0]\n[5:500] -A NODEWALL-WEB -p tcp -m tcp --dport 80 -j ACCEPT\n[7:700] -A NODEWALL-WEB -m set --match-set nodewall-services-4 dst,dst -j DROP\nCOMMIT\n';
       const reconciler = await applied(tools);
       await tools.restore(4, text);
+      const counters = new RuleCounters();
       const counts = async () => {
         const chains = await Promise.all(
           FAMILIES.map(async (family) =>
-            countedFamily(family, await tools.save(family), reconciler.inForce()),
+            counters.read(family, await tools.save(family), reconciler.inForce()),
           ),
         );
         return chains

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { NftError, type NftErrorDetail } from 'nftables-napi';
 import type { Kernel } from '../../agent/apply/netlink/kernel.ts';
 import type { Command } from '../../agent/apply/plan/command.ts';
+import { DIE_WITH_PARENT } from '../netns/namespace.ts';
 
 /** What the child is asked. */
 export type Question = { readonly id: number } & Request;
@@ -38,9 +39,7 @@ export async function realKernel(): Promise<RealKernel> {
   const child = spawn(
     'setpriv',
     [
-      '--pdeathsig',
-      'KILL',
-      '--',
+      ...DIE_WITH_PARENT,
       'unshare',
       '--net',
       '--',

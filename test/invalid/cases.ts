@@ -1,3 +1,5 @@
+import { fencesOf, parseMarkdown, replaceFences } from '../docs/markdown.ts';
+
 /** One claim of a page of invalid documents. */
 export interface InvalidCase {
   readonly claim: string;
@@ -20,28 +22,19 @@ const PLACE = '…';
  */
 export function parseCases(page: string): InvalidCase[] {
   const cases: InvalidCase[] = [];
-  let claim = '';
-  let claimLine = 0;
   let base = PLACE;
-  let input: { language: 'yaml' | 'json'; text: string } | null = null;
-  for (const { language, text, heading, line } of parts(page)) {
-    if (heading !== null) {
-      claim = heading;
-      claimLine = line;
-    } else if (language === 'base') base = text;
-    else if (language === 'yaml' || language === 'json') input = { language, text };
-    else if (language === 'problems' && input !== null) {
-      const whole = input.language === 'yaml' && !/^\s*(apiVersion|kind):|^%raw/m.test(input.text);
-      const filled = whole ? fill(base, input.text) : input.text.replace(/^%raw\n/, '');
-      const problems = text.split('\n').filter((row) => row !== '');
-      cases.push({
-        claim,
-        line: claimLine,
-        language: input.language,
-        input: withCharacters(filled),
-        problems,
-      });
-      input = null;
+  for (const { heading: claim, line, fences } of parseMarkdown('the page', page)) {
+    let input: { language: 'yaml' | 'json'; text: string } | null = null;
+    for (const { info: language, text } of fences) {
+      if (language === 'base') base = text;
+      else if (language === 'yaml' || language === 'json') input = { language, text };
+      else if (language === 'problems' && input !== null) {
+        const whole = input.language === 'yaml' && !/^\s*(apiVersion|kind):|^%raw/m.test(input.text);
+        const filled = whole ? fill(base, input.text) : input.text.replace(/^%raw\n/, '');
+        const problems = text.split('\n').filter((row) => row !== '');
+        cases.push({ claim, line, language: input.language, input: withCharacters(filled), problems });
+        input = null;
+      }
     }
   }
   return cases;
@@ -49,31 +42,8 @@ export function parseCases(page: string): InvalidCase[] {
 
 /** The page with the lines of its `problems` fences exchanged, in order. */
 export function replaceProblems(page: string, problems: readonly (readonly string[])[]): string {
-  let index = 0;
-  return page.replace(
-    /^```problems\n[\s\S]*?^```/gm,
-    () => `\`\`\`problems\n${problems[index++]?.join('\n')}\n\`\`\``,
-  );
-}
-
-interface Part {
-  readonly heading: string | null;
-  readonly language: string;
-  readonly text: string;
-  readonly line: number;
-}
-
-function* parts(page: string): Generator<Part> {
-  const rows = page.split('\n');
-  for (let row = 0; row < rows.length; row++) {
-    const text = rows[row] ?? '';
-    const line = row + 1;
-    if (text.startsWith('## ')) yield { heading: text.slice(3), language: '', text: '', line };
-    if (!text.startsWith('```')) continue;
-    const end = rows.indexOf('```', row + 1);
-    yield { heading: null, language: text.slice(3), text: `${rows.slice(row + 1, end).join('\n')}\n`, line };
-    row = end;
-  }
+  const fences = fencesOf('the page', page, 'problems');
+  return replaceFences(page, new Map(fences.map(({ line }, i) => [line, problems[i]?.join('\n') ?? ''])));
 }
 
 /** The base with the input in place of the line `…`, indented as far. */

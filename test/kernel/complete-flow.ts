@@ -6,18 +6,9 @@ import type { AddressPlan, ClientAddress } from '../netns/address-plan.ts';
 import { type Flow, isV6, protocolNumber, unsendable } from './flow.ts';
 
 /** A flow as it may be drawn: anything but the direction may be absent. */
-export interface PartialFlow {
-  readonly direction: 'ingress' | 'egress';
-  readonly src?: string;
-  readonly dst?: string;
+export interface PartialFlow extends Partial<Omit<Flow, 'direction' | 'protocol'>> {
+  readonly direction: Flow['direction'];
   readonly protocol?: string | number;
-  readonly srcPort?: number;
-  readonly dstPort?: number;
-  readonly icmpType?: number;
-  readonly icmpCode?: number;
-  readonly igmpType?: number;
-  readonly interfaceGroup?: string | number;
-  readonly traffic?: 'Host' | 'NodePort';
 }
 
 /**

@@ -1,13 +1,10 @@
 /** What others do to our chains and sets is undone; what others own is left alone. */
 import assert from 'node:assert/strict';
 import { dataplaneSuite, IPTABLES_LEGACY, IPTABLES_NFT } from './dataplane.ts';
-import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
-import { type ForeignRules, installForeignRules } from './foreign-rules.ts';
+import { type DriftBed, driftBed } from './drift-bed.ts';
 import { commandOf } from './iptables.ts';
 import { FAMILIES, type Family } from './passed-by.ts';
-import { untilRepaired } from './repaired.ts';
-import { pause, until } from './until.ts';
-import { variousRules } from './various-rules.ts';
+import { until } from './until.ts';
 
 interface Place {
   readonly family: Family;
@@ -18,38 +15,23 @@ interface Place {
 for (const dataplane of [IPTABLES_NFT, IPTABLES_LEGACY]) {
   dataplaneSuite('drift', dataplane, () => {
     const variant = dataplane.iptables ?? 'nft';
-    let node: EnforcedNode;
-    let agent: RunningAgent;
-    let rules: string;
-    let foreign: ForeignRules;
-    let others: string;
+    let bed: DriftBed;
     before(async () => {
-      node = await createEnforcedNode(undefined, dataplane);
-      foreign = await installForeignRules(node.topology.node, [dataplane]);
-      others = await foreign.list();
-      await node.write('policy.json', [variousRules()]);
-      agent = node.start();
       // A rule that both families have.
-      await node.untilEnforced('various/deny', agent);
-      await pause(500);
-      rules = await node.rules();
+      bed = await driftBed(dataplane, 'various/deny');
     });
-    after(() => node?.close());
-    afterEach(async () => {
-      assert.equal(await foreign.list(), others, "what is others' was touched");
-    });
+    after(() => bed?.node.close());
+    afterEach(() => bed.assertOthersLeftAlone());
 
-    const run = (...argv: readonly string[]) => node.topology.node.run(argv);
+    const run = (...argv: readonly string[]) => bed.node.topology.node.run(argv);
     const iptables = (family: Family, ...argv: readonly string[]) =>
       run(commandOf(variant, family), '--wait', '5', ...argv);
     const ipset = (...argv: readonly string[]) => run('ipset', ...argv);
 
-    const repaired = (what: string) => untilRepaired(what, node, { rules, agent, limit: dataplane.repairs });
-
     async function assertRepaired(what: string, damage: () => Promise<unknown>): Promise<void> {
       await damage();
-      assert.notEqual(await node.rules(), rules, `nothing done: ${what}`);
-      await repaired(what);
+      assert.notEqual(await bed.node.rules(), bed.rules, `nothing done: ${what}`);
+      await bed.untilRepaired(what);
     }
 
     /** Our chains that have rules. */
@@ -80,7 +62,7 @@ for (const dataplane of [IPTABLES_NFT, IPTABLES_LEGACY]) {
             [`*${table}`, ...some.map(({ chain }) => `-D ${chain} 1`), 'COMMIT', ''].join('\n'),
           );
           const command = commandOf(variant, family, '-restore');
-          await node.topology.node.run([command, '--noflush'], { stdin: text.join('') });
+          await bed.node.topology.node.run([command, '--noflush'], { stdin: text.join('') });
         }
       });
     });
@@ -98,7 +80,7 @@ for (const dataplane of [IPTABLES_NFT, IPTABLES_LEGACY]) {
     it('a flushed chain', () =>
       assertRepaired('the chain for input', () => iptables(4, '-F', 'NODEWALL-INPUT')));
 
-    it('all rules deleted', () => assertRepaired('all', () => node.lose()));
+    it('all rules deleted', () => assertRepaired('all', () => bed.node.lose()));
 
     it('a rule added in front, and one at the end', async () => {
       await assertRepaired('in front', () => iptables(6, '-I', 'NODEWALL-INPUT', '-j', 'ACCEPT'));
@@ -118,7 +100,7 @@ for (const dataplane of [IPTABLES_NFT, IPTABLES_LEGACY]) {
       for (const family of FAMILIES) {
         const rule = ['-p', 'tcp', '--dport', '7', '-j', 'ACCEPT'];
         await assertRepaired('the place of the jump', () => iptables(family, '-I', 'INPUT', ...rule));
-        assert.notEqual(await foreign.list(), others, "the stranger's rule is gone");
+        assert.notEqual(await bed.foreign.list(), bed.others, "the stranger's rule is gone");
         await iptables(family, '-D', 'INPUT', ...rule);
       }
     });
@@ -133,18 +115,18 @@ for (const dataplane of [IPTABLES_NFT, IPTABLES_LEGACY]) {
           const handle = / vmap .* handle (\d+)/.exec(stdout)?.[1] ?? '';
           return { count: stdout.split('NODEWALL-INPUT').length - 1, handle };
         };
-        await node.nft('add rule ip filter INPUT ct state vmap { invalid : drop }\n');
+        await bed.node.nft('add rule ip filter INPUT ct state vmap { invalid : drop }\n');
         await until(
           'it is said',
-          async () => agent.log().includes('contains rules that iptables cannot show'),
+          async () => bed.agent.log().includes('contains rules that iptables cannot show'),
           {
             limit: dataplane.repairs,
           },
         );
         const { count, handle } = await jumps();
         assert.equal(count, 1);
-        await node.nft(`delete rule ip filter INPUT handle ${handle}\n`);
-        await repaired('all is seen again');
+        await bed.node.nft(`delete rule ip filter INPUT handle ${handle}\n`);
+        await bed.untilRepaired('all is seen again');
       });
     }
 

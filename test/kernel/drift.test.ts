@@ -4,37 +4,20 @@
  */
 import assert from 'node:assert/strict';
 import { NFTABLES } from './dataplane.ts';
-import { createEnforcedNode, type EnforcedNode, type RunningAgent } from './enforced-node.ts';
-import { type ForeignRules, installForeignRules } from './foreign-rules.ts';
+import { type DriftBed, driftBed } from './drift-bed.ts';
 import { kernelSuite } from './kernel-suite.ts';
-import { untilRepaired } from './repaired.ts';
-import { pause } from './until.ts';
-import { variousRules } from './various-rules.ts';
 
 kernelSuite('drift', () => {
-  let node: EnforcedNode;
-  let agent: RunningAgent;
-  let rules: string;
-  let foreign: ForeignRules;
-  let others: string;
+  let bed: DriftBed;
   before(async () => {
-    node = await createEnforcedNode();
-    foreign = await installForeignRules(node.topology.node, [NFTABLES]);
-    others = await foreign.list();
-    await node.write('policy.json', [variousRules()]);
-    agent = node.start();
-    await node.untilEnforced('4321', agent);
-    await pause(500);
-    rules = await node.rules();
+    bed = await driftBed(NFTABLES, '4321');
   });
-  after(() => node?.close());
-  afterEach(async () => {
-    assert.equal(await foreign.list(), others, 'another table was touched');
-  });
+  after(() => bed?.node.close());
+  afterEach(() => bed.assertOthersLeftAlone());
 
   async function assertRepaired(command: string): Promise<void> {
-    await node.nft(command);
-    await untilRepaired(command, node, { rules, agent, limit: NFTABLES.repairs });
+    await bed.node.nft(command);
+    await bed.untilRepaired(command);
   }
 
   it('a deleted rule, of every chain', async () => {
@@ -99,7 +82,15 @@ kernelSuite('drift', () => {
   }
 
   async function listItems(kind: 'rule' | 'chain' | 'set' | 'map'): Promise<Item[]> {
-    const { stdout } = await node.topology.node.run(['nft', '-j', '-a', 'list', 'table', 'inet', 'nodewall']);
+    const { stdout } = await bed.node.topology.node.run([
+      'nft',
+      '-j',
+      '-a',
+      'list',
+      'table',
+      'inet',
+      'nodewall',
+    ]);
     const { nftables }: { nftables: Record<string, Item>[] } = JSON.parse(stdout);
     return nftables.flatMap((entry) => entry[kind] ?? []);
   }

@@ -5,16 +5,20 @@
 import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { fencesOf, replaceFences } from '../docs/markdown.ts';
 import { createInterfaceNode } from './interfaces.ts';
 import { kernelSuite } from './kernel-suite.ts';
 
 const PATH = join(import.meta.dirname, '../../docs/interface-groups.md');
-const SHOWN = /(```text\n\$ nodewall interfaces\n)([\s\S]*?)(```)/;
+const COMMAND = '$ nodewall interfaces\n';
 
 kernelSuite('docs/interface-groups.md', () => {
   it('shows what nodewall interfaces prints after its commands', async () => {
     const text = await readFile(PATH, 'utf8');
-    const commands = (/```sh\n([\s\S]*?)```/.exec(text)?.[1] ?? '').replaceAll(/ *#.*$/gm, '').split('\n');
+    const [script] = fencesOf(PATH, text, 'sh');
+    const commands = (script?.text ?? '').replaceAll(/ *#.*$/gm, '').split('\n');
+    const shown = fencesOf(PATH, text, 'text').find((fence) => fence.text.startsWith(COMMAND));
+    assert.ok(shown !== undefined);
     const made = await createInterfaceNode();
     try {
       const { pid } = await made.pod('pod');
@@ -25,13 +29,10 @@ kernelSuite('docs/interface-groups.md', () => {
       }
       const printed = await made.interfaces(await made.config());
       if (process.env.NODEWALL_UPDATE_GOLDENS === '1') {
-        await writeFile(
-          PATH,
-          text.replace(SHOWN, (_, before, __, after) => `${before}${printed}${after}`),
-        );
+        await writeFile(PATH, replaceFences(text, new Map([[shown.line, COMMAND + printed]])));
         return;
       }
-      assert.deepEqual(cells(SHOWN.exec(text)?.[2] ?? ''), cells(printed));
+      assert.deepEqual(cells(shown.text.slice(COMMAND.length)), cells(printed));
     } finally {
       await made.close();
     }

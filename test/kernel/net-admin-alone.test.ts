@@ -18,7 +18,7 @@ const MARKER = 20_001;
 const PORT = 8443;
 const NET_ADMIN_ALONE = ['setpriv', '--bounding-set=-all,+net_admin', '--inh-caps=-all', '--'];
 const GATE_OFF = ['--feature-gates', 'NodeNetworkPolicy=false'];
-const HIDDEN = /cannot check another dataplane for left-over rules.*"dataplane":"iptables \(legacy\)"/;
+const HIDDEN = /"dataplane":"iptables \(legacy\)".*cannot check another dataplane for left-over rules/;
 
 kernelSuite('CAP_NET_ADMIN alone, beside foreign rules in iptables-legacy', () => {
   let node: EnforcedNode;

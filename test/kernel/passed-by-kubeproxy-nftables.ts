@@ -2,23 +2,13 @@
  * Rules of the shape that kube-proxy's nftables mode gives them (pkg/proxy/nftables): a table a
  * family, verdict maps by address and port.
  */
-import { endpoint, FAMILIES, type Family, type Shape, type Surroundings, type Way } from './passed-by.ts';
+import { endpoint, type Family, nftShape, type Surroundings, type Way } from './passed-by.ts';
 
-export const kubeProxyNftables: Shape = {
-  name: 'kube-proxy, nftables',
-  kinds: ['nodePort', 'loadBalancer', 'externalIP'],
-  missing: async () => undefined,
-  async install(node, ways, surroundings) {
-    const tables = FAMILIES.map((family) =>
-      table(
-        family,
-        ways.filter((way) => way.family === family),
-        surroundings,
-      ),
-    );
-    await node.run(['nft', '-f', '-'], { stdin: tables.join('\n') });
-  },
-};
+export const kubeProxyNftables = nftShape(
+  'kube-proxy, nftables',
+  ['nodePort', 'loadBalancer', 'externalIP'],
+  table,
+);
 
 /** kube-proxy's default masquerade bit, 14. */
 const MARK = '0x4000';

@@ -2,23 +2,9 @@
  * Rules of the shape that the CNI plugin portmap gives them since 1.6 where it is told to use
  * nftables: a table `cni_hostport` for each family.
  */
-import { endpoint, FAMILIES, type Family, type Shape, type Surroundings, type Way } from './passed-by.ts';
+import { endpoint, type Family, nftShape, type Surroundings, type Way } from './passed-by.ts';
 
-export const portmapNftables: Shape = {
-  name: 'portmap, nftables',
-  kinds: ['hostPort', 'hostPortOfAddress'],
-  missing: async () => undefined,
-  async install(node, ways, surroundings) {
-    const tables = FAMILIES.map((family) =>
-      table(
-        family,
-        ways.filter((way) => way.family === family),
-        surroundings,
-      ),
-    );
-    await node.run(['nft', '-f', '-'], { stdin: tables.join('\n') });
-  },
-};
+export const portmapNftables = nftShape('portmap, nftables', ['hostPort', 'hostPortOfAddress'], table);
 
 function table(family: Family, ways: readonly Way[], { podCidr }: Surroundings): string {
   const ip = family === 4 ? 'ip' : 'ip6';

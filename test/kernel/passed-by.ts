@@ -43,6 +43,29 @@ export interface Shape {
   install(node: Namespace, ways: readonly Way[], surroundings: Surroundings): Promise<void>;
 }
 
+/** A shape of nft tables, one for each family. */
+export function nftShape(
+  name: string,
+  kinds: readonly Kind[],
+  table: (family: Family, ways: readonly Way[], surroundings: Surroundings) => string,
+): Shape {
+  return {
+    name,
+    kinds,
+    missing: async () => undefined,
+    async install(node, ways, surroundings) {
+      const tables = FAMILIES.map((family) =>
+        table(
+          family,
+          ways.filter((way) => way.family === family),
+          surroundings,
+        ),
+      );
+      await node.run(['nft', '-f', '-'], { stdin: tables.join('\n') });
+    },
+  };
+}
+
 export const FAMILIES: readonly Family[] = [4, 6];
 
 /** `address:port` as nft and iptables take it. */

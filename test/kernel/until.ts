@@ -1,3 +1,5 @@
+import { setTimeout as pause } from 'node:timers/promises';
+
 /** Milliseconds between the first looks, and between later ones: a look may start programs. */
 const FIRST_PAUSE = 10;
 const LONGEST_PAUSE = 250;
@@ -37,6 +39,4 @@ export function succeeds(attempt: Promise<unknown>): Promise<boolean> {
   );
 }
 
-export function pause(milliseconds: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, milliseconds));
-}
+export { pause };

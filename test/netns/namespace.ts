@@ -7,6 +7,7 @@
  */
 import { type ChildProcess, type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { text } from 'node:stream/consumers';
 
 export interface RunOptions {
   readonly stdin?: string;
@@ -65,10 +66,13 @@ export interface Namespace {
   close(): Promise<void>;
 }
 
+/** Arguments of setpriv: what it starts is killed when this process ends, however it does. */
+export const DIE_WITH_PARENT = ['--pdeathsig', 'KILL', '--'];
+
 /** Makes an empty namespace with only `lo`, which is down. Needs root (CAP_SYS_ADMIN). */
 export async function createNamespace(name: string): Promise<Namespace> {
   const holder = spawn('setpriv', [...DIE_WITH_PARENT, 'unshare', '--net', 'cat']);
-  const stderr = collect(holder.stderr);
+  const stderr = text(holder.stderr);
   holder.stdin.on('error', ignoreBrokenPipe);
   holder.stdin.write('\n');
   // The echo proves that unshare(2) is done: cat only starts afterwards.
@@ -111,15 +115,13 @@ export async function stop(child: ChildProcess, signal: NodeJS.Signals = 'SIGKIL
   await gone;
 }
 
-const DIE_WITH_PARENT = ['--pdeathsig', 'KILL', '--'];
-
 async function finish(
   child: ChildProcessWithoutNullStreams,
   argv: readonly string[],
   options: RunOptions,
 ): Promise<RunResult> {
   const timer = setTimeout(() => child.kill('SIGKILL'), options.timeout ?? 60_000);
-  const output = Promise.all([collect(child.stdout), collect(child.stderr)]);
+  const output = Promise.all([text(child.stdout), text(child.stderr)]);
   child.stdin.end(options.stdin ?? '');
   await closed(child);
   clearTimeout(timer);
@@ -127,12 +129,6 @@ async function finish(
   const result = { status: child.exitCode, signal: child.signalCode, stdout, stderr };
   if (result.status !== 0 && options.anyStatus !== true) throw new CommandError(argv, result);
   return result;
-}
-
-async function collect(stream: NodeJS.ReadableStream): Promise<string> {
-  const parts: Buffer[] = [];
-  for await (const part of stream) parts.push(Buffer.from(part));
-  return Buffer.concat(parts).toString();
 }
 
 async function closed(child: ChildProcess): Promise<true> {

@@ -2,6 +2,7 @@ import type { CompiledRule, NodeState, PortRange, Service } from '../../apis/com
 import { namedBy } from '../../apis/rule-peer.ts';
 import { type Address, formatAddress, lastAddress, parseAddress } from '../../lib/net/address.ts';
 import { unpackAddress } from '../../lib/net/member-set.ts';
+import { memo } from '../../lib/sharing/memo.ts';
 import { type Random, seededRandom } from '../../perf/generate/random.ts';
 import type { Flow } from '../oracle/flow.ts';
 
@@ -23,7 +24,7 @@ export function flowsAtRules(
   const random = seededRandom(`flows ${seed}`);
   const [first, ...others] = state.rules;
   if (first === undefined) return [];
-  const addressesOf = memoised((rule: CompiledRule) => peerAddresses(rule, state, usable));
+  const addressesOf = memo((rule: CompiledRule) => peerAddresses(rule, state, usable));
   const flows: Flow[] = [];
   // A rule without usable addresses gives none.
   for (let tries = 0; flows.length < count && tries < 20 * count; tries++) {
@@ -35,15 +36,6 @@ export function flowsAtRules(
     flows.push(toFlow(rule, peer, random.next() < 0.85 ? rule : other, { state, random }));
   }
   return flows;
-}
-
-function memoised<K extends object, V>(make: (key: K) => V): (key: K) => V {
-  const known = new WeakMap<K, { value: V }>();
-  return (key) => {
-    const found = known.get(key) ?? { value: make(key) };
-    known.set(key, found);
-    return found.value;
-  };
 }
 
 const ANYBODY = ['192.0.2.77', '2001:db8:77::77', '10.1.0.1'];

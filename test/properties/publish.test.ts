@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import type { Compiled, NodeState } from '../../apis/compiled.ts';
 import type { StreamMessage } from '../../apis/stream.ts';
 import { compile, compiler } from '../../controller/compile/compile.ts';
-import { createHub, type Hub, type Watch } from '../../controller/publish/hub.ts';
+import { Hub, type Watch } from '../../controller/publish/hub.ts';
 import { type Line, linePrefix } from '../../controller/publish/line.ts';
 import { nodeView } from '../../controller/publish/node-view.ts';
 import {
@@ -60,7 +60,7 @@ describe('publish', function () {
       // Without identity everything is another object each time: more is compared, the same is
       // told.
       const next = fresh ? compile : compiler();
-      const hub = createHub({ gate: false, epoch: 'e', log });
+      const hub = new Hub({ gate: false, epoch: 'e', log });
       const world = watched(hub);
       let objects = changes.reduce(changed, NO_CLUSTER);
       world.publish(next(objects));

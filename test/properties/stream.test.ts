@@ -4,7 +4,7 @@ import { type Folded, fold } from '../../agent/receive/fold.ts';
 import type { CompiledRule, NodeState } from '../../apis/compiled.ts';
 import type { Endpoints, StreamMessage } from '../../apis/stream.ts';
 import { compiler } from '../../controller/compile/compile.ts';
-import { createHub, type Hub, type Watch } from '../../controller/publish/hub.ts';
+import { Hub, type Watch } from '../../controller/publish/hub.ts';
 import { type Line, linePrefix } from '../../controller/publish/line.ts';
 import { nodeView } from '../../controller/publish/node-view.ts';
 import { plainState } from '../fake/view-updates.ts';
@@ -43,7 +43,7 @@ describe('the controller and an agent', function () {
       let compiled = compile(objects);
       let lives = 1;
       let endpoints: readonly Endpoints[] = [];
-      let hub = createHub({ gate: true, epoch: 'e1' });
+      let hub = new Hub({ gate: true, epoch: 'e1' });
       hub.publish(compiled);
       agent.connect(hub);
       for (const step of steps) {
@@ -52,7 +52,7 @@ describe('the controller and an agent', function () {
         objects = step.changes.reduce(changed, objects);
         compiled = compile(objects);
         if (step.event === 'restart') {
-          hub = createHub({ gate: hub.gate, epoch: `e${++lives}` });
+          hub = new Hub({ gate: hub.gate, epoch: `e${++lives}` });
           hub.setEndpoints(endpoints);
           hub.publish(compiled);
           agent.connect(hub);

@@ -6,6 +6,7 @@ import { createInterface } from 'node:readline';
 import { type Finished, run } from '../cluster/command.ts';
 import { type Daemon, daemon } from '../cluster/daemon.ts';
 import { until } from '../kernel/until.ts';
+import { DIE_WITH_PARENT } from '../netns/namespace.ts';
 import type { Host } from './network.ts';
 import type { Programs } from './programs.ts';
 
@@ -73,7 +74,7 @@ export function machine({ host, programs, data, group }: MachineOptions): Machin
     const unshare = ['unshare', '--mount', '--uts', '--ipc', '--pid', '--fork', '--mount-proc'];
     const first = [join(programs.debian, 'usr/bin/tini-static'), '--', 'bash', INIT, name, data, group];
     const argv = namespace.command([...unshare, '--kill-child', '--propagation', 'private', ...first]);
-    const child = spawn('setpriv', ['--pdeathsig', 'KILL', '--', ...argv], {
+    const child = spawn('setpriv', [...DIE_WITH_PARENT, ...argv], {
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     let said = '';
@@ -107,7 +108,7 @@ export function machine({ host, programs, data, group }: MachineOptions): Machin
     powerOff,
     command: inside,
     run: (argv, { stdin } = {}) =>
-      run(inside(['setpriv', '--pdeathsig', 'KILL', '--', ...argv]), {
+      run(inside(['setpriv', ...DIE_WITH_PARENT, ...argv]), {
         env,
         ...(stdin === undefined ? {} : { stdin }),
       }),
@@ -121,7 +122,7 @@ export function machine({ host, programs, data, group }: MachineOptions): Machin
           // Made anew: the node may have other namespaces by now.
           current = daemon({
             name: `${program} on ${name}`,
-            argv: inside(['setpriv', '--pdeathsig', 'KILL', '--', ...argv]),
+            argv: inside(['setpriv', ...DIE_WITH_PARENT, ...argv]),
             logFile,
             env,
           });

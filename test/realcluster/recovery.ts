@@ -97,39 +97,40 @@ export function describeRecovery(bed: Bed): void {
       await untilFollowed(cluster);
     }
 
-    it('is open again by the gate alone, when new controllers cannot reach the API server', async () => {
-      const cluster = bed.cluster();
-      await lock(cluster, 'ingress');
-      await withKubectl('Switch all nodes off');
-      await noTables(cluster);
-      await comeBack(cluster);
-    });
+    /** Locks the cluster, has it opened, and everything as before again. */
+    const opened =
+      (how: keyof typeof LOCKS, open: (cluster: RealCluster) => Promise<void>, hasFiles = false) =>
+      async (): Promise<void> => {
+        const cluster = bed.cluster();
+        await lock(cluster, how);
+        await open(cluster);
+        await noTables(cluster);
+        await comeBack(cluster, hasFiles ? cluster.nodes : []);
+      };
 
-    it('has one node open again by kubectl exec', async () => {
-      const cluster = bed.cluster();
-      await lock(cluster, 'ingress');
-      await withKubectl('One node off');
-      assert.equal(await tableOf(cluster.node('worker-1')), '');
-      await withKubectl('Every node off, one by one');
-      await noTables(cluster);
-      await comeBack(cluster);
-    });
+    it(
+      'is open again by the gate alone, when new controllers cannot reach the API server',
+      opened('ingress', () => withKubectl('Switch all nodes off')),
+    );
 
-    it('is open again by kubectl exec, when agents reach neither controller nor API server', async () => {
-      const cluster = bed.cluster();
-      await lock(cluster, 'egress');
-      await withKubectl('Every node off, one by one');
-      await noTables(cluster);
-      await comeBack(cluster);
-    });
+    it(
+      'has one node open again by kubectl exec',
+      opened('ingress', async (cluster) => {
+        await withKubectl('One node off');
+        assert.equal(await tableOf(cluster.node('worker-1')), '');
+        await withKubectl('Every node off, one by one');
+      }),
+    );
 
-    it('is open again by a file on each node', async () => {
-      const cluster = bed.cluster();
-      await lock(cluster, 'egress');
-      await onNodes('On the node alone', cluster.nodes);
-      await noTables(cluster);
-      await comeBack(cluster, cluster.nodes);
-    });
+    it(
+      'is open again by kubectl exec, when agents reach neither controller nor API server',
+      opened('egress', () => withKubectl('Every node off, one by one')),
+    );
+
+    it(
+      'is open again by a file on each node',
+      opened('egress', ({ nodes }) => onNodes('On the node alone', nodes), true),
+    );
 
     it('is open again on each node without an agent, and stays open when agents start', async () => {
       const cluster = bed.cluster();

@@ -1,3 +1,5 @@
+import { parseMarkdown } from '../docs/markdown.ts';
+
 /** The `sh` fences of a document, by the heading they stand below. */
 export interface ShellBlock {
   /** The nearest heading, without its marks. */
@@ -8,16 +10,9 @@ export interface ShellBlock {
 }
 
 export function shellBlocks(text: string): ShellBlock[] {
-  const blocks: ShellBlock[] = [];
-  let heading = '';
-  let open: { line: number; lines: string[] } | null = null;
-  text.split('\n').forEach((line, i) => {
-    if (open !== null && line.trim() === '```') {
-      blocks.push({ heading, line: open.line, script: open.lines.join('\n') });
-      open = null;
-    } else if (open !== null) open.lines.push(line);
-    else if (line.trim() === '```sh') open = { line: i + 2, lines: [] };
-    else if (line.startsWith('#')) heading = line.replace(/^#+ /, '');
-  });
-  return blocks;
+  return parseMarkdown('the page', text).flatMap(({ heading, fences }) =>
+    fences
+      .filter(({ info }) => info === 'sh')
+      .map(({ line, text }) => ({ heading, line: line + 1, script: text.trimEnd() })),
+  );
 }

@@ -7,6 +7,7 @@ import { cached } from '../cluster/cache.ts';
 import { output, run } from '../cluster/command.ts';
 import { scratchFolder } from '../cluster/folder.ts';
 import { until } from '../kernel/until.ts';
+import { DIE_WITH_PARENT } from '../netns/namespace.ts';
 import { containerdConfiguration } from './configuration.ts';
 
 /**
@@ -55,7 +56,7 @@ async function importAll(
   const env = { ...process.env, PATH: `${bin}:${process.env.PATH}` };
   // Namespaces of its own, so that no mount outlives it.
   const unshare = ['unshare', '--mount', '--pid', '--fork', '--kill-child', '--mount-proc'];
-  const argv = ['--pdeathsig', 'KILL', '--', ...unshare, join(bin, 'containerd'), '--config', file];
+  const argv = [...DIE_WITH_PARENT, ...unshare, join(bin, 'containerd'), '--config', file];
   const containerd = spawn('setpriv', argv, { env, stdio: 'ignore' });
   const ended = once(containerd, 'exit');
   const ctr = [join(bin, 'ctr'), '--address', join(state, 'containerd.sock'), '--namespace', 'k8s.io'];

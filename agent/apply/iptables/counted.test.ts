@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { FAMILIES } from '../../../lib/net/address.ts';
 import { Accounting, type CountedTable } from '../../record/accounting.ts';
 import type { Counts, IptablesRule, IptablesRuleset, IptablesTable } from '../../render/iptables/tables.ts';
-import { countedFamily, countedRules, iptablesOwners } from './counted.ts';
+import { countedRules, RuleCounters } from './counted.ts';
 
 type Kind = Counts['kind'] | null;
 
@@ -25,11 +25,12 @@ function saved(...rules: readonly (readonly [text: string, packets: number])[]):
   return ['*filter', ':INPUT ACCEPT [0:0]', ':NODEWALL-A - [0:0]', ...lines, 'COMMIT', ''].join('\n');
 }
 
+const counters = new RuleCounters();
 const NOTHING = '*filter\n:INPUT ACCEPT [0:0]\nCOMMIT\n';
 
 /** The counters of both families. */
 function countedTable(given: Readonly<Record<4 | 6, string>>, desired: IptablesRuleset): CountedTable {
-  return { chains: FAMILIES.flatMap((family) => countedFamily(family, given[family], desired)) };
+  return { chains: FAMILIES.flatMap((family) => counters.read(family, given[family], desired)) };
 }
 
 function packets(found: CountedTable): number[] {
@@ -53,7 +54,7 @@ describe('what iptables counted', () => {
     assert.equal(new Set(found.chains.map(({ handle }) => handle)).size, 3);
     assert.ok(found.chains.every(({ handle }) => Number.isSafeInteger(handle)));
     assert.deepEqual(
-      found.chains.map(({ name }) => iptablesOwners(desired).get(name)?.rule),
+      found.chains.map(({ name }) => counters.owners(desired).get(name)?.rule),
       ['a', 'b', 'a'],
     );
   });
@@ -77,7 +78,7 @@ describe('what iptables counted', () => {
     let accounts = new Accounting();
     const read = (desired: IptablesRuleset, v4: string, restarted = false): number | undefined => {
       if (restarted) accounts = new Accounting(JSON.parse(JSON.stringify(accounts.save())));
-      accounts.know(iptablesOwners(desired));
+      accounts.know(counters.owners(desired));
       accounts.read(countedTable({ 4: v4, 6: NOTHING }, desired), 'now');
       return accounts.totals().get('a')?.packets;
     };

@@ -1,5 +1,6 @@
 import { FAMILIES, type Family } from '../../../lib/net/address.ts';
 import { shortHash } from '../../../lib/sharing/hash.ts';
+import { memo } from '../../../lib/sharing/memo.ts';
 import type { ChainOwner, CountedTable, Owners } from '../../record/accounting.ts';
 import {
   CHAIN_PREFIX,
@@ -17,35 +18,59 @@ import { parseSaved, type SavedRule } from './saved.ts';
  */
 export function countedRules(saved: Readonly<Record<Family, string>>): CountedTable | null {
   const isThere = FAMILIES.some((family) => saved[family].includes(`:${CHAIN_PREFIX}`));
-  return isThere
-    ? { chains: FAMILIES.flatMap((family) => countedFamily(family, saved[family], null)) }
-    : null;
+  return isThere ? { chains: FAMILIES.flatMap((family) => countedSaved(family, saved[family])) } : null;
+}
+
+function countedSaved(family: Family, saved: string): Chains {
+  return Object.entries(parseSaved(saved)).flatMap(([table, { chains }]) =>
+    [...chains].flatMap(([chain, rules]) => {
+      const names = ruleNames(chain, rules);
+      return rules.map((rule, i) => counted(`${family} ${table} ${names[i]}`, rule));
+    }),
+  );
 }
 
 /**
- * The counters of one family: one "chain" for each rule that counts for a policy rule, or without a
- * ruleset for each rule of ours. Each is named for the rule's text, so that the count of an
- * unchanged rule continues, also across restarts, and that of a changed rule begins again at 0.
+ * Reads the counters of successive rulesets: one "chain" for each rule that counts for a policy
+ * rule. Each is named for the rule's text, so that the count of an unchanged rule continues, also
+ * across restarts, and that of a changed rule begins again at 0.
  */
-export function countedFamily(family: Family, saved: string, ruleset: IptablesRuleset | null): Chains {
-  const tables = parseSaved(saved);
-  if (ruleset === null) {
-    return Object.entries(tables).flatMap(([table, { chains }]) =>
-      [...chains].flatMap(([chain, rules]) => {
-        const names = ruleNames(`${family} ${table} ${chain}`, rules);
-        return rules.map((rule, i) => counted(names[i] ?? '', rule));
+export class RuleCounters {
+  readonly #counting = memo(countingRules);
+
+  /** The counters of one family; without a ruleset, those of each rule of ours. */
+  read(family: Family, saved: string, ruleset: IptablesRuleset | null): Chains {
+    if (ruleset === null) return countedSaved(family, saved);
+    const tables = parseSaved(saved);
+    return ruleset.families[family].flatMap((table) =>
+      [...table.chains.values()].flatMap((chain) => {
+        const there = tables[table.name].chains.get(chain.name) ?? [];
+        return this.#counting(chain).flatMap(({ index, name }) => {
+          const found = heldRule(there, chain, index);
+          return found === undefined ? [] : [counted(`${family} ${table.name} ${name}`, found)];
+        });
       }),
     );
   }
-  return ruleset.families[family].flatMap((table) =>
-    [...table.chains.values()].flatMap((chain) => {
-      const there = tables[table.name].chains.get(chain.name) ?? [];
-      return [...counting(`${family} ${table.name}`, chain)].flatMap(([index, { name }]) => {
-        const found = heldRule(there, chain, index);
-        return found === undefined ? [] : [counted(name, found)];
-      });
-    }),
-  );
+
+  /** The policy rules that those "chains" count for. */
+  owners({ families }: IptablesRuleset): Owners {
+    const found = FAMILIES.flatMap((family) =>
+      families[family].flatMap((table) =>
+        [...table.chains.values()].flatMap((chain) =>
+          this.#counting(chain).map((one) => ({ ...one, name: `${family} ${table.name} ${one.name}` })),
+        ),
+      ),
+    );
+    const logged = new Set(
+      found.flatMap(({ counts: { kind, ruleId } }) => (kind === 'record' ? ruleId : [])),
+    );
+    const owner = ({ ruleId, kind }: Counts): ChainOwner => ({
+      rule: ruleId,
+      kind: kind === 'matched' && logged.has(ruleId) ? 'logged' : kind,
+    });
+    return new Map(found.map(({ name, counts }) => [name, owner(counts)]));
+  }
 }
 
 type Chains = CountedTable['chains'];
@@ -56,50 +81,29 @@ function counted(name: string, { packets, bytes }: SavedRule): Chains[number] {
 }
 
 /** Names for all rules of a chain. Two rules with the same text get different names. */
-function ruleNames(place: string, rules: readonly { readonly text: string }[]): string[] {
+function ruleNames(chain: string, rules: readonly { readonly text: string }[]): string[] {
   const times = new Map<string, number>();
   return rules.map(({ text }) => {
     const time = times.get(text) ?? 0;
     times.set(text, time + 1);
-    return `${place} ${shortHash(12, text, time)}`;
+    return `${chain} ${shortHash(12, text, time)}`;
   });
-}
-
-/** The policy rules that those "chains" count for. */
-export function iptablesOwners({ families }: IptablesRuleset): Owners {
-  const found = FAMILIES.flatMap((family) =>
-    families[family].flatMap((table) =>
-      [...table.chains.values()].flatMap((chain) => [...counting(`${family} ${table.name}`, chain).values()]),
-    ),
-  );
-  const logged = new Set(found.flatMap(({ counts: { kind, ruleId } }) => (kind === 'record' ? ruleId : [])));
-  const owner = ({ ruleId, kind }: Counts): ChainOwner => ({
-    rule: ruleId,
-    kind: kind === 'matched' && logged.has(ruleId) ? 'logged' : kind,
-  });
-  return new Map(found.map(({ name, counts }) => [name, owner(counts)]));
 }
 
 interface Counting {
+  readonly index: number;
+  /** Of the rule, without its family and table. */
   readonly name: string;
   readonly counts: Counts;
 }
 
-/** The rules of a chain that count, by index. Cached by chain object. */
-function counting(place: string, chain: IptablesChain): ReadonlyMap<number, Counting> {
-  const known = KNOWN.get(chain)?.get(place);
-  if (known !== undefined) return known;
-  const found = new Map<number, Counting>();
-  const names = ruleNames(`${place} ${chain.name}`, chain.rules);
-  for (const [index, { counts }] of chain.rules.entries()) {
-    if (counts !== null) found.set(index, { name: names[index] ?? '', counts });
-  }
-  const places = KNOWN.get(chain) ?? new Map<string, ReadonlyMap<number, Counting>>();
-  KNOWN.set(chain, places.set(place, found));
-  return found;
+/** The rules of a chain that count. */
+function countingRules(chain: IptablesChain): Counting[] {
+  const names = ruleNames(chain.name, chain.rules);
+  return chain.rules.flatMap(({ counts }, index) =>
+    counts === null ? [] : [{ index, name: names[index] ?? '', counts }],
+  );
 }
-
-const KNOWN = new WeakMap<IptablesChain, Map<string, ReadonlyMap<number, Counting>>>();
 
 /**
  * Finds a rule by its index, because another version of iptables may print its text differently. If

@@ -3,13 +3,8 @@ import { BITS, type Cidr, type Family, WIDTH } from '../../../lib/net/address.ts
 import { toCidrs } from '../../../lib/net/interval.ts';
 import { unpackAddress } from '../../../lib/net/member-set.ts';
 import { type Chain, type ChainVerdict, KEY_LENGTH, type NamedSet } from '../../render/ruleset.ts';
-import {
-  type CurrentChain,
-  type CurrentMap,
-  type CurrentSet,
-  type CurrentState,
-  EMPTY_STATE,
-} from '../plan/current-state.ts';
+import type { CurrentChain, CurrentMap, CurrentSet, CurrentState } from '../plan/current-state.ts';
+import { EMPTY_STATE } from '../plan/current-state.ts';
 import type { Kernel } from './kernel.ts';
 
 /**

@@ -10,16 +10,8 @@ import {
 import { BATCH_ELEMENTS } from '../netlink/batches.ts';
 import type { Command, ElementsCommand } from './command.ts';
 import { elementCount } from './command-text.ts';
-import {
-  type CurrentChain,
-  type CurrentMap,
-  type CurrentSet,
-  type CurrentState,
-  EMPTY_STATE,
-  holdsChain,
-  sameHook,
-  samePolicy,
-} from './current-state.ts';
+import type { CurrentChain, CurrentMap, CurrentSet, CurrentState } from './current-state.ts';
+import { EMPTY_STATE, holdsChain, sameHook, samePolicy } from './current-state.ts';
 import { type Change, type Difference, difference } from './difference.ts';
 import { mapChange, mapElements, sameElements } from './map-change.ts';
 import { memberChange } from './member-change.ts';

@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import { closing, rulesetOf } from '../../../test/fake/node-state.ts';
+import { plainChain } from '../../render/plain.ts';
 import type { BaseChain, Chain } from '../../render/ruleset.ts';
 import { withUnusedBaseChains } from './unused-base-chains.ts';
 
 const desired = rulesetOf([closing('p', 80)]);
 
 function there(name: string, base: BaseChain | null): { chains: Map<string, Chain> } {
-  return { chains: new Map([[name, { name, base, fixed: false, rules: [], source: null, ruleId: null }]]) };
+  return { chains: new Map([[name, { ...plainChain(name, []), base }]]) };
 }
 
 const prerouting = { type: 'filter', hook: 'prerouting', priority: -90, policy: 'accept' } as const;

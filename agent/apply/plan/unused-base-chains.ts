@@ -1,3 +1,4 @@
+import { plainChain } from '../../render/plain.ts';
 import type { Chain, Ruleset } from '../../render/ruleset.ts';
 import { BASE_CHAINS } from '../../render/topology.ts';
 import { type CurrentState, sameHook } from './current-state.ts';
@@ -12,7 +13,7 @@ export function withUnusedBaseChains(desired: Ruleset, { chains }: Pick<CurrentS
   const unused = Object.values(BASE_CHAINS).flatMap(({ chain: name, base }): Chain[] => {
     const there = chains.get(name);
     if (there === undefined || desired.chains.has(name) || !sameHook(there.base, base)) return [];
-    return [{ name, base, fixed: false, rules: [], source: null, ruleId: null }];
+    return [{ ...plainChain(name, []), base }];
   });
   if (unused.length === 0) return desired;
   const all = [...desired.chains.values(), ...unused];

@@ -31,7 +31,7 @@ describe('the commands of iptables', () => {
     return [found.variant, found.tools.variant];
   }
 
-  it("are those of the variant that the system's own iptables is, whatever that becomes", async () => {
+  it("are those of the variant of the system's iptables, even if that changes later", async () => {
     for (const variant of ['nft', 'legacy'] as const) {
       await install(`iptables-${variant}`, variant);
     }
@@ -42,14 +42,14 @@ describe('the commands of iptables', () => {
     assert.deepEqual(await commands('legacy'), ['legacy', 'legacy']);
   });
 
-  it("are the system's own where no others are named for the variant", async () => {
+  it("are the system's own if none are named for the variant", async () => {
     await install('iptables', 'old');
     assert.deepEqual(await commands('auto'), ['legacy', 'auto']);
   });
 
-  it('are missed by name', async () => {
+  it('are named in the error if they are missing', async () => {
     await install('iptables-legacy', 'legacy');
-    await assert.rejects(commands('auto'), /needs the command iptables, /);
-    await assert.rejects(commands('nft'), /needs the command iptables-nft, /);
+    await assert.rejects(commands('auto'), /needs the commands iptables and ipset/);
+    await assert.rejects(commands('nft'), /needs the commands iptables-nft and ipset/);
   });
 });

@@ -19,6 +19,6 @@ export async function iptablesCommands({ iptables }: Pick<Config, 'iptables'>): 
   const command = iptables.variant === 'auto' ? 'iptables' : `iptables-${iptables.variant}`;
   throw new CommandError(
     EXIT.refused,
-    `the dataplane iptables needs the command ${command}, those that come with it, and ipset; install them`,
+    `the dataplane iptables needs the commands ${command} and ipset; install the packages iptables and ipset`,
   );
 }

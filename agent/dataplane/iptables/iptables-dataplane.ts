@@ -1,7 +1,7 @@
 import type { Family } from '../../../lib/net/address.ts';
 import type { Reconciler } from '../../apply/dataplane.ts';
 import { Enforcer } from '../../apply/enforcer.ts';
-import { countedFamily, iptablesOwners } from '../../apply/iptables/counted.ts';
+import { RuleCounters } from '../../apply/iptables/counted.ts';
 import { IptablesReconciler } from '../../apply/iptables/reconciler.ts';
 import type { IptablesTools } from '../../apply/iptables/tools.ts';
 import type { CountedTable } from '../../record/accounting.ts';
@@ -19,7 +19,9 @@ export function iptablesDataplane(tools: IptablesTools): Dataplane {
   return {
     name: 'iptables',
     run({ config, readings, enforcer: parts }) {
-      const counted = countedTools(tools, () => reconciler.inForce(), readings);
+      const counters = new RuleCounters();
+      const inForce = () => reconciler.inForce();
+      const counted = countedTools(tools, { counters, inForce }, readings);
       const reconciler: IptablesReconciler = new IptablesReconciler(counted);
       const observed = observe(reconciler);
       const enforcer = new Enforcer({
@@ -31,8 +33,8 @@ export function iptablesDataplane(tools: IptablesTools): Dataplane {
         enforcer,
         counts: iptablesCounts(counted),
         owners() {
-          const ruleset = reconciler.inForce();
-          return ruleset === null ? null : iptablesOwners(ruleset);
+          const ruleset = inForce();
+          return ruleset === null ? null : counters.owners(ruleset);
         },
         digests: () => ({}),
         watch: () => pollKernel(enforcer, observed.verifyTook),
@@ -72,7 +74,7 @@ function observe<Desired>(reconciler: Reconciler<Desired>) {
  */
 export function countedTools(
   tools: IptablesTools,
-  inForce: () => IptablesRuleset | null,
+  { counters, inForce }: { readonly counters: RuleCounters; readonly inForce: () => IptablesRuleset | null },
   readings: Readings,
 ): IptablesTools {
   const last: Record<Family, Promise<unknown>> = { 4: Promise.resolve(), 6: Promise.resolve() };
@@ -80,7 +82,7 @@ export function countedTools(
   async function save(family: Family): Promise<string> {
     const text = await tools.save(family);
     const ruleset = inForce();
-    const chains = countedFamily(family, text, ruleset);
+    const chains = counters.read(family, text, ruleset);
     if (ruleset !== null) found[family] = chains;
     if (found[4] === null || found[6] === null) readings.some(chains);
     else readings.all({ chains: [...found[4], ...found[6]] });

@@ -5,28 +5,28 @@ import { IptablesReconciler } from '../../apply/iptables/reconciler.ts';
 import type { IptablesTools } from '../../apply/iptables/tools.ts';
 import { iptablesLeftOvers } from './left-overs.ts';
 
-describe('what may be left in a variant of iptables', () => {
+describe('left-overs in a variant of iptables', () => {
   const legacy = (tools: IptablesTools | null) => iptablesLeftOvers('legacy', async () => tools);
 
-  it('is nothing where there can be nothing', async () => {
-    const remains = legacy(null);
-    assert.deepEqual([await remains.holdsRules(), await remains.remove()], [false, []]);
+  it('are none where none are possible', async () => {
+    const leftOvers = legacy(null);
+    assert.deepEqual([await leftOvers.holdsRules(), await leftOvers.remove()], [false, []]);
   });
 
-  it('are jumps and chains, named with the variant; sets are both variants’', async () => {
+  it('are jumps and chains, named with the variant; sets belong to both variants', async () => {
     const { tools } = fakeIptables();
-    const remains = legacy(tools);
-    assert.equal(remains.name, 'iptables (legacy)');
-    assert.deepEqual([await remains.holdsRules(), await remains.remove()], [false, []]);
+    const leftOvers = legacy(tools);
+    assert.equal(leftOvers.name, 'iptables (legacy)');
+    assert.deepEqual([await leftOvers.holdsRules(), await leftOvers.remove()], [false, []]);
     await new IptablesReconciler(tools).apply(RULESET);
     const sets = (await tools.ipset.list()).length;
-    assert.equal(await remains.holdsRules(), true);
-    const removed = await remains.remove();
+    assert.equal(await leftOvers.holdsRules(), true);
+    const removed = await leftOvers.remove();
     assert.match(removed[0] ?? '', /^iptables, table filter: \d jumps, \d chains \(legacy\)$/);
     assert.ok(removed.some((words) => words.startsWith('ip6tables, ')));
     assert.doesNotMatch(await tools.save(4), /NODEWALL-/);
     assert.doesNotMatch(await tools.save(6), /NODEWALL-/);
     assert.equal((await tools.ipset.list()).length, sets);
-    assert.deepEqual([await remains.holdsRules(), await remains.remove()], [false, []]);
+    assert.deepEqual([await leftOvers.holdsRules(), await leftOvers.remove()], [false, []]);
   });
 });

@@ -13,7 +13,7 @@ export const iptablesPort: DataplanePort = {
     const manages = [iptablesLeftOvers(variant), setLeftOvers()].map(({ name }) => name);
     return { dataplane: iptablesDataplane(tools), manages, details: { variant } };
   },
-  remains: () => [iptablesLeftOvers('nft'), iptablesLeftOvers('legacy'), setLeftOvers()],
+  leftOvers: () => [iptablesLeftOvers('nft'), iptablesLeftOvers('legacy'), setLeftOvers()],
   async plan({ state, config }) {
     const { tools } = await iptablesCommands(config);
     return (await new IptablesReconciler(tools).plan(iptablesRenderer(config)(state))).text();

@@ -8,26 +8,26 @@ import { NodeRuleReconciler } from '../../apply/reconciler.ts';
 import { renderer } from '../../render/render.ts';
 import { nftLeftOvers } from './left-overs.ts';
 
-describe('what may be left in nftables', () => {
-  it('is the table', async () => {
+describe('left-overs in nftables', () => {
+  it('are the table', async () => {
     const kernel = fakeKernel();
-    const remains = nftLeftOvers(kernel);
-    assert.deepEqual([await remains.holdsRules(), await remains.remove()], [false, []]);
+    const leftOvers = nftLeftOvers(kernel);
+    assert.deepEqual([await leftOvers.holdsRules(), await leftOvers.remove()], [false, []]);
     await new NodeRuleReconciler(kernel).apply(renderer(DEFAULT_CONFIG)(nodeState(closing('a', 80))));
-    assert.equal(await remains.holdsRules(), true);
-    assert.deepEqual(await remains.remove(), ['table inet nodewall']);
+    assert.equal(await leftOvers.holdsRules(), true);
+    assert.deepEqual(await leftOvers.remove(), ['table inet nodewall']);
     assert.equal(kernel.table(), null);
-    assert.deepEqual([await remains.holdsRules(), await remains.remove()], [false, []]);
+    assert.deepEqual([await leftOvers.holdsRules(), await leftOvers.remove()], [false, []]);
   });
 
-  it('is nothing where the kernel has no nf_tables; what else it says is no answer', async () => {
+  it('are none if the kernel lacks nf_tables; other errors are thrown', async () => {
     const saying = (code: string): Kernel => ({
       ...fakeKernel(),
       snapshot: () => Promise.reject(toNftError(code, 'refused')),
     });
     for (const code of ['EINVAL', 'EOPNOTSUPP', 'EPROTONOSUPPORT']) {
-      const remains = nftLeftOvers(saying(code));
-      assert.deepEqual([await remains.holdsRules(), await remains.remove()], [false, []], code);
+      const leftOvers = nftLeftOvers(saying(code));
+      assert.deepEqual([await leftOvers.holdsRules(), await leftOvers.remove()], [false, []], code);
     }
     const refused = nftLeftOvers(saying('EPERM'));
     await assert.rejects(refused.holdsRules(), { code: 'EPERM' });

@@ -11,7 +11,7 @@ export const nftablesPort: DataplanePort = {
   async open(_config, kernel) {
     return { dataplane: nftablesDataplane(kernel), manages: [nftLeftOvers(kernel).name], details: {} };
   },
-  remains: (kernel) => [nftLeftOvers(kernel)],
+  leftOvers: (kernel) => [nftLeftOvers(kernel)],
   async plan({ kernel, state, config, digests }) {
     // Plans like an agent that has just started: a fixed chain with its saved digest has the content
     // that its name stands for.

@@ -18,87 +18,37 @@ interface Method {
   wrong: (made: never) => Promise<unknown>;
 }
 
-function method<Made extends { close(): Promise<void> }>(
-  name: string,
+type Call<Made> = (made: Made) => Promise<unknown>;
+
+/** By name: a call, and one with a wrong argument; the second is absent without arguments. */
+function methodsOf<Made extends { close(): Promise<void> }>(
   make: () => Made,
-  call: (made: Made) => Promise<unknown>,
-  wrong: (made: Made) => Promise<unknown> = () => Promise.reject(new TypeError('takes no arguments')),
-): Method {
-  return { name, make, call, wrong };
+  calls: Readonly<Record<string, readonly [call: Call<Made>, wrong?: Call<Made>]>>,
+): Method[] {
+  const noArguments = (): Promise<never> => Promise.reject(new TypeError('takes no arguments'));
+  return Object.entries(calls).map(([name, [call, wrong = noArguments]]) => ({ name, make, call, wrong }));
 }
 
 const nothing = undefined as never;
 const methods: Method[] = [
-  method(
-    'Nftables.run',
-    () => new Nftables(),
-    (it) => it.run('add table inet t'),
-    (it) => it.run(nothing),
-  ),
-  method(
-    'Nftables.check',
-    () => new Nftables(),
-    (it) => it.check('add table inet t'),
-    (it) => it.check(nothing),
-  ),
-  method(
-    'Nftables.list',
-    () => new Nftables(),
-    (it) => it.list('tables'),
-    (it) => it.list(nothing),
-  ),
-  method(
-    'Netlink.batch',
-    () => new Netlink(),
-    (it) => it.batch([{ op: 'add', ...set, keys }]),
-    (it) => it.batch(nothing),
-  ),
-  method(
-    'Netlink.elements',
-    () => new Netlink(),
-    (it) => it.elements(set),
-    (it) => it.elements(nothing),
-  ),
-  method(
-    'Netlink.snapshot',
-    () => new Netlink(),
-    (it) => it.snapshot('inet', 't'),
-    (it) => it.snapshot(nothing, 't'),
-  ),
-  method(
-    'Netlink.generation',
-    () => new Netlink(),
-    (it) => it.generation(),
-  ),
-  method(
-    'LinkSocket.list',
-    () => new LinkSocket(),
-    (it) => it.list(),
-  ),
-  method(
-    'LinkSocket.get',
-    () => new LinkSocket(),
-    (it) => it.get(1),
-    (it) => it.get(nothing),
-  ),
-  method(
-    'LinkSocket.getMany',
-    () => new LinkSocket(),
-    (it) => it.getMany([1, 2]),
-    (it) => it.getMany(nothing),
-  ),
-  method(
-    'LinkSocket.setGroup',
-    () => new LinkSocket(),
-    (it) => it.setGroup(1, 0),
-    (it) => it.setGroup(1, nothing),
-  ),
-  method(
-    'LinkSocket.setGroups',
-    () => new LinkSocket(),
-    (it) => it.setGroups([{ index: 1, group: 0 }]),
-    (it) => it.setGroups(nothing),
-  ),
+  ...methodsOf(() => new Nftables(), {
+    'Nftables.run': [(it) => it.run('add table inet t'), (it) => it.run(nothing)],
+    'Nftables.check': [(it) => it.check('add table inet t'), (it) => it.check(nothing)],
+    'Nftables.list': [(it) => it.list('tables'), (it) => it.list(nothing)],
+  }),
+  ...methodsOf(() => new Netlink(), {
+    'Netlink.batch': [(it) => it.batch([{ op: 'add', ...set, keys }]), (it) => it.batch(nothing)],
+    'Netlink.elements': [(it) => it.elements(set), (it) => it.elements(nothing)],
+    'Netlink.snapshot': [(it) => it.snapshot('inet', 't'), (it) => it.snapshot(nothing, 't')],
+    'Netlink.generation': [(it) => it.generation()],
+  }),
+  ...methodsOf(() => new LinkSocket(), {
+    'LinkSocket.list': [(it) => it.list()],
+    'LinkSocket.get': [(it) => it.get(1), (it) => it.get(nothing)],
+    'LinkSocket.getMany': [(it) => it.getMany([1, 2]), (it) => it.getMany(nothing)],
+    'LinkSocket.setGroup': [(it) => it.setGroup(1, 0), (it) => it.setGroup(1, nothing)],
+    'LinkSocket.setGroups': [(it) => it.setGroups([{ index: 1, group: 0 }]), (it) => it.setGroups(nothing)],
+  }),
 ];
 
 /** What listens: each makes itself hear something. */

@@ -13,7 +13,8 @@ function currentNamespace(): string {
 /**
  * Runs a test file's suite in a throw-away network namespace: the file is run again by a mocha of
  * its own under `unshare -n`, and this process only has one test that says how that went. The
- * namespace goes when that process does, however it ends.
+ * namespace goes when that process does, however it ends. (test/netns holds namespaces open and
+ * enters them with processes; here the addon itself is tested, and its process must be inside.)
  */
 export function inNamespace(file: string, suite: () => void): void {
   const outer = process.env[outerNamespace];

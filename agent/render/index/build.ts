@@ -1,6 +1,8 @@
 import type { Family } from '../../../lib/net/address.ts';
 import { shortHash } from '../../../lib/sharing/hash.ts';
-import { type IncrementalMap, isSameList, mapIncrementally } from '../incremental-list.ts';
+import { sameItems } from '../../../lib/sharing/same-items.ts';
+import { type IncrementalMap, mapIncrementally } from '../incremental-list.ts';
+import { fixedChain, plainChain, plainRule } from '../plain.ts';
 import type { Chain, ChainVerdict, NftRule, PortProtocol, Statement, VerdictMap } from '../ruleset.ts';
 import type { MatchEntry } from './match-entry.ts';
 import type { AddressesPlan, Plan, PortsPlan, SequencePlan } from './plan.ts';
@@ -30,8 +32,7 @@ export interface Fields {
 export function build(name: string, plan: Plan, fields: Fields, known = new FixedChains()): Dispatched {
   const builder = new Builder(name, fields, known);
   const rules = builder.rules(plan, name);
-  const root: Chain = { name, base: null, fixed: false, rules, source: null, ruleId: null };
-  return { chains: [root, ...builder.chains.values()], maps: builder.maps };
+  return { chains: [plainChain(name, rules), ...builder.chains.values()], maps: builder.maps };
 }
 
 /**
@@ -117,7 +118,7 @@ class Builder {
   rules(plan: Plan, place: string): NftRule[] {
     switch (plan.kind) {
       case 'list':
-        return plan.items.map(({ chain }) => plain({ kind: 'jump', chain }));
+        return plan.items.map(({ chain }) => plainRule({ kind: 'jump', chain }));
       case 'ports':
         return this.#portRules(plan, place);
       case 'addresses':
@@ -140,7 +141,7 @@ class Builder {
       const returns = part.kind === 'ports' && part.others === null;
       return isLast || returns
         ? this.rules(part, own)
-        : [plain({ kind: 'jump', chain: this.#target(part, own) })];
+        : [plainRule({ kind: 'jump', chain: this.#target(part, own) })];
     });
   }
 
@@ -174,7 +175,7 @@ class Builder {
       ],
     });
     const rules = maps.map((map) =>
-      plain({ kind: 'portMap', protocol, field, original: original && field === 'dport', map: map.name }),
+      plainRule({ kind: 'portMap', protocol, field, original: original && field === 'dport', map: map.name }),
     );
     if (others !== null) rules.push(...this.rules(others, `${place}-others`));
     return rules;
@@ -202,8 +203,8 @@ class Builder {
         }),
     });
     const rules = maps.map(({ name, family }) => {
-      if (family === null) throw new Error(`${name}: a map by address has an entry without addresses`);
-      return plain({ kind: 'addressMap', family, field, map: name });
+      if (family === null) throw new Error(`${name}: no addresses`);
+      return plainRule({ kind: 'addressMap', family, field, map: name });
     });
     if (others !== null) rules.push(...this.rules(others, `${place}-others`));
     return rules;
@@ -216,7 +217,7 @@ class Builder {
   #lookUp(place: string, about: readonly unknown[], { plans, verdict, maps }: LookUpParts): VerdictMap[] {
     const isFirst = place === this.#root;
     const before = isFirst ? this.#known.first : null;
-    const last = before !== null && isSameList(before.about, about) ? before : null;
+    const last = before !== null && sameItems(before.about, about) ? before : null;
     const targetOf = new Map<ChainVerdict, Target>();
     const verdicts = mapIncrementally(last?.verdicts ?? null, plans, (plan, i) => {
       const made = verdict(plan, i);
@@ -269,24 +270,15 @@ class Builder {
     const inner = new Builder(this.#root, this.#fields, this.#known);
     const rules = inner.rules(plan, place);
     const content = rules.map(({ statement }) => statementKey(statement)).join(' ');
-    const chain = this.#known.get(`${place} ${content}`, () => ({
-      name: `${place}-${shortHash(10, content)}`,
-      base: null,
-      fixed: true,
-      rules,
-      source: null,
-      ruleId: null,
-    }));
+    const chain = this.#known.get(`${place} ${content}`, () =>
+      fixedChain(`${place}-${shortHash(10, content)}`, rules),
+    );
     return { name: chain.name, chains: [...inner.chains.values(), chain], maps: inner.maps };
   }
 }
 
 function ids(items: readonly MatchEntry[]): string[] {
   return items.map(({ id }) => id);
-}
-
-function plain(statement: Statement): NftRule {
-  return { matches: [], counter: false, statement, comment: null };
 }
 
 /** Identifies a statement of an index. */
@@ -351,7 +343,7 @@ function fill(
 /** The same keys with other verdicts. */
 function refilled({ map, plans }: Filled, all: readonly ChainVerdict[]): Filled {
   const verdicts = plans.map((number) => all[number] as ChainVerdict);
-  if (isSameList(verdicts, map.verdicts)) return { map, plans };
+  if (sameItems(verdicts, map.verdicts)) return { map, plans };
   return map.fixed ? fixed({ map: { ...map, verdicts }, plans }) : { map: { ...map, verdicts }, plans };
 }
 

@@ -1,9 +1,9 @@
 import { type IncrementalMap, mapIncrementally, unequalElements } from '../incremental-list.ts';
+import { plainChain, plainRule } from '../plain.ts';
 import { ALL_PORTS } from '../ports.ts';
-import type { Chain, L4Protocol, NftRule, PortProtocol } from '../ruleset.ts';
+import type { L4Protocol, NftRule, PortProtocol } from '../ruleset.ts';
 import { build, type Dispatched, type Fields, FixedChains } from './build.ts';
 import {
-  forAnyPeer,
   type IndexRule,
   type MatchEntry,
   PORT_PROTOCOLS,
@@ -11,9 +11,9 @@ import {
   protocolItem,
   type Scope,
 } from './match-entry.ts';
-import { LEVELS, type Plan, type Replacements, withReplacements } from './plan.ts';
+import { LEVELS, type Plan, withReplacements } from './plan.ts';
+import { PlanCache } from './plan-cache.ts';
 import { type PlanOptions, planned } from './planner.ts';
-import { Spaces } from './spaces.ts';
 
 const OTHER_PROTOCOLS = ['icmp', 'icmpv6', 'igmp'] as const;
 
@@ -33,9 +33,9 @@ export type Dispatch = (name: string, entries: readonly IndexRule[], options: Di
 /** Tries every rule. */
 export const linearDispatch: Dispatch = (name, entries) => ({
   chains: [
-    indexChain(
+    plainChain(
       name,
-      entries.map(({ chain }) => plain({ kind: 'jump', chain })),
+      entries.map(({ chain }) => plainRule({ kind: 'jump', chain })),
     ),
   ],
   maps: [],
@@ -67,14 +67,16 @@ export class Indexer {
     const before = this.#parts.get(name);
     if (before?.of.from === entries) return before;
     const of = mapIncrementally(before?.of ?? null, entries, toItem);
-    const { chains = new FixedChains(), spaces = new Spaces(), built = null } = before ?? {};
+    const { chains = new FixedChains(), cache = new PlanCache(), built = null } = before ?? {};
     // For most protocols nothing has changed.
     const isSame = before !== undefined && !of.made.some(isItem) && !of.gone.some(isItem);
     const items = isSame ? before.items : of.to.filter(isItem);
     const others = isSame ? [] : otherItems(before?.items ?? [], items, built?.needsMembers ?? true);
-    const part: Part = { of, chains, spaces, items, built: null, replaced: null };
+    const part: Part = { of, chains, cache, items, built: null, replaced: null };
     if (built !== null && others !== null) {
-      const replaced = { ...built, plan: withReplacements(built.plan, others.flatMap(withCopies)) };
+      // A plan may hold the copy of an item for any address (see planner.ts).
+      const copies = others.map(([was, is]) => [cache.forAnyPeer(was), cache.forAnyPeer(is)] as const);
+      const replaced = { ...built, plan: withReplacements(built.plan, [...others, ...copies]) };
       if (others.every(([was, is]) => was.chain === is.chain)) part.built = replaced;
       else part.replaced = replaced;
     }
@@ -88,13 +90,13 @@ export class Indexer {
     fields: Fields,
   ): Dispatched {
     if (part.built?.levels !== of.levels) {
-      const { items, chains, spaces, replaced } = part;
+      const { items, chains, cache, replaced } = part;
       chains.next();
       const { levels } = of;
       const { plan, needsMembers } =
         replaced?.levels === levels
           ? replaced
-          : this.#plan(items, { ports: fields.protocol !== null, levels, spaces });
+          : this.#plan(items, { ports: fields.protocol !== null, levels, cache });
       part.built = { ...build(of.name, plan, fields, chains), plan, needsMembers, levels };
       part.replaced = null;
       this.#onBuilt({ ...of, items, plan, dispatched: part.built });
@@ -103,7 +105,7 @@ export class Indexer {
   }
 
   #plan(items: readonly MatchEntry[], options: Required<PlanOptions>): ReturnType<typeof planned> {
-    options.spaces.next();
+    options.cache.next();
     return planned(items, options);
   }
 }
@@ -133,10 +135,7 @@ export function byProtocol<P extends { readonly items: readonly MatchEntry[] }>(
     found.push(build({ name: chain, protocol }, of));
     // A packet of the protocol does not return from there. These are plain rules, because a verdict
     // map here would leak packets (ADR 2).
-    rules.push({
-      ...plain({ kind: 'goto', chain }),
-      matches: [{ match: 'l4proto', protocols: [protocol] }],
-    });
+    rules.push(plainRule({ kind: 'goto', chain }, { match: 'l4proto', protocols: [protocol] }));
   };
   for (const protocol of PORT_PROTOCOLS) {
     const ports = scope === null ? [ALL_PORTS] : (scope.get(protocol) ?? []);
@@ -177,7 +176,7 @@ interface Part {
   /** The item of each entry for the protocol. */
   readonly of: IncrementalMap<IndexRule, MatchEntry | null>;
   readonly chains: FixedChains;
-  readonly spaces: Spaces;
+  readonly cache: PlanCache;
   readonly items: readonly MatchEntry[];
   built: (Dispatched & Planned) | null;
   /** The plan of earlier items with these in their place. */
@@ -214,12 +213,6 @@ export function isItem(item: MatchEntry | null): item is MatchEntry {
   return item !== null;
 }
 
-/** A plan may hold the copy of an item for any address (see planner.ts). */
-function withCopies(pair: readonly [MatchEntry, MatchEntry]): Replacements {
-  const [was, is] = pair;
-  return [pair, [forAnyPeer(was), forAnyPeer(is)]];
-}
-
 /** Compares everything that a plan depends on. */
 function isAlike(a: MatchEntry, b: MatchEntry, needsMembers: boolean): boolean {
   return (
@@ -239,15 +232,7 @@ function sameRanges(a: MatchEntry['ranges'], b: MatchEntry['ranges']): boolean {
 
 function joined(name: string, rules: readonly NftRule[], parts: readonly Dispatched[]): Dispatched {
   return {
-    chains: [indexChain(name, rules), ...parts.flatMap(({ chains }) => chains)],
+    chains: [plainChain(name, rules), ...parts.flatMap(({ chains }) => chains)],
     maps: parts.flatMap(({ maps }) => maps),
   };
-}
-
-function plain(statement: NftRule['statement']): NftRule {
-  return { matches: [], counter: false, statement, comment: null };
-}
-
-function indexChain(name: string, rules: readonly NftRule[]): Chain {
-  return { name, base: null, fixed: false, rules, source: null, ruleId: null };
 }

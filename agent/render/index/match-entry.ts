@@ -34,21 +34,6 @@ export interface MatchEntry {
   readonly final: boolean;
 }
 
-const unlimited = new WeakMap<MatchEntry, MatchEntry>();
-
-/**
- * The item with any address as peer, so that only the rule itself tests the address; always the
- * same object.
- */
-export function forAnyPeer(item: MatchEntry): MatchEntry {
-  let found = unlimited.get(item);
-  if (found === undefined) {
-    found = { ...item, peers: null, final: false };
-    unlimited.set(item, found);
-  }
-  return found;
-}
-
 /** The traffic that an index receives: only these ports of these protocols. Null: any traffic. */
 export type Scope = ReadonlyMap<PortProtocol, readonly PortRange[]> | null;
 

@@ -4,7 +4,10 @@ import type { ResolvedPeer } from '../rule-peers.ts';
 import type { Peers } from './match-entry.ts';
 
 /** The addresses a rule applies to; null if other addresses may match too. */
-export function peersOf([only, ...others]: readonly ResolvedPeer[]): Peers | null {
+export function peersOf(
+  [only, ...others]: readonly ResolvedPeer[],
+  ofServices: (set: ServiceSet) => Peers,
+): Peers | null {
   if (only === undefined || others.length > 0) return null;
   switch (only.kind) {
     case 'any':
@@ -13,19 +16,12 @@ export function peersOf([only, ...others]: readonly ResolvedPeer[]): Peers | nul
     case 'addresses':
       return { key: only.set.id, members: only.set.members };
     case 'services':
-      return servicePeers(only.set);
+      return ofServices(only.set);
   }
 }
 
-const known = new WeakMap<ServiceSet, Peers>();
-
 /** The addresses of the Services, whatever the port. */
-function servicePeers(set: ServiceSet): Peers {
-  let peers = known.get(set);
-  if (peers === undefined) {
-    const addresses = new Set(set.members.map(({ address }) => address));
-    peers = { key: `services ${set.id}`, members: toMemberSet([], addresses) };
-    known.set(set, peers);
-  }
-  return peers;
+export function servicePeers({ id, members }: ServiceSet): Peers {
+  const addresses = new Set(members.map(({ address }) => address));
+  return { key: `services ${id}`, members: toMemberSet([], addresses) };
 }

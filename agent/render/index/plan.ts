@@ -37,6 +37,7 @@ export interface PortsPlan extends Costs {
   readonly plans: readonly Plan[];
   /** For the ports of no piece; null if no rule is for them. */
   readonly others: Plan | null;
+  readonly byId?: PlansById;
 }
 
 export interface AddressesPlan extends Costs {
@@ -47,6 +48,7 @@ export interface AddressesPlan extends Costs {
   readonly plans: readonly Plan[];
   /** For addresses without a class; null if no rule is for them. */
   readonly others: Plan | null;
+  readonly byId?: PlansById;
 }
 
 /** Tries the parts one after the other. */
@@ -82,44 +84,37 @@ export function withReplacements(plan: Plan, replacements: Replacements): Plan {
   for (const [was, is] of own) items[items.indexOf(was)] = is;
   // Nested plans may hold the copy of an item for any address (forAnyPeer).
   const within = (inner: Plan): Plan => withReplacements(inner, replacements);
-  const plansWithin = (plans: readonly Plan[]): readonly Plan[] => {
-    const byId = plansById(plans);
-    const changed = plans.slice();
-    for (const [{ id }] of own) for (const i of byId.get(id) ?? []) changed[i] = within(changed[i] as Plan);
-    plansByIdCache.set(changed, byId);
-    return changed;
-  };
   switch (plan.kind) {
     case 'list':
       return { ...plan, items };
     case 'ports':
     case 'addresses': {
-      const last = plan.others === null ? null : within(plan.others);
-      return { ...plan, items, plans: plansWithin(plan.plans), others: last };
+      const { byId = plansById(plan.plans) } = plan;
+      const plans = plan.plans.slice();
+      for (const [{ id }] of own) {
+        for (const i of byId.get(id) ?? []) plans[i] = within(plans[i] as Plan);
+      }
+      return { ...plan, items, plans, others: plan.others === null ? null : within(plan.others), byId };
     }
     case 'sequence':
       return { ...plan, items, parts: plan.parts.map(within) };
   }
 }
 
-/** For the id of each item: the indexes of the plans that hold it. */
+/**
+ * For the id of each item: the indexes of the plans that hold it. A plan has it once items of it
+ * were replaced.
+ */
 type PlansById = ReadonlyMap<string, readonly number[]>;
 
-const plansByIdCache = new WeakMap<readonly Plan[], PlansById>();
-
 function plansById(plans: readonly Plan[]): PlansById {
-  let byId = plansByIdCache.get(plans);
-  if (byId === undefined) {
-    const found = new Map<string, number[]>();
-    for (const [i, { items }] of plans.entries()) {
-      for (const { id } of items) {
-        const list = found.get(id);
-        if (list === undefined) found.set(id, [i]);
-        else if (list.at(-1) !== i) list.push(i);
-      }
+  const byId = new Map<string, number[]>();
+  for (const [i, { items }] of plans.entries()) {
+    for (const { id } of items) {
+      const list = byId.get(id);
+      if (list === undefined) byId.set(id, [i]);
+      else if (list.at(-1) !== i) list.push(i);
     }
-    byId = found;
-    plansByIdCache.set(plans, byId);
   }
   return byId;
 }

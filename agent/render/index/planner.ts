@@ -1,5 +1,5 @@
 import { memberCount } from '../../../lib/net/member-set.ts';
-import { forAnyPeer, type MatchEntry, type Peers } from './match-entry.ts';
+import type { MatchEntry, Peers } from './match-entry.ts';
 import {
   type AddressesPlan,
   LEVELS,
@@ -9,8 +9,8 @@ import {
   REPLICATION,
   SHORT,
 } from './plan.ts';
+import { PlanCache } from './plan-cache.ts';
 import { type PortPieces, portPieces } from './port-pieces.ts';
-import { Spaces } from './spaces.ts';
 
 /**
  * The fields that were looked up on the way here, and how many chains may still call each other
@@ -34,7 +34,7 @@ export interface PlanOptions {
    * (NFT_JUMP_STACK_SIZE), including everything around the index.
    */
   readonly levels?: number;
-  readonly spaces?: Spaces;
+  readonly cache?: PlanCache;
 }
 
 /** The plan for rules in evaluation order. Pure. */
@@ -45,19 +45,19 @@ export function plan(items: readonly MatchEntry[], options: PlanOptions): Plan {
 /** A plan, and whether it depends on the members of the peers. */
 export function planned(
   items: readonly MatchEntry[],
-  { ports, levels = LEVELS, spaces = new Spaces() }: PlanOptions,
+  { ports, levels = LEVELS, cache = new PlanCache() }: PlanOptions,
 ): { readonly plan: Plan; readonly needsMembers: boolean } {
-  const planner = new Planner(spaces);
+  const planner = new Planner(cache);
   const found = planner.sequence(items, { levels, ports: !ports, sources: !ports, addresses: false });
   return { plan: found, needsMembers: planner.needsMembers };
 }
 
 class Planner {
   needsMembers = false;
-  readonly #spaces: Spaces;
+  readonly #cache: PlanCache;
 
-  constructor(spaces: Spaces) {
-    this.#spaces = spaces;
+  constructor(cache: PlanCache) {
+    this.#cache = cache;
   }
 
   /**
@@ -83,16 +83,16 @@ class Planner {
       parts.push(found);
       from = to;
     }
-    if (end < items.length) parts.push(list(items.slice(end), known));
+    if (end < items.length) parts.push(this.#list(items.slice(end), known));
     const [only] = parts;
     if (only !== undefined && parts.length === 1) return only;
-    if (only === undefined) return list([], known);
+    if (only === undefined) return this.#list([], known);
     return { kind: 'sequence', items, parts, size: sum(parts, 'size'), tries: sum(parts, 'tries') };
   }
 
   /** The plan that `best` would find if one lookup of the port is enough; else null. */
   quick(items: readonly MatchEntry[], known: Known): Plan | null {
-    const tried = list(items, known);
+    const tried = this.#list(items, known);
     if (tried.tries <= SHORT) return tried;
     const cut =
       known.ports || known.levels < 1 ? null : this.portLists(items, known, 2 * items.length, 'dport');
@@ -102,9 +102,9 @@ class Planner {
   /** Null if all ways take more than `limit`. */
   best(given: readonly MatchEntry[], known: Known, limit: number): Plan | null {
     const [only] = given;
-    if (only !== undefined && given.length === 1) return singleRuleList(only);
+    if (only !== undefined && given.length === 1) return this.#cache.singleRuleList(only);
     const items = reachable(given, known);
-    const tried = list(items, known);
+    const tried = this.#list(items, known);
     if (tried.tries <= SHORT || known.levels < 1) return tried;
     const splitsPorts = !known.ports && items.some(({ ranges }) => ranges !== null);
     const splitsAddresses = !known.addresses && items.some(({ peers }) => peers !== null);
@@ -142,11 +142,13 @@ class Planner {
     const found = withPorts(known, field);
     const pick = (members: readonly number[]): MatchEntry[] => members.map((i) => items[i] as MatchEntry);
     const lists = pieces.lists.map((members) =>
-      members.length === 1 ? singleRuleList(items[members[0] ?? 0] as MatchEntry).items : pick(members),
+      members.length === 1
+        ? this.#cache.singleRuleList(items[members[0] ?? 0] as MatchEntry).items
+        : pick(members),
     );
     const others = pieces.others.length > 0 ? pick(pieces.others) : null;
     const long = [...lists, ...(others === null ? [] : [others])].filter(
-      (one) => one.length > SHORT && list(reachable(one, found), found).tries > SHORT,
+      (one) => one.length > SHORT && this.#list(reachable(one, found), found).tries > SHORT,
     );
     return { field, pieces, lists, others, long, isShort: long.length === 0 };
   }
@@ -157,7 +159,8 @@ class Planner {
     const found = withPorts(known, field);
     let size = ports.length + ranges.length;
     // One address space for all addresses by which the lists may be divided.
-    if (!known.addresses && cut.long.length > 1) this.#spaces.of(distinctPeers(small(cut.long.flat())));
+    if (!known.addresses && cut.long.length > 1)
+      this.#cache.space(distinctPeers(this.#small(cut.long.flat())));
     const take = (one: readonly MatchEntry[]): Plan | null => {
       const inner = this.best(one, found, limit - size);
       size += inner?.size ?? 0;
@@ -188,10 +191,10 @@ class Planner {
   }
 
   byAddresses(given: readonly MatchEntry[], known: Known, limit: number): AddressesPlan | null {
-    const items = small(given);
+    const items = this.#small(given);
     const wanted = distinctPeers(items);
     if (wanted.length === 0) return null;
-    const classes = this.#spaces.of(wanted).restrict(wanted);
+    const classes = this.#cache.space(wanted).restrict(wanted);
     let size = 0;
     for (const { classOfSingle, classOfRange } of classes.tables)
       size += classOfSingle.length + classOfRange.length;
@@ -231,6 +234,33 @@ class Planner {
     const tries = Math.max(most(plans), others?.tries ?? 0);
     return { kind: 'addresses', items: given, classes, plans, others, size, tries };
   }
+
+  /**
+   * The same items, with those of large peers replaced by copies for any address if only a few peers
+   * are large. A map element for each of their members would make every change of the table
+   * expensive: the kernel walks all elements of verdict maps when a rule or a verdict is added.
+   */
+  #small(items: readonly MatchEntry[]): readonly MatchEntry[] {
+    const large = new Set<string>();
+    for (const { key, members } of distinctPeers(items)) if (memberTotal(members) > LARGE) large.add(key);
+    if (large.size === 0 || large.size > FEW) return items;
+    return items.map((item) =>
+      item.peers !== null && large.has(item.peers.key) ? this.#cache.forAnyPeer(item) : item,
+    );
+  }
+
+  /** A list of one rule takes no memory of its own, because verdicts lead directly to the rule. */
+  #list(items: readonly MatchEntry[], known: Known): ListPlan {
+    const [only] = items;
+    if (only !== undefined && items.length === 1) return this.#cache.singleRuleList(only);
+    const sure = items.findIndex((item) => isSure(item, known));
+    return {
+      kind: 'list',
+      items,
+      size: items.length > 1 ? items.length : 0,
+      tries: sure < 0 ? items.length : sure + 1,
+    };
+  }
 }
 
 function withPorts(known: Known, field: PortsPlan['field']): Known {
@@ -252,18 +282,6 @@ interface PortLists {
 const LARGE = 4096;
 /** Up to this many large peers are tried through their own sets. */
 const FEW = 2;
-
-/**
- * The same items, with those of large peers replaced by copies for any address if only a few peers
- * are large. A map element for each of their members would make every change of the table
- * expensive: the kernel walks all elements of verdict maps when a rule or a verdict is added.
- */
-function small(items: readonly MatchEntry[]): readonly MatchEntry[] {
-  const large = new Set<string>();
-  for (const { key, members } of distinctPeers(items)) if (memberTotal(members) > LARGE) large.add(key);
-  if (large.size === 0 || large.size > FEW) return items;
-  return items.map((item) => (item.peers !== null && large.has(item.peers.key) ? forAnyPeer(item) : item));
-}
 
 function memberTotal({ v4, v6 }: Peers['members']): number {
   return memberCount(v4) + memberCount(v6);
@@ -316,31 +334,6 @@ export function reachable(items: readonly MatchEntry[], known: LookedUp): readon
     found.push(item);
     if (isSure(item, known)) return found;
     if (item.peers !== null && isSure(item, { ...known, addresses: true })) decided.add(item.peers.key);
-  }
-  return found;
-}
-
-/** A list of one rule takes no memory of its own, because verdicts lead directly to the rule. */
-function list(items: readonly MatchEntry[], known: Known): ListPlan {
-  const [only] = items;
-  if (only !== undefined && items.length === 1) return singleRuleList(only);
-  const sure = items.findIndex((item) => isSure(item, known));
-  return {
-    kind: 'list',
-    items,
-    size: items.length > 1 ? items.length : 0,
-    tries: sure < 0 ? items.length : sure + 1,
-  };
-}
-
-const singleRuleLists = new WeakMap<MatchEntry, ListPlan>();
-
-/** The list of one rule; always the same object. */
-function singleRuleList(item: MatchEntry): ListPlan {
-  let found = singleRuleLists.get(item);
-  if (found === undefined) {
-    found = { kind: 'list', items: [item], size: 0, tries: 1 };
-    singleRuleLists.set(item, found);
   }
   return found;
 }

@@ -2,6 +2,7 @@ import type { PortRange } from '../../../apis/compiled.ts';
 import { shortHash } from '../../../lib/sharing/hash.ts';
 import { type IncrementalMap, mapIncrementally } from '../incremental-list.ts';
 import { ruleText } from '../nft-text.ts';
+import { fixedChain, plainChain, plainRule } from '../plain.ts';
 import type { Chain, Match, NftRule, PortProtocol } from '../ruleset.ts';
 import { type Dispatched, FixedChains } from './build.ts';
 import { byProtocol, type Dispatch, isItem, linearDispatch, withPorts } from './dispatch.ts';
@@ -77,8 +78,7 @@ function build(
 ): Dispatched {
   const builder = protocol === null ? null : new TreeBuilder(name, protocol, chains);
   const rules = builder?.rules(items, levels) ?? jumps(reachable(items, NOTHING));
-  const root: Chain = { name, base: null, fixed: false, rules, source: null, ruleId: null };
-  return { chains: [root, ...(builder?.chains.values() ?? [])], maps: [] };
+  return { chains: [plainChain(name, rules), ...(builder?.chains.values() ?? [])], maps: [] };
 }
 
 /** The fields that were compared on the way to a list. */
@@ -122,7 +122,7 @@ class TreeBuilder {
         const isLast = i === parts.length - 1 && tail.length === 0;
         const tree = part.pieces && this.#tree(part.items, part.pieces, isLast ? levels : levels - 1);
         if (tree === null) return jumps(part.items);
-        return isLast ? tree : [plain('jump', this.#chain(tree))];
+        return isLast ? tree : [plainRule({ kind: 'jump', chain: this.#chain(tree) })];
       }),
       ...jumps(tail),
     ];
@@ -140,7 +140,7 @@ class TreeBuilder {
     const depth = levels - ([...lists, others].some(({ length }) => length > 1) ? 1 : 0);
     if (depth < 0) return null;
     const chains = lists.map((list) => this.#list(list));
-    const rest = others.length === 0 ? [] : [plain('goto', this.#list(others))];
+    const rest = others.length === 0 ? [] : [plainRule({ kind: 'goto', chain: this.#list(others) })];
     return this.#node(leaves(pieces, chains), depth, rest);
   }
 
@@ -159,9 +159,13 @@ class TreeBuilder {
       const [only] = away;
       const chain =
         only !== undefined && at === 1 ? only.chain : this.#chain(this.#node(away, depth - 1, rest));
-      rules.push(plain('goto', chain, this.#port(rangeOf(away))));
+      rules.push(plainRule({ kind: 'goto', chain }, this.#port(rangeOf(away))));
     }
-    return [...rules, ...left.map(({ range, chain }) => plain('goto', chain, this.#port(range))), ...rest];
+    return [
+      ...rules,
+      ...left.map(({ range, chain }) => plainRule({ kind: 'goto', chain }, this.#port(range))),
+      ...rest,
+    ];
   }
 
   #port(range: PortRange): Match {
@@ -176,14 +180,9 @@ class TreeBuilder {
 
   #chain(rules: readonly NftRule[]): string {
     const content = rules.map(ruleText).join('\n');
-    const chain = this.#known.get(content, () => ({
-      name: `${this.#name}-tree-${shortHash(10, content)}`,
-      base: null,
-      fixed: true,
-      rules,
-      source: null,
-      ruleId: null,
-    }));
+    const chain = this.#known.get(content, () =>
+      fixedChain(`${this.#name}-tree-${shortHash(10, content)}`, rules),
+    );
     this.chains.set(chain.name, chain);
     return chain.name;
   }
@@ -299,9 +298,5 @@ function rank(leaf: Leaf | undefined): number {
 }
 
 function jumps(items: readonly MatchEntry[]): NftRule[] {
-  return items.map(({ chain }) => plain('jump', chain));
-}
-
-function plain(kind: 'jump' | 'goto', chain: string, ...matches: Match[]): NftRule {
-  return { matches, counter: false, statement: { kind, chain }, comment: null };
+  return items.map(({ chain }) => plainRule({ kind: 'jump', chain }));
 }

@@ -1,6 +1,6 @@
 import type { RuleSource } from '../../../apis/compiled.ts';
 import type { Family } from '../../../lib/net/address.ts';
-import { isSameList } from '../incremental-list.ts';
+import { sameItems } from '../../../lib/sharing/same-items.ts';
 import type { Chain, NftRule } from '../ruleset.ts';
 import { BASE_CHAINS, NODEPORT_ENTRY } from '../topology.ts';
 import type { SetNames } from './fragment.ts';
@@ -14,12 +14,10 @@ import {
   type IptablesTable,
   type TableName,
 } from './tables.ts';
+import type { Traffic, TranslatedRule, TranslationContext } from './translated-rule.ts';
 import {
   NO_ORIGIN,
   plainRule,
-  type Traffic,
-  type TranslatedRule,
-  type TranslationContext,
   translateChain,
   translateRule,
   withoutLastReturns,
@@ -153,7 +151,7 @@ class Translation {
     const before = this.#cache.tables.find(({ chains }) => chains.has(name))?.chains.get(name);
     const isSame =
       before?.rules.length === rules.length &&
-      (isSameList(before.rules, rules) || before.rules.every((rule, i) => isSameRule(rule, rules[i])));
+      (sameItems(before.rules, rules) || before.rules.every((rule, i) => isSameRule(rule, rules[i])));
     return isSame ? before : { name, rules };
   }
 
@@ -246,7 +244,7 @@ class Translation {
 
   #chain(name: string): Chain {
     const chain = this.#chains.get(name);
-    if (chain === undefined) throw new Error(`the ruleset does not hold its chain ${name}`);
+    if (chain === undefined) throw new Error(`the ruleset does not contain its chain ${name}`);
     return chain;
   }
 

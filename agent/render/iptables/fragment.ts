@@ -129,7 +129,7 @@ function originalText(cidr: Cidr): string {
 
 function setName(name: string, names: SetNames): string {
   const found = names.get(name);
-  if (found === undefined) throw new Error(`the ruleset does not hold its set ${name}`);
+  if (found === undefined) throw new Error(`the ruleset does not contain its set ${name}`);
   return found;
 }
 

@@ -6,7 +6,7 @@ import { type FakeKubeApi, fakeKubeApi } from '../../../test/fake/kube-api.ts';
 import { checkAsync } from '../../../test/properties/runs.ts';
 import type { KubeApi } from '../kube-api.ts';
 import { KubeError } from '../kube-error.ts';
-import { type Election, type ElectionEvents, election, LEASE_TIMES } from './election.ts';
+import { Election, type ElectionEvents, LEASE_TIMES } from './election.ts';
 import { type Annotations, type Lease, type LeaseStore, leaseStore } from './lease.ts';
 
 const PATH = '/apis/coordination.k8s.io/v1/namespaces/nodewall-system/leases/nodewall-controller';
@@ -35,7 +35,7 @@ describe('election', () => {
 
   function candidate(name: string, random = 0): Election {
     const say = (word: string, value: unknown): void => void log.push(`${name} ${word} ${value}`);
-    return election({
+    return new Election({
       store: storeOf(api.request, () => annotations),
       identity: name,
       clock: Object.assign(clock, { date: () => new Date(clock.now()) }),
@@ -278,7 +278,7 @@ async function simulate(faults: Faults): Promise<void> {
       if (rest > 0) await wait(rest);
       return answer;
     });
-    return election({ store, identity: `c${i}`, clock, random, events });
+    return new Election({ store, identity: `c${i}`, clock, random, events });
   });
   for (const candidate of candidates) candidate.start();
   for (let time = 0; time < FAULTY + HEALTHY; time += STEP) {

@@ -40,19 +40,6 @@ export interface ElectionOptions {
   readonly times?: LeaseTimes;
 }
 
-export interface Election {
-  start(): void;
-  /** Evaluated at the current time: true only while no other replica can have become leader. */
-  isLeader(): boolean;
-  /** Tries at once, not at the next interval: the Lease was released. */
-  look(): void;
-  /**
-   * Stops taking part, and releases the Lease if this process holds it, so that another replica
-   * needn't wait. Never throws.
-   */
-  release(): Promise<void>;
-}
-
 /** The last version of a Lease that was seen, and when (monotonic milliseconds). */
 interface Observed {
   readonly lease: Lease;
@@ -60,11 +47,7 @@ interface Observed {
 }
 
 /** Tries to hold a Lease as long as it runs: takes it when it is free or expired, and renews it. */
-export function election(options: ElectionOptions): Election {
-  return new LeaseElection(options);
-}
-
-class LeaseElection implements Election {
+export class Election {
   readonly #store: LeaseStore;
   readonly #identity: string;
   readonly #clock: WallClock;
@@ -98,6 +81,7 @@ class LeaseElection implements Election {
     this.#pause = cancellableSleep(clock.after);
   }
 
+  /** Evaluated at the current time: true only while no other replica can have become leader. */
   isLeader(): boolean {
     return !this.#isStopped && this.#leadsUntil !== null && this.#clock.now() < this.#leadsUntil;
   }
@@ -106,11 +90,16 @@ class LeaseElection implements Election {
     this.#running = this.#run();
   }
 
+  /** Tries at once, not at the next interval: the Lease was released. */
   look(): void {
     this.#isDue = true;
     this.#pause.wake();
   }
 
+  /**
+   * Stops taking part, and releases the Lease if this process holds it, so that another replica
+   * needn't wait. Never throws.
+   */
   async release(): Promise<void> {
     this.#isStopped = true;
     this.#pause.wake();

@@ -15,7 +15,7 @@ import { compareProblems } from '../assemble.ts';
 import { LISTS } from '../content.ts';
 import type { LoadProblem, ObjectSource, Snapshot } from '../source.ts';
 import { documenting } from './document.ts';
-import { documents } from './documents.ts';
+import { Documents } from './documents.ts';
 import type { Change } from './object-store.ts';
 import { type Reflector, reflector } from './reflector.ts';
 import { ANTREA, BUILT_IN, NODEWALL, type Resource } from './resources.ts';
@@ -129,7 +129,7 @@ export function clusterSource(options: ClusterSourceOptions): ClusterSource {
 }
 
 interface ClusterState {
-  readonly documents: ReturnType<typeof documents>;
+  readonly documents: Documents;
   object(resource: Resource, change: Change<StoredObject>): void;
   /** Returns `before` if nothing changed. */
   snapshot(before: Snapshot | null): Snapshot;
@@ -143,7 +143,7 @@ function clusterState({ interfaceGroups }: ValidateOptions): ClusterState {
     services: sortedList<Service>(),
     endpointSlices: sortedList<EndpointSlice>(),
   };
-  const state = documents(interfaceGroups);
+  const state = new Documents(interfaceGroups);
   /** Problems by object, for objects that have any. */
   const flaws = new Map<string, readonly LoadProblem[]>();
   let problems: readonly LoadProblem[] = [];

@@ -8,28 +8,15 @@ import type { LoadProblem } from '../source.ts';
 import type { Document } from './document.ts';
 import type { Change } from './object-store.ts';
 
-/**
- * Combines policies, groups and Tiers to one state, by the same rules as for files: valid ones, and
- * the last valid version of the others.
- */
-export interface Documents {
-  change(change: Change<Document>): void;
-  /**
-   * `services` are all Services, sorted, to check which named ones exist. Unchanged lists and
-   * objects are the same ones.
-   */
-  settle(services: readonly Service[]): Settled;
-}
-
 export interface Settled extends Pick<ClusterObjects, 'policies' | 'groups' | 'tiers'> {
   readonly problems: readonly LoadProblem[];
 }
 
-export function documents(interfaceGroups: readonly string[] | undefined): Documents {
-  return new KeptDocuments(interfaceGroups);
-}
-
-class KeptDocuments implements Documents {
+/**
+ * Combines policies, groups and Tiers to one state, by the same rules as for files: valid ones, and
+ * the last valid version of the others.
+ */
+export class Documents {
   readonly #interfaceGroups: readonly string[] | undefined;
   readonly #assembleNext = assembler();
   /** By the content's `file`, which consists of resource and name. */
@@ -65,6 +52,10 @@ class KeptDocuments implements Documents {
     if (before !== null && before.uid !== now?.uid) this.#replaced.add(before.content.file);
   }
 
+  /**
+   * `services` are all Services, sorted, to check which named ones exist. Unchanged lists and
+   * objects are the same ones.
+   */
   settle(all: readonly Service[]): Settled {
     if (this.#isSettled && all === this.#lastServices) return this.#settled;
     this.#lastServices = all;

@@ -1,3 +1,4 @@
+import { LineError } from '../../../lib/process/lines.ts';
 import { messageOf } from '../../kubeapi/connection.ts';
 
 /** The reasons why a list or a watch failed, as in metrics and notices. */
@@ -48,11 +49,12 @@ export interface WatchFailureOptions {
 }
 
 /**
- * Wraps an error thrown by a request: errors of the system and aborts are `unreachable`, others
- * `internal`.
+ * Wraps an error thrown by a request: errors of the system and aborts are `unreachable`, those of a
+ * line `malformed`, others `internal`.
  */
 export function toWatchFailure(error: unknown): WatchFailure {
   if (error instanceof WatchFailure) return error;
+  if (error instanceof LineError) return new WatchFailure('malformed', error.message, { cause: error });
   const isOfSystem = error instanceof Error && ('code' in error || error.name === 'AbortError');
   const message = messageOf(error);
   return new WatchFailure(isOfSystem ? 'unreachable' : 'internal', message, { cause: error });

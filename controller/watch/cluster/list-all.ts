@@ -1,4 +1,5 @@
 import { asFields } from '../../../apis/schema/json-schema.ts';
+import { readBody } from '../../../lib/process/body.ts';
 import { watchdog } from '../../../lib/process/watchdog.ts';
 import { toWatchFailure, WatchFailure } from './failure.ts';
 import { type RawObject, refuse, toRawObject, toVersion } from './raw-object.ts';
@@ -93,13 +94,13 @@ async function getJson(listing: Listing, path: string, missing?: null): Promise<
 }
 
 async function jsonOf({ chunks }: ApiAnswer, came: () => void): Promise<unknown> {
-  const kept: Buffer[] = [];
-  for await (const chunk of chunks) {
+  const accept = (): boolean => {
     came();
-    kept.push(chunk);
-  }
+    return true;
+  };
+  const body = await readBody(chunks, Number.POSITIVE_INFINITY, accept);
   try {
-    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(kept)));
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body ?? undefined));
   } catch (cause) {
     throw new WatchFailure('malformed', `the answer is not valid JSON: ${(cause as Error).message}`, {
       cause,

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { type ObjectStore, objectStore, type PartialList } from './object-store.ts';
+import { ObjectStore, type PartialList } from './object-store.ts';
 
 interface Version {
   readonly key: string;
@@ -8,7 +8,7 @@ interface Version {
 
 /** Values are `KEY@VERSION`; keys that begin with `x` are not stored. */
 function versions(): ObjectStore<string> {
-  return objectStore(({ key, version }) => (key.startsWith('x') ? null : `${key}@${version}`));
+  return new ObjectStore(({ key, version }) => (key.startsWith('x') ? null : `${key}@${version}`));
 }
 
 const at = (key: string, version: number) => ({ key, version, raw: {} });
@@ -20,7 +20,7 @@ function listed(store: ObjectStore<string>, ...objects: readonly Version[]): Par
   return list;
 }
 
-describe('objectStore', () => {
+describe('ObjectStore', () => {
   let store: ObjectStore<string>;
   const put = (key: string, version: number) => store.take(at(key, version), false);
   const remove = (key: string, version: number) => store.take(at(key, version), true);
@@ -82,7 +82,7 @@ describe('objectStore', () => {
   });
 
   it('corrects an object of the listed version with other content', () => {
-    const labelled = objectStore<{ label: unknown }>(({ raw: { label } }) =>
+    const labelled = new ObjectStore<{ label: unknown }>(({ raw: { label } }) =>
       label === null ? null : { label },
     );
     const object = (label: string | null) => ({ ...at('a', 11), raw: { label } });

@@ -1,34 +1,6 @@
 import { sameValue } from '../same-value.ts';
 import type { RawObject } from './raw-object.ts';
 
-/** The stored objects of a resource, each with its version. */
-export interface ObjectStore<T> {
-  size(): number;
-  /**
-   * The version up to which all events have been received; null before the first list, and after
-   * `forget`.
-   */
-  position(): number | null;
-  /** Handles a bookmark: no event up to this version is missing. */
-  advance(version: number): void;
-  /** Resets the position, so that the next list replaces the stored objects. */
-  forget(): void;
-  take(object: RawObject, isDeletion: boolean): Taken<T>;
-  /**
-   * Starts a list. If `isTrusted` is false, every object is narrowed again, also one that is stored
-   * in the same version.
-   */
-  startList(isTrusted?: boolean): PartialList<T>;
-  /** Replaces the stored objects by those of the list, which is of this version. */
-  replace(listed: PartialList<T>, version: number): readonly Change<T>[];
-  /**
-   * Corrects and returns the differences that watch events missed, compared to a list of this
-   * version that was requested and read during the watch. Objects that events changed since then
-   * are newer and stay.
-   */
-  correct(listed: PartialList<T>, version: number): readonly Change<T>[];
-}
-
 /**
  * Converts an object to its stored form; null: it is not stored. `before` is the stored form of its
  * previous version, and is returned if it is equal.
@@ -71,11 +43,8 @@ interface Entry<T> {
 
 const NO_NEWS = { change: null, isDisordered: false } as const;
 
-export function objectStore<T>(narrow: Narrow<T>): ObjectStore<T> {
-  return new ResourceStore<T>(narrow);
-}
-
-class ResourceStore<T> implements ObjectStore<T> {
+/** The stored objects of a resource, each with its version. */
+export class ObjectStore<T> {
   readonly #narrow: Narrow<T>;
   #stored = new Map<string, Entry<T>>();
   #position: number | null = null;
@@ -85,6 +54,10 @@ class ResourceStore<T> implements ObjectStore<T> {
     this.#narrow = narrow;
   }
 
+  /**
+   * Starts a list. If `isTrusted` is false, every object is narrowed again, also one that is stored
+   * in the same version.
+   */
   startList(isTrusted = true): PartialList<T> {
     const listed = new Map<string, Entry<T | null>>();
     const list: PartialList<T> = {
@@ -106,14 +79,20 @@ class ResourceStore<T> implements ObjectStore<T> {
     return this.#stored.size;
   }
 
+  /**
+   * The version up to which all events have been received; null before the first list, and after
+   * `forget`.
+   */
   position(): number | null {
     return this.#position;
   }
 
+  /** Handles a bookmark: no event up to this version is missing. */
   advance(version: number): void {
     this.#position = Math.max(this.#position ?? 0, version);
   }
 
+  /** Resets the position, so that the next list replaces the stored objects. */
   forget(): void {
     this.#position = null;
   }
@@ -136,6 +115,7 @@ class ResourceStore<T> implements ObjectStore<T> {
     return { change: this.#put(key, version, value), isDisordered: isLate };
   }
 
+  /** Replaces the stored objects by those of the list, which is of this version. */
   replace({ listed }: PartialList<T>, version: number): readonly Change<T>[] {
     const changes: Change<T>[] = [];
     const next = new Map<string, Entry<T>>();
@@ -153,6 +133,11 @@ class ResourceStore<T> implements ObjectStore<T> {
     return changes;
   }
 
+  /**
+   * Corrects and returns the differences that watch events missed, compared to a list of this
+   * version that was requested and read during the watch. Objects that events changed since then
+   * are newer and stay.
+   */
   correct({ listed, deleted }: PartialList<T>, version: number): readonly Change<T>[] {
     const changes: Change<T>[] = [];
     const set = (key: string, of: number, now: T | null): void => {

@@ -77,7 +77,10 @@ export function statusFailure(
   return new WatchFailure(isExpired ? 'expired' : reasonOfCode(number), words, { retryAfter: wait });
 }
 
-/** A body as text, truncated to `most` bytes. */
+/**
+ * A body as text, truncated to `most` bytes. Unlike readBody it reads on to the end, so that the
+ * connection can be used again.
+ */
 async function textOf(chunks: AsyncIterable<Buffer>, most: number): Promise<string> {
   const kept: Buffer[] = [];
   let size = 0;

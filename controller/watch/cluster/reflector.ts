@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { LineSplitter } from '../../../lib/process/lines.ts';
 import { watchdog } from '../../../lib/process/watchdog.ts';
 import { toWatchFailure, WatchFailure } from './failure.ts';
-import { lineSplitter } from './lines.ts';
 import { isAbsent, type Listing, listAll } from './list-all.ts';
-import { type Change, type Narrow, type ObjectStore, objectStore, type PartialList } from './object-store.ts';
+import { type Change, type Narrow, ObjectStore, type PartialList } from './object-store.ts';
 import { refuse } from './raw-object.ts';
 import { type Resource, resourcePath } from './resources.ts';
 import type { ApiGet } from './transport.ts';
@@ -55,6 +55,8 @@ const MOST_FRUITLESS = 2;
 /** A watch without any event counts as a success after this time (milliseconds). */
 const LASTING = 5_000;
 const MOST_NAMED = 10;
+/** Bytes; an object is at most 3 MiB in etcd. */
+const LONGEST_LINE = 64 * 1024 * 1024;
 
 /**
  * Lists, then watches from the version of the list. After a break it resumes from the last version
@@ -90,7 +92,7 @@ class ResourceReflector<T> implements Reflector {
     const { resource, times, random, narrow } = options;
     const counts = watchCounts(resource.name);
     this.#options = options;
-    this.#store = objectStore(narrow);
+    this.#store = new ObjectStore(narrow);
     this.#counts = counts;
     const notice = (event: WatchEvent): void => this.#notice(event);
     this.#failures = new WatchFailures({ times, random, counts, notice });
@@ -220,9 +222,9 @@ class ResourceReflector<T> implements Reflector {
           limit.end();
         },
       };
-      const splitter = lineSplitter();
+      const splitter = new LineSplitter(LONGEST_LINE);
       for await (const chunk of answer.chunks) {
-        const lines = splitter.push(chunk);
+        const lines = [...splitter.push(chunk)];
         if (lines.length > 0) limit.restart();
         this.#takeLines(lines);
       }

@@ -2,6 +2,7 @@ import { access, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { output } from '../../cluster/command.ts';
 import { unpackDebianPackage } from '../../cluster/debian.ts';
+import { DIE_WITH_PARENT } from '../../netns/namespace.ts';
 
 /**
  * buildah and what it runs steps with, with the libraries that a small Debian lacks; mmdebstrap for
@@ -53,7 +54,7 @@ export function confined(argv: readonly string[]): string[] {
     '--propagation',
     'private',
   ];
-  return ['setpriv', '--pdeathsig', 'KILL', '--', ...unshare, '--', ...argv];
+  return ['setpriv', ...DIE_WITH_PARENT, ...unshare, '--', ...argv];
 }
 
 export interface BuildahOptions {

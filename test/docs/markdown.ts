@@ -1,4 +1,4 @@
-/** The part of Markdown that cases are written in: headings, and fences of three backticks. */
+/** The part of Markdown that our pages use: headings, and fences of three backticks. */
 export interface Section {
   /** '' before the first heading. */
   readonly heading: string;
@@ -47,6 +47,11 @@ export function parseMarkdown(file: string, text: string): Section[] {
   }
   if (open !== null) throw new MarkdownError(`${file}:${open.line}: this fence has no end`);
   return sections;
+}
+
+/** The fences of a page with this info, in order. */
+export function fencesOf(file: string, text: string, info: string): Fence[] {
+  return parseMarkdown(file, text).flatMap(({ fences }) => fences.filter((fence) => fence.info === info));
 }
 
 /** The file with other text in some of its fences, by the line of their opening backticks. */
