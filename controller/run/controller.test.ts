@@ -73,7 +73,7 @@ describe('a controller without an API server', () => {
     assert.match(await ready(), /^503 .*listed/);
     process.emit('SIGTERM');
     assert.equal(await running, EXIT.done);
-    assert.deepEqual(said, ['serving health and metrics', 'stopping; agents keep their rules', 'ending']);
+    assert.deepEqual(said, ['serving health and metrics', 'stopping; agents keep their rules', 'exiting']);
     await assert.rejects(ready());
   });
 
